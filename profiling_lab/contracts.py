@@ -1,0 +1,52 @@
+"""The functions that `lab diagnose`, `lab demo` and the reports call, as protocols.
+
+They are the learner's: the library finds them in the exercises (or, with `--against solutions`, in
+the reference), calls them, and prints what they return.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from profiling_lab.findings import Finding
+
+
+@runtime_checkable
+class TimelineFunctions(Protocol):
+    """What `ex_30` gives for a Nsight Systems capture (all times in ns)."""
+
+    def find_window(self, capture: str, nvtx_range: str | None = None) -> tuple[int, int]:
+        """Start and end of the window under examination."""
+        ...
+
+    def busy_time(self, capture: str, nvtx_range: str | None = None) -> dict[int, int]:
+        """Per device: time in which at least one operation ran."""
+        ...
+
+    def idle_gaps(
+        self, capture: str, nvtx_range: str | None = None, min_gap_ns: int = 0
+    ) -> list[dict]:
+        """Stretches in which a device did nothing."""
+        ...
+
+    def blocking_time(self, capture: str, nvtx_range: str | None = None) -> dict[str, int]:
+        """Per CUDA call: host time spent in it waiting."""
+        ...
+
+    def recoverable_time(self, capture: str, nvtx_range: str | None = None) -> dict[str, int]:
+        """Per cause: how much earlier the window would have ended without it."""
+        ...
+
+    def name_bottleneck(self, capture: str, nvtx_range: str | None = None) -> Finding:
+        """The main finding."""
+        ...
+
+
+TIMELINE_FUNCTIONS = (
+    "find_window",
+    "busy_time",
+    "idle_gaps",
+    "blocking_time",
+    "recoverable_time",
+    "name_bottleneck",
+)

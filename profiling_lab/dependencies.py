@@ -1,0 +1,415 @@
+"""The recorded order of dependencies: what each operation waited for, with times.
+
+`read` turns a capture into a list of `Operation`s. Each names the operations that had to come first
+and by how much, so that the recording can be played again with something changed: make an operation
+cheaper, or drop a dependency, and compute anew when everything would have ended. What to change,
+and what to conclude, is left to the caller.
+
+What is read off the recording, and how:
+
+* A host thread does one thing after the other: its CUDA calls, and its own code between them.
+* A device operation cannot start before the call that issued it started (launch), nor before the
+  previous operation of its stream ended (stream order), nor before the operations that an event
+  makes its stream wait for (event), nor, for a copy, before the previous copy of the same direction
+  on that device ended (copy engine).
+* A call that blocks ends only after the device operations that it waits for (wait).
+* Whatever else delayed an operation is kept as it was recorded, in `delay_ns`.
+
+Played without a change, the list gives back the recorded times exactly. Limits: a dependency that
+left no trace (two host threads that pass data to each other, say) is kept only as recorded delay;
+and without --cuda-event-trace=true events between streams are not seen.
+
+Sources: CUDA C++ Programming Guide, "Asynchronous Concurrent Execution"; CUDA Runtime API, "API
+synchronization behavior"; correlation of calls and device operations as CUPTI documents it.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+import statistics
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from profiling_lab.captures import NsysCapture
+from profiling_lab.errors import EmptyCapture
+
+# What a host call does, by its name. Order matters: the first pattern that matches wins.
+CALL_KINDS = (
+    ("wait", r"cuda(Stream|Device|Event|Thread)Synchronize|cu(Stream|Event|Ctx)Synchronize"),
+    ("launch", r"cudaLaunch.*|cuLaunch.*|cu(da)?GraphLaunch"),
+    ("copy_call", r"cu(da)?Memcpy.*|cu(da)?Memset.*"),
+    ("allocation", r"cuda(Malloc|Free|HostAlloc|HostRegister|HostUnregister).*|cuMem(Host)?(Alloc|Free).*"),
+)  # fmt: skip
+DEVICE_KINDS = ("kernel", "graph", "copy", "memset")
+HOST_KINDS = ("host_code", "launch", "copy_call", "wait", "allocation", "call")
+
+
+@dataclass(frozen=True)
+class Dependency:
+    """One reason why an operation could not start earlier.
+
+    on: index of the earlier operation. at: "start" or "end" of it. lag_ns: least time between that
+    moment and the start of the dependent one (negative where a call returns before its copy ends).
+    why: "program order", "launch", "stream order", "event", "copy engine" or "wait".
+    """
+
+    on: int
+    at: str
+    lag_ns: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One thing that the host or the device did.
+
+    index: its place in the list; every dependency is on a smaller index.
+    kind: on the host "host_code" (time between two CUDA calls), "launch", "copy_call" (issues a copy
+    or a memset), "wait", "allocation", "call" (any other); on the device "kernel", "graph", "copy",
+    "memset".
+    name: of the kernel or call; a copy's is its kind (H2D, D2H, …).
+    where: "thread:<id>" or "device:<d>/stream:<s>".
+    device: number of the device, -1 on the host.
+    start_ns, duration_ns: as recorded; a blocking call's duration is its own cost, its waiting is
+    a separate operation of kind "wait" and no duration that follows it.
+    after: what it waited for. delay_ns: time that none of these explains.
+    blocking_copy: true for the wait of a copy call that holds the host until its copy is done.
+    """
+
+    index: int
+    kind: str
+    name: str
+    where: str
+    device: int
+    start_ns: int
+    duration_ns: int
+    after: tuple[Dependency, ...] = ()
+    delay_ns: int = 0
+    blocking_copy: bool = False
+
+    @property
+    def end_ns(self) -> int:
+        """The recorded end."""
+        return self.start_ns + self.duration_ns
+
+
+def call_kind(name: str) -> str:
+    """What a CUDA call does: one of HOST_KINDS, by its name without version suffix."""
+    for kind, pattern in CALL_KINDS:
+        if re.fullmatch(pattern, name):
+            return kind
+    return "call"
+
+
+def read(capture: NsysCapture, window_ns: tuple[int, int] | None = None) -> list[Operation]:
+    """The operations of a capture, ordered so that each depends on earlier ones only.
+
+    window_ns: keep the host calls that start inside [start, end) and the device operations that
+    these issued; without it everything is kept. Raises EmptyCapture if no device operation is left.
+    """
+    builder = _Builder(capture, window_ns)
+    operations = builder.build()
+    if not any(operation.kind in DEVICE_KINDS for operation in operations):
+        raise EmptyCapture(f"{capture.file}: no device operation was issued in this window")
+    return operations
+
+
+@dataclass
+class _Draft:
+    """An operation under construction; `after` points to other drafts."""
+
+    kind: str
+    name: str
+    where: str
+    device: int
+    start_ns: int
+    duration_ns: int
+    sequence: int
+    after: list[tuple[_Draft, str, int, str]] = field(default_factory=list)
+    blocking_copy: bool = False
+    index: int = -1
+
+    @property
+    def end_ns(self) -> int:
+        return self.start_ns + self.duration_ns
+
+
+@dataclass
+class _DeviceRow:
+    draft: _Draft
+    stream: tuple[int, int, int]  # process, device, stream
+    issued_ns: int
+    pageable: bool = False
+
+
+class _Builder:
+    def __init__(self, capture: NsysCapture, window_ns: tuple[int, int] | None) -> None:
+        self.capture = capture
+        self.window_ns = window_ns
+        self.drafts: list[_Draft] = []
+        self.rows: list[_DeviceRow] = []
+        # per (process, correlation): the device rows that a call issued
+        self.issued: dict[tuple[int, int], list[_DeviceRow]] = defaultdict(list)
+        self.by_stream: dict[tuple[int, int, int], list[_DeviceRow]] = defaultdict(list)
+        self.issue_times: dict[tuple[int, int, int], list[int]] = {}
+
+    def build(self) -> list[Operation]:
+        calls = self._outer_calls()
+        self._device_rows(calls)
+        self._host_threads(calls)
+        self._order_streams()
+        return self._finish()
+
+    # -- host -----------------------------------------------------------------------------------
+
+    def _outer_calls(self) -> list[dict]:
+        """Calls that start in the window, without those made inside another call."""
+        until: dict[tuple[int, int], int] = {}
+        calls = []
+        for row in self.capture.api_calls.iter_rows(named=True):
+            key = row["process"], row["thread"]
+            nested = row["start_ns"] < until.get(key, -1)
+            until[key] = max(until.get(key, -1), row["end_ns"])
+            inside = self.window_ns is None or (
+                self.window_ns[0] <= row["start_ns"] < self.window_ns[1]
+            )
+            if inside:
+                calls.append(row | {"nested": nested})
+        return calls
+
+    def _host_threads(self, calls: list[dict]) -> None:
+        syncs = {
+            (row["process"], row["correlation"]): row
+            for row in self.capture.synchronizations.iter_rows(named=True)
+        }
+        recorded_at = self._event_records(calls)
+        last: dict[tuple[int, int], _Draft] = {}
+        self.stream_waits: dict[tuple[int, int, int], list[tuple[int, list[_DeviceRow]]]] = (
+            defaultdict(list)
+        )
+        for row in calls:
+            if row["nested"]:
+                continue
+            key = row["process"], row["thread"]
+            where = f"thread:{row['thread']}"
+            previous = last.get(key)
+            if previous is not None and row["start_ns"] > previous.end_ns:
+                gap = self._add(
+                    "host_code",
+                    "host code",
+                    where,
+                    previous.end_ns,
+                    row["start_ns"] - previous.end_ns,
+                )
+                gap.after.append((previous, "end", 0, "program order"))
+                previous = gap
+            kind = call_kind(row["name"])
+            awaited = self._awaited(row, kind, syncs, recorded_at)
+            awaited = [r for r in awaited if r.draft.end_ns > row["start_ns"]]
+            blocking_copy = kind == "copy_call" and bool(awaited)
+            own_ns = row["duration_ns"] if not awaited else 0
+            call = self._add(kind, row["name"], where, row["start_ns"], own_ns)
+            if previous is not None:
+                call.after.append((previous, "end", 0, "program order"))
+            for device_row in self.issued.get((row["process"], row["correlation"]), ()):
+                device_row.draft.after.append((call, "start", 0, "launch"))
+            if awaited:
+                done = self._add("wait", row["name"], where, row["end_ns"], 0)
+                done.blocking_copy = blocking_copy
+                done.after.append((call, "end", 0, "program order"))
+                for device_row in awaited:
+                    lag = row["end_ns"] - device_row.draft.end_ns
+                    done.after.append((device_row.draft, "end", lag, "wait"))
+                call = done
+            last[key] = call
+            if row["name"].endswith("StreamWaitEvent"):
+                self._note_stream_wait(row, syncs, recorded_at)
+
+    def _awaited(self, row: dict, kind: str, syncs: dict, recorded_at: dict) -> list[_DeviceRow]:
+        """The device operations that a blocking call had to wait for; none for other calls."""
+        process, name = row["process"], row["name"]
+        if kind == "copy_call":
+            own = [
+                r
+                for r in self.issued.get((process, row["correlation"]), ())
+                if r.draft.kind == "copy"
+            ]
+            return [r for r in own if r.pageable or not re.search(r"Async|Batch", name)]
+        if kind == "allocation":
+            # Releasing memory waits for the device, unless it is ordered in a stream.
+            if "Free" not in name or name.endswith("Async"):
+                return []
+            pending = self._last_issued(process, None, row["start_ns"])
+            return [r for r in pending if r.draft.end_ns <= row["end_ns"]]
+        if kind != "wait":
+            return []
+        sync = syncs.get((process, row["correlation"]))
+        if "Event" in name:
+            record = recorded_at.get((process, sync["event_sync"])) if sync else None
+            if record is not None:
+                return self._last_issued(process, record[0], record[1])
+            pending = self._last_issued(process, None, row["start_ns"])
+            ended = [r for r in self._issued_before(process, row["start_ns"])
+                     if row["start_ns"] < r.draft.end_ns <= row["end_ns"]]  # fmt: skip
+            return [max(ended, key=lambda r: r.draft.end_ns)] if ended else []
+        if "Stream" in name and sync is not None and sync["stream"] is not None:
+            stream = (process, sync["device"], sync["stream"])
+            return self._last_issued(process, stream, row["start_ns"])
+        pending = self._last_issued(process, None, row["start_ns"])
+        # A wait for one device says nothing of another's work that went on after it.
+        return [r for r in pending if r.draft.end_ns <= row["end_ns"]]
+
+    def _event_records(self, calls: list[dict]) -> dict:
+        """(process, event_sync) -> (stream, time of the recording call)."""
+        when = {(c["process"], c["correlation"]): c["start_ns"] for c in calls}
+        return {
+            (e["process"], e["event_sync"]): (
+                (e["process"], e["device"], e["stream"]),
+                when[e["process"], e["correlation"]],
+            )
+            for e in self.capture.event_records.iter_rows(named=True)
+            if e["event_sync"] is not None and (e["process"], e["correlation"]) in when
+        }
+
+    def _note_stream_wait(self, row: dict, syncs: dict, recorded_at: dict) -> None:
+        sync = syncs.get((row["process"], row["correlation"]))
+        record = recorded_at.get((row["process"], sync["event_sync"])) if sync else None
+        if sync is None or record is None:
+            return
+        sources = self._last_issued(row["process"], record[0], record[1])
+        if sources:
+            stream = (row["process"], sync["device"], sync["stream"])
+            self.stream_waits[stream].append((row["start_ns"], sources))
+
+    # -- device ---------------------------------------------------------------------------------
+
+    def _device_rows(self, calls: list[dict]) -> None:
+        called = {(c["process"], c["correlation"]): c for c in calls}
+        pageable = {
+            (c["process"], c["correlation"], c["start_ns"])
+            for c in self.capture.copies.iter_rows(named=True)
+            if "pageable" in (c["source"], c["destination"])
+        }
+        for row in self.capture.device_operations.iter_rows(named=True):
+            call = called.get((row["process"], row["correlation"]))
+            if call is None and self.window_ns is not None:
+                continue
+            draft = self._add(
+                row["kind"],
+                row["name"],
+                f"device:{row['device']}/stream:{row['stream']}",
+                row["start_ns"],
+                row["duration_ns"],
+                row["device"],
+            )
+            device_row = _DeviceRow(
+                draft,
+                (row["process"], row["device"], row["stream"]),
+                call["start_ns"] if call else row["start_ns"],
+                (row["process"], row["correlation"], row["start_ns"]) in pageable,
+            )
+            self.rows.append(device_row)
+            self.issued[row["process"], row["correlation"]].append(device_row)
+            self.by_stream[device_row.stream].append(device_row)
+        for stream, rows in self.by_stream.items():
+            self.issue_times[stream] = [r.issued_ns for r in rows]
+
+    def _issued_before(self, process: int, time_ns: int) -> list[_DeviceRow]:
+        return [r for r in self.rows if r.stream[0] == process and r.issued_ns < time_ns]
+
+    def _last_issued(self, process: int, stream, time_ns: int) -> list[_DeviceRow]:
+        """The last operation issued before a time, on one stream or on each of a process."""
+        streams = [stream] if stream is not None else [s for s in self.by_stream if s[0] == process]
+        found = []
+        for key in streams:
+            place = bisect.bisect_left(self.issue_times.get(key, []), time_ns)
+            if place:
+                found.append(self.by_stream[key][place - 1])
+        return found
+
+    def _order_streams(self) -> None:
+        """Stream order, events and copy engines, each with the least lag seen in the recording."""
+        launch_lags: dict[str, list[int]] = defaultdict(list)
+        order_lags = []
+        for rows in self.by_stream.values():
+            for before, row in zip([None, *rows], rows, strict=False):
+                call = next((d for d, _, _, why in row.draft.after if why == "launch"), None)
+                if call is None:
+                    continue
+                if before is None or before.draft.end_ns <= call.start_ns:
+                    launch_lags[row.draft.kind].append(row.draft.start_ns - call.start_ns)
+                elif before.draft.end_ns > call.start_ns:
+                    order_lags.append(max(0, row.draft.start_ns - before.draft.end_ns))
+        typical_launch = {kind: int(statistics.median(lags)) for kind, lags in launch_lags.items()}
+        fallback = min(typical_launch.values(), default=0)
+        typical_order = int(statistics.median_low(order_lags)) if order_lags else 0
+
+        engines: dict[tuple[int, str], _Draft] = {}
+        for row in self.rows:
+            draft = row.draft
+            least = typical_launch.get(draft.kind, fallback)
+            draft.after = [
+                (d, at, min(least, draft.start_ns - d.start_ns), why) if why == "launch" else (d, at, lag, why)
+                for d, at, lag, why in draft.after
+            ]  # fmt: skip
+            if draft.kind == "copy":
+                engine = (draft.device, draft.name)
+                before = engines.get(engine)
+                if before is not None and before.end_ns <= draft.start_ns:
+                    draft.after.append((before, "end", 0, "copy engine"))
+                engines[engine] = draft
+        for stream, rows in self.by_stream.items():
+            for before, row in zip(rows, rows[1:], strict=False):
+                gap = row.draft.start_ns - before.draft.end_ns
+                if gap >= 0:
+                    lag = min(gap, typical_order)
+                    row.draft.after.append((before.draft, "end", lag, "stream order"))
+            waits = self.stream_waits.get(stream, [])
+            for time_ns, sources in waits:
+                place = bisect.bisect_left(self.issue_times[stream], time_ns)
+                if place < len(rows):
+                    target = rows[place].draft
+                    for source in sources:
+                        gap = target.start_ns - source.draft.end_ns
+                        if gap >= 0:
+                            lag = min(gap, typical_order)
+                            target.after.append((source.draft, "end", lag, "event"))
+
+    # -- result ---------------------------------------------------------------------------------
+
+    def _add(self, kind, name, where, start_ns, duration_ns, device=-1) -> _Draft:
+        draft = _Draft(kind, name, where, device, start_ns, duration_ns, len(self.drafts))
+        self.drafts.append(draft)
+        return draft
+
+    def _finish(self) -> list[Operation]:
+        # Host drafts were added after the device's, and must come first where times are equal.
+        self.drafts.sort(key=lambda d: (d.start_ns, d.device >= 0, d.sequence))
+        for index, draft in enumerate(self.drafts):
+            draft.index = index
+        operations = []
+        for draft in self.drafts:
+            after, earliest = [], None
+            for source, at, lag, why in draft.after:
+                if source.index >= draft.index:
+                    continue  # clocks of host and device may disagree by a microsecond
+                after.append(Dependency(source.index, at, lag, why))
+                moment = source.start_ns if at == "start" else source.end_ns
+                earliest = max(moment + lag, earliest if earliest is not None else moment + lag)
+            delay = 0 if earliest is None else draft.start_ns - earliest
+            operations.append(
+                Operation(
+                    draft.index,
+                    draft.kind,
+                    draft.name,
+                    draft.where,
+                    draft.device,
+                    draft.start_ns,
+                    draft.duration_ns,
+                    tuple(after),
+                    delay,
+                    draft.blocking_copy,
+                )
+            )
+        return operations
