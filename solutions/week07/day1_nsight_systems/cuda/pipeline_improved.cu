@@ -1,0 +1,134 @@
+// The pipeline with copies in, kernels and copies out of different batches running at once.
+//
+// Build and run: make run      Record: make profile      Compare with pipeline_baseline.cu
+#include "pipeline.cuh"
+
+// <solution ex_30.pipeline_improved>
+// In the steady state three batches are on the device: one being copied in, one computed, one
+// copied out. The fourth slot lets the host load the next batch while all three are under way.
+constexpr int kSlots = 4;
+
+struct Slot {
+    cudaStream_t stream;
+    cudaEvent_t done;  // recorded after the copy out: until then the host touches neither buffer
+    float* host_input;
+    float* host_output;
+    float* device_a;
+    float* device_b;
+};
+
+struct Pipeline {
+    int elements;
+    int iterations;
+    Slot slots[kSlots];
+};
+
+Pipeline* create_pipeline(int elements, int iterations) {
+    auto* pipeline = new Pipeline{elements, iterations, {}};
+    const size_t bytes = sizeof(float) * elements;
+    for (Slot& slot : pipeline->slots) {
+        CHECK(cudaStreamCreateWithFlags(&slot.stream, cudaStreamNonBlocking));
+        CHECK(cudaEventCreateWithFlags(&slot.done, cudaEventDisableTiming));
+        // From pageable memory a copy would pass through a staging buffer and hold up the host.
+        CHECK(cudaMallocHost(&slot.host_input, bytes));
+        CHECK(cudaMallocHost(&slot.host_output, bytes));
+        CHECK(cudaMalloc(&slot.device_a, bytes));
+        CHECK(cudaMalloc(&slot.device_b, bytes));
+    }
+    return pipeline;
+}
+
+static void issue_batch(const Pipeline& pipeline, const Slot& slot) {
+    const int elements = pipeline.elements;
+    const size_t bytes = sizeof(float) * elements;
+    const int blocks = blocks_for(elements);
+    CHECK(cudaMemcpyAsync(slot.device_a, slot.host_input, bytes, cudaMemcpyHostToDevice,
+                          slot.stream));
+    normalise<<<blocks, kThreads, 0, slot.stream>>>(slot.device_a, slot.device_b, elements);
+    CHECK(cudaGetLastError());
+    infer<<<blocks, kThreads, 0, slot.stream>>>(slot.device_b, slot.device_a, elements,
+                                                pipeline.iterations);
+    CHECK(cudaGetLastError());
+    postprocess<<<blocks, kThreads, 0, slot.stream>>>(slot.device_a, slot.device_b, elements);
+    CHECK(cudaGetLastError());
+    CHECK(cudaMemcpyAsync(slot.host_output, slot.device_b, bytes, cudaMemcpyDeviceToHost,
+                          slot.stream));
+    CHECK(cudaEventRecord(slot.done, slot.stream));
+}
+
+void run_pipeline(Pipeline& pipeline, int batches) {
+    for (int i = 0; i < batches + kSlots; ++i) {
+        Slot& slot = pipeline.slots[i % kSlots];
+        const int finished = i - kSlots;  // the batch that used this slot before
+        if (finished >= 0 && finished < batches) {
+            CHECK(cudaEventSynchronize(slot.done));
+            consume_batch(finished, slot.host_output, pipeline.elements);
+        }
+        if (i < batches) {
+            Range range("batch");
+            load_batch(i, slot.host_input, pipeline.elements);
+            issue_batch(pipeline, slot);
+        }
+    }
+}
+
+void destroy_pipeline(Pipeline* pipeline) {
+    for (Slot& slot : pipeline->slots) {
+        CHECK(cudaFree(slot.device_b));
+        CHECK(cudaFree(slot.device_a));
+        CHECK(cudaFreeHost(slot.host_output));
+        CHECK(cudaFreeHost(slot.host_input));
+        CHECK(cudaEventDestroy(slot.done));
+        CHECK(cudaStreamDestroy(slot.stream));
+    }
+    delete pipeline;
+}
+// <stub>
+//| // TODO(ex_30.pipeline_improved): keep a copy in, a kernel and a copy out running at once,
+//| // each of another batch. Below is the baseline: correct, slow. The contract: pipeline.cuh, top.
+//| struct Pipeline {
+//|     int elements;
+//|     int iterations;
+//|     std::vector<float> host_input;
+//|     std::vector<float> host_output;
+//|     float* device_a;
+//|     float* device_b;
+//| };
+//|
+//| Pipeline* create_pipeline(int elements, int iterations) {
+//|     auto* pipeline = new Pipeline{elements, iterations, std::vector<float>(elements),
+//|                                   std::vector<float>(elements), nullptr, nullptr};
+//|     CHECK(cudaMalloc(&pipeline->device_a, sizeof(float) * elements));
+//|     CHECK(cudaMalloc(&pipeline->device_b, sizeof(float) * elements));
+//|     return pipeline;
+//| }
+//|
+//| void run_pipeline(Pipeline& pipeline, int batches) {
+//|     const int elements = pipeline.elements;
+//|     const int blocks = blocks_for(elements);
+//|     const size_t bytes = sizeof(float) * elements;
+//|     for (int i = 0; i < batches; ++i) {
+//|         Range range("batch");
+//|         load_batch(i, pipeline.host_input.data(), elements);
+//|         CHECK(cudaMemcpy(pipeline.device_a, pipeline.host_input.data(), bytes,
+//|                          cudaMemcpyHostToDevice));
+//|         normalise<<<blocks, kThreads>>>(pipeline.device_a, pipeline.device_b, elements);
+//|         CHECK(cudaGetLastError());
+//|         infer<<<blocks, kThreads>>>(pipeline.device_b, pipeline.device_a, elements,
+//|                                     pipeline.iterations);
+//|         CHECK(cudaGetLastError());
+//|         postprocess<<<blocks, kThreads>>>(pipeline.device_a, pipeline.device_b, elements);
+//|         CHECK(cudaGetLastError());
+//|         CHECK(cudaDeviceSynchronize());
+//|         CHECK(cudaMemcpy(pipeline.host_output.data(), pipeline.device_b, bytes,
+//|                          cudaMemcpyDeviceToHost));
+//|         consume_batch(i, pipeline.host_output.data(), elements);
+//|     }
+//| }
+//|
+//| void destroy_pipeline(Pipeline* pipeline) {
+//|     CHECK(cudaFree(pipeline->device_a));
+//|     CHECK(cudaFree(pipeline->device_b));
+//|     delete pipeline;
+//| }
+// </solution>
