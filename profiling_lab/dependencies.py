@@ -249,7 +249,6 @@ class _Builder:
             record = recorded_at.get((process, sync["event_sync"])) if sync else None
             if record is not None:
                 return self._last_issued(process, record[0], record[1])
-            pending = self._last_issued(process, None, row["start_ns"])
             ended = [r for r in self._issued_before(process, row["start_ns"])
                      if row["start_ns"] < r.draft.end_ns <= row["end_ns"]]  # fmt: skip
             return [max(ended, key=lambda r: r.draft.end_ns)] if ended else []

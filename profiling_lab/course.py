@@ -1,0 +1,261 @@
+"""The manifest `course.toml` and the trees of exercises that it describes.
+
+A tree is a folder of the same shape as the course: the learner's own (the root), `solutions/`, or a
+submission. Whether a task is still to do is read from its source with `ast`, never by running it.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import hashlib
+import tomllib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+
+from profiling_lab.errors import CourseError, UnknownExercise
+
+MANIFEST = "course.toml"
+SOLUTIONS = "solutions"
+
+
+@dataclass(frozen=True)
+class Task:
+    """One graded thing: a function of a stub, or a CUDA file.
+
+    stub: path inside a tree. needs: what the machine must have ("gpu", "nvcc", …). live: earns
+    points of the live score, not of the portable one. trust: "checked", or "claim" where the
+    verdict rests on what runs beside the learner's code.
+    """
+
+    id: str
+    name: str
+    exercise: str
+    title: str
+    points: int
+    stub: PurePosixPath
+    needs: frozenset[str] = frozenset()
+    live: bool = False
+    trust: str = "checked"
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the task is a CUDA file and not a Python function."""
+        return self.stub.suffix in (".cu", ".cuh")
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise: a folder with a lesson, one main stub, hints, and tasks."""
+
+    id: str
+    title: str
+    stub: PurePosixPath
+    minutes: int
+    difficulty: int
+    skills: tuple[str, ...]
+    captures: tuple[str, ...]
+    tasks: tuple[Task, ...]
+
+    @property
+    def folder(self) -> PurePosixPath:
+        """The exercise's folder inside a tree; the lesson is its README.md."""
+        return self.stub.parent
+
+    @property
+    def stubs(self) -> tuple[PurePosixPath, ...]:
+        """All files that the learner edits, the main one first."""
+        return tuple(dict.fromkeys([self.stub, *(task.stub for task in self.tasks)]))
+
+    @property
+    def points(self) -> int:
+        """Points of the portable score."""
+        return sum(task.points for task in self.tasks if not task.live)
+
+
+@dataclass(frozen=True)
+class Course:
+    """The whole manifest, and where its parts lie."""
+
+    root: Path
+    title: str
+    exercises: tuple[Exercise, ...]
+
+    @cached_property
+    def tasks(self) -> dict[str, Task]:
+        """Every task by its id, in the order of the manifest."""
+        return {task.id: task for exercise in self.exercises for task in exercise.tasks}
+
+    def exercise(self, identifier: str) -> Exercise:
+        """The exercise of this id, or of the task of this id. Raises UnknownExercise."""
+        wanted = identifier.split(".")[0]
+        for exercise in self.exercises:
+            if exercise.id == wanted:
+                return exercise
+        raise self._unknown(identifier, [exercise.id for exercise in self.exercises])
+
+    def task(self, identifier: str) -> Task:
+        """The task of this id. Raises UnknownExercise, naming what comes close."""
+        if identifier in self.tasks:
+            return self.tasks[identifier]
+        self.exercise(identifier)
+        inside = [name for name in self.tasks if name.startswith(identifier.split(".")[0] + ".")]
+        raise self._unknown(identifier, inside)
+
+    def _unknown(self, identifier: str, known: list[str]) -> UnknownExercise:
+        close = difflib.get_close_matches(identifier, known, n=1, cutoff=0.5)
+        hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"
+        return UnknownExercise(f"{identifier}: no such exercise or task; {hint}")
+
+    def checks(self, stub: PurePosixPath) -> Path:
+        """The file of checks for a stub: tests/<same folder>/test_<stub>.py."""
+        return self.root / "tests" / _mirror(stub).parent / f"test_{stub.stem}.py"
+
+    def wrong_solutions(self, stub: PurePosixPath) -> list[Path]:
+        """The wrong solutions for a stub, sorted."""
+        folder = self.root / "tests" / _mirror(stub).parent / "wrong" / stub.stem
+        return sorted(path for path in folder.glob("*" + stub.suffix))
+
+    def lesson(self, exercise: Exercise) -> Path:
+        """The lesson of an exercise."""
+        return self.root / exercise.folder / "README.md"
+
+    def hints(self, exercise: Exercise) -> Path:
+        """The hints of an exercise, a section a task."""
+        return self.root / exercise.folder / "hints.md"
+
+    def solution(self, stub: PurePosixPath) -> Path:
+        """The reference for a stub."""
+        return self.root / SOLUTIONS / stub
+
+
+def _mirror(stub: PurePosixPath) -> PurePosixPath:
+    """Where tests/ keeps what belongs to a stub: CUDA sources lie one folder deeper."""
+    if stub.suffix in (".cu", ".cuh") and stub.parent.name == "cuda":
+        return stub.parent.parent / stub.name
+    return stub
+
+
+def find_root(start: Path | None = None) -> Path:
+    """The folder of the course that `start` (the current folder) lies in. Raises CourseError."""
+    here = (start or Path.cwd()).resolve()
+    for folder in (here, *here.parents):
+        if (folder / MANIFEST).is_file():
+            return folder
+    raise CourseError(
+        f"{here}: not inside the course (no {MANIFEST} in this folder or above it); "
+        "change into your clone of it"
+    )
+
+
+def load(root: Path | None = None) -> Course:
+    """Read the manifest of the course at `root`, or around the current folder."""
+    root = root or find_root()
+    file = root / MANIFEST
+    try:
+        data = tomllib.loads(file.read_text(encoding="utf-8"))
+        exercises = tuple(_exercise(table) for table in data["exercises"])
+    except FileNotFoundError:
+        raise CourseError(f"{file}: no such file") from None
+    except (tomllib.TOMLDecodeError, KeyError, TypeError, ValueError) as error:
+        raise CourseError(f"{file}: {type(error).__name__}: {error}") from None
+    names = [exercise.id for exercise in exercises]
+    tasks = [task.id for exercise in exercises for task in exercise.tasks]
+    for ids in (names, tasks):
+        if twice := sorted({name for name in ids if ids.count(name) > 1}):
+            raise CourseError(f"{file}: {', '.join(twice)} is named twice")
+    return Course(root, data["course"]["title"], exercises)
+
+
+def _exercise(table: dict) -> Exercise:
+    stub = PurePosixPath(table["stub"])
+    tasks = tuple(
+        Task(
+            id=f"{table['id']}.{task['name']}",
+            name=task["name"],
+            exercise=table["id"],
+            title=task["title"],
+            points=task["points"],
+            stub=stub.parent / task["stub"] if "stub" in task else stub,
+            needs=frozenset(task.get("needs", ())),
+            live=task.get("live", False),
+            trust=task.get("trust", "checked"),
+        )
+        for task in table["tasks"]
+    )
+    return Exercise(
+        id=table["id"],
+        title=table["title"],
+        stub=stub,
+        minutes=table["minutes"],
+        difficulty=table["difficulty"],
+        skills=tuple(table["skills"]),
+        captures=tuple(table.get("captures", ())),
+        tasks=tasks,
+    )
+
+
+# -- reading a learner's source -------------------------------------------------------------------
+
+
+def todo_functions(source: str) -> set[str]:
+    """The names of the functions whose body after the docstring is only `raise NotImplementedError`.
+
+    Raises SyntaxError if the source does not parse.
+    """
+    return {
+        node.name
+        for node in ast.parse(source).body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _is_todo(node)
+    }
+
+
+def _is_todo(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    body = function.body
+    if (
+        body
+        and isinstance(body[0], ast.Expr)
+        and isinstance(body[0].value, ast.Constant)
+        and isinstance(body[0].value.value, str)
+    ):
+        body = body[1:]
+    if len(body) != 1 or not isinstance(body[0], ast.Raise):
+        return False
+    raised = body[0].exc
+    if isinstance(raised, ast.Call):
+        raised = raised.func
+    return isinstance(raised, ast.Name) and raised.id == "NotImplementedError"
+
+
+def todo_marker(task: Task) -> str:
+    """What a CUDA stub holds as long as it is to do."""
+    return f"// TODO({task.id})"
+
+
+def is_todo(task: Task, tree: Path) -> bool:
+    """Whether a task is still to do in a tree; a missing file is.
+
+    A Python file that does not parse is not: its checks will say what is wrong with it.
+    """
+    file = tree / task.stub
+    try:
+        source = file.read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    if task.is_cuda:
+        return todo_marker(task) in source
+    try:
+        return task.name in todo_functions(source)
+    except (SyntaxError, ValueError):
+        return False
+
+
+def source_hash(file: Path) -> str:
+    """A short hash of a source file, "" if it is not there: tells whether a verdict still holds."""
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+    except OSError:
+        return ""
