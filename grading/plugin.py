@@ -1,0 +1,424 @@
+"""The pytest plugin: finds the checks, binds them to tasks, and turns their outcomes into a score.
+
+    uv run pytest                          the learner's own work
+    uv run pytest --against solutions      the reference, and the proof of the course itself
+    cd week07/day1_nsight_systems && uv run pytest     the checks of that exercise alone
+
+A check whose task is still todo, is blocked by a todo, or needs what this machine lacks is reported as
+such: it neither passes nor fails, and earns nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pytest
+
+from grading.access import Blocked, Journal, Stub, StubError, open_stub
+from grading.outcomes import CheckResult, NotGraded, Score
+from profiling_lab import course as manifest
+from profiling_lab.course import Course, Exercise, Task
+
+LETTERS = {"todo": "t", "blocked": "b", "not run": "-"}
+WORDS = {"todo": "TODO", "blocked": "BLOCKED", "not run": "NOT RUN"}
+COLORS = {"todo": {"cyan": True}, "blocked": {"yellow": True}, "not run": {"light": True}}
+
+session_key = pytest.StashKey["GradingSession"]()
+outcome_key = pytest.StashKey[str]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("lab", "the profiling lab")
+    group.addoption(
+        "--against",
+        metavar="TREE",
+        help="judge this tree instead of your own work; 'solutions' also runs the proof",
+    )
+    group.addoption(
+        "--live", action="store_true", help="add the checks that need this machine's GPUs"
+    )
+    group.addoption("--score-json", metavar="FILE", help="write the score as JSON to FILE")
+    group.addoption(
+        "--isolated",
+        action="store_true",
+        help="run the code under judgement in a process of its own, as the grader does",
+    )
+    group.addoption(
+        "--overlay",
+        metavar="FILE",
+        help="for the proof: put the definitions of FILE over the tree's file for that stub",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "task(id): the task of course.toml that a check belongs to")
+    config.addinivalue_line(
+        "markers", "proof: proves the course itself; runs with --against solutions"
+    )
+    root = manifest.find_root(Path(config.rootpath))
+    session = GradingSession(config, manifest.load(root))
+    config.stash[session_key] = session
+    config.args[:] = [session.checks_for(argument) for argument in config.args]
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    session = config.stash.get(session_key, None)
+    if session is not None:
+        session.close()
+
+
+class GradingSession:
+    """What one run of pytest knows: the tree under judgement, opened stubs, the score."""
+
+    def __init__(self, config: pytest.Config, course: Course) -> None:
+        self.config = config
+        self.course = course
+        against = config.getoption("--against")
+        self.tree = self._tree(against) if against else course.root
+        self.is_proof = self.tree == course.root / manifest.SOLUTIONS
+        self.is_own = self.tree == course.root and not config.getoption("--overlay")
+        self.overlay = self._overlay(config.getoption("--overlay"))
+        self.score = Score(course)
+        self.stubs: dict[PurePosixPath, Stub] = {}
+        self.journal = Journal(course.root / ".lab" / "running.json")
+        self.left_over = self.journal.left_over() if self.is_own else None
+        self._capabilities: frozenset[str] | None = None
+
+    def _tree(self, against: str) -> Path:
+        for base in (Path.cwd(), self.course.root):
+            if (base / against).is_dir():
+                return (base / against).resolve()
+        raise pytest.UsageError(f"--against {against}: no such folder")
+
+    def _overlay(self, file: str | None) -> Path | None:
+        return Path(file).resolve() if file else None
+
+    def checks_for(self, argument: str) -> str:
+        """Where the checks lie for a folder or file of an exercise; other arguments are kept."""
+        name, separator, rest = argument.partition("::")
+        path = Path(os.path.abspath(name))
+        for base in (self.course.root / manifest.SOLUTIONS, self.course.root):
+            if not path.is_relative_to(base):
+                continue
+            inside = PurePosixPath(path.relative_to(base).as_posix())
+            for exercise in self.course.exercises:
+                for stub in exercise.stubs:
+                    if inside == stub:
+                        return str(self.course.checks(stub)) + separator + rest
+                folders = [exercise.folder, *exercise.folder.parents]
+                if inside != PurePosixPath(".") and inside in folders:
+                    return str(self.course.root / "tests" / inside)
+                if exercise.folder in inside.parents and path.is_dir():
+                    return str(self.course.root / "tests" / exercise.folder)
+        return argument
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """What this machine can do, in the words of the manifest's `needs`."""
+        if self._capabilities is None:
+            from profiling_lab.doctor import capabilities
+
+            self._capabilities = capabilities()
+        return self._capabilities
+
+    def task_of(self, item: pytest.Item) -> Task | None:
+        """The task that a check is bound to; None for the harness's own tests."""
+        marker = item.get_closest_marker("task")
+        return self.course.task(marker.args[0]) if marker else None
+
+    def gate(self, item: pytest.Item, task: Task) -> None:
+        """End a check that must not run here and now."""
+        source = self.source(task.stub)
+        if self.overlay is None and manifest.is_todo(task, self.tree):
+            raise NotGraded("todo", f"{task.id} is still to do in {self.show(source)}")
+        if task.live and not self.config.getoption("--live"):
+            raise NotGraded("not run", f"{task.id} is a live check; add --live")
+        if missing := sorted(task.needs - self.capabilities):
+            raise NotGraded(
+                "not run", f"{task.id} needs {', '.join(missing)}, which this machine lacks"
+            )
+        left = self.left_over
+        if left and left.check == item.name and left.source_hash == manifest.source_hash(source):
+            pytest.fail(
+                f"{task.id}: the last run ended inside this check ({left.describe()}): "
+                f"{self.show(source)} ended the whole process (os._exit, or a crash in C). "
+                "Change the file and run again.",
+                pytrace=False,
+            )
+
+    def source(self, stub: PurePosixPath) -> Path:
+        """The file under judgement for a stub."""
+        return self.tree / stub
+
+    def show(self, path: Path) -> str:
+        """A path as a person would write it."""
+        try:
+            return str(path.relative_to(Path.cwd()))
+        except ValueError:
+            return str(path)
+
+    def open(self, exercise: Exercise, stub: PurePosixPath) -> Stub:
+        """The stub of an exercise in the tree under judgement, opened once a session."""
+        if stub not in self.stubs:
+            source = self.source(stub)
+            try:
+                todo = manifest.todo_functions(source.read_text(encoding="utf-8"))
+            except (OSError, SyntaxError, ValueError):
+                todo = set()
+            tasks = {task.name: task.id for task in exercise.tasks if task.stub == stub}
+            self.stubs[stub] = open_stub(
+                source,
+                module_name=f"learner_{exercise.id}_{stub.stem}",
+                isolated=self.config.getoption("--isolated"),
+                import_paths=[self.course.root],
+                functions=sorted(tasks),
+                todo=todo,
+                task_of=tasks,
+                overlay=self.overlay if self._is_overlay_for(stub) else None,
+            )
+        return self.stubs[stub]
+
+    def _is_overlay_for(self, stub: PurePosixPath) -> bool:
+        return self.overlay is not None and self.overlay.parent.name == stub.stem
+
+    def overlaid_source(self, stub: PurePosixPath) -> Path:
+        """The file to judge for a stub that is compiled: an overlay replaces it whole."""
+        if self.overlay is not None and self._is_overlay_for(stub):
+            return self.overlay
+        return self.source(stub)
+
+    def ran_all(self, identifier: str) -> bool:
+        """Whether every check of a task ran in this session, and not a selection of them."""
+        result = self.score.results[identifier]
+        ran = {check.name.split("[")[0] for check in result.checks}
+        return ran == bound_checks(self.course.checks(result.task.stub), identifier)
+
+    def close(self) -> None:
+        """End the workers and leave no journal behind."""
+        for stub in self.stubs.values():
+            stub.close()
+        self.journal.clear()
+
+
+def bound_checks(file: Path, identifier: str) -> set[str]:
+    """The names of the check functions in a file that are bound to a task."""
+    found = set()
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        if not isinstance(node, ast.FunctionDef):
+            continue
+        for decorator in node.decorator_list:
+            if (
+                isinstance(decorator, ast.Call)
+                and ast.unparse(decorator.func) == "task"
+                and ast.literal_eval(decorator.args[0]) == identifier
+            ):
+                found.add(node.name)
+    return found
+
+
+# -- collecting and running ---------------------------------------------------------------------
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    session = config.stash[session_key]
+    if not session.is_proof:
+        proof = [item for item in items if item.get_closest_marker("proof")]
+        if proof:
+            items[:] = [item for item in items if not item.get_closest_marker("proof")]
+            config.hook.pytest_deselected(items=proof)
+    order = {identifier: place for place, identifier in enumerate(session.course.tasks)}
+    places = {}
+    for item in items:
+        task = session.task_of(item)
+        places[item] = order[task.id] if task else len(order)
+    items.sort(key=lambda item: places[item])  # the learner's work first, in the course's order
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    session = item.config.stash[session_key]
+    task = session.task_of(item)
+    if task is not None:
+        session.gate(item, task)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Any:
+    session = item.config.stash[session_key]
+    task = session.task_of(item)
+    if task is None:
+        return (yield)
+    if session.is_own:
+        session.journal.enter(
+            exercise=task.exercise,
+            task=task.id,
+            check=item.name,
+            source_hash=manifest.source_hash(session.source(task.stub)),
+        )
+    try:
+        return (yield)
+    except Blocked as blocked:
+        raise NotGraded("blocked", f"{task.id} is blocked by {blocked.task}, still to do") from None
+    except StubError as error:
+        pytest.fail(str(error), pytrace=False)
+    finally:
+        if session.is_own:
+            session.journal.clear()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Any:
+    report = yield
+    session = item.config.stash[session_key]
+    task = session.task_of(item)
+    if task is None:
+        return report
+    outcome = report.outcome
+    message = ""
+    if call.excinfo is not None:
+        message = str(call.excinfo.value)
+        if isinstance(call.excinfo.value, NotGraded):
+            outcome = call.excinfo.value.outcome
+        elif report.outcome == "skipped":
+            # A check that skips by itself would be a verdict that nobody gave.
+            report.outcome = outcome = "failed"
+            report.longrepr = f"{item.name} skipped itself ({message}); checks may not skip"
+    report.lab_outcome = outcome
+    if report.when == "call" or outcome != "passed":
+        session.score.add(task, CheckResult(item.name, outcome, message, call.duration))
+    return report
+
+
+def pytest_report_teststatus(report: Any, config: pytest.Config) -> Any:
+    outcome = getattr(report, "lab_outcome", None)
+    if outcome in LETTERS:
+        return outcome, LETTERS[outcome], (WORDS[outcome], COLORS[outcome])
+    return None
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    session = config.stash[session_key]
+    judged = session.show(session.tree) if not session.is_own else "your own work"
+    return f"profiling lab: judging {judged}" + (
+        " in a process of its own" if config.getoption("--isolated") else ""
+    )
+
+
+# -- fixtures -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stub(request: pytest.FixtureRequest) -> Stub:
+    """The learner's functions, reached as `stub.name(args)`."""
+    session = request.config.stash[session_key]
+    task = session.task_of(request.node)
+    assert task is not None, "a check that uses `stub` must be bound to a task"
+    return session.open(session.course.exercise(task.exercise), task.stub)
+
+
+@pytest.fixture
+def cuda_stub(request: pytest.FixtureRequest) -> CudaStub:
+    """The learner's CUDA source file."""
+    session = request.config.stash[session_key]
+    task = session.task_of(request.node)
+    assert task is not None, "a check that uses `cuda_stub` must be bound to a task"
+    given = session.course.root / task.stub.parent
+    return CudaStub(session.overlaid_source(task.stub), given)
+
+
+class CudaStub:
+    """A CUDA source under judgement. source: the file. given: the folder of the given sources."""
+
+    def __init__(self, source: Path, given: Path) -> None:
+        self.source = source
+        self.given = given
+
+
+# -- score ----------------------------------------------------------------------------------------
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    grading = session.config.stash[session_key]
+    if not grading.score.results:
+        return
+    if file := session.config.getoption("--score-json"):
+        grading.score.write(Path(file))
+    if grading.is_own:
+        remember(grading)
+
+
+def remember(grading: GradingSession) -> None:
+    """Keep the verdicts where `lab` finds them, each with the hash of the source it judged."""
+    from profiling_lab import progress
+
+    progress.update(
+        grading.course,
+        {
+            identifier: (result.outcome, [c.message for c in result.checks if c.message][:1])
+            for identifier, result in grading.score.results.items()
+        },
+        complete={identifier for identifier in grading.score.results if grading.ran_all(identifier)},
+    )
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    grading = config.stash[session_key]
+    if grading.left_over is not None:
+        terminalreporter.write_line("")
+        terminalreporter.write_line(
+            f"The run before this one ended inside {grading.left_over.check} "
+            f"({grading.left_over.describe()}): the code of {grading.left_over.exercise} ended the "
+            "process.",
+            yellow=True,
+        )
+    if not grading.score.results or config.getoption("--overlay"):
+        return
+    terminalreporter.section("score")
+    for line, style in score_lines(grading):
+        terminalreporter.write_line(line, **style)
+
+
+def score_lines(grading: GradingSession) -> list[tuple[str, dict[str, bool]]]:
+    """The score as lines of text with their style: a row a task, a sum an exercise, the next step."""
+    lines: list[tuple[str, dict[str, bool]]] = []
+    score = grading.score
+    styles = {"passed": {"green": True}, "failed": {"red": True}, **COLORS}
+    for exercise in score.exercises():
+        lines.append((f"{exercise.id}  {exercise.title}", {"bold": True}))
+        for task in exercise.tasks:
+            result = score.results.get(task.id)
+            if result is None:
+                continue
+            passed = sum(check.outcome == "passed" for check in result.checks)
+            checks = f"{passed}/{len(result.checks)} checks"
+            name = task.name + (" (live)" if task.live else "")
+            outcome = result.outcome
+            line = (
+                f"  {name:<26} {outcome:<8} {result.earned:>2} of {task.points:>2} points  {checks}"
+            )
+            lines.append((line, styles[outcome]))
+    totals = score.totals()
+    summary = f"{totals['earned']} of {totals['possible']} points gradable here"
+    if totals["not_run"]:
+        summary += f", {totals['not_run']} not run"
+    live = score.totals(live=True)
+    if live["possible"]:
+        summary += f"; live: {live['earned']} of {live['possible']}"
+    elif live["not_run"]:
+        summary += f"; {live['not_run']} live points not run"
+    lines.append((summary, {"bold": True}))
+    if grading.is_own:
+        following = score.next_task()
+        if following is None:
+            lines.append(("Next: uv run lab    (shows what else there is)", {}))
+        else:
+            exercise = grading.course.exercise(following.exercise)
+            lesson = grading.show(grading.course.lesson(exercise))
+            lines.append((f"Next: {following.id}, {following.title}", {}))
+            lines.append((f"      read {lesson}, write {following.name} in {following.stub.name}", {}))
+            lines.append((f"      stuck? uv run lab hint {following.id}", {}))
+    return lines

@@ -1,0 +1,65 @@
+"""What the learner has done so far: the last verdict on each task, kept in `.lab/progress.json`.
+
+A verdict holds as long as the source file it judged is unchanged.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from profiling_lab.course import Course, is_todo, source_hash
+
+FILE = Path(".lab") / "progress.json"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """outcome: "passed", "failed", "todo", "blocked", "not run" or "unchecked" (changed since)."""
+
+    outcome: str
+    message: str = ""
+
+
+def _read(course: Course) -> dict[str, dict]:
+    try:
+        return json.loads((course.root / FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
+def update(course: Course, outcomes: dict[str, tuple[str, list[str]]], *, complete: set[str]) -> None:
+    """Keep the outcomes of a run: {task: (outcome, [first message])}; only tasks in `complete`."""
+    state = _read(course)
+    for identifier, (outcome, messages) in outcomes.items():
+        if identifier in complete:
+            state[identifier] = {
+                "outcome": outcome,
+                "message": messages[0] if messages else "",
+                "source": source_hash(course.root / course.tasks[identifier].stub),
+            }
+    file = course.root / FILE
+    file.parent.mkdir(exist_ok=True)
+    temporary = file.with_suffix(".part")
+    temporary.write_text(json.dumps(state, indent=1), encoding="utf-8")
+    temporary.replace(file)
+
+
+def verdicts(course: Course) -> dict[str, Verdict]:
+    """The state of every task of the course, by id."""
+    state = _read(course)
+    hashes: dict[str, str] = {}
+    out = {}
+    for identifier, task in course.tasks.items():
+        file = course.root / task.stub
+        if is_todo(task, course.root):
+            out[identifier] = Verdict("todo")
+            continue
+        known = state.get(identifier)
+        current = hashes.setdefault(str(file), source_hash(file))
+        if known is None or known.get("source") != current:
+            out[identifier] = Verdict("unchecked")
+        else:
+            out[identifier] = Verdict(known["outcome"], known["message"])
+    return out
