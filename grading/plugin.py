@@ -275,6 +275,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Any:
     report = yield
     session = item.config.stash[session_key]
     task = session.task_of(item)
+    if call.excinfo is not None and isinstance(call.excinfo.value, NotGraded):
+        report.lab_outcome = call.excinfo.value.outcome
     if task is None:
         return report
     outcome = report.outcome

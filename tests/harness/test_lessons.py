@@ -1,0 +1,62 @@
+"""The teaching texts say what the captures say, link to what exists, and show commands that run."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+_specification = importlib.util.spec_from_file_location(
+    "lesson_figures", ROOT / "scripts" / "lesson_figures.py"
+)
+assert _specification is not None and _specification.loader is not None
+figures = importlib.util.module_from_spec(_specification)
+sys.modules["lesson_figures"] = figures
+_specification.loader.exec_module(figures)
+
+TEXTS = [str(path.relative_to(ROOT)) for path in figures.texts()]
+
+
+@pytest.fixture(scope="module")
+def names() -> dict:
+    return figures.namespace()
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("text", TEXTS)
+def test_every_figure_is_what_its_source_says(text: str, names: dict) -> None:
+    wrong = figures.differences(ROOT / text, names)
+    assert not wrong, (
+        "figures that differ (expression, in the text, right); "
+        f"mend with: uv run python scripts/lesson_figures.py --write {text}: {wrong}"
+    )
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_no_measured_number_stands_without_a_source(text: str) -> None:
+    loose = figures.loose_numbers(ROOT / text)
+    assert not loose, f"{text}: numbers with a unit but no source: {loose}"
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_links_inside_the_repository_lead_somewhere(text: str) -> None:
+    file = ROOT / text
+    content = re.sub(r"```.*?```", "", file.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", content):
+        if not re.match(r"[a-z]+:", target):
+            assert (file.parent / target).exists(), f"{text} links to {target}, which is not there"
+
+
+def test_a_wrong_figure_is_found(tmp_path: Path) -> None:
+    text = tmp_path / "lesson.md"
+    text.write_text("It took <!--= ms(1_500_000) -->1.4 ms<!--/-->, and 7 ms more.\n")
+    assert figures.differences(text, {"ms": figures.ms}) == [
+        ("ms(1_500_000)", "1.4 ms", "1.5 ms")
+    ]
+    assert figures.loose_numbers(text) == ["7 ms"]
+    assert figures.write(text, {"ms": figures.ms}) == 1
+    assert "-->1.5 ms<!--/-->" in text.read_text()

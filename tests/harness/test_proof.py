@@ -1,0 +1,163 @@
+"""The proof of the course: every check is itself checked.
+
+For each exercise: the generated stub is todo, the reference passes, each wrong solution fails with the
+message meant for it, and the verdicts are the same with the code in a process of its own.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from grading.outcomes import NotGraded
+from grading.plugin import bound_checks
+from grading.prove import Prover, Run, WrongSolution, read_wrong_solution, verdict_on_wrong
+from profiling_lab import course as manifest
+from profiling_lab import stubs
+
+ROOT = Path(__file__).resolve().parents[2]
+COURSE = manifest.load(ROOT)
+EXERCISES = {exercise.id: exercise for exercise in COURSE.exercises}
+WRONG = {
+    f"{exercise.id}-{file.parent.name}-{file.stem}": (exercise, file)
+    for exercise in COURSE.exercises
+    for stub in exercise.stubs
+    for file in COURSE.wrong_solutions(stub)
+}
+
+each_exercise = pytest.mark.parametrize("identifier", EXERCISES)
+each_wrong = pytest.mark.parametrize("name", WRONG)
+
+
+@pytest.fixture(scope="module")
+def prover() -> Iterator[Prover]:
+    with Prover(COURSE) as prover:
+        yield prover
+
+
+@pytest.fixture(scope="module")
+def reference_runs(prover: Prover) -> dict[str, Run]:
+    return {name: prover.run(prover.check_files(e)) for name, e in EXERCISES.items()}
+
+
+@pytest.mark.proof
+@each_exercise
+def test_reference_earns_every_point(identifier: str, reference_runs: dict[str, Run]) -> None:
+    run = reference_runs[identifier]
+    exercise = EXERCISES[identifier]
+    assert set(run.tasks) == {task.id for task in exercise.tasks}, run.output
+    lost = {
+        name: result
+        for name, result in run.tasks.items()
+        if result["outcome"] not in ("passed", "not run")
+    }
+    assert not lost, run.output
+
+
+@pytest.mark.proof
+@each_exercise
+def test_generated_stub_is_todo(identifier: str, prover: Prover, tmp_path: Path) -> None:
+    exercise = EXERCISES[identifier]
+    tree = prover.stub_tree(exercise, tmp_path)
+    run = prover.run(prover.check_files(exercise), tree=tree)
+    assert run.exit_code == 0, run.output
+    assert set(run.outcomes().values()) == {"todo"}, run.outcomes()
+    assert all(result["earned"] == 0 for result in run.tasks.values())
+
+
+@each_exercise
+def test_stub_in_place_is_the_generated_one(identifier: str) -> None:
+    for path, text in stubs.generate(COURSE, EXERCISES[identifier]).items():
+        same = path.is_file() and path.read_text(encoding="utf-8") == text
+        if not same and os.environ.get("CI"):
+            pytest.fail(f"{path} differs: uv run lab dev stub {identifier}")
+
+
+@pytest.mark.proof
+@each_wrong
+def test_wrong_solution_is_caught(name: str, prover: Prover) -> None:
+    exercise, file = WRONG[name]
+    wrong = read_wrong_solution(file)
+    verdict = verdict_on_wrong(wrong, prover.run_wrong(exercise, wrong))
+    if verdict == "not run":
+        raise NotGraded("not run", f"{wrong.caught_by} cannot be run on this machine")
+    assert not verdict, verdict
+
+
+@pytest.mark.proof
+@each_exercise
+def test_isolated_verdicts_are_identical(
+    identifier: str, prover: Prover, reference_runs: dict[str, Run], tmp_path: Path
+) -> None:
+    exercise = EXERCISES[identifier]
+    isolated = prover.run(prover.check_files(exercise), isolated=True)
+    assert isolated.outcomes() == reference_runs[identifier].outcomes(), isolated.output
+    tree = prover.stub_tree(exercise, tmp_path)
+    of_stub = prover.run(prover.check_files(exercise), tree=tree, isolated=True)
+    assert set(of_stub.outcomes().values()) == {"todo"}, of_stub.output
+
+
+@pytest.mark.proof
+@each_wrong
+def test_isolated_wrong_solution_is_caught_alike(name: str, prover: Prover) -> None:
+    exercise, file = WRONG[name]
+    if file.suffix != ".py":
+        raise NotGraded("not run", "a compiled source is never imported")
+    wrong = read_wrong_solution(file)
+    verdict = verdict_on_wrong(wrong, prover.run_wrong(exercise, wrong, isolated=True))
+    assert not verdict, verdict
+
+
+@each_exercise
+def test_every_task_has_checks_wrong_solutions_and_hints(identifier: str) -> None:
+    exercise = EXERCISES[identifier]
+    hints = COURSE.hints(exercise).read_text(encoding="utf-8")
+    for task in exercise.tasks:
+        assert bound_checks(COURSE.checks(task.stub), task.id), f"{task.id} has no check"
+        section = re.search(rf"^## {task.name}\n(.*?)(?=^## |\Z)", hints, re.DOTALL | re.MULTILINE)
+        assert section, f"hints.md has no section for {task.id}"
+        assert section[1].count("### ") >= 2, f"the hints for {task.id} have fewer than two steps"
+        assert "```" not in section[1], f"the hints for {task.id} hold code"
+        if not task.live:
+            wrong = wrong_of(exercise, task.name, task.is_cuda)
+            assert len(wrong) >= 2, f"{task.id} has {len(wrong)} wrong solutions, two are needed"
+    assert COURSE.lesson(exercise).is_file()
+
+
+def wrong_of(exercise: manifest.Exercise, function: str, is_cuda: bool) -> list[WrongSolution]:
+    found = [
+        read_wrong_solution(file)
+        for stub in exercise.stubs
+        for file in COURSE.wrong_solutions(stub)
+        if (stub.suffix != ".py") == is_cuda
+    ]
+    return found if is_cuda else [w for w in found if function in w.functions]
+
+
+@each_exercise
+def test_every_check_is_bound_and_only_checks_are_there(identifier: str) -> None:
+    exercise = EXERCISES[identifier]
+    known = {task.id for task in exercise.tasks}
+    for stub in exercise.stubs:
+        file = COURSE.checks(stub)
+        functions = {
+            node.name
+            for node in ast.parse(file.read_text(encoding="utf-8")).body
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+        }
+        bound = set().union(*(bound_checks(file, identifier) for identifier in known))
+        assert functions == bound, f"{file}: not bound to a task: {sorted(functions - bound)}"
+        for wrong in COURSE.wrong_solutions(stub):
+            assert read_wrong_solution(wrong).caught_by.split("[")[0] in functions, wrong
+        folder = file.parent / "wrong" / stub.stem
+        stray = [
+            p.name
+            for p in folder.iterdir()
+            if p.suffix not in (stub.suffix, ".toml", ".json") and p.name != "__pycache__"
+        ]
+        assert not stray, f"stray files in {folder}: {stray}"
