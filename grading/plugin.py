@@ -46,6 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="run the code under judgement in a process of its own, as the grader does",
     )
+    group.addoption("--only-task", metavar="ID", help="run only the checks of this task")
     group.addoption(
         "--overlay",
         metavar="FILE",
@@ -230,6 +231,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if proof:
             items[:] = [item for item in items if not item.get_closest_marker("proof")]
             config.hook.pytest_deselected(items=proof)
+    if only := config.getoption("--only-task"):
+        kept = [item for item in items if (t := session.task_of(item)) and t.id == only]
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = kept
     order = {identifier: place for place, identifier in enumerate(session.course.tasks)}
     places = {}
     for item in items:

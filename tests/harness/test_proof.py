@@ -7,6 +7,7 @@ message meant for it, and the verdicts are the same with the code in a process o
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from grading import mutation
 from grading.outcomes import NotGraded
 from grading.plugin import bound_checks
 from grading.prove import Prover, Run, WrongSolution, read_wrong_solution, verdict_on_wrong
@@ -137,6 +139,21 @@ def wrong_of(exercise: manifest.Exercise, function: str, is_cuda: bool) -> list[
         if (stub.suffix != ".py") == is_cuda
     ]
     return found if is_cuda else [w for w in found if function in w.functions]
+
+
+@pytest.mark.proof
+@each_exercise
+def test_no_mutant_survives_unexplained(identifier: str) -> None:
+    exercise = EXERCISES[identifier]
+    file = mutation.folder(COURSE, exercise) / mutation.RESULT
+    again = f"run: uv run --group mutation python -m grading.mutation {identifier}"
+    assert file.is_file(), again
+    result = json.loads(file.read_text(encoding="utf-8"))
+    current = mutation.hashes(COURSE, exercise)
+    assert {key: result[key] for key in current} == current, f"{file} is stale; {again}"
+    explained = mutation.equivalents(COURSE, exercise)
+    assert set(result["survivors"].values()) <= set(explained), result["survivors"]
+    assert all(len(reason) > 20 for reason in explained.values())
 
 
 @each_exercise

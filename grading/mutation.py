@@ -1,0 +1,213 @@
+"""Mutation testing of the references: change one thing in a reference, and a check must fail.
+
+    uv run --group mutation python -m grading.mutation ex_30
+
+Mutants are made by cosmic-ray's operators, one function at a time, and run as an overlay over the
+reference against all checks of the exercise's file. The result is written beside the wrong
+solutions as `mutants.json` with the hashes of reference and checks, so that the proof can tell when
+it is stale. A survivor must be listed in `equivalent_mutants.toml` with the reason why no input can
+tell it from the reference.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import hashlib
+import json
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from grading.prove import EQUIVALENTS, Prover
+from profiling_lab import course as manifest
+from profiling_lab.course import Course, Exercise
+
+RESULT = "mutants.json"
+
+# One or two replacements an operator: enough to show that a check looks at it.
+OPERATORS = tuple(
+    f"core/{name}"
+    for name in (
+        "ReplaceBinaryOperator_Add_Sub",
+        "ReplaceBinaryOperator_Sub_Add",
+        "ReplaceBinaryOperator_Mul_Div",
+        "ReplaceBinaryOperator_Div_Mul",
+        "ReplaceBinaryOperator_BitOr_BitAnd",
+        "ReplaceBinaryOperator_BitAnd_BitOr",
+        "ReplaceComparisonOperator_Eq_NotEq",
+        "ReplaceComparisonOperator_NotEq_Eq",
+        "ReplaceComparisonOperator_Lt_LtE",
+        "ReplaceComparisonOperator_Lt_GtE",
+        "ReplaceComparisonOperator_LtE_Lt",
+        "ReplaceComparisonOperator_LtE_Gt",
+        "ReplaceComparisonOperator_Gt_GtE",
+        "ReplaceComparisonOperator_Gt_LtE",
+        "ReplaceComparisonOperator_GtE_Gt",
+        "ReplaceComparisonOperator_GtE_Lt",
+        "ReplaceComparisonOperator_Is_IsNot",
+        "ReplaceComparisonOperator_IsNot_Is",
+        "ReplaceUnaryOperator_USub_UAdd",
+        "ReplaceUnaryOperator_Delete_Not",
+        "ReplaceUnaryOperator_Delete_Invert",
+        "ReplaceAndWithOr",
+        "ReplaceOrWithAnd",
+        "ReplaceTrueWithFalse",
+        "ReplaceFalseWithTrue",
+        "ReplaceBreakWithContinue",
+        "ReplaceContinueWithBreak",
+        "NumberReplacer",
+        "AddNot",
+        "ZeroIterationForLoop",
+    )
+)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One function of the reference with one thing changed."""
+
+    name: str  # function:operator:occurrence
+    function: str
+    source: str
+    change: str  # the changed line, before → after
+
+
+def mutants(source: str) -> Iterator[Mutant]:
+    """The mutants of every function of a module, less those that only touch annotations."""
+    from cosmic_ray.mutating import mutate_code
+    from cosmic_ray.plugins import get_operator, operator_names
+
+    known = set(operator_names())
+    for node in ast.parse(source).body:
+        if not isinstance(node, ast.FunctionDef):
+            continue
+        original = ast.get_source_segment(source, node) or ""
+        original = "\n".join(original.splitlines()) + "\n"
+        for operator_name in OPERATORS:
+            if operator_name not in known:
+                raise SystemExit(f"cosmic-ray has no operator {operator_name}")
+            seen = {_meaning(original)}
+            for occurrence in range(1000):
+                mutated = mutate_code(original, get_operator(operator_name)(), occurrence)
+                if mutated is None:
+                    break
+                if _meaning(mutated) in seen:
+                    continue
+                seen.add(_meaning(mutated))
+                yield Mutant(
+                    f"{node.name}:{operator_name.removeprefix('core/')}:{occurrence}",
+                    node.name,
+                    mutated,
+                    _change(original, mutated),
+                )
+
+
+def _meaning(source: str) -> str:
+    """A function without what has no effect when it runs: annotations and docstring."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            node.returns = None
+            for argument in (*node.args.args, *node.args.kwonlyargs):
+                argument.annotation = None
+            if ast.get_docstring(node):
+                node.body = node.body[1:]
+        if isinstance(node, ast.AnnAssign):
+            node.annotation = ast.Constant(0)
+    return ast.dump(tree)
+
+
+def _change(before: str, after: str) -> str:
+    for old, new in zip(before.splitlines(), after.splitlines(), strict=False):
+        if old != new:
+            return f"{old.strip()}  →  {new.strip()}"
+    return "?"
+
+
+def hashes(course: Course, exercise: Exercise) -> dict[str, str]:
+    """What a result of mutation testing depends on: the code of reference and checks."""
+    out = {}
+    for label, file in (
+        ("reference", course.solution(exercise.stub)),
+        ("checks", course.checks(exercise.stub)),
+    ):
+        text = ast.dump(ast.parse(file.read_text(encoding="utf-8")))
+        out[label] = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return out
+
+
+def folder(course: Course, exercise: Exercise) -> Path:
+    """Where results and equivalents of an exercise lie: beside its wrong solutions."""
+    return course.checks(exercise.stub).parent / "wrong" / exercise.stub.stem
+
+
+def equivalents(course: Course, exercise: Exercise) -> dict[str, str]:
+    """Survivors that no input can tell from the reference: changed line → reason."""
+    file = folder(course, exercise) / EQUIVALENTS
+    return tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+
+
+def run(course: Course, exercise: Exercise, only: str | None = None) -> dict:
+    """Run all mutants (or those whose name contains `only`); returns the result."""
+    todo = [
+        mutant
+        for mutant in mutants(course.solution(exercise.stub).read_text(encoding="utf-8"))
+        if only is None or only in mutant.name
+    ]
+    survivors: list[Mutant] = []
+    checks = str(course.checks(exercise.stub))
+    with tempfile.TemporaryDirectory(prefix="lab-mutants-") as scratch, Prover(course) as prover:
+        place = Path(scratch) / exercise.stub.stem
+        place.mkdir()
+
+        def survives(numbered: tuple[int, Mutant]) -> bool:
+            number, mutant = numbered
+            file = place / f"mutant_{number}.py"
+            file.write_text(mutant.source, encoding="utf-8")
+            tasks = {task.name for task in exercise.tasks}
+            # Checks of the function's own task first: most mutants die there.
+            if mutant.function in tasks:
+                own = prover.run([checks], overlay=file, arguments=("-x", "--only-task", f"{exercise.id}.{mutant.function}"))
+                if own.exit_code != 0:
+                    return False
+            return prover.run([checks], overlay=file, arguments=("-x",)).exit_code == 0
+
+        with ThreadPoolExecutor(2) as pool:
+            for mutant, alive in zip(todo, pool.map(survives, enumerate(todo)), strict=True):
+                if alive:
+                    survivors.append(mutant)
+                    print(f"survived  {mutant.name}\n          {mutant.change}", flush=True)
+    return {
+        **hashes(course, exercise),
+        "mutants_count": len(todo),
+        "killed_count": len(todo) - len(survivors),
+        "survivors": {mutant.name: f"{mutant.function}: {mutant.change}" for mutant in survivors},
+    }
+
+
+def main() -> int:
+    """Run mutation testing for one exercise and write the result."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("exercise")
+    parser.add_argument("--only", help="only mutants whose name contains this; writes no result")
+    arguments = parser.parse_args()
+    course = manifest.load()
+    exercise = course.exercise(arguments.exercise)
+    result = run(course, exercise, arguments.only)
+    unexplained = set(result["survivors"].values()) - set(equivalents(course, exercise))
+    print(f"{result['killed_count']} of {result['mutants_count']} mutants killed")
+    for change in sorted(unexplained):
+        print(f"not in {EQUIVALENTS}: {change}")
+    if arguments.only is None:
+        file = folder(course, exercise) / RESULT
+        file.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return 1 if unexplained else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
