@@ -1,0 +1,5 @@
+from __future__ import annotations
+
+from profiling_lab.cli import main
+
+main()

@@ -1,0 +1,173 @@
+"""`lab check` and `lab watch`: run the checks of an exercise or a task, once or at every save."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+from profiling_lab import course as manifest
+from profiling_lab import progress
+from profiling_lab.cli.app import complain
+from profiling_lab.cli.screen import LAB, find, load_course, short
+from profiling_lab.cli.status import next_task
+from profiling_lab.course import Course, Task
+from profiling_lab.errors import CourseError, LabError
+
+NO_CHECKS_COLLECTED = 5  # pytest's exit code
+
+
+@click.command()
+@click.argument("identifier", metavar="[ID]", required=False)
+@click.option(
+    "--capture",
+    metavar="FILE",
+    help="Run the checks that read captures on your own capture too; the expected values are "
+    "computed from it.",
+)
+@click.option("--against", metavar="TREE", help="Judge another tree (solutions, a submission).")
+@click.option("--live", is_flag=True, help="Add the checks that need this machine's GPU.")
+@click.option("--verbose", "-v", is_flag=True, help="Name every check, and show longer traces.")
+def check(
+    identifier: str | None, capture: str | None, against: str | None, live: bool, verbose: bool
+) -> int:
+    """Check an exercise (ex_30), a task (ex_30.busy_time), or what is next.
+
+    Exits with 0 if nothing failed (what is still to do does not count as failed), with 1 if a
+    check failed, with 2 if ID or FILE is not right.
+
+    \b
+      uv run lab check ex_30.busy_time
+      uv run lab check ex_30 --capture my_run.sqlite
+      uv run lab check ex_30 --against solutions
+
+    Stuck? uv run lab hint ID. Passed? uv run lab solution ID shows the reference.
+    """
+    course = load_course()
+    if identifier is None:
+        following = next_task(course, progress.verdicts(course))
+        if following is None:
+            click.echo(f"All tasks have their points. Name one to check it again: {LAB} check ID")
+            return 0
+        identifier = following.exercise
+    exercise, tasks = find(course, identifier)
+    arguments = selection(course, tasks)
+    if not arguments:
+        raise CourseError(f"{identifier}: has no checks yet (see CONTRIBUTING.md)")
+    arguments += ["--against", _tree(course, against)] if against else []
+    arguments += ["--live"] if live or all(task.live for task in tasks) else []
+    environment = dict(os.environ)
+    if capture is not None:
+        environment["LAB_CHECK_CAPTURE"] = str(_own_capture(capture))
+    return run_checks(course, arguments, verbose=verbose, environment=environment)
+
+
+def selection(course: Course, tasks: Iterable[Task]) -> list[str]:
+    """The checks of tasks, in pytest's words: whole files where possible, else single functions."""
+    wanted = {task.id: task for task in tasks}
+    out = []
+    for file in dict.fromkeys(course.checks(task.stub) for task in wanted.values()):
+        bound = checks_in(file)
+        chosen = [name for name, identifier in bound if identifier in wanted]
+        inside = os.path.relpath(file, course.root).replace(os.sep, "/")
+        if len(chosen) == len(bound) and chosen:
+            out.append(inside)
+        else:
+            out += [f"{inside}::{name}" for name in chosen]
+    return out
+
+
+def checks_in(file: Path) -> list[tuple[str, str]]:
+    """The check functions of a file with the ids of their tasks, read without running it."""
+    try:
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return []
+    except (OSError, SyntaxError) as error:
+        raise CourseError(f"{file}: cannot be read as checks ({error})") from None
+    found = []
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            for decorator in node.decorator_list:
+                if (
+                    isinstance(decorator, ast.Call)
+                    and ast.unparse(decorator.func) == "task"
+                    and decorator.args
+                    and isinstance(decorator.args[0], ast.Constant)
+                ):
+                    found.append((node.name, decorator.args[0].value))
+    return found
+
+
+def run_checks(
+    course: Course,
+    arguments: list[str],
+    *,
+    verbose: bool = False,
+    environment: dict[str, str] | None = None,
+) -> int:
+    """Run pytest from the course's root in a process of its own; returns the exit code of `lab`."""
+    with tempfile.TemporaryDirectory(prefix="lab_") as scratch:
+        score = Path(scratch) / "score.json"
+        command = [sys.executable, "-m", "pytest", "--no-header", "--score-json", str(score)]
+        command += ["-v"] if verbose else ["-q", "--tb=short", "--show-capture=no"]
+        command += ["-r", "N", *arguments]
+        sys.stdout.flush()
+        code = subprocess.run(command, cwd=course.root, env=environment, check=False).returncode
+        finished = score.is_file()
+    if code in (0, 1) and finished:
+        return code
+    if code == NO_CHECKS_COLLECTED:
+        return complain("no check ran: the selection is empty")
+    if code in (2, 3, 4) and not finished:
+        return complain("the checks could not run; what is above says why")
+    return complain(
+        f"the checks ended early (exit code {code}): the code under test ended the whole process; "
+        "check again, and the check in which it happened is named",
+        code=1,
+    )
+
+
+def _tree(course: Course, against: str) -> str:
+    for base in (Path.cwd(), course.root):
+        if (base / against).is_dir():
+            return str((base / against).resolve())
+    raise LabError(f"{against}: no such folder to check against; the reference is: solutions")
+
+
+def _own_capture(name: str) -> Path:
+    """The file of a capture, after making sure that it can be read and holds device work."""
+    from profiling_lab import captures
+
+    with captures.open(name) as recording:
+        recording.device_operations  # noqa: B018 - raises if there is none
+        return recording.file.resolve()
+
+
+@click.command()
+@click.argument("identifier", metavar="[ID]", required=False)
+def watch(identifier: str | None) -> int:
+    """Check again whenever you save.
+
+    Watches the files you edit, of one exercise or task or of all, runs the checks of what you
+    changed, and shows the first thing to mend. Keys: h hint, n next task, a all, q quit.
+
+    \b
+      uv run lab watch
+      uv run lab watch ex_30
+    """
+    course = load_course()
+    if identifier is not None:
+        exercise, tasks = find(course, identifier)
+        identifier = tasks[0].id if len(tasks) == 1 else exercise.id
+    command = [sys.executable, "-m", "grading.watch", *([identifier] if identifier else [])]
+    try:
+        return subprocess.run(command, cwd=course.root, check=False).returncode
+    except KeyboardInterrupt:
+        return 0

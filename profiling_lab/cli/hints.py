@@ -1,0 +1,145 @@
+"""`lab hint`: first a question; asked again, something stronger."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import click
+
+from profiling_lab import progress
+from profiling_lab.cli.screen import LAB, bold, dim, find, load_course, short, width
+from profiling_lab.cli.status import next_task
+from profiling_lab.course import Course, Task
+from profiling_lab.errors import CourseError
+
+SHOWN = Path(".lab") / "hints.json"
+_HEADING = re.compile(r"^(#{1,6})[ \t]+(.+?)[ \t]*#*$")
+_DETAILS = re.compile(r"</?details>|<summary>.*?</summary>", re.DOTALL | re.IGNORECASE)
+
+
+@click.command()
+@click.argument("identifier", metavar="ID[.TASK]", required=False)
+@click.option("--more", is_flag=True, help="Show the stronger hint at once.")
+def hint(identifier: str | None, more: bool) -> int:
+    """A question that leads on; asked a second time, a stronger hint. Never the code.
+
+    Without a task it is about the first one without its points. What you were shown is kept in
+    .lab/, and costs no points.
+
+    \b
+      uv run lab hint ex_30.busy_time
+      uv run lab hint ex_30.busy_time --more
+    """
+    course = load_course()
+    task = _which(course, identifier)
+    steps = hint_steps(course, task)
+    shown = _read(course)
+    level = min(shown.get(task.id, 0) + 1, len(steps))
+    if more:
+        level = min(max(level, 2), len(steps))
+    click.echo(bold(task.id) + f"  {task.title}")
+    click.echo()
+    for number, text in enumerate(steps[:level]):
+        if number:
+            click.echo()
+        render(text)
+    click.echo()
+    if level < len(steps):
+        click.echo(dim(f"A stronger hint: {LAB} hint {task.id} (again)"))
+    else:
+        lesson = short(course.lesson(course.exercise(task.exercise)))
+        click.echo(dim(f"That was all. The lesson: {lesson}; the contract: the docstring."))
+    _write(course, {**shown, task.id: level})
+    return 0
+
+
+def _which(course: Course, identifier: str | None) -> Task:
+    verdicts = progress.verdicts(course)
+    if identifier is None:
+        following = next_task(course, verdicts)
+        if following is None:
+            raise CourseError(f"all tasks have their points; name one: {LAB} hint ID.TASK")
+        return following
+    exercise, tasks = find(course, identifier)
+    if len(tasks) == 1:
+        return tasks[0]
+    return next_task(course, verdicts, exercise) or tasks[0]
+
+
+def hint_steps(course: Course, task: Task) -> list[str]:
+    """The hints for a task, weakest first, as Markdown.
+
+    `hints.md` has a section for each task, whose heading holds the task's name. In the section the
+    hints are set apart by headings of a lower level, by `<details>`, or else by blank lines.
+    Raises CourseError if there is no section.
+    """
+    file = course.hints(course.exercise(task.exercise))
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError:
+        raise CourseError(f"{file}: no hints there; read the lesson and the docstring") from None
+    section = _section(text, task)
+    if not section.strip():
+        raise CourseError(f"{file}: has no section for {task.id}; read the lesson and the docstring")
+    parts = _split(section)
+    return [part for part in parts if part] or [section.strip()]
+
+
+def _section(text: str, task: Task) -> str:
+    """The lines under the heading that names the task, up to the next heading of its level."""
+    lines: list[str] = []
+    level = 0
+    fenced = False
+    named = re.compile(rf"(?<![\w]){re.escape(task.name)}(?![\w])")
+    for line in text.splitlines():
+        fenced ^= line.lstrip().startswith("```")
+        heading = None if fenced else _HEADING.match(line)
+        if heading and level and len(heading[1]) <= level:
+            break
+        if heading and not level and named.search(heading[2]):
+            level = len(heading[1])
+        elif level:
+            lines.append(line)
+    return "\n".join(lines)
+
+
+def _split(section: str) -> list[str]:
+    if re.search(r"^#{1,6} ", section, re.MULTILINE):
+        parts = re.split(r"^#{1,6} .*$", section, flags=re.MULTILINE)
+    elif "<details>" in section.lower():
+        parts = re.split(r"(?i)<details>", section)
+    else:
+        first, _, rest = section.strip().partition("\n\n")
+        parts = [first, rest]
+    return [_DETAILS.sub("", part).strip() for part in parts]
+
+
+def render(markdown: str) -> None:
+    """Print Markdown: set in a terminal, as it is elsewhere."""
+    if not sys.stdout.isatty():
+        click.echo(markdown)
+        return
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    Console(width=width()).print(Markdown(markdown))
+
+
+def _read(course: Course) -> dict[str, int]:
+    try:
+        data = json.loads((course.root / SHOWN).read_text(encoding="utf-8"))
+        return {key: int(value) for key, value in data.items()}
+    except (OSError, ValueError, AttributeError, TypeError):
+        return {}
+
+
+def _write(course: Course, shown: dict[str, int]) -> None:
+    file = course.root / SHOWN
+    try:
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(json.dumps(shown, indent=1), encoding="utf-8")
+    except OSError:
+        pass  # a course that cannot be written to still gives hints

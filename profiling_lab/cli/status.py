@@ -1,0 +1,153 @@
+"""Bare `lab`: where am I, what is next, what can this machine do."""
+
+from __future__ import annotations
+
+import click
+
+from profiling_lab import progress
+from profiling_lab.cli.screen import LAB, bar, bold, dim, load_course, short, width, wrap
+from profiling_lab.course import Course, Exercise, Task
+from profiling_lab.progress import Verdict
+
+SHOWN_EXERCISES = 8  # beyond that only what is begun, so that the screen stays one screen
+WORDS = {
+    "failed": ("failed", "red"),
+    "blocked": ("blocked", "yellow"),
+    "unchecked": ("changed since the last check", "yellow"),
+    "not run": ("not run here", None),
+}
+
+
+def show() -> int:
+    """Print the status screen."""
+    course = load_course()
+    verdicts = progress.verdicts(course)
+    portable = [task for task in course.tasks.values() if not task.live]
+    earned = sum(task.points for task in portable if verdicts[task.id].outcome == "passed")
+    total = sum(task.points for task in portable)
+    click.echo(_ends(bold(course.title), len(course.title), f"{earned} of {total} points"))
+    click.echo()
+    following = next_task(course, verdicts)
+    hidden = 0
+    for exercise in course.exercises:
+        begun = any(verdicts[task.id].outcome != "todo" for task in exercise.tasks)
+        is_next = following is not None and following.exercise == exercise.id
+        if len(course.exercises) <= SHOWN_EXERCISES or begun or is_next:
+            _show_exercise(exercise, verdicts)
+        else:
+            hidden += 1
+    if hidden:
+        click.echo(dim(f"  and {hidden} exercises not begun; start anywhere, see README.md"))
+    click.echo()
+    _show_next(course, following, verdicts)
+    click.echo()
+    line = machine_line()
+    click.echo(wrap(line, indent="  ", first=""))
+    return 0
+
+
+def next_task(
+    course: Course, verdicts: dict[str, Verdict], exercise: Exercise | None = None
+) -> Task | None:
+    """The first task, in the order of the manifest, without its points; None if all is done.
+
+    What this machine cannot run, and live tasks, are no next step.
+    """
+    for task in (exercise.tasks if exercise else course.tasks.values()):
+        if not task.live and verdicts[task.id].outcome not in ("passed", "not run"):
+            return task
+    return None
+
+
+def _show_exercise(exercise: Exercise, verdicts: dict[str, Verdict]) -> None:
+    portable = [task for task in exercise.tasks if not task.live]
+    passed = [task for task in portable if verdicts[task.id].outcome == "passed"]
+    earned = sum(task.points for task in passed)
+    possible = exercise.points
+    figures = f"{bar(earned / possible if possible else 0)} {earned:>3} of {possible}"
+    name = f"  {exercise.id}  {exercise.title}"
+    room = width() - len(figures) - 2
+    if len(name) > room:
+        name = name[: room - 1].rstrip() + "…"
+    click.echo(_ends(name, len(name), figures))
+    notes: list[tuple[str, str | None]] = []
+    if passed:
+        notes.append((f"{len(passed)} of {len(portable)} tasks passed", "green"))
+    for outcome, (words, color) in WORDS.items():
+        names = [task.name for task in portable if verdicts[task.id].outcome == outcome]
+        if names:
+            shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+            notes.append((f"{words}: {shown}", color))
+    for text, color in notes:
+        indent = " " * (len(exercise.id) + 4)
+        click.echo(click.style(wrap(text, indent + "  ", indent), fg=color, dim=color is None))
+
+
+def _show_next(course: Course, task: Task | None, verdicts: dict[str, Verdict]) -> None:
+    if task is None:
+        click.echo(bold("All done.") + f"  Hand in: {LAB} submit")
+        click.echo(f"  your own program: {LAB} diagnose FILE.sqlite")
+        return
+    outcome = verdicts[task.id].outcome
+    head = f"{task.id}  {task.title}  ({task.points} points)"
+    click.echo(bold("Next: ") + head)
+    exercise = course.exercise(task.exercise)
+    what = task.name if not task.is_cuda else "the TODO"
+    rows = [
+        ("read", short(course.lesson(exercise))),
+        ("write", f"{what} in {short(course.root / task.stub)}"),
+        ("check", f"{LAB} check {task.id}"),
+        ("stuck?", f"{LAB} hint {task.id}"),
+    ]
+    if outcome == "unchecked":
+        rows = [rows[2], rows[3]]
+    elif outcome == "failed":
+        message = " ".join(verdicts[task.id].message.split())
+        click.echo(click.style(wrap(message[:300], "    ", "  ✗ "), fg="red"))
+        rows = rows[1:]
+    for label, text in rows:
+        click.echo(f"  {label:<7} {text}")
+
+
+def machine_line() -> str:
+    """One line on this machine, found without starting anything."""
+    import importlib.util
+    import shutil
+    from pathlib import Path
+
+    gpu = any(Path("/dev").glob("nvidia[0-9]*")) or bool(
+        shutil.which("nvidia-smi") and not Path("/proc").is_dir()
+    )
+    here = []
+    missing = []
+    for name, found in (
+        ("a GPU", gpu),
+        ("nsys", shutil.which("nsys")),
+        ("ncu", shutil.which("ncu")),
+        ("nvcc", shutil.which("nvcc") or importlib.util.find_spec("nvidia") and _nvcc_wheel()),
+        ("torch", importlib.util.find_spec("torch")),
+    ):
+        (here if found else missing).append(name)
+    text = "This machine: "
+    text += f"has {', '.join(here)}" if here else ""
+    text += ("; " if here and missing else "") + (f"no {', no '.join(missing)}" if missing else "")
+    text = text.replace("no a GPU", "no GPU")
+    if not gpu:
+        text += ". Recorded captures stand in for the GPU, with the same checks and points"
+    return f"{text}. More: {LAB} doctor"
+
+
+def _nvcc_wheel() -> bool:
+    """Whether nvcc lies in the environment as a wheel."""
+    import nvidia
+
+    return any(
+        file.is_file()
+        for folder in nvidia.__path__
+        for file in __import__("pathlib").Path(folder).glob("*/bin/nvcc*")
+    )
+
+
+def _ends(left: str, left_length: int, right: str) -> str:
+    """Two texts at the two ends of a line."""
+    return left + " " * max(2, width() - left_length - len(right)) + right
