@@ -1,0 +1,372 @@
+"""Two guards around learner code that runs in this process: endless loops, and sudden ends.
+
+`hang_guard` interrupts a loop of Python code that does not come back. It is generous and never a
+grade; a loop inside a C function cannot be interrupted this way, only by ending the process.
+
+`Journal` names what was running when the process ended without warning (`os._exit`, a crash in C):
+one small memory-mapped file holds the entry while learner code runs, so that writing it costs a
+few microseconds and survives the end of the process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import hashlib
+import json
+import linecache
+import mmap
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+if sys.platform != "win32":
+    import fcntl
+
+DEFAULT_TIMEOUT_S = 60.0
+HANG_EXIT_CODE = 75
+_REPEAT_S = 1.0
+_GIVE_UP_AFTER = 5
+
+
+class HangError(BaseException):
+    """Learner code that did not come back; no Exception, so that `except Exception` lets it pass.
+
+    Attributes: what (the call), seconds, where ((file, line, function) or None).
+    """
+
+    what = "the code"
+    seconds = 0.0
+    where: tuple[str, int, str] | None = None
+
+    def __str__(self) -> str:
+        text = f"{self.what} had not come back after {self.seconds:.3g} s"
+        if self.where:
+            file, line, function = self.where
+            code = linecache.getline(file, line).strip()
+            text += f"; it was at {Path(file).name}, line {line}, in {function}"
+            text += f": {code}" if code else ""
+        return text
+
+
+@contextlib.contextmanager
+def hang_guard(
+    seconds: float,
+    what: str,
+    *,
+    sources: Collection[str] = (),
+    on_end: Callable[[str], None] | None = None,
+) -> Iterator[None]:
+    """Raise HangError in the block once it has run for `seconds`.
+
+    what: the call, for the message. sources: files of the learner's code; the message gives the
+    line in one of them where there is one. In the main thread of a POSIX system the interruption
+    comes by SIGALRM, elsewhere by an exception that a timer thread sets. It is repeated if the
+    code swallows it; after the fifth time the process is ended with HANG_EXIT_CODE, the reason
+    goes to stderr and, before that, to `on_end`. A block that swallowed it and then came back
+    raises HangError all the same. Time in a debugger does not count.
+    """
+    state = _State(seconds, what, sources, on_end)
+    in_main = threading.current_thread() is threading.main_thread()
+    alarm = _by_alarm if in_main and hasattr(signal, "setitimer") else _by_thread
+    raised: BaseException | None = None
+    try:
+        with alarm(state):
+            yield
+    except BaseException as error:
+        if not state.fired:
+            raise
+        raised = error
+    if state.fired:
+        hang = HangError()
+        hang.what, hang.seconds, hang.where = what, seconds, state.where
+        if raised is not None:
+            hang.with_traceback(raised.__traceback__)
+        raise hang from None
+
+
+class _State:
+    def __init__(
+        self,
+        seconds: float,
+        what: str,
+        sources: Collection[str],
+        on_end: Callable[[str], None] | None,
+    ) -> None:
+        self.seconds = seconds
+        self.what = what
+        self.sources = sources
+        self.on_end = on_end
+        self.fired = 0
+        self.debugged = False
+        self.over = False
+        self.where: tuple[str, int, str] | None = None
+
+    def may_fire(self, frame: FrameType | None) -> bool:
+        """Count one interruption at `frame`; False if a debugger runs. May end the process."""
+        self.debugged = self.debugged or _in_debugger(frame)
+        if self.debugged:
+            return False
+        if self.fired == 0:
+            self.where = _line(frame, self.sources)
+        self.fired += 1
+        if self.fired > _GIVE_UP_AFTER:
+            self.end_process()
+        return True
+
+    def end_process(self) -> None:
+        reason = (
+            f"{self.what} had not come back after {self.seconds:.3g} s and swallowed "
+            f"{_GIVE_UP_AFTER} interruptions"
+        )
+        if self.where:
+            reason += f" (at {Path(self.where[0]).name}, line {self.where[1]})"
+        if self.on_end is not None:
+            with contextlib.suppress(Exception):
+                self.on_end(reason)
+        with contextlib.suppress(OSError):
+            os.write(2, f"\n{reason}; the process ends here.\n".encode())
+        os._exit(HANG_EXIT_CODE)
+
+
+@contextlib.contextmanager
+def _by_alarm(state: _State) -> Iterator[None]:
+    def on_alarm(_signal: int, frame: FrameType | None) -> None:
+        if not state.over and state.may_fire(frame):
+            raise HangError
+
+    started = time.monotonic()
+    old_handler = signal.signal(signal.SIGALRM, on_alarm)
+    repeat = min(state.seconds, _REPEAT_S)
+    outer_left, outer_repeat = signal.setitimer(signal.ITIMER_REAL, state.seconds, repeat)
+    try:
+        try:
+            yield
+        finally:
+            state.over = True  # first of all, so that no alarm interrupts the restoring below
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old_handler)
+        if outer_left:  # a guard around this one goes on with the time that it has left
+            left = max(outer_left - (time.monotonic() - started), 0.001)
+            signal.setitimer(signal.ITIMER_REAL, left, outer_repeat)
+
+
+@contextlib.contextmanager
+def _by_thread(state: _State) -> Iterator[None]:
+    target = threading.get_ident()
+    set_exception = ctypes.pythonapi.PyThreadState_SetAsyncExc
+    lock = threading.Lock()
+    over = threading.Event()
+
+    def watch() -> None:
+        wait = state.seconds
+        while not over.wait(wait):
+            wait = min(state.seconds, _REPEAT_S)
+            with lock:
+                frame = sys._current_frames().get(target)
+                if not over.is_set() and state.may_fire(frame):
+                    set_exception(ctypes.c_ulong(target), ctypes.py_object(HangError))
+
+    threading.Thread(target=watch, name="hang-guard", daemon=True).start()
+    try:
+        yield
+    finally:
+        with lock:
+            over.set()
+            # Takes back an exception that is set but not raised yet.
+            set_exception(ctypes.c_ulong(target), None)
+
+
+def _in_debugger(frame: FrameType | None) -> bool:
+    if any(base.__name__ == "Bdb" for base in type(getattr(sys.gettrace(), "__self__", 0)).mro()):
+        return True
+    while frame is not None:
+        if frame.f_globals.get("__name__") in ("bdb", "pdb", "cmd", "code", "IPython.core.debugger"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _line(frame: FrameType | None, sources: Collection[str]) -> tuple[str, int, str] | None:
+    innermost = None
+    while frame is not None:
+        where = (frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+        innermost = innermost or where
+        if frame.f_code.co_filename in sources:
+            return where
+        frame = frame.f_back
+    return innermost if not sources else None
+
+
+# --- the journal ---------------------------------------------------------------------------------
+
+_JOURNAL_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What ran when a process ended: ids as in the manifest, the source file and its hash."""
+
+    exercise: str
+    task: str
+    check: str
+    source: str
+    sha256: str
+    pid: int
+    reason: str = ""
+
+    def sentence(self) -> str:
+        """What to tell the learner."""
+        what = self.check or self.task or self.exercise
+        why = self.reason or "os._exit, a crash in C code, or the process was killed"
+        return (
+            f"the last run ended inside {what}: {why}; "
+            f"change {Path(self.source).name} to try again"
+        )
+
+
+class Journal:
+    """A folder with one file for each process that runs learner code.
+
+    path: the folder; made when the first entry is written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = Path(path)
+        self._file: Path | None = None
+        self._descriptor = -1
+        self._memory: mmap.mmap | None = None
+        self._entry: dict[str, Any] | None = None
+        self._pid = 0
+
+    def enter(self, *, exercise: str, task: str, check: str, source: Path, sha256: str) -> None:
+        """Note that learner code starts now."""
+        entry = Entry(exercise, task, check, str(source), sha256, os.getpid())
+        self._write(asdict(entry))
+
+    def leave(self) -> None:
+        """Note that it came back."""
+        self._entry = None
+        if self._memory is not None:
+            self._memory[0:4] = b"\0\0\0\0"
+
+    def note(self, reason: str) -> None:
+        """Add why the process is about to end."""
+        if self._entry is not None:
+            self._write(self._entry | {"reason": reason[:500]})
+
+    def close(self) -> None:
+        """Remove this process's file; an entry that was not left stays."""
+        if self._memory is None:
+            return
+        running = self._entry is not None
+        self._memory.close()
+        self._memory = None
+        os.close(self._descriptor)
+        if self._file is not None and not running:
+            self._file.unlink(missing_ok=True)
+
+    def left_over(self) -> list[Entry]:
+        """Entries of processes that have ended, as long as their source file is unchanged.
+
+        Entries whose source has changed, and files without an entry, are removed.
+        """
+        found = []
+        for file in sorted(self.path.glob("*.running")) if self.path.is_dir() else ():
+            if file == self._file or not _owner_ended(file):
+                continue
+            entry = _read_entry(file)
+            if entry is not None and _sha256(Path(entry.source)) == entry.sha256:
+                found.append(entry)
+            else:
+                file.unlink(missing_ok=True)
+        return found
+
+    def forget(self, entry: Entry) -> None:
+        """Remove a left-over entry, so that its check runs again."""
+        for file in self.path.glob(f"{entry.pid}-*.running"):
+            if _read_entry(file) == entry:
+                file.unlink(missing_ok=True)
+
+    def _write(self, entry: dict[str, Any]) -> None:
+        if self._memory is None or self._pid != os.getpid():
+            self._open()
+        assert self._memory is not None
+        body = json.dumps(entry).encode()
+        if len(body) > _JOURNAL_BYTES - 4:
+            body = json.dumps(entry | {"check": "", "reason": ""}).encode()[: _JOURNAL_BYTES - 4]
+        self._entry = entry
+        self._memory[4 : 4 + len(body)] = body
+        self._memory[0:4] = len(body).to_bytes(4, "big")  # last: a half-written entry has no length
+
+    def _open(self) -> None:
+        self._pid = os.getpid()
+        self.path.mkdir(parents=True, exist_ok=True)
+        number = 0
+        while True:
+            self._file = self.path / f"{self._pid}-{number}.running"
+            try:
+                self._descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+                break
+            except FileExistsError:  # left by an earlier process with this number
+                number += 1
+        os.ftruncate(self._descriptor, _JOURNAL_BYTES)
+        if sys.platform != "win32":
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX)  # held until the process ends, however
+        self._memory = mmap.mmap(self._descriptor, _JOURNAL_BYTES)
+
+
+def _owner_ended(file: Path) -> bool:
+    if sys.platform == "win32":
+        try:  # a file that a living process has mapped cannot be renamed
+            file.rename(file)
+        except OSError:
+            return False
+        return not _windows_process_lives(int(file.name.partition("-")[0]))
+    try:
+        descriptor = os.open(file, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _windows_process_lives(pid: int) -> bool:
+    kernel32 = ctypes.WinDLL("kernel32")  # type: ignore[attr-defined]
+    handle = kernel32.OpenProcess(0x1000, False, pid)  # PROCESS_QUERY_LIMITED_INFORMATION
+    if not handle:
+        return False
+    code = ctypes.c_ulong()
+    kernel32.GetExitCodeProcess(handle, ctypes.byref(code))
+    kernel32.CloseHandle(handle)
+    return code.value == 259  # STILL_ACTIVE
+
+
+def _read_entry(file: Path) -> Entry | None:
+    try:
+        data = file.read_bytes()
+        length = int.from_bytes(data[:4], "big")
+        fields = json.loads(data[4 : 4 + length]) if length else None
+        return Entry(**fields) if fields else None
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _sha256(file: Path) -> str:
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError:
+        return ""
