@@ -398,7 +398,7 @@ def _steps(program: Program, rng: random.Random, stream: Stream, sick: str, coun
         if sick == "copies":
             program.copy(stream, "H2D", batch_bytes)
         if sick == "allocation":
-            address = program.malloc(buffer_bytes)
+            address = program.malloc(buffer_bytes, api_ns=240_000)
         for index in range(kernels):
             _launch(program, rng, stream, names[index % len(names)], kernel_ns, api_ns=api_ns)
             if sick == "waits":
@@ -406,7 +406,7 @@ def _steps(program: Program, rng: random.Random, stream: Stream, sick: str, coun
         if sick == "copies":
             program.copy(stream, "D2H", batch_bytes)
         if address is not None:
-            program.free(address)
+            program.free(address, api_ns=140_000)
         program.pop()
 
 
@@ -485,7 +485,8 @@ def warmup_then_steady(program: Program, rng: random.Random) -> dict[str, Any]:
     sick = rng.choice(("allocation", "host_code", "waits"))
     stream = program.stream()
     with program.nvtx("warmup"):
-        _steps(program, rng, stream, sick, rng.randint(40, 60))
+        # A step that waits too much is short: more of them are needed to mislead.
+        _steps(program, rng, stream, sick, rng.randint(40, 60) * (4 if sick == "waits" else 1))
         program.synchronize(0)
         program.host(rng.uniform(300_000, 900_000))
     program.push("steady")
