@@ -1,0 +1,462 @@
+"""One HTML page that holds everything it needs.
+
+Names in it come from profiled programs and are not trusted: the template escapes all of them, the
+data block is JSON that cannot close its own element, scripts set text and never markup, and the
+page's policy lets no script run but the two that are shipped here, and nothing be fetched.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import heapq
+import json
+import math
+import os
+import re
+import sys
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from profiling_lab import units
+from profiling_lab.reports.model import (
+    KINDS,
+    CaptureSection,
+    Comparison,
+    Lane,
+    TimeShare,
+    clean_text,
+)
+
+if TYPE_CHECKING:
+    from profiling_lab.findings import Finding
+
+HERE = Path(__file__).parent
+UPLOT = HERE / "vendor" / "uplot"
+
+LONGEST_SHOWN = 10
+GAPS_SHOWN = 5
+# A range of places that a share may take its look from when the caller names no kind.
+SHARE_LOOKS = ("kernel", "copy_in", "copy_out", "graph", "memset", "wait", "api", "other")
+
+
+def write_report(
+    path: str | os.PathLike[str],
+    sections: Sequence[CaptureSection],
+    *,
+    title: str,
+    comparison: Comparison | None = None,
+) -> Path:
+    """Write the report to `path` (folders are made) and return the path.
+
+    The page replaces an older one in one step, so a reader never sees half of it. Raises OSError
+    where the place cannot be written.
+    """
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    page = render_report(sections, title=title, comparison=comparison)
+    draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        draft.write_text(page, encoding="utf-8")
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
+    return target
+
+
+def render_report(
+    sections: Sequence[CaptureSection], *, title: str, comparison: Comparison | None = None
+) -> str:
+    """The page as text."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters.update(
+        clean=clean_text,
+        quantity=units.format_quantity,
+        full=units.full_value,
+        ns=units.format_ns,
+        words=lambda slug: clean_text(str(slug)).replace("_", " "),
+        sentence=_sentence,
+    )
+    uplot_script, uplot_style = _vendored()
+    report_script = (HERE / "templates" / "report.js").read_text(encoding="utf-8")
+    views = [_view(index, section) for index, section in enumerate(sections)]
+    looks = _looks(sections)
+    page = environment.get_template("report.html.j2").render(
+        title=clean_text(title),
+        sections=views,
+        comparison=comparison,
+        looks=looks,
+        shares=_share_table(views, looks),
+        longest_ns=max((section.duration_ns for section in sections), default=0),
+        kinds=_legend(sections),
+        has_timeline=any(section.lanes or section.metrics for section in sections),
+        data=_script_json(_payload(sections)),
+        uplot_script=uplot_script,
+        uplot_style=uplot_style,
+        report_style=(HERE / "templates" / "report.css").read_text(encoding="utf-8"),
+        report_script=report_script,
+        policy=_policy(uplot_script, report_script),
+    )
+    # Text that UTF-8 cannot hold must not stop the report.
+    return page.encode("utf-8", "replace").decode("utf-8")
+
+
+# -- what the template shows ---------------------------------------------------------------------
+
+
+def _view(index: int, section: CaptureSection) -> dict[str, Any]:
+    """A section as the template wants it: texts, and places as ns from the window's start."""
+    origin = section.window_ns[0]
+    gaps = sorted(section.gaps, key=lambda gap: gap.start_ns - gap.end_ns)
+    return {
+        "index": index,
+        "name": clean_text(section.name),
+        "duration_ns": section.duration_ns,
+        "devices": sorted({clean_text(name) for name in section.devices.values()}),
+        "busy": [
+            {
+                "device": device,
+                "ns": busy,
+                "share": units.format_share(busy, section.duration_ns),
+            }
+            for device, busy in sorted(section.busy_ns.items())
+        ],
+        "shares": section.shares(),
+        "findings": [_finding_view(section, finding) for finding in section.findings],
+        "facts": section.facts,
+        "gaps": [
+            {
+                "device": gap.device,
+                "start_ns": gap.start_ns - origin,
+                "end_ns": gap.end_ns - origin,
+                "duration_ns": gap.end_ns - gap.start_ns,
+                "note": clean_text(gap.note).replace("_", " "),
+            }
+            for gap in gaps[:GAPS_SHOWN]
+        ],
+        "gap_count": len(gaps),
+        "lanes": [
+            {
+                "group": clean_text(lane.group),
+                "label": clean_text(lane.label),
+                "count": len(lane.start_ns),
+                "longest_ns": max(map(_minus, lane.end_ns, lane.start_ns), default=None),
+            }
+            for lane in section.lanes
+        ],
+        "longest": _longest(section),
+        "provenance": list(_flat(section.provenance)),
+        "summary": _provenance_summary(section.provenance),
+    }
+
+
+def _minus(end: int, start: int) -> int:
+    return end - start
+
+
+def _finding_view(section: CaptureSection, finding: Finding) -> dict[str, Any]:
+    evidence = []
+    for key, value in finding.evidence.items():
+        label, unit = units.split_key(clean_text(key))
+        evidence.append((label, value if units.is_number(value) else clean_text(value), unit))
+    place = _place(section, finding)
+    return {
+        "category": clean_text(finding.category),
+        "subject": clean_text(finding.subject),
+        "evidence": evidence,
+        "recommendation": clean_text(finding.recommendation, 2000),
+        "place": place,
+    }
+
+
+def _place(section: CaptureSection, finding: Finding) -> dict[str, int] | None:
+    """Where on the timeline a finding's subject is: start, end (from the window's start), lane.
+
+    The caller's `places` first, then the subject by name: a range's first occurrence, a kernel's
+    longest, all of a stream or device. None where the subject is not on this timeline.
+    """
+    origin, end = section.window_ns
+    kind, _, name = finding.subject.partition(":")
+    lanes = range(len(section.lanes))
+    if kind == "stream":
+        lanes = [i for i in lanes if section.lanes[i].key == finding.subject]
+    elif kind == "device":
+        lanes = [i for i in lanes if str(section.lanes[i].device) == name]
+    given = section.places.get(finding.subject)
+    if given:
+        return _placed(given[0] - origin, given[1] - origin, lanes[0] if lanes else 0)
+    if kind in ("stream", "device") and lanes:
+        # A device is several lanes; -1 marks no single one.
+        return _placed(0, end - origin, lanes[0] if len(lanes) == 1 else -1)
+    if kind in ("range", "kernel"):
+        found = _find_named(section, "nvtx" if kind == "range" else "kernel", name)
+        if found:
+            lane, start, stop = found
+            return _placed(start - origin, stop - origin, lane)
+    return None
+
+
+def _placed(start: int, end: int, lane: int) -> dict[str, int]:
+    return {"start": start, "end": end, "lane": lane}
+
+
+def _find_named(section: CaptureSection, kind: str, name: str) -> tuple[int, int, int] | None:
+    best: tuple[int, int, int] | None = None
+    for index, lane in enumerate(section.lanes):
+        details: Sequence[str] = lane.details or [""] * len(lane.names)
+        rows = zip(lane.names, details, lane.kinds, lane.start_ns, lane.end_ns, strict=True)
+        for text, detail, of_kind, start, stop in rows:
+            if of_kind != kind or name not in (text, detail):
+                continue
+            if kind == "nvtx":
+                if best is None or start < best[1]:
+                    best = (index, start, stop)
+                break
+            if best is None or stop - start > best[2] - best[1]:
+                best = (index, start, stop)
+    return best
+
+
+def _longest(section: CaptureSection) -> list[dict[str, Any]]:
+    """The longest operations on the devices: what a reader of the table needs of the drawing."""
+    rows = (
+        (end - start, start, index, at)
+        for index, lane in enumerate(section.lanes)
+        if lane.device is not None
+        for at, (start, end) in enumerate(zip(lane.start_ns, lane.end_ns, strict=True))
+    )
+    out = []
+    for duration, start, index, at in heapq.nlargest(LONGEST_SHOWN, rows):
+        lane = section.lanes[index]
+        out.append(
+            {
+                "name": clean_text(lane.names[at]),
+                "detail": clean_text(lane.details[at]) if lane.details else "",
+                "kind": KINDS[lane.kinds[at]],
+                "lane": index,
+                "where": clean_text(f"{lane.group}, {lane.label}"),
+                "start_ns": start - section.window_ns[0],
+                "end_ns": start + duration - section.window_ns[0],
+                "duration_ns": duration,
+            }
+        )
+    return out
+
+
+def _flat(mapping: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
+    for key, value in mapping.items():
+        label = f"{prefix}{clean_text(key)}".replace("_", " ")
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{label}: ")
+        elif isinstance(value, (list, tuple)):
+            yield label, clean_text(", ".join(map(str, value)), 2000)
+        elif value not in (None, ""):
+            yield label, clean_text(value, 2000)
+
+
+def _provenance_summary(provenance: Mapping[str, Any]) -> list[str]:
+    """The few entries that a reader wants first, where they are recorded as plain text."""
+    wanted = (("gpu", ""), ("driver", "driver "), ("cuda", "CUDA "), ("tool", ""), ("date", ""))
+    found = {str(key).lower(): value for key, value in provenance.items()}
+    return [
+        prefix + clean_text(found[key], 80)
+        for key, prefix in wanted
+        if isinstance(found.get(key), (str, int, float)) and found[key] != ""
+    ]
+
+
+def _looks(sections: Sequence[CaptureSection]) -> dict[str, str]:
+    """For each label of a share of time, the look that it has in every bar of the page."""
+    looks: dict[str, str] = {}
+    spare = list(SHARE_LOOKS)
+    labels: dict[str, str] = {}
+    for section in sections:
+        for share in section.shares():
+            labels[share.label] = labels.get(share.label) or share.kind
+    for look in labels.values():
+        if look in spare and look != "other":
+            spare.remove(look)
+    for label, kind in labels.items():
+        looks[label] = kind or (spare.pop(0) if len(spare) > 1 else "other")
+    return looks
+
+
+def _share_table(views: list[dict[str, Any]], looks: dict[str, str]) -> list[dict[str, Any]]:
+    """Rows of the table under the bars: a label, its look, and per section its length and share."""
+    rows = []
+    for label, look in looks.items():
+        cells = []
+        for view in views:
+            parts = [share.ns for share in view["shares"] if share.label == label]
+            total = sum(parts) if parts else None
+            cells.append(
+                {"ns": total, "share": units.format_share(total, view["duration_ns"])}
+                if total is not None
+                else None
+            )
+        rows.append({"label": clean_text(label), "look": look, "cells": cells})
+    return rows
+
+
+def _legend(sections: Sequence[CaptureSection]) -> dict[str, str]:
+    used = {kind for section in sections for lane in section.lanes for kind in set(lane.kinds)}
+    return {kind: label for kind, label in KINDS.items() if kind in used}
+
+
+def _sentence(text: Any) -> str:
+    text = clean_text(text, 2000)
+    return text[:1].upper() + text[1:]
+
+
+def share_width_pct(share: TimeShare, whole_ns: int) -> float:
+    """How wide a share is drawn, in percent of a bar that stands for `whole_ns`."""
+    return round(100 * max(share.ns, 0) / whole_ns, 4) if whole_ns > 0 else 0.0
+
+
+# -- the data of the timeline --------------------------------------------------------------------
+
+
+def _payload(sections: Sequence[CaptureSection]) -> dict[str, Any]:
+    return {
+        "kinds": [{"id": kind, "label": label} for kind, label in KINDS.items()],
+        "sections": [_section_data(section) for section in sections],
+    }
+
+
+def _section_data(section: CaptureSection) -> dict[str, Any]:
+    origin = section.window_ns[0]
+    texts: dict[tuple[str, str], int] = {}
+    lanes = [_lane_data(lane, origin, texts) for lane in section.lanes]
+    series = []
+    for metric in section.metrics:
+        order = sorted(range(len(metric.timestamp_ns)), key=metric.timestamp_ns.__getitem__)
+        series.append(
+            {
+                "group": clean_text(metric.group),
+                "label": clean_text(metric.label),
+                "unit": "%" if metric.unit == "pct" else clean_text(metric.unit),
+                "maximum": metric.maximum,
+                "time": _packed([metric.timestamp_ns[i] - origin for i in order]),
+                "value": _packed_floats([metric.values[i] for i in order]),
+            }
+        )
+    gaps: dict[int, list[tuple[int, int]]] = {}
+    for gap in section.gaps:
+        gaps.setdefault(gap.device, []).append((gap.start_ns - origin, gap.end_ns - origin))
+    return {
+        "name": clean_text(section.name),
+        "duration": section.duration_ns,
+        "names": [[clean_text(name), clean_text(detail)] for name, detail in texts],
+        "lanes": lanes,
+        "series": series,
+        "gaps": {
+            f"GPU {device}": {
+                "start": _packed([start for start, _ in sorted(spans)]),
+                "end": _packed([end for _, end in sorted(spans)]),
+            }
+            for device, spans in gaps.items()
+        },
+        "notes": {
+            f"GPU {device}": f"busy {units.format_share(busy, section.duration_ns)}"
+            for device, busy in section.busy_ns.items()
+        },
+        "devices": {f"GPU {d}": clean_text(name) for d, name in section.devices.items()},
+    }
+
+
+def _lane_data(lane: Lane, origin: int, texts: dict[tuple[str, str], int]) -> dict[str, Any]:
+    order: Sequence[int] = range(len(lane.start_ns))
+    if any(a > b for a, b in zip(lane.start_ns, lane.start_ns[1:], strict=False)):
+        order = sorted(order, key=lane.start_ns.__getitem__)
+    starts = [int(lane.start_ns[i]) - origin for i in order]
+    ends = [int(lane.end_ns[i]) - origin for i in order]
+    numbers = {kind: at for at, kind in enumerate(KINDS)}
+    return {
+        "group": clean_text(lane.group),
+        "label": clean_text(lane.label),
+        "device": lane.device,
+        "count": len(starts),
+        "start": _packed(starts),
+        "end": _packed(ends),
+        # The latest end so far lets a search find what began early and still runs.
+        "reach": _packed(list(accumulate(ends, max))),
+        "kind": _packed([numbers[lane.kinds[i]] for i in order]),
+        "name": _packed(
+            [
+                texts.setdefault(
+                    (lane.names[i], lane.details[i] if lane.details else ""), len(texts)
+                )
+                for i in order
+            ]
+        ),
+    }
+
+
+def _packed(values: Sequence[int]) -> dict[str, str]:
+    """Whole numbers as base64 of the smallest little-endian array that holds them exactly."""
+    low, high = min(values, default=0), max(values, default=0)
+    if low >= 0 and high < 1 << 8:
+        code, kind = "B", "Uint8Array"
+    elif low >= 0 and high < 1 << 16:
+        code, kind = "H", "Uint16Array"
+    elif low >= 0 and high < 1 << 32:
+        code, kind = "I", "Uint32Array"
+    else:
+        code, kind = "d", "Float64Array"  # exact for whole numbers up to 2**53 ns: 104 days
+    return {"type": kind, "data": _base64(array(code, values))}
+
+
+def _packed_floats(values: Sequence[float]) -> dict[str, str]:
+    finite = [float(value) if math.isfinite(value) else 0.0 for value in values]
+    return {"type": "Float32Array", "data": _base64(array("f", finite))}
+
+
+def _base64(values: array) -> str:
+    if sys.byteorder == "big":
+        values.byteswap()
+    return base64.b64encode(values.tobytes()).decode("ascii")
+
+
+def _script_json(data: Any) -> Any:
+    """JSON that is safe inside a script element, whatever its strings hold."""
+    from markupsafe import Markup
+
+    text = json.dumps(data, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    for char in "<>&":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return Markup(text)
+
+
+# -- what is shipped in the page -----------------------------------------------------------------
+
+
+def _vendored() -> tuple[str, str]:
+    """uPlot's script and style. Its banner, an address, gives way to its whole licence."""
+    script = (UPLOT / "uPlot.iife.min.js").read_text(encoding="utf-8")
+    script = re.sub(r"\A/\*!.*?\*/\s*", "", script, flags=re.DOTALL)
+    licence = (UPLOT / "LICENSE").read_text(encoding="utf-8").replace("*/", "* /")
+    style = (UPLOT / "uPlot.min.css").read_text(encoding="utf-8")
+    return f"/*! uPlot 1.6.32\n{licence}*/\n{script}", style
+
+
+def _policy(*scripts: str) -> str:
+    """The page's content security policy: these scripts, its own styles, and nothing else."""
+    hashes = " ".join(
+        "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
+        for text in scripts
+    )
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
