@@ -22,10 +22,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 if sys.platform != "win32":
     import fcntl
@@ -189,7 +188,13 @@ def _in_debugger(frame: FrameType | None) -> bool:
     if any(base.__name__ == "Bdb" for base in type(getattr(sys.gettrace(), "__self__", 0)).mro()):
         return True
     while frame is not None:
-        if frame.f_globals.get("__name__") in ("bdb", "pdb", "cmd", "code", "IPython.core.debugger"):
+        if frame.f_globals.get("__name__") in (
+            "bdb",
+            "pdb",
+            "cmd",
+            "code",
+            "IPython.core.debugger",
+        ):
             return True
         frame = frame.f_back
     return False
@@ -213,30 +218,36 @@ _JOURNAL_BYTES = 4096
 
 @dataclass(frozen=True)
 class Entry:
-    """What ran when a process ended: ids as in the manifest, the source file and its hash."""
+    """What ran when a process ended: ids as in the manifest, and the hash of the source judged.
+
+    reason: why the process ended, where that is known. source: the file, if it was given.
+    """
 
     exercise: str
     task: str
     check: str
-    source: str
-    sha256: str
+    source_hash: str
     pid: int
+    source: str = ""
     reason: str = ""
+
+    def describe(self) -> str:
+        """Why the process ended, as far as can be told."""
+        return self.reason or "os._exit, a crash in C code, or the process was killed"
 
     def sentence(self) -> str:
         """What to tell the learner."""
-        what = self.check or self.task or self.exercise
-        why = self.reason or "os._exit, a crash in C code, or the process was killed"
+        file = Path(self.source).name if self.source else "the file"
         return (
-            f"the last run ended inside {what}: {why}; "
-            f"change {Path(self.source).name} to try again"
+            f"the last run ended inside {self.check or self.task or self.exercise}: "
+            f"{self.describe()}; change {file} to try again"
         )
 
 
 class Journal:
-    """A folder with one file for each process that runs learner code.
+    """Notes on disk what runs now, so that the next run can tell what ended this process.
 
-    path: the folder; made when the first entry is written.
+    path: names the files, `<stem>-<pid>-<n><suffix>` in its folder: one for each process.
     """
 
     def __init__(self, path: Path) -> None:
@@ -244,83 +255,98 @@ class Journal:
         self._file: Path | None = None
         self._descriptor = -1
         self._memory: mmap.mmap | None = None
-        self._entry: dict[str, Any] | None = None
+        self._entry: Entry | None = None
         self._pid = 0
+        self._left: list[tuple[Path, Entry]] = []
 
-    def enter(self, *, exercise: str, task: str, check: str, source: Path, sha256: str) -> None:
-        """Note that learner code starts now."""
-        entry = Entry(exercise, task, check, str(source), sha256, os.getpid())
-        self._write(asdict(entry))
+    def enter(
+        self, *, exercise: str, task: str, check: str, source_hash: str, source: Path | None = None
+    ) -> None:
+        """Note that learner code starts now. What an earlier run left of this check is settled."""
+        for file, entry in self._left:
+            if (entry.exercise, entry.check) == (exercise, check):
+                file.unlink(missing_ok=True)
+        self._write(
+            Entry(exercise, task, check, source_hash, os.getpid(), str(source) if source else "")
+        )
 
     def leave(self) -> None:
         """Note that it came back."""
         self._entry = None
-        if self._memory is not None:
+        if self._memory is not None and self._pid == os.getpid():
             self._memory[0:4] = b"\0\0\0\0"
 
     def note(self, reason: str) -> None:
         """Add why the process is about to end."""
         if self._entry is not None:
-            self._write(self._entry | {"reason": reason[:500]})
+            self._write(replace(self._entry, reason=reason[:500]))
 
     def close(self) -> None:
-        """Remove this process's file; an entry that was not left stays."""
-        if self._memory is None:
+        """Leave, and remove this process's file. What earlier runs left stays."""
+        self.leave()
+        if self._memory is None or self._pid != os.getpid():
             return
-        running = self._entry is not None
         self._memory.close()
         self._memory = None
         os.close(self._descriptor)
-        if self._file is not None and not running:
+        if self._file is not None:
             self._file.unlink(missing_ok=True)
 
-    def left_over(self) -> list[Entry]:
-        """Entries of processes that have ended, as long as their source file is unchanged.
+    clear = close
 
-        Entries whose source has changed, and files without an entry, are removed.
+    def left_over(self) -> Entry | None:
+        """What ran when an earlier process ended, the latest if there are several.
+
+        It stays until its check is entered again, `forget` is called, or its source, if that was
+        given, has changed.
         """
-        found = []
-        for file in sorted(self.path.glob("*.running")) if self.path.is_dir() else ():
+        self._left = []
+        pattern = f"{self.path.stem}-*{self.path.suffix}"
+        for file in self.path.parent.glob(pattern) if self.path.parent.is_dir() else ():
             if file == self._file or not _owner_ended(file):
                 continue
             entry = _read_entry(file)
-            if entry is not None and _sha256(Path(entry.source)) == entry.sha256:
-                found.append(entry)
+            if entry is None or (entry.source and _changed(entry)):
+                file.unlink(missing_ok=True)
             else:
-                file.unlink(missing_ok=True)
-        return found
+                self._left.append((file, entry))
+        self._left.sort(key=lambda pair: pair[0].stat().st_mtime_ns)
+        return self._left[-1][1] if self._left else None
 
-    def forget(self, entry: Entry) -> None:
-        """Remove a left-over entry, so that its check runs again."""
-        for file in self.path.glob(f"{entry.pid}-*.running"):
-            if _read_entry(file) == entry:
-                file.unlink(missing_ok=True)
+    def forget(self) -> None:
+        """Remove what earlier processes left, so that those checks run again."""
+        for file, _ in self._left:
+            file.unlink(missing_ok=True)
+        self._left = []
 
-    def _write(self, entry: dict[str, Any]) -> None:
+    def _write(self, entry: Entry) -> None:
         if self._memory is None or self._pid != os.getpid():
             self._open()
         assert self._memory is not None
-        body = json.dumps(entry).encode()
+        body = json.dumps(asdict(entry)).encode()
         if len(body) > _JOURNAL_BYTES - 4:
-            body = json.dumps(entry | {"check": "", "reason": ""}).encode()[: _JOURNAL_BYTES - 4]
+            short = replace(entry, check=entry.check[:500], source="", reason=entry.reason[:200])
+            body = json.dumps(asdict(short)).encode()
         self._entry = entry
+        self._memory[0:4] = b"\0\0\0\0"
         self._memory[4 : 4 + len(body)] = body
         self._memory[0:4] = len(body).to_bytes(4, "big")  # last: a half-written entry has no length
 
     def _open(self) -> None:
         self._pid = os.getpid()
-        self.path.mkdir(parents=True, exist_ok=True)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         number = 0
         while True:
-            self._file = self.path / f"{self._pid}-{number}.running"
+            name = f"{self.path.stem}-{self._pid}-{number}{self.path.suffix}"
+            self._file = self.path.with_name(name)
             try:
                 self._descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
                 break
             except FileExistsError:  # left by an earlier process with this number
                 number += 1
-        os.ftruncate(self._descriptor, _JOURNAL_BYTES)
         if sys.platform != "win32":
             fcntl.flock(self._descriptor, fcntl.LOCK_EX)  # held until the process ends, however
+        os.truncate(self._file, _JOURNAL_BYTES)
         self._memory = mmap.mmap(self._descriptor, _JOURNAL_BYTES)
 
 
@@ -330,7 +356,7 @@ def _owner_ended(file: Path) -> bool:
             file.rename(file)
         except OSError:
             return False
-        return not _windows_process_lives(int(file.name.partition("-")[0]))
+        return not _windows_process_lives(int(file.stem.split("-")[-2]))
     try:
         descriptor = os.open(file, os.O_RDWR)
     except OSError:
@@ -365,8 +391,9 @@ def _read_entry(file: Path) -> Entry | None:
         return None
 
 
-def _sha256(file: Path) -> str:
+def _changed(entry: Entry) -> bool:
     try:
-        return hashlib.sha256(file.read_bytes()).hexdigest()
+        digest = hashlib.sha256(Path(entry.source).read_bytes()).hexdigest()
     except OSError:
-        return ""
+        return True
+    return not digest.startswith(entry.source_hash)  # a shortened hash will do

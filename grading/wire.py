@@ -230,7 +230,7 @@ class _Writer:
             (kind,) = kinds
             if kind in _SCALARS or kind is bytes:
                 return list(value)
-            if kind is int and -(2**63) <= min(value) and max(value) < 2**64:
+            if kind is int and min(value) >= -(2**63) and max(value) < 2**64:
                 return list(value)
             if kind is str and "".join(value).isascii():
                 return list(value)

@@ -28,6 +28,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -103,7 +104,8 @@ class LearnerSide:
                 continue
             if callable(value):
                 callables.append(key)
-                if getattr(value, "__module__", None) == self.module_name:
+                own = getattr(value, "__module__", None) == self.module_name
+                if own and not isinstance(value, type):
                     defined.append(key)
             else:
                 others[key] = type(value).__name__
@@ -237,12 +239,14 @@ class LearnerSide:
             report["kind"] = "too_large"
         elif kind is wire.ForbiddenValue and not frames:
             report["kind"] = "forbidden"
-        elif isinstance(error, SyntaxError) and _plain(error.filename or "") in self.files:
+        elif isinstance(error, SyntaxError) and (
+            not frames or _plain(error.filename or "") in self.files
+        ):
             line = error.lineno if type(error.lineno) is int else 0
             report |= {
                 "kind": "syntax",
                 "message": _plain(error.msg or "invalid syntax"),
-                "file": _plain(error.filename or ""),
+                "file": _plain(error.filename or "") or self.files[0],
                 "line": line,
                 "code": _plain(error.text or "").strip(),
             }
@@ -360,10 +364,12 @@ class Connection:
     def __init__(self, stream: socket.socket, limit_bytes: int) -> None:
         self.stream = stream
         self.limit_bytes = limit_bytes
+        self.deadline: float | None = None  # of time.monotonic(); past it, TimeoutError
 
     def send(self, body: bytes) -> None:
         """Send one frame. Raises FrameTooLarge, OSError."""
         wire.check_size(len(body), self.limit_bytes)
+        self._limit()
         if len(body) < 2**16:
             self.stream.sendall(wire.frame(body, self.limit_bytes))
         else:  # no copy of a large body
@@ -374,9 +380,17 @@ class Connection:
         """One frame's body. Raises EOFError at the end, FrameTooLarge, OSError."""
         return self._exactly(wire.frame_length(self._exactly(4), self.limit_bytes))
 
+    def _limit(self) -> None:
+        if self.deadline is not None:
+            left = self.deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            self.stream.settimeout(left)
+
     def _exactly(self, count: int) -> bytes:
         data = bytearray()
         while len(data) < count:
+            self._limit()
             part = self.stream.recv(min(count - len(data), 2**20))
             if not part:
                 raise EOFError
