@@ -431,18 +431,18 @@ def recoverable_time(capture: str, nvtx_range: str | None = None) -> dict[str, i
     Takes the operations of the window (`read_dependencies(recording, window)` for an NVTX range, all
     of the recording without one), changes them, and compares `replay_end` before and after. The
     causes, one at a time:
-        "waits"        the host never waits in a synchronizing call: drop every "wait" dependency of
-                       operations of kind "wait", except where `blocking_copy` says that a copy waits
+        "waits"        the host never waits in a synchronizing call: drop the "wait" dependencies of
+                       operations whose `waits_in` is "synchronize"
         "launch_cost"  issuing work costs nothing: operations of kind "launch", and host code of at
                        most DISPATCH_LIMIT_NS, take no time
         "copies"       copies between host and device (H2D, D2H) take no time and add no delay, and
                        the calls that issue them neither: a copy call takes no time, and where
-                       `blocking_copy` is set a positive lag of a "wait" dependency becomes 0.
+                       `waits_in` is "copy_call" a positive lag of a "wait" dependency becomes 0.
                        But overlap hides a copy, it does not shorten it: the device finishes no
                        earlier than the first recorded start of any device operation plus the total
                        copy time of the busiest direction of a device
-        "allocation"   operations of kind "allocation" take no time, and the wait that follows one
-                       (same name, kind "wait", right after it in program order) waits for nothing
+        "allocation"   operations of kind "allocation" take no time, and the "wait" dependencies of
+                       operations whose `waits_in` is "allocation" are dropped
         "host_code"    host code longer than DISPATCH_LIMIT_NS takes no time
     Returns {cause: ns}, all five; never negative.
     """
@@ -451,7 +451,7 @@ def recoverable_time(capture: str, nvtx_range: str | None = None) -> dict[str, i
         operations = read_dependencies(recording, window)
     recorded_end = replay_end(operations)
     saved = {
-        cause: recorded_end - replay_end([change(operation, operations) for operation in operations])
+        cause: recorded_end - replay_end([change(operation) for operation in operations])
         for cause, change in _CHANGES.items()
     }
     device_operations = [operation for operation in operations if operation.device >= 0]
@@ -555,23 +555,25 @@ def _is_transfer(operation: Operation) -> bool:
     return operation.kind == "copy" and operation.name in ("H2D", "D2H")
 
 
-def _without_waits(operation: Operation, operations: list[Operation]) -> Operation:
-    if operation.kind != "wait" or operation.blocking_copy:
-        return operation
+def _drop_wait(operation: Operation) -> Operation:
     return replace(operation, after=tuple(d for d in operation.after if d.why != "wait"))
 
 
-def _without_launch_cost(operation: Operation, operations: list[Operation]) -> Operation:
+def _without_waits(operation: Operation) -> Operation:
+    return _drop_wait(operation) if operation.waits_in == "synchronize" else operation
+
+
+def _without_launch_cost(operation: Operation) -> Operation:
     dispatch = operation.kind == "host_code" and operation.duration_ns <= DISPATCH_LIMIT_NS
     return replace(operation, duration_ns=0) if dispatch or operation.kind == "launch" else operation
 
 
-def _without_copies(operation: Operation, operations: list[Operation]) -> Operation:
+def _without_copies(operation: Operation) -> Operation:
     if _is_transfer(operation):
         return replace(operation, duration_ns=0, delay_ns=0)
     if operation.kind == "copy_call":
         return replace(operation, duration_ns=0)
-    if operation.blocking_copy:
+    if operation.waits_in == "copy_call":
         after = tuple(
             replace(d, lag_ns=min(d.lag_ns, 0)) if d.why == "wait" else d for d in operation.after
         )
@@ -579,17 +581,13 @@ def _without_copies(operation: Operation, operations: list[Operation]) -> Operat
     return operation
 
 
-def _without_allocation(operation: Operation, operations: list[Operation]) -> Operation:
+def _without_allocation(operation: Operation) -> Operation:
     if operation.kind == "allocation":
         return replace(operation, duration_ns=0)
-    if operation.kind == "wait" and any(
-        operations[d.on].kind == "allocation" for d in operation.after if d.why == "program order"
-    ):
-        return replace(operation, after=tuple(d for d in operation.after if d.why != "wait"))
-    return operation
+    return _drop_wait(operation) if operation.waits_in == "allocation" else operation
 
 
-def _without_host_code(operation: Operation, operations: list[Operation]) -> Operation:
+def _without_host_code(operation: Operation) -> Operation:
     long = operation.kind == "host_code" and operation.duration_ns > DISPATCH_LIMIT_NS
     return replace(operation, duration_ns=0) if long else operation
 
