@@ -12,10 +12,9 @@ from pathlib import Path
 
 import click
 
-from profiling_lab import course as manifest
 from profiling_lab import progress
 from profiling_lab.cli.app import complain
-from profiling_lab.cli.screen import LAB, find, load_course, short
+from profiling_lab.cli.screen import LAB, find, load_course
 from profiling_lab.cli.status import next_task
 from profiling_lab.course import Course, Task
 from profiling_lab.errors import CourseError, LabError
@@ -56,7 +55,7 @@ def check(
             click.echo(f"All tasks have their points. Name one to check it again: {LAB} check ID")
             return 0
         identifier = following.exercise
-    exercise, tasks = find(course, identifier)
+    _, tasks = find(course, identifier)
     arguments = selection(course, tasks)
     if not arguments:
         raise CourseError(f"{identifier}: has no checks yet (see CONTRIBUTING.md)")

@@ -83,7 +83,9 @@ def hint_steps(course: Course, task: Task) -> list[str]:
         raise CourseError(f"{file}: no hints there; read the lesson and the docstring") from None
     section = _section(text, task)
     if not section.strip():
-        raise CourseError(f"{file}: has no section for {task.id}; read the lesson and the docstring")
+        raise CourseError(
+            f"{file}: has no section for {task.id}; read the lesson and the docstring"
+        )
     parts = _split(section)
     return [part for part in parts if part] or [section.strip()]
 

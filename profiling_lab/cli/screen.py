@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
 import textwrap
+import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -62,6 +66,36 @@ def wrap(text: str, indent: str = "", first: str | None = None) -> str:
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+@contextlib.contextmanager
+def note_while(what: str) -> Iterator[None]:
+    """Say on the error stream what takes its time, if that is a terminal and it takes long."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    done = threading.Event()
+    started = time.monotonic()
+
+    def tell() -> None:
+        if done.wait(0.7):
+            return
+        while True:
+            seconds = time.monotonic() - started
+            sys.stderr.write(f"\r{what} … {seconds:.0f} s "[: width()])
+            sys.stderr.flush()
+            if done.wait(1.0):
+                sys.stderr.write("\r" + " " * (width() - 1) + "\r")
+                sys.stderr.flush()
+                return
+
+    thread = threading.Thread(target=tell, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 def bold(text: str) -> str:

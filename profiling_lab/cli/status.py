@@ -53,7 +53,7 @@ def next_task(
 
     What this machine cannot run, and live tasks, are no next step.
     """
-    for task in (exercise.tasks if exercise else course.tasks.values()):
+    for task in exercise.tasks if exercise else course.tasks.values():
         if not task.live and verdicts[task.id].outcome not in ("passed", "not run"):
             return task
     return None
@@ -110,42 +110,17 @@ def _show_next(course: Course, task: Task | None, verdicts: dict[str, Verdict]) 
 
 
 def machine_line() -> str:
-    """One line on this machine, found without starting anything."""
-    import importlib.util
-    import shutil
-    from pathlib import Path
+    """One line on this machine, from what its files say; nothing is started."""
+    from profiling_lab.doctor import capabilities
 
-    gpu = any(Path("/dev").glob("nvidia[0-9]*")) or bool(
-        shutil.which("nvidia-smi") and not Path("/proc").is_dir()
-    )
-    here = []
-    missing = []
-    for name, found in (
-        ("a GPU", gpu),
-        ("nsys", shutil.which("nsys")),
-        ("ncu", shutil.which("ncu")),
-        ("nvcc", shutil.which("nvcc") or importlib.util.find_spec("nvidia") and _nvcc_wheel()),
-        ("torch", importlib.util.find_spec("torch")),
-    ):
-        (here if found else missing).append(name)
-    text = "This machine: "
-    text += f"has {', '.join(here)}" if here else ""
-    text += ("; " if here and missing else "") + (f"no {', no '.join(missing)}" if missing else "")
-    text = text.replace("no a GPU", "no GPU")
-    if not gpu:
-        text += ". Recorded captures stand in for the GPU, with the same checks and points"
-    return f"{text}. More: {LAB} doctor"
-
-
-def _nvcc_wheel() -> bool:
-    """Whether nvcc lies in the environment as a wheel."""
-    import nvidia
-
-    return any(
-        file.is_file()
-        for folder in nvidia.__path__
-        for file in __import__("pathlib").Path(folder).glob("*/bin/nvcc*")
-    )
+    can = capabilities()
+    names = {"gpu": "GPU", "nsys": "nsys", "ncu": "ncu", "nvcc": "nvcc", "torch": "torch"}
+    here = [name for key, name in names.items() if key in can]
+    missing = [f"no {name}" for key, name in names.items() if key not in can]
+    text = f"This machine: {', '.join([*here, *missing])}."
+    if "gpu" not in can:
+        text += " Recorded captures stand in, with the same points."
+    return f"{text} More: {LAB} doctor"
 
 
 def _ends(left: str, left_length: int, right: str) -> str:

@@ -1,0 +1,599 @@
+"""`lab diagnose`, `compare`, `report` and `demo`: captures in, findings out."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from profiling_lab.cli.app import complain
+from profiling_lab.cli.screen import LAB, bar, bold, dim, note_while, short, width, wrap
+from profiling_lab.compare import SHOWN_KERNELS, TOLERANCE, Compared, Row
+from profiling_lab.compare import compare as compare_diagnoses
+from profiling_lab.diagnosis import Diagnosis, cannot_show, display_name
+from profiling_lab.errors import EmptyCapture, LabError
+from profiling_lab.findings import CATEGORIES
+from profiling_lab.functions import Functions, FunctionUnavailable, timeline_functions
+from profiling_lab.units import format_ns, format_quantity, format_ratio, format_share, split_key
+
+if TYPE_CHECKING:
+    from profiling_lab.captures import NsysCapture
+    from profiling_lab.reports import CaptureSection
+
+DEMO_PAIRS = (
+    ("torch_inference_baseline", "torch_inference_improved", "PyTorch inference"),
+    ("cuda_pipeline_baseline", "cuda_pipeline_improved", "CUDA C++ pipeline"),
+)
+DEMO_FILE = "lab-demo.html"
+CAUSES = {
+    "waits": "the host's waits",
+    "launch_cost": "the cost of launching",
+    "copies": "copies that could overlap",
+    "allocation": "allocation",
+    "host_code": "other host code",
+}
+_against = click.option(
+    "--against",
+    metavar="PATH",
+    help="Whose functions to use: another tree (solutions), a clone of the course, or a Python "
+    "file. Without it: your own.",
+)
+_range = click.option(
+    "--range", "nvtx_range", metavar="NVTX", help="Look at the NVTX ranges of this name only."
+)
+
+
+@click.command()
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@_against
+@click.option("--json", "as_json", is_flag=True, help="Print a list of findings as JSON.")
+@click.option(
+    "--fail-on",
+    "fail_on",
+    metavar="CATEGORY",
+    multiple=True,
+    help="Exit with 1 if a finding is of this category; repeat it, or separate by commas.",
+)
+@_range
+def diagnose(
+    files: tuple[str, ...],
+    against: str | None,
+    as_json: bool,
+    fail_on: tuple[str, ...],
+    nvtx_range: str | None,
+) -> int:
+    """Name what is wrong with a capture, with the functions you wrote.
+
+    FILE is a SQLite file that Nsight Systems exported, or the name of a capture of the course.
+    Functions that are still to do are named with their task; the rest is shown all the same.
+
+    \b
+      uv run lab diagnose torch_inference_baseline --against solutions
+      uv run lab diagnose my_run.sqlite --range "step 5"
+      uv run lab diagnose my_run.sqlite --json --fail-on sync_bound
+
+    \b
+    How to get FILE from your own program:
+      nsys profile --trace=cuda,nvtx -o my_run python my_program.py
+      nsys export --type sqlite my_run.nsys-rep
+
+    Exits with 0; with 1 on a --fail-on hit; with 2 if FILE cannot be read.
+    """
+    unwanted = _categories(fail_on)
+    functions = timeline_functions(against)
+    diagnoses = [_diagnosed(name, functions, nvtx_range) for name in files]
+    found = [d for d in diagnoses if d.finding is not None]
+    if as_json:
+        missing = next((d for d in diagnoses if d.finding is None), None)
+        if missing is not None:
+            raise LabError(f"{missing.name}: no finding: {_why(missing, 'name_bottleneck')}")
+        rows = []
+        for diagnosis in found:
+            assert diagnosis.finding is not None
+            row = diagnosis.finding.to_dict()
+            rows.append({**row, "capture": diagnosis.name} if len(diagnoses) > 1 else row)
+        click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+    else:
+        for number, diagnosis in enumerate(diagnoses):
+            if number:
+                click.echo()
+            show_diagnosis(diagnosis, functions)
+    hits = [d for d in found if d.finding is not None and d.finding.category in unwanted]
+    if hits:
+        text = ", ".join(f"{d.name} is {d.finding.category}" for d in hits if d.finding)
+        return complain(f"--fail-on: {text}", code=1)
+    if unwanted and len(found) < len(diagnoses):
+        return complain("--fail-on cannot judge: name_bottleneck gave no finding")
+    return 0
+
+
+@click.command()
+@click.argument("before")
+@click.argument("after")
+@_against
+@_range
+@click.option(
+    "--tolerance",
+    type=click.FloatRange(0),
+    default=TOLERANCE,
+    show_default=True,
+    help="By how much the window may grow, as a share of the window before.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print all rows as JSON.")
+def compare(
+    before: str,
+    after: str,
+    against: str | None,
+    nvtx_range: str | None,
+    tolerance: float,
+    as_json: bool,
+) -> int:
+    """Two captures of the same work side by side.
+
+    Window, busy and idle time, causes, copies, and the total of every kernel. Exits with 1 if the
+    window got longer by more than the tolerance; other times that grew by more than that share of
+    the window are marked, as the places to look at.
+
+    \b
+      uv run lab compare torch_inference_baseline torch_inference_improved
+      uv run lab compare main.sqlite branch.sqlite --tolerance 0.05
+    """
+    functions, why = _functions_if_any(against)
+    (first, second) = (_diagnosed(name, functions, nvtx_range) for name in (before, after))
+    result = compare_diagnoses(first, second, tolerance=tolerance)
+    if as_json:
+        click.echo(json.dumps(result.to_dict(), indent=2, ensure_ascii=False))
+    else:
+        show_comparison(result)
+        for sentence in _not_shown((first, second), functions, why):
+            click.echo()
+            click.echo(dim(wrap(f"Not shown: {sentence}", "  ")))
+    return 1 if result.is_regression else 0
+
+
+@click.command()
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("lab-report.html"),
+    show_default=True,
+    help="Where to write the page.",
+)
+@_against
+@_range
+def report(
+    files: tuple[str, ...], output: Path, against: str | None, nvtx_range: str | None
+) -> int:
+    """Write captures and what your functions found as one HTML page that works offline.
+
+    With two captures the page also compares the first with the second.
+
+    \b
+      uv run lab report my_run.sqlite --output my_run.html
+      uv run lab report before.sqlite after.sqlite
+    """
+    _writable(output)
+    functions, why = _functions_if_any(against)
+    diagnoses = [_diagnosed(name, functions, nvtx_range) for name in files]
+    comparisons = [compare_diagnoses(*diagnoses)] if len(diagnoses) == 2 else []
+    with note_while(f"writing {output}"):
+        write_page(output, diagnoses, comparisons, title=", ".join(d.name for d in diagnoses))
+    for sentence in _not_shown(diagnoses, functions, why):
+        click.echo(dim(wrap(f"Not shown: {sentence}")), err=True)
+    click.echo(f"{output}  {output.stat().st_size / 1e6:.1f} MB, one file, works offline")
+    return 0
+
+
+@click.command()
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path(DEMO_FILE),
+    show_default=True,
+    help="Where to write the page.",
+)
+@click.option("--open", "open_page", is_flag=True, help="Open the page in the browser.")
+def demo(output: Path, open_page: bool) -> int:
+    """Diagnose real captures of an H200, before and after, with the reference functions.
+
+    Two pairs ship with the course: PyTorch inference, and a pipeline in CUDA C++. The page that is
+    written shows both on a timeline. Needs no GPU.
+    """
+    from profiling_lab import captures
+
+    _writable(output)
+    known = captures.names()
+    pairs = [pair for pair in DEMO_PAIRS if pair[0] in known and pair[1] in known]
+    if not pairs:
+        wanted = ", ".join(name for pair in DEMO_PAIRS for name in pair[:2])
+        raise LabError(
+            f"{captures.folder()}: holds none of the demo's captures ({wanted}); run lab demo "
+            "inside a whole clone of the course"
+        )
+    functions = timeline_functions(_reference())
+    diagnoses: list[Diagnosis] = []
+    results = []
+    for before, after, title in pairs:
+        pair = [_diagnosed(name, functions, None) for name in (before, after)]
+        diagnoses += pair
+        results.append(compare_diagnoses(*pair))
+        if len(results) > 1:
+            click.echo()
+        _rule(title)
+        show_pair(results[-1])
+    with note_while(f"writing {output}"):
+        write_page(output, diagnoses, results, title="Two pipelines, before and after")
+    click.echo()
+    size = output.stat().st_size / 1e6
+    click.echo(bold("Report: ") + f"{short(output.resolve())}  ({size:.1f} MB, works offline)")
+    click.echo(bold("Next:   ") + f"{LAB}" + dim("   where to begin writing these functions"))
+    if open_page:
+        click.launch(output.resolve().as_uri())
+    return 0
+
+
+# -- running the functions ----------------------------------------------------------------------
+
+
+def _diagnosed(name: str, functions: Functions | None, nvtx_range: str | None) -> Diagnosis:
+    """A capture, opened and asked; its tables stay readable as long as the process lives."""
+    from profiling_lab import captures
+    from profiling_lab.diagnosis import diagnose as run
+
+    with note_while(f"reading {display_name(captures.path(name))}"):
+        recording: NsysCapture = captures.open(name)
+        return run(recording, functions, nvtx_range=nvtx_range)
+
+
+def _functions_if_any(against: str | None) -> tuple[Functions | None, str | None]:
+    """The functions, or why there are none: captures can be compared without them."""
+    try:
+        return timeline_functions(against), None
+    except FunctionUnavailable as error:
+        return None, str(error)
+
+
+def _not_shown(
+    diagnoses: Iterable[Diagnosis], functions: Functions | None, why: str | None
+) -> list[str]:
+    """What is missing from a comparison or a page, and why; each sentence once."""
+    if functions is None:
+        return [why or "no functions"]
+    sentences = (text for d in diagnoses for text in d.explain_unanswered(functions.tasks))
+    return list(dict.fromkeys(sentences))
+
+
+def _reference() -> str:
+    """The reference tree of the course around here, else of the one this library belongs to."""
+    from profiling_lab import course as manifest
+    from profiling_lab.errors import CourseError
+
+    for start in (Path.cwd(), Path(__file__).resolve().parent):
+        with contextlib.suppress(CourseError):
+            return str(manifest.find_root(start) / manifest.SOLUTIONS)
+    raise LabError("lab demo needs a clone of the course: change into it and try again")
+
+
+def _categories(fail_on: tuple[str, ...]) -> set[str]:
+    import difflib
+
+    names = {name.strip() for text in fail_on for name in text.split(",")} - {""}
+    for name in sorted(names - set(CATEGORIES)):
+        close = difflib.get_close_matches(name, CATEGORIES, n=1, cutoff=0.5)
+        hint = f"did you mean {close[0]}?" if close else f"one of {', '.join(CATEGORIES)}"
+        raise LabError(f"--fail-on {name}: no such category; {hint}")
+    return names
+
+
+def _writable(output: Path) -> None:
+    folder = output.resolve().parent
+    if not folder.is_dir():
+        raise LabError(f"{output}: there is no folder {folder}")
+    try:
+        with output.open("ab"):
+            pass
+        if not output.stat().st_size:
+            output.unlink()
+    except OSError as error:
+        raise LabError(f"{output}: cannot be written ({error.strerror})") from None
+
+
+# -- printing -----------------------------------------------------------------------------------
+
+
+def show_diagnosis(diagnosis: Diagnosis, functions: Functions | None) -> None:
+    """Print one diagnosis: finding, evidence, time, gaps, waits, and what cannot be seen."""
+    from profiling_lab.reports.model import clean_text
+
+    finding = diagnosis.finding
+    click.echo(bold(clean_text(diagnosis.name)) + dim(f"  {_about(diagnosis)}"))
+    click.echo()
+    if finding is not None:
+        color = "green" if finding.category == "healthy" else "yellow"
+        name = click.style(finding.category, fg=color, bold=True)
+        click.echo(f"  {name}  {clean_text(finding.subject)}")
+        click.echo(wrap(CATEGORIES[finding.category].definition, "  "))
+        for key, value in finding.evidence.items():
+            what, unit = split_key(key)
+            what = what.removesuffix(" ratio")
+            # A share of the window reads as a number, not as "so many times".
+            text = f"{value:.3f}" if unit == "ratio" else format_quantity(value, unit)
+            click.echo(f"    {what:<18} {text:>10}" + (" (ratio)" if unit == "ratio" else ""))
+        if finding.recommendation != "none":
+            click.echo(wrap(clean_text(finding.recommendation), "    ", "  → "))
+    else:
+        click.echo(wrap(f"no finding: {_why(diagnosis, 'name_bottleneck')}", "  "))
+    click.echo()
+    _show_time(diagnosis)
+    _show_gaps(diagnosis)
+    _show_table(
+        "Host time in blocking calls",
+        [(clean_text(name), ns) for name, ns in _largest(diagnosis.blocking_ns)],
+        diagnosis.length_ns,
+    )
+    _show_table(
+        "What would be saved without …",
+        [
+            (CAUSES.get(name, clean_text(name)), ns)
+            for name, ns in _largest(diagnosis.recoverable_ns)
+        ],
+        diagnosis.length_ns,
+    )
+    if lines := cannot_show(diagnosis.capture):
+        click.echo(bold("  This capture cannot show"))
+        for line in lines:
+            click.echo(wrap(line, "    ", "  - "))
+    if diagnosis.unanswered:
+        click.echo()
+        click.echo(bold("  Without an answer"))
+        tasks = functions.tasks if functions is not None else {}
+        for sentence in diagnosis.explain_unanswered(tasks):
+            click.echo(wrap(sentence, "    ", "  - "))
+        first = next((name for name in diagnosis.unanswered if name in diagnosis.todo), None)
+        if first in tasks:
+            text = f"Write {first} next: {LAB} hint {tasks[first]}; or see all that the reference "
+            click.echo(wrap(f"{text}finds with --against solutions", "  "))
+
+
+def _about(diagnosis: Diagnosis) -> str:
+    names = {diagnosis.device_name(device) for device in diagnosis.devices} - {""}
+    parts = [", ".join(sorted(names)), f"window {format_ns(diagnosis.length_ns)}"]
+    if diagnosis.nvtx_range is not None:
+        parts.append(f"range {diagnosis.nvtx_range}")
+    return ", ".join(part for part in parts if part)
+
+
+def _show_time(diagnosis: Diagnosis) -> None:
+    if diagnosis.busy_ns is None or diagnosis.window_ns is None:
+        return
+    click.echo(bold("  Where the time went"))
+    for device in diagnosis.devices:
+        idle = diagnosis.idle_ns(device)
+        if idle is None:
+            continue
+        busy = diagnosis.busy_ns[device]
+        share = busy / diagnosis.length_ns
+        label = f"device {device}"
+        text = f"busy {format_share(busy, diagnosis.length_ns)}, idle {format_ns(idle)}"
+        cells = max(10, width() - len(label) - len(text) - 8)
+        click.echo(f"    {label}  {bar(share, cells)}  {text}")
+        shares = diagnosis.shares(device)
+        if len(shares) > 2:
+            for name, ns, _ in shares:
+                figures = f"{format_ns(ns):>9} {format_share(ns, diagnosis.length_ns):>7}"
+                click.echo(f"      {name:<30} {figures}")
+        active = (diagnosis.active or {}).get(device)
+        if active:
+            click.echo(
+                wrap(
+                    f"while kernels ran for {active['busy_ratio']:.1%} of the window, SMs were "
+                    f"active for {active['sm_active_ratio']:.1%} on average and DRAM was used at "
+                    f"{active['dram_ratio']:.1%}",
+                    "      ",
+                )
+            )
+    if diagnosis.overhead_ns:
+        text = f"the profiler itself was at work for {format_ns(diagnosis.overhead_ns)} of it"
+        click.echo(f"    {text}")
+    click.echo()
+
+
+def _show_gaps(diagnosis: Diagnosis) -> None:
+    gaps = diagnosis.largest_gaps()
+    if not gaps or diagnosis.window_ns is None:
+        return
+    assert diagnosis.gaps is not None
+    several = len(diagnosis.devices) > 1
+    click.echo(bold("  Largest gaps") + dim(f"  of {len(diagnosis.gaps)}; from the window's start"))
+    for gap in gaps:
+        start = gap["start_ns"] - diagnosis.window_ns[0]
+        length = gap["end_ns"] - gap["start_ns"]
+        device = f"device {gap['device']}  " if several else ""
+        click.echo(f"    {device}{format_ns(length):>9}  at {format_ns(start)}")
+    click.echo()
+
+
+def _largest(values: dict[str, int] | None, count: int = 5) -> list[tuple[str, int]]:
+    ordered = sorted((values or {}).items(), key=lambda item: -item[1])
+    return [item for item in ordered if item[1] > 0][:count]
+
+
+def _show_table(title: str, rows: list[tuple[str, int]], window_ns: int) -> None:
+    if not rows:
+        return
+    click.echo(bold(f"  {title}"))
+    for name, ns in rows:
+        share = f"{format_share(ns, window_ns):>7} of the window"
+        click.echo(f"    {_cut(name, 30):<30} {format_ns(ns):>9} {share}")
+    click.echo()
+
+
+def _why(diagnosis: Diagnosis, name: str) -> str:
+    return diagnosis.unanswered.get(name, f"{name} gave no answer")
+
+
+def _cut(text: str, room: int) -> str:
+    mark = "…" if len(text) > room else ""
+    return text[: room - len(mark)] + mark
+
+
+_GROUPS = {
+    "time": "Time",
+    "host": "Host",
+    "copies": "Copies",
+    "saved": "What would be saved without …",
+    "kernels": "Kernels, total of each name",
+}
+
+
+def show_comparison(result: Compared) -> None:
+    """Print two captures side by side, what grew marked."""
+    _show_head(result)
+    for group, title in _GROUPS.items():
+        rows = [row for row in result.rows if row.group == group]
+        if group != "time":
+            rows = [row for row in rows if row.before or row.after]
+        if not rows:
+            continue
+        click.echo()
+        click.echo(bold(f"  {title}"))
+        hidden = []
+        if group == "kernels":
+            counts = [row for row in rows if row.unit == "count"]
+            times = [row for row in rows if row.unit != "count"]
+            rows, hidden = counts + times[:SHOWN_KERNELS], times[SHOWN_KERNELS:]
+            rows += [row for row in hidden if row.grew]
+            hidden = [row for row in hidden if not row.grew]
+        for row in rows:
+            _show_row(row)
+        if hidden:
+            click.echo(dim(f"    and {len(hidden)} more names (all with --json)"))
+    click.echo()
+    _show_verdict(result)
+
+
+def show_pair(result: Compared) -> None:
+    """Print a pair in a few lines: how busy, the finding before and after, how much faster."""
+    for label, diagnosis in (("before", result.before), ("after", result.after)):
+        click.echo(f"  {label:<7}" + bold(diagnosis.name) + dim(f"  {_about(diagnosis)}"))
+        for device in diagnosis.devices:
+            idle = diagnosis.idle_ns(device)
+            if idle is None or diagnosis.busy_ns is None:
+                continue
+            busy = diagnosis.busy_ns[device]
+            text = f"busy {format_share(busy, diagnosis.length_ns)}, idle {format_ns(idle)}"
+            click.echo(f"         {bar(busy / diagnosis.length_ns, 30)}  {text}")
+        finding = diagnosis.finding
+        if finding is not None:
+            color = "green" if finding.category == "healthy" else "yellow"
+            saved = finding.evidence.get("recoverable_ns")
+            text = "" if saved is None else f"{format_ns(saved)} could be saved"
+            click.echo(f"         {click.style(finding.category, fg=color, bold=True)}  {text}")
+            if finding.recommendation != "none":
+                click.echo(wrap(finding.recommendation, "           ", "         → "))
+    _show_verdict(result)
+
+
+def _show_head(result: Compared) -> None:
+    click.echo(f"  before  {bold(result.before.name)}" + dim(f"  {_about(result.before)}"))
+    click.echo(f"  after   {bold(result.after.name)}" + dim(f"  {_about(result.after)}"))
+    click.echo()
+    click.echo(dim(f"    {'':<34} {'before':>10} {'after':>10} {'after÷before':>13}"))
+
+
+def _show_row(row: Row) -> None:
+    from profiling_lab.reports.model import clean_text
+
+    name = CAUSES.get(row.what, row.what) if row.group == "saved" else clean_text(row.what)
+    before = format_quantity(row.before, row.unit)
+    after = format_quantity(row.after, row.unit)
+    ratio = "" if row.ratio is None else format_ratio(row.ratio)
+    mark = click.style("  grew", fg="yellow") if row.grew else ""
+    click.echo(f"    {_cut(name, 34):<34} {before:>10} {after:>10} {ratio:>13}{mark}")
+
+
+def _show_verdict(result: Compared) -> None:
+    ratio = result.window_ratio
+    times = f"{format_ns(result.before.length_ns)} to {format_ns(result.after.length_ns)}"
+    if result.is_regression:
+        text = f"Regression: {format_ratio(ratio)} as long ({times}; tolerance "
+        click.echo(click.style(f"  {text}{result.tolerance:.1%})", fg="red", bold=True))
+    elif ratio < 1 - result.tolerance:
+        text = f"  {format_ratio(1 / ratio)} faster ({times})"
+        click.echo(click.style(text, fg="green", bold=True))
+    else:
+        click.echo(bold(f"  No change beyond the tolerance of {result.tolerance:.1%} ({times})"))
+    for note in result.notes:
+        click.echo(wrap(note, "    ", "  ! "))
+
+
+def _rule(title: str) -> None:
+    line = "─" if sys.stdout.encoding and sys.stdout.encoding.lower().startswith("utf") else "-"
+    click.echo(bold(title) + " " + dim(line * (width() - len(title) - 1)))
+
+
+# -- the page -----------------------------------------------------------------------------------
+
+
+def section(diagnosis: Diagnosis) -> CaptureSection:
+    """The section of a report for a diagnosed capture."""
+    from profiling_lab.reports import section_from_capture
+
+    if not diagnosis.devices:
+        raise EmptyCapture(f"{diagnosis.capture.file}: no device did anything")
+    busiest = max(diagnosis.devices, key=lambda device: (diagnosis.busy_ns or {}).get(device, 0))
+    return section_from_capture(
+        diagnosis.capture,
+        window_ns=diagnosis.window_ns or diagnosis.span_ns,
+        findings=[diagnosis.finding] if diagnosis.finding else [],
+        busy=diagnosis.busy_ns,
+        gaps=diagnosis.largest_gaps(20),
+        where_the_time_went=diagnosis.shares(busiest),
+        facts=_facts(diagnosis),
+        name=diagnosis.name,
+    )
+
+
+def _facts(diagnosis: Diagnosis) -> list[tuple[Any, ...]]:
+    facts: list[tuple[Any, ...]] = []
+    for name, ns in _largest(diagnosis.blocking_ns):
+        facts.append((f"Host in {name}", ns, "ns", "time in a call that holds the host up"))
+    for name, ns in _largest(diagnosis.recoverable_ns):
+        facts.append(
+            (
+                f"Saved without {CAUSES.get(name, name)}",
+                ns,
+                "ns",
+                "how much earlier the last device operation would have ended",
+            )
+        )
+    for device, active in (diagnosis.active or {}).items():
+        facts.append((f"SMs active, device {device}", 100 * active["sm_active_ratio"], "pct"))
+        facts.append((f"DRAM used, device {device}", 100 * active["dram_ratio"], "pct"))
+    if diagnosis.overhead_ns:
+        facts.append(("Profiler at work", diagnosis.overhead_ns, "ns"))
+    for line in cannot_show(diagnosis.capture):
+        facts.append(("Not in this capture", line))
+    return facts
+
+
+def write_page(
+    output: Path, diagnoses: list[Diagnosis], comparisons: list[Compared], *, title: str
+) -> None:
+    """Write captures, findings and comparisons as one HTML page."""
+    from profiling_lab.reports import write_report
+
+    write_report(
+        output,
+        [section(diagnosis) for diagnosis in diagnoses],
+        title=title,
+        comparison=comparisons[0].to_report() if comparisons else None,
+    )

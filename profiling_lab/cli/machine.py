@@ -1,0 +1,51 @@
+"""`lab doctor` and `lab record`: this machine, and recording with it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+
+import click
+
+from profiling_lab.cli.screen import LAB, note_while, width
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
+def doctor(as_json: bool) -> int:
+    """What this machine can do, and what each missing thing means for you.
+
+    Looks for a GPU, its driver, Nsight Systems and Nsight Compute, nvcc, PyTorch, Triton, JAX and
+    disk space. Nothing is installed or changed. Takes some seconds; works outside the course too.
+    """
+    from profiling_lab.doctor import examine, render
+
+    with note_while("looking at this machine"):
+        items = examine()
+    if as_json:
+        click.echo(json.dumps([dataclasses.asdict(item) for item in items], indent=2))
+        return 0
+    from rich.console import Console
+
+    Console(width=width(), no_color=not sys.stdout.isatty(), highlight=False).print(render(items))
+    click.echo(f"Next: {LAB}")
+    return 0
+
+
+@click.command(
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def record(arguments: tuple[str, ...]) -> int:
+    """Record the course's captures again, on a machine with a GPU and Nsight Systems.
+
+    \b
+      uv run lab record --missing
+      uv run lab record --only NAME
+      uv run lab record --help
+    """
+    from profiling_lab.record import main
+
+    return main(list(arguments)) or 0

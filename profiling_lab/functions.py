@@ -1,0 +1,175 @@
+"""Find the functions that a diagnosis calls: the learner's own, or another tree's.
+
+    >>> functions = timeline_functions("solutions")
+    >>> functions.call("busy_time", "torch_inference_baseline")
+
+They are run in this process, as any library would be. A function that is still to do, that needs
+one that is, or that fails, says so in one sentence and names the task that teaches it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from profiling_lab import course as manifest
+from profiling_lab.course import Course
+from profiling_lab.errors import CourseError, LabError
+
+TIMELINE_EXERCISE = "ex_30"
+
+
+class FunctionUnavailable(LabError):
+    """A function gave no answer: it is to do, blocked, missing, or failed; the message says which."""
+
+    def __init__(self, message: str, *, todo: bool = False) -> None:
+        super().__init__(message)
+        self.todo = todo
+
+
+@dataclass
+class Functions:
+    """The functions of one source file, imported when the first one is called.
+
+    file: the source. tasks: the id of the task that teaches a function, by name. todo: the names
+    of those still to do.
+    """
+
+    file: Path
+    tasks: dict[str, str] = field(default_factory=dict)
+    todo: frozenset[str] = frozenset()
+    _module: ModuleType | None = None
+
+    def call(self, name: str, *arguments: Any, **keywords: Any) -> Any:
+        """What the function returns. Raises FunctionUnavailable if it gives no answer.
+
+        Errors about the capture itself (CaptureError) go on to the caller.
+        """
+        from profiling_lab.errors import CaptureError
+
+        function = self._function(name)
+        try:
+            return function(*arguments, **keywords)
+        except CaptureError:
+            raise
+        except NotImplementedError as error:
+            blocker = self._raised_in(error)
+            if blocker in self.todo:
+                raise FunctionUnavailable(
+                    f"{name} needs {blocker}, which is still to do ({self._id(blocker)})", todo=True
+                ) from None
+            raise FunctionUnavailable(self._failure(name, error)) from None
+        except Exception as error:  # noqa: BLE001 - the learner's code may raise anything
+            raise FunctionUnavailable(self._failure(name, error)) from None
+
+    def _function(self, name: str) -> Callable:
+        if name in self.todo:
+            raise FunctionUnavailable(f"{name} is still to do ({self._id(name)})", todo=True)
+        if self._module is None:
+            self._module = _load(self.file)
+        function = getattr(self._module, name, None)
+        if not callable(function):
+            raise FunctionUnavailable(
+                f"{name} is not defined in {self.file.name} (misnamed, or removed?)"
+            )
+        return function
+
+    def _id(self, name: str) -> str:
+        return self.tasks.get(name, name)
+
+    def _raised_in(self, error: BaseException) -> str:
+        frames = traceback.extract_tb(error.__traceback__)
+        return frames[-1].name if frames else ""
+
+    def _failure(self, name: str, error: BaseException) -> str:
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [frame for frame in frames if Path(frame.filename) == self.file]
+        where = f" ({self.file.name}, line {own[-1].lineno})" if own else ""
+        said = " ".join(str(error).split())[:200]
+        return f"{name} raised {type(error).__name__}: {said}{where}; lab check {self._id(name)}"
+
+
+def timeline_functions(against: str | None = None) -> Functions:
+    """The functions for Nsight Systems captures, of the course around the current folder.
+
+    against: another tree of the same shape (`solutions`, a submission), a clone of the course, or
+    a Python file that defines the functions; looked for here, then in the course's root.
+    Raises LabError if there is none.
+    """
+    if against is None:
+        try:
+            course = manifest.load()
+        except CourseError:
+            raise FunctionUnavailable(
+                "outside the course there are no functions to diagnose with: add --against PATH, "
+                "the folder of your clone of the course (or its solutions)"
+            ) from None
+        return _functions_of(course, course.root)
+    path = _tree(against)
+    if path.is_file():
+        return _functions_in(path, {})
+    for start in (path, Path.cwd(), Path(__file__).resolve().parent):
+        try:
+            course = manifest.load(manifest.find_root(start))
+        except CourseError:
+            continue
+        return _functions_of(course, path)
+    raise CourseError(
+        f"{path}: no {manifest.MANIFEST} there or above it; name a tree of the course"
+    )
+
+
+def _tree(against: str) -> Path:
+    bases = [Path.cwd()]
+    try:
+        bases.append(manifest.find_root())
+    except CourseError:
+        pass
+    for base in bases:
+        if (base / against).exists():
+            return (base / against).resolve()
+    raise LabError(f"--against {against}: no such folder; the reference is solutions")
+
+
+def _functions_of(course: Course, tree: Path) -> Functions:
+    exercise = course.exercise(TIMELINE_EXERCISE)
+    tasks = {task.name: task.id for task in exercise.tasks if task.stub == exercise.stub}
+    file = tree / exercise.stub
+    if not file.is_file():
+        raise LabError(f"{tree}: holds no {exercise.stub}, so there is nothing to diagnose with")
+    return _functions_in(file, tasks)
+
+
+def _functions_in(file: Path, tasks: dict[str, str]) -> Functions:
+    try:
+        todo = manifest.todo_functions(file.read_text(encoding="utf-8"))
+    except SyntaxError as error:
+        raise LabError(f"{file}, line {error.lineno}: {error.msg}; mend it first") from None
+    except (OSError, ValueError) as error:
+        raise LabError(f"{file}: cannot be read ({error})") from None
+    return Functions(file.resolve(), tasks, frozenset(todo))
+
+
+def _load(file: Path) -> ModuleType:
+    name = f"profiling_lab_functions_{abs(hash(str(file)))}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise LabError(f"{file}: is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the learner's code may raise anything
+        del sys.modules[name]
+        own = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename) == file]
+        where = f", line {own[-1].lineno}" if own else ""
+        raise LabError(
+            f"{file}{where}: {type(error).__name__} at import: {' '.join(str(error).split())}"
+        ) from None
+    return module
