@@ -1,0 +1,467 @@
+"""Runs pytest in children that are forked from a template, where the libraries are imported once.
+
+Importing pytest, numpy and polars takes about 0.7 s, torch three more; a forked child has them at
+once. The template never runs learner code and stays single-threaded, because a lock that another
+thread holds at the moment of the fork is never released in the child:
+
+- jemalloc inside polars starts threads of its own at import, which `_RJEM_MALLOC_CONF` turns off;
+- OpenBLAS starts its threads at import, so the template has one BLAS thread;
+- the thread pool of polars starts with the first query, of which there are none here. What is
+  left is one sleeping thread (`polars-ooc-cleaner`), which a child does without.
+
+Where there is no fork, or where it is not safe after these imports (macOS), each job is a process
+of its own: slower, otherwise the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import importlib
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from grading import wire
+from grading.worker import Connection
+
+PRELOAD = (
+    "pytest",
+    "numpy",
+    "polars",
+    "msgspec",
+    "grading.access",
+    "profiling_lab.captures",
+    "profiling_lab.course",
+    "profiling_lab.findings",
+)
+POLARS_THREADS = 2
+TIMED_OUT = 124
+_ROOT = Path(__file__).resolve().parent.parent
+_TEMPLATE_ENVIRONMENT = {
+    "_RJEM_MALLOC_CONF": "background_thread:false",
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+}
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of pytest.
+
+    argv: its arguments. cwd: the folder to run in, this process's by default. env: changes to the
+    environment, None removes a variable. timeout_s: then it is killed, with exit code 124.
+    """
+
+    argv: Sequence[str]
+    cwd: Path | str | None = None
+    env: Mapping[str, str | None] = field(default_factory=dict)
+    timeout_s: float = 600.0
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a job ended.
+
+    exit_code: pytest's, or minus the signal that ended the child, or 124. seconds: wall time from
+    fork to end. output: stdout and stderr together. max_rss_bytes: its peak memory, 0 if unknown.
+    """
+
+    exit_code: int
+    seconds: float
+    output: str
+    max_rss_bytes: int = 0
+
+
+class ForkServer:
+    """The client: starts the template at the first job and ends it with the block.
+
+    preload: modules to import in the template besides PRELOAD ("torch"); absent ones are left out.
+    parallel: jobs that run at the same time. mode: "fork", "subprocess", or "auto".
+    """
+
+    def __init__(
+        self, preload: Iterable[str] = (), *, parallel: int = 2, mode: str = "auto"
+    ) -> None:
+        if mode == "auto":
+            # Accelerate and Objective-C do not survive a fork without exec.
+            forks = hasattr(os, "fork") and sys.platform not in ("darwin", "win32")
+            mode = "fork" if forks else "subprocess"
+        self.mode = mode
+        self.parallel = parallel
+        self.preload = tuple(dict.fromkeys((*PRELOAD, *preload)))
+        self._lock = threading.Lock()
+        self._slots = threading.BoundedSemaphore(parallel)
+        self._template: _Template | None = None
+
+    def __enter__(self) -> ForkServer:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Start the template now and wait until it has imported everything."""
+        if self.mode == "fork":
+            self._ready_template().wait_ready()
+
+    def run(
+        self,
+        argv: Sequence[str] | Job,
+        *,
+        cwd: Path | str | None = None,
+        env: Mapping[str, str | None] | None = None,
+        timeout_s: float = 600.0,
+    ) -> Result:
+        """Run one job and wait for it. May be called from several threads."""
+        job = argv if isinstance(argv, Job) else Job(list(argv), cwd, env or {}, timeout_s)
+        with self._slots, tempfile.TemporaryFile() as output:
+            if self.mode == "fork":
+                code, seconds, rss = self._ready_template().run(job, output.fileno())
+            else:
+                code, seconds, rss = _run_in_subprocess(job, output)
+            output.seek(0)
+            text = output.read().decode("utf-8", "replace")
+        return Result(code, seconds, text, rss)
+
+    def run_all(self, jobs: Iterable[Job]) -> list[Result]:
+        """Run jobs, `parallel` at a time; the results in the order of the jobs."""
+        with ThreadPoolExecutor(self.parallel) as pool:
+            return list(pool.map(self.run, jobs))
+
+    def run_as_completed(self, jobs: Mapping[Any, Job]) -> Iterable[tuple[Any, Result]]:
+        """Run jobs, `parallel` at a time; (key, result) as each ends."""
+        with ThreadPoolExecutor(self.parallel) as pool:
+            futures: dict[Future[Result], Any] = {
+                pool.submit(self.run, job): key for key, job in jobs.items()
+            }
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+
+    def close(self) -> None:
+        """End the template; running jobs are killed."""
+        with self._lock:
+            if self._template is not None:
+                self._template.close()
+                self._template = None
+
+    def _ready_template(self) -> _Template:
+        with self._lock:
+            template = self._template
+            if template is not None and not template.is_fresh():
+                template.close()
+                template = None
+            if template is None:
+                template = self._template = _Template(self.preload)
+            return template
+
+
+class _Template:
+    """The client's end of the template process."""
+
+    def __init__(self, preload: tuple[str, ...]) -> None:
+        ours, theirs = socket.socketpair()
+        path = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        with theirs:
+            self.process = subprocess.Popen(
+                [
+                    *(sys.executable, "-P", "-m", "grading.forkserver"),
+                    *("--fd", str(theirs.fileno()), *preload),
+                ],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                env=os.environ | _TEMPLATE_ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(path)},
+                start_new_session=True,
+            )
+        self.stream = ours
+        self.connection = Connection(ours, wire.MAX_FRAME_BYTES)
+        self.sending = threading.Lock()
+        self.waiting: dict[int, Future] = {}
+        self.ready: Future[dict[str, int]] = Future()
+        self.closed = False
+        self.next_number = 0
+        threading.Thread(target=self._receive, name="fork-server", daemon=True).start()
+
+    def wait_ready(self) -> dict[str, int]:
+        return self.ready.result()
+
+    def is_fresh(self) -> bool:
+        """Whether it lives, and the harness's files are still those that it has imported."""
+        if self.closed or self.process.poll() is not None:
+            return False
+        if not self.ready.done():
+            return True
+        return self.ready.exception() is None and all(
+            _changed_ns(file) == changed for file, changed in self.ready.result().items()
+        )
+
+    def run(self, job: Job, output: int) -> tuple[int, float, int]:
+        self.wait_ready()
+        future: Future[list] = Future()
+        with self.sending:
+            if self.closed:
+                raise RuntimeError("the fork server has ended")
+            self.next_number += 1
+            number = self.next_number
+            self.waiting[number] = future
+            body = wire.pack(
+                [
+                    number,
+                    list(map(str, job.argv)),
+                    str(job.cwd or os.getcwd()),
+                    # The whole environment: this process's may have changed since the start.
+                    _environment(job),
+                    job.timeout_s,
+                ]
+            )
+            socket.send_fds(self.stream, [b"j"], [output])
+            self.connection.send(body)
+        code, seconds, rss = future.result()
+        return code, seconds, rss
+
+    def _receive(self) -> None:
+        error: BaseException = RuntimeError("the fork server has ended")
+        try:
+            self.ready.set_result(wire.unpack(self.connection.receive()))
+            while True:
+                number, *rest = wire.unpack(self.connection.receive())
+                self.waiting.pop(number).set_result(rest)
+        except (EOFError, OSError):
+            pass
+        except BaseException as unexpected:
+            error = unexpected
+        with self.sending:
+            self.closed = True
+        if not self.ready.done():
+            self.ready.set_exception(error)
+        for future in list(self.waiting.values()):
+            future.set_exception(error)
+
+    def close(self) -> None:
+        self.closed = True
+        with contextlib.suppress(OSError):
+            self.stream.shutdown(socket.SHUT_RDWR)
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.stream.close()
+
+
+def _environment(job: Job) -> dict[str, str]:
+    environment = dict(os.environ)
+    environment["POLARS_MAX_THREADS"] = str(POLARS_THREADS)
+    # Plugins of other packages (jupyter brings one that costs 0.2 s a run) have no part in a check.
+    environment.setdefault("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    for key, value in job.env.items():
+        if value is None:
+            environment.pop(key, None)
+        else:
+            environment[key] = value
+    return environment
+
+
+def _run_in_subprocess(job: Job, output: Any) -> tuple[int, float, int]:
+    started = time.perf_counter()
+    environment = _environment(job)
+    path = [str(_ROOT), *filter(None, [environment.get("PYTHONPATH")])]
+    environment["PYTHONPATH"] = os.pathsep.join(path)
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "pytest", *map(str, job.argv)],
+        cwd=job.cwd,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        code = process.wait(job.timeout_s)
+    except subprocess.TimeoutExpired:
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+        process.wait()
+        code = TIMED_OUT
+    return code, time.perf_counter() - started, 0
+
+
+# --- the template --------------------------------------------------------------------------------
+
+
+@dataclass
+class _Child:
+    number: int
+    started: float
+    deadline: float
+    timed_out: bool = False
+
+
+def serve(stream: socket.socket) -> None:
+    """Fork a child for each job until the client closes; report each child's end."""
+    connection = Connection(stream, wire.MAX_FRAME_BYTES)
+    connection.send(wire.pack(_harness_files()))
+    wake_read, wake_write = os.pipe()
+    os.set_blocking(wake_write, False)
+    os.set_blocking(wake_read, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake_write)
+    children: dict[int, _Child] = {}
+    try:
+        while True:
+            now = time.perf_counter()
+            soonest = min((c.deadline for c in children.values() if not c.timed_out), default=None)
+            wait = None if soonest is None else max(soonest - now, 0.0)
+            readable, _, _ = select.select([stream, wake_read], [], [], wait)
+            if wake_read in readable:
+                os.read(wake_read, 4096)
+            _reap(children, connection)
+            for pid, child in children.items():
+                if not child.timed_out and time.perf_counter() >= child.deadline:
+                    child.timed_out = True
+                    _kill(pid)
+            if stream in readable:
+                _start(stream, connection, children, (wake_read, wake_write))
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        pass
+    finally:
+        for pid in children:
+            _kill(pid)
+
+
+def _start(
+    stream: socket.socket,
+    connection: Connection,
+    children: dict[int, _Child],
+    wake: tuple[int, int],
+) -> None:
+    head, descriptors, _, _ = socket.recv_fds(stream, 1, 1)
+    if not head:
+        raise EOFError
+    number, argv, cwd, environment, timeout_s = wire.unpack(connection.receive())
+    started = time.perf_counter()
+    with warnings.catch_warnings():
+        # Python 3.12 and later count the one sleeping thread named at the top of this file.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
+    if pid == 0:
+        code = 70
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            for descriptor in wake:
+                os.close(descriptor)
+            stream.close()
+            code = _run_child(argv, cwd, environment, descriptors[0])
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            with contextlib.suppress(Exception):
+                sys.stdout.flush()
+            with contextlib.suppress(Exception):
+                sys.stderr.flush()
+            os._exit(code)
+    os.close(descriptors[0])
+    children[pid] = _Child(number, started, started + timeout_s)
+
+
+def _run_child(argv: list[str], cwd: str, environment: dict[str, str], output: int) -> int:
+    os.setsid()  # a group of its own, so that a timeout ends what it started as well
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.close(output)
+    os.chdir(cwd)
+    os.environ.clear()
+    os.environ.update(environment)
+    for entry in reversed(environment.get("PYTHONPATH", "").split(os.pathsep)):
+        if entry and entry not in sys.path:
+            sys.path.insert(0, entry)
+    import pytest
+
+    return int(pytest.main(argv))
+
+
+def _reap(children: dict[int, _Child], connection: Connection) -> None:
+    while children:
+        try:
+            pid, status, usage = os.wait4(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        child = children.pop(pid, None)
+        if child is None:
+            continue
+        _kill(pid)  # what the job left running in its group
+        code = TIMED_OUT if child.timed_out else os.waitstatus_to_exitcode(status)
+        seconds = time.perf_counter() - child.started
+        unit = 1 if sys.platform == "darwin" else 1024
+        connection.send(wire.pack([child.number, code, seconds, usage.ru_maxrss * unit]))
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+def _harness_files() -> dict[str, int]:
+    """The files of this repository that are imported here, with their times of change."""
+    files = {}
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if file and Path(file).is_relative_to(_ROOT) and "site-packages" not in file:
+            files[file] = _changed_ns(file)
+    return files
+
+
+def _changed_ns(file: str) -> int:
+    try:
+        return os.stat(file).st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _pytest_modules() -> list[str]:
+    """What every run of pytest imports at its start."""
+    from _pytest.config import default_plugins
+
+    return [f"_pytest.{name}" for name in default_plugins if name != "pytester"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="forks pytest runs from a template")
+    parser.add_argument("--fd", type=int, required=True)
+    parser.add_argument("modules", nargs="*")
+    options = parser.parse_args()
+    os.set_inheritable(options.fd, False)
+    for module in (*options.modules, *_pytest_modules()):
+        with contextlib.suppress(ModuleNotFoundError):
+            importlib.import_module(module)
+    # Nothing that is here now becomes garbage in a child: without this its collector walks through
+    # all of it, and each page that it touches is copied (0.3 s a job with torch loaded).
+    gc.collect()
+    gc.freeze()
+    serve(socket.socket(fileno=options.fd))
+
+
+if __name__ == "__main__":
+    from grading.forkserver import main as the_one_main  # the module under its own name, once
+
+    the_one_main()
