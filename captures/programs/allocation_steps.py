@@ -15,8 +15,8 @@ import torch
 from torch import nn
 from torch.cuda import nvtx
 
-BATCH, WIDTH, LAYERS = 8192, 2048, 4
-WARM_UP_STEPS, STEPS = 5, 16
+BATCH, WIDTH, LAYERS = 16384, 2048, 4
+WARM_UP_STEPS, STEPS = 5, 12
 
 
 def main() -> None:

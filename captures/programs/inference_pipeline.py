@@ -17,9 +17,10 @@ import torch.nn.functional as F
 from torch import nn
 from torch.cuda import nvtx
 
-BATCH, SEQUENCE, WIDTH, HEADS, LAYERS = 32, 128, 768, 12, 6
+BATCH, SEQUENCE, FEATURES = 32, 64, 1024
+WIDTH, HEADS, LAYERS = 3072, 24, 4
 VOCABULARY, CLASSES = 8192, 2048
-WARM_UP_STEPS, STEPS = 8, 16
+WARM_UP_STEPS, STEPS = 8, 12
 
 
 class Block(nn.Module):
@@ -44,15 +45,16 @@ class Block(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Embeddings (batch, sequence, width) in float32 to logits (batch, sequence, classes)."""
+    """Embeddings (batch, sequence, features) in float32 to logits (batch, sequence, classes)."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.widen = nn.Linear(FEATURES, WIDTH)
         self.blocks = nn.Sequential(*(Block() for _ in range(LAYERS)))
         self.head = nn.Linear(WIDTH, CLASSES)
 
     def forward(self, embeddings: torch.Tensor) -> torch.Tensor:
-        return self.head(self.blocks(embeddings.to(torch.bfloat16)))
+        return self.head(self.blocks(self.widen(embeddings.to(torch.bfloat16))))
 
 
 class Requests:
@@ -60,12 +62,12 @@ class Requests:
 
     def __init__(self, steps: int) -> None:
         generator = torch.Generator().manual_seed(7)
-        self.table = torch.randn(VOCABULARY, WIDTH, generator=generator)
+        self.table = torch.randn(VOCABULARY, FEATURES, generator=generator)
         self.tokens = torch.randint(VOCABULARY, (steps, BATCH * SEQUENCE), generator=generator)
 
     def fill(self, step: int, out: torch.Tensor) -> None:
-        """Write the embeddings of one step into `out` (batch, sequence, width)."""
-        torch.index_select(self.table, 0, self.tokens[step], out=out.view(-1, WIDTH))
+        """Write the embeddings of one step into `out` (batch, sequence, features)."""
+        torch.index_select(self.table, 0, self.tokens[step], out=out.view(-1, FEATURES))
 
 
 def answer(logits: torch.Tensor, peak: float) -> list[str]:
@@ -82,7 +84,7 @@ def run_baseline(model: Encoder, requests: Requests, steps: range) -> list[str]:
     for step in steps:
         with nvtx.range("step"):
             with nvtx.range("make_batch"):
-                batch = torch.empty(BATCH, SEQUENCE, WIDTH)
+                batch = torch.empty(BATCH, SEQUENCE, FEATURES)
                 requests.fill(step, batch)
             with nvtx.range("copy_in"):
                 embeddings = batch.to("cuda")
@@ -101,8 +103,8 @@ class Slot:
     """The buffers of one step in flight, and the events that say when each may be used again."""
 
     def __init__(self) -> None:
-        self.host_in = torch.empty(BATCH, SEQUENCE, WIDTH, pin_memory=True)
-        self.device_in = torch.empty(BATCH, SEQUENCE, WIDTH, device="cuda")
+        self.host_in = torch.empty(BATCH, SEQUENCE, FEATURES, pin_memory=True)
+        self.device_in = torch.empty(BATCH, SEQUENCE, FEATURES, device="cuda")
         self.device_out = torch.empty(BATCH, SEQUENCE, CLASSES, device="cuda")
         self.host_out = torch.empty(BATCH, SEQUENCE, CLASSES, pin_memory=True)
         self.device_peak = torch.empty((), device="cuda")
@@ -168,7 +170,8 @@ def main() -> None:
     arguments = parser.parse_args()
 
     torch.manual_seed(0)
-    model = Encoder().to("cuda", torch.bfloat16).eval()
+    with torch.device("cuda"):
+        model = Encoder().to(torch.bfloat16).eval()
     requests = Requests(WARM_UP_STEPS + 2 * STEPS)
     warm_up = range(WARM_UP_STEPS)
     untraced = range(WARM_UP_STEPS, WARM_UP_STEPS + STEPS)

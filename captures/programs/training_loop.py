@@ -1,6 +1,7 @@
 """A perceptron trained on the device, watched in two ways.
 
-`--variant item` reads loss, accuracy and gradient norm with `.item()` in every step.
+`--variant item` reads loss, accuracy and gradient norm with `.item()` in every step, and waits for
+the device before it writes them down.
 `--variant async` keeps the same numbers on the device and reads them every ten steps.
 Both train the same model on the same data and end with the same losses.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import random
 import time
 
 import torch
@@ -17,7 +19,8 @@ import torch.nn.functional as F
 from torch import nn
 from torch.cuda import nvtx
 
-BATCH, WIDTH, LAYERS, CLASSES = 2048, 2048, 8, 1024
+BATCH, WIDTH, LAYERS, CLASSES = 8192, 4096, 4, 1024
+EXAMPLES = 4 * BATCH
 WARM_UP_STEPS, STEPS, READ_EVERY = 10, 20, 10
 
 
@@ -29,22 +32,32 @@ def make_model() -> nn.Sequential:
 
 
 class Training:
-    """Model, optimizer and data, all on the device."""
+    """Model, optimizer and examples on the device; the sampler on the host."""
 
     def __init__(self) -> None:
         torch.manual_seed(0)
-        self.model = make_model().to("cuda", torch.bfloat16)
+        with torch.device("cuda"):
+            self.model = make_model().to(torch.bfloat16)
         self.optimizer = torch.optim.SGD(
             self.model.parameters(), lr=1e-3, momentum=0.9, foreach=True
         )
-        self.inputs = torch.randn(4, BATCH, WIDTH, device="cuda", dtype=torch.bfloat16)
-        self.labels = torch.randint(CLASSES, (4, BATCH), device="cuda")
+        self.inputs = torch.randn(EXAMPLES, WIDTH, device="cuda", dtype=torch.bfloat16)
+        self.labels = torch.randint(CLASSES, (EXAMPLES,), device="cuda")
+        self.random = random.Random(11)
         self.losses: list[float] = []
+        self.log: list[str] = []
+
+    def sample(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Draw a batch: indices on the host, rows (batch, width) and labels on the device."""
+        with nvtx.range("sample"):
+            drawn = self.random.choices(range(EXAMPLES), k=BATCH)
+            chosen = torch.tensor(drawn).pin_memory().to("cuda", non_blocking=True)
+            return self.inputs[chosen], self.labels[chosen]
 
     def run_item(self, steps: int) -> None:
-        for step in range(steps):
-            inputs, labels = self.inputs[step % 4], self.labels[step % 4]
+        for _ in range(steps):
             with nvtx.range("step"):
+                inputs, labels = self.sample()
                 with nvtx.range("forward"):
                     logits = self.model(inputs)
                     loss = F.cross_entropy(logits.float(), labels)
@@ -58,14 +71,14 @@ class Training:
                 with nvtx.range("optimizer"):
                     self.optimizer.step()
                 with nvtx.range("log"):
-                    self.losses.append(loss.item())
-                    self.message = f"accuracy {accuracy:.3f}, gradient norm {norm:.3f}"
+                    torch.cuda.synchronize()
+                    self.note(loss.item(), accuracy, norm)
 
     def run_async(self, steps: int) -> None:
         watched: list[torch.Tensor] = []
         for step in range(steps):
-            inputs, labels = self.inputs[step % 4], self.labels[step % 4]
             with nvtx.range("step"):
+                inputs, labels = self.sample()
                 with nvtx.range("forward"):
                     logits = self.model(inputs)
                     loss = F.cross_entropy(logits.float(), labels)
@@ -79,11 +92,15 @@ class Training:
                 watched.append(torch.stack((loss.detach(), accuracy, norm.float())))
                 if (step + 1) % READ_EVERY == 0:
                     with nvtx.range("log"):
-                        rows = torch.stack(watched).tolist()
-                        if not all(math.isfinite(row[0]) for row in rows):
-                            raise SystemExit("the loss is not finite")
-                        self.losses += [row[0] for row in rows]
+                        for row in torch.stack(watched).tolist():
+                            self.note(*row)
                         watched.clear()
+
+    def note(self, loss: float, accuracy: float, norm: float) -> None:
+        if not math.isfinite(loss):
+            raise SystemExit("the loss is not finite")
+        self.losses.append(loss)
+        self.log.append(f"loss {loss:.4f}, accuracy {accuracy:.4f}, gradient norm {norm:.4f}")
 
 
 def main() -> None:

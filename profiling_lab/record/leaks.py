@@ -19,6 +19,7 @@ from pathlib import Path
 FORBIDDEN_TABLES = ("TARGET_INFO_SYSTEM_ENV", "ProcessStreams", "ANALYSIS_FILE")
 NEUTRAL_FOLDER = b"/tmp/lab-record"
 ZERO_UUID = b"00000000-0000-0000-0000-000000000000"
+UNREADABLE = b"-----BEGIN PRIVATE KEY"  # stands for what could not be read: never clean
 MAX_SHOWN = 60
 
 PATTERNS: tuple[tuple[str, re.Pattern[bytes]], ...] = (
@@ -52,6 +53,7 @@ VARIABLE = re.compile(rb"(?<![A-Za-z0-9_$.-])([A-Z_][A-Z0-9_]{2,})=([\x21-\x7e][
 # A report names the few variables that the recorder itself set; they say nothing of the machine.
 NEUTRAL_VARIABLES = {
     b"HOME": re.compile(rb"/tmp/lab-record"),
+    b"PWD": re.compile(rb"/(?:tmp/lab-record[a-z0-9_/]*)?(?:\x00|$)"),
     b"PATH": re.compile(rb"(?:/(?:opt|usr|bin|sbin)[A-Za-z0-9._/-]*:?)+"),
     b"LD_PRELOAD": re.compile(rb"(?:\{\}|/opt/nvidia/[A-Za-z0-9._/:-]*)"),
     b"LANG": re.compile(rb"C\.UTF-8"),
@@ -183,7 +185,10 @@ def report_parts(data: bytes) -> Iterator[tuple[str, bytes]]:
     stream is found that cannot be read, so that a report which hides something never counts as clean.
     """
     position = 0
-    for start, end, block in lz4_blocks(data):
+    blocks = list(lz4_blocks(data))
+    if not blocks:
+        yield "undecoded: no LZ4 block was found", UNREADABLE
+    for start, end, block in blocks:
         yield "plain", data[position:start]
         yield f"LZ4 block at {start}", block
         position = end
@@ -192,7 +197,7 @@ def report_parts(data: bytes) -> Iterator[tuple[str, bytes]]:
         for match in re.finditer(re.escape(magic), data):
             unpacked = _unpack(name, data[match.start() :])
             if unpacked is None:
-                yield f"undecoded {name} stream at {match.start()}", b"-----BEGIN PRIVATE KEY"
+                yield f"undecoded {name} stream at {match.start()}", UNREADABLE
             else:
                 yield f"{name} stream at {match.start()}", unpacked
     for start, unpacked in _zlib_streams(data):

@@ -25,6 +25,8 @@ DROPPED_TABLES = (
     "NIC_ID_MAP",
     "TARGET_INFO_PROCESS",
 )
+# Enumerations of event sources that are never kept.
+DROPPED_ENUMERATIONS = re.compile(r"ENUM_(NSYS_GENERIC|SCHEDULING|SAMPLING|STACK_UNWIND)_.*")
 CALLCHAIN_TABLES = ("OSRT_CALLCHAINS", "CUDA_CALLCHAINS", "SAMPLING_CALLCHAINS")
 BACKTRACE_TABLES = ("PYTHON_CALLSTACKS", "PYTHON_BACKTRACES", "PYTHON_SAMPLES")
 
@@ -67,12 +69,26 @@ def scrub(file: Path, *, callchains: bool = False) -> None:
     try:
         connection.execute("PRAGMA secure_delete = ON")
         _scrub(connection, callchains)
+        _strip_schema(connection)
         connection.commit()
         connection.execute("PRAGMA journal_mode = DELETE")
         connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
         connection.execute("VACUUM")
     finally:
         connection.close()
+
+
+def _strip_schema(connection: sqlite3.Connection) -> None:
+    """Take the comments out of the tables' definitions: 40 kB that every file repeats.
+
+    The recorder keeps them once, in `tool_help/nsys_schema.sql`.
+    """
+    connection.execute("PRAGMA writable_schema = ON")
+    rows = connection.execute("SELECT rowid, sql FROM sqlite_master WHERE type = 'table'")
+    for rowid, sql in rows.fetchall():
+        plain = re.sub(r" {2,}", " ", re.sub(r"\s*--[^\n]*", "", sql or ""))
+        connection.execute("UPDATE sqlite_master SET sql = ? WHERE rowid = ?", (plain, rowid))
+    connection.execute("PRAGMA writable_schema = OFF")
 
 
 def _tables(connection: sqlite3.Connection) -> dict[str, list[str]]:
@@ -93,6 +109,7 @@ def _is_required(connection: sqlite3.Connection, table: str, column: str) -> boo
 def _scrub(connection: sqlite3.Connection, callchains: bool) -> None:
     tables = _tables(connection)
     dropped = [*DROPPED_TABLES, *BACKTRACE_TABLES, *(() if callchains else CALLCHAIN_TABLES)]
+    dropped += [table for table in tables if DROPPED_ENUMERATIONS.fullmatch(table)]
     for table in dropped:
         if table in tables:
             connection.execute(f'DROP TABLE "{table}"')

@@ -47,6 +47,7 @@ class Session:
         self.say = say
         self.prefix = tools.isolation() if isolate else []
         self.keep_work = keep_work
+        self.schema: dict[str, str] = {}
         self._machine: dict[str, object] | None = None
         self._version = ""
 
@@ -149,6 +150,7 @@ class Session:
         if not timeline.is_file():
             raise RecordError(f"nsys export wrote no SQLite: {_last_line(exported.stdout)}")
         _require_device_work(timeline)
+        self.schema.update(_schema(timeline))
         shutil.copyfile(timeline, fresh / TIMELINE)
         scrub.scrub(fresh / TIMELINE)
         if recipe.stats:
@@ -254,6 +256,23 @@ class Session:
             environment=tools.neutral_environment({}),
         )
 
+    def save_schema(self) -> None:
+        """Add the tables seen in this session to `tool_help/nsys_schema.sql`."""
+        file = self.captures / "tool_help" / "nsys_schema.sql"
+        if not self.schema or not file.parent.is_dir():
+            return
+        known = dict(self.schema)
+        if file.is_file():
+            for sql in file.read_text(encoding="utf-8").split(";\n"):
+                if match := re.search(r"CREATE TABLE \"?(\w+)", sql):
+                    known.setdefault(match[1], sql.strip())
+        text = "".join(f"{known[name]};\n\n" for name in sorted(known))
+        file.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
+        provenance_file = file.parent / PROVENANCE
+        provenance = json.loads(provenance_file.read_text(encoding="utf-8"))
+        provenance["files"][file.name] = recipes.sha256(file)
+        provenance_file.write_text(json.dumps(provenance, indent=2) + "\n", encoding="utf-8")
+
     def save_help(self) -> Path:
         """Keep the tool's own help texts, so that options can be checked without the tool."""
         fresh = self.captures / ".tool_help.new"
@@ -274,6 +293,16 @@ class Session:
         (fresh / PROVENANCE).write_text(json.dumps(provenance, indent=2) + "\n", encoding="utf-8")
         self._check(fresh)
         return self._put_in_place("tool_help", fresh)
+
+
+def _schema(timeline: Path) -> dict[str, str]:
+    """Table name to its CREATE TABLE statement, with the exporter's comments."""
+    connection = sqlite3.connect(timeline)
+    try:
+        query = "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND sql IS NOT NULL"
+        return dict(connection.execute(query))
+    finally:
+        connection.close()
 
 
 def _own_names() -> list[bytes]:

@@ -196,16 +196,20 @@ def _output(command: Sequence[str], timeout: float = 120.0) -> str:
     return done.stdout if done.returncode == 0 else ""
 
 
-def query_gpus(fields: Sequence[str]) -> list[dict[str, str]]:
+def _number(text: str) -> str | int:
+    return int(text) if text.isdigit() else text
+
+
+def query_gpus(fields: Sequence[str]) -> list[dict[str, str | int]]:
     """One dict per GPU of `nvidia-smi --query-gpu`; empty where there is no driver."""
     text = _output(
         ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
     )
-    rows = [[cell.strip() for cell in line.split(",")] for line in text.splitlines() if line]
+    rows = [[_number(cell.strip()) for cell in line.split(",")] for line in text.splitlines()]
     return [dict(zip(fields, row, strict=False)) for row in rows]
 
 
-def clocks() -> list[dict[str, str]]:
+def clocks() -> list[dict[str, str | int]]:
     """Clocks of each GPU as the driver reports them now, in MHz."""
     fields = ("clocks.sm", "clocks.mem", "clocks.max.sm", "clocks.max.mem")
     return [
