@@ -1,0 +1,5 @@
+"""Instruments for checks of CUDA sources on a machine without a GPU.
+
+toolchain.py compiles a source and links it to runtime.cpp, a recording stand-in for the CUDA
+runtime; recording.py runs the program; schedule.py judges the record.
+"""
