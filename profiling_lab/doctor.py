@@ -626,7 +626,7 @@ def _gpu_item(machine: Machine, driver: Driver) -> Item:
                 f"Programs started here see no GPU. {recorded}",
                 "Unset CUDA_VISIBLE_DEVICES.",
             )
-        return Item("GPU", "ok", found, "Live checks can run: add --live.")
+        return Item("GPU", "ok", found, "Live checks use it: add --live.")
     if driver.trouble:
         return Item("GPU", "unknown", driver.trouble, recorded, _driver_repair(machine))
     if _gpu_count(machine) and machine.platform == "linux":
