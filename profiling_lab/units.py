@@ -138,8 +138,8 @@ _FULL = {
     "bytes_per_s": "bytes/s",
     "hz": "Hz",
     "pct": "%",
-    "ratio": "(ratio)",
-    "count": "(count)",
+    "ratio": "×",
+    "count": "",
 }
 
 

@@ -108,7 +108,10 @@ def _host_lanes(capture: NsysCapture, window_ns: tuple[int, int]) -> list[Lane]:
     lanes = []
     ranges = _inside(capture.nvtx_ranges, window_ns)
     calls = _inside(capture.api_calls, window_ns)
-    threads = {*ranges.select("process", "thread").rows(), *calls.select("process", "thread").rows()}
+    threads = {
+        *ranges.select("process", "thread").rows(),
+        *calls.select("process", "thread").rows(),
+    }
 
     def of_thread(label: str, thread: tuple[int, int]) -> str:
         return f"{label}, thread {thread[1]}" if len(threads) > 1 else label

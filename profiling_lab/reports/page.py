@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING, Any
 from profiling_lab import units
 from profiling_lab.reports.model import (
     KINDS,
+    SHARE_KINDS,
     CaptureSection,
     Comparison,
     Lane,
-    TimeShare,
     clean_text,
 )
 
@@ -37,10 +37,11 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 UPLOT = HERE / "vendor" / "uplot"
 
+SPELLED = {"gpu": "GPU", "cuda": "CUDA", "cpu": "CPU", "sm": "SM", "mhz": "MHz", "mib": "MiB"}
 LONGEST_SHOWN = 10
 GAPS_SHOWN = 5
-# A range of places that a share may take its look from when the caller names no kind.
-SHARE_LOOKS = ("kernel", "copy_in", "copy_out", "graph", "memset", "wait", "api", "other")
+# Looks for shares of time whose caller names no kind, the least likely to mean something else first.
+SPARE_LOOKS = ("graph", "api", "memset", "copy_device", "wait", "nvtx", "copy_out", "copy_in")
 
 
 def write_report(
@@ -82,8 +83,8 @@ def render_report(
     )
     environment.filters.update(
         clean=clean_text,
-        quantity=units.format_quantity,
-        full=units.full_value,
+        quantity=lambda value, unit: clean_text(units.format_quantity(value, unit)),
+        full=lambda value, unit: clean_text(units.full_value(value, unit)),
         ns=units.format_ns,
         words=lambda slug: clean_text(str(slug)).replace("_", " "),
         sentence=_sentence,
@@ -255,40 +256,61 @@ def _longest(section: CaptureSection) -> list[dict[str, Any]]:
 
 
 def _flat(mapping: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
+    """A nested mapping as (label, text), its inner keys behind the outer ones."""
     for key, value in mapping.items():
-        label = f"{prefix}{clean_text(key)}".replace("_", " ")
+        words = clean_text(key).replace("_", " ").split(" ")
+        label = prefix + " ".join(SPELLED.get(word, word) for word in words)
+        if isinstance(value, (list, tuple)) and any(isinstance(item, Mapping) for item in value):
+            # The index tells several apart; a single one needs none.
+            if len(value) == 1 and isinstance(value[0], Mapping):
+                value = value[0]
+            else:
+                value = {str(at): item for at, item in enumerate(value)}
         if isinstance(value, Mapping):
-            yield from _flat(value, f"{label}: ")
+            yield from _flat(value, f"{label}, ")
         elif isinstance(value, (list, tuple)):
-            yield label, clean_text(", ".join(map(str, value)), 2000)
+            if value:
+                yield label, clean_text(", ".join(map(str, value)), 2000)
         elif value not in (None, ""):
             yield label, clean_text(value, 2000)
 
 
 def _provenance_summary(provenance: Mapping[str, Any]) -> list[str]:
-    """The few entries that a reader wants first, where they are recorded as plain text."""
-    wanted = (("gpu", ""), ("driver", "driver "), ("cuda", "CUDA "), ("tool", ""), ("date", ""))
-    found = {str(key).lower(): value for key, value in provenance.items()}
-    return [
-        prefix + clean_text(found[key], 80)
-        for key, prefix in wanted
-        if isinstance(found.get(key), (str, int, float)) and found[key] != ""
+    """What a reader wants first of how it was recorded: GPU, driver, CUDA, tool, date."""
+
+    def text(value: Any, *keys: str) -> str:
+        if isinstance(value, Mapping):
+            return " ".join(filter(None, (text(value.get(key)) for key in keys)))
+        return clean_text(value, 80) if isinstance(value, (str, int, float)) else ""
+
+    gpus = provenance.get("gpu")
+    names = [text(gpu, "name") for gpu in (gpus if isinstance(gpus, list) else [gpus])]
+    cuda = provenance.get("cuda")
+    cuda = text(cuda, "toolkit") or text(cuda, "driver")
+    driver = text(provenance.get("driver"))
+    parts = [
+        f"{count} × {name}" if (count := names.count(name)) > 1 else name
+        for name in dict.fromkeys(names)
     ]
+    parts += [
+        f"driver {driver}" if driver else "",
+        f"CUDA {cuda}" if cuda else "",
+        text(provenance.get("tool"), "name", "version"),
+        text(provenance.get("date")),
+    ]
+    return [part for part in parts if part]
 
 
 def _looks(sections: Sequence[CaptureSection]) -> dict[str, str]:
     """For each label of a share of time, the look that it has in every bar of the page."""
     looks: dict[str, str] = {}
-    spare = list(SHARE_LOOKS)
-    labels: dict[str, str] = {}
     for section in sections:
         for share in section.shares():
-            labels[share.label] = labels.get(share.label) or share.kind
-    for look in labels.values():
-        if look in spare and look != "other":
-            spare.remove(look)
-    for label, kind in labels.items():
-        looks[label] = kind or (spare.pop(0) if len(spare) > 1 else "other")
+            kind = share.kind if share.kind in SHARE_KINDS else ""
+            looks[share.label] = looks.get(share.label) or kind
+    spare = [look for look in SPARE_LOOKS if look not in looks.values()]
+    for label, look in looks.items():
+        looks[label] = look or (spare.pop(0) if spare else "other")
     return looks
 
 
@@ -317,11 +339,6 @@ def _legend(sections: Sequence[CaptureSection]) -> dict[str, str]:
 def _sentence(text: Any) -> str:
     text = clean_text(text, 2000)
     return text[:1].upper() + text[1:]
-
-
-def share_width_pct(share: TimeShare, whole_ns: int) -> float:
-    """How wide a share is drawn, in percent of a bar that stands for `whole_ns`."""
-    return round(100 * max(share.ns, 0) / whole_ns, 4) if whole_ns > 0 else 0.0
 
 
 # -- the data of the timeline --------------------------------------------------------------------
