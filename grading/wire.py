@@ -200,7 +200,7 @@ class _Writer:
             return _integer(value)
         if kind is str:
             return _text(value)
-        if depth > MAX_DEPTH:
+        if depth >= MAX_DEPTH:
             raise _Refused(
                 f"the value contains itself or is nested deeper than {MAX_DEPTH} levels, "
                 "which cannot be handed over; return a flatter one"
