@@ -34,7 +34,12 @@ def hint(identifier: str | None, more: bool) -> int:
       uv run lab hint ex_30.busy_time --more
     """
     course = load_course()
-    task = _which(course, identifier)
+    show(course, _which(course, identifier), more=more)
+    return 0
+
+
+def show(course: Course, task: Task, *, more: bool = False) -> None:
+    """Print the hints for a task that are due, and note that they were shown."""
     steps = hint_steps(course, task)
     shown = _read(course)
     level = min(shown.get(task.id, 0) + 1, len(steps))
@@ -53,7 +58,6 @@ def hint(identifier: str | None, more: bool) -> int:
         lesson = short(course.lesson(course.exercise(task.exercise)))
         click.echo(dim(f"That was all. The lesson: {lesson}; the contract: the docstring."))
     _write(course, {**shown, task.id: level})
-    return 0
 
 
 def _which(course: Course, identifier: str | None) -> Task:
@@ -110,7 +114,8 @@ def _section(text: str, task: Task) -> str:
 
 def _split(section: str) -> list[str]:
     if re.search(r"^#{1,6} ", section, re.MULTILINE):
-        parts = re.split(r"^#{1,6} .*$", section, flags=re.MULTILINE)
+        preface, *parts = re.split(r"^#{1,6} .*$", section, flags=re.MULTILINE)
+        parts[0] = f"{preface.strip()}\n\n{parts[0].strip()}"
     elif "<details>" in section.lower():
         parts = re.split(r"(?i)<details>", section)
     else:

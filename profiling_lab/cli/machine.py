@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 
 import click
 
@@ -28,7 +27,11 @@ def doctor(as_json: bool) -> int:
         return 0
     from rich.console import Console
 
-    Console(width=width(), no_color=not sys.stdout.isatty(), highlight=False).print(render(items))
+    console = Console(width=width(), highlight=False)
+    with console.capture() as captured:
+        console.print(render(items))
+    for line in captured.get().splitlines():  # rich pads lines to the full width
+        click.echo(line.rstrip())
     click.echo(f"Next: {LAB}")
     return 0
 

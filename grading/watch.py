@@ -1,0 +1,408 @@
+"""`lab watch`: re-checks what was changed, at every save, and shows the first thing to mend.
+
+Started by `lab watch` as `python -m grading.watch [ID]`. Checks run in children forked from a
+template that has the libraries loaded, so a verdict follows a save within half a second.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import json
+import queue
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+
+from grading.forkserver import ForkServer
+from profiling_lab import progress
+from profiling_lab.cli import hints
+from profiling_lab.cli.app import complain, prepare_streams
+from profiling_lab.cli.checking import selection
+from profiling_lab.cli.screen import LAB, bold, dim, find, load_course, short, width, wrap
+from profiling_lab.cli.status import next_task
+from profiling_lab.course import Course, Task
+from profiling_lab.errors import LabError
+
+SETTLE_MS = 50  # editors save in several steps
+GROUP_MS = 200
+MESSAGE_LINES = 12
+STYLES = {"passed": "green", "failed": "red", "blocked": "yellow", "todo": "cyan"}
+KEYS = "h hint   n next task   a all again   q quit"
+
+
+@dataclass
+class Recheck:
+    """One run: outcomes and messages by task, how long it took, and what pytest printed."""
+
+    outcomes: dict[str, str] = field(default_factory=dict)
+    messages: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    counts: dict[str, tuple[int, int]] = field(default_factory=dict)
+    seconds: float = 0.0
+    output: str = ""
+    trouble: str = ""
+
+    def first_failing(self) -> str | None:
+        """The first task, in the order of the course, that failed."""
+        return next((name for name, o in self.outcomes.items() if o == "failed"), None)
+
+
+class Watcher:
+    """Knows the files that are watched, what was in them, and how to check what changed.
+
+    tasks: those to watch; live ones are left to `lab check --live`.
+    """
+
+    def __init__(self, course: Course, tasks: Iterable[Task], server: ForkServer) -> None:
+        self.course = course
+        self.tasks = [task for task in tasks if not task.live]
+        self.files = {course.root / task.stub: task.stub for task in self.tasks}
+        self.sources = {file: _read(file) for file in self.files}
+        self._server = server
+
+    def changed(self, files: Iterable[Path]) -> list[Task]:
+        """The tasks to check again after files were written; remembers the new sources."""
+        out = []
+        for file in files:
+            if file not in self.files:
+                continue
+            before, self.sources[file] = self.sources[file], _read(file)
+            if before == self.sources[file]:
+                continue
+            tasks = [task for task in self.tasks if self.course.root / task.stub == file]
+            if file.suffix == ".py":
+                names = affected(before, self.sources[file], {task.name for task in tasks})
+                tasks = [task for task in tasks if task.name in names]
+            out += tasks
+        return out
+
+    def check(self, tasks: list[Task]) -> Recheck:
+        """Run the checks of tasks on the learner's own files."""
+        arguments = selection(self.course, tasks)
+        if not arguments:
+            return Recheck(trouble="no checks for what changed")
+        with tempfile.TemporaryDirectory(prefix="lab_") as scratch:
+            score = Path(scratch) / "score.json"
+            result = self._server.run(
+                [
+                    *arguments,
+                    *("-q", "--tb=short", "--no-header", "--color=no"),
+                    *("-p", "no:cacheprovider", "--rootdir", str(self.course.root)),
+                    *("--score-json", str(score)),
+                ],
+                cwd=self.course.root,
+            )
+            if not score.is_file():
+                return Recheck(
+                    seconds=result.seconds, output=result.output, trouble=_trouble(result)
+                )
+            scored = json.loads(score.read_text(encoding="utf-8"))["tasks"]
+        out = Recheck(seconds=result.seconds, output=result.output)
+        for task in self.tasks:
+            if task.id not in scored:
+                continue
+            row = scored[task.id]
+            out.outcomes[task.id] = row["outcome"]
+            checks = row["checks"]
+            out.counts[task.id] = (sum(c["outcome"] == "passed" for c in checks), len(checks))
+            out.messages[task.id] = [
+                (c["name"], c["message"]) for c in checks if c["outcome"] == row["outcome"]
+            ]
+        return out
+
+
+def _trouble(result: Any) -> str:
+    if result.exit_code < 0:
+        return f"your code ended the whole process (signal {-result.exit_code})"
+    lines = [line for line in result.output.strip().splitlines() if line.strip()]
+    last = lines[-1] if lines else "no output"
+    return f"the checks ended early (exit code {result.exit_code}): {last}"
+
+
+def affected(before: str, after: str, tasks: set[str]) -> set[str]:
+    """The task functions whose verdict a change may alter: changed ones, and those that use them.
+
+    Without a module that parses on both sides that cannot be told: all of them.
+    """
+    try:
+        old, new = _parts(before), _parts(after)
+    except (SyntaxError, ValueError):
+        return set(tasks)
+    changed = {name for name in {*old, *new} if old.get(name) != new.get(name)}
+    uses = {name: _names_in(text) for name, text in new.items()}
+    while True:
+        more = {name for name, used in uses.items() if used & changed} - changed
+        if not more:
+            break
+        changed |= more
+    return set(tasks) if "" in changed else changed & tasks
+
+
+def _parts(source: str) -> dict[str, str]:
+    """The definitions of a module by name, as normalised source; the rest under ""."""
+    out: dict[str, str] = {"": ""}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            out[node.name] = out.get(node.name, "") + ast.unparse(node)
+        elif isinstance(node, ast.Assign) and all(isinstance(t, ast.Name) for t in node.targets):
+            for target in node.targets:
+                assert isinstance(target, ast.Name)
+                out[target.id] = ast.unparse(node)
+        else:
+            out[""] += ast.unparse(node) + "\n"
+    return out
+
+
+def _names_in(text: str) -> set[str]:
+    return {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+# -- the screen ---------------------------------------------------------------------------------
+
+
+class Screen:
+    """What `lab watch` shows; keeps the task in focus, for the keys."""
+
+    def __init__(self, watcher: Watcher, *, clears: bool) -> None:
+        self.watcher = watcher
+        self.clears = clears
+        self.focus: Task | None = None
+
+    def show(self, result: Recheck) -> None:
+        """The outcome of a run: a line a task, the first failing message, the next step."""
+        self._clear()
+        course = self.watcher.course
+        for name, outcome in result.outcomes.items():
+            passed, count = result.counts[name]
+            mark = click.style(f"{outcome:<8}", fg=STYLES.get(outcome))
+            click.echo(f"  {mark} {name:<34} {passed} of {count} checks")
+        if result.trouble:
+            click.echo(click.style(wrap(result.trouble, "  "), fg="red"))
+        failing = result.first_failing()
+        if failing is not None:
+            self.focus = course.tasks[failing]
+            name, message = result.messages[failing][0]
+            click.echo()
+            click.echo(bold(f"  {name}"))
+            _show_message(message)
+        else:
+            rest = [n for n, o in result.outcomes.items() if o != "passed"]
+            self.focus = course.tasks[rest[0]] if rest else self._next()
+        click.echo(dim(f"  checked in {result.seconds:.2f} s"))
+        self.show_next()
+
+    def show_next(self) -> None:
+        """Points so far and the step that comes next."""
+        course = self.watcher.course
+        verdicts = progress.verdicts(course)
+        portable = [task for task in course.tasks.values() if not task.live]
+        earned = sum(task.points for task in portable if verdicts[task.id].outcome == "passed")
+        click.echo()
+        click.echo(f"  {earned} of {sum(task.points for task in portable)} points")
+        if self.focus is None:
+            click.echo(bold("  All of it has its points."))
+        else:
+            task = self.focus
+            click.echo(bold(f"  Next: {task.id}") + f"  {task.title}")
+            what = "the TODO" if task.is_cuda else task.name
+            click.echo(f"        write {what} in {short(course.root / task.stub)}")
+            click.echo(f"        stuck? {LAB} hint {task.id}")
+
+    def move_on(self) -> None:
+        """Put the next open task after the one in focus into focus."""
+        self._clear()
+        self.focus = self._next(after=self.focus)
+        self.show_next()
+
+    def hint(self) -> None:
+        """Show the hint for the task in focus, a stronger one each time."""
+        if self.focus is None:
+            return
+        self._clear()
+        try:
+            hints.show(self.watcher.course, self.focus)
+        except LabError as error:
+            complain(str(error))
+
+    def _next(self, after: Task | None = None) -> Task | None:
+        verdicts = progress.verdicts(self.watcher.course)
+        names = [task.id for task in self.watcher.tasks]
+        start = names.index(after.id) + 1 if after is not None and after.id in names else 0
+        for task in [*self.watcher.tasks[start:], *self.watcher.tasks[:start]]:
+            if verdicts[task.id].outcome not in ("passed", "not run"):
+                return task
+        return next_task(self.watcher.course, verdicts)
+
+    def _clear(self) -> None:
+        if self.clears:
+            click.clear()
+        else:
+            click.echo()
+
+
+def _show_message(message: str) -> None:
+    lines = message.strip().splitlines()
+    for line in lines[:MESSAGE_LINES]:
+        room = width() - 4
+        if len(line) > room and line.lstrip() == line:
+            click.echo(wrap(line, "    "))
+        else:
+            click.echo(f"    {line}")
+    if len(lines) > MESSAGE_LINES:
+        click.echo(dim(f"    … {len(lines) - MESSAGE_LINES} more lines: {LAB} check"))
+
+
+# -- events -------------------------------------------------------------------------------------
+
+
+def watch_files(watcher: Watcher, events: queue.Queue, stop: threading.Event) -> None:
+    """Put ("changed", files) for every save of a watched file, until `stop` is set."""
+    import watchfiles
+
+    wanted = {str(file.resolve()): file for file in watcher.files}
+    folders = {file.parent.resolve() for file in watcher.files}
+    try:
+        for changes in watchfiles.watch(
+            *[folder for folder in folders if folder.is_dir()],
+            watch_filter=lambda _, path: path in wanted,
+            step=SETTLE_MS,
+            debounce=GROUP_MS,
+            stop_event=stop,
+            recursive=False,
+            raise_interrupt=False,
+        ):
+            events.put(("changed", sorted({wanted[path] for _, path in changes})))
+    except Exception as error:  # noqa: BLE001 - a thread that dies silently would watch nothing
+        events.put(("trouble", f"cannot watch the files: {error}"))
+
+
+@contextlib.contextmanager
+def single_keys() -> Iterator[bool]:
+    """Let keys arrive one at a time, without Enter; False where standard input is no terminal."""
+    if not sys.stdin.isatty():
+        yield False
+        return
+    if sys.platform == "win32":
+        yield True
+        return
+    import termios
+    import tty
+
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+    tty.setcbreak(descriptor)
+    try:
+        yield True
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+
+
+def watch_keys(events: queue.Queue, stop: threading.Event) -> None:
+    """Put ("key", character) for every key, until `stop` is set."""
+    while not stop.is_set():
+        if sys.platform == "win32":
+            import msvcrt
+
+            if msvcrt.kbhit():
+                events.put(("key", msvcrt.getwch()))
+            else:
+                time.sleep(0.05)
+            continue
+        import os
+        import select
+
+        ready, _, _ = select.select([sys.stdin], [], [], 0.2)
+        if ready:
+            character = os.read(sys.stdin.fileno(), 1).decode("ascii", "replace")
+            events.put(("key", character or "q"))
+
+
+def run(watcher: Watcher, screen: Screen, events: queue.Queue) -> None:
+    """Handle events until one says to stop."""
+    while True:
+        kind, value = events.get()
+        if kind == "changed":
+            tasks = watcher.changed(value)
+            if tasks:
+                screen.show(watcher.check(tasks))
+        elif kind == "trouble":
+            complain(value)
+            return
+        elif kind == "stop" or value in ("q", "Q", "\x03", "\x04"):
+            return
+        elif value == "h":
+            screen.hint()
+        elif value == "n":
+            screen.move_on()
+        elif value == "a":
+            screen.show(watcher.check(watcher.tasks))
+        else:
+            continue
+        if kind != "stop" and screen.clears:
+            click.echo()
+            click.echo(dim(f"  {KEYS}"))
+
+
+def begin(watcher: Watcher, screen: Screen) -> None:
+    """The first screen: what is begun is checked, else the first task is shown."""
+    verdicts = progress.verdicts(watcher.course)
+    begun = [task for task in watcher.tasks if verdicts[task.id].outcome not in ("todo", "passed")]
+    if begun:
+        screen.show(watcher.check(begun))
+    else:
+        screen.move_on()
+    names = ", ".join(short(file) for file in watcher.files)
+    click.echo()
+    click.echo(wrap(f"Watching {names}; save to check.", "  "))
+    if screen.clears:
+        click.echo(dim(f"  {KEYS}"))
+    sys.stdout.flush()
+
+
+def main(arguments: list[str]) -> int:
+    """Watch the tasks that an id names, or all; returns the exit code."""
+    prepare_streams()
+    try:
+        course = load_course()
+        tasks = find(course, arguments[0])[1] if arguments else list(course.tasks.values())
+    except LabError as error:
+        return complain(str(error))
+    events: queue.Queue = queue.Queue()
+    stop = threading.Event()
+    with ForkServer(parallel=1) as server, single_keys() as has_keys:
+        watcher = Watcher(course, tasks, server)
+        screen = Screen(watcher, clears=has_keys and sys.stdout.isatty())
+        threads = [threading.Thread(target=watch_files, args=(watcher, events, stop), daemon=True)]
+        if has_keys:
+            threads.append(threading.Thread(target=watch_keys, args=(events, stop), daemon=True))
+        for thread in threads:
+            thread.start()
+        try:
+            server.start()
+            begin(watcher, screen)
+            run(watcher, screen, events)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join(1.0)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

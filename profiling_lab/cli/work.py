@@ -1,0 +1,468 @@
+"""`lab solution`, `submit`, `reset` and `update`: the files that the learner edits."""
+
+from __future__ import annotations
+
+import ast
+import json
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from datetime import datetime
+from pathlib import Path, PurePosixPath
+
+import click
+
+from profiling_lab import progress, stubs
+from profiling_lab.cli.app import complain
+from profiling_lab.cli.screen import LAB, bold, dim, find, load_course, short, width, wrap
+from profiling_lab.course import MANIFEST, SOLUTIONS, Course, Exercise, Task, source_hash
+from profiling_lab.errors import CourseError, LabError
+
+BACKUPS = Path(".lab") / "backups"
+GENERATED = Path(".lab") / "stubs.json"
+SUBMISSION = "submission.zip"
+ZIP_DATE = (1980, 1, 1, 0, 0, 0)  # the same work gives the same file
+OLD_VERSIONS = 200  # how many commits of a reference are looked through
+
+
+# -- solution -----------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("identifier", metavar="ID[.TASK]")
+@click.option("--path", "path_only", is_flag=True, help="Print where the reference lies instead.")
+def solution(identifier: str, path_only: bool) -> int:
+    """The reference for a task or a whole exercise, once your own passes.
+
+    \b
+      uv run lab solution ex_30.busy_time
+      uv run lab solution ex_30 --path
+    """
+    course = load_course()
+    _, tasks = find(course, identifier)
+    verdicts = progress.verdicts(course)
+    if len(tasks) > 1:
+        tasks = [task for task in tasks if not task.live]
+    missing = [task for task in tasks if verdicts[task.id].outcome != "passed"]
+    if missing:
+        return _not_yet(identifier, missing, verdicts)
+    for file, chosen in _by_file(course, tasks).items():
+        if path_only:
+            click.echo(short(file))
+            continue
+        source = file.read_text(encoding="utf-8")
+        if len(tasks) == 1 and not chosen[0].is_cuda:
+            source = _with_helpers(source, chosen[0].name)
+        click.echo(dim(f"# {short(file)}"))
+        _print_code(source, "cuda" if chosen[0].is_cuda else "python")
+    return 0
+
+
+def _not_yet(identifier: str, missing: list[Task], verdicts: dict[str, progress.Verdict]) -> int:
+    outcomes = {"unchecked": "not checked since it changed", "todo": "still to do"}
+    first = missing[0]
+    outcome = verdicts[first.id].outcome
+    text = outcomes.get(outcome, outcome)
+    step = "hint" if outcome in ("todo", "blocked") else "check"
+    if len(missing) == 1:
+        return complain(
+            f"{first.id}: {text}; the reference shows after it passes: {LAB} {step} {first.id}",
+            code=1,
+        )
+    names = ", ".join(task.name for task in missing[:3])
+    more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+    return complain(
+        f"{identifier}: {len(missing)} tasks have not passed yet ({names}{more}); "
+        f"single ones show with {LAB} solution ID.TASK; next: {LAB} {step} {first.id}",
+        code=1,
+    )
+
+
+def _by_file(course: Course, tasks: list[Task]) -> dict[Path, list[Task]]:
+    out: dict[Path, list[Task]] = {}
+    for task in tasks:
+        file = course.solution(task.stub)
+        if not file.is_file():
+            raise CourseError(f"{file}: the reference of {task.id} is missing")
+        out.setdefault(file, []).append(task)
+    return out
+
+
+def _with_helpers(source: str, name: str) -> str:
+    """A function with the private helpers that it uses, in the order of the file."""
+    lines = source.splitlines()
+    nodes = {bound: node for node in ast.parse(source).body for bound in stubs._names(node)}
+    wanted, queue = set(), [name]
+    while queue:
+        current = queue.pop()
+        if current in wanted or current not in nodes:
+            continue
+        wanted.add(current)
+        used = {n.id for n in ast.walk(nodes[current]) if isinstance(n, ast.Name)}
+        queue += [n for n in used if n.startswith("_") and not n.startswith("__")]
+    chosen = dict.fromkeys(node for bound, node in nodes.items() if bound in wanted)
+    blocks = []
+    for node in chosen:
+        first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
+        blocks.append("\n".join(lines[first - 1 : node.end_lineno]))
+    return "\n\n\n".join(blocks)
+
+
+def _print_code(source: str, language: str) -> None:
+    if not sys.stdout.isatty():
+        click.echo(source)
+        return
+    from rich.console import Console
+    from rich.syntax import Syntax
+
+    Console(width=width()).print(
+        Syntax(source, language, background_color="default", word_wrap=True)
+    )
+
+
+# -- submit -------------------------------------------------------------------------------------
+
+
+@click.command()
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path),
+    default=Path(SUBMISSION),
+    show_default=True,
+    help="The zip file to write; graders take its name for yours.",
+)
+def submit(output: Path) -> int:
+    """Pack the files you edited, and only those, as a zip that a grader takes.
+
+    Says what is in it, what is still to do, and the score of your last check.
+
+    \b
+      uv run lab submit --output ada_lovelace.zip
+    """
+    course = load_course()
+    if output.is_dir():
+        output = output / SUBMISSION
+    if not output.parent.is_dir():
+        raise LabError(f"{output}: there is no folder {output.parent}")
+    verdicts = progress.verdicts(course)
+    files = [stub for exercise in course.exercises for stub in exercise.stubs]
+    present = [stub for stub in files if (course.root / stub).is_file()]
+    if not present:
+        raise CourseError(f"{course.root}: none of the exercises' files is there; {LAB} reset ID")
+    try:
+        _pack(course, present, output)
+    except OSError as error:
+        raise LabError(f"{output}: cannot be written ({error.strerror})") from None
+    click.echo(bold(short(output.resolve())) + f"  {output.stat().st_size:,} bytes, holds")
+    for stub in present:
+        click.echo(f"  {stub}")
+    for stub in files:
+        if stub not in present:
+            click.echo(click.style(f"  missing, counts as to do: {stub}", fg="yellow"))
+    click.echo()
+    portable = [task for task in course.tasks.values() if not task.live]
+    earned = sum(task.points for task in portable if verdicts[task.id].outcome == "passed")
+    total = sum(task.points for task in portable)
+    click.echo(bold(f"{earned} of {total} points") + " at the last check")
+    for outcome, words in (
+        ("failed", "failed"),
+        ("unchecked", f"changed since the last check ({LAB} check ID)"),
+        ("blocked", "blocked by another task"),
+        ("todo", "still to do"),
+        ("not run", "not run on this machine; the grader's may run it"),
+    ):
+        names = [task.id for task in portable if verdicts[task.id].outcome == outcome]
+        if names:
+            click.echo(wrap(f"{words}: {', '.join(names)}", "    ", "  "))
+    return 0
+
+
+def _pack(course: Course, files: list[PurePosixPath], output: Path) -> None:
+    temporary = output.with_name(output.name + ".part")
+    try:
+        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+            for stub in files:
+                info = zipfile.ZipInfo(str(stub), ZIP_DATE)
+                info.compress_type = zipfile.ZIP_DEFLATED
+                info.external_attr = 0o644 << 16
+                archive.writestr(info, (course.root / stub).read_bytes())
+        temporary.replace(output)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+# -- reset --------------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("identifier", metavar="ID[.TASK]")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+def reset(identifier: str, yes: bool) -> int:
+    """Start an exercise, or one function of it, again; what you have is backed up first.
+
+    A task that your file does not have yet (it came with an update) is added to it.
+
+    \b
+      uv run lab reset ex_30.busy_time
+      uv run lab reset ex_30 --yes
+    """
+    course = load_course()
+    exercise, tasks = find(course, identifier)
+    fresh = stubs.generate(course, exercise)
+    single = len(tasks) == 1 and len(exercise.tasks) > 1
+    if single and not tasks[0].is_cuda:
+        file = course.root / tasks[0].stub
+        fresh = {file: _replaced(file, fresh[file], tasks[0])}
+    elif single:
+        file = course.root / tasks[0].stub
+        fresh = {file: fresh[file]}
+    changed = {file: text for file, text in fresh.items() if _text(file) != text}
+    if not changed:
+        click.echo(f"{identifier} is as it was at the start already.")
+        return 0
+    if not yes:
+        names = ", ".join(short(file) for file in changed)
+        what = f"{tasks[0].name} in {names}" if single and not tasks[0].is_cuda else names
+        click.confirm(f"Start {what} again? A backup is kept.", abort=True)
+    folder = back_up(course, list(changed))
+    for file, text in changed.items():
+        _write(file, text)
+        click.echo(f"reset  {short(file)}")
+    if folder is not None:
+        click.echo(f"backup {short(folder)}")
+    remember_generated(course, exercise)
+    click.echo(f"Next:  {LAB} hint {tasks[0].id if single else exercise.id}")
+    return 0
+
+
+def _replaced(file: Path, fresh: str, task: Task) -> str:
+    """The learner's file with one function as in the fresh stub; added where it is missing."""
+    current = _text(file)
+    if current is None:
+        return fresh
+    new = function_lines(fresh, task.name)
+    if new is None:
+        raise CourseError(f"{task.id}: the generated stub does not define it")
+    try:
+        old = function_lines(current, task.name)
+    except SyntaxError as error:
+        raise LabError(
+            f"{short(file)}, line {error.lineno}: {error.msg}; mend it, or start the whole file "
+            f"again: {LAB} reset {task.exercise}"
+        ) from None
+    body = "\n".join(fresh.splitlines()[new[0] - 1 : new[1]])
+    lines = current.splitlines()
+    if old is None:
+        return current.rstrip("\n") + "\n\n\n" + body + "\n"
+    return "\n".join([*lines[: old[0] - 1], body, *lines[old[1] :]]) + "\n"
+
+
+def function_lines(source: str, name: str) -> tuple[int, int] | None:
+    """First and last line of a top-level function (the last of that name), from 1."""
+    found = None
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
+            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+            found = (first, node.end_lineno or node.lineno)
+    return found
+
+
+def back_up(course: Course, files: list[Path]) -> Path | None:
+    """Copy files into a new dated folder of .lab/backups; None if there was nothing to copy."""
+    present = [file for file in files if file.is_file()]
+    if not present:
+        return None
+    stamp = datetime.now().astimezone().strftime("%Y-%m-%d_%H%M%S")
+    folder = course.root / BACKUPS / stamp
+    number = 1
+    while folder.exists():
+        number += 1
+        folder = course.root / BACKUPS / f"{stamp}_{number}"
+    for file in present:
+        target = folder / file.relative_to(course.root)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(file, target)
+    return folder
+
+
+# -- update -------------------------------------------------------------------------------------
+
+
+@click.command()
+def update() -> int:
+    """After pulling a new version of the course: refresh the files you have not touched.
+
+    A file is untouched if it equals a stub that the course generated, now or earlier. What you
+    edited is kept as it is; tasks that it lacks are named, with the command that adds them.
+    """
+    course = load_course()
+    known = _known(course)
+    files: dict[Path, tuple[Exercise, str]] = {}
+    for exercise in course.exercises:
+        for file, text in stubs.generate(course, exercise).items():
+            files[file] = (exercise, text)
+    replaced, kept, same = [], [], []
+    for file, (exercise, text) in files.items():
+        current = _text(file)
+        if current == text:
+            same.append(file)
+        elif current is None or _is_untouched(course, exercise, file, known):
+            replaced.append(file)
+        else:
+            kept.append(file)
+    folder = back_up(course, replaced)
+    for file in replaced:
+        existed = file.is_file()
+        _write(file, files[file][1])
+        click.echo(f"{'refreshed' if existed else 'added':<10} {short(file)}")
+    for file in same:
+        click.echo(dim(f"{'current':<10} {short(file)}"))
+    for file in kept:
+        exercise, text = files[file]
+        click.echo(click.style(f"{'kept':<10} {short(file)}", fg="green") + "  (you edited it)")
+        _tell_differences(exercise, file, text)
+    if folder is not None:
+        click.echo(f"backup     {short(folder)}")
+    for exercise in course.exercises:
+        remember_generated(course, exercise)
+    click.echo(f"Next: {LAB}")
+    return 0
+
+
+def _tell_differences(exercise: Exercise, file: Path, fresh: str) -> None:
+    """Name the tasks that an edited file lacks, and those whose contract changed."""
+    if file.suffix != ".py":
+        return
+    try:
+        mine = _contracts(_text(file) or "")
+    except SyntaxError as error:
+        click.echo(f"           line {error.lineno}: {error.msg}; mend it, then update again")
+        return
+    for name, contract in _contracts(fresh).items():
+        task = next((task for task in exercise.tasks if task.name == name), None)
+        if task is None or task.is_cuda:
+            continue
+        if name not in mine:
+            click.echo(f"           lacks {name}; add it: {LAB} reset {task.id}")
+        elif mine[name] != contract:
+            click.echo(f"           the contract of {name} changed: compare with")
+            click.echo(f"           {LAB} dev stub {exercise.id} --print {name}")
+
+
+def _contracts(source: str) -> dict[str, tuple[str, str]]:
+    """Signature and docstring of every top-level function."""
+    return {
+        node.name: (ast.unparse(node.args), ast.get_docstring(node) or "")
+        for node in ast.parse(source).body
+        if isinstance(node, ast.FunctionDef)
+    }
+
+
+def _known(course: Course) -> dict[str, list[str]]:
+    """Hashes of the stubs that were generated here earlier, by path."""
+    try:
+        data = json.loads((course.root / GENERATED).read_text(encoding="utf-8"))
+        return {str(key): [str(item) for item in value] for key, value in data.items()}
+    except (OSError, ValueError, AttributeError, TypeError):
+        return {}
+
+
+def remember_generated(course: Course, exercise: Exercise) -> None:
+    """Note the hashes of files that are the generated stub at present, for a later update."""
+    known = _known(course)
+    for file, text in stubs.generate(course, exercise).items():
+        if _text(file) == text:
+            entry = known.setdefault(_inside(course, file), [])
+            if (digest := source_hash(file)) not in entry:
+                entry.append(digest)
+    target = course.root / GENERATED
+    target.parent.mkdir(exist_ok=True)
+    target.write_text(json.dumps(known, indent=1), encoding="utf-8")
+
+
+def _inside(course: Course, file: Path) -> str:
+    return file.relative_to(course.root).as_posix()
+
+
+def _is_untouched(
+    course: Course, exercise: Exercise, file: Path, known: dict[str, list[str]]
+) -> bool:
+    """Whether a file equals a stub generated earlier: noted here, or from the git history.
+
+    Comparing with the history of the file itself would not do: there a learner's own commits are.
+    """
+    if source_hash(file) in known.get(_inside(course, file), []):
+        return True
+    current = _text(file)
+    inside = _inside(course, file)
+    for revision in _git_lines(
+        course, "rev-list", f"--max-count={OLD_VERSIONS}", "HEAD", "--",
+        f"{SOLUTIONS}/{inside}", MANIFEST,
+    ):  # fmt: skip
+        reference = _git(course, "show", f"{revision}:{SOLUTIONS}/{inside}")
+        listing = _git(course, "show", f"{revision}:{MANIFEST}")
+        if reference is None or listing is None:
+            continue
+        try:
+            if file.suffix == ".py":
+                old = stubs.python_stub(reference, _tasks_then(listing, exercise, inside))
+            else:
+                old = stubs.region_stub(reference)
+        except (CourseError, SyntaxError):
+            continue
+        if old == current:
+            return True
+    return False
+
+
+def _tasks_then(listing: str, exercise: Exercise, inside: str) -> set[str]:
+    """The names of an exercise's tasks in an earlier manifest that are functions of its stub."""
+    try:
+        tables = tomllib.loads(listing)["exercises"]
+        table = next(table for table in tables if table["id"] == exercise.id)
+        return {task["name"] for task in table["tasks"] if "stub" not in task}
+    except (tomllib.TOMLDecodeError, KeyError, StopIteration, TypeError):
+        return set()
+
+
+def _git(course: Course, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", *arguments],
+            cwd=course.root,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+        )
+    except OSError:
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def _git_lines(course: Course, *arguments: str) -> list[str]:
+    return (_git(course, *arguments) or "").split()
+
+
+def _text(file: Path) -> str | None:
+    """The text of a file with \\n line ends; None if it is not there."""
+    try:
+        return file.read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise LabError(f"{file}: cannot be read ({error.strerror})") from None
+
+
+def _write(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.with_name(file.name + ".part")
+    try:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+        temporary.replace(file)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise LabError(f"{file}: cannot be written ({error.strerror})") from None
