@@ -25,6 +25,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import tomlkit
+from tomlkit.items import Table
 
 ROOT = Path(__file__).resolve().parent.parent
 PINS = "constraint-dependencies"
@@ -136,10 +137,13 @@ def resolve_build(document: tomlkit.TOMLDocument, keep: Iterable[str]) -> list[s
     return pins(parse_export(text), requirements)
 
 
-def table(document: tomlkit.TOMLDocument) -> dict:
+def table(document: tomlkit.TOMLDocument) -> Table:
     """`[tool.uv]`, made if it is not there."""
     tool = document.setdefault("tool", tomlkit.table(is_super_table=True))
-    return tool.setdefault("uv", tomlkit.table())
+    found = tool.setdefault("uv", tomlkit.table())
+    if not isinstance(found, Table):
+        raise SystemExit("[tool.uv] in pyproject.toml is not a table")
+    return found
 
 
 def write_pins(document: tomlkit.TOMLDocument, key: str, wanted: list[str]) -> None:
