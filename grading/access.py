@@ -755,7 +755,7 @@ def abbreviate(value: Any, limit: int = 100) -> str:
     if kind.__module__ == "numpy" and hasattr(value, "shape") and value.shape != ():
         if value.size <= 6:
             return f"array({value.tolist()}, {value.dtype})"
-        shape = "×".join(map(str, value.shape))
+        shape = "x".join(map(str, value.shape))
         return f"array({shape} {value.dtype})"
     if kind in (list, tuple):
         left, right = "[]" if kind is list else "()"

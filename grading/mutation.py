@@ -172,7 +172,11 @@ def run(course: Course, exercise: Exercise, only: str | None = None) -> dict:
             tasks = {task.name for task in exercise.tasks}
             # Checks of the function's own task first: most mutants die there.
             if mutant.function in tasks:
-                own = prover.run([checks], overlay=file, arguments=("-x", "--only-task", f"{exercise.id}.{mutant.function}"))
+                own = prover.run(
+                    [checks],
+                    overlay=file,
+                    arguments=("-x", "--only-task", f"{exercise.id}.{mutant.function}"),
+                )
                 if own.exit_code != 0:
                     return False
             return prover.run([checks], overlay=file, arguments=("-x",)).exit_code == 0

@@ -143,12 +143,7 @@ class GradingSession:
             )
         left = self.left_over
         if left and left.check == item.name and left.source_hash == manifest.source_hash(source):
-            pytest.fail(
-                f"{task.id}: the last run ended inside this check ({left.describe()}): "
-                f"{self.show(source)} ended the whole process (os._exit, or a crash in C). "
-                "Change the file and run again.",
-                pytrace=False,
-            )
+            pytest.fail(f"{task.id}: {left}", pytrace=False)
 
     def source(self, stub: PurePosixPath) -> Path:
         """The file under judgement for a stub."""
@@ -201,7 +196,7 @@ class GradingSession:
         """End the workers and leave no journal behind."""
         for stub in self.stubs.values():
             stub.close()
-        self.journal.clear()
+        self.journal.close()
 
 
 def bound_checks(file: Path, identifier: str) -> set[str]:
@@ -263,6 +258,7 @@ def pytest_runtest_call(item: pytest.Item) -> Any:
             task=task.id,
             check=item.name,
             source_hash=manifest.source_hash(session.source(task.stub)),
+            source=session.source(task.stub),
         )
     try:
         return (yield)
@@ -272,7 +268,7 @@ def pytest_runtest_call(item: pytest.Item) -> Any:
         pytest.fail(str(error), pytrace=False)
     finally:
         if session.is_own:
-            session.journal.clear()
+            session.journal.leave()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -368,7 +364,9 @@ def remember(grading: GradingSession) -> None:
             identifier: (result.outcome, [c.message for c in result.checks if c.message][:1])
             for identifier, result in grading.score.results.items()
         },
-        complete={identifier for identifier in grading.score.results if grading.ran_all(identifier)},
+        complete={
+            identifier for identifier in grading.score.results if grading.ran_all(identifier)
+        },
     )
 
 
@@ -426,6 +424,8 @@ def score_lines(grading: GradingSession) -> list[tuple[str, dict[str, bool]]]:
             exercise = grading.course.exercise(following.exercise)
             lesson = grading.show(grading.course.lesson(exercise))
             lines.append((f"Next: {following.id}, {following.title}", {}))
-            lines.append((f"      read {lesson}, write {following.name} in {following.stub.name}", {}))
+            lines.append(
+                (f"      read {lesson}, write {following.name} in {following.stub.name}", {})
+            )
             lines.append((f"      stuck? uv run lab hint {following.id}", {}))
     return lines

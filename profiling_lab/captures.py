@@ -547,7 +547,9 @@ class NsysCapture:
         if "StringIds" in query and "StringIds" not in self._columns:
             raise MissingTable(f"{self.file}: has no table StringIds, so names cannot be resolved")
         frame = self._query(query)
-        return frame.select(pl.col(name).cast(dtype, strict=False) for name, dtype in schema.items())
+        return frame.select(
+            pl.col(name).cast(dtype, strict=False) for name, dtype in schema.items()
+        )
 
     def _query(self, query: str) -> pl.DataFrame:
         import adbc_driver_manager

@@ -112,7 +112,8 @@ def read(capture: NsysCapture, window_ns: tuple[int, int] | None = None) -> list
     """The operations of a capture, ordered so that each depends on earlier ones only.
 
     window_ns: keep the host calls that start inside [start, end) and the device operations that
-    these issued; without it everything is kept. Raises EmptyCapture if no device operation is left.
+    these issued; without it, all but the host calls before the first one that issued device work.
+    Raises EmptyCapture if no device operation is left.
     """
     builder = _Builder(capture, window_ns)
     operations = builder.build()
@@ -173,16 +174,26 @@ class _Builder:
         """Calls that start in the window, without those made inside another call."""
         until: dict[tuple[int, int], int] = {}
         calls = []
+        first_ns, last_ns = self.window_ns or (self._first_issue_ns(), None)
         for row in self.capture.api_calls.iter_rows(named=True):
             key = row["process"], row["thread"]
             nested = row["start_ns"] < until.get(key, -1)
             until[key] = max(until.get(key, -1), row["end_ns"])
-            inside = self.window_ns is None or (
-                self.window_ns[0] <= row["start_ns"] < self.window_ns[1]
-            )
-            if inside:
+            if first_ns <= row["start_ns"] and (last_ns is None or row["start_ns"] < last_ns):
                 calls.append(row | {"nested": nested})
         return calls
+
+    def _first_issue_ns(self) -> int:
+        """The start of the first call that issued device work, or of the first device operation."""
+        issuing = self.capture.api_calls.join(
+            self.capture.device_operations, on=["process", "correlation"], how="semi"
+        )
+        starts = [
+            frame["start_ns"][0]
+            for frame in (issuing, self.capture.device_operations)
+            if frame.height
+        ]
+        return min(starts)
 
     def _host_threads(self, calls: list[dict]) -> None:
         syncs = {
@@ -353,9 +364,7 @@ class _Builder:
             for before, draft, issued_ns in pairs
             if issued_ns + typical_launch.get(draft.kind, fallback) <= before.end_ns
         ]
-        typical_order = (
-            int(statistics.median_low(order_lags)) if order_lags else BACK_TO_BACK_NS
-        )
+        typical_order = int(statistics.median_low(order_lags)) if order_lags else BACK_TO_BACK_NS
 
         engines: dict[tuple[int, str], _Draft] = {}
         for row in self.rows:

@@ -17,7 +17,9 @@ class RunError(Exception):
     """The program did not come to its end: says how it ended and what CUDA call was refused."""
 
 
-def record(source: Path, given: Path, *, batches: int, elements: int, warmup_batches: int) -> Schedule:
+def record(
+    source: Path, given: Path, *, batches: int, elements: int, warmup_batches: int
+) -> Schedule:
     """Compile a pipeline, run it on the stand-in, return the schedule that its host code issued.
 
     batches, warmup_batches: of the measured run and of the one before it. elements: floats a batch.

@@ -28,7 +28,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 LEGACY_STREAM = 0
 FIRST_PER_THREAD_STREAM = 1000
@@ -248,11 +248,11 @@ class Schedule:
     def _coupled(self, stream: int) -> Iterator[int]:
         """The other streams that the rule of the legacy default stream orders with this one."""
         if stream == LEGACY_STREAM:
-            yield from (s for s in self._streams if s != stream and self._is_blocking(s))
-        elif self._is_blocking(stream):
+            yield from (s for s in self._streams if s != stream and self.is_blocking(s))
+        elif self.is_blocking(stream):
             yield LEGACY_STREAM
 
-    def _is_blocking(self, stream: int) -> bool:
+    def is_blocking(self, stream: int) -> bool:
         return self._blocking.get(stream, True)
 
     def _host_waits(self, line: dict[str, Any], clock: Clock) -> None:
@@ -309,7 +309,9 @@ class Schedule:
         number = line["line"]
         if direction == "H2H":
             # The host copies; a plain call first waits for its stream.
-            operation = Operation(number, "copy", name, stream, [read, write], batch=batch, **common)
+            operation = Operation(
+                number, "copy", name, stream, [read, write], batch=batch, **common
+            )
             self._host_waits(line, self._after(self._add(operation, line)))
             return
         if direction == "H2D" and pageable:
@@ -438,7 +440,9 @@ class Schedule:
     def _host_access(self, line: dict[str, Any]) -> None:
         at, size, batch = line["at"], line["bytes"], line["batch"]
         access = Access(at["buffer"], at["offset"], at["offset"] + size, line["write"])
-        operation = Operation(line["line"], "host_access", line["what"], None, [access], batch=batch)
+        operation = Operation(
+            line["line"], "host_access", line["what"], None, [access], batch=batch
+        )
         self._add(operation, line)
         if at["memory"] == "device":
             self.misplaced.append(f"{line['what']} of batch {batch} was given memory of the device")
@@ -521,11 +525,15 @@ class Schedule:
         twice = [b for b in range(batches) if seen[b] > 1]
         strange = sorted(b for b in seen if not 0 <= b < batches)
         if missing:
-            found.append(f"{len(missing)} of {batches} batches never reached consume_batch: {missing}")
+            found.append(
+                f"{len(missing)} of {batches} batches never reached consume_batch: {missing}"
+            )
         if twice:
             found.append(f"consume_batch was called more than once for the batches {twice}")
         if strange:
-            found.append(f"consume_batch was called for {strange}; there are batches 0 to {batches - 1}")
+            found.append(
+                f"consume_batch was called for {strange}; there are batches 0 to {batches - 1}"
+            )
         return found
 
     def unreleased(self) -> list[str]:
@@ -573,7 +581,7 @@ class Costs:
     allocation_ns: float = 500_000.0
 
     # normalise and postprocess only move data; the arithmetic is in infer.
-    shares = {"normalise": 0.03, "infer": 0.94, "postprocess": 0.03}
+    shares: ClassVar[dict[str, float]] = {"normalise": 0.03, "infer": 0.94, "postprocess": 0.03}
 
     def of(self, operation: Operation) -> float:
         share = operation.bytes / self.batch_bytes
@@ -601,13 +609,12 @@ class Costs:
 
 @dataclass
 class Timed:
-    """A device operation in simulated time, ns, and what it waited for longest."""
+    """A device operation in simulated time, ns, and what must be complete before it starts."""
 
     operation: Operation
     issued: float
     engine: str | None
     predecessors: list[Timed]
-    reason_of: dict[int, str]
     start: float | None = None
     end: float | None = None
 
@@ -630,7 +637,12 @@ class Simulation:
         """Time in which all the named engines work at once."""
         edges: list[tuple[float, int, str]] = []
         for t in self.timed:
-            if t.engine in engines and t.end is not None and t.start is not None and t.end > t.start:
+            if (
+                t.engine in engines
+                and t.end is not None
+                and t.start is not None
+                and t.end > t.start
+            ):
                 edges += [(t.start, 1, t.engine), (t.end, -1, t.engine)]
         running: Counter[str] = Counter()
         total, last = 0.0, 0.0
@@ -645,7 +657,9 @@ class Simulation:
         """For how long the operations of an engine left it idle, by what they waited for."""
         waits: Counter[str] = Counter()
         free = 0.0
-        for t in sorted((t for t in self.timed if t.engine == engine), key=lambda t: t.start or 0.0):
+        for t in sorted(
+            (t for t in self.timed if t.engine == engine), key=lambda t: t.start or 0.0
+        ):
             start = t.start or 0.0
             if start > free:
                 waits[self._binding(t)] += start - free
@@ -698,9 +712,9 @@ def simulate(schedule: Schedule, costs: Costs) -> Simulation:
         stream = operation.lane[1]
         predecessors = streams.get(stream, [])[-1:]
         if stream == LEGACY_STREAM:
-            others = [s for s in streams if s != stream and schedule._is_blocking(s)]
+            others = [s for s in streams if s != stream and schedule.is_blocking(s)]
         else:
-            others = [LEGACY_STREAM] if schedule._is_blocking(stream) else []
+            others = [LEGACY_STREAM] if schedule.is_blocking(stream) else []
         for other in others:
             predecessors = predecessors + streams.get(other, [])[-1:]
         if operation.kind == "wait" and operation.event in events:
@@ -710,7 +724,7 @@ def simulate(schedule: Schedule, costs: Costs) -> Simulation:
             engine = ENGINES[operation.direction]
         elif operation.kind in ("kernel", "memset"):
             engine = "kernels"
-        new = Timed(operation, now, engine, predecessors, {})
+        new = Timed(operation, now, engine, predecessors)
         streams.setdefault(stream, []).append(new)
         waiting.setdefault(stream, []).append(new)
         timed.append(new)

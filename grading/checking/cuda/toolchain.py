@@ -7,20 +7,19 @@ unit, because nearly all of the time goes into the headers that they share.
 
 from __future__ import annotations
 
-import fcntl
 import functools
 import getpass
 import hashlib
 import os
 import re
-import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from profiling_lab import doctor
 
 RUNTIME_SOURCE = Path(__file__).with_name("runtime.cpp")
 ARCHITECTURE = "sm_90"  # that of the course's recordings
@@ -46,46 +45,38 @@ class Program:
 
 
 @functools.cache
-def find_nvcc() -> Path:
-    """nvcc from PATH or CUDA_HOME, else from NVIDIA's wheels in this Python's environment.
-
-    Raises ToolchainError when there is none.
-    """
-    candidates = [shutil.which("nvcc")]
-    if home := os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH"):
-        candidates.append(str(Path(home) / "bin" / "nvcc"))
-    for folder in sys.path:
-        candidates += map(str, sorted(Path(folder or ".").glob("nvidia/cu*/bin/nvcc")))
-    for candidate in candidates:
-        if candidate and os.access(candidate, os.X_OK):
-            return Path(candidate)
-    raise ToolchainError(
-        "no nvcc: it is neither in PATH nor in CUDA_HOME, and this environment lacks the wheels "
-        "nvidia-cuda-nvcc, nvidia-nvvm, nvidia-cuda-crt, nvidia-cuda-runtime and nvidia-cuda-cccl"
-    )
+def nvcc() -> Path:
+    """The CUDA compiler, from PATH or from NVIDIA's wheels. Raises ToolchainError without one."""
+    found = doctor.find_nvcc()
+    if found is None:
+        raise ToolchainError(
+            "no nvcc: it is not in PATH, and this environment lacks the wheels nvidia-cuda-nvcc, "
+            "nvidia-nvvm, nvidia-cuda-crt, nvidia-cuda-runtime and nvidia-cuda-cccl"
+        )
+    return Path(found)
 
 
 @functools.cache
-def find_cxx() -> Path:
-    """The host C++ compiler. Raises ToolchainError when there is none."""
-    for name in (os.environ.get("CXX"), "g++", "clang++", "c++"):
-        if name and (found := shutil.which(name)):
-            return Path(found)
-    raise ToolchainError("no host C++ compiler: nvcc needs g++ or clang++ in PATH")
+def cxx() -> Path:
+    """The host C++ compiler, one that takes gcc's options. Raises ToolchainError without one."""
+    found = doctor.find_cxx()
+    if found is None or Path(found).stem == "cl":
+        raise ToolchainError("no host C++ compiler: the stand-in is built with g++ or clang++")
+    return Path(found)
 
 
 @functools.cache
 def _nvcc_setting(name: str) -> str:
     """What nvcc itself uses, from its dry run."""
-    result = _run([str(find_nvcc()), "--dryrun", "-x", "cu", "-c", "-o", os.devnull, os.devnull])
+    result = _run([str(nvcc()), "--dryrun", "-x", "cu", "-c", "-o", os.devnull, os.devnull])
     found = re.search(rf"^#\$ {name}=(.*)$", result.stderr, re.MULTILINE)
     if found is None:
-        raise ToolchainError(f"{find_nvcc()} --dryrun names no {name}: {result.stderr.strip()}")
+        raise ToolchainError(f"{nvcc()} --dryrun names no {name}: {result.stderr.strip()}")
     return found.group(1).strip()
 
 
 def _include_folders() -> list[str]:
-    return re.findall(r'"?-I([^"\s]+)"?', _nvcc_setting("INCLUDES"))
+    return re.findall(r'"-I([^"]+)"', _nvcc_setting("INCLUDES"))
 
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
@@ -118,6 +109,8 @@ def cache_folder() -> Path:
 @contextmanager
 def _locked(folder: Path, key: str) -> Iterator[None]:
     """One process compiles, the others wait and find the result."""
+    import fcntl  # not on Windows, where cxx() has refused before
+
     with open(folder / f"{key}.lock", "w", encoding="ascii") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -134,13 +127,14 @@ def _key(*parts: bytes | str | Path) -> str:
 
 
 def _toolchain_key() -> str:
-    nvcc = find_nvcc()
-    status = nvcc.resolve().stat()
-    return _key(str(nvcc), f"{status.st_size} {status.st_mtime_ns}", str(find_cxx()), *NVCC_FLAGS)
+    status = nvcc().resolve().stat()
+    return _key(str(nvcc()), f"{status.st_size} {status.st_mtime_ns}", str(cxx()), *NVCC_FLAGS)
 
 
 def _headers(*folders: Path) -> list[Path]:
-    found = {p.resolve() for f in folders for p in f.glob("*") if p.suffix in (".cuh", ".h", ".hpp")}
+    found = {
+        p.resolve() for f in folders for p in f.glob("*") if p.suffix in (".cuh", ".h", ".hpp")
+    }
     return sorted(found)
 
 
@@ -153,7 +147,7 @@ def stand_in() -> Path:
         if not target.exists():
             includes = [f"-I{path}" for path in _include_folders()]
             made = target.with_suffix(".tmp.o")
-            command = [str(find_cxx()), *CXX_FLAGS, *includes, "-c", str(RUNTIME_SOURCE)]
+            command = [str(cxx()), *CXX_FLAGS, *includes, "-c", str(RUNTIME_SOURCE)]
             result = _run([*command, "-o", str(made)])
             if result.returncode != 0:
                 raise ToolchainError(f"the stand-in does not compile here:\n{result.stderr}")
@@ -177,6 +171,23 @@ def build(source: Path, given: Path) -> Program:
     return Program(_build(source, [source.parent, given]))
 
 
+def build_for_gpu(source: Path, given: Path, folder: Path) -> Path:
+    """Compile a source for the GPUs of this machine, with the real runtime, into `folder`.
+
+    Raises BuildError, ToolchainError.
+    """
+    target = folder / source.stem
+    command = [str(nvcc()), "-std=c++17", "-O3", "-arch=native", "-ccbin", str(cxx())]
+    command += [f"-I{path}" for path in (source.parent, given)]
+    libraries = nvcc().parent.parent / "lib"  # where the wheels keep the runtime
+    if (libraries / "libcudart_static.a").exists():
+        command.append(f"-L{libraries}")
+    result = _run([*command, "-o", str(target), str(source)])
+    if result.returncode != 0:
+        raise BuildError(f"nvcc does not compile {source.name}:\n{_first_errors(result)}")
+    return target
+
+
 def _build(source: Path, folders: list[Path]) -> Path:
     folder = cache_folder()
     name = source.stem
@@ -197,14 +208,14 @@ def _build(source: Path, folders: list[Path]) -> Path:
 def _compile(source: Path, folders: list[Path], target: Path) -> None:
     compiled = target.with_suffix(".o")
     includes = [f"-I{path}" for path in folders]
-    host = ["-ccbin", str(find_cxx())]
-    command = [str(find_nvcc()), *NVCC_FLAGS, *host, *includes, "-c", str(source)]
+    host = ["-ccbin", str(cxx())]
+    command = [str(nvcc()), *NVCC_FLAGS, *host, *includes, "-c", str(source)]
     result = _run([*command, "-o", str(compiled)])
     if result.returncode != 0:
         raise BuildError(f"nvcc does not compile {source.name}:\n{_first_errors(result)}")
     linked = target.with_suffix(".tmp")
     result = _run(
-        [str(find_cxx()), str(compiled), str(stand_in()), "-ldl", "-lpthread", "-o", str(linked)]
+        [str(cxx()), str(compiled), str(stand_in()), "-ldl", "-lpthread", "-o", str(linked)]
     )
     compiled.unlink()
     if result.returncode != 0:
@@ -268,7 +279,9 @@ def _build_together(sources: list[Path], given: Path) -> Path | None:
             f"reinterpret_cast<variant_{n}::Pipeline&>(pipeline), batches);"
             for n in numbers
         ]
-        text.append("    }\n}\nvoid destroy_pipeline(Pipeline* pipeline) {\n    switch (variant()) {")
+        text.append(
+            "    }\n}\nvoid destroy_pipeline(Pipeline* pipeline) {\n    switch (variant()) {"
+        )
         text += [
             f"        case {n}: return variant_{n}::destroy_pipeline("
             f"reinterpret_cast<variant_{n}::Pipeline*>(pipeline));"
