@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.cuda import nvtx
 
-WIDTH, HEADS, LAYERS, VOCABULARY, LONGEST = 512, 8, 5, 8192, 64
+WIDTH, HEADS, LAYERS, VOCABULARY, LONGEST = 512, 8, 4, 8192, 64
 TOKENS = 16
 
 

@@ -19,8 +19,8 @@ import torch
 from torch import nn
 from torch.cuda import nvtx
 
-BATCH, SIDE, CHANNELS, BLOCKS, CLASSES = 32, 128, 384, 12, 100
-WARM_UP_STEPS, STEPS, WORKERS, AHEAD = 12, 16, 6, 6
+BATCH, SIDE, CHANNELS, BLOCKS, CLASSES = 48, 128, 384, 10, 100
+WARM_UP_STEPS, STEPS, WORKERS, AHEAD = 12, 14, 6, 6
 MEAN = np.array([0.485, 0.456, 0.406], dtype=np.float32)[:, None, None] * 255
 DEVIATION = np.array([0.229, 0.224, 0.225], dtype=np.float32)[:, None, None] * 255
 
@@ -56,7 +56,7 @@ class Pictures:
         self.copied = [torch.cuda.Event() for _ in self.buffers]
 
     def prepare(self, step: int) -> torch.Tensor:
-        """Scale, normalise and flip one batch; returns a pinned (batch, 3, side, side) tensor."""
+        """Normalise, compress and flip one batch; returns a pinned (batch, 3, side, side) tensor."""
         with nvtx.range("preprocess"):
             place = step % len(self.buffers)
             self.copied[place].synchronize()
@@ -64,6 +64,8 @@ class Pictures:
             np.copyto(out, self.raw[step % 4].transpose(0, 3, 1, 2))
             np.subtract(out, MEAN, out=out)
             np.divide(out, DEVIATION, out=out)
+            np.tanh(out, out=out)
+            np.arctan(out, out=out)
             flip = self.flip[step % 64]
             out[flip] = out[flip, :, :, ::-1]
             return self.buffers[place]

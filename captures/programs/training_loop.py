@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.cuda import nvtx
 
-BATCH, WIDTH, LAYERS, CLASSES = 8192, 4096, 4, 1024
+BATCH, WIDTH, LAYERS, CLASSES = 8192, 5120, 2, 1024
 EXAMPLES = 4 * BATCH
 WARM_UP_STEPS, STEPS, READ_EVERY = 10, 20, 10
 
@@ -48,10 +48,11 @@ class Training:
         self.log: list[str] = []
 
     def sample(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Draw a batch: indices on the host, rows (batch, width) and labels on the device."""
+        """Draw a batch of neighbouring pairs: indices on the host, rows and labels on the device."""
         with nvtx.range("sample"):
-            drawn = self.random.choices(range(EXAMPLES), k=BATCH)
-            chosen = torch.tensor(drawn).pin_memory().to("cuda", non_blocking=True)
+            pairs = torch.tensor(self.random.choices(range(0, EXAMPLES, 2), k=BATCH // 2))
+            drawn = torch.stack((pairs, pairs + 1), dim=1).view(-1)
+            chosen = drawn.pin_memory().to("cuda", non_blocking=True)
             return self.inputs[chosen], self.labels[chosen]
 
     def run_item(self, steps: int) -> None:

@@ -121,6 +121,7 @@ def _run(arguments: argparse.Namespace) -> int:
         done += 1
         size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
         _say(f"+ {recipe.name}: {size / 1e6:.2f} MB in {before - deadline.left_s:.0f} s")
+    session.save_schema()
     _say(
         f"{done} recorded, {failed} failed, {len(left)} left{': ' if left else ''}{', '.join(left)}"
     )

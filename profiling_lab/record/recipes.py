@@ -15,7 +15,7 @@ PROVENANCE = "provenance.json"
 README = "README.md"
 KNOWN_KEYS = frozenset(
     ("program", "args", "tool", "options", "needs", "question", "makefile", "environment")
-    + ("report", "stats")
+    + ("report", "stats", "more_stats")
 )
 
 
@@ -104,7 +104,10 @@ def _recipe(file: Path, root: Path, name: str, table: object, defaults: dict) ->
         makefile=root / makefile if makefile else None,
         environment=dict(table.get("environment", {})),
         report=bool(table.get("report", False)),
-        stats=tuple(table.get("stats", defaults.get("stats", ()))),
+        stats=(
+            *table.get("stats", defaults.get("stats", ())),
+            *table.get("more_stats", ()),
+        ),
     )
 
 
