@@ -1,0 +1,286 @@
+"""Checks of cuda/pipeline_improved.cu.
+
+Without a GPU the source is compiled by nvcc and linked to a recording stand-in for the CUDA runtime
+(grading/checking/cuda): what its host code issues is judged. With `--live` it also runs.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import statistics
+import subprocess
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from grading.checking import task
+from grading.checking.cuda import recording, toolchain
+from grading.checking.cuda.schedule import Costs, Schedule, simulate
+
+# A pipeline of perfect overlap takes 1.00 to 1.05 times the bound, with the host's own time; one
+# that keeps only two of the three engines at work takes 1.3 times or more.
+LONGEST_RATIO = 1.25
+SMALLEST_SPEEDUP = 2.0
+SMALLEST_BUSY = 0.75  # of the busiest engine in a capture; 1 / LONGEST_RATIO is 0.8
+
+
+def fail(message: str) -> NoReturn:
+    pytest.fail(message, pytrace=False)
+
+
+def issued(cuda_stub, batches: int, elements: int, warmup_batches: int) -> Schedule:
+    """The schedule of one run, or a failed check that says why there is none."""
+    try:
+        return recording.record(
+            cuda_stub.source,
+            cuda_stub.given,
+            batches=batches,
+            elements=elements,
+            warmup_batches=warmup_batches,
+        )
+    except (toolchain.BuildError, toolchain.ToolchainError, recording.RunError) as error:
+        fail(str(error))
+
+
+def drawn(seed: int) -> tuple[int, int, int]:
+    """Batches, elements of a batch and batches of the warm-up, from the session's seed."""
+    chance = random.Random(seed)
+    return chance.randint(14, 22), chance.randint(3_000, 12_000), chance.randint(1, 3)
+
+
+def called(cuda_stub, batches: int, elements: int, warmup_batches: int) -> str:
+    return (
+        f"{cuda_stub.source.name} --batches {batches} --elements {elements} "
+        f"--warmup-batches {warmup_batches}"
+    )
+
+
+@task("ex_30.pipeline_improved")
+def test_compiles(cuda_stub):
+    try:
+        toolchain.build(cuda_stub.source, cuda_stub.given)
+    except (toolchain.BuildError, toolchain.ToolchainError) as error:
+        fail(str(error))
+
+
+@task("ex_30.pipeline_improved")
+def test_runtime_accepts_every_call(cuda_stub, seed):
+    run = drawn(seed)
+    schedule = issued(cuda_stub, *run)
+    if schedule.refused:
+        first = schedule.refused[0]
+        fail(
+            f"{called(cuda_stub, *run)}: {first['function']} returned {first['error']}: "
+            f"{first['why']} ({len(schedule.refused)} refused calls in all). A refused call does "
+            "nothing: what should have followed from it is missing. Check every return code."
+        )
+    if schedule.misplaced:
+        fail(f"{called(cuda_stub, *run)}: {schedule.misplaced[0]}")
+
+
+@task("ex_30.pipeline_improved")
+@pytest.mark.parametrize("few", [None, 1, 2], ids=["drawn", "one batch", "two batches"])
+def test_every_batch_is_worked(cuda_stub, seed, few):
+    batches, elements, warmup_batches = drawn(seed)
+    batches = few or batches
+    schedule = issued(cuda_stub, batches, elements, warmup_batches)
+    for phase, count, words in ((0, warmup_batches, "warm-up"), (1, batches, "measured run")):
+        if wrong := schedule.wrong_batches(count, phase):
+            fail(
+                f"{called(cuda_stub, batches, elements, warmup_batches)}, in the {words}: {wrong[0]}"
+                + (f" ({len(wrong)} such findings)" if len(wrong) > 1 else "")
+                + ". Each batch must be loaded, copied in, normalised, inferred, postprocessed, "
+                "copied out and consumed once; a faster pipeline that does less is no faster one."
+            )
+
+
+@task("ex_30.pipeline_improved")
+def test_no_access_is_unordered(cuda_stub, seed):
+    run = drawn(seed)
+    schedule = issued(cuda_stub, *run)
+    if len(schedule.threads) > 1:
+        fail(
+            f"{called(cuda_stub, *run)}: CUDA was called from {len(schedule.threads)} host threads. "
+            "How the threads wait for each other cannot be seen here; one thread is enough."
+        )
+    races = schedule.races()
+    if races:
+        race = races[0]
+        others = f" There are {race.count} such pairs" if race.count > 1 else ""
+        others += f", and {len(races) - 1} other sorts." if len(races) > 1 else "."
+        fail(
+            f"{called(cuda_stub, *run)}: nothing orders the {race.first} before the {race.second}. "
+            f"Both use bytes {race.access.start} to {race.access.end - 1} of "
+            f"{schedule.buffer_name(race.access.buffer)}, and at least one of them writes.{others} "
+            f"Expected: {missing_order(race.first, race.second)}. Without it the second may start "
+            "while the first is still under way, and then works on half-written data; that it often "
+            "goes well by luck of timing is what makes such an error hard to find."
+        )
+
+
+def missing_order(first, second) -> str:
+    """Which dependency would order two operations, in words."""
+    if second.stream is None:
+        return f"the host waits until the {first.name} is complete before {second.name}"
+    if first.stream is None:
+        return f"{first.name} on the host is over before the {second.name} is issued"
+    return (
+        f"the {second.name} depends on the {first.name}, by its stream or by something that its "
+        "stream waits for"
+    )
+
+
+@task("ex_30.pipeline_improved")
+def test_batches_overlap(cuda_stub, seed):
+    run = drawn(seed)
+    batches, elements, _ = run
+    schedule = issued(cuda_stub, *run)
+    chance = random.Random(seed + 1)
+    steps = [600_000.0 * chance.uniform(0.93, 1.07) for _ in range(3)]
+    costs = Costs(elements * 4, *steps)
+    simulation = simulate(schedule, costs)
+    ideal_ns, serial_ns = costs.ideal_ns(batches), costs.serial_ns(batches)
+    ratio = simulation.makespan_ns / ideal_ns
+    if ratio <= LONGEST_RATIO:
+        return
+    together_ns = simulation.busy_ns("copies in", "kernels", "copies out")
+    evidence = [
+        f"copies in, kernels and copies out ran all three at once for {ms(together_ns)}",
+        *waits(simulation),
+    ]
+    if blocked := simulation.host_blocked_ns.most_common(1):
+        evidence.append(f"the host was held up {ms(blocked[0][1])} in {blocked[0][0]}")
+    fail(
+        f"{called(cuda_stub, *run)}: the issued schedule takes {ms(simulation.makespan_ns)} on a "
+        f"device with a copy engine for each direction, where a batch takes {ms(steps[0])} to copy "
+        f"in, {ms(steps[2])} in the kernels and {ms(steps[1])} to copy out. Expected: at most "
+        f"{LONGEST_RATIO} times the {ms(ideal_ns)} that full overlap needs; it is {ratio:.2f} times "
+        f"(one step after another, from pinned memory: {ms(serial_ns)}). Evidence: "
+        f"{'; '.join(evidence)}. Time in which one engine works alone is time that the other two "
+        "could have used for other batches."
+    )
+
+
+def waits(simulation) -> list[str]:
+    """What kept the engines idle longest, in words."""
+    found = []
+    for engine in ("copies in", "kernels", "copies out"):
+        if longest := simulation.waits_ns(engine).most_common(1):
+            what, time_ns = longest[0]
+            found.append(f"the engine for {engine} stood idle {ms(time_ns)} waiting for {what}")
+    return found
+
+
+def ms(time_ns: float) -> str:
+    return f"{time_ns / 1e6:.2f} ms"
+
+
+@task("ex_30.pipeline_improved")
+def test_everything_is_released(cuda_stub, seed):
+    run = drawn(seed)
+    schedule = issued(cuda_stub, *run)
+    if left := schedule.unreleased():
+        fail(
+            f"{called(cuda_stub, *run)}: never released after destroy_pipeline: {', '.join(left)}. "
+            "Expected: nothing left. In a service that builds pipelines again and again, what is "
+            "not released adds up; pinned memory is taken from the whole machine."
+        )
+
+
+# -- on a GPU -------------------------------------------------------------------------------------
+
+
+def built(cuda_stub, source: Path, folder: Path) -> Path:
+    try:
+        return toolchain.build_for_gpu(source, cuda_stub.given, folder)
+    except (toolchain.BuildError, toolchain.ToolchainError) as error:
+        fail(str(error))
+
+
+def run_once(program: Path) -> tuple[float, str]:
+    """Milliseconds per batch and checksum of one run."""
+    result = subprocess.run([program], capture_output=True, text=True, timeout=300, check=False)
+    found = dict(re.findall(r"^(\w+) (\S+)$", result.stdout, flags=re.MULTILINE))
+    if result.returncode != 0 or "checksum" not in found:
+        fail(f"{program.name} ended with exit code {result.returncode}: {result.stderr.strip()}")
+    return float(found["ms_per_batch"]), found["checksum"]
+
+
+@task("ex_30.pipeline_improved_live")
+def test_live_same_results_in_less_time(cuda_stub, tmp_path):
+    baseline = built(cuda_stub, cuda_stub.given / "pipeline_baseline.cu", tmp_path)
+    improved = built(cuda_stub, cuda_stub.source, tmp_path)
+    times: dict[Path, list[float]] = {baseline: [], improved: []}
+    sums = {}
+    for _ in range(3):  # in turns, so that a change of clocks meets both
+        for program in (baseline, improved):
+            time_ms, sums[program] = run_once(program)
+            times[program].append(time_ms)
+            if sums[program] != sums.get(baseline):
+                fail(
+                    f"{program.name} printed checksum {sums[program]}, the baseline "
+                    f"{sums[baseline]}: some batch's result is wrong."
+                )
+    before, after = (statistics.median(times[p]) for p in (baseline, improved))
+    if before < SMALLEST_SPEEDUP * after:
+        fail(
+            f"The improved pipeline took {after:.3f} ms per batch, the baseline {before:.3f} ms (medians "
+            f"of 3 runs in turns): {before / after:.2f} times as fast. Expected: at least "
+            f"{SMALLEST_SPEEDUP} times."
+        )
+
+
+@task("ex_30.pipeline_improved_live")
+def test_live_overlap_in_a_capture(cuda_stub, tmp_path):
+    from profiling_lab import captures
+    from profiling_lab.doctor import find_nsys
+
+    nsys = find_nsys()
+    if nsys is None:
+        fail("no nsys: the overlap is read from a fresh capture, which Nsight Systems must record")
+    program = built(cuda_stub, cuda_stub.source, tmp_path)
+    report, file = tmp_path / "improved.nsys-rep", tmp_path / "improved.sqlite"
+    options = ["--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none"]
+    options += ["--capture-range=cudaProfilerApi", "--capture-range-end=stop"]
+    for command in (
+        [nsys, "profile", *options, "--output", report, program],
+        [nsys, "export", "--type=sqlite", "--output", file, report],
+    ):
+        result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        if result.returncode != 0:
+            fail(f"{' '.join(map(str, command))}: {result.stdout}{result.stderr}")
+    with captures.open(file) as capture:
+        spans = {
+            "kernels": list(capture.kernels.select("start_ns", "end_ns").iter_rows()),
+            **{
+                words: list(
+                    capture.copies.filter(capture.copies["kind"] == kind)
+                    .select("start_ns", "end_ns")
+                    .iter_rows()
+                )
+                for kind, words in (("H2D", "copies in"), ("D2H", "copies out"))
+            },
+        }
+    whole = [span for rows in spans.values() for span in rows]
+    span_ns = max(end for _, end in whole) - min(start for start, _ in whole)
+    busy = {words: union_ns(rows) for words, rows in spans.items()}
+    busiest = max(busy, key=lambda words: busy[words])
+    if busy[busiest] < SMALLEST_BUSY * span_ns:
+        shares = ", ".join(f"{words} {ms(time)}" for words, time in busy.items())
+        fail(
+            f"A fresh capture of {cuda_stub.source.name} spans {ms(span_ns)} from the first device "
+            f"operation to the last; busy in it: {shares}. Expected: {busiest}, the busiest, at work "
+            f"for at least {SMALLEST_BUSY:.0%} of the span; found {busy[busiest] / span_ns:.0%}. "
+            "While it stands idle it waits for work that could have run at the same time."
+        )
+
+
+def union_ns(spans: list[tuple[int, int]]) -> int:
+    """Time in which at least one of the spans runs."""
+    total, reached = 0, 0
+    for start, end in sorted(spans):
+        total += max(0, end - max(start, reached))
+        reached = max(reached, end)
+    return total
