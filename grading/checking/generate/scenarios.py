@@ -170,10 +170,18 @@ class Scenario:
         return truth.covered_ns(intervals, window or self.span())
 
     def savings_ns(self, *, inside: str | None = None) -> dict[str, int]:
-        """Per cause, how much earlier the last device operation ends in a real run without it."""
-        end = self.run.device_end_ns
+        """Per cause, how much shorter first to last device operation is in a real run without it.
+
+        What the program did before its first device operation (setting up, say) does not count.
+        """
+
+        def length(run: Run) -> int:
+            first, last = run.span()
+            return last - first
+
+        whole = length(self.run)
         return {
-            cause: end - self.program.simulate(cause, inside=inside).device_end_ns
+            cause: max(0, whole - length(self.program.simulate(cause, inside=inside)))
             for cause in CAUSES
         }
 
