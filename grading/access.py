@@ -23,7 +23,7 @@ import time
 import types
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from grading import wire
 from grading.hang_guard import (
@@ -177,7 +177,7 @@ class Stub:
         kind = "isolated" if self._isolated else "in-process"
         return f"<stub {self._source.name}, {kind}>"
 
-    def __enter__(self) -> Stub:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -314,7 +314,7 @@ class Stub:
             return wire.pack(["answer", wire.to_wire(value, self._callables, f"result of {name}")])
         except (HangError, KeyboardInterrupt):
             raise
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001: it goes on to the learner's side
             self._raised.append(error)
             names = [
                 f"{base.__module__}.{base.__qualname__}"
@@ -433,7 +433,7 @@ class _Expectation:
         self._match = match
         self._wanted = kind.__name__ + (f", because {why}" if why else "")
 
-    def __enter__(self) -> _Expectation:
+    def __enter__(self) -> Self:
         self._stub._expectations.append(self)
         return self
 
@@ -559,7 +559,7 @@ class _Isolated:
         if not hasattr(socket, "AF_UNIX") or os.name != "posix":
             raise RuntimeError("isolated stubs need a POSIX system")
         ours, theirs = socket.socketpair()
-        files = (tempfile.TemporaryFile(), tempfile.TemporaryFile())
+        files = (tempfile.TemporaryFile(), tempfile.TemporaryFile())  # noqa: SIM115
         paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         with theirs:
             self._process = subprocess.Popen(

@@ -34,7 +34,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from grading import wire
 from grading.worker import Connection
@@ -109,7 +109,7 @@ class ForkServer:
         self._slots = threading.BoundedSemaphore(parallel)
         self._template: _Template | None = None
 
-    def __enter__(self) -> ForkServer:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -243,7 +243,7 @@ class _Template:
                 self.waiting.pop(number).set_result(rest)
         except (EOFError, OSError):
             pass
-        except BaseException as unexpected:
+        except BaseException as unexpected:  # noqa: BLE001: handed to those who wait
             error = unexpected
         with self.sending:
             self.closed = True
@@ -370,7 +370,7 @@ def _start(
                 os.close(descriptor)
             stream.close()
             code = _run_child(argv, cwd, environment, descriptors[0])
-        except BaseException:
+        except BaseException:  # noqa: BLE001: a child must never go on as a template
             traceback.print_exc()
         finally:
             with contextlib.suppress(Exception):
