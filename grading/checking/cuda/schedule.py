@@ -538,7 +538,13 @@ class Schedule:
 
     def unreleased(self) -> list[str]:
         """What was created and never released."""
-        found = [self.buffer_name(b) for b in sorted(self.open_buffers)]
+        found = []
+        for memory, words in (("device", "device buffer(s)"), ("pinned", "pinned host buffer(s)")):
+            sizes = [
+                x["bytes"] for b in self.open_buffers if (x := self.buffers[b])["memory"] == memory
+            ]
+            if sizes:
+                found.append(f"{len(sizes)} {words} of {sum(sizes)} bytes in all")
         if self.open_streams:
             found.append(f"{len(self.open_streams)} stream(s)")
         if self.open_events:
