@@ -314,7 +314,7 @@ class Stub:
             return wire.pack(["answer", wire.to_wire(value, self._callables, f"result of {name}")])
         except (HangError, KeyboardInterrupt):
             raise
-        except BaseException as error:  # noqa: BLE001: it goes on to the learner's side
+        except BaseException as error:  # noqa: BLE001 -- it goes on to the learner's side
             self._raised.append(error)
             names = [
                 f"{base.__module__}.{base.__qualname__}"

@@ -243,7 +243,7 @@ class _Template:
                 self.waiting.pop(number).set_result(rest)
         except (EOFError, OSError):
             pass
-        except BaseException as unexpected:  # noqa: BLE001: handed to those who wait
+        except BaseException as unexpected:  # noqa: BLE001 -- handed to those who wait
             error = unexpected
         with self.sending:
             self.closed = True
@@ -370,7 +370,7 @@ def _start(
                 os.close(descriptor)
             stream.close()
             code = _run_child(argv, cwd, environment, descriptors[0])
-        except BaseException:  # noqa: BLE001: a child must never go on as a template
+        except BaseException:  # noqa: BLE001 -- a child must never go on as a template
             traceback.print_exc()
         finally:
             with contextlib.suppress(Exception):

@@ -439,7 +439,7 @@ def _read_dataclass(body: Any, callables: Callables | None, depth: int) -> Any:
         _expect(not types_ or _fits(item, types_), f"{name}.{field} of type {type(item).__name__}")
     try:
         return kind(**values)
-    except Exception as error:  # noqa: BLE001: whatever its __post_init__ raises
+    except Exception as error:  # noqa: BLE001 -- whatever its __post_init__ raises
         raise MalformedFrame(f"a {name} that its own class refuses: {error}") from None
 
 
@@ -547,7 +547,7 @@ def _field_types(kind: type) -> dict[str, tuple[type, ...]]:
     """The plain types that each field of a dataclass may have; () where nothing simple is said."""
     try:
         hints = typing.get_type_hints(kind)
-    except Exception:  # noqa: BLE001: a name that exists for type checkers only
+    except Exception:  # noqa: BLE001 -- a name that exists for type checkers only
         hints = {}
     return {
         field.name: tuple(_plain_types(hints.get(field.name, Any)))

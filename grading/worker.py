@@ -91,7 +91,7 @@ class LearnerSide:
                     # Compiled here, past the cache of bytecode: that cache looks at the second of
                     # the last change, and a file may be saved twice within one.
                     code = compile(Path(file).read_bytes(), file, "exec", dont_inherit=True)
-                    exec(code, module.__dict__)  # noqa: S102: the learner's file
+                    exec(code, module.__dict__)  # noqa: S102 -- the learner's file
         except BaseException as error:
             sys.modules.pop(self.module_name, None)
             if _real_interrupt(error):
@@ -290,7 +290,7 @@ def _message(error: BaseException) -> str:
     try:
         with hang_guard(1.0, "str(exception)"):
             return _plain(str(error))
-    except BaseException:  # noqa: BLE001: __str__ is the learner's code
+    except BaseException:  # noqa: BLE001 -- __str__ is the learner's code
         return "(its message cannot be shown: str() of it fails)"
 
 
