@@ -182,6 +182,15 @@ def split_key(key: str) -> tuple[str, str]:
     return key.replace("_", " "), ""
 
 
+def evidence(key: str, value: Any) -> tuple[str, Any, str]:
+    """A piece of evidence to show: label, value, unit. A ratio of 0 … 1 is a share, in percent."""
+    label, unit = split_key(key)
+    number = _number(value)
+    if unit == "ratio" and number is not None and 0 <= number <= 1:
+        return label, round(100 * number, 10), "pct"
+    return label, value, unit
+
+
 def is_number(value: Any) -> bool:
     """Whether a value is a finite number, and so can be compared and divided."""
     return _number(value) is not None

@@ -43,6 +43,13 @@ def clean_text(text: Any, limit: int = MAX_NAME_CHARACTERS) -> str:
     return out if len(out) <= limit else out[: limit - 1] + "…"
 
 
+def sentence(text: Any, limit: int = 2000) -> str:
+    """Text with a capital first letter, unless it begins with a name (`reduce_kernel`, `cudaFree`)."""
+    text = clean_text(text, limit)
+    first = text.split(" ", 1)[0].rstrip(",.:;")
+    return text[:1].upper() + text[1:] if first.isalpha() and first.islower() else text
+
+
 @dataclass(frozen=True)
 class TimeShare:
     """One part of the window: its length in ns, and a kind in `SHARE_KINDS` that picks its look."""

@@ -29,6 +29,7 @@ from profiling_lab.reports.model import (
     Comparison,
     Lane,
     clean_text,
+    sentence,
 )
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def render_report(
         full=lambda value, unit: clean_text(units.full_value(value, unit)),
         ns=units.format_ns,
         words=lambda slug: clean_text(str(slug)).replace("_", " "),
-        sentence=_sentence,
+        sentence=sentence,
     )
     uplot_script, uplot_style = _vendored()
     report_script = (HERE / "templates" / "report.js").read_text(encoding="utf-8")
@@ -169,7 +170,7 @@ def _minus(end: int, start: int) -> int:
 def _finding_view(section: CaptureSection, finding: Finding) -> dict[str, Any]:
     evidence = []
     for key, value in finding.evidence.items():
-        label, unit = units.split_key(clean_text(key))
+        label, value, unit = units.evidence(clean_text(key), value)
         evidence.append((label, value if units.is_number(value) else clean_text(value), unit))
     place = _place(section, finding)
     return {
@@ -334,11 +335,6 @@ def _share_table(views: list[dict[str, Any]], looks: dict[str, str]) -> list[dic
 def _legend(sections: Sequence[CaptureSection]) -> dict[str, str]:
     used = {kind for section in sections for lane in section.lanes for kind in set(lane.kinds)}
     return {kind: label for kind, label in KINDS.items() if kind in used}
-
-
-def _sentence(text: Any) -> str:
-    text = clean_text(text, 2000)
-    return text[:1].upper() + text[1:]
 
 
 # -- the data of the timeline --------------------------------------------------------------------

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from profiling_lab import units
-from profiling_lab.reports.model import CaptureSection, Comparison, clean_text
+from profiling_lab.reports.model import CaptureSection, Comparison, clean_text, sentence
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -98,7 +98,7 @@ def print_comparison(comparison: Comparison, console: Console | None = None) -> 
     before = page.words(units.format_quantity(main.before, main.unit))
     after = page.words(units.format_quantity(main.after, main.unit))
     page.put((page.words(figure), "bold"))
-    page.wrap(f"{_sentence(words)}: {before} before, {after} after", 0)
+    page.wrap(f"{sentence(words)}: {before} before, {after} after", 0)
     page.put()
     wide = page.width - 3 * 15
     names = f"{page.fit(comparison.before_name, 14):>15}{page.fit(comparison.after_name, 14):>15}"
@@ -113,7 +113,7 @@ def print_comparison(comparison: Comparison, console: Console | None = None) -> 
             f"{page.words(units.format_quantity(value, row.unit)):>15}"
             for value in (row.before, row.after)
         ]
-        label = page.fit(_sentence(row.what), wide - 1)
+        label = page.fit(sentence(row.what), wide - 1)
         page.put(f"{label:<{wide}}", *cells, (f"{page.words(change):>15}", style))
 
 
@@ -133,7 +133,7 @@ def print_findings(
         subject = page.fit(finding.subject, max(16, page.width - len(category) - 6))
         page.put(("> " if not number else "  "), (category, "bold"), "  ", (subject, "dim"))
         for key, value in finding.evidence.items():
-            label, unit = units.split_key(key)
+            label, value, unit = units.evidence(key, value)
             shown = page.words(units.format_quantity(value, unit))
             exact = page.words(units.full_value(value, unit)) if unit == "ns" else ""
             page.put(
@@ -141,7 +141,7 @@ def print_findings(
                 (f"   {exact}" if exact and exact != shown else "", "dim"),
             )
         if finding.recommendation and finding.recommendation != "none":
-            page.wrap(_sentence(finding.recommendation), 4)
+            page.wrap(sentence(finding.recommendation), 4)
 
 
 def print_time_bars(
@@ -167,7 +167,7 @@ def print_time_bars(
             amount = page.words(units.format_ns(share.ns))
             part = units.format_share(share.ns, section.duration_ns)
             page.put(
-                f"  {page.fit(_sentence(share.label), LABEL - 2):<{LABEL - 2}}",
+                f"  {page.fit(sentence(share.label), LABEL - 2):<{LABEL - 2}}",
                 (f"{drawn:<{wide}}", "cyan"),
                 f"{amount:>11} {part:>8}",
             )
@@ -213,7 +213,3 @@ def _strip(page: _Page, section: CaptureSection, device: int, longest_ns: int) -
         else:
             out += "." if busy < 0.005 else ("#" if busy >= 0.5 else "-")
     return out
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -31,6 +31,7 @@ from profiling_lab.reports import (
     section_from_capture,
     write_report,
 )
+from profiling_lab.reports.model import sentence
 
 EVIL = [
     "<script>window.hit=1</script>",
@@ -481,6 +482,15 @@ def test_other_units() -> None:
     assert units.split_key("recoverable_ns") == ("recoverable", "ns")
     assert units.split_key("dram_bytes_per_s") == ("dram", "bytes_per_s")
     assert units.split_key("wait_count") == ("wait count", "count")
+    assert units.evidence("ceiling_ratio", 0.92) == ("ceiling ratio", 92.0, "pct")
+    assert units.evidence("gain_ratio", 1.5) == ("gain ratio", 1.5, "ratio")
+
+
+def test_names_keep_their_first_letter() -> None:
+    assert sentence("copies to the host") == "Copies to the host"
+    assert [sentence(name) for name in ("cudaFree", "reduce_kernel", "gemm<float>", "")] == [
+        "cudaFree", "reduce_kernel", "gemm<float>", "",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
