@@ -1,0 +1,2197 @@
+"""Checks of `ex_30`: what each function says about recorded, generated and drawn captures.
+
+Expected values come from `grading.checking.oracles` (plain SQL and Python on the same file), from the
+truth of a simulated program, from NVIDIA's own reports beside a recording, or from drawings whose
+answer fits on a slip of paper. A wrong answer is compared with what typical mistakes give, so that
+the message can say which evidence it contradicts.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import random
+import re
+import shlex
+import sqlite3
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grading.checking import oracles, task
+from grading.checking.fixtures import recordings, repeat_hint
+from profiling_lab import captures, dependencies
+from profiling_lab.dependencies import Dependency, Operation
+from profiling_lab.errors import CaptureError, NoSuchCapture
+from profiling_lab.findings import CATEGORIES, Finding, problems
+
+Window = tuple[int, int]
+# (what a typical mistake gives, the sentence to say then); worked out only when something is wrong
+Variants = Iterable[tuple[Any, str]]
+Mistakes = Callable[[], Variants]
+
+# -- what a capture holds, for windows and for typical mistakes -----------------------------------
+
+
+def query(capture: str, sql: str) -> list[tuple[Any, ...]]:
+    """The rows of a query; none if a table is not in the file."""
+    uri = captures.path(capture).resolve().as_uri() + "?mode=ro&immutable=1"
+    connection = sqlite3.connect(uri, uri=True)
+    try:
+        return connection.execute(sql).fetchall()
+    except sqlite3.OperationalError as error:
+        assert "no such table" in str(error), error
+        return []
+    finally:
+        connection.close()
+
+
+def device_rows(capture: str) -> list[dict[str, Any]]:
+    """Kernels, graphs, copies and memsets: kind, start, end, device, stream."""
+    rows = []
+    for kind, table in (
+        ("kernel", oracles.KERNEL),
+        ("graph", oracles.GRAPH),
+        ("copy", oracles.MEMCPY),
+        ("memset", oracles.MEMSET),
+    ):
+        found = query(capture, f'SELECT start, "end", deviceId, streamId FROM {table}')
+        rows += [
+            {"kind": kind, "start": s, "end": e, "device": d, "stream": stream}
+            for s, e, d, stream in found
+        ]
+    return rows
+
+
+def union(rows: Iterable[dict[str, Any]], window: Window) -> int:
+    """Time in the window with at least one of the rows."""
+    return sum(b - a for a, b in oracles._merged([(r["start"], r["end"]) for r in rows], window))
+
+
+def range_names(capture: str) -> list[str]:
+    """The names of the NVTX ranges, sorted."""
+    rows = query(
+        capture,
+        """SELECT DISTINCT COALESCE(n.text, s.value) FROM NVTX_EVENTS AS n
+           LEFT JOIN StringIds AS s ON s.id = n.textId WHERE n.eventType IN (59, 60)""",
+    )
+    return sorted(name for (name,) in rows if name)
+
+
+def some_range(capture: str, seed: int) -> str | None:
+    """A range that a device worked in and that is not the whole capture; None if there is none."""
+    names = range_names(capture)
+    random.Random(seed).shuffle(names)
+    for name in names:
+        low, high = oracles.nvtx_window(captures.path(capture), name)
+        span = oracles.span(captures.path(capture))
+        if (low > span[0] or high < span[1]) and low < span[1] and high > span[0]:
+            return name
+    return None
+
+
+def window_of(capture: str, nvtx_range: str | None) -> Window:
+    """The window as the docstrings define it."""
+    path = captures.path(capture)
+    return oracles.span(path) if nvtx_range is None else oracles.nvtx_window(path, nvtx_range)
+
+
+# -- words ----------------------------------------------------------------------------------------
+
+
+def words_of_call(name: str, capture: str, *more: Any) -> str:
+    """The call as the learner would type it, with the file's name instead of its whole path."""
+    shown = [Path(capture).name, *[value for value in more if value is not None]]
+    return f"{name}({', '.join(map(repr, shown))})"
+
+
+def show(value: Any) -> str:
+    """A value in a line: long lists shortened."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    text = repr(value)
+    return text if len(text) <= 300 else text[:297] + "…"
+
+
+def agree(got: Any, want: Any) -> bool:
+    """Equal in type and value; floats to a relative 1e-9."""
+    if isinstance(want, float):
+        return type(got) in (int, float) and math.isclose(got, want, rel_tol=1e-9, abs_tol=1e-12)
+    if type(got) is not type(want):
+        return False
+    if isinstance(want, dict):
+        return got.keys() == want.keys() and all(agree(got[key], want[key]) for key in want)
+    if isinstance(want, (list, tuple)):
+        return len(got) == len(want) and all(map(agree, got, want))
+    return bool(got == want)
+
+
+def judge(
+    call: str, capture: str, got: Any, want: Any, unit: str, mistakes: Mistakes, why: str
+) -> None:
+    """Fail unless got is want, with the sentence of the mistake that gives the same value."""
+    if agree(got, want):
+        return
+    for value, sentence in mistakes():
+        if agree(got, value):
+            why = sentence
+            break
+    else:
+        if isinstance(want, dict) and isinstance(got, dict) and got.keys() != want.keys():
+            missing = [key for key in want if key not in got]
+            extra = [key for key in got if key not in want]
+            parts = [f"{show(missing)} missing"] if missing else []
+            parts += [f"{show(extra)} should not be there"] if extra else []
+            why = f"Keys: {', '.join(parts)}. {why}"
+        elif type(got) is not type(want):
+            why = f"It is a {type(got).__name__}, and must be a {type(want).__name__}. {why}"
+    pytest.fail(
+        f"{call} says {show(got)}; expected {show(want)}, in {unit}. {why}{repeat_hint(capture)}",
+        pytrace=False,
+    )
+
+
+def judge_list(
+    call: str, capture: str, got: Any, want: list[Any], mistakes: Mistakes, why: str
+) -> None:
+    """Like judge for long lists: shows the first place that differs."""
+    if agree(got, want):
+        return
+    sentence = next((s for value, s in mistakes() if agree(got, value)), why)
+    if type(got) is not list:
+        what = f"returned a {type(got).__name__}, {show(got)}; expected a list"
+    elif len(got) != len(want):
+        extra = next((item for item in got if item not in want), None)
+        missing = next((item for item in want if item not in got), None)
+        what = f"returned {len(got)} entries; expected {len(want)}."
+        what += f" {show(extra)} should not be there." if extra is not None else ""
+        what += f" {show(missing)} is missing." if missing is not None else ""
+    else:
+        place = next(i for i, pair in enumerate(zip(got, want, strict=True)) if not agree(*pair))
+        what = f"says at place {place}: {show(got[place])}; expected {show(want[place])}"
+    pytest.fail(f"{call} {what} (ns). {sentence}{repeat_hint(capture)}", pytrace=False)
+
+
+# == nsys_command =================================================================================
+
+QUESTIONS = (
+    "timeline",
+    "steady_state",
+    "python_lines",
+    "graph_kernels",
+    "sm_activity",
+    "device_memory",
+    "os_waits",
+    "event_waits",
+)
+# option → values that answer the question
+NEEDED = {
+    "steady_state": {"capture-range": ("cudaProfilerApi",), "capture-range-end": ("stop",)},
+    "python_lines": {"python-backtrace": ("cuda",)},
+    "graph_kernels": {"cuda-graph-trace": ("node", "node:host-only")},
+    "sm_activity": {"gpu-metrics-devices": ("all",)},
+    "device_memory": {"cuda-memory-usage": ("true",)},
+    "event_waits": {"cuda-event-trace": ("true", "auto")},
+}
+# What a question makes reasonable without demanding it.
+ALLOWED = {
+    "python_lines": {"sample", "cudabacktrace"},
+    "sm_activity": {"gpu-metrics-frequency", "gpu-metrics-set"},
+}
+WHY_NEEDED = {
+    "capture-range": "without it recording starts with the program, warm-up included",
+    "capture-range-end": "the default, stop-shutdown, ends the program where recording ends",
+    "python-backtrace": "CUDA calls are recorded without the Python line that made them",
+    "cuda-graph-trace": "a graph is otherwise recorded as a whole, without its kernels",
+    "gpu-metrics-devices": "hardware metrics are sampled on no device unless one is named",
+    "cuda-memory-usage": "allocations are otherwise not recorded",
+    "cuda-event-trace": "without it a wait cannot be joined to the place where its event was recorded",
+}
+PROGRAM = ["python3", "train.py", "--trace=all", "--output=here", "--batch", "64 x 2"]
+
+
+def tool_options() -> dict[str, dict[str, Any]]:
+    """Options of `nsys profile` from its own help: long name → allowed values and default.
+
+    values is None where the help lists none.
+    """
+    file = captures.folder() / "tool_help" / "nsys_profile.txt"
+    options: dict[str, dict[str, Any]] = {}
+    text = file.read_text(encoding="utf-8").expandtabs(8)
+    heads = re.compile(r"^ {8}(?:\(\w+\) )?(?:-\w, )?--([\w-]+)[^\n]*$", re.MULTILINE)
+    found = list(heads.finditer(text))
+    for head, following in zip(found, [*found[1:], None], strict=True):
+        body = text[head.end() : following.start() if following else len(text)]
+        body = " ".join(body.split())
+        listed = re.search(
+            r"(?:Possible|Optional) values (?:for <\w+> )?are:? (.*?)\.(?: |$)", body
+        )
+        values = None
+        if listed:
+            values = set(re.findall(r"'([^']*)'", listed[1])) or set(listed[1].split(", "))
+        default = re.search(r"[Dd]efault (?:value )?is '?([\w,:-]+)'?", body)
+        options[head[1]] = {"values": values, "default": default[1] if default else None}
+    return options
+
+
+def options_of(stub: Any, questions: list[str], program: list[str], output: str) -> dict[str, str]:
+    """The options of the learner's command, after checking its shape."""
+    command = stub.nsys_command(questions, program, output)
+    call = f"nsys_command({questions}, …)"
+    if type(command) is not list or not all(type(word) is str for word in command):
+        pytest.fail(f"{call} returned {show(command)}; expected a list of words", pytrace=False)
+    line = shlex.join(command)
+    if command[:2] != ["nsys", "profile"]:
+        pytest.fail(f"{call} gives: {line}\nIt must begin with: nsys profile", pytrace=False)
+    if command[len(command) - len(program) :] != program:
+        pytest.fail(
+            f"{call} gives: {line}\nThe program and its arguments, {shlex.join(program)}, must be "
+            "unchanged at the end: what follows the program's name is the program's, not the tool's.",
+            pytrace=False,
+        )
+    options: dict[str, str] = {}
+    for word in command[2 : len(command) - len(program)]:
+        matched = re.fullmatch(r"--([\w-]+)=(.*)", word, flags=re.DOTALL)
+        if not matched:
+            pytest.fail(
+                f"{call} gives: {line}\nThe word {word!r} is not of the form --option=value "
+                "(one option a word, long names).",
+                pytrace=False,
+            )
+        name, value = matched.groups()
+        if name in options:
+            pytest.fail(f"{call} gives: {line}\n--{name} stands there twice.", pytrace=False)
+        options[name] = value
+    return options
+
+
+def complaints(questions: list[str], options: dict[str, str], output: str) -> list[str]:
+    """What is wrong with the options for these questions, most telling first."""
+    out = []
+    known = tool_options()
+    for name, value in options.items():
+        if name not in known:
+            out.append(f"the tool has no option --{name} (see captures/tool_help/nsys_profile.txt)")
+            continue
+        allowed = known[name]["values"]
+        if allowed is not None and name != "gpu-metrics-devices":
+            parts = (
+                value.split(",") if name in ("trace", "cudabacktrace") else [value.split(":")[0]]
+            )
+            out += [
+                f"--{name} does not take {part!r}; its help lists {', '.join(sorted(allowed))}"
+                for part in parts
+                if part.split(":")[0] not in allowed
+            ]
+    trace = options.get("trace")
+    default = known["trace"]["default"]
+    wanted = {"cuda", "nvtx"} | ({"osrt"} if "os_waits" in questions else set())
+    if trace is None:
+        out.append(f"what to trace is not said; the tool's default is {default}")
+    else:
+        sources = set(trace.split(","))
+        out += [
+            f"--trace={trace} does not record {source}, which {', '.join(questions)} needs"
+            for source in sorted(wanted - sources)
+        ]
+        out += [
+            f"--trace={trace} records {source}, which no question asks for"
+            for source in sorted(sources - wanted)
+        ]
+    required: dict[str, tuple[str, ...]] = {}
+    for question in questions:
+        required |= NEEDED.get(question, {})
+    for name, values in required.items():
+        if name not in options:
+            out.append(f"--{name} is missing: {WHY_NEEDED[name]}")
+        elif options[name] not in values:
+            out.append(f"--{name}={options[name]} does not answer it: {WHY_NEEDED[name]}")
+    allowed_names = set().union(*(ALLOWED.get(question, set()) for question in questions))
+    for name in ("sample", "cpuctxsw"):
+        if name not in options:
+            out.append(
+                f"--{name} is not said, and its default, process-tree, is on: no question needs it"
+            )
+        elif options[name] != "none" and name not in allowed_names:
+            out.append(f"--{name}={options[name]} has a cost, and no question needs it")
+    settled = {
+        *required,
+        *allowed_names,
+        "trace",
+        "sample",
+        "cpuctxsw",
+        "output",
+        "force-overwrite",
+    }
+    out += [
+        f"--{name}={value} has a cost, and no question asks for it"
+        for name, value in options.items()
+        if name not in settled and name in known and value != known[name]["default"]
+    ]
+    if options.get("output") != output:
+        out.append(f"--output is {options.get('output')!r}, and the report was to go to {output!r}")
+    if options.get("force-overwrite") != "true":
+        out.append("without --force-overwrite=true an older report of that name stops the tool")
+    return out
+
+
+def judge_command(stub: Any, questions: list[str], program: list[str], output: str) -> None:
+    options = options_of(stub, list(questions), list(program), output)
+    if wrong := complaints(questions, options, output):
+        line = " ".join(f"--{name}={value}" for name, value in options.items())
+        pytest.fail(
+            f"nsys_command({questions}, …) gives the options {line}\n- " + "\n- ".join(wrong),
+            pytrace=False,
+        )
+
+
+@task("ex_30.nsys_command")
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_one_question(stub, question):
+    judge_command(stub, [question], ["python3", "infer.py"], "report")
+
+
+@task("ex_30.nsys_command")
+def test_several_questions_at_once(stub, seed):
+    rng = random.Random(seed)
+    judge_command(stub, list(QUESTIONS), PROGRAM, "all questions")
+    judge_command(stub, ["timeline", "device_memory", "timeline"], PROGRAM, "twice")
+    for _ in range(12):
+        questions = rng.sample(QUESTIONS, rng.randint(2, len(QUESTIONS) - 1))
+        judge_command(stub, questions, ["./app", str(rng.random())], f"out/run_{rng.random()}")
+
+
+@task("ex_30.nsys_command")
+def test_program_stays_as_it_is(stub):
+    judge_command(stub, ["timeline"], PROGRAM, "report")
+    judge_command(stub, ["sm_activity"], ["./a.out"], "/data/reports of May/r1")
+
+
+@task("ex_30.nsys_command")
+def test_every_option_is_one_of_the_tool(stub):
+    known = tool_options()
+    for question in QUESTIONS:
+        options = options_of(stub, [question], ["./app"], "report")
+        unknown = [f"--{name}" for name in options if name not in known]
+        assert not unknown, (
+            f"nsys_command([{question!r}], …) uses {', '.join(unknown)}, which `nsys profile --help` "
+            "of the recorded tool does not know: it would stop with a usage error."
+        )
+
+
+@task("ex_30.nsys_command")
+@pytest.mark.parametrize("questions", [["gpu_activity"], ["timeline", "Timeline"]])
+def test_unknown_question_is_refused(stub, questions):
+    with stub.raises(ValueError, questions[-1], "a question that is not in the list has no answer"):
+        stub.nsys_command(questions, ["./app"], "report")
+
+
+@task("ex_30.nsys_command")
+def test_no_question_is_refused(stub):
+    with stub.raises(ValueError, why="a recording that answers nothing should not be made"):
+        stub.nsys_command([], ["./app"], "report")
+
+
+# == find_window ==================================================================================
+
+
+def window_mistakes(capture: str, nvtx_range: str | None, want: Window) -> Variants:
+    """(value, sentence) of the typical mistakes."""
+    path = captures.path(capture)
+    rows = device_rows(capture)
+    kernels = [row for row in rows if row["kind"] == "kernel"]
+    if nvtx_range is not None:
+        found = query(
+            capture,
+            f"""SELECT n.start, n."end" FROM NVTX_EVENTS AS n
+                LEFT JOIN StringIds AS s ON s.id = n.textId
+                WHERE n.eventType IN (59, 60) AND COALESCE(n.text, s.value) = '{nvtx_range}'
+                ORDER BY n.start, n."end" DESC""",
+        )
+        yield found[0], f"That is the first range of {len(found)} with this name."
+        yield (
+            (want[0], found[-1][1]),
+            "That is the end of the range that started last; another of this name ends later.",
+        )
+        yield oracles.span(path), "That is the window without a range."
+        return
+    last = max(rows, key=lambda row: (row["start"], row["end"]))
+    yield (
+        (want[0], last["end"]),
+        "That is the end of the operation that started last; one that started earlier ends later.",
+    )
+    if kernels:
+        yield (
+            (min(r["start"] for r in kernels), max(r["end"] for r in kernels)),
+            "That is from first to last kernel; copies, memsets and graphs are device operations too.",
+        )
+
+
+def judge_window(stub: Any, capture: str, nvtx_range: str | None) -> None:
+    want = window_of(capture, nvtx_range)
+    arguments = (capture,) if nvtx_range is None else (capture, nvtx_range)
+    got = stub.find_window(*arguments)
+    why = "The window reaches from the first start to the last end of any device operation."
+    if nvtx_range is not None:
+        why = (
+            f"The window reaches from the first start to the last end of the ranges {nvtx_range!r}, "
+            "whatever thread they are on."
+        )
+    call = words_of_call("find_window", *arguments)
+    mistakes = partial(window_mistakes, capture, nvtx_range, want)
+    judge(call, capture, got, want, "ns", mistakes, why)
+
+
+@task("ex_30.find_window")
+@recordings("torch_inference_baseline", "cuda_pipeline_improved")
+def test_window_of_a_recording(stub, recording, seed):
+    judge_window(stub, recording, None)
+    name = some_range(recording, seed)
+    if name is not None:
+        judge_window(stub, recording, name)
+
+
+@task("ex_30.find_window")
+def test_window_is_first_start_to_last_end(stub, generated, draw):
+    judge_window(stub, str(generated("two_processes_same_correlation").path), None)
+    timeline = draw()
+    timeline.copy(1_000, 2_000)
+    timeline.kernel(3_000, 90_000, stream=13)
+    timeline.kernel(4_000, 5_000, stream=14)
+    judge_window(stub, timeline.save(), None)
+
+
+@task("ex_30.find_window")
+def test_window_of_all_ranges_of_a_name(stub, generated, draw):
+    judge_window(stub, str(generated("sync_bound").path), "step")
+    judge_window(stub, str(generated("with_overhead").path), "work")  # one is never closed
+    timeline = draw()
+    timeline.kernel(500, 70_000)
+    timeline.nvtx("step", 2_000, 60_000, thread=1)
+    timeline.nvtx("step", 3_000, 9_000, thread=2, kind="start_end", registered=True)
+    timeline.nvtx("step", 1_000, None, thread=3, kind="mark")
+    judge_window(stub, timeline.save(), "step")
+
+
+@task("ex_30.find_window")
+def test_unknown_range_names_those_that_exist(stub, draw):
+    timeline = draw()
+    timeline.kernel(0, 10_000)
+    for start, name in enumerate(["warmup", "decode", "attention", "decode"]):
+        timeline.nvtx(name, start * 100, start * 100 + 50)
+    capture = timeline.save()
+    why = "the reader must learn which ranges there are, sorted"
+    with stub.raises(CaptureError, "attention, decode, warmup", why):
+        stub.find_window(capture, "prefill")
+    with stub.raises(NoSuchCapture, why="there is no such file"):
+        stub.find_window("no_such_capture")
+
+
+# == busy_time ====================================================================================
+
+
+def busy_mistakes(capture: str, window: Window) -> Variants:
+    """(value, sentence) of the typical mistakes, per device."""
+    rows = device_rows(capture)
+    devices = sorted({row["device"] for row in rows})
+
+    def per_device(value: Callable[[list[dict[str, Any]]], int]) -> dict[int, int]:
+        return {device: value([r for r in rows if r["device"] == device]) for device in devices}
+
+    def clipped(row: dict[str, Any]) -> int:
+        return max(0, min(row["end"], window[1]) - max(row["start"], window[0]))
+
+    def without(*kinds: str) -> dict[int, int]:
+        return per_device(lambda own: union([r for r in own if r["kind"] not in kinds], window))
+
+    def first_to_last(own: list[dict[str, Any]]) -> int:
+        inside = [r for r in own if clipped(r)]
+        if not inside:
+            return 0
+        start = max(window[0], min(r["start"] for r in inside))
+        return min(window[1], max(r["end"] for r in inside)) - start
+
+    def one_stream(pick: Callable[..., Any]) -> Callable[[list[dict[str, Any]]], int]:
+        def value(own: list[dict[str, Any]]) -> int:
+            streams: dict[int, list[dict[str, Any]]] = {}
+            for row in own:
+                streams.setdefault(row["stream"], []).append(row)
+            return union(streams[pick(streams, key=lambda s: (len(streams[s]), -s))], window)
+
+        return value
+
+    everything = union(rows, window)
+    span = (min(r["start"] for r in rows), max(r["end"] for r in rows))
+    partial = [r for r in rows if window[0] <= r["start"] < window[1]]
+    return [
+        (
+            per_device(lambda own: sum(map(clipped, own))),
+            "That is the sum of all durations: operations that run at the same time count once.",
+        ),
+        (
+            per_device(first_to_last),
+            "That is the time from the first start to the last end, in which the device also idled.",
+        ),
+        (
+            without("graph"),
+            "CUDA graphs were recorded as a whole here, and the device ran them too.",
+        ),
+        (without("copy"), "Copies keep a device busy too, and none of them is in this number."),
+        (without("memset"), "Memsets keep a device busy too, and none of them is in this number."),
+        (
+            without("copy", "memset"),
+            "That is kernels and graphs alone: copies and memsets count too.",
+        ),
+        (
+            without("copy", "memset", "graph"),
+            "That is kernels alone: graphs, copies and memsets keep the device busy too.",
+        ),
+        (
+            {device: everything for device in devices},
+            "That is the time in which any device was busy: each device has a time of its own.",
+        ),
+        (
+            {devices[0]: everything},
+            "That is the time in which any device was busy: each device has a time of its own.",
+        ),
+        (
+            per_device(one_stream(max)),
+            "That is one stream of each device; the others kept it busy as well.",
+        ),
+        (
+            per_device(lambda own: union(own, span)),
+            "That is the whole capture: only the part inside the window counts.",
+        ),
+        (
+            per_device(lambda own: union([r for r in own if r in partial], span)),
+            "Operations that cross the window's edge count with their part inside the window.",
+        ),
+        (
+            {d: n for d, n in oracles.busy_ns(captures.path(capture), window).items() if n},
+            "A device that has operations in the capture is listed, also with 0 in the window.",
+        ),
+    ]
+
+
+def judge_busy(stub: Any, capture: str, nvtx_range: str | None = None) -> None:
+    window = window_of(capture, nvtx_range)
+    want = oracles.busy_ns(captures.path(capture), window)
+    arguments = (capture,) if nvtx_range is None else (capture, nvtx_range)
+    got = stub.busy_time(*arguments)
+    length = window[1] - window[0]
+    why = f"The window is {length:,} ns long and has operations on device {show(sorted(want))}."
+    if type(got) is dict and any(type(v) is int and v > length for v in got.values()):
+        why = f"The window has {length:,} ns: a device cannot be busier than the clock."
+    call = words_of_call("busy_time", *arguments)
+    judge(call, capture, got, want, "ns", lambda: busy_mistakes(capture, window), why)
+
+
+@task("ex_30.busy_time")
+@recordings("torch_inference_baseline", "decode_graph")
+def test_busy_time_of_a_recording(stub, recording, seed):
+    judge_busy(stub, recording)
+    name = some_range(recording, seed)
+    if name is not None:
+        judge_busy(stub, recording, name)
+
+
+@task("ex_30.busy_time")
+def test_what_runs_at_the_same_time_counts_once(stub, generated):
+    judge_busy(stub, str(generated("concurrent_kernels").path))
+
+
+@task("ex_30.busy_time")
+def test_each_device_has_its_own_busy_time(stub, generated):
+    judge_busy(stub, str(generated("two_devices").path))
+
+
+@task("ex_30.busy_time")
+def test_graphs_keep_a_device_busy(stub, generated):
+    judge_busy(stub, str(generated("graphs_only").path))
+
+
+@task("ex_30.busy_time")
+def test_only_the_part_inside_the_window_counts(stub, generated, draw):
+    judge_busy(stub, str(generated("copies_and_kernels").path), "batch 3")
+    timeline = draw()
+    timeline.nvtx("window", 10_000, 20_000)
+    timeline.kernel(5_000, 12_000)
+    timeline.memset(14_000, 15_000)
+    timeline.kernel(18_000, 30_000)
+    timeline.kernel(40_000, 50_000, device=1)
+    judge_busy(stub, timeline.save(), "window")
+
+
+# == utilization ==================================================================================
+
+
+def utilization_mistakes(capture: str, window: Window) -> Variants:
+    """(value, sentence) of the typical mistakes."""
+    length = window[1] - window[0]
+    busy = oracles.busy_ns(captures.path(capture), window)
+    own_span = {}
+    for device, ns in busy.items():
+        own = [
+            (max(window[0], row["start"]), min(window[1], row["end"]))
+            for row in device_rows(capture)
+            if row["device"] == device and row["end"] > window[0] and row["start"] < window[1]
+        ]
+        if own:
+            own_span[device] = ns / (max(end for _, end in own) - min(start for start, _ in own))
+    yield (
+        own_span,
+        (
+            "That divides by the time from a device's own first operation to its last: the window is the "
+            "same for all devices."
+        ),
+    )
+    yield (
+        {device: ns * 100 / length for device, ns in busy.items()},
+        "Those are percentages; a share of 1.0 is all of it.",
+    )
+    span = oracles.span(captures.path(capture))
+    yield (
+        {device: ns / (span[1] - span[0]) for device, ns in busy.items()},
+        "That divides by the whole capture, and the window is the range.",
+    )
+    for value, sentence in busy_mistakes(capture, window):
+        yield {device: ns / length for device, ns in value.items()}, sentence
+
+
+def judge_utilization(stub: Any, capture: str, nvtx_range: str | None = None) -> None:
+    window = window_of(capture, nvtx_range)
+    length = window[1] - window[0]
+    busy = oracles.busy_ns(captures.path(capture), window)
+    want = {device: ns / length for device, ns in busy.items()}
+    arguments = (capture,) if nvtx_range is None else (capture, nvtx_range)
+    got = stub.utilization(*arguments)
+    why = f"It is the share of the window ({length:,} ns) in which the device was busy."
+    if type(got) is dict and any(type(v) in (int, float) and v > 1 for v in got.values()):
+        why += " A share cannot exceed 1.0."
+    call = words_of_call("utilization", *arguments)
+    mistakes = partial(utilization_mistakes, capture, window)
+    judge(call, capture, got, want, "shares of 1.0", mistakes, why)
+
+
+@task("ex_30.utilization")
+@recordings("torch_inference_improved", "cuda_pipeline_baseline")
+def test_utilization_of_a_recording(stub, recording, seed):
+    judge_utilization(stub, recording)
+    name = some_range(recording, seed)
+    if name is not None:
+        judge_utilization(stub, recording, name)
+
+
+@task("ex_30.utilization")
+def test_all_devices_have_the_same_window(stub, generated):
+    judge_utilization(stub, str(generated("two_devices").path))
+
+
+@task("ex_30.utilization")
+def test_utilization_of_a_range(stub, generated, draw):
+    judge_utilization(stub, str(generated("copies_and_kernels").path), "batch 5")
+    timeline = draw()
+    timeline.nvtx("window", 0, 1_000)
+    timeline.kernel(250, 500)
+    timeline.kernel(2_000, 9_000, device=1)
+    judge_utilization(stub, timeline.save(), "window")
+
+
+@task("ex_30.utilization")
+def test_window_without_length_is_refused(stub, draw):
+    timeline = draw()
+    timeline.kernel(0, 10_000)
+    timeline.nvtx("moment", 5_000, 5_000)
+    capture = timeline.save()
+    with stub.raises(ValueError, why="nothing can be a share of no time"):
+        stub.utilization(capture, "moment")
+
+
+# == idle_gaps ====================================================================================
+
+
+def as_gaps(rows: Iterable[tuple[int, int, int]]) -> list[dict[str, int]]:
+    return [{"device": d, "start_ns": a, "end_ns": b} for d, a, b in rows]
+
+
+def gap_mistakes(capture: str, window: Window, min_gap_ns: int) -> Variants:
+    """(value, sentence) of the typical mistakes."""
+    rows = sorted(device_rows(capture), key=lambda r: (r["start"], r["end"]))
+    devices = sorted({row["device"] for row in rows})
+
+    def of(devices_: list[int], pick: Callable[[dict[str, Any]], bool], *, row_before: bool):
+        out = []
+        for device in devices_:
+            at = window[0]
+            for row in rows:
+                inside = row["end"] > window[0] and row["start"] < window[1]
+                if row["device"] != device or not pick(row) or not inside:
+                    continue
+                if row["start"] > at:
+                    out.append((device, at, row["start"]))
+                at = min(row["end"], window[1])
+                at = at if row_before else max(at, out[-1][2] if out else 0, reach.get(device, 0))
+                reach[device] = at
+            if window[1] > at:
+                out.append((device, at, window[1]))
+            reach.clear()
+        return as_gaps(gap for gap in out if gap[2] - gap[1] >= max(1, min_gap_ns))
+
+    reach: dict[int, int] = {}
+    right = oracles.idle_gaps(captures.path(capture), window, min_gap_ns)
+    edges = {(device, edge) for device in devices for edge in window}
+    longer = oracles.idle_gaps(captures.path(capture), window, min_gap_ns + 1)
+    return [
+        (
+            of(devices, lambda row: True, row_before=True),
+            (
+                "Some of these gaps lie inside an operation that started earlier and still ran: the row "
+                "before is not the only one that matters."
+            ),
+        ),
+        (
+            as_gaps(g for g in right if (g[0], g[1]) not in edges and (g[0], g[2]) not in edges),
+            "The time before a device's first operation in the window and after its last is idle too.",
+        ),
+        (
+            of(devices, lambda row: row["kind"] == "kernel", row_before=False),
+            "Those are the gaps between kernels: graphs, copies and memsets keep a device busy too.",
+        ),
+        (
+            of(devices, lambda row: row["kind"] != "graph", row_before=False),
+            "CUDA graphs were recorded as a whole here, and the device was not idle while they ran.",
+        ),
+        (as_gaps(longer), f"A gap of exactly {min_gap_ns} ns is at least that long."),
+        (
+            as_gaps(sorted(right, key=lambda gap: (gap[1], gap[0]))),
+            "The gaps are right, and their order is by device, then start.",
+        ),
+        (
+            as_gaps(sorted(right, key=lambda gap: gap[1] - gap[2])),
+            "The gaps are right, and their order is by device, then start.",
+        ),
+        (
+            as_gaps(oracles.idle_gaps(captures.path(capture), None, min_gap_ns)),
+            "Those are the gaps of the whole capture, and not of the window.",
+        ),
+        (
+            as_gaps(oracles.idle_gaps(captures.path(capture), window)),
+            f"There are gaps shorter than {min_gap_ns} ns among them.",
+        ),
+    ]
+
+
+def judge_gaps(stub: Any, capture: str, nvtx_range: str | None = None, min_gap_ns: int = 0) -> None:
+    window = window_of(capture, nvtx_range)
+    want = as_gaps(oracles.idle_gaps(captures.path(capture), window, min_gap_ns))
+    arguments: tuple[Any, ...] = (capture, nvtx_range, min_gap_ns) if min_gap_ns else (capture,)
+    if nvtx_range and not min_gap_ns:
+        arguments = (capture, nvtx_range)
+    got = stub.idle_gaps(*arguments)
+    call = words_of_call("idle_gaps", *arguments)
+    why = "A gap is a stretch of the window in which no operation runs on that device."
+    mistakes = partial(gap_mistakes, capture, window, min_gap_ns)
+    judge_list(call, capture, got, want, mistakes, why)
+
+
+@task("ex_30.idle_gaps")
+@recordings("decode_eager", "torch_inference_baseline")
+def test_gaps_of_a_recording(stub, recording, seed):
+    judge_gaps(stub, recording)
+    name = some_range(recording, seed)
+    judge_gaps(stub, recording, name, min_gap_ns=20_000)
+
+
+@task("ex_30.idle_gaps")
+def test_no_gap_inside_a_long_operation(stub, generated):
+    judge_gaps(stub, str(generated("nested_gaps").path))
+
+
+@task("ex_30.idle_gaps")
+def test_gaps_of_each_device(stub, generated):
+    judge_gaps(stub, str(generated("two_devices").path))
+
+
+@task("ex_30.idle_gaps")
+def test_no_gap_while_a_graph_runs(stub, generated):
+    judge_gaps(stub, str(generated("graphs_only").path))
+
+
+@task("ex_30.idle_gaps")
+def test_shortest_gap_that_counts(stub, generated):
+    capture = str(generated("nested_gaps").path)
+    lengths = sorted(end - start for _, start, end in oracles.idle_gaps(capture))
+    judge_gaps(stub, capture, min_gap_ns=lengths[len(lengths) // 2])
+
+
+@task("ex_30.idle_gaps")
+def test_gaps_at_the_edges_of_the_window(stub, draw):
+    timeline = draw()
+    timeline.nvtx("window", 10_000, 20_000)
+    timeline.kernel(2_000, 3_000)
+    timeline.kernel(12_000, 13_000)
+    timeline.kernel(13_000, 14_000)  # no gap between these two
+    timeline.kernel(14_001, 15_000)  # the shortest gap there is
+    timeline.kernel(30_000, 31_000)
+    timeline.kernel(1_000, 2_000, device=1)  # device 1 does nothing in the window
+    timeline.copy(5_000, 11_000, device=2)
+    timeline.memset(18_000, 25_000, device=2)
+    capture = timeline.save()
+    judge_gaps(stub, capture, "window")
+    judge_gaps(stub, capture)
+
+
+@task("ex_30.idle_gaps")
+def test_negative_minimum_is_refused(stub, draw):
+    timeline = draw()
+    timeline.kernel(0, 10_000)
+    capture = timeline.save()
+    with stub.raises(ValueError, why="no gap can be shorter than nothing"):
+        stub.idle_gaps(capture, None, -1)
+
+
+# == launch_latency ===============================================================================
+
+LATENCY_KEYS = ("kernel_start_ns", "api_ns", "queue_ns", "execution_ns")
+
+
+def latency_rows(capture: str, *, how: str = "") -> list[tuple[int, ...]]:
+    """Rows in the order of LATENCY_KEYS, ordered as the library orders kernels; how: a mistake."""
+    process = "" if how == "correlation only" else "AND (r.globalTid >> 24) = (k.globalPid >> 24)"
+    nodes = "" if how == "graph nodes" else "WHERE k.graphNodeId IS NULL"
+    order = (
+        "r.start, r.globalTid"
+        if how == "call order"
+        else ('k.start, k."end", k.deviceId, k.streamId, k.correlationId')
+    )
+    found = query(
+        capture,
+        f"""SELECT k.start, r."end" - r.start, k.start - r."end", k."end" - k.start, r.start
+            FROM {oracles.KERNEL} AS k
+            JOIN {oracles.RUNTIME} AS r ON r.correlationId = k.correlationId {process} {nodes}
+            ORDER BY {order}""",
+    )
+    if how == "negative":
+        return [row[:4] for row in found]
+    if how == "from the call's start":
+        return [(start, api, start - call, run) for start, api, _, run, call in found]
+    return [(start, api, max(0, queue), run) for start, api, queue, run, _ in found]
+
+
+def judge_latency(stub: Any, capture: str) -> None:
+    got = stub.launch_latency(capture)
+    call = words_of_call("launch_latency", capture)
+    hint = repeat_hint(capture)
+    if type(got) is not dict or sorted(got) != sorted(LATENCY_KEYS):
+        keys = sorted(got) if type(got) is dict else type(got).__name__
+        pytest.fail(
+            f"{call} returned {show(keys)}; expected a dict with {', '.join(LATENCY_KEYS)}",
+            pytrace=False,
+        )
+    for key in LATENCY_KEYS:
+        kind = getattr(got[key], "dtype", type(got[key]).__name__)
+        if str(kind) != "int64" or len(got[key].shape) != 1:
+            pytest.fail(
+                f"{call}[{key!r}] is {kind}; expected a one-dimensional int64 array: times are whole ns",
+                pytrace=False,
+            )
+    if len({len(got[key]) for key in LATENCY_KEYS}) != 1:
+        lengths = {key: len(got[key]) for key in LATENCY_KEYS}
+        pytest.fail(f"{call} returned arrays of lengths {lengths}; all describe the same kernels")
+    rows = list(zip(*(got[key].tolist() for key in LATENCY_KEYS), strict=True))
+    # The oracle's rows, in the order that the docstring asks for.
+    by_kernel = oracles.kernel_exec(captures.path(capture))
+    want = latency_rows(capture)
+    assert sorted(want) == sorted(
+        (r["kernel_start_ns"], r["api_ns"], r["queue_ns"] or 0, r["execution_ns"])
+        for r in by_kernel
+    )
+    if rows == want:
+        return
+    why = "A kernel and its call belong together when correlation and process are the same."
+    mistakes = {
+        "correlation only": "Kernels were joined with calls of another process: the count of "
+        "correlation ids starts anew in each process.",
+        "graph nodes": "The kernels inside CUDA graphs are in it: one call launched them all.",
+        "negative": "A queue time below 0: the kernel started before its call had returned, so it "
+        "waited 0 ns.",
+        "from the call's start": "The queue time begins when the call returns: the call itself is "
+        "in api_ns already.",
+        "call order": "The order is that of the calls; expected is that of the kernels' starts.",
+    }
+    for how, sentence in mistakes.items():
+        if rows == latency_rows(capture, how=how):
+            why = sentence
+            break
+    else:
+        if sorted(rows) == sorted(want):
+            why = "The rows are right, and their order is that of the kernels' starts."
+        elif any(row[2] < 0 for row in rows):
+            why = mistakes["negative"]
+    if len(rows) != len(want):
+        what = f"describes {len(rows)} kernels; expected {len(want)}"
+    else:
+        place = next(i for i, pair in enumerate(zip(rows, want, strict=True)) if pair[0] != pair[1])
+        pairs = zip(LATENCY_KEYS, rows[place], want[place], strict=True)
+        wrong = [f"{key} {a}, expected {b}" for key, a, b in pairs if a != b]
+        what = f"says for kernel {place} of {len(want)}: {'; '.join(wrong)}"
+    pytest.fail(f"{call} {what} (ns). {why}{hint}", pytrace=False)
+
+
+@task("ex_30.launch_latency")
+@recordings("decode_eager", "decode_graph_nodes")
+def test_latency_of_a_recording(stub, recording):
+    judge_latency(stub, recording)
+
+
+@task("ex_30.launch_latency")
+@recordings("decode_eager", "torch_inference_baseline")
+def test_latency_agrees_with_nvidias_report(stub, recording):
+    file = captures.path(recording).parent / "stats" / "cuda_kern_exec_trace.csv"
+    if not file.is_file():  # a capture of one's own has no report beside it
+        judge_latency(stub, recording)
+        return
+    with file.open(newline="", encoding="utf-8") as handle:
+        report = sorted(
+            (
+                int(row["Kernel Start (ns)"]),
+                int(row["API Dur (ns)"]),
+                int(row["Queue Dur (ns)"] or 0),
+                int(row["Kernel Dur (ns)"]),
+            )
+            for row in csv.DictReader(handle)
+        )
+    got = stub.launch_latency(recording)
+    rows = sorted(zip(*(got[key].tolist() for key in LATENCY_KEYS), strict=True))
+    differing = [pair for pair in zip(rows, report, strict=False) if pair[0] != pair[1]]
+    assert rows == report, (
+        f"{words_of_call('launch_latency', recording)} has {len(rows)} kernels, NVIDIA's report "
+        f"cuda_kern_exec_trace of the same recording {len(report)}; first difference (kernel start, "
+        f"api, queue, execution in ns): {show(differing[:1])}"
+    )
+
+
+@task("ex_30.launch_latency")
+def test_correlation_ids_start_anew_in_each_process(stub, generated):
+    judge_latency(stub, str(generated("two_processes_same_correlation").path))
+
+
+@task("ex_30.launch_latency")
+def test_nodes_of_a_graph_are_left_out(stub, generated):
+    judge_latency(stub, str(generated("graphs_only", graph_trace="node").path))
+
+
+@task("ex_30.launch_latency")
+def test_start_before_return_and_missing_calls(stub, draw):
+    timeline = draw()
+    timeline.kernel(9_000, 12_000, call=(1_000, 4_000))
+    timeline.kernel(20_000, 25_000, call=(14_000, 22_000))  # starts before its call returns
+    timeline.kernel(30_000, 31_000)  # no call was recorded
+    timeline.kernel(50_000, 51_000, stream=13, call=(35_000, 36_000))
+    timeline.kernel(45_000, 47_000, stream=14, call=(37_000, 45_000))  # overtakes; queue of 0
+    timeline.copy(60_000, 61_000, call=(55_000, 56_000))
+    judge_latency(stub, timeline.save())
+
+
+# == blocking_time ================================================================================
+
+
+def blocking_mistakes(capture: str, window: Window) -> Variants:
+    """(value, sentence) of the typical mistakes."""
+    path = captures.path(capture)
+    want = oracles.blocking(path, window)
+    synchronous = {name: ns for name, ns in want.items() if name in oracles.SYNCHRONIZING}
+    yield (
+        synchronous,
+        (
+            "Those are the synchronising calls alone. A copy to or from pageable memory holds the host "
+            "too, whatever its name says."
+        ),
+    )
+    yield (
+        {name: ns for name, ns in want.items() if "Async" not in name},
+        "A copy to or from pageable memory holds the host although its call is named Async.",
+    )
+    yield (
+        oracles.blocking(path, (0, 2**62)),
+        "Those are the calls of the whole capture: only the part inside the window counts.",
+    )
+    once = {}
+    for name in want:
+        own = [(a, b) for n, a, b in oracles.blocking_calls(path, window) if n == name]
+        once[name] = sum(b - a for a, b in oracles._merged(own, window))
+    yield once, "Calls of different threads at the same time add up: each thread was held."
+    all_calls: dict[str, int] = {}
+    for name, ns in query(
+        capture,
+        f"""SELECT s.value, SUM(MIN(r."end", {window[1]}) - MAX(r.start, {window[0]}))
+            FROM {oracles.RUNTIME} AS r JOIN StringIds AS s ON s.id = r.nameId
+            WHERE r."end" > {window[0]} AND r.start < {window[1]} GROUP BY s.value""",
+    ):
+        short = re.sub(r"(_ptsz)?_v\d+(_ptsz)?$", "", name)
+        all_calls[short] = all_calls.get(short, 0) + ns
+    yield all_calls, "Those are all CUDA calls; most of them do not wait for the device."
+    yield (
+        {name: ns for name, ns in all_calls.items() if "Memcpy" in name or name in synchronous},
+        "There are asynchronous copies of pinned memory among them, which return at once.",
+    )
+
+
+def judge_blocking(stub: Any, capture: str, nvtx_range: str | None = None) -> None:
+    window = window_of(capture, nvtx_range)
+    want = oracles.blocking(captures.path(capture), window)
+    arguments = (capture,) if nvtx_range is None else (capture, nvtx_range)
+    got = stub.blocking_time(*arguments)
+    why = "Blocking are synchronising calls, synchronous copies and copies of pageable memory."
+    if type(got) is dict and any(re.search(r"_v\d+$", str(name)) for name in got):
+        why = "Names are those without version suffix."
+    elif type(got) is dict and 0 in got.values():
+        why = "Names without any time in the window are left out."
+    call = words_of_call("blocking_time", *arguments)
+    judge(call, capture, got, want, "ns", partial(blocking_mistakes, capture, window), why)
+
+
+@task("ex_30.blocking_time")
+@recordings("torch_inference_baseline", "cuda_pipeline_baseline")
+def test_blocking_time_of_a_recording(stub, recording, seed):
+    judge_blocking(stub, recording)
+    name = some_range(recording, seed)
+    if name is not None:
+        judge_blocking(stub, recording, name)
+
+
+@task("ex_30.blocking_time")
+def test_pageable_copies_hold_the_host(stub, generated):
+    judge_blocking(stub, str(generated("copies_and_kernels").path))
+
+
+@task("ex_30.blocking_time")
+def test_copies_of_another_process(stub, generated):
+    judge_blocking(stub, str(generated("two_processes_same_correlation").path))
+
+
+@task("ex_30.blocking_time")
+def test_blocking_time_in_a_range(stub, generated):
+    judge_blocking(stub, str(generated("copies_and_kernels").path), "batch 7")
+    judge_blocking(stub, str(generated("sync_bound").path), "step")
+
+
+@task("ex_30.blocking_time")
+def test_which_calls_block(stub, draw):
+    timeline = draw()
+    timeline.nvtx("window", 10_000, 90_000)
+    timeline.kernel(5_000, 95_000)
+    timeline.api("cudaDeviceSynchronize_v3020", 8_000, 12_000)  # half of it inside
+    timeline.api("cudaStreamSynchronize_v3020", 8_000, 9_000)  # outside
+    timeline.api("cudaEventSynchronize_v3020", 20_000, 21_000)
+    timeline.api("cuCtxSynchronize", 22_000, 23_000)
+    timeline.api("cuStreamSynchronize_ptsz", 23_000, 24_000)
+    timeline.api("cuEventSynchronize", 24_000, 25_500)
+    timeline.api("cudaStreamWaitEvent_v3020", 26_000, 27_000)  # makes a stream wait, not the host
+    timeline.api("cudaEventQuery_v3020", 27_000, 28_000)
+    timeline.copy(30_000, 31_000, call=(30_000, 33_000), api="cudaMemcpy_v3020")  # pinned
+    timeline.copy(34_000, 35_000, "D2D", call=(34_000, 36_000), api="cudaMemcpy2D_v3020")
+    timeline.copy(36_000, 37_000, call=(36_000, 38_000), api="cuMemcpyHtoD_v2")
+    timeline.copy(40_000, 41_000, call=(40_000, 44_000))  # asynchronous and pinned
+    timeline.copy(45_000, 46_000, "D2H", pinned=False, call=(45_000, 50_000))
+    timeline.copy(51_000, 52_000, "H2D", pinned=False, call=(50_000, 57_000), thread=2)
+    timeline.copy(51_500, 52_500, "H2D", pinned=False, call=(50_000, 58_000), thread=3)
+    timeline.memset(60_000, 61_000, call=(60_000, 62_000), api="cudaMemset_v3020")
+    timeline.api("cudaMalloc_v3020", 70_000, 80_000)
+    capture = timeline.save()
+    judge_blocking(stub, capture, "window")
+    judge_blocking(stub, capture)
+
+
+# == missed_overlap ===============================================================================
+
+
+def overlap_of(path: Path, window: Window) -> dict[int, dict[str, int]]:
+    """What the docstring asks for, from the oracle's parts."""
+    return {
+        device: {
+            "copy_ns": part["copy_only_ns"] + part["both_ns"],
+            "exposed_copy_ns": part["copy_only_ns"],
+            "compute_only_ns": part["kernel_only_ns"],
+            "hideable_ns": min(part["copy_only_ns"], part["kernel_only_ns"]),
+            "pageable_bytes": part["pageable_bytes"],
+        }
+        for device, part in oracles.copy_overlap(path, window).items()
+    }
+
+
+OVERLAP_WHY = {
+    "copy_ns": "It is the time with at least one copy between host and device (H2D or D2H).",
+    "exposed_copy_ns": "It is the time with such a copy while no kernel or graph runs on the device.",
+    "compute_only_ns": "It is the time with a kernel or graph while no such copy runs.",
+    "hideable_ns": "No more copying can hide than there is compute to hide it behind.",
+    "pageable_bytes": "It counts the bytes of H2D and D2H copies, starting in the window, whose host "
+    "memory is pageable.",
+}
+
+
+def judge_overlap(stub: Any, capture: str, nvtx_range: str | None = None) -> None:
+    window = window_of(capture, nvtx_range)
+    want = overlap_of(captures.path(capture), window)
+    arguments = (capture,) if nvtx_range is None else (capture, nvtx_range)
+    got = stub.missed_overlap(*arguments)
+    call = words_of_call("missed_overlap", *arguments)
+    if type(got) is dict and got.keys() == want.keys():
+        for device, parts in want.items():
+            mine = got[device]
+            if type(mine) is not dict or mine.keys() != parts.keys():
+                continue
+            wrong = next((key for key in parts if not agree(mine[key], parts[key])), None)
+            if wrong is None:
+                continue
+            rows = [r for r in device_rows(capture) if r["device"] == device]
+            copies = query(
+                capture,
+                f"""SELECT start, "end", copyKind, bytes FROM {oracles.MEMCPY}
+                    WHERE deviceId = {device}""",
+            )
+            every_copy = [(a, b) for a, b, _, _ in copies]
+            moved = [(a, b) for a, b, kind, _ in copies if kind in (1, 2)]
+            kernels = [(r["start"], r["end"]) for r in rows if r["kind"] == "kernel"]
+            span = oracles.span(captures.path(capture))
+            whole = overlap_of(captures.path(capture), span)[device]
+
+            def length(intervals: list[Window], window: Window = window) -> int:
+                return sum(b - a for a, b in oracles._merged(intervals, window))
+
+            def summed(intervals: list[Window]) -> int:
+                return sum(max(0, min(b, window[1]) - max(a, window[0])) for a, b in intervals)
+
+            def alone(first: list[Window], second: list[Window]) -> int:
+                return length(first + second) - length(second)
+
+            variants: dict[str, list[tuple[int, str]]] = {
+                "copy_ns": [
+                    (length(every_copy), "Copies inside the device (D2D) use no link to the host."),
+                    (summed(moved), "Copies in both directions at the same time count once."),
+                ],
+                "exposed_copy_ns": [
+                    (parts["copy_ns"], "All copying is in it, also what ran beside kernels."),
+                    (alone(moved, kernels), "A copy that runs beside a CUDA graph is not exposed."),
+                ],
+                "compute_only_ns": [
+                    (
+                        parts["compute_only_ns"] + parts["copy_ns"] - parts["exposed_copy_ns"],
+                        "All compute is in it, also what ran beside copies.",
+                    ),
+                    (alone(kernels, moved), "CUDA graphs are compute too."),
+                ],
+                "hideable_ns": [
+                    (
+                        parts["exposed_copy_ns"],
+                        (
+                            "That is all exposed copying, and there is less compute than that to hide it "
+                            "behind."
+                        ),
+                    ),
+                    (parts["compute_only_ns"], "There is less exposed copying than that to hide."),
+                ],
+                "pageable_bytes": [
+                    (
+                        sum(n for a, _, _, n in copies if window[0] <= a < window[1]),
+                        "Pinned memory and copies inside the device are in it.",
+                    ),
+                ],
+            }
+            why = OVERLAP_WHY[wrong]
+            for value, sentence in [
+                *variants[wrong],
+                (whole[wrong], "That is the whole capture: only the window counts."),
+            ]:
+                if mine[wrong] == value:
+                    why = sentence
+                    break
+            unit = "bytes" if wrong.endswith("_bytes") else "ns"
+            pytest.fail(
+                f"{call}[{device}][{wrong!r}] is {show(mine[wrong])}; expected {parts[wrong]} {unit}. "
+                f"{why}{repeat_hint(capture)}",
+                pytrace=False,
+            )
+    why = "Every device with an operation in the capture has the five entries of the docstring."
+    judge(call, capture, got, want, "ns and bytes", list, why)
+
+
+@task("ex_30.missed_overlap")
+@recordings("cuda_pipeline_baseline", "cuda_pipeline_improved")
+def test_overlap_of_a_recording(stub, recording, seed):
+    judge_overlap(stub, recording)
+    name = some_range(recording, seed)
+    if name is not None:
+        judge_overlap(stub, recording, name)
+
+
+@task("ex_30.missed_overlap")
+def test_overlap_of_pinned_and_pageable_copies(stub, generated):
+    capture = str(generated("copies_and_kernels").path)
+    judge_overlap(stub, capture)
+    judge_overlap(stub, capture, "batch 4")
+
+
+@task("ex_30.missed_overlap")
+def test_overlap_of_each_device(stub, generated):
+    judge_overlap(stub, str(generated("two_devices").path))
+
+
+@task("ex_30.missed_overlap")
+def test_what_counts_as_copy_and_compute(stub, draw):
+    timeline = draw()
+    timeline.nvtx("window", 10_000, 100_000)
+    timeline.copy(5_000, 20_000, bytes=7, pinned=False)  # starts before the window
+    timeline.copy(10_000, 30_000, "D2H", bytes=11, pinned=False)  # starts at its very start
+    timeline.graph(25_000, 40_000)
+    timeline.memset(40_000, 45_000)  # neither copy nor compute
+    timeline.copy(45_000, 55_000, "D2D", bytes=13)
+    timeline.copy(50_000, 60_000, bytes=17)
+    timeline.kernel(58_000, 62_000)
+    timeline.copy(90_000, 110_000, bytes=19, pinned=False)
+    timeline.copy(100_000, 120_000, bytes=23, pinned=False)  # starts after the window
+    timeline.kernel(95_000, 200_000, device=1)
+    timeline.copy(96_000, 97_000, device=1)
+    capture = timeline.save()
+    judge_overlap(stub, capture, "window")
+    judge_overlap(stub, capture)
+
+
+# == busy_against_active ==========================================================================
+
+SM = "SMs Active [Throughput %]"
+READ = "DRAM Read Bandwidth [Throughput %]"
+WRITE = "DRAM Write Bandwidth [Throughput %]"
+
+
+def active_of(path: Path, window: Window) -> dict[int, dict[str, float]]:
+    """What the docstring asks for; {} without samples."""
+    busy = oracles.busy_ns(path, window, kernels_only=True)
+    return {
+        device: {
+            "busy_ratio": busy.get(device, 0) / (window[1] - window[0]),
+            "sm_active_ratio": means[SM] / 100,
+            "dram_ratio": (means[READ] + means[WRITE]) / 100,
+        }
+        for device, means in sorted(oracles.gpu_metric_means(path, window).items())
+    }
+
+
+def active_mistakes(capture: str, window: Window) -> Variants:
+    """(value, sentence) of the typical mistakes."""
+    path = captures.path(capture)
+    want = active_of(path, window)
+    means = oracles.gpu_metric_means(path, window)
+    everywhere = oracles.gpu_metric_means(path, (-(2**62), 2**62))
+    earlier = oracles.gpu_metric_means(path, (window[0] - 1, window[1] - 1))
+    busy = oracles.busy_ns(path, window)
+
+    def changed(**value: Callable[[int], float]) -> dict[int, dict[str, float]]:
+        return {d: parts | {k: f(d) for k, f in value.items()} for d, parts in want.items()}
+
+    def sampled(means: dict[int, dict[str, float]]) -> dict[int, dict[str, float]]:
+        return changed(
+            sm_active_ratio=lambda d: means.get(d, {}).get(SM, 0) / 100,
+            dram_ratio=lambda d: (
+                (means.get(d, {}).get(READ, 0) + means.get(d, {}).get(WRITE, 0)) / 100
+            ),
+        )
+
+    yield (
+        changed(busy_ratio=lambda d: busy.get(d, 0) / (window[1] - window[0])),
+        "busy_ratio counts copies and memsets too; those keep no SM busy.",
+    )
+    yield (
+        changed(dram_ratio=lambda d: (means[d][READ] + means[d][WRITE]) / 200),
+        "dram_ratio is the mean of read and write; the two add up.",
+    )
+    yield (
+        changed(dram_ratio=lambda d: means[d][READ] / 100),
+        "dram_ratio lacks the writes.",
+    )
+    yield (
+        {
+            d: p | {k: p[k] * 100 for k in ("sm_active_ratio", "dram_ratio")}
+            for d, p in want.items()
+        },
+        "Recorded values are percentages; the result is a share, 1.0 being all of it.",
+    )
+    span = oracles.span(path)
+    yield active_of(path, span), "That is the whole capture, and the window is the range."
+    yield (
+        sampled(everywhere),
+        "All samples of the recording are in it, also those outside the window.",
+    )
+    yield (
+        sampled(earlier),
+        (
+            "A sample speaks of the time before its timestamp: the one at the window's start is not part "
+            "of it, the one at its end is."
+        ),
+    )
+
+
+def judge_active(stub: Any, capture: str, nvtx_range: str | None = None) -> None:
+    window = window_of(capture, nvtx_range)
+    want = active_of(captures.path(capture), window)
+    arguments = (capture,) if nvtx_range is None else (capture, nvtx_range)
+    if not want:
+        why = "without samples nothing is known of activity, and the reader must learn how to get some"
+        with stub.raises(CaptureError, "--gpu-metrics-devices", why):
+            stub.busy_against_active(*arguments)
+        return
+    got = stub.busy_against_active(*arguments)
+    if agree(got, want):
+        return
+    call = words_of_call("busy_against_active", *arguments)
+    if type(got) is dict and got.keys() == want.keys():
+        device = next(d for d in want if not agree(got[d], want[d]))
+        mine, right = got[device], want[device]
+        if type(mine) is dict and mine.keys() == right.keys():
+            key = next(k for k in right if not agree(mine[k], right[k]))
+            sentence = next((s for v, s in active_mistakes(capture, window) if agree(got, v)), "")
+            if not sentence and type(mine[key]) in (int, float) and mine[key] > 1:
+                sentence = "It is a share, from 0.0 to 1.0; recorded values are percentages."
+            pytest.fail(
+                f"{call}[{device}][{key!r}] is {show(mine[key])}; expected {right[key]} (a share of "
+                f"1.0). {sentence}{repeat_hint(capture)}",
+                pytrace=False,
+            )
+    why = "Each device with samples in the window has busy_ratio, sm_active_ratio and dram_ratio."
+    judge(call, capture, got, want, "shares of 1.0", list, why)
+
+
+@task("ex_30.busy_against_active")
+@recordings("torch_inference_baseline", "torch_inference_improved")
+def test_activity_of_a_recording(stub, recording, seed):
+    judge_active(stub, recording)
+    name = some_range(recording, seed)
+    if name is not None:
+        judge_active(stub, recording, name)
+
+
+@task("ex_30.busy_against_active")
+def test_busy_device_with_idle_sms(stub, generated):
+    capture = str(generated("gpu_metrics_low_sm").path)
+    judge_active(stub, capture, "steady")
+    judge_active(stub, capture)
+
+
+@task("ex_30.busy_against_active")
+def test_which_samples_and_operations_count(stub, draw):
+    timeline = draw()
+    timeline.nvtx("window", 10_000, 20_000)
+    timeline.kernel(12_000, 15_000)
+    timeline.graph(14_000, 16_000)
+    timeline.copy(16_000, 20_000)
+    for timestamp, value in ((10_000, 90), (13_000, 30), (17_000, 10), (20_000, 2), (20_001, 80)):
+        timeline.sample(timestamp, {SM: value, READ: value // 2, WRITE: 8, "GR Active": 100})
+        timeline.sample(timestamp + 500, {SM: 7, READ: 5, WRITE: 3}, device=1)
+    timeline.sample(50_000, {SM: 7, READ: 5, WRITE: 3}, device=2)  # none in the window
+    timeline.kernel(30_000, 60_000, device=2)
+    capture = timeline.save()
+    judge_active(stub, capture, "window")
+
+
+@task("ex_30.busy_against_active")
+def test_window_without_samples(stub, draw):
+    timeline = draw()
+    timeline.nvtx("window", 10_000, 20_000)
+    timeline.kernel(12_000, 15_000)
+    judge_active(stub, timeline.save(), "window")
+    timeline.sample(10_000, {SM: 1, READ: 1, WRITE: 1})
+    timeline.sample(20_001, {SM: 1, READ: 1, WRITE: 1})
+    judge_active(stub, timeline.save(), "window")
+
+
+# == profiler_overhead ============================================================================
+
+
+def overhead_mistakes(capture: str, window: Window) -> Variants:
+    """(value, sentence) of the typical mistakes."""
+    rows = query(capture, 'SELECT start, "end" FROM PROFILER_OVERHEAD')
+    yield (
+        sum(max(0, min(b, window[1]) - max(a, window[0])) for a, b in rows),
+        "That is the sum: intervals nest, and different threads overlap.",
+    )
+    yield sum(b - a for a, b in rows), "That is the sum over the whole capture, window or not."
+    yield (
+        oracles.overhead_ns(captures.path(capture), (-(2**62), 2**62)),
+        "Only the part inside the window counts.",
+    )
+
+
+def judge_overhead(stub: Any, capture: str, nvtx_range: str | None = None) -> None:
+    window = window_of(capture, nvtx_range)
+    want = oracles.overhead_ns(captures.path(capture), window)
+    arguments = (capture,) if nvtx_range is None else (capture, nvtx_range)
+    got = stub.profiler_overhead(*arguments)
+    why = "It is the time in the window in which the profiler was at work on any thread."
+    call = words_of_call("profiler_overhead", *arguments)
+    judge(call, capture, got, want, "ns", partial(overhead_mistakes, capture, window), why)
+
+
+@task("ex_30.profiler_overhead")
+@recordings("torch_inference_baseline", "decode_graph_nodes")
+def test_overhead_in_a_recording(stub, recording, seed):
+    judge_overhead(stub, recording)
+    name = some_range(recording, seed)
+    if name is not None:
+        judge_overhead(stub, recording, name)
+
+
+@task("ex_30.profiler_overhead")
+def test_overhead_on_several_threads(stub, generated):
+    capture = str(generated("with_overhead").path)
+    judge_overhead(stub, capture)
+    judge_overhead(stub, capture, "work")
+
+
+@task("ex_30.profiler_overhead")
+def test_nested_overhead_counts_once(stub, draw):
+    timeline = draw()
+    timeline.kernel(10_000, 50_000)
+    capture = timeline.save()
+    judge_overhead(stub, capture)  # nothing recorded: no overhead
+    timeline.overhead(5_000, 20_000)
+    timeline.overhead(6_000, 12_000)
+    timeline.overhead(18_000, 25_000, thread=2)
+    timeline.overhead(45_000, 70_000, thread=3)
+    judge_overhead(stub, timeline.save())
+
+
+# == annotate_pipeline ============================================================================
+
+
+class Tape:
+    """Writes down what the pipeline does, in order; `stages` are the pipeline's."""
+
+    def __init__(self, names: list[str], failing: tuple[str, Any] | None = None) -> None:
+        self.events: list[tuple[str, Any]] = []
+        self.names = names
+        self.failing = failing
+        self.stages = {name: self._stage(name) for name in names}
+
+    def _stage(self, name: str) -> Callable[[Any], Any]:
+        def stage(value: Any) -> Any:
+            self.events.append(("run " + name, value))
+            if self.failing == (name, value):
+                raise ValueError(f"{name} cannot take {value!r}")
+            return self.result(name, value)
+
+        stage.__name__ = name
+        return stage
+
+    @staticmethod
+    def result(name: str, value: Any) -> Any:
+        """What a stage makes of its input; the order of stages shows in it."""
+        return None if value is None else [name, value]
+
+    def push(self, name: str) -> int:
+        self.events.append(("push", name))
+        return 0
+
+    def pop(self) -> int:
+        self.events.append(("pop", None))
+        return 0
+
+    def run(self, stub: Any, batches: list[Any]) -> Any:
+        return stub.annotate_pipeline(list(batches), self.stages, self.push, self.pop)
+
+    def expected(self, batches: list[Any]) -> tuple[list[tuple[str, Any]], list[Any]]:
+        """Events and results that the docstring asks for, up to the stage that fails."""
+        events: list[tuple[str, Any]] = []
+        results = []
+        for i, value in enumerate(batches):
+            events.append(("push", f"batch {i}"))
+            for name in self.names:
+                events += [("push", name), ("run " + name, value)]
+                if self.failing == (name, value):
+                    return [*events, ("pop", None), ("pop", None)], results
+                events.append(("pop", None))
+                value = self.result(name, value)
+            events.append(("pop", None))
+            results.append(value)
+        return events, results
+
+
+def spelled(event: tuple[str, Any]) -> str:
+    kind, value = event
+    return {"push": f"push_range({value!r})", "pop": "pop_range()"}.get(
+        kind, f"{kind[4:]}({value!r})"
+    )
+
+
+def judge_events(got: list[tuple[str, Any]], want: list[tuple[str, Any]], situation: str) -> None:
+    if got == want:
+        return
+    place = next(
+        (i for i, pair in enumerate(zip(got, want, strict=False)) if pair[0] != pair[1]), -1
+    )
+    place = min(len(got), len(want)) if place < 0 else place
+    happened = spelled(got[place]) if place < len(got) else "nothing more"
+    wanted = spelled(want[place]) if place < len(want) else "nothing more"
+    opened, depth = [event[1] for event in got if event[0] == "push"], 0
+    for kind, _ in got:
+        depth += (kind == "push") - (kind == "pop")
+    why = "Ranges nest: a batch's range holds its stages' ranges."
+    if depth > 0:
+        why = f"{depth} of {len(opened)} ranges were never closed: all that follows seems to be inside them."
+    elif depth < 0:
+        why = "More ranges were closed than opened."
+    before = " → ".join(map(spelled, got[max(0, place - 3) : place])) or "the beginning"
+    pytest.fail(
+        f"annotate_pipeline, {situation}: after {before} came {happened}; expected {wanted}. {why}",
+        pytrace=False,
+    )
+
+
+@task("ex_30.annotate_pipeline")
+def test_ranges_around_batches_and_stages(stub, seed):
+    rng = random.Random(seed)
+    names = rng.sample(
+        ["tokenize", "copy_in", "embed", "attention", "mlp", "sample", "copy_out"], 4
+    )
+    batches = [rng.randint(1, 10**6) for _ in range(rng.randint(2, 5))]
+    tape = Tape(names)
+    results = tape.run(stub, batches)
+    events, want = tape.expected(batches)
+    situation = f"{len(batches)} batches, stages {', '.join(names)}"
+    judge_events(tape.events, events, situation)
+    judge(
+        f"annotate_pipeline, {situation},",
+        "",
+        results,
+        want,
+        "results",
+        list,
+        "Each stage gets what the one before returned.",
+    )
+
+
+@task("ex_30.annotate_pipeline")
+def test_nothing_and_empty_values_go_through(stub):
+    for batches in ([], [0, "", None, 0]):
+        tape = Tape(["load", "infer"])
+        results = tape.run(stub, batches)
+        events, want = tape.expected(batches)
+        judge_events(tape.events, events, f"batches {batches}")
+        judge(
+            f"annotate_pipeline with batches {batches}",
+            "",
+            results,
+            want,
+            "results",
+            list,
+            "Values that are empty or None are values.",
+        )
+
+
+@task("ex_30.annotate_pipeline")
+@pytest.mark.parametrize("stage", ["load", "infer"])
+def test_ranges_are_closed_when_a_stage_raises(stub, stage):
+    value = 2 if stage == "load" else ["load", 2]
+    tape = Tape(["load", "infer"], failing=(stage, value))
+    with stub.raises(ValueError, "cannot take", "the exception of a stage goes on to the caller"):
+        tape.run(stub, [1, 2, 3])
+    events, _ = tape.expected([1, 2, 3])
+    judge_events(tape.events, events, f"the stage {stage!r} raises in batch 1")
+
+
+# == replay_end ===================================================================================
+
+
+def relaxed_end(operations: list[Operation]) -> int:
+    """When the last device operation ends: starts are raised until no rule is broken."""
+    starts = [None if o.after else o.start_ns for o in operations]
+    changed = True
+    while changed:
+        changed = False
+        for operation in operations:
+            if not operation.after:
+                continue
+            moments = []
+            for dependency in operation.after:
+                on = starts[dependency.on]
+                if on is None:
+                    break
+                length = operations[dependency.on].duration_ns if dependency.at == "end" else 0
+                moments.append(on + length + dependency.lag_ns)
+            else:
+                start = max(moments) + operation.delay_ns
+                if starts[operation.index] != start:
+                    starts[operation.index], changed = start, True
+    return max(
+        start + operation.duration_ns
+        for start, operation in zip(starts, operations, strict=True)
+        if operation.device >= 0 and start is not None
+    )
+
+
+def random_operations(rng: random.Random, count: int) -> list[Operation]:
+    operations = []
+    for index in range(count):
+        after = tuple(
+            Dependency(
+                rng.randrange(index),
+                rng.choice(("start", "end")),
+                rng.choice((0, 0, rng.randint(-3_000, 9_000))),
+                "program order",
+            )
+            for _ in range(rng.randint(0, min(index, 4)))
+        )
+        operations.append(
+            Operation(
+                index,
+                "kernel",
+                f"k{index}",
+                "device:0/stream:7",
+                rng.choice((-1, 0, 1)) if index < count - 1 else 0,
+                rng.randint(0, 50_000),
+                rng.choice((0, rng.randint(0, 30_000))),
+                after,
+                rng.choice((0, rng.randint(0, 5_000))),
+            )
+        )
+    return operations
+
+
+def judge_replay(
+    stub: Any, operations: list[Operation], want: int, situation: str, why: str
+) -> None:
+    got = stub.replay_end(operations)
+    call = f"replay_end of {situation}"
+
+    def mistakes() -> Variants:
+        device = max(o.end_ns for o in operations if o.device >= 0)
+        yield device, "That is the recorded end: starts have to be computed anew."
+        both = [replace(o, device=0) for o in operations]
+        yield relaxed_end(both), "That is the end of a host operation: only the device's count."
+        last = [replace(o, device=-1) for o in operations[:-1]] + [
+            replace(operations[-1], device=0)
+        ]
+        yield (
+            relaxed_end(last),
+            "That is the end of the last in the list; an earlier one ends later.",
+        )
+
+    judge(call, "", got, want, "ns", mistakes, why)
+
+
+def host(index: int, start: int, length: int, *after: Dependency, delay: int = 0) -> Operation:
+    return Operation(index, "launch", "call", "thread:1", -1, start, length, after, delay)
+
+
+def kernel(
+    index: int, start: int, length: int, *after: Dependency, delay: int = 0, device: int = 0
+) -> Operation:
+    where = f"device:{device}/stream:7"
+    return Operation(index, "kernel", "kernel", where, device, start, length, after, delay)
+
+
+@task("ex_30.replay_end")
+def test_replay_by_hand(stub):
+    launch = Dependency(0, "start", 3_000, "launch")
+    # Recorded starts of what depends on something are never looked at.
+    one = [host(0, 1_000, 5_000), kernel(1, 77_777, 10_000, launch, delay=500)]
+    judge_replay(
+        stub,
+        one,
+        14_500,
+        "a call at 1000 ns and its kernel",
+        "The kernel starts 3000 ns after the call's start and 500 ns of delay, at 4500 ns.",
+    )
+    two = [
+        host(0, 0, 2_000),
+        kernel(1, 0, 10_000, Dependency(0, "start", 1_000, "launch")),
+        host(2, 0, 4_000, Dependency(0, "end", 0, "program order")),
+        kernel(
+            3,
+            0,
+            5_000,
+            Dependency(2, "start", 1_000, "launch"),
+            Dependency(1, "end", 200, "stream order"),
+        ),
+    ]
+    judge_replay(
+        stub,
+        two,
+        16_200,
+        "two kernels of a stream",
+        "The second starts when the latest of its dependencies allows: 200 ns after the first ends.",
+    )
+    negative = [
+        kernel(0, 5_000, 10_000),
+        kernel(1, 0, 1_000, Dependency(0, "end", -4_000, "wait"), delay=100),
+        host(2, 90_000, 90_000),
+    ]
+    judge_replay(
+        stub,
+        negative,
+        15_000,
+        "a negative lag, and a host call that ends last",
+        "Only device operations count, and the one that ends last is not the last of the list.",
+    )
+
+
+@task("ex_30.replay_end")
+def test_replay_of_random_operations(stub, seed):
+    rng = random.Random(seed)
+    for count in (1, 2, 5, 40, 150):
+        operations = random_operations(rng, count)
+        judge_replay(
+            stub,
+            operations,
+            relaxed_end(operations),
+            f"{count} random operations (LAB_SEED={seed} repeats them)",
+            "No operation may start before all that it depends on allow it, nor later than that.",
+        )
+
+
+@task("ex_30.replay_end")
+@recordings("torch_inference_baseline", "decode_graph")
+def test_unchanged_replay_is_the_recording(stub, recording):
+    with captures.open(recording) as capture:
+        operations = dependencies.read(capture)
+    judge_replay(
+        stub,
+        operations,
+        oracles.span(captures.path(recording))[1],
+        f"{recording}, unchanged,",
+        "Played unchanged, a recording ends when it ended.",
+    )
+
+
+@task("ex_30.replay_end")
+def test_generated_recording_replayed(stub, generated):
+    with captures.open(generated("concurrent_kernels").path) as capture:
+        operations = dependencies.read(capture)
+    want = relaxed_end(operations)
+    assert want == generated("concurrent_kernels").span()[1]
+    judge_replay(
+        stub, operations, want, "a generated capture", "Played unchanged, it ends as recorded."
+    )
+
+
+@task("ex_30.replay_end")
+def test_nothing_to_replay_is_refused(stub):
+    with stub.raises(ValueError, why="without a device operation there is no end"):
+        stub.replay_end([host(0, 0, 5_000)])
+    with stub.raises(ValueError, why="without a device operation there is no end"):
+        stub.replay_end([])
+
+
+# == recoverable_time =============================================================================
+
+CAUSES = {
+    "waits": "sync_bound",
+    "launch_cost": "launch_bound",
+    "copies": "transfer_bound",
+    "allocation": "allocation_bound",
+    "host_code": "host_bound",
+}
+# A saving is a claim about a run that never happened. Launches and glue code differ between the replay
+# and the simulation (the replay takes short host code away with the launches, the simulation does not;
+# the replay knows the usual launch delay, the simulation each one), so the two may differ by this share
+# of the window. It is less than what separates the causes in these programs.
+TOLERANCE = 0.10
+
+
+def savings(stub: Any, capture: str, nvtx_range: str | None = None) -> dict[str, int]:
+    """The learner's answer, after checking what holds for every capture."""
+    arguments = (capture,) if nvtx_range is None else (capture, nvtx_range)
+    got = stub.recoverable_time(*arguments)
+    call = words_of_call("recoverable_time", *arguments)
+    hint = repeat_hint(capture)
+    if type(got) is not dict or set(got) != set(CAUSES):
+        pytest.fail(f"{call} returned {show(got)}; expected the causes {', '.join(CAUSES)}{hint}")
+    low, high = issued_window(capture, nvtx_range)
+    for cause, ns in got.items():
+        if type(ns) is not int or ns < 0:
+            pytest.fail(
+                f"{call}[{cause!r}] is {ns!r}; expected a whole number of ns, never negative: taking "
+                f"a cause away does not make the device finish later{hint}",
+                pytrace=False,
+            )
+        if ns > high - low:
+            pytest.fail(
+                f"{call}[{cause!r}] is {ns:,} ns, and the device worked from first start to last end "
+                f"for {high - low:,} ns: no more than that can be saved{hint}",
+                pytrace=False,
+            )
+    return got
+
+
+def issued_window(capture: str, nvtx_range: str | None) -> Window:
+    """First start to last end of the device operations that calls in the window issued."""
+    if nvtx_range is None:
+        return oracles.span(captures.path(capture))
+    low, high = oracles.nvtx_window(captures.path(capture), nvtx_range)
+    found = []
+    for table in (oracles.KERNEL, oracles.GRAPH, oracles.MEMCPY, oracles.MEMSET):
+        found += query(
+            capture,
+            f"""SELECT o.start, o."end" FROM {table} AS o JOIN {oracles.RUNTIME} AS r
+                ON r.correlationId = o.correlationId AND (r.globalTid >> 24) = (o.globalPid >> 24)
+                WHERE r.start >= {low} AND r.start < {high}""",
+        )
+    return min(start for start, _ in found), max(end for _, end in found)
+
+
+def judge_savings(stub: Any, capture: str, want: dict[str, int], why: dict[str, str]) -> None:
+    """Exact values of a drawn capture."""
+    got = savings(stub, capture)
+    wrong = [cause for cause in CAUSES if got[cause] != want[cause]]
+    if wrong:
+        cause = wrong[0]
+        pytest.fail(
+            f"{words_of_call('recoverable_time', capture)}[{cause!r}] is {got[cause]:,}; expected "
+            f"{want[cause]:,} ns. {why.get(cause, 'Nothing in this capture has that cause.')}",
+            pytrace=False,
+        )
+
+
+@task("ex_30.recoverable_time")
+@recordings("torch_inference_baseline", "decode_graph")
+def test_savings_of_a_recording_are_possible(stub, recording, seed):
+    savings(stub, recording)
+
+
+@task("ex_30.recoverable_time")
+@pytest.mark.parametrize("scenario", [*CAUSES.values(), "healthy", "warmup_then_steady"])
+def test_savings_are_those_of_a_run_without_the_cause(stub, generated, scenario):
+    made = generated(scenario)
+    capture = str(made.path)
+    truth = made.savings_ns(inside=made.steady)
+    got = savings(stub, capture, made.steady)
+    low, high = issued_window(capture, made.steady)
+    checked = [made.expected] if made.expected in CAUSES else list(CAUSES)
+    for cause in checked:
+        if abs(got[cause] - truth[cause]) > TOLERANCE * (high - low):
+            pytest.fail(
+                f"{words_of_call('recoverable_time', capture, made.steady)}[{cause!r}] is "
+                f"{got[cause]:,} ns of a window of {high - low:,} ns. The same program, run again "
+                f"without that cause, ends {truth[cause]:,} ns earlier.{repeat_hint(capture)}",
+                pytrace=False,
+            )
+    if made.expected in CAUSES and max(got, key=got.__getitem__) != made.expected:
+        pytest.fail(
+            f"{words_of_call('recoverable_time', capture)} saves most by taking away "
+            f"{max(got, key=got.__getitem__)!r}: {show(got)} ns. Run again without one cause at a "
+            f"time, the program saves {show(truth)} ns.{repeat_hint(capture)}",
+            pytrace=False,
+        )
+
+
+@task("ex_30.recoverable_time")
+def test_savings_of_waits_by_hand(stub, draw):
+    """Launch, wait for the kernel, prepare the next for 200 µs, launch."""
+    timeline = draw()
+    timeline.kernel(10_000, 110_000, call=(0, 5_000))
+    timeline.api("cudaStreamSynchronize_v3020", 6_000, 112_000, waits_for_stream=7)
+    timeline.kernel(322_000, 422_000, call=(312_000, 317_000))
+    want = {"waits": 106_000, "launch_cost": 10_000, "copies": 0, "allocation": 0}
+    want["host_code"] = 200_000
+    why = {
+        "waits": "Without the wait the host goes on at 6 µs instead of 112 µs, and all that follows "
+        "comes 106 µs earlier.",
+        "launch_cost": "Two launches of 5 µs lie on the way to the end. The 1 µs of host code between "
+        "launch and wait does not, and 200 µs of host code are no cost of issuing work.",
+        "host_code": "Between the wait and the second launch lie 200 µs of host code; the 1 µs before "
+        "the wait is the cost of issuing work.",
+    }
+    judge_savings(stub, timeline.save(), want, why)
+
+
+@task("ex_30.recoverable_time")
+def test_savings_of_launches_by_hand(stub, draw):
+    """Kernels of 2 µs, each launched by a call of 10 µs after some host code."""
+    timeline = draw()
+    at, short = 0, (100_000, 90_000, 90_001)
+    for host_ns in (*short, 100_001, 0):
+        timeline.kernel(at + 12_000, at + 14_000, call=(at, at + 10_000))
+        at += 10_000 + host_ns
+    end = at - 10_000 + 14_000  # of the last kernel
+    # What is left without launches is the one long stretch of host code, and then a launch (0 ns),
+    # 2 µs until its kernel starts, and 2 µs of kernel.
+    want = {"waits": 0, "launch_cost": end - 100_001 - 4_000, "copies": 0, "allocation": 0}
+    want["host_code"] = 100_001
+    why = {
+        "launch_cost": "Five calls of 10 µs and the three stretches of host code of at most 100,000 ns "
+        "take no time then; the one of 100,001 ns stays.",
+        "host_code": "One stretch of host code is longer than 100,000 ns: it has 100,001.",
+    }
+    judge_savings(stub, timeline.save(), want, why)
+
+
+@task("ex_30.recoverable_time")
+def test_savings_of_copies_by_hand(stub, draw):
+    """Copy in, compute, copy out, twice, on one stream, all issued ahead."""
+    timeline = draw()
+    timeline.copy(10_000, 60_000, "H2D", call=(0, 5_000))
+    timeline.kernel(60_000, 90_000, call=(5_000, 8_000))
+    timeline.copy(90_000, 110_000, "D2H", call=(8_000, 12_000))
+    timeline.copy(110_000, 160_000, "H2D", call=(12_000, 15_000))
+    timeline.kernel(160_000, 190_000, call=(15_000, 18_000))
+    timeline.copy(190_000, 210_000, "D2H", call=(18_000, 21_000))
+    want = {"waits": 0, "launch_cost": 0, "copies": 100_000, "allocation": 0, "host_code": 0}
+    why = {
+        "copies": "Overlap hides copies, it does not shorten them: 100 µs of H2D need their direction "
+        "from 10 µs to 110 µs, and the recording ends at 210 µs.",
+    }
+    judge_savings(stub, timeline.save(), want, why)
+
+
+@task("ex_30.recoverable_time")
+def test_busiest_direction_of_each_device_by_hand(stub, draw):
+    """Copies of two directions and of two devices do not share a link; D2D copies use none."""
+    timeline = draw()
+    timeline.copy(10_000, 60_000, "H2D", call=(0, 5_000))
+    timeline.copy(60_000, 100_000, "D2H", call=(5_000, 6_000))
+    timeline.copy(100_000, 120_000, "D2D", call=(6_000, 7_000))
+    timeline.copy(120_000, 150_000, "H2D", call=(7_000, 8_000))
+    timeline.copy(20_000, 30_000, "H2D", device=1, stream=9, call=(8_000, 15_000))
+    want = {"waits": 0, "launch_cost": 0, "copies": 60_000, "allocation": 0, "host_code": 0}
+    why = {
+        "copies": "The busiest direction is H2D of device 0 with 80 µs, from 10 µs on to 90 µs; the "
+        "recording ends at 150 µs. The D2D copy of 20 µs is no transfer and stays.",
+    }
+    judge_savings(stub, timeline.save(), want, why)
+
+
+@task("ex_30.recoverable_time")
+def test_savings_of_blocking_copies_by_hand(stub, draw):
+    """A kernel; a copy that holds the host, which then launches a second kernel."""
+    timeline = draw()
+    timeline.kernel(10_000, 30_000, call=(0, 4_000))
+    # Holds the host until 4 µs after the copy has arrived.
+    timeline.copy(30_000, 80_000, "D2H", pinned=False, call=(4_000, 84_000))
+    timeline.kernel(94_000, 194_000, call=(84_000, 88_000))
+    want = {"waits": 0, "launch_cost": 8_000, "copies": 54_000, "allocation": 0, "host_code": 0}
+    why = {
+        "waits": "It is a copy call that holds the host here, not a synchronising call.",
+        "launch_cost": "Both launches of 4 µs lie on the way to the end.",
+        "copies": "Without the copy the host still has to wait for the kernel before it, until 30 µs. "
+        "It launches then, 54 µs earlier than at 84 µs.",
+    }
+    judge_savings(stub, timeline.save(), want, why)
+
+
+@task("ex_30.recoverable_time")
+def test_savings_of_asynchronous_copy_calls_by_hand(stub, draw):
+    """A copy whose call takes long on the host, and a kernel launched after it."""
+    timeline = draw()
+    timeline.copy(40_000, 45_000, "H2D", call=(0, 30_000))
+    timeline.kernel(50_000, 150_000, stream=9, call=(30_000, 40_000))
+    want = {"waits": 0, "launch_cost": 10_000, "copies": 30_000, "allocation": 0, "host_code": 0}
+    why = {
+        "copies": "Without the copy its call of 30 µs takes no time either, so the launch after it "
+        "comes 30 µs earlier.",
+        "launch_cost": "The launch of 10 µs lies on the way to the kernel; the copy call is no launch.",
+    }
+    judge_savings(stub, timeline.save(), want, why)
+
+
+@task("ex_30.recoverable_time")
+def test_savings_of_allocations_by_hand(stub, draw):
+    """A kernel; cudaFree, which waits for it; cudaMalloc; another kernel."""
+    timeline = draw()
+    timeline.kernel(10_000, 110_000, call=(0, 5_000))
+    timeline.api("cudaFree_v3020", 5_000, 150_000)
+    timeline.api("cudaMalloc_v3020", 150_000, 300_000)
+    timeline.kernel(310_000, 410_000, stream=9, call=(300_000, 305_000))
+    want = {"waits": 0, "launch_cost": 10_000, "copies": 0, "allocation": 295_000, "host_code": 0}
+    why = {
+        "allocation": "Without both calls the second launch comes at 5 µs, and its kernel, on a stream "
+        "of its own, starts at 15 µs instead of 310 µs.",
+        "waits": "It is cudaFree that waits here, not a synchronising call.",
+        "launch_cost": "Both launches of 5 µs lie on the way to the end.",
+    }
+    judge_savings(stub, timeline.save(), want, why)
+
+
+@task("ex_30.recoverable_time")
+def test_savings_inside_a_range(stub, draw):
+    """Two phases of which only the second lies in the range."""
+    timeline = draw()
+    timeline.kernel(10_000, 12_000, call=(0, 5_000))
+    timeline.kernel(1_010_000, 1_012_000, call=(1_000_000, 1_005_000))  # 995 µs of host code before
+    timeline.nvtx("steady", 999_000, 1_400_000)
+    timeline.kernel(1_315_000, 1_615_000, call=(1_305_000, 1_310_000))  # 300 µs of host code before
+    capture = timeline.save()
+    got = savings(stub, capture, "steady")
+    assert got["host_code"] == 300_000, (
+        f"recoverable_time(…, 'steady')['host_code'] is {got['host_code']:,}; expected 300,000 ns: "
+        "between the two launches of the range lie 300 µs of host code, the 995 µs before it are "
+        "none of its business."
+    )
+    whole = savings(stub, capture)
+    assert whole["host_code"] == 1_295_000, (
+        f"recoverable_time(…)['host_code'] is {whole['host_code']:,}; expected 1,295,000 ns without a "
+        "range: 995 µs and 300 µs of host code."
+    )
+
+
+# == name_bottleneck ==============================================================================
+
+FLOOR, NEAR = 0.10, 0.02
+# What the recorded programs were written to show. Whoever re-records them must find it again.
+RECORDED_CATEGORY = {
+    "torch_inference_baseline": "transfer_bound",
+    "cuda_pipeline_baseline": "transfer_bound",
+    "decode_eager": "launch_bound",
+    "cuda_pipeline_improved": "healthy",
+}
+
+
+def judge_finding(
+    stub: Any, capture: str, nvtx_range: str | None = None, category: str | None = None
+) -> Finding:
+    """Check a finding against recoverable_time, the window and the rules of the docstring."""
+    arguments = (capture,) if nvtx_range is None else (capture, nvtx_range)
+    call = words_of_call("name_bottleneck", *arguments)
+    hint = repeat_hint(capture)
+    found = stub.name_bottleneck(*arguments)
+    if type(found) is not Finding:
+        pytest.fail(f"{call} returned {show(found)}; expected a Finding", pytrace=False)
+    if form := problems(found):
+        pytest.fail(f"{call}: {'; '.join(form)}{hint}", pytrace=False)
+    saved = savings(stub, capture, nvtx_range)
+    low, high = issued_window(capture, nvtx_range)
+    most = max(saved.values())
+    ratio = most / (high - low)
+    evidence = {
+        "recoverable_ns": most,
+        "window_ns": high - low,
+        "recoverable_ratio": ratio,
+        "margin_ratio": ratio - FLOOR,
+    }
+    reasons = {
+        "recoverable_ns": f"The largest of the savings {show(saved)} is {most:,} ns.",
+        "window_ns": "The window here is from the first start to the last end of the device "
+        "operations that recoverable_time looked at: those issued in the range, if one is given.",
+        "recoverable_ratio": "It is recoverable_ns divided by window_ns.",
+        "margin_ratio": f"It is recoverable_ratio minus the floor of {FLOOR}.",
+    }
+    for key, want in evidence.items():
+        got = found.evidence.get(key)
+        if not agree(got, want):
+            pytest.fail(
+                f"{call} has evidence {key} = {show(got)}; expected {want}. {reasons[key]}{hint}",
+                pytrace=False,
+            )
+    largest = [cause for cause in CAUSES if saved[cause] == most]
+    if category is None:
+        category = "healthy"
+        if ratio - FLOOR >= 0:
+            category = min(
+                (CAUSES[c] for c in largest), key=lambda name: CATEGORIES[name].precedence
+            )
+    if found.category != category:
+        pytest.fail(
+            f"{call} says {found.category!r}. Taking causes away saves {show(saved)} ns of a window "
+            f"of {high - low:,} ns: the largest is {ratio:.1%}, the floor of a healthy capture "
+            f"{FLOOR:.0%}."
+            + (
+                " Equal savings: see the precedence in findings.CATEGORIES."
+                if len(largest) > 1
+                else ""
+            )
+            + hint,
+            pytrace=False,
+        )
+    if nvtx_range is not None:
+        subject = f"range:{nvtx_range}"
+    else:
+        busy = oracles.busy_ns(captures.path(capture))
+        subject = f"device:{min(busy, key=lambda device: (busy[device], device))}"
+    if found.subject != subject:
+        pytest.fail(
+            f"{call} has the subject {found.subject!r}; expected {subject!r}: the range if one is "
+            f"given, else the device that was idle longest, the lowest number if equal{hint}",
+            pytrace=False,
+        )
+    near = abs(ratio - FLOOR) <= NEAR
+    says = found.recommendation.startswith("borderline")
+    if near != says:
+        pytest.fail(
+            f"{call} has the recommendation {found.recommendation!r} with a margin of "
+            f'{ratio - FLOOR:+.3f}: it begins with "borderline" exactly if the margin is at most '
+            f"{NEAR} on either side of the floor, for a healthy capture too{hint}",
+            pytrace=False,
+        )
+    if not near and (found.recommendation == "none") != (category == "healthy"):
+        pytest.fail(
+            f"{call} says {category!r} and recommends {found.recommendation!r}: a healthy capture "
+            f'needs nothing ("none"), a sick one a sentence{hint}',
+            pytrace=False,
+        )
+    return found
+
+
+@task("ex_30.name_bottleneck")
+@pytest.mark.parametrize("name", RECORDED_CATEGORY)
+def test_bottleneck_of_the_courses_recordings(stub, name):
+    judge_finding(stub, name, category=RECORDED_CATEGORY[name])
+
+
+@task("ex_30.name_bottleneck")
+@recordings("decode_graph", "torch_inference_improved")
+def test_bottleneck_follows_from_the_savings(stub, recording):
+    judge_finding(stub, recording)
+
+
+@task("ex_30.name_bottleneck")
+@pytest.mark.parametrize("scenario", [*CAUSES.values(), "healthy"])
+def test_bottleneck_that_was_built_in(stub, generated, scenario):
+    judge_finding(stub, str(generated(scenario).path), category=scenario)
+
+
+@task("ex_30.name_bottleneck")
+def test_bottleneck_of_a_range(stub, generated):
+    made = generated("warmup_then_steady")
+    judge_finding(stub, str(made.path), "steady", category="healthy")
+    judge_finding(stub, str(made.path), category=CAUSES[made.notes["warmup"]])
+
+
+@task("ex_30.name_bottleneck")
+def test_subject_is_the_device_that_idled_longest(stub, generated, draw):
+    judge_finding(stub, str(generated("two_devices").path))
+    timeline = draw()
+    timeline.kernel(10_000, 20_000, device=1, call=(0, 5_000))
+    timeline.kernel(20_000, 30_000, device=0, call=(5_000, 9_000))
+    judge_finding(stub, timeline.save())  # both idled equally long
+
+
+@task("ex_30.name_bottleneck")
+@pytest.mark.parametrize("share", ["0.05", "0.09", "0.10", "0.11", "0.13", "0.40"])
+def test_near_the_floor_a_finding_says_so(stub, draw, share):
+    """Host code of a chosen share of the window between two launches."""
+    window = 10_000_000
+    host_ns = round(float(share) * window)
+    timeline = draw()
+    timeline.kernel(10_000, 12_000, call=(0, 5_000))
+    second = 5_000 + host_ns
+    timeline.kernel(second + 10_000, window + 10_000, call=(second, second + 5_000))
+    judge_finding(stub, timeline.save())
+
+
+@task("ex_30.name_bottleneck")
+def test_equal_savings_go_by_precedence(stub, draw):
+    """Two launches of 5 µs and 90 µs of dispatch on one side, an allocation of 100 µs on the other."""
+    timeline = draw()
+    timeline.kernel(10_000, 12_000, call=(0, 5_000))
+    timeline.api("cudaMalloc_v3020", 95_000, 195_000)
+    timeline.kernel(205_000, 505_000, call=(195_000, 200_000))
+    judge_finding(stub, timeline.save(), category="allocation_bound")
+
+
+@task("ex_30.name_bottleneck")
+def test_finding_can_be_printed_as_json(stub, generated):
+    found = stub.name_bottleneck(str(generated("host_bound").path))
+    assert json.loads(json.dumps(found.to_dict()))["category"] == found.category
