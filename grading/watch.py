@@ -93,7 +93,7 @@ class Watcher:
             result = self._server.run(
                 [
                     *arguments,
-                    *("-q", "--tb=short", "--no-header", "--color=no"),
+                    *("-q", "--tb=no", "--no-header", "--color=no"),
                     *("-p", "no:cacheprovider", "--rootdir", str(self.course.root)),
                     *("--score-json", str(score)),
                 ],

@@ -27,7 +27,7 @@ NO_CHECKS_COLLECTED = 5  # pytest's exit code
 @click.option(
     "--capture",
     metavar="FILE",
-    help="Run the checks that read captures on your own capture too; the expected values are "
+    help="Run the checks that read the course's recordings on your own; what is expected is "
     "computed from it.",
 )
 @click.option("--against", metavar="TREE", help="Judge another tree (solutions, a submission).")
@@ -61,10 +61,8 @@ def check(
         raise CourseError(f"{identifier}: has no checks yet (see CONTRIBUTING.md)")
     arguments += ["--against", _tree(course, against)] if against else []
     arguments += ["--live"] if live or all(task.live for task in tasks) else []
-    environment = dict(os.environ)
-    if capture is not None:
-        environment["LAB_CHECK_CAPTURE"] = str(_own_capture(capture))
-    return run_checks(course, arguments, verbose=verbose, environment=environment)
+    arguments += ["--recording", str(_own_capture(capture))] if capture is not None else []
+    return run_checks(course, arguments, verbose=verbose)
 
 
 def selection(course: Course, tasks: Iterable[Task]) -> list[str]:
@@ -104,22 +102,15 @@ def checks_in(file: Path) -> list[tuple[str, str]]:
     return found
 
 
-def run_checks(
-    course: Course,
-    arguments: list[str],
-    *,
-    verbose: bool = False,
-    environment: dict[str, str] | None = None,
-) -> int:
+def run_checks(course: Course, arguments: list[str], *, verbose: bool = False) -> int:
     """Run pytest from the course's root in a process of its own; returns the exit code of `lab`."""
     with tempfile.TemporaryDirectory(prefix="lab_") as scratch:
         score = Path(scratch) / "score.json"
         command = [sys.executable, "-m", "pytest", "--no-header", "--score-json", str(score)]
         command += ["-v"] if verbose else ["-q", "--tb=short", "--show-capture=no"]
         command += ["-r", "N", *arguments]
-        environment = dict(os.environ if environment is None else environment)
         # Plugins of other packages have no part in a check, and some cost 0.2 s.
-        environment.setdefault("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+        environment = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **os.environ}
         sys.stdout.flush()
         code = subprocess.run(command, cwd=course.root, env=environment, check=False).returncode
         finished = score.is_file()

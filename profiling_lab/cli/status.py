@@ -49,13 +49,20 @@ def show() -> int:
 def next_task(
     course: Course, verdicts: dict[str, Verdict], exercise: Exercise | None = None
 ) -> Task | None:
-    """The first task, in the order of the manifest, without its points; None if all is done.
+    """The task to go on with; None if all is done.
 
-    What this machine cannot run, and live tasks, are no next step.
+    The first, in the order of the manifest, that is begun and has not passed; else the first still
+    to do. What this machine cannot run, and live tasks, are no next step.
     """
-    for task in exercise.tasks if exercise else course.tasks.values():
-        if not task.live and verdicts[task.id].outcome not in ("passed", "not run"):
-            return task
+    from profiling_lab.doctor import capabilities
+
+    can = capabilities()
+    tasks = exercise.tasks if exercise else course.tasks.values()
+    here = [task for task in tasks if not task.live and task.needs <= can]
+    for outcomes in (("failed", "unchecked"), ("todo", "blocked")):
+        for task in here:
+            if verdicts[task.id].outcome in outcomes:
+                return task
     return None
 
 
