@@ -127,6 +127,17 @@ class Machine:
         """Run a command, whatever it does: hang, crash or flood."""
         return run_guarded(command, guard_s, self.environ)
 
+    def importer_trouble(self, nsys: str) -> str:
+        """What keeps Nsight Systems from turning a recording into a report; "" where nothing."""
+        from profiling_lab.record.recipes import RecordError
+        from profiling_lab.record.tools import check_importer
+
+        try:
+            check_importer(Path(nsys))
+        except (OSError, RecordError) as error:
+            return str(error)
+        return ""
+
     def disk_free_bytes(self) -> int | None:
         """Free space where captures would be written, in bytes."""
         try:
@@ -191,15 +202,8 @@ def _version_order(path: Path) -> list[tuple[int, str]]:
 
 # -- where tools lie ------------------------------------------------------------------------------
 
-_NSYS_PLACES = (
-    "usr/local/cuda*/bin/nsys",
-    "opt/nvidia/nsight-systems/*/bin/nsys",
-    "opt/nvidia/nsight-systems/*/target-linux-*/nsys",
-    "usr/local/cuda*/nsight-systems*/bin/nsys",
-    "Program Files/NVIDIA Corporation/Nsight Systems */target-windows-x64/nsys.exe",
-)
-# Nsight Compute carries a whole Nsight Systems of the same age.
-_NSYS_IN_NCU_PLACES = (
+_NSYS_ON_WINDOWS = "Program Files/NVIDIA Corporation/Nsight Systems */target-windows-x64/nsys.exe"
+_NCU_PLACES = (
     "opt/nvidia/nsight-compute/*/host/target-linux-*/nsys",
     "usr/local/cuda*/nsight-compute*/host/target-linux-*/nsys",
 )
@@ -213,7 +217,10 @@ _NCU_PLACES = (
 
 def find_nsys(machine: Machine | None = None) -> str | None:
     """Nsight Systems: on PATH, in a toolkit, on its own, or inside Nsight Compute's install."""
-    return _find(machine or Machine(), "nsys", _NSYS_PLACES + _NSYS_IN_NCU_PLACES)
+    from profiling_lab.record.tools import NSYS_PLACES
+
+    places = [place.lstrip("/") for place in NSYS_PLACES]
+    return _find(machine or Machine(), "nsys", [*places, _NSYS_ON_WINDOWS])
 
 
 def find_ncu(machine: Machine | None = None) -> str | None:
@@ -553,7 +560,7 @@ def examine(machine: Machine | None = None) -> list[Item]:
         _jax_item(got["jax"]),
         _nvcc_item(find_nvcc(machine), got["nvcc"], got["cxx"]),
         _cxx_item(machine, find_cxx(machine), got["cxx"]),
-        _nsys_item(find_nsys(machine), got["nsys"], driver),
+        _nsys_item(machine, find_nsys(machine), got["nsys"], driver),
         _ncu_item(machine, find_ncu(machine), got["ncu"], driver),
         _disk_item(machine),
         _viewer_item(machine),
@@ -874,7 +881,9 @@ def _cxx_item(machine: Machine, path: str | None, version: tuple[str, str]) -> I
     return Item("C++ compiler", "ok", f"{name} {number}", "nvcc can compile host code.")
 
 
-def _nsys_item(path: str | None, version: tuple[str, str], driver: Driver) -> Item:
+def _nsys_item(
+    machine: Machine, path: str | None, version: tuple[str, str], driver: Driver
+) -> Item:
     number, trouble = version
     shipped = "The shipped recordings open without it"
     if path is None:
@@ -891,6 +900,9 @@ def _nsys_item(path: str | None, version: tuple[str, str], driver: Driver) -> It
     found = f"Nsight Systems {number}{inside}"
     if inside:
         found += f", {path}"
+    if trouble := machine.importer_trouble(path):
+        means = f"It records, but cannot turn a recording into a report. {shipped}."
+        return Item("nsys", "limited", found, means, f"{trouble[0].upper()}{trouble[1:]}.")
     if driver.gpus:
         return Item("nsys", "ok", found, "You can record your own programs.")
     return Item(

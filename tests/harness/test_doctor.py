@@ -51,6 +51,7 @@ class FakeMachine(Machine):
         self.root, self.platform, self.environ = root, platform, environ or {}
         self.programs, self.probes = programs or {}, probes or {}
         self.free_bytes = free_bytes
+        self.importer = ""
         for name, text in (files or {}).items():
             file = root / name
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -76,6 +77,9 @@ class FakeMachine(Machine):
             name = "nvidia-smi --query-gpu"
         answer = self.programs.get(name, Answer("absent"))
         return answer if isinstance(answer, Answer) else Answer("done", answer)
+
+    def importer_trouble(self, nsys: str) -> str:
+        return self.importer
 
     def disk_free_bytes(self) -> int | None:
         return self.free_bytes
@@ -314,6 +318,13 @@ def test_nsys_inside_nsight_compute_newest_version_first(tmp_path: Path) -> None
     ]
     machine = FakeMachine(tmp_path, files=dict.fromkeys(places, ""))
     assert "2025.10.0" in str(doctor.find_nsys(machine))
+
+
+def test_nsys_whose_importer_lacks_a_library(tmp_path: Path) -> None:
+    machine = server(tmp_path)
+    machine.importer = "the importer of nsys lacks libdw.so.1; install it"
+    nsys = by_name(machine)["nsys"]
+    assert nsys.state == "limited" and "libdw.so.1" in nsys.do
 
 
 def test_server_with_eight_gpus(tmp_path: Path) -> None:
