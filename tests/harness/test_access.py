@@ -24,7 +24,12 @@ ROOT = Path(__file__).resolve().parents[2]
 KINDS = [
     pytest.param(False, id="in-process"),
     pytest.param(
-        True, id="isolated", marks=pytest.mark.skipif(os.name != "posix", reason="needs POSIX")
+        True,
+        id="isolated",
+        marks=[
+            pytest.mark.skipif(os.name != "posix", reason="needs POSIX"),
+            pytest.mark.proof,  # a process for each: learners need not wait for that
+        ],
     ),
 ]
 
@@ -735,7 +740,11 @@ def isolated_stub(tmp_path):
 posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX")
 
 
-@posix
+def posix_proof(test):
+    return posix(pytest.mark.proof(test))
+
+
+@posix_proof
 @pytest.mark.parametrize(
     ("statement", "words"),
     [
@@ -761,7 +770,7 @@ def test_the_end_of_the_process_is_named_and_the_next_call_has_a_new_one(
     assert stub.g() == 1
 
 
-@posix
+@posix_proof
 def test_the_end_of_the_process_at_import(isolated_stub):
     stub = isolated_stub("import os\nos._exit(0)\n")
     for _ in range(2):
@@ -769,7 +778,7 @@ def test_the_end_of_the_process_at_import(isolated_stub):
             stub.f()
 
 
-@posix
+@posix_proof
 def test_a_crash_shows_where(isolated_stub, capfd):
     stub = isolated_stub("import ctypes\ndef f():\n    print('before')\n    ctypes.string_at(0)\n")
     failure(stub.f)
@@ -779,7 +788,7 @@ def test_a_crash_shows_where(isolated_stub, capfd):
     assert "line 4 in f" in err
 
 
-@posix
+@posix_proof
 @pytest.mark.parametrize(
     "data", ["b'\\xff' * 64", "b'\\0\\0\\0\\2\\xc1\\xc1'", "b'\\0\\0\\0\\1\\x90'"]
 )
@@ -804,7 +813,7 @@ def test_bytes_that_are_no_message(isolated_stub, data):
     assert stub.g() == 1
 
 
-@posix
+@posix_proof
 @pytest.mark.parametrize(
     "message",
     [
@@ -839,7 +848,7 @@ def test_messages_that_no_honest_worker_sends(isolated_stub, message):
     assert "sent an answer that cannot be read" in failure(stub.f, len)
 
 
-@posix
+@posix_proof
 def test_code_that_cannot_be_interrupted_is_ended(isolated_stub):
     stub = isolated_stub(
         """
@@ -856,7 +865,7 @@ def test_code_that_cannot_be_interrupted_is_ended(isolated_stub):
     assert stub.g() == 1
 
 
-@posix
+@posix_proof
 def test_swallowing_every_interruption_ends_the_worker(isolated_stub):
     stub = isolated_stub(
         """
@@ -889,7 +898,7 @@ def test_a_forked_child_does_not_answer_twice(opened):
     assert stub.f() is True
 
 
-@posix
+@posix_proof
 def test_ctrl_c_ends_the_worker_and_the_session(tmp_path):
     source = tmp_path / "ex_00.py"
     source.write_text("import time\ndef f():\n    while True: time.sleep(0.01)\n")
@@ -904,7 +913,7 @@ def test_ctrl_c_ends_the_worker_and_the_session(tmp_path):
         stub.close()
 
 
-@posix
+@posix_proof
 def test_closing_ends_what_the_learner_started(isolated_stub):
     stub = isolated_stub(
         """
@@ -993,7 +1002,7 @@ def test_exceptions_pass_the_guard():
         raise ValueError("mine")
 
 
-@posix
+@posix_proof
 def test_the_guard_gives_up_after_five_swallowed_interruptions(tmp_path):
     script = tmp_path / "swallow.py"
     script.write_text(
@@ -1028,7 +1037,7 @@ def test_the_guard_gives_up_after_five_swallowed_interruptions(tmp_path):
     assert "swallowed 5 interruptions (at swallow.py, line" in left.describe()
 
 
-@posix
+@posix_proof
 def test_time_at_a_breakpoint_does_not_count(tmp_path):
     script = tmp_path / "debugged.py"
     script.write_text(

@@ -13,6 +13,8 @@ import pytest
 
 from grading.forkserver import POLARS_THREADS, TIMED_OUT, ForkServer, Job
 
+pytestmark = pytest.mark.proof  # it is the proof that uses it
+
 forks = hasattr(os, "fork") and sys.platform not in ("darwin", "win32")
 needs_fork = pytest.mark.skipif(not forks, reason="the fork server forks on Linux only")
 QUIET = ["-q", "-p", "no:cacheprovider", "--noconftest"]
