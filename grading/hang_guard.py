@@ -262,9 +262,13 @@ class Journal:
     def enter(
         self, *, exercise: str, task: str, check: str, source_hash: str, source: Path | None = None
     ) -> None:
-        """Note that learner code starts now. What an earlier run left of this check is settled."""
+        """Note that learner code starts now.
+
+        What earlier runs left of this check, or of its task with another source, is settled.
+        """
         for file, entry in self._left:
-            if (entry.exercise, entry.check) == (exercise, check):
+            same = (entry.exercise, entry.task) == (exercise, task)
+            if same and (entry.check == check or entry.source_hash != source_hash):
                 file.unlink(missing_ok=True)
         self._write(
             Entry(exercise, task, check, source_hash, os.getpid(), str(source) if source else "")
@@ -312,6 +316,17 @@ class Journal:
                 self._left.append((file, entry))
         self._left.sort(key=lambda pair: pair[0].stat().st_mtime_ns)
         return self._left[-1][1] if self._left else None
+
+    def ended_in(self, *, task: str, source_hash: str) -> Entry | None:
+        """What an earlier run left of this task with this very source, after `left_over`.
+
+        One check that ends the process speaks for all of its task: else each of them would have
+        to end a run of its own before it is known.
+        """
+        for _, entry in reversed(self._left):
+            if (entry.task, entry.source_hash) == (task, source_hash):
+                return entry
+        return None
 
     def forget(self) -> None:
         """Remove what earlier processes left, so that those checks run again."""
