@@ -445,8 +445,8 @@ def test_an_engine_takes_the_operation_that_is_ready_first(host):
         host.stream(number)
 
     def issue():
-        host.kernel("infer", host.b, host.a, 1)  # 94
-        host.copy(host.q, host.a, 1)  # ready at 94
+        host.kernel("infer", host.b, host.a, 1)  # 90
+        host.copy(host.q, host.a, 1)  # ready at 90
         host.copy(host.p, host.b, 2)  # ready at 0, issued later
 
     simulation = simulate(measured(host, issue), costs())
@@ -465,7 +465,7 @@ def test_waiting_for_an_event_costs_time(host):
         host.kernel("infer", host.a, host.b, 2)
 
     simulation = simulate(measured(host, issue), costs())
-    assert simulation.makespan_ns == pytest.approx(194)
+    assert simulation.makespan_ns == pytest.approx(190)
     assert simulation.waits_ns("kernels") == {"copy in (cudaMemcpyAsync) in stream 1": 100}
 
 
@@ -491,7 +491,7 @@ def test_default_stream_serialises_blocking_streams(host):
             host.copy(host.a, host.p, number)
             host.kernel("infer", host.a, host.b, 0)
 
-    assert simulate(measured(host, issue), costs()).makespan_ns == pytest.approx(2 * 194)
+    assert simulate(measured(host, issue), costs()).makespan_ns == pytest.approx(2 * 190)
 
 
 def test_host_time_and_waiting_are_counted(host):
@@ -535,7 +535,7 @@ def test_reference_is_near_the_bound_and_baseline_is_not():
             assert schedule.races() == []
             assert schedule.wrong_batches(batches, 1) == schedule.wrong_batches(1, 0) == []
             assert schedule.unreleased() == schedule.misplaced == schedule.refused == []
-            steps = [600_000.0 * chance.uniform(0.93, 1.07) for _ in range(3)]
+            steps = [680_000.0 * chance.uniform(0.93, 1.07) for _ in range(3)]
             prices = Costs(4 * elements, *steps)
             ratios.append(simulate(schedule, prices).makespan_ns / prices.ideal_ns(batches))
         assert ratios[0] < 1.1

@@ -23,7 +23,9 @@ from grading.checking.cuda.schedule import Costs, Schedule, simulate
 # that keeps only two of the three engines at work takes 1.3 times or more.
 LONGEST_RATIO = 1.25
 SMALLEST_SPEEDUP = 2.0
-SMALLEST_BUSY = 0.75  # of the busiest engine in a capture; 1 / LONGEST_RATIO is 0.8
+# Of the busiest engine in a capture. 1 / LONGEST_RATIO is 0.8; the recorded improved pipeline has
+# 0.89 (16 batches), the baseline 0.45.
+SMALLEST_BUSY = 0.75
 
 
 def fail(message: str) -> NoReturn:
@@ -138,7 +140,7 @@ def test_batches_overlap(cuda_stub, seed):
     batches, elements, _ = run
     schedule = issued(cuda_stub, *run)
     chance = random.Random(seed + 1)
-    steps = [600_000.0 * chance.uniform(0.93, 1.07) for _ in range(3)]
+    steps = [680_000.0 * chance.uniform(0.93, 1.07) for _ in range(3)]
     costs = Costs(elements * 4, *steps)
     simulation = simulate(schedule, costs)
     ideal_ns, serial_ns = costs.ideal_ns(batches), costs.serial_ns(batches)
