@@ -20,7 +20,7 @@ from torch.cuda import nvtx
 BATCH, SEQUENCE, FEATURES = 32, 64, 1024
 WIDTH, HEADS, LAYERS = 3072, 24, 4
 VOCABULARY, CLASSES = 8192, 4096
-WARM_UP_STEPS, STEPS = 8, 10
+WARM_UP_STEPS, STEPS = 8, 8
 
 
 class Block(nn.Module):

@@ -53,7 +53,7 @@ VARIABLE = re.compile(rb"(?<![A-Za-z0-9_$.-])([A-Z_][A-Z0-9_]{2,})=([\x21-\x7e][
 # A report names the few variables that the recorder itself set; they say nothing of the machine.
 NEUTRAL_VARIABLES = {
     b"HOME": re.compile(rb"/tmp/lab-record"),
-    b"PWD": re.compile(rb"/(?:tmp/lab-record[a-z0-9_/]*)?(?:\x00|$)"),
+    b"PWD": re.compile(rb"/tmp/lab-record|/(?![A-Za-z])"),
     b"PATH": re.compile(rb"(?:/(?:opt|usr|bin|sbin)[A-Za-z0-9._/-]*:?)+"),
     b"LD_PRELOAD": re.compile(rb"(?:\{\}|/opt/nvidia/[A-Za-z0-9._/:-]*)"),
     b"LANG": re.compile(rb"C\.UTF-8"),

@@ -158,7 +158,7 @@ class Session:
         if recipe.report:
             found = leaks.find_leaks(report, _own_names())
             if found:
-                self.say(f"  {recipe.name}: the .nsys-rep is not kept: {found[0]}")
+                self.say(f"  {recipe.name}: the .nsys-rep is not kept: {'; '.join(found[:3])}")
             else:
                 shutil.copyfile(report, fresh / REPORT)
 
