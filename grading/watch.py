@@ -29,6 +29,7 @@ from profiling_lab.cli.checking import selection
 from profiling_lab.cli.screen import LAB, bold, dim, find, load_course, short, width, wrap
 from profiling_lab.cli.status import next_task
 from profiling_lab.course import Course, Task
+from profiling_lab.doctor import capabilities
 from profiling_lab.errors import LabError
 
 SETTLE_MS = 50  # editors save in several steps
@@ -240,10 +241,11 @@ class Screen:
 
     def _next(self, after: Task | None = None) -> Task | None:
         verdicts = progress.verdicts(self.watcher.course)
-        names = [task.id for task in self.watcher.tasks]
-        start = names.index(after.id) + 1 if after is not None and after.id in names else 0
-        for task in [*self.watcher.tasks[start:], *self.watcher.tasks[:start]]:
-            if verdicts[task.id].outcome not in ("passed", "not run"):
+        can = capabilities()
+        tasks = self.watcher.tasks
+        start = tasks.index(after) + 1 if after in tasks else 0
+        for task in [*tasks[start:], *tasks[:start]]:
+            if task.needs <= can and verdicts[task.id].outcome not in ("passed", "not run"):
                 return task
         return next_task(self.watcher.course, verdicts)
 
