@@ -296,8 +296,8 @@ class Stub:
                 f"{what} sent an answer that cannot be read: {error}. Does the code write to a "
                 "file descriptor that it did not open?"
             ) from None
-        error = self._error(what, report)
-        raise error.with_traceback(self._transport.take_traceback())
+        told = self._error(what, report)
+        raise told.with_traceback(self._transport.take_traceback())
 
     def _answer(self, body: bytes) -> bytes:
         """Run a callback of the check for the learner's side."""
@@ -750,8 +750,8 @@ def abbreviate(value: Any, limit: int = 100) -> str:
     """A value that crossed, in at most about `limit` characters; of a path the last two parts."""
     kind = type(value)
     if isinstance(value, Path):
-        parts = value.parts
-        return "…/" + "/".join(parts[-2:]) if len(parts) > 3 else value.as_posix()
+        names = value.parts
+        return "…/" + "/".join(names[-2:]) if len(names) > 3 else value.as_posix()
     if kind.__module__ == "numpy" and hasattr(value, "shape") and value.shape != ():
         if value.size <= 6:
             return f"array({value.tolist()}, {value.dtype})"

@@ -329,7 +329,7 @@ def serve(stream: socket.socket) -> None:
             now = time.perf_counter()
             soonest = min((c.deadline for c in children.values() if not c.timed_out), default=None)
             wait = None if soonest is None else max(soonest - now, 0.0)
-            readable, _, _ = select.select([stream, wake_read], [], [], wait)
+            readable, _, _ = select.select([stream.fileno(), wake_read], [], [], wait)
             if wake_read in readable:
                 os.read(wake_read, 4096)
             _reap(children, connection)
@@ -337,7 +337,7 @@ def serve(stream: socket.socket) -> None:
                 if not child.timed_out and time.perf_counter() >= child.deadline:
                     child.timed_out = True
                     _kill(pid)
-            if stream in readable:
+            if stream.fileno() in readable:
                 _start(stream, connection, children, (wake_read, wake_write))
     except (EOFError, BrokenPipeError, ConnectionResetError):
         pass

@@ -235,8 +235,8 @@ class Entry:
         """Why the process ended, as far as can be told."""
         return self.reason or "os._exit, a crash in C code, or the process was killed"
 
-    def sentence(self) -> str:
-        """What to tell the learner."""
+    def __str__(self) -> str:
+        """What to tell the learner, in a sentence."""
         file = Path(self.source).name if self.source else "the file"
         return (
             f"the last run ended inside {self.check or self.task or self.exercise}: "

@@ -1094,7 +1094,7 @@ def test_the_journal_names_what_ended_the_process(tmp_path):
     left = journal.left_over()
     assert (left.exercise, left.task, left.check, left.source_hash) == tuple(ENTRY.values())
     assert "os._exit" in left.describe()
-    assert "the last run ended inside test_f: " in left.sentence()
+    assert "the last run ended inside test_f: " in str(left)
     journal.close()
     assert Journal(path).left_over() == left  # until its check runs again
     journal.enter(**ENTRY | {"check": "test_other"})
