@@ -1,0 +1,273 @@
+"""What holds for the repository as a whole: nothing leaks, everything is pinned, layers stay apart."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from profiling_lab import course as manifest
+
+ROOT = Path(__file__).resolve().parents[2]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+HEAVY = {"torch", "jax", "jaxlib", "triton"}
+OWN = {"profiling_lab", "grading", "tests", "solutions"}
+IN_CLONE = (ROOT / ".git").exists()
+
+# Put together from parts, so that this file does not hold what it looks for.
+ROOT_HOME, WORK, HOME, USERS = "/ro" + "ot/", "/wo" + "rk/", "/ho" + "me/", "/Us" + "ers/"
+INDEXES = ("pyp" + "i.org", "python" + "hosted.org", "npm" + "js.org", "npm" + "js.com")
+PATHS_OF_MACHINES = re.compile(
+    rf"(?<![\w./~}}$-])(?:{ROOT_HOME}|{WORK}|{USERS}|{HOME}(?!user\b|you\b))[\w.]".encode()
+)
+REGISTRY_HOSTS = re.compile("|".join(re.escape(name) for name in INDEXES).encode())
+
+
+def tracked() -> list[Path]:
+    """Every file that git tracks, or will track when it is added."""
+    if not IN_CLONE:
+        pytest.skip("not a git clone, so git cannot list the files")
+    listing = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    ).stdout
+    names = [name for name in listing.decode().split("\0") if name]
+    return [ROOT / name for name in names if (ROOT / name).is_file()]
+
+
+def python_files(*folders: str) -> list[Path]:
+    """The Python files below some folders of the repository."""
+    return sorted(file for folder in folders for file in (ROOT / folder).rglob("*.py"))
+
+
+def imports(file: Path, *, everywhere: bool = True) -> Iterator[str]:
+    """Top-level names of the packages that a file imports; without `everywhere`, when it is loaded.
+
+    What stands in functions and below `if TYPE_CHECKING:` is not imported when a file is loaded.
+    """
+    waiting: list[ast.AST] = [ast.parse(file.read_text(encoding="utf-8"), str(file))]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.split(".")[0]
+        if not everywhere:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+                continue
+            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+                waiting.extend(node.orelse)
+                continue
+        waiting.extend(ast.iter_child_nodes(node))
+
+
+def names(file: Path) -> str:
+    """A file as a message shows it."""
+    return file.relative_to(ROOT).as_posix()
+
+
+# -- nothing leaks ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("what", "pattern"),
+    [("a path of a machine", PATHS_OF_MACHINES), ("a package index", REGISTRY_HOSTS)],
+    ids=["paths of machines", "package indexes"],
+)
+def test_no_tracked_file_names(what: str, pattern: re.Pattern[bytes]) -> None:
+    found = [
+        f"{names(file)}: {match.group().decode(errors='replace')}"
+        for file in tracked()
+        if (match := pattern.search(file.read_bytes()))
+    ]
+    assert not found, f"these files hold {what}: {', '.join(found)}"
+
+
+@pytest.mark.parametrize(
+    ("planted", "pattern"),
+    [
+        (f"open('{ROOT_HOME}x.sqlite')", PATHS_OF_MACHINES),
+        (f"cd {WORK}main", PATHS_OF_MACHINES),
+        (f"\0{HOME}someone/lab", PATHS_OF_MACHINES),
+        (f"{USERS}someone", PATHS_OF_MACHINES),
+        (f"https://files.{INDEXES[1]}/packages/x.whl", REGISTRY_HOSTS),
+    ],
+    ids=["root", "work", "home", "users", "index"],
+)
+def test_what_must_not_be_there_would_be_found(planted: str, pattern: re.Pattern[bytes]) -> None:
+    assert pattern.search(planted.encode())
+
+
+def test_lock_file_is_not_tracked() -> None:
+    assert ROOT / "uv.lock" not in tracked(), "uv.lock holds download addresses; keep it out of git"
+
+
+def test_captures_stay_small() -> None:
+    size = sum(f.stat().st_size for f in tracked() if (ROOT / "captures") in f.parents)
+    assert size < 32 * 1024**2, f"captures/ holds {size / 1024**2:.1f} MiB; 32 is the most"
+
+
+# -- everything is pinned ---------------------------------------------------------------------------
+
+
+def declared() -> list[str]:
+    """Every requirement that pyproject.toml declares itself."""
+    out = [*PYPROJECT["project"]["dependencies"], *PYPROJECT["build-system"]["requires"]]
+    for group in PYPROJECT["dependency-groups"].values():
+        out += group
+    return out
+
+
+def test_every_direct_dependency_is_pinned() -> None:
+    exact = re.compile(r"[A-Za-z0-9._-]+(\[[\w,-]+\])?==[\w.+!]+ *(;.*)?")
+    loose = [requirement for requirement in declared() if not exact.fullmatch(requirement)]
+    assert not loose, f"not pinned to one version: {loose}"
+
+
+def test_pins_of_indirect_dependencies_hold_versions_only() -> None:
+    uv = PYPROJECT["tool"]["uv"]
+    direct = {re.split(r"[=\[; ]", requirement)[0].lower() for requirement in declared()}
+    for key in ("constraint-dependencies", "build-constraint-dependencies"):
+        assert uv[key], f"[tool.uv] {key} is empty: uv run scripts/update_constraints.py"
+        loose = [pin for pin in uv[key] if "==" not in pin or "//" in pin or "@" in pin]
+        assert not loose, f"[tool.uv] {key} holds more than versions: {loose}"
+    twice = direct & {pin.split("==")[0] for pin in uv["constraint-dependencies"]}
+    assert not twice, f"pinned where they are declared and again in [tool.uv]: {sorted(twice)}"
+    assert not {"index", "index-url", "find-links", "extra-index-url"} & uv.keys()
+
+
+def test_light_dependencies_hold_no_framework() -> None:
+    light = {re.split(r"[=\[; ]", name)[0] for name in PYPROJECT["project"]["dependencies"]}
+    assert not light & (HEAVY | {"pytest", "jupyter"})
+
+
+# -- layers stay apart ------------------------------------------------------------------------------
+
+
+def test_library_imports_nothing_of_the_grading_side() -> None:
+    wrong = {
+        names(file): bad
+        for file in python_files("profiling_lab")
+        if (bad := set(imports(file)) & (OWN - {"profiling_lab"}))
+    }
+    assert not wrong, f"profiling_lab must not import these: {wrong}"
+
+
+def test_library_loads_no_framework() -> None:
+    wrong = {
+        names(file): bad
+        for file in python_files("profiling_lab")
+        if (bad := set(imports(file, everywhere=False)) & HEAVY)
+    }
+    assert not wrong, f"import these inside the functions that need them: {wrong}"
+
+
+def test_stubs_and_references_import_the_library_and_frameworks_only() -> None:
+    course = manifest.load(ROOT)
+    files = [stub for exercise in course.exercises for stub in exercise.stubs]
+    wrong = {}
+    for stub in files:
+        for file in (ROOT / stub, course.solution(stub)):
+            if file.suffix == ".py" and file.is_file():
+                bad = set(imports(file)) & (OWN - {"profiling_lab"} | {"pytest"})
+                wrong |= {names(file): bad} if bad else {}
+    assert files
+    assert not wrong, f"neither a stub nor a reference may import these: {wrong}"
+
+
+def loaded_by(statement: str) -> set[str]:
+    """Top-level modules that a statement loads in a fresh interpreter."""
+    code = f"{statement}\nimport sys\nprint(*{{name.split('.')[0] for name in sys.modules}})"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
+
+
+def test_command_line_starts_light() -> None:
+    heavy = loaded_by("import profiling_lab.cli") & (
+        HEAVY | {"polars", "numpy", "jinja2", "pytest"}
+    )
+    assert not heavy, f"`import profiling_lab.cli` loads {sorted(heavy)}: import them where used"
+
+
+def test_recorder_runs_on_the_standard_library_alone() -> None:
+    """It runs under whatever Python holds torch on the machine with the GPU."""
+    allowed = set(sys.stdlib_module_names) | {"profiling_lab"}
+    wrong = {
+        names(file): bad
+        for file in python_files("profiling_lab/record")
+        if (bad := set(imports(file)) - allowed)
+    }
+    assert not wrong, f"the recorder imports more than the standard library: {wrong}"
+
+
+# -- what the texts promise is there ----------------------------------------------------------------
+
+TEXTS = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "AGENTS.md",
+    *(names(file) for file in sorted((ROOT / "week07").rglob("*.md"))),
+]
+COMMAND = re.compile(r"uv run lab ([a-z]+)(?: ([a-z]+))?")
+
+
+def test_readme_holds_the_two_commands() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "pip install uv && uv run lab demo" in text
+    assert "pip install uv && uv run pytest --against solutions" in text
+
+
+def commands() -> dict[str, set[str]]:
+    """Each `lab` command with its subcommands."""
+    import click
+
+    from profiling_lab.cli.app import lab
+
+    context = click.Context(lab)
+    out = {}
+    for name in lab.list_commands(context):
+        command = lab.get_command(context, name)
+        group = command.list_commands(context) if isinstance(command, click.Group) else ()
+        out[name] = set(group)
+    return out
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_commands_in_texts_exist(text: str) -> None:
+    known = commands()
+    for match in COMMAND.finditer((ROOT / text).read_text(encoding="utf-8")):
+        name, sub = match.groups()
+        assert name in known, f"{text} names `lab {name}`, which is no command"
+        if known[name] and sub:
+            assert sub in known[name], f"{text} names `lab {name} {sub}`, which is no command"
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_links_in_texts_lead_somewhere(text: str) -> None:
+    file = ROOT / text
+    links = re.findall(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)", file.read_text(encoding="utf-8"))
+    broken = [link for link in links if "://" not in link and not (file.parent / link).exists()]
+    assert not broken, f"{text} links to files that are not there: {broken}"
+
+
+def test_scripts_in_texts_exist() -> None:
+    for text in TEXTS:
+        for script in re.findall(r"scripts/\w+\.py", (ROOT / text).read_text(encoding="utf-8")):
+            assert (ROOT / script).is_file(), f"{text} names {script}, which is not there"
+
+
+def test_ci_calls_what_the_readme_says() -> None:
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    for command in ("uv run pytest --against solutions\n", "uv run pytest\n", "uv run lab demo\n"):
+        assert command in script
