@@ -92,16 +92,37 @@ class Compared:
         """The rows as a report shows them."""
         from profiling_lab.reports import Comparison, ComparisonRow
 
+        shown = [row for row in self.rows if row.group == "time" or row.before or row.after]
+        names = [row for row in shown if row.group == "kernels" and row.unit == "ns"]
         return Comparison(
             self.before.name,
             self.after.name,
             [
                 ComparisonRow(
-                    row.what if row.group != "saved" else f"Would be saved without {row.what}",
+                    f"saved without {CAUSES.get(row.what, row.what)}"
+                    if row.group == "saved"
+                    else row.what,
                     row.before,
                     row.after,
                     row.unit,
                     better="" if row.what in NEITHER_BETTER else "lower",
+                )
+                for row in shown
+                if row not in names[SHOWN_KERNELS:]
+            ],
+            headline,
+        )
+
+
+# The causes of `recoverable_time`, as people say them.
+CAUSES = {
+    "waits": "the host's waits",
+    "launch_cost": "the cost of launching",
+    "copies": "copies that could overlap",
+    "allocation": "allocation",
+    "host_code": "other host code",
+}
+NEITHER_BETTER else "lower",
                 )
                 for row in self.rows
             ],

@@ -13,11 +13,13 @@ What is read off the recording, and how:
   operation of its stream ended (stream order), nor before the operations that an event
   makes its stream wait for (event), nor, for a copy, before the previous copy of the same direction
   on that device ended (copy engine).
+* A thread that pauses while another one's CUDA calls fill the pause waits for that thread, which in
+  turn was started by it (hand-over); see `PAUSE_NS` and `PAUSE_FILLED_RATIO`.
 * A call that blocks ends only after the device operations that it waits for (wait).
 * Whatever else delayed an operation is kept as it was recorded, in `delay_ns`.
 
 Played without a change, the list gives back the recorded times exactly. Limits: a dependency that
-left no trace (two host threads that pass data to each other, say) is kept only as recorded delay;
+left no trace (a queue between two host threads, say) is kept only as recorded delay;
 and without --cuda-event-trace=true events between streams are not seen.
 
 Sources: CUDA C++ Programming Guide, "Asynchronous Concurrent Execution"; CUDA Runtime API, "API
@@ -27,6 +29,7 @@ synchronization behavior"; correlation of calls and device operations as CUPTI d
 from __future__ import annotations
 
 import bisect
+import itertools
 import re
 import statistics
 from collections import defaultdict
@@ -43,6 +46,11 @@ CALL_KINDS = (
     ("allocation", r"cuda(Malloc|Free|HostAlloc|HostRegister|HostUnregister).*|cuMem(Host)?(Alloc|Free).*"),
 )  # fmt: skip
 DEVICE_KINDS = ("kernel", "graph", "copy", "memset")
+# A thread that issues no call for this long, while one other thread's calls fill at least this share
+# of the time, is taken to wait for that thread.
+PAUSE_NS = 100_000
+PAUSE_FILLED_RATIO = 0.5
+
 HOST_KINDS = ("host_code", "launch", "copy_call", "synchronize", "allocation", "call", "wait")
 
 # Least time between two operations of a stream that is never empty, where the recording shows no
@@ -56,7 +64,7 @@ class Dependency:
 
     on: index of the earlier operation. at: "start" or "end" of it. lag_ns: least time between that
     moment and the start of the dependent one (negative where a call returns before its copy ends).
-    why: "program order", "launch", "stream order", "event", "copy engine" or "wait".
+    why: "program order", "hand-over", "launch", "stream order", "event", "copy engine" or "wait".
     """
 
     on: int
@@ -120,6 +128,41 @@ def read(capture: NsysCapture, window_ns: tuple[int, int] | None = None) -> list
     if not any(operation.kind in DEVICE_KINDS for operation in operations):
         raise EmptyCapture(f"{capture.file}: no device operation was issued in this window")
     return operations
+
+
+def _handoffs(calls: list[dict]) -> tuple[dict[int, tuple], dict[int, tuple]]:
+    """Pauses in which a thread waited for another one: PyTorch's backward pass, for example.
+
+    A pause of a thread counts as such if it is long, another thread of the process issued CUDA calls
+    in it and neither right before nor right after, and these fill most of it. Returns, by the id of
+    a call: for the first call in such a pause, the (process, thread) that pauses; for the call that
+    ends the pause, the (process, thread) that was waited for.
+    """
+    threads: dict[tuple, list[dict]] = defaultdict(list)
+    for row in calls:
+        threads[row["process"], row["thread"]].append(row)
+    starts = {key: [row["start_ns"] for row in rows] for key, rows in threads.items()}
+    begins: dict[int, tuple] = {}
+    resumes: dict[int, tuple] = {}
+    for key, rows in threads.items():
+        for before, after in itertools.pairwise(rows):
+            pause_start, pause_end = before["end_ns"], after["start_ns"]
+            if pause_end - pause_start < PAUSE_NS:
+                continue
+            for other, others in threads.items():
+                if other == key or other[0] != key[0]:
+                    continue
+                first = bisect.bisect_left(starts[other], pause_start)
+                last = bisect.bisect_left(starts[other], pause_end) - 1
+                if last < first or others[last]["end_ns"] > pause_end:
+                    continue
+                if first and others[first - 1]["end_ns"] > pause_start:
+                    continue
+                filled = others[last]["end_ns"] - others[first]["start_ns"]
+                if filled >= PAUSE_FILLED_RATIO * (pause_end - pause_start):
+                    begins[id(others[first])] = key
+                    resumes[id(after)] = other
+    return begins, resumes
 
 
 @dataclass
@@ -205,22 +248,26 @@ class _Builder:
         self.stream_waits: dict[tuple[int, int, int], list[tuple[int, list[_DeviceRow]]]] = (
             defaultdict(list)
         )
-        for row in calls:
-            if row["nested"]:
-                continue
+        outer = [row for row in calls if not row["nested"]]
+        begins, resumes = _handoffs(outer)
+        for row in outer:
             key = row["process"], row["thread"]
             where = f"thread:{row['thread']}"
             previous = last.get(key)
-            if previous is not None and row["start_ns"] > previous.end_ns:
-                gap = self._add(
-                    "host_code",
-                    "host code",
-                    where,
-                    previous.end_ns,
-                    row["start_ns"] - previous.end_ns,
-                )
-                gap.after.append((previous, "end", 0, "program order"))
-                previous = gap
+            handed: list[_Draft] = []
+            if (waiting := begins.get(id(row))) is not None:
+                # Another thread paused just now, for what this one is about to do.
+                pausing = last[waiting]
+                handed = [self._host_code(waiting[1], pausing, row["start_ns"])]
+                last[waiting] = handed[0]
+            elif (worker := resumes.get(id(row))) is not None and previous is not None:
+                # This thread paused until another was done.
+                done = last[worker]
+                code = self._host_code(row["thread"], done, row["start_ns"])
+                code.after.append((previous, "end", 0, "program order"))
+                previous = code
+            elif previous is not None and row["start_ns"] > previous.end_ns:
+                previous = self._host_code(row["thread"], previous, row["start_ns"])
             kind = call_kind(row["name"])
             awaited = self._awaited(row, kind, syncs, recorded_at)
             awaited = [r for r in awaited if r.draft.end_ns > row["start_ns"]]
@@ -228,6 +275,7 @@ class _Builder:
             call = self._add(kind, row["name"], where, row["start_ns"], own_ns)
             if previous is not None:
                 call.after.append((previous, "end", 0, "program order"))
+            call.after += [(draft, "end", 0, "hand-over") for draft in handed]
             for device_row in self.issued.get((row["process"], row["correlation"]), ()):
                 device_row.draft.after.append((call, "end", 0, "launch"))
             if awaited:
@@ -241,6 +289,15 @@ class _Builder:
             last[key] = call
             if row["name"].endswith("StreamWaitEvent"):
                 self._note_stream_wait(row, syncs, recorded_at)
+
+    def _host_code(self, thread: int, before: _Draft, until_ns: int) -> _Draft:
+        """The host code of a thread from the end of one operation to a time."""
+        code = self._add(
+            "host_code", "host code", f"thread:{thread}", before.end_ns, until_ns - before.end_ns
+        )
+        same = before.where == code.where
+        code.after.append((before, "end", 0, "program order" if same else "hand-over"))
+        return code
 
     def _awaited(self, row: dict, kind: str, syncs: dict, recorded_at: dict) -> list[_DeviceRow]:
         """The device operations that a blocking call had to wait for; none for other calls."""

@@ -101,9 +101,9 @@ class Diagnosis:
             return [("Busy", busy, "kernel"), ("Idle", idle, "idle")]
         out = [
             ("Kernels alone", alone, "kernel"),
-            ("Kernels and copies together", both, ""),
+            ("Kernels beside copies", both, ""),
             ("Copies alone", exposed, "copy_in"),
-            ("Memsets, copies on the device", rest, ""),
+            ("Memsets, other copies", rest, ""),
             ("Idle", idle, "idle"),
         ]
         return [part for part in out if part[1]]

@@ -29,7 +29,9 @@ def _read(course: Course) -> dict[str, dict]:
         return {}
 
 
-def update(course: Course, outcomes: dict[str, tuple[str, list[str]]], *, complete: set[str]) -> None:
+def update(
+    course: Course, outcomes: dict[str, tuple[str, list[str]]], *, complete: set[str]
+) -> None:
     """Keep the outcomes of a run: {task: (outcome, [first message])}; only tasks in `complete`."""
     state = _read(course)
     for identifier, (outcome, messages) in outcomes.items():

@@ -13,13 +13,13 @@ import click
 
 from profiling_lab.cli.app import complain
 from profiling_lab.cli.screen import LAB, bar, bold, dim, note_while, short, width, wrap
-from profiling_lab.compare import SHOWN_KERNELS, TOLERANCE, Compared, Row
+from profiling_lab.compare import CAUSES, SHOWN_KERNELS, TOLERANCE, Compared, Row
 from profiling_lab.compare import compare as compare_diagnoses
 from profiling_lab.diagnosis import Diagnosis, cannot_show, display_name
 from profiling_lab.errors import EmptyCapture, LabError
 from profiling_lab.findings import CATEGORIES
 from profiling_lab.functions import Functions, FunctionUnavailable, timeline_functions
-from profiling_lab.units import format_ns, format_quantity, format_ratio, format_share, split_key
+from profiling_lab.units import evidence, format_ns, format_quantity, format_ratio, format_share
 
 if TYPE_CHECKING:
     from profiling_lab.captures import NsysCapture
@@ -30,13 +30,7 @@ DEMO_PAIRS = (
     ("cuda_pipeline_baseline", "cuda_pipeline_improved", "CUDA C++ pipeline"),
 )
 DEMO_FILE = "lab-demo.html"
-CAUSES = {
-    "waits": "the host's waits",
-    "launch_cost": "the cost of launching",
-    "copies": "copies that could overlap",
-    "allocation": "allocation",
-    "host_code": "other host code",
-}
+MOST_GAPS = 5000  # of a page; the rest is too short to be seen on it
 _against = click.option(
     "--against",
     metavar="PATH",
@@ -322,11 +316,8 @@ def show_diagnosis(diagnosis: Diagnosis, functions: Functions | None) -> None:
         click.echo(f"  {name}  {clean_text(finding.subject)}")
         click.echo(wrap(CATEGORIES[finding.category].definition, "  "))
         for key, value in finding.evidence.items():
-            what, unit = split_key(key)
-            what = what.removesuffix(" ratio")
-            # A share of the window reads as a number, not as "so many times".
-            text = f"{value:.3f}" if unit == "ratio" else format_quantity(value, unit)
-            click.echo(f"    {what:<18} {text:>10}" + (" (ratio)" if unit == "ratio" else ""))
+            what, shown = _evidence(key, value)
+            click.echo(f"    {clean_text(what):<20} {shown:>10}")
         if finding.recommendation != "none":
             click.echo(wrap(clean_text(finding.recommendation), "    ", "  → "))
     else:
@@ -361,6 +352,14 @@ def show_diagnosis(diagnosis: Diagnosis, functions: Functions | None) -> None:
         if first in tasks:
             text = f"Write {first} next: {LAB} hint {tasks[first]}; or see all that the reference "
             click.echo(wrap(f"{text}finds with --against solutions", "  "))
+
+
+def _evidence(key: str, value: Any) -> tuple[str, str]:
+    """A piece of evidence as label and text; shares of either sign in percent."""
+    what, value, unit = evidence(key, value)
+    if unit == "ratio" and -1 <= value < 0:
+        value, unit = 100 * value, "pct"
+    return what, format_quantity(value, unit)
 
 
 def _about(diagnosis: Diagnosis) -> str:
@@ -481,24 +480,30 @@ def show_comparison(result: Compared) -> None:
 
 
 def show_pair(result: Compared) -> None:
-    """Print a pair in a few lines: how busy, the finding before and after, how much faster."""
-    for label, diagnosis in (("before", result.before), ("after", result.after)):
-        click.echo(f"  {label:<7}" + bold(diagnosis.name) + dim(f"  {_about(diagnosis)}"))
-        for device in diagnosis.devices:
-            idle = diagnosis.idle_ns(device)
-            if idle is None or diagnosis.busy_ns is None:
-                continue
-            busy = diagnosis.busy_ns[device]
-            text = f"busy {format_share(busy, diagnosis.length_ns)}, idle {format_ns(idle)}"
-            click.echo(f"         {bar(busy / diagnosis.length_ns, 30)}  {text}")
+    """Print a pair in a few lines: where the time went on one scale, the findings, how much faster."""
+    from rich.console import Console
+
+    from profiling_lab.reports.terminal import print_time_bars
+
+    pair = (("before", result.before), ("after", result.after))
+    console = Console(highlight=False, width=width())
+    print_time_bars([section(diagnosis) for _, diagnosis in pair], console)
+    click.echo()
+    for label, diagnosis in pair:
         finding = diagnosis.finding
-        if finding is not None:
-            color = "green" if finding.category == "healthy" else "yellow"
-            saved = finding.evidence.get("recoverable_ns")
-            text = "" if saved is None else f"{format_ns(saved)} could be saved"
-            click.echo(f"         {click.style(finding.category, fg=color, bold=True)}  {text}")
-            if finding.recommendation != "none":
-                click.echo(wrap(finding.recommendation, "           ", "         → "))
+        if finding is None:
+            continue
+        color = "green" if finding.category == "healthy" else "yellow"
+        saved = finding.evidence.get("recoverable_ns")
+        text = ""
+        if saved is not None:
+            share = format_share(saved, diagnosis.length_ns)
+            most = "at most " if finding.category == "healthy" else ""
+            text = f"{most}{format_ns(saved)} ({share}) could be saved"
+        name = click.style(finding.category, fg=color, bold=True)
+        click.echo(f"  {label:<7}{name}  {text}")
+        if finding.recommendation != "none":
+            click.echo(wrap(finding.recommendation, "           ", "         → "))
     _show_verdict(result)
 
 
@@ -555,7 +560,7 @@ def section(diagnosis: Diagnosis) -> CaptureSection:
         window_ns=diagnosis.window_ns or diagnosis.span_ns,
         findings=[diagnosis.finding] if diagnosis.finding else [],
         busy=diagnosis.busy_ns,
-        gaps=diagnosis.largest_gaps(20),
+        gaps=diagnosis.largest_gaps(MOST_GAPS),
         where_the_time_went=diagnosis.shares(busiest),
         facts=_facts(diagnosis),
         name=diagnosis.name,

@@ -37,12 +37,12 @@ def short(path: Path) -> str:
 
 
 def bar(share: float, cells: int = 10) -> str:
-    """A share of 0 to 1 as a bar; something that is not nothing shows at least one cell."""
+    """A share of 0 to 1 as a bar; what is not nothing shows at least one cell."""
     full, empty = ("█", "░") if can_print("█░") else ("#", ".")
     count = round(share * cells)
     if share > 0:
         count = max(1, count)
-    if share < 1:
+    if share < 0.9995:  # what is printed as 100.0 % fills the bar
         count = min(count, cells - 1)
     return full * count + empty * (cells - count)
 

@@ -178,9 +178,7 @@ def missed_overlap(capture: str, nvtx_range: str | None = None) -> dict[int, dic
     raise NotImplementedError
 
 
-def busy_against_active(
-    capture: str, nvtx_range: str | None = None
-) -> dict[int, dict[str, float]]:
+def busy_against_active(capture: str, nvtx_range: str | None = None) -> dict[int, dict[str, float]]:
     """Per sampled device, how busy it looks and how much of it works, as shares from 0.0 to 1.0.
 
     Returns {device: {...}} for each device with samples in the window, with
@@ -246,18 +244,20 @@ def recoverable_time(capture: str, nvtx_range: str | None = None) -> dict[str, i
     Takes the operations of the window (`read_dependencies(recording, window)` for an NVTX range, all
     of the recording without one), changes them, and compares `replay_end` before and after. The
     causes, one at a time:
-        "waits"        the host never waits in a synchronizing call: drop every "wait" dependency of
-                       operations of kind "wait", except where `blocking_copy` says that a copy waits
+        "waits"        the host never waits in a synchronizing call: drop the "wait" dependencies of
+                       operations whose `waits_in` is "synchronize"
         "launch_cost"  issuing work costs nothing: operations of kind "launch", and host code of at
                        most DISPATCH_LIMIT_NS, take no time
         "copies"       copies between host and device (H2D, D2H) take no time and add no delay, and
                        the calls that issue them neither: a copy call takes no time, and where
-                       `blocking_copy` is set a positive lag of a "wait" dependency becomes 0.
-                       But overlap hides a copy, it does not shorten it: the device finishes no
-                       earlier than the first recorded start of any device operation plus the total
-                       copy time of the busiest direction of a device
-        "allocation"   operations of kind "allocation" take no time, and the wait that follows one
-                       (same name, kind "wait", right after it in program order) waits for nothing
+                       `waits_in` is "copy_call" a positive lag of a "wait" dependency becomes 0.
+                       But overlap hides a copy, it does not shorten it, and the first batch must
+                       come in before anything and the last go out after all. So the device
+                       finishes no earlier than this: the first recorded start of any device
+                       operation, plus the total copy time of the busiest direction of a device,
+                       plus that device's shortest copy of the other direction, if it has one
+        "allocation"   operations of kind "allocation" take no time, and the "wait" dependencies of
+                       operations whose `waits_in` is "allocation" are dropped
         "host_code"    host code longer than DISPATCH_LIMIT_NS takes no time
     Returns {cause: ns}, all five; never negative.
     """

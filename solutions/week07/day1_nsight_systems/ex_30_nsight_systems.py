@@ -166,7 +166,8 @@ def utilization(capture: str, nvtx_range: str | None = None) -> dict[int, float]
     if end <= start:
         raise ValueError(f"{capture}: the window from {start} ns to {end} ns has no length")
     return {
-        device: busy_ns / (end - start) for device, busy_ns in busy_time(capture, nvtx_range).items()
+        device: busy_ns / (end - start)
+        for device, busy_ns in busy_time(capture, nvtx_range).items()
     }
 
 
@@ -255,7 +256,9 @@ def blocking_time(capture: str, nvtx_range: str | None = None) -> dict[str, int]
         name.is_in(SYNCHRONIZING_CALLS) | synchronous_copy | pl.col("pageable").fill_null(False)
     ).select(
         "name",
-        (pl.col("end_ns").clip(start, end) - pl.col("start_ns").clip(start, end)).alias("inside_ns"),
+        (pl.col("end_ns").clip(start, end) - pl.col("start_ns").clip(start, end)).alias(
+            "inside_ns"
+        ),
     )
     totals = blocking.group_by("name").agg(pl.col("inside_ns").sum()).sort("name")
     return {name: int(total) for name, total in totals.iter_rows() if total > 0}
@@ -305,9 +308,7 @@ def missed_overlap(capture: str, nvtx_range: str | None = None) -> dict[int, dic
     return out
 
 
-def busy_against_active(
-    capture: str, nvtx_range: str | None = None
-) -> dict[int, dict[str, float]]:
+def busy_against_active(capture: str, nvtx_range: str | None = None) -> dict[int, dict[str, float]]:
     """Per sampled device, how busy it looks and how much of it works, as shares from 0.0 to 1.0.
 
     Returns {device: {...}} for each device with samples in the window, with
@@ -438,9 +439,11 @@ def recoverable_time(capture: str, nvtx_range: str | None = None) -> dict[str, i
         "copies"       copies between host and device (H2D, D2H) take no time and add no delay, and
                        the calls that issue them neither: a copy call takes no time, and where
                        `waits_in` is "copy_call" a positive lag of a "wait" dependency becomes 0.
-                       But overlap hides a copy, it does not shorten it: the device finishes no
-                       earlier than the first recorded start of any device operation plus the total
-                       copy time of the busiest direction of a device
+                       But overlap hides a copy, it does not shorten it, and the first batch must
+                       come in before anything and the last go out after all. So the device
+                       finishes no earlier than this: the first recorded start of any device
+                       operation, plus the total copy time of the busiest direction of a device,
+                       plus that device's shortest copy of the other direction, if it has one
         "allocation"   operations of kind "allocation" take no time, and the "wait" dependencies of
                        operations whose `waits_in` is "allocation" are dropped
         "host_code"    host code longer than DISPATCH_LIMIT_NS takes no time
@@ -455,13 +458,20 @@ def recoverable_time(capture: str, nvtx_range: str | None = None) -> dict[str, i
         for cause, change in _CHANGES.items()
     }
     device_operations = [operation for operation in operations if operation.device >= 0]
-    copy_ns: dict[tuple[int, str], int] = {}
-    for operation in device_operations:
-        if _is_transfer(operation):
-            key = operation.device, operation.name
-            copy_ns[key] = copy_ns.get(key, 0) + operation.duration_ns
-    first = min(operation.start_ns for operation in device_operations)
-    least_end = first + max(copy_ns.values(), default=0)
+    copies: dict[int, dict[str, list[int]]] = {}
+    for operation in filter(_is_transfer, device_operations):
+        directions = copies.setdefault(operation.device, {"H2D": [], "D2H": []})
+        directions[operation.name].append(operation.duration_ns)
+    least_ns = max(
+        (
+            sum(copies[device][busiest]) + min(copies[device][other], default=0)
+            for device in copies
+            for busiest, other in (("H2D", "D2H"), ("D2H", "H2D"))
+            if sum(copies[device][busiest]) >= sum(copies[device][other])
+        ),
+        default=0,
+    )
+    least_end = min(operation.start_ns for operation in device_operations) + least_ns
     saved["copies"] = min(saved["copies"], recorded_end - least_end)
     return {cause: max(0, saved[cause]) for cause in CATEGORY_OF_CAUSE}
 
@@ -519,9 +529,7 @@ _RECOMMENDATIONS = {
 }
 
 
-def _busy_intervals(
-    capture: str, start: int, end: int
-) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+def _busy_intervals(capture: str, start: int, end: int) -> dict[int, tuple[np.ndarray, np.ndarray]]:
     """Per device, the disjoint busy intervals inside [start, end): their starts and ends."""
     with captures.open(capture) as recording:
         operations = recording.device_operations
@@ -565,7 +573,9 @@ def _without_waits(operation: Operation) -> Operation:
 
 def _without_launch_cost(operation: Operation) -> Operation:
     dispatch = operation.kind == "host_code" and operation.duration_ns <= DISPATCH_LIMIT_NS
-    return replace(operation, duration_ns=0) if dispatch or operation.kind == "launch" else operation
+    return (
+        replace(operation, duration_ns=0) if dispatch or operation.kind == "launch" else operation
+    )
 
 
 def _without_copies(operation: Operation) -> Operation:
