@@ -122,14 +122,6 @@ CAUSES = {
     "allocation": "allocation",
     "host_code": "other host code",
 }
-NEITHER_BETTER else "lower",
-                )
-                for row in self.rows
-            ],
-            headline,
-        )
-
-
 NEITHER_BETTER = {"Kernels", "CUDA graphs", "Bytes copied"}
 
 

@@ -501,9 +501,9 @@ def show_pair(result: Compared) -> None:
             most = "at most " if finding.category == "healthy" else ""
             text = f"{most}{format_ns(saved)} ({share}) could be saved"
         name = click.style(finding.category, fg=color, bold=True)
-        click.echo(f"  {label:<7}{name}  {text}")
+        click.echo(f"  {label:<8}{name}  {text}")
         if finding.recommendation != "none":
-            click.echo(wrap(finding.recommendation, "           ", "         → "))
+            click.echo(wrap(finding.recommendation, "            ", "          → "))
     _show_verdict(result)
 
 
