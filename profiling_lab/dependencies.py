@@ -438,7 +438,7 @@ class _Builder:
                     draft.after.append((before, "end", 0, "copy engine"))
                 engines[engine] = draft
         for stream, rows in self.by_stream.items():
-            for before, row in zip(rows, rows[1:], strict=False):
+            for before, row in itertools.pairwise(rows):
                 gap = row.draft.start_ns - before.draft.end_ns
                 if gap >= 0:
                     lag = min(gap, typical_order)
