@@ -183,10 +183,10 @@ def split_key(key: str) -> tuple[str, str]:
 
 
 def evidence(key: str, value: Any) -> tuple[str, Any, str]:
-    """A piece of evidence to show: label, value, unit. A ratio of 0 … 1 is a share, in percent."""
+    """A piece of evidence to show: label, value, unit. A ratio of -1 … 1 is shown in percent."""
     label, unit = split_key(key)
     number = _number(value)
-    if unit == "ratio" and number is not None and 0 <= number <= 1:
+    if unit == "ratio" and number is not None and -1 <= number <= 1:
         return label, round(100 * number, 10), "pct"
     return label, value, unit
 
