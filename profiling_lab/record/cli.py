@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 from pathlib import Path
 
 from profiling_lab.record import recipes, tools
@@ -87,7 +86,6 @@ def _run(arguments: argparse.Namespace) -> int:
     from profiling_lab.record.session import Session
 
     tools.WORK_FOLDER.mkdir(mode=0o755, parents=True, exist_ok=True)
-    tempfile.tempdir = str(tools.WORK_FOLDER)
     deadline = tools.Deadline(arguments.limit_s)
     session = Session(
         captures,
