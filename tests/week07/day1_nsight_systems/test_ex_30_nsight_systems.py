@@ -9,6 +9,7 @@ the message can say which evidence it contradicts.
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import math
 import random
@@ -952,11 +953,11 @@ def test_latency_of_a_recording(stub, recording):
 @task("ex_30.launch_latency")
 @recordings("decode_eager", "torch_inference_baseline")
 def test_latency_agrees_with_nvidias_report(stub, recording):
-    file = captures.path(recording).parent / "stats" / "cuda_kern_exec_trace.csv"
+    file = captures.path(recording).parent / "stats" / "cuda_kern_exec_trace.csv.gz"
     if not file.is_file():  # a capture of one's own has no report beside it
         judge_latency(stub, recording)
         return
-    with file.open(newline="", encoding="utf-8") as handle:
+    with gzip.open(file, "rt", newline="", encoding="utf-8") as handle:
         report = sorted(
             (
                 int(row["Kernel Start (ns)"]),
@@ -1369,10 +1370,7 @@ def judge_active(stub: Any, capture: str, nvtx_range: str | None = None) -> None
 @task("ex_30.busy_against_active")
 @recordings("torch_inference_baseline", "torch_inference_improved")
 def test_activity_of_a_recording(stub, recording, seed):
-    judge_active(stub, recording)
-    name = some_range(recording, seed)
-    if name is not None:
-        judge_active(stub, recording, name)
+    judge_active(stub, recording, some_range(recording, seed))
 
 
 @task("ex_30.busy_against_active")
@@ -1754,7 +1752,7 @@ def test_replay_of_random_operations(stub, seed):
 
 
 @task("ex_30.replay_end")
-@recordings("torch_inference_baseline", "decode_graph")
+@recordings("cuda_pipeline_baseline", "decode_graph")
 def test_unchanged_replay_is_the_recording(stub, recording):
     with captures.open(recording) as capture:
         operations = dependencies.read(capture)
@@ -1795,11 +1793,12 @@ CAUSES = {
     "allocation": "allocation_bound",
     "host_code": "host_bound",
 }
-# A saving is a claim about a run that never happened. Launches and glue code differ between the replay
-# and the simulation (the replay takes short host code away with the launches, the simulation does not;
-# the replay knows the usual launch delay, the simulation each one), so the two may differ by this share
-# of the window. It is less than what separates the causes in these programs.
-TOLERANCE = 0.10
+# A saving is a claim about a run that never happened; a simulated program can be run without the
+# cause. What the two may differ by, as a share of the window:
+TOLERANCE = 0.05
+# How much of a launch the device waits for is estimated from the recording, on the safe side: over
+# 100 seeds the reference found between 0.5 and 1.0 of what launching really cost.
+LEAST_LAUNCH_SHARE = 0.35
 
 
 def savings(stub: Any, capture: str, nvtx_range: str | None = None) -> dict[str, int]:
@@ -1867,23 +1866,30 @@ def test_savings_of_a_recording_are_possible(stub, recording, seed):
 def test_savings_are_those_of_a_run_without_the_cause(stub, generated, scenario):
     made = generated(scenario)
     capture = str(made.path)
-    truth = made.savings_ns(inside=made.steady)
     got = savings(stub, capture, made.steady)
     low, high = issued_window(capture, made.steady)
-    checked = [made.expected] if made.expected in CAUSES else list(CAUSES)
+    # The cause that was built in; of a healthy program, those that one would suspect first.
+    checked = [made.expected] if made.expected in CAUSES else ["waits", "copies"]
+    if "warmup" in made.notes:
+        checked = [made.notes["warmup"]]
     for cause in checked:
-        if abs(got[cause] - truth[cause]) > TOLERANCE * (high - low):
+        without = made.program.simulate(cause, inside=made.steady)
+        truth = made.run.device_end_ns - without.device_end_ns
+        allowed = TOLERANCE * (high - low)
+        least = truth * (LEAST_LAUNCH_SHARE if cause == "launch_cost" else 1.0)
+        if not least - allowed <= got[cause] <= truth + allowed:
             pytest.fail(
                 f"{words_of_call('recoverable_time', capture, made.steady)}[{cause!r}] is "
                 f"{got[cause]:,} ns of a window of {high - low:,} ns. The same program, run again "
-                f"without that cause, ends {truth[cause]:,} ns earlier.{repeat_hint(capture)}",
+                f"without that cause, ends {truth:,} ns earlier.{repeat_hint(capture)}",
                 pytrace=False,
             )
     if made.expected in CAUSES and max(got, key=got.__getitem__) != made.expected:
         pytest.fail(
             f"{words_of_call('recoverable_time', capture)} saves most by taking away "
-            f"{max(got, key=got.__getitem__)!r}: {show(got)} ns. Run again without one cause at a "
-            f"time, the program saves {show(truth)} ns.{repeat_hint(capture)}",
+            f"{max(got, key=got.__getitem__)!r}: {show(got)} ns. That is not what this program was "
+            f"written to suffer from: run again without {made.expected!r}, it ends {truth:,} ns "
+            f"earlier.{repeat_hint(capture)}",
             pytrace=False,
         )
 
@@ -1939,10 +1945,10 @@ def test_savings_of_copies_by_hand(stub, draw):
     timeline.copy(110_000, 160_000, "H2D", call=(12_000, 15_000))
     timeline.kernel(160_000, 190_000, call=(15_000, 18_000))
     timeline.copy(190_000, 210_000, "D2H", call=(18_000, 21_000))
-    want = {"waits": 0, "launch_cost": 0, "copies": 100_000, "allocation": 0, "host_code": 0}
+    want = {"waits": 0, "launch_cost": 0, "copies": 80_000, "allocation": 0, "host_code": 0}
     why = {
         "copies": "Overlap hides copies, it does not shorten them: 100 µs of H2D need their direction "
-        "from 10 µs to 110 µs, and the recording ends at 210 µs.",
+        "from 10 µs to 110 µs, a last D2H of 20 µs comes after it, and the recording ends at 210 µs.",
     }
     judge_savings(stub, timeline.save(), want, why)
 
@@ -1952,14 +1958,15 @@ def test_busiest_direction_of_each_device_by_hand(stub, draw):
     """Copies of two directions and of two devices do not share a link; D2D copies use none."""
     timeline = draw()
     timeline.copy(10_000, 60_000, "H2D", call=(0, 5_000))
-    timeline.copy(60_000, 100_000, "D2H", call=(5_000, 6_000))
-    timeline.copy(100_000, 120_000, "D2D", call=(6_000, 7_000))
-    timeline.copy(120_000, 150_000, "H2D", call=(7_000, 8_000))
-    timeline.copy(20_000, 30_000, "H2D", device=1, stream=9, call=(8_000, 15_000))
-    want = {"waits": 0, "launch_cost": 0, "copies": 60_000, "allocation": 0, "host_code": 0}
+    timeline.copy(60_000, 85_000, "D2H", call=(5_000, 6_000))
+    timeline.copy(85_000, 100_000, "D2H", call=(6_000, 7_000))
+    timeline.copy(100_000, 120_000, "D2D", call=(7_000, 8_000))
+    timeline.copy(120_000, 150_000, "H2D", call=(8_000, 9_000))
+    timeline.copy(20_000, 30_000, "H2D", device=1, stream=9, call=(9_000, 15_000))
+    want = {"waits": 0, "launch_cost": 0, "copies": 45_000, "allocation": 0, "host_code": 0}
     why = {
-        "copies": "The busiest direction is H2D of device 0 with 80 µs, from 10 µs on to 90 µs; the "
-        "recording ends at 150 µs. The D2D copy of 20 µs is no transfer and stays.",
+        "copies": "The busiest direction is H2D of device 0 with 80 µs, from 10 µs on to 90 µs, and its "
+        "shortest D2H takes 15 µs; the recording ends at 150 µs. Device 1 has a link of its own.",
     }
     judge_savings(stub, timeline.save(), want, why)
 
@@ -2040,12 +2047,13 @@ def test_savings_inside_a_range(stub, draw):
 # == name_bottleneck ==============================================================================
 
 FLOOR, NEAR = 0.10, 0.02
-# What the recorded programs were written to show. Whoever re-records them must find it again.
+# What the recorded programs were written to show. Whoever records them again must find it again.
 RECORDED_CATEGORY = {
     "torch_inference_baseline": "transfer_bound",
     "cuda_pipeline_baseline": "transfer_bound",
     "decode_eager": "launch_bound",
-    "cuda_pipeline_improved": "healthy",
+    "host_preprocess": "host_bound",
+    "alloc_every_step": "allocation_bound",
 }
 
 
@@ -2061,6 +2069,7 @@ def judge_finding(
         pytest.fail(f"{call} returned {show(found)}; expected a Finding", pytrace=False)
     if form := problems(found):
         pytest.fail(f"{call}: {'; '.join(form)}{hint}", pytrace=False)
+    json.dumps(found.to_dict())  # what `lab diagnose --json` prints
     saved = savings(stub, capture, nvtx_range)
     low, high = issued_window(capture, nvtx_range)
     most = max(saved.values())
@@ -2134,14 +2143,29 @@ def judge_finding(
     return found
 
 
+def judge_category(stub: Any, capture: str, category: str) -> None:
+    """Check the category alone, of a capture that is known to be of that category."""
+    found = stub.name_bottleneck(capture)
+    call = words_of_call("name_bottleneck", capture)
+    if type(found) is not Finding:
+        pytest.fail(f"{call} returned {show(found)}; expected a Finding", pytrace=False)
+    if found.category != category:
+        pytest.fail(
+            f"{call} says {found.category!r} with {show(found.evidence)}. The program of this capture "
+            f"was written so that something else decides its time. What does recoverable_time say?"
+            f"{repeat_hint(capture)}",
+            pytrace=False,
+        )
+
+
 @task("ex_30.name_bottleneck")
 @pytest.mark.parametrize("name", RECORDED_CATEGORY)
 def test_bottleneck_of_the_courses_recordings(stub, name):
-    judge_finding(stub, name, category=RECORDED_CATEGORY[name])
+    judge_category(stub, name, RECORDED_CATEGORY[name])
 
 
 @task("ex_30.name_bottleneck")
-@recordings("decode_graph", "torch_inference_improved")
+@recordings("cuda_pipeline_improved", "decode_graph_nodes")
 def test_bottleneck_follows_from_the_savings(stub, recording):
     judge_finding(stub, recording)
 
@@ -2149,14 +2173,14 @@ def test_bottleneck_follows_from_the_savings(stub, recording):
 @task("ex_30.name_bottleneck")
 @pytest.mark.parametrize("scenario", [*CAUSES.values(), "healthy"])
 def test_bottleneck_that_was_built_in(stub, generated, scenario):
-    judge_finding(stub, str(generated(scenario).path), category=scenario)
+    judge_category(stub, str(generated(scenario).path), scenario)
 
 
 @task("ex_30.name_bottleneck")
 def test_bottleneck_of_a_range(stub, generated):
     made = generated("warmup_then_steady")
     judge_finding(stub, str(made.path), "steady", category="healthy")
-    judge_finding(stub, str(made.path), category=CAUSES[made.notes["warmup"]])
+    judge_category(stub, str(made.path), CAUSES[made.notes["warmup"]])
 
 
 @task("ex_30.name_bottleneck")
@@ -2169,7 +2193,7 @@ def test_subject_is_the_device_that_idled_longest(stub, generated, draw):
 
 
 @task("ex_30.name_bottleneck")
-@pytest.mark.parametrize("share", ["0.05", "0.09", "0.10", "0.11", "0.13", "0.40"])
+@pytest.mark.parametrize("share", ["0.05", "0.09", "0.10", "0.11", "0.13"])
 def test_near_the_floor_a_finding_says_so(stub, draw, share):
     """Host code of a chosen share of the window between two launches."""
     window = 10_000_000
@@ -2189,9 +2213,3 @@ def test_equal_savings_go_by_precedence(stub, draw):
     timeline.api("cudaMalloc_v3020", 95_000, 195_000)
     timeline.kernel(205_000, 505_000, call=(195_000, 200_000))
     judge_finding(stub, timeline.save(), category="allocation_bound")
-
-
-@task("ex_30.name_bottleneck")
-def test_finding_can_be_printed_as_json(stub, generated):
-    found = stub.name_bottleneck(str(generated("host_bound").path))
-    assert json.loads(json.dumps(found.to_dict()))["category"] == found.category
