@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import hashlib
 import json
 import sys
 import tempfile
@@ -23,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from grading import fingerprint
 from grading.prove import EQUIVALENTS, Prover
 from profiling_lab import course as manifest
 from profiling_lab.course import Course, Exercise
@@ -131,14 +131,7 @@ def _change(before: str, after: str) -> str:
 
 def hashes(course: Course, exercise: Exercise) -> dict[str, str]:
     """What a result of mutation testing depends on: the code of reference and checks."""
-    out = {}
-    for label, file in (
-        ("reference", course.solution(exercise.stub)),
-        ("checks", course.checks(exercise.stub)),
-    ):
-        text = ast.dump(ast.parse(file.read_text(encoding="utf-8")))
-        out[label] = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return out
+    return fingerprint.of_stubs(course, [exercise.stub])
 
 
 def folder(course: Course, exercise: Exercise) -> Path:

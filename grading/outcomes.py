@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -124,9 +125,11 @@ class Score:
             },
         }
 
-    def write(self, file: Path) -> None:
-        """Write the score as JSON, whole or not at all."""
+    def write(self, file: Path, **more: Any) -> None:
+        """Write the score as JSON, with more top-level entries, whole or not at all."""
         file.parent.mkdir(parents=True, exist_ok=True)
         temporary = file.with_name(file.name + ".part")
-        temporary.write_text(json.dumps(self.to_dict(), indent=1) + "\n", encoding="utf-8")
+        temporary.write_text(
+            json.dumps({**self.to_dict(), **more}, indent=1) + "\n", encoding="utf-8"
+        )
         temporary.replace(file)

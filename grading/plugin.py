@@ -350,7 +350,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if not grading.score.results:
         return
     if file := session.config.getoption("--score-json"):
-        grading.score.write(Path(file))
+        more = {}
+        if session.config.getoption("--live"):
+            from grading import live
+
+            more["live_run"] = live.provenance(grading.course, grading.score.exercises())
+        grading.score.write(Path(file), **more)
     if grading.is_own:
         remember(grading)
 

@@ -120,17 +120,15 @@ class Prover:
         score = Path(self._scratch.name) / f"score-{self._runs}.json"
         arguments_ = [
             *tests,
-            "--against",
-            str(tree or self.course.root / "solutions"),
-            "--score-json",
-            str(score),
+            # With "=": pytest takes a folder that stands alone for a path to tests.
+            f"--against={tree or self.course.root / 'solutions'}",
+            f"--score-json={score}",
             "-q",
             "--tb=short",
             "-p",
             "no:cacheprovider",
-            "--rootdir",
-            str(self.course.root),
-            *(["--overlay", str(overlay)] if overlay else []),
+            f"--rootdir={self.course.root}",
+            *([f"--overlay={overlay}"] if overlay else []),
             *(["--isolated"] if isolated else []),
             *arguments,
         ]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from grading import mutation
+from grading import fingerprint, live, mutation
 from grading.outcomes import NotGraded
 from grading.plugin import bound_checks
 from grading.prove import Prover, Run, WrongSolution, read_wrong_solution, verdict_on_wrong
@@ -154,6 +154,25 @@ def test_no_mutant_survives_unexplained(identifier: str) -> None:
     explained = mutation.equivalents(COURSE, exercise)
     assert set(result["survivors"].values()) <= set(explained), result["survivors"]
     assert all(len(reason) > 20 for reason in explained.values())
+
+
+@pytest.mark.proof
+@each_exercise
+def test_live_result_is_of_the_present_references(identifier: str) -> None:
+    exercise = EXERCISES[identifier]
+    tasks = [task.id for task in exercise.tasks if task.live]
+    if not tasks:
+        return
+    kept = json.loads((ROOT / live.FILE).read_text(encoding="utf-8"))
+    earned = {task: kept["tasks"].get(task, {}).get("outcome") for task in tasks}
+    assert set(earned.values()) == {"passed"}, earned
+    assert kept["live_run"]["gpus"], "the kept live result names no GPU"
+    current = fingerprint.of_stubs(COURSE, live.stubs_of_live_tasks(exercise))
+    if kept["live_run"]["hashes"][identifier] != current:
+        # Only a machine with a GPU can make it new, so this is said and does not fail.
+        raise NotGraded(
+            "not run", f"{live.FILE} is of earlier references or checks; see grading.live"
+        )
 
 
 @each_exercise

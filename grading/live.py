@@ -1,0 +1,46 @@
+"""The kept result of the live checks: what the references earned on a real GPU, and when.
+
+    uv run pytest --live --against solutions --score-json tests/live_score.json
+
+CI has no GPU, so the result is committed with the machine it came from and the hashes of what was
+judged; the proof says when it no longer speaks of the present references and checks.
+"""
+
+from __future__ import annotations
+
+import datetime
+import subprocess
+
+from grading import fingerprint
+from profiling_lab.course import Course, Exercise
+
+FILE = "tests/live_score.json"
+
+
+def stubs_of_live_tasks(exercise: Exercise) -> list:
+    """The stubs that live tasks of an exercise judge."""
+    return sorted({task.stub for task in exercise.tasks if task.live})
+
+
+def provenance(course: Course, exercises: list[Exercise]) -> dict:
+    """Machine, date and hashes for a live run."""
+    query = "--query-gpu=name,driver_version"
+    try:
+        gpus = subprocess.run(
+            ["nvidia-smi", query, "--format=csv,noheader"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        ).stdout.splitlines()
+    except (OSError, subprocess.SubprocessError):
+        gpus = []
+    return {
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "gpus": [line.strip() for line in gpus],
+        "hashes": {
+            exercise.id: fingerprint.of_stubs(course, stubs_of_live_tasks(exercise))
+            for exercise in exercises
+            if stubs_of_live_tasks(exercise)
+        },
+    }
