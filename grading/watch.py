@@ -6,7 +6,6 @@ template that has the libraries loaded, so a verdict follows a save within half 
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import json
 import queue
@@ -22,13 +21,13 @@ from typing import Any
 import click
 
 from grading.forkserver import ForkServer
-from profiling_lab import progress
+from profiling_lab import closure, progress
 from profiling_lab.cli import hints
 from profiling_lab.cli.app import complain, prepare_streams
 from profiling_lab.cli.checking import selection
 from profiling_lab.cli.screen import LAB, bold, dim, find, load_course, short, width, wrap
 from profiling_lab.cli.status import next_task
-from profiling_lab.course import Course, Task
+from profiling_lab.course import Course, Task, is_todo
 from profiling_lab.doctor import capabilities
 from profiling_lab.errors import LabError
 
@@ -50,6 +49,18 @@ class Recheck:
     output: str = ""
     trouble: str = ""
 
+    def joined(self, other: Recheck, order: Iterable[str]) -> Recheck:
+        """This run and a later one together, the tasks in the given order."""
+        outcomes = {**self.outcomes, **other.outcomes}
+        return Recheck(
+            {name: outcomes[name] for name in order if name in outcomes},
+            {**self.messages, **other.messages},
+            {**self.counts, **other.counts},
+            self.seconds,
+            other.output,
+            self.trouble or other.trouble,
+        )
+
     def first_failing(self) -> str | None:
         """The first task, in the order of the course, that failed."""
         return next((name for name, o in self.outcomes.items() if o == "failed"), None)
@@ -66,11 +77,19 @@ class Watcher:
         self.tasks = [task for task in tasks if not task.live]
         self.files = {course.root / task.stub: task.stub for task in self.tasks}
         self.sources = {file: _read(file) for file in self.files}
+        self.verdicts = progress.verdicts(course)
+        self.pending: list[Task] = []
         self._server = server
 
     def changed(self, files: Iterable[Path]) -> list[Task]:
-        """The tasks to check again after files were written; remembers the new sources."""
-        out = []
+        """The tasks to check at once after files were written; the rest goes to `pending`.
+
+        At once: those whose own functions changed; else one of those that may be affected. The
+        verdicts on tasks that do not use what changed still hold, and are kept.
+        """
+        first: list[Task] = []
+        later: list[Task] = []
+        held: list[Task] = []
         for file in files:
             if file not in self.files:
                 continue
@@ -78,11 +97,36 @@ class Watcher:
             if before == self.sources[file]:
                 continue
             tasks = [task for task in self.tasks if self.course.root / task.stub == file]
-            if file.suffix == ".py":
-                names = affected(before, self.sources[file], {task.name for task in tasks})
-                tasks = [task for task in tasks if task.name in names]
-            out += tasks
-        return out
+            if file.suffix != ".py":
+                first += tasks
+                continue
+            names, others = affected(before, self.sources[file], {task.name for task in tasks})
+            first += [task for task in tasks if task.name in names]
+            later += [task for task in tasks if task.name in others]
+            held += [task for task in tasks if task.name not in names | others]
+        self._hold(held)
+        waiting = {task.id for task in [*self.pending, *later]} - {task.id for task in first}
+        self.pending = [task for task in self.tasks if task.id in waiting]
+        if not first and self.pending:
+            first.append(self.pending.pop(0))
+        return first
+
+    def take_pending(self) -> list[Task]:
+        """The tasks that wait for a moment without a save, those to do left out."""
+        tasks = [task for task in self.pending if not is_todo(task, self.course.root)]
+        self.pending = []
+        return tasks
+
+    def _hold(self, tasks: list[Task]) -> None:
+        """Keep verdicts that were known before the file changed."""
+        known = {
+            task.id: self.verdicts[task.id]
+            for task in tasks
+            if self.verdicts[task.id].outcome in ("passed", "failed")
+        }
+        outcomes = {name: (v.outcome, [v.message]) for name, v in known.items()}
+        if outcomes:
+            progress.update(self.course, outcomes, complete=set(outcomes))
 
     def check(self, tasks: list[Task]) -> Recheck:
         """Run the checks of tasks on the learner's own files."""
@@ -105,6 +149,7 @@ class Watcher:
                     seconds=result.seconds, output=result.output, trouble=_trouble(result)
                 )
             scored = json.loads(score.read_text(encoding="utf-8"))["tasks"]
+        self.verdicts = progress.verdicts(self.course)
         out = Recheck(seconds=result.seconds, output=result.output)
         for task in self.tasks:
             if task.id not in scored:
@@ -127,42 +172,17 @@ def _trouble(result: Any) -> str:
     return f"the checks ended early (exit code {result.exit_code}): {last}"
 
 
-def affected(before: str, after: str, tasks: set[str]) -> set[str]:
-    """The task functions whose verdict a change may alter: changed ones, and those that use them.
+def affected(before: str, after: str, tasks: set[str]) -> tuple[set[str], set[str]]:
+    """The task functions that a change is in, and the others whose verdict it may alter.
 
-    Without a module that parses on both sides that cannot be told: all of them.
+    Where a source does not parse that cannot be told: all of them, none apart.
     """
     try:
-        old, new = _parts(before), _parts(after)
+        names = closure.changed(before, after)
+        all_names = closure.users(after, names) if names else set()
     except (SyntaxError, ValueError):
-        return set(tasks)
-    changed = {name for name in {*old, *new} if old.get(name) != new.get(name)}
-    uses = {name: _names_in(text) for name, text in new.items()}
-    while True:
-        more = {name for name, used in uses.items() if used & changed} - changed
-        if not more:
-            break
-        changed |= more
-    return set(tasks) if "" in changed else changed & tasks
-
-
-def _parts(source: str) -> dict[str, str]:
-    """The definitions of a module by name, as normalised source; the rest under ""."""
-    out: dict[str, str] = {"": ""}
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            out[node.name] = out.get(node.name, "") + ast.unparse(node)
-        elif isinstance(node, ast.Assign) and all(isinstance(t, ast.Name) for t in node.targets):
-            for target in node.targets:
-                assert isinstance(target, ast.Name)
-                out[target.id] = ast.unparse(node)
-        else:
-            out[""] += ast.unparse(node) + "\n"
-    return out
-
-
-def _names_in(text: str) -> set[str]:
-    return {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+        return set(), set(tasks)
+    return names & tasks, (all_names - names) & tasks
 
 
 def _read(file: Path) -> str:
@@ -340,7 +360,13 @@ def run(watcher: Watcher, screen: Screen, events: queue.Queue) -> None:
         if kind == "changed":
             tasks = watcher.changed(value)
             if tasks:
-                screen.show(watcher.check(tasks))
+                result = watcher.check(tasks)
+                screen.show(result)
+                if events.empty() and (more := watcher.take_pending()):
+                    click.echo(dim(f"  checking {len(more)} more that use it …"))
+                    sys.stdout.flush()
+                    order = [task.id for task in watcher.tasks]
+                    screen.show(result.joined(watcher.check(more), order))
         elif kind == "trouble":
             complain(value)
             return
@@ -364,6 +390,8 @@ def begin(watcher: Watcher, screen: Screen) -> None:
     verdicts = progress.verdicts(watcher.course)
     begun = [task for task in watcher.tasks if verdicts[task.id].outcome not in ("todo", "passed")]
     if begun:
+        click.echo(dim(f"  checking the {len(begun)} tasks that you have begun …"))
+        sys.stdout.flush()
         screen.show(watcher.check(begun))
     else:
         screen.move_on()

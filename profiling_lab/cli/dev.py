@@ -19,8 +19,8 @@ from profiling_lab import stubs
 from profiling_lab.cli.app import complain
 from profiling_lab.cli.checking import checks_in
 from profiling_lab.cli.hints import hint_steps
-from profiling_lab.cli.screen import LAB, bold, find, load_course, note_while, short
-from profiling_lab.course import MANIFEST, SOLUTIONS, Course, Exercise
+from profiling_lab.cli.screen import LAB, bold, find, load_course, note_while, short, wrap
+from profiling_lab.course import MANIFEST, SOLUTIONS, Course, Exercise, Task
 from profiling_lab.errors import CourseError, LabError
 
 PROOF = "tests/harness/test_proof.py"
@@ -183,7 +183,7 @@ def check(identifier: str, verbose: bool) -> int:
         _report(name, not failed, seconds, count)
         for case, _, message in failed:
             first = message.strip().splitlines()[0] if message.strip() else "failed"
-            click.echo(f"           {case}: {first[:200]}")
+            click.echo(wrap(f"{case}: {first[:300]}", "         ", "       "))
         bad += len(failed)
     if verbose or (code not in (0, 1) and not groups):
         click.echo(output)
@@ -201,7 +201,10 @@ def check(identifier: str, verbose: bool) -> int:
 def _report(what: str, good: bool, seconds: float | None, note: str) -> None:
     mark = click.style("ok  ", fg="green") if good else click.style("FAIL", fg="red")
     cost = "" if seconds is None else f"{seconds:>7.2f} s"
-    click.echo(f"  {mark} {what[:46]:<46} {cost:>9}  {note}".rstrip())
+    brief = note if len(note) <= 14 else ""
+    click.echo(f"  {mark} {what[:46]:<46} {cost:>9}  {brief}".rstrip())
+    if note and not brief:
+        click.echo(wrap(note, "       "))
 
 
 def _parts(course: Course, exercise: Exercise) -> list[tuple[str, str]]:
@@ -227,10 +230,19 @@ def _parts(course: Course, exercise: Exercise) -> list[tuple[str, str]]:
     bound = {task for stub in exercise.stubs for _, task in checks_in(course.checks(stub))}
     lacking = [task.name for task in exercise.tasks if task.id not in bound]
     out.append(("checks of every task", _lack(lacking)))
-    wrong = sum(len(course.wrong_solutions(stub)) for stub in exercise.stubs)
-    few = wrong < 2 * sum(not task.live for task in exercise.tasks)
-    out.append((f"{wrong} wrong solutions", "fewer than two a task" if few else ""))
+    few = [task.name for task in exercise.tasks if not task.live and _wrong(course, task) < 2]
+    total = sum(len(course.wrong_solutions(stub)) for stub in exercise.stubs)
+    out.append((f"two wrong solutions a task ({total} in all)", _lack(few)))
     return out
+
+
+def _wrong(course: Course, task: Task) -> int:
+    """How many wrong solutions there are for a task: files that define it, or CUDA sources."""
+    files = course.wrong_solutions(task.stub)
+    if task.is_cuda:
+        return len(files)
+    pattern = re.compile(rf"^(async )?def {task.name}\(", re.MULTILINE)
+    return sum(bool(pattern.search(_read(file) or "")) for file in files)
 
 
 def _lack(names: list[str]) -> str:
@@ -240,13 +252,18 @@ def _lack(names: list[str]) -> str:
 def _run_proof(
     course: Course, exercise: Exercise
 ) -> tuple[dict[str, list[tuple[str, float, str]]], str, int]:
-    """Run the checks on the reference, then the proof: cases by what they prove, output, exit code."""
+    """Run the proof of one exercise: cases by what they prove, pytest's output, its exit code.
+
+    A course without the proof (a small one of a test, say) has its checks run on the reference.
+    """
     checks = [str(course.checks(stub)) for stub in exercise.stubs if course.checks(stub).is_file()]
     proof = course.root / PROOF
-    runs = [("the checks, on the reference", checks)] if checks else []
+    runs = []
     if proof.is_file():
         # The ids of the proof's cases are the exercise's id, or begin with it.
         runs.append(("", [str(proof), "-k", f"{exercise.id}] or {exercise.id}-"]))
+    elif checks:
+        runs.append(("the checks, on the reference", checks))
     groups: dict[str, list[tuple[str, float, str]]] = {}
     outputs, worst = [], 0 if runs else NO_CHECKS_COLLECTED
     for label, arguments in runs:

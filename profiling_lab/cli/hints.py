@@ -56,7 +56,8 @@ def show(course: Course, task: Task, *, more: bool = False) -> None:
         click.echo(dim(f"A stronger hint: {LAB} hint {task.id} (again)"))
     else:
         lesson = short(course.lesson(course.exercise(task.exercise)))
-        click.echo(dim(f"That was all. The lesson: {lesson}; the contract: the docstring."))
+        click.echo(dim("That was all."))
+        click.echo(dim(f"The lesson is {lesson}, the contract the docstring."))
     _write(course, {**shown, task.id: level})
 
 

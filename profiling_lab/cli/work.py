@@ -16,7 +16,7 @@ import click
 
 from profiling_lab import progress, stubs
 from profiling_lab.cli.app import complain
-from profiling_lab.cli.screen import LAB, bold, dim, find, load_course, short, width, wrap
+from profiling_lab.cli.screen import LAB, bold, dim, find, load_course, short, wrap
 from profiling_lab.course import MANIFEST, SOLUTIONS, Course, Exercise, Task, source_hash
 from profiling_lab.errors import CourseError, LabError
 
@@ -117,9 +117,9 @@ def _print_code(source: str, language: str) -> None:
     from rich.console import Console
     from rich.syntax import Syntax
 
-    Console(width=width()).print(
-        Syntax(source, language, background_color="default", word_wrap=True)
-    )
+    # The terminal wraps long lines itself, so that they can be copied whole.
+    syntax = Syntax("", language, background_color="default")
+    Console(highlight=False).print(syntax.highlight(source), soft_wrap=True)
 
 
 # -- submit -------------------------------------------------------------------------------------

@@ -851,30 +851,57 @@ def test_doctor_and_record_pass_on(outside: Lab, monkeypatch: pytest.MonkeyPatch
 # -- watch --------------------------------------------------------------------------------------
 
 
-def test_affected_follows_uses() -> None:
+BEFORE = """import math
+LIMIT = 3
+
+def a():
+    return _helper()
+
+def b():
+    return a() + LIMIT
+
+def c():
+    return 1
+
+def _helper():
+    return 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "direct", "others"),
+    [
+        ("", "", "", ""),
+        ("import math", "# a comment\nimport math", "", ""),
+        ("def c():\n    return 1", "def c():\n    return 2", "c", ""),
+        ("def _helper():\n    return 1", "def _helper():\n    return 2", "", "ab"),
+        ("return _helper()", "return 7", "a", "b"),
+        ("LIMIT = 3", "LIMIT = 4", "", "b"),
+        ("import math", "import os", "", "abc"),
+        ("def c():", "def c(:", "", "abc"),
+    ],
+)
+def test_affected_follows_uses(old: str, new: str, direct: str, others: str) -> None:
     from grading.watch import affected
 
-    before = (
-        "import math\nLIMIT = 3\n\n"
-        "def a():\n    return _helper()\n\n"
-        "def b():\n    return a() + LIMIT\n\n"
-        "def c():\n    return 1\n\n"
-        "def _helper():\n    return 1\n"
-    )
-    tasks = {"a", "b", "c"}
-    assert affected(before, before, tasks) == set()
-    assert affected(before, before.replace("return 1\n\ndef _h", "return 2\n\ndef _h"), tasks) == {
-        "c"
-    }
-    assert affected(
-        before, before.replace("def _helper():\n    return 1", "def _helper(): 0"), tasks
-    )
-    helper = before.replace("def _helper():\n    return 1", "def _helper():\n    return 2")
-    assert affected(before, helper, tasks) == {"a", "b"}
-    assert affected(before, before.replace("LIMIT = 3", "LIMIT = 4"), tasks) == {"b"}
-    assert affected(before, before.replace("import math", "import os"), tasks) == tasks
-    assert affected(before, "def a(:\n", tasks) == tasks
-    assert affected(before, "# a comment\n" + before, tasks) == set()
+    after = BEFORE.replace(old, new) if old else BEFORE
+    assert affected(BEFORE, after, {"a", "b", "c"}) == (set(direct), set(others))
+
+
+def test_closure_hash_changes_with_what_is_used() -> None:
+    from profiling_lab.closure import closure_hash
+
+    names = ("a", "b", "c")
+    before = {name: closure_hash(BEFORE, name) for name in names}
+
+    def altered(old: str, new: str) -> str:
+        return "".join(n for n in names if closure_hash(BEFORE.replace(old, new), n) != before[n])
+
+    assert altered("LIMIT = 3", "LIMIT = 4") == "b"
+    assert altered("def _helper():\n    return 1", "def _helper():\n    return 2") == "ab"
+    assert altered("import math", "import os") == "abc"
+    assert altered("import math", "# words\nimport math") == ""
+    assert altered("def c():", "def c(:") == "abc"
 
 
 @pytest.fixture
@@ -910,6 +937,24 @@ def test_watch_checks_what_changed(watching: tuple, capsys: pytest.CaptureFixtur
     assert "2 of 9 points" in out
     assert "Next: mini.total" in out
     assert watcher.changed([small.root / STUB]) == []
+
+
+def test_watch_keeps_verdicts_that_a_change_cannot_alter(watching: tuple) -> None:
+    small, watcher = watching
+    small.solve("length", RIGHT_LENGTH)
+    small.solve("total", RIGHT_TOTAL)
+    file = small.root / STUB
+    watcher.check([*watcher.changed([file]), *watcher.take_pending()])
+    assert watcher.verdicts["mini.total"].outcome == "passed"
+    # total uses length: it waits; length does not use total: its verdict is kept.
+    small.write(STUB, small.read(STUB).replace("end - start", "start - end"))
+    assert [task.name for task in watcher.changed([file])] == ["length"]
+    assert [task.name for task in watcher.take_pending()] == ["total"]
+    small.write(STUB, small.read(STUB).replace("start - end", "end - start"))
+    watcher.check([*watcher.changed([file]), *watcher.take_pending()])
+    small.write(STUB, small.read(STUB).replace("sum(", "len("))
+    assert [task.name for task in watcher.changed([file])] == ["total"]
+    assert progress.verdicts(small.course)["mini.length"].outcome == "passed"
 
 
 def test_watch_survives_code_that_ends_the_process(watching: tuple) -> None:
