@@ -522,7 +522,7 @@ def test_dev_check_says_what_is_missing(small: Lab) -> None:
     result = small("dev", "check", "mini")
     assert result.exit_code == 1
     assert "lacking for mini_cu, mini_live" in result.output
-    assert "fewer than two a task" in result.output
+    assert "two wrong solutions a task (0 in all)" in result.output
 
 
 # -- captures -----------------------------------------------------------------------------------
