@@ -152,7 +152,8 @@ def judge(
         elif type(got) is not type(want):
             why = f"It is a {type(got).__name__}, and must be a {type(want).__name__}. {why}"
     pytest.fail(
-        f"{call} says {show(got)}; expected {show(want)}, in {unit}. {why}{repeat_hint(capture)}",
+        f"{call} says {show(got)}; expected {show(want)}{unit and ', in '}{unit}. {why}"
+        f"{repeat_hint(capture)}",
         pytrace=False,
     )
 
@@ -553,7 +554,7 @@ def busy_mistakes(capture: str, window: Window) -> Variants:
             "That is kernels alone: graphs, copies and memsets keep the device busy too.",
         ),
         (
-            {device: everything for device in devices},
+            dict.fromkeys(devices, everything),
             "That is the time in which any device was busy: each device has a time of its own.",
         ),
         (
@@ -725,31 +726,35 @@ def gap_mistakes(capture: str, window: Window, min_gap_ns: int) -> Variants:
     rows = sorted(device_rows(capture), key=lambda r: (r["start"], r["end"]))
     devices = sorted({row["device"] for row in rows})
 
-    def of(devices_: list[int], pick: Callable[[dict[str, Any]], bool], *, row_before: bool):
-        out = []
-        for device in devices_:
+    def long_enough(found: Iterable[tuple[int, int, int]]) -> list[dict[str, int]]:
+        return as_gaps(gap for gap in found if gap[2] - gap[1] >= max(1, min_gap_ns))
+
+    def without(*kinds: str) -> list[dict[str, int]]:
+        found = []
+        for device in devices:
+            own = [r for r in rows if r["device"] == device and r["kind"] not in kinds]
+            busy = oracles._merged([(r["start"], r["end"]) for r in own], window)
+            edges = [window[0], *(edge for interval in busy for edge in interval), window[1]]
+            found += [(device, a, b) for a, b in zip(edges[::2], edges[1::2], strict=True)]
+        return long_enough(found)
+
+    def after_row_before() -> list[dict[str, int]]:
+        found = []
+        for device in devices:
             at = window[0]
             for row in rows:
-                inside = row["end"] > window[0] and row["start"] < window[1]
-                if row["device"] != device or not pick(row) or not inside:
-                    continue
-                if row["start"] > at:
-                    out.append((device, at, row["start"]))
-                at = min(row["end"], window[1])
-                at = at if row_before else max(at, out[-1][2] if out else 0, reach.get(device, 0))
-                reach[device] = at
-            if window[1] > at:
-                out.append((device, at, window[1]))
-            reach.clear()
-        return as_gaps(gap for gap in out if gap[2] - gap[1] >= max(1, min_gap_ns))
+                if row["device"] == device and row["end"] > window[0] and row["start"] < window[1]:
+                    found.append((device, at, row["start"]))
+                    at = min(row["end"], window[1])
+            found.append((device, at, window[1]))
+        return long_enough(found)
 
-    reach: dict[int, int] = {}
     right = oracles.idle_gaps(captures.path(capture), window, min_gap_ns)
     edges = {(device, edge) for device in devices for edge in window}
     longer = oracles.idle_gaps(captures.path(capture), window, min_gap_ns + 1)
     return [
         (
-            of(devices, lambda row: True, row_before=True),
+            after_row_before(),
             (
                 "Some of these gaps lie inside an operation that started earlier and still ran: the row "
                 "before is not the only one that matters."
@@ -760,11 +765,11 @@ def gap_mistakes(capture: str, window: Window, min_gap_ns: int) -> Variants:
             "The time before a device's first operation in the window and after its last is idle too.",
         ),
         (
-            of(devices, lambda row: row["kind"] == "kernel", row_before=False),
+            without("graph", "copy", "memset"),
             "Those are the gaps between kernels: graphs, copies and memsets keep a device busy too.",
         ),
         (
-            of(devices, lambda row: row["kind"] != "graph", row_before=False),
+            without("graph"),
             "CUDA graphs were recorded as a whole here, and the device was not idle while they ran.",
         ),
         (as_gaps(longer), f"A gap of exactly {min_gap_ns} ns is at least that long."),
@@ -1072,8 +1077,12 @@ def test_pageable_copies_hold_the_host(stub, generated):
 
 
 @task("ex_30.blocking_time")
-def test_copies_of_another_process(stub, generated):
+def test_copies_of_another_process(stub, generated, draw):
     judge_blocking(stub, str(generated("two_processes_same_correlation").path))
+    timeline = draw()
+    timeline.copy(1_000, 2_000, "D2H", pinned=False, process=1, correlation=5, call=(0, 3_000))
+    timeline.kernel(4_000, 9_000, process=2, correlation=5, call=(3_000, 8_000))
+    judge_blocking(stub, timeline.save())
 
 
 @task("ex_30.blocking_time")
@@ -1566,7 +1575,7 @@ def test_ranges_around_batches_and_stages(stub, seed):
         "",
         results,
         want,
-        "results",
+        "",
         list,
         "Each stage gets what the one before returned.",
     )
@@ -1584,7 +1593,7 @@ def test_nothing_and_empty_values_go_through(stub):
             "",
             results,
             want,
-            "results",
+            "",
             list,
             "Values that are empty or None are values.",
         )

@@ -1,0 +1,32 @@
+"""Goes on with the next batch when a stage raises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+CAUGHT_BY = "test_ranges_are_closed_when_a_stage_raises"
+SAYS = "it must raise ValueError"
+
+
+def annotate_pipeline(
+    batches: list,
+    stages: dict[str, Callable],
+    push_range: Callable[[str], object],
+    pop_range: Callable[[], object],
+) -> list:
+    results = []
+    for i, value in enumerate(batches):
+        push_range(f"batch {i}")
+        try:
+            for name, stage in stages.items():
+                push_range(name)
+                try:
+                    value = stage(value)
+                finally:
+                    pop_range()
+            results.append(value)
+        except ValueError as error:
+            print("batch", i, "failed:", error)
+        finally:
+            pop_range()
+    return results

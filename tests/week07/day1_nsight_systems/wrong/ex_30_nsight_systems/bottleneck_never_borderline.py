@@ -1,0 +1,41 @@
+"""Hides that a finding is close to the floor."""
+# The reference lies under this file, and its names are there.
+# ruff: noqa: F821
+
+from __future__ import annotations
+
+from profiling_lab import captures
+from profiling_lab.findings import CATEGORIES, Finding
+
+CAUGHT_BY = "test_near_the_floor_a_finding_says_so"
+SAYS = "exactly if the margin is at most"
+
+
+def name_bottleneck(capture: str, nvtx_range: str | None = None) -> Finding:
+    saved = recoverable_time(capture, nvtx_range)
+    with captures.open(capture) as recording:
+        window = find_window(capture, nvtx_range) if nvtx_range is not None else None
+        operations = [o for o in read_dependencies(recording, window) if o.device >= 0]
+    window_ns = max(o.end_ns for o in operations) - min(o.start_ns for o in operations)
+    cause = min(
+        saved, key=lambda name: (-saved[name], CATEGORIES[CATEGORY_OF_CAUSE[name]].precedence)
+    )
+    ratio = saved[cause] / window_ns
+    margin = ratio - HEALTHY_FLOOR_RATIO
+    category = CATEGORY_OF_CAUSE[cause] if margin >= 0 else "healthy"
+    recommendation = "none" if category == "healthy" else f"look at {cause}"
+    if False:
+        recommendation = f"borderline: {recommendation}"
+    busy = busy_time(capture)
+    idlest = min(busy, key=lambda device: (busy[device], device))
+    return Finding(
+        category,
+        f"range:{nvtx_range}" if nvtx_range is not None else f"device:{idlest}",
+        {
+            "recoverable_ns": saved[cause],
+            "window_ns": window_ns,
+            "recoverable_ratio": ratio,
+            "margin_ratio": margin,
+        },
+        recommendation,
+    )

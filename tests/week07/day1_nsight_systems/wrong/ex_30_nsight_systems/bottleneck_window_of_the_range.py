@@ -1,0 +1,41 @@
+"""Takes the NVTX range's own length for the window."""
+# The reference lies under this file, and its names are there.
+# ruff: noqa: F821
+
+from __future__ import annotations
+
+from profiling_lab import captures
+from profiling_lab.findings import CATEGORIES, Finding
+
+CAUGHT_BY = "test_bottleneck_of_a_range"
+SAYS = "those issued in the range, if one is given"
+
+
+def name_bottleneck(capture: str, nvtx_range: str | None = None) -> Finding:
+    saved = recoverable_time(capture, nvtx_range)
+    with captures.open(capture) as recording:
+        window = find_window(capture, nvtx_range) if nvtx_range is not None else None
+        operations = [o for o in read_dependencies(recording, window) if o.device >= 0]
+    window_ns = find_window(capture, nvtx_range)[1] - find_window(capture, nvtx_range)[0]
+    cause = min(
+        saved, key=lambda name: (-saved[name], CATEGORIES[CATEGORY_OF_CAUSE[name]].precedence)
+    )
+    ratio = saved[cause] / window_ns
+    margin = ratio - HEALTHY_FLOOR_RATIO
+    category = CATEGORY_OF_CAUSE[cause] if margin >= 0 else "healthy"
+    recommendation = "none" if category == "healthy" else f"look at {cause}"
+    if abs(margin) <= BORDERLINE_RATIO:
+        recommendation = f"borderline: {recommendation}"
+    busy = busy_time(capture)
+    idlest = min(busy, key=lambda device: (busy[device], device))
+    return Finding(
+        category,
+        f"range:{nvtx_range}" if nvtx_range is not None else f"device:{idlest}",
+        {
+            "recoverable_ns": saved[cause],
+            "window_ns": window_ns,
+            "recoverable_ratio": ratio,
+            "margin_ratio": margin,
+        },
+        recommendation,
+    )

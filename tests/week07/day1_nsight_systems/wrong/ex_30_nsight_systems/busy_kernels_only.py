@@ -1,0 +1,23 @@
+"""Forgets that copies and memsets keep a device busy too."""
+# The reference lies under this file, and its names are there.
+# ruff: noqa: F821
+
+from __future__ import annotations
+
+import polars as pl
+
+from profiling_lab import captures
+
+CAUGHT_BY = "test_what_runs_at_the_same_time_counts_once"
+SAYS = "copies and memsets"
+
+
+def busy_time(capture: str, nvtx_range: str | None = None) -> dict[int, int]:
+    start, end = find_window(capture, nvtx_range)
+    with captures.open(capture) as recording:
+        rows = recording.device_operations
+    out = {}
+    for device in sorted(rows["device"].unique().to_list()):
+        own = rows.filter((pl.col("device") == device) & pl.col("kind").is_in(["kernel", "graph"]))
+        out[device] = _union_ns(own, start, end)
+    return out
