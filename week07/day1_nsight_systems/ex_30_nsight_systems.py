@@ -248,14 +248,16 @@ def recoverable_time(capture: str, nvtx_range: str | None = None) -> dict[str, i
                        operations whose `waits_in` is "synchronize"
         "launch_cost"  issuing work costs nothing: operations of kind "launch", and host code of at
                        most DISPATCH_LIMIT_NS, take no time
-        "copies"       copies between host and device (H2D, D2H) take no time and add no delay, and
-                       the calls that issue them neither: a copy call takes no time, and where
-                       `waits_in` is "copy_call" a positive lag of a "wait" dependency becomes 0.
+        "copies"       copies between host and device (H2D, D2H) take no time and add no delay,
+                       operations of kind "copy_call" take no time, and where `waits_in` is
+                       "copy_call" a positive lag of a "wait" dependency becomes 0.
                        But overlap hides a copy, it does not shorten it, and the first batch must
-                       come in before anything and the last go out after all. So the device
-                       finishes no earlier than this: the first recorded start of any device
-                       operation, plus the total copy time of the busiest direction of a device,
-                       plus that device's shortest copy of the other direction, if it has one
+                       come in before anything and the last go out after all. So a device with
+                       such copies finishes no earlier than this: the first recorded start of any
+                       device operation, plus the total copy time of the device's busiest
+                       direction, plus its shortest copy of the other direction, if it has one.
+                       The latest counts, of the devices and of two equally busy directions;
+                       without such copies it is the first recorded start alone
         "allocation"   operations of kind "allocation" take no time, and the "wait" dependencies of
                        operations whose `waits_in` is "allocation" are dropped
         "host_code"    host code longer than DISPATCH_LIMIT_NS takes no time

@@ -1099,7 +1099,7 @@ def test_which_calls_block(stub, draw):
     timeline.api("cudaDeviceSynchronize_v3020", 8_000, 12_000)  # half of it inside
     timeline.api("cudaStreamSynchronize_v3020", 8_000, 9_000)  # outside
     timeline.api("cudaEventSynchronize_v3020", 20_000, 21_000)
-    timeline.api("cuCtxSynchronize", 22_000, 23_000)
+    timeline.api("cuCtxSynchronize", 22_000, 22_001)
     timeline.api("cuStreamSynchronize_ptsz", 23_000, 24_000)
     timeline.api("cuEventSynchronize", 24_000, 25_500)
     timeline.api("cudaStreamWaitEvent_v3020", 26_000, 27_000)  # makes a stream wait, not the host
@@ -1978,6 +1978,45 @@ def test_busiest_direction_of_each_device_by_hand(stub, draw):
         "shortest D2H takes 15 µs; the recording ends at 150 µs. Device 1 has a link of its own.",
     }
     judge_savings(stub, timeline.save(), want, why)
+
+
+@task("ex_30.recoverable_time")
+def test_least_time_of_copies_by_hand(stub, draw):
+    """What overlap cannot hide, in four small captures."""
+    nothing = dict.fromkeys(CAUSES, 0)
+    one_way = draw()
+    one_way.copy(10_000, 50_000, "H2D", call=(0, 5_000))
+    one_way.kernel(50_000, 60_000, call=(5_000, 8_000))
+    one_way.copy(60_000, 100_000, "H2D", call=(8_000, 9_000))
+    one_way.kernel(100_000, 110_000, call=(9_000, 10_000))
+    why = {
+        "copies": "80 µs of H2D need their direction from 10 µs to 90 µs, and nothing is copied back; "
+        "the recording ends at 110 µs."
+    }
+    judge_savings(stub, one_way.save(), nothing | {"copies": 20_000}, why)
+    equal = draw()
+    equal.copy(10_000, 40_000, "H2D", call=(0, 5_000))
+    equal.kernel(40_000, 50_000, call=(5_000, 8_000))
+    equal.copy(50_000, 80_000, "D2H", call=(8_000, 9_000))
+    why = {"copies": "One batch has nothing to overlap with: it is copied in, then out, in 60 µs."}
+    judge_savings(stub, equal.save(), nothing | {"copies": 10_000}, why)
+    together = draw()
+    together.copy(10_000, 60_000, "H2D", call=(0, 5_000))
+    together.copy(11_000, 61_000, "H2D", stream=9, call=(5_000, 6_000))
+    why = {
+        "copies": "Both copies together take 100 µs, longer than the recording: nothing can be saved."
+    }
+    judge_savings(stub, together.save(), nothing, why)
+    inside = draw()
+    inside.copy(101_000, 102_000, "D2D", call=(0, 100_000))
+    inside.kernel(104_000, 105_000, stream=9, call=(100_000, 103_000))
+    want = nothing | {"copies": 4_000, "launch_cost": 3_000}
+    why = {
+        "copies": "Without the copy call of 100 µs all comes earlier, but the device finishes no earlier "
+        "than it began, at 101 µs: 4 µs can be saved, the whole recording.",
+        "launch_cost": "Without the launch of 3 µs its kernel would end 3 µs earlier.",
+    }
+    judge_savings(stub, inside.save(), want, why)
 
 
 @task("ex_30.recoverable_time")
