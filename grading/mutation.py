@@ -69,7 +69,7 @@ OPERATORS = tuple(
 
 @dataclass(frozen=True)
 class Mutant:
-    """One function of the reference with one thing changed."""
+    """The reference with one thing changed in one function; `source` is the whole module."""
 
     name: str  # function:operator:occurrence
     function: str
@@ -86,8 +86,8 @@ def mutants(source: str) -> Iterator[Mutant]:
     for node in ast.parse(source).body:
         if not isinstance(node, ast.FunctionDef):
             continue
-        original = ast.get_source_segment(source, node) or ""
-        original = "\n".join(original.splitlines()) + "\n"
+        segment = ast.get_source_segment(source, node) or ""
+        original = "\n".join(segment.splitlines()) + "\n"
         for operator_name in OPERATORS:
             if operator_name not in known:
                 raise SystemExit(f"cosmic-ray has no operator {operator_name}")
@@ -102,7 +102,8 @@ def mutants(source: str) -> Iterator[Mutant]:
                 yield Mutant(
                     f"{node.name}:{operator_name.removeprefix('core/')}:{occurrence}",
                     node.name,
-                    mutated,
+                    # The whole module: what holds on to a function must get the changed one.
+                    source.replace(segment, mutated.rstrip("\n"), 1),
                     _change(original, mutated),
                 )
 
