@@ -24,7 +24,7 @@ from grading.forkserver import ForkServer
 from profiling_lab import closure, progress
 from profiling_lab.cli import hints
 from profiling_lab.cli.app import complain, prepare_streams
-from profiling_lab.cli.checking import selection
+from profiling_lab.cli.checking import configuration, selection
 from profiling_lab.cli.screen import LAB, bold, dim, find, load_course, short, width, wrap
 from profiling_lab.cli.status import next_task
 from profiling_lab.course import Course, Task, is_todo
@@ -79,6 +79,7 @@ class Watcher:
         self.sources = {file: _read(file) for file in self.files}
         self.verdicts = progress.verdicts(course)
         self.pending: list[Task] = []
+        self.broken: set[Path] = set()  # files that do not parse; `sources` holds what last did
         self._server = server
 
     def changed(self, files: Iterable[Path]) -> list[Task]:
@@ -93,17 +94,27 @@ class Watcher:
         for file in files:
             if file not in self.files:
                 continue
-            before, self.sources[file] = self.sources[file], _read(file)
-            if before == self.sources[file]:
-                continue
+            source = _read(file)
             tasks = [task for task in self.tasks if self.course.root / task.stub == file]
+            if file.suffix == ".py" and not _parses(source):
+                # One check says what is wrong; what was known before holds again once it parses.
+                self.broken.add(file)
+                first += _best_begun(tasks, self.verdicts)
+                continue
+            was_broken = file in self.broken
+            self.broken.discard(file)
+            before, self.sources[file] = self.sources[file], source
+            if before == source and not was_broken:
+                continue
             if file.suffix != ".py":
                 first += tasks
                 continue
-            names, others = affected(before, self.sources[file], {task.name for task in tasks})
+            names, others = affected(before, source, {task.name for task in tasks})
             first += [task for task in tasks if task.name in names]
             later += [task for task in tasks if task.name in others]
             held += [task for task in tasks if task.name not in names | others]
+            if was_broken and not names | others:
+                first += _best_begun(tasks, self.verdicts)
         self._hold(held)
         waiting = {task.id for task in [*self.pending, *later]} - {task.id for task in first}
         self.pending = [task for task in self.tasks if task.id in waiting]
@@ -139,7 +150,8 @@ class Watcher:
                 [
                     *arguments,
                     *("-q", "--tb=no", "--no-header", "--color=no"),
-                    *("-p", "no:cacheprovider", "--rootdir", str(self.course.root)),
+                    *configuration(self.course),
+                    *("-p", "no:cacheprovider"),
                     *("--score-json", str(score)),
                 ],
                 cwd=self.course.root,
@@ -149,7 +161,10 @@ class Watcher:
                     seconds=result.seconds, output=result.output, trouble=_trouble(result)
                 )
             scored = json.loads(score.read_text(encoding="utf-8"))["tasks"]
-        self.verdicts = progress.verdicts(self.course)
+        fresh = progress.verdicts(self.course)
+        for name, task in self.course.tasks.items():
+            if self.course.root / task.stub not in self.broken:
+                self.verdicts[name] = fresh[name]
         out = Recheck(seconds=result.seconds, output=result.output)
         for task in self.tasks:
             if task.id not in scored:
@@ -183,6 +198,20 @@ def affected(before: str, after: str, tasks: set[str]) -> tuple[set[str], set[st
     except (SyntaxError, ValueError):
         return set(), set(tasks)
     return names & tasks, (all_names - names) & tasks
+
+
+def _parses(source: str) -> bool:
+    try:
+        closure.definitions(source)
+    except (SyntaxError, ValueError):
+        return False
+    return True
+
+
+def _best_begun(tasks: list[Task], verdicts: dict[str, progress.Verdict]) -> list[Task]:
+    """One task to check for the sake of its file: a begun one where there is one."""
+    begun = [task for task in tasks if verdicts[task.id].outcome != "todo"]
+    return (begun or tasks)[:1]
 
 
 def _read(file: Path) -> str:

@@ -106,7 +106,8 @@ def run_checks(course: Course, arguments: list[str], *, verbose: bool = False) -
     """Run pytest from the course's root in a process of its own; returns the exit code of `lab`."""
     with tempfile.TemporaryDirectory(prefix="lab_") as scratch:
         score = Path(scratch) / "score.json"
-        command = [sys.executable, "-m", "pytest", "--no-header", "--score-json", str(score)]
+        command = [sys.executable, "-m", "pytest", *configuration(course)]
+        command += ["--no-header", "--score-json", str(score)]
         command += ["-v"] if verbose else ["-q", "--tb=short", "--show-capture=no"]
         command += ["-r", "N", *arguments]
         # Plugins of other packages have no part in a check, and some cost 0.2 s.
@@ -125,6 +126,14 @@ def run_checks(course: Course, arguments: list[str], *, verbose: bool = False) -
         "check again, and the check in which it happened is named",
         code=1,
     )
+
+
+def configuration(course: Course) -> list[str]:
+    """pytest's options that name its configuration, which it else looks for above all paths given.
+
+    (The value of an option counts as such a path too: the folder of a capture, say.)
+    """
+    return ["--config-file", str(course.root / "pyproject.toml"), "--rootdir", str(course.root)]
 
 
 def _tree(course: Course, against: str) -> str:

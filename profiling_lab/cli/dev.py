@@ -17,7 +17,7 @@ import click
 
 from profiling_lab import stubs
 from profiling_lab.cli.app import complain
-from profiling_lab.cli.checking import checks_in
+from profiling_lab.cli.checking import checks_in, configuration
 from profiling_lab.cli.hints import hint_steps
 from profiling_lab.cli.screen import LAB, bold, find, load_course, note_while, short, wrap
 from profiling_lab.course import MANIFEST, SOLUTIONS, Course, Exercise, Task
@@ -269,7 +269,8 @@ def _run_proof(
     for label, arguments in runs:
         with tempfile.TemporaryDirectory(prefix="lab_") as scratch:
             results = Path(scratch) / "results.xml"
-            command = [sys.executable, "-m", "pytest", "--against", SOLUTIONS, "-q", "--tb=short"]
+            command = [sys.executable, "-m", "pytest", *configuration(course), "-q", "--tb=short"]
+            command += ["--against", SOLUTIONS]
             command += ["--junitxml", str(results), *arguments]
             done = subprocess.run(
                 command,

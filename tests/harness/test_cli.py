@@ -957,6 +957,23 @@ def test_watch_keeps_verdicts_that_a_change_cannot_alter(watching: tuple) -> Non
     assert progress.verdicts(small.course)["mini.length"].outcome == "passed"
 
 
+def test_watch_of_a_file_that_does_not_parse_for_a_while(watching: tuple) -> None:
+    small, watcher = watching
+    file = small.root / STUB
+    small.solve("length", RIGHT_LENGTH)
+    small.solve("total", RIGHT_TOTAL)
+    watcher.check([*watcher.changed([file]), *watcher.take_pending()])
+    good = small.read(STUB)
+    small.write(STUB, good.replace("end - start", "end -"))
+    result = watcher.check(watcher.changed([file]))
+    assert result.outcomes == {"mini.length": "failed"}
+    assert "syntax error" in result.messages["mini.length"][0][1]
+    assert watcher.take_pending() == []
+    small.write(STUB, good)
+    assert watcher.check(watcher.changed([file])).outcomes == {"mini.length": "passed"}
+    assert progress.verdicts(small.course)["mini.total"].outcome == "passed"
+
+
 def test_watch_survives_code_that_ends_the_process(watching: tuple) -> None:
     small, watcher = watching
     small.solve("length", "    import os\n    os._exit(3)\n")
