@@ -15,19 +15,25 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import json
 import re
 import sys
 from pathlib import Path
 from types import ModuleType
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
+
+import lesson_plots  # noqa: E402
+import numpy as np  # noqa: E402
 
 from profiling_lab import captures, course, dependencies  # noqa: E402
 
 FIGURE = re.compile(r"<!--=(?P<expression>.*?)-->(?P<text>.*?)<!--/-->", re.DOTALL)
 # A number with a unit of measurement: in a lesson it must be a figure, or stand in code.
-MEASURED = re.compile(r"\d[\d.,  ]*\s?(?:ns|µs|us|ms|s|%|[kMGT]i?B(?:/s)?|[kMGT]?FLOP(?:/s)?|×|GHz|MHz|W)(?![\w/])")
+MEASURED = re.compile(
+    r"\d[\d.,  ]*\s?(?:ns|µs|us|ms|s|%|[kMGT]i?B(?:/s)?|[kMGT]?FLOP(?:/s)?|×|GHz|MHz|W)(?![\w/])"
+)
 
 
 def ns(value: float) -> str:
@@ -70,9 +76,62 @@ def count(value: float) -> str:
     return f"{round(value):,}"
 
 
+def span_ns(capture: str) -> int:
+    """From the first to the last device operation of a capture."""
+    start, end = captures.open(capture).span_ns
+    return end - start
+
+
+def told(capture: str, key: str) -> float:
+    """A number that the recorded program reported about itself (provenance.json)."""
+    file = captures.path(capture).parent / "provenance.json"
+    return json.loads(file.read_text(encoding="utf-8"))["reported_by_program"][key]
+
+
+def copied(capture: str, kind: str) -> str:
+    """The rate of all copies of one kind ("H2D") of a capture, bytes over their durations."""
+    copies = captures.open(capture).copies
+    copies = copies.filter(copies["kind"] == kind)
+    return gbps(copies["bytes"].sum(), copies["duration_ns"].sum())
+
+
+def ranges_ns(capture: str, name: str) -> int:
+    """The durations of all NVTX ranges of one name, added up."""
+    ranges = captures.open(capture).nvtx_ranges
+    return ranges.filter(ranges["name"] == name)["duration_ns"].sum()
+
+
+def calls_ns(capture: str, name: str) -> int:
+    """The durations of all calls of one name, added up."""
+    calls = captures.open(capture).api_calls
+    return calls.filter(calls["name"] == name)["duration_ns"].sum()
+
+
+def gap_durations(capture: str, at_least_ns: int = 0) -> np.ndarray:
+    """Lengths of the idle gaps of all devices."""
+    gaps = load_reference(course.load(ROOT).exercise("ex_30")).idle_gaps(
+        capture, min_gap_ns=at_least_ns
+    )
+    return np.array([gap["end_ns"] - gap["start_ns"] for gap in gaps])
+
+
+def idle_while(capture: str, call: str) -> int:
+    """Time in ns in which the device was idle and the host inside a call of one name."""
+    gaps = load_reference(course.load(ROOT).exercise("ex_30")).idle_gaps(capture)
+    calls = captures.open(capture).api_calls
+    calls = calls.filter(calls["name"] == call)
+    return sum(
+        max(0, min(end, gap["end_ns"]) - max(start, gap["start_ns"]))
+        for start, end in calls.select("start_ns", "end_ns").iter_rows()
+        for gap in gaps
+    )
+
+
 def load_reference(exercise: course.Exercise, root: Path = ROOT) -> ModuleType:
     """The reference of an exercise as a module."""
     name = f"reference_{exercise.id}"
+    if root == ROOT and name in sys.modules:
+        return sys.modules[name]
     file = root / course.SOLUTIONS / exercise.stub
     specification = importlib.util.spec_from_file_location(name, file)
     assert specification is not None and specification.loader is not None
@@ -84,8 +143,10 @@ def load_reference(exercise: course.Exercise, root: Path = ROOT) -> ModuleType:
 
 def namespace() -> dict:
     """What the expressions of figures may use."""
-    names = {f.__name__: f for f in (ns, us, ms, pct, mb, gbps, times, count)}
-    names |= {"captures": captures, "dependencies": dependencies}
+    formatters = (ns, us, ms, pct, mb, gbps, times, count)
+    sources = (span_ns, told, copied, ranges_ns, calls_ns, gap_durations, idle_while)
+    names = {f.__name__: f for f in (*formatters, *sources)}
+    names |= {"captures": captures, "dependencies": dependencies, "np": np, "plots": lesson_plots}
     for exercise in course.load(ROOT).exercises:
         names[exercise.id] = load_reference(exercise)
     return names

@@ -17,6 +17,7 @@ import io
 import re
 import sys
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -152,6 +153,7 @@ def item_gap() -> dict[str, int]:
     }
 
 
+@cache
 def twins() -> list[dict]:
     """Per pair of TWINS: sick, cause, fixed, bound, before_ns, predicted_ns, measured_ns."""
     ex_30 = reference()
@@ -171,6 +173,11 @@ def twins() -> list[dict]:
             }
         )
     return out
+
+
+def twin(sick: str) -> dict:
+    """The pair of `twins` whose sick program bears this name."""
+    return next(pair for pair in twins() if pair["sick"] == sick)
 
 
 # -- drawing ----------------------------------------------------------------------------------------

@@ -1,0 +1,167 @@
+"""Figures of the lessons are what the captures say; examples in the lessons run, commands exist."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from profiling_lab import course
+
+ROOT = Path(__file__).resolve().parents[2]
+LESSONS = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "week07").glob("day*/README.md"))
+
+
+def _load(name: str) -> ModuleType:
+    specification = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
+    assert specification is not None and specification.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+plots = _load("lesson_plots")
+
+
+def blocks(lesson: str, language: str) -> list[str]:
+    """The fenced blocks of one language in a lesson."""
+    text = (ROOT / lesson).read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def commands(lesson: str) -> Iterator[list[str]]:
+    """The commands of a lesson's console blocks, as words."""
+    for block in blocks(lesson, "console"):
+        for line in block.splitlines():
+            if words := shlex.split(line, comments=True):
+                yield words
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("name", list(plots.FIGURES))
+def test_figure_is_what_the_captures_say(name: str) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib draws the figures")
+    file = plots.FOLDER / f"{name}.svg"
+    assert file.is_file(), f"{file.name} is missing: scripts/lesson_plots.py --write {name}"
+    assert plots.same(file.read_bytes(), plots.draw(name)), (
+        f"{file.name} is not what the present captures give; draw it again, look at it, and commit: "
+        f"uv run python scripts/lesson_plots.py --write {name}"
+    )
+
+
+def test_a_moved_bar_is_a_difference() -> None:
+    assert plots.same(b'<rect x="10.001"/>', b'<rect x="10.002"/>')
+    assert not plots.same(b'<rect x="10.0"/>', b'<rect x="11.0"/>')
+    assert not plots.same(b'<rect x="10.0"/>', b'<rect y="10.0"/>')
+
+
+def test_every_drawn_figure_is_shown_and_every_shown_one_is_described() -> None:
+    shown = {}
+    for lesson in LESSONS:
+        text = (ROOT / lesson).read_text(encoding="utf-8")
+        shown |= {path: alt for alt, path in re.findall(r"!\[(.*?)\]\((.*?)\)", text, re.DOTALL)}
+    assert {f"figures/{name}.svg" for name in plots.FIGURES} == set(shown)
+    short = [path for path, alt in shown.items() if len(alt) < 60]
+    assert not short, f"figures that are hardly described for those who cannot see them: {short}"
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_no_line_begins_with_a_comment(lesson: str) -> None:
+    # In Markdown such a line starts an HTML block: it would end the paragraph and stay raw.
+    lines = (ROOT / lesson).read_text(encoding="utf-8").splitlines()
+    raw = [number for number, line in enumerate(lines, 1) if line.lstrip().startswith("<!--")]
+    assert not raw, f"{lesson}: figures at the beginning of lines {raw}; put a word before them"
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_examples_run_as_written(lesson: str) -> None:
+    # One session, as the lesson asks for: later blocks use what earlier ones defined.
+    examples = blocks(lesson, "python")
+    assert examples
+    result = subprocess.run(
+        [sys.executable, "-W", "error", "-c", "\n".join(examples)],
+        check=False,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip()
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_lab_commands_exist(lesson: str) -> None:
+    import click
+
+    from profiling_lab.cli import lab
+
+    known = course.load(ROOT)
+    ids = {task.id for exercise in known.exercises for task in exercise.tasks}
+    ids |= {exercise.id for exercise in known.exercises}
+    for words in commands(lesson):
+        if words[:3] != ["uv", "run", "lab"] or len(words) == 3:
+            continue
+        command = lab.get_command(click.Context(lab), words[3])
+        assert command is not None, f"{lesson}: there is no `lab {words[3]}`"
+        options = {name for parameter in command.params for name in parameter.opts}
+        for word in words[4:]:
+            if word.startswith("--"):
+                assert word.split("=")[0] in options, f"{lesson}: {' '.join(words)}: no {word}"
+            elif words[3] in ("check", "hint", "solution", "reset", "watch"):
+                assert word in ids, f"{lesson}: {' '.join(words)}: no exercise or task {word}"
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_every_task_has_its_place_in_the_lesson(lesson: str) -> None:
+    known = course.load(ROOT)
+    folder = Path(lesson).parent
+    checked = [
+        words[-1] for words in commands(lesson) if words[:4] == ["uv", "run", "lab", "check"]
+    ]
+    checked = [word for word in checked if word != "--live"]
+    for exercise in known.exercises:
+        if folder not in Path(exercise.stub).parents:
+            continue
+        wanted = [task.id for task in exercise.tasks if not task.live]
+        assert [word for word in checked if word in wanted] == wanted, (
+            f"{lesson} asks for the tasks in another order than course.toml, or leaves one out"
+        )
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_nsys_options_are_those_of_the_recorded_tool(lesson: str) -> None:
+    helps = ROOT / "captures" / "tool_help"
+    for words in commands(lesson):
+        if words[0] != "nsys":
+            continue
+        text = (helps / f"nsys_{words[1]}.txt").read_text(encoding="utf-8")
+        for word in words[2:]:
+            if word.startswith("--"):
+                option = word.split("=")[0]
+                assert re.search(rf"{option}(?![\w-])", text), f"{lesson}: nsys {words[1]} {option}"
+    mentioned = re.findall(r"`(--[a-z][\w-]+)", (ROOT / lesson).read_text(encoding="utf-8"))
+    text = (helps / "nsys_profile.txt").read_text(encoding="utf-8")
+    own = {"--live"}
+    unknown = [o for o in mentioned if o not in own and not re.search(rf"{o}(?![\w-])", text)]
+    assert not unknown, (
+        f"{lesson} speaks of options that the recorded tool does not have: {unknown}"
+    )
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_make_targets_exist(lesson: str) -> None:
+    for words in commands(lesson):
+        if words[0] == "make":
+            makefile = (ROOT / words[words.index("-C") + 1] / "Makefile").read_text(
+                encoding="utf-8"
+            )
+            assert re.search(rf"^{words[-1]}:", makefile, re.MULTILINE), " ".join(words)
