@@ -20,14 +20,15 @@ import re
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
+sys.path.insert(0, str(ROOT))
 
-import lesson_plots  # noqa: E402
 import numpy as np  # noqa: E402
 
 from profiling_lab import captures, course, dependencies  # noqa: E402
+from scripts import lesson_plots  # noqa: E402
 
 FIGURE = re.compile(r"<!--=(?P<expression>.*?)-->(?P<text>.*?)<!--/-->", re.DOTALL)
 # A number with a unit of measurement: in a lesson it must be a figure, or stand in code.
@@ -92,19 +93,19 @@ def copied(capture: str, kind: str) -> str:
     """The rate of all copies of one kind ("H2D") of a capture, bytes over their durations."""
     copies = captures.open(capture).copies
     copies = copies.filter(copies["kind"] == kind)
-    return gbps(copies["bytes"].sum(), copies["duration_ns"].sum())
+    return gbps(int(copies["bytes"].sum()), int(copies["duration_ns"].sum()))
 
 
 def ranges_ns(capture: str, name: str) -> int:
     """The durations of all NVTX ranges of one name, added up."""
     ranges = captures.open(capture).nvtx_ranges
-    return ranges.filter(ranges["name"] == name)["duration_ns"].sum()
+    return int(ranges.filter(ranges["name"] == name)["duration_ns"].sum())
 
 
 def calls_ns(capture: str, name: str) -> int:
     """The durations of all calls of one name, added up."""
     calls = captures.open(capture).api_calls
-    return calls.filter(calls["name"] == name)["duration_ns"].sum()
+    return int(calls.filter(calls["name"] == name)["duration_ns"].sum())
 
 
 def gap_durations(capture: str, at_least_ns: int = 0) -> np.ndarray:
@@ -141,11 +142,11 @@ def load_reference(exercise: course.Exercise, root: Path = ROOT) -> ModuleType:
     return module
 
 
-def namespace() -> dict:
+def namespace() -> dict[str, Any]:
     """What the expressions of figures may use."""
     formatters = (ns, us, ms, pct, mb, gbps, times, count)
     sources = (span_ns, told, copied, ranges_ns, calls_ns, gap_durations, idle_while)
-    names = {f.__name__: f for f in (*formatters, *sources)}
+    names: dict[str, Any] = {f.__name__: f for f in (*formatters, *sources)}
     names |= {"captures": captures, "dependencies": dependencies, "np": np, "plots": lesson_plots}
     for exercise in course.load(ROOT).exercises:
         names[exercise.id] = load_reference(exercise)

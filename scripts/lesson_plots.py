@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -192,7 +192,7 @@ def bars(
     height: float = 0.7,
     unit: float = 1e6,
     join_ns: float = 0,
-    **style,
+    **style: Any,
 ) -> None:
     """Draw intervals (start, end in ns) in a lane, as the time since the window's start."""
     start, end = window
@@ -204,10 +204,11 @@ def bars(
             joined[-1][1] = max(joined[-1][1], b)
         else:
             joined.append([a, b])
+    style.setdefault("linewidth", 0)
     axes.broken_barh(
         [((a - start) / unit, (b - a) / unit) for a, b in joined],
         (lane - height / 2, height),
-        **{"linewidth": 0, **style},
+        **style,
     )
 
 
@@ -342,7 +343,7 @@ def sum_and_union() -> Figure:
         1e3,
         "time since the first operation (µs)",
     )
-    total_ms = operations["duration_ns"].sum() / 1e6
+    total_ms = int(operations["duration_ns"].sum()) / 1e6
     busy_ms = sum(reference().busy_time("two_streams").values()) / 1e6
     axes.set_title(
         f"whole recording: durations add up to {total_ms:.1f} ms, "
@@ -476,7 +477,7 @@ def predicted_and_measured() -> Figure:
             (-0.19, "measured_ns", MEASURED),
         ):
             share = 100 * pair[key] / before
-            hatch = {"hatch": "///", "edgecolor": PAPER} if pair["bound"] else {}
+            hatch: dict[str, Any] = {"hatch": "///", "edgecolor": PAPER} if pair["bound"] else {}
             drawn = hatch if key == "predicted_ns" else {}
             axes.barh(y + offset, share, height=0.36, color=colour, linewidth=0, **drawn)
             axes.text(share + 1, y + offset, f"{pair[key] / 1e6:.1f} ms", va="center", fontsize=9)
