@@ -312,7 +312,8 @@ class Timeline:
     def _operation(
         self, table: str, start: int, end: int, api: str, where: dict[str, Any], **row: Any
     ) -> int:
-        where = {"device": 0, "stream": 7, "process": 1, "thread": 1, "call": None} | where
+        usual: dict[str, Any] = {"device": 0, "stream": 7, "process": 1, "thread": 1, "call": None}
+        where = usual | where
         correlation = self._correlation(where.pop("correlation", None))
         self._add(
             table,

@@ -543,12 +543,12 @@ def busy_mistakes(capture: str, window: Window) -> Variants:
             without("graph"),
             "CUDA graphs were recorded as a whole here, and the device ran them too.",
         ),
-        (without("copy"), "Copies keep a device busy too, and none of them is in this number."),
-        (without("memset"), "Memsets keep a device busy too, and none of them is in this number."),
         (
             without("copy", "memset"),
             "That is kernels and graphs alone: copies and memsets count too.",
         ),
+        (without("copy"), "Copies keep a device busy too, and none of them is in this number."),
+        (without("memset"), "Memsets keep a device busy too, and none of them is in this number."),
         (
             without("copy", "memset", "graph"),
             "That is kernels alone: graphs, copies and memsets keep the device busy too.",
@@ -1803,10 +1803,10 @@ CAUSES = {
     "host_code": "host_bound",
 }
 # A saving is a claim about a run that never happened; a simulated program can be run without the
-# cause. What the two may differ by, as a share of the window:
-TOLERANCE = 0.05
+# cause. What the two may differ by, as a share of the window (over 100 seeds: at most 0.04):
+TOLERANCE = 0.08
 # How much of a launch the device waits for is estimated from the recording, on the safe side: over
-# 100 seeds the reference found between 0.5 and 1.0 of what launching really cost.
+# 100 seeds the reference found between 0.40 and 0.99 of what launching really cost.
 LEAST_LAUNCH_SHARE = 0.35
 
 

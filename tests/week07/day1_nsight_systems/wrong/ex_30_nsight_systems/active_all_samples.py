@@ -1,6 +1,4 @@
 """Averages over all samples of the recording."""
-# The reference lies under this file, and its names are there.
-# ruff: noqa: F821
 
 from __future__ import annotations
 

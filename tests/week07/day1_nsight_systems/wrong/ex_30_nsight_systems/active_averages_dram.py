@@ -1,6 +1,4 @@
 """Averages reading and writing, which share the memory."""
-# The reference lies under this file, and its names are there.
-# ruff: noqa: F821
 
 from __future__ import annotations
 

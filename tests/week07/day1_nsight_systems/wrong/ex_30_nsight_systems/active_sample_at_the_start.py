@@ -1,6 +1,4 @@
 """Takes the sample at the window's start, which speaks of the time before."""
-# The reference lies under this file, and its names are there.
-# ruff: noqa: F821
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
 """Takes every copy call for a blocking one."""
-# The reference lies under this file, and its names are there.
-# ruff: noqa: F821
 
 from __future__ import annotations
 

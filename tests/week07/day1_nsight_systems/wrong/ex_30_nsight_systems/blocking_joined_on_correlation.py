@@ -1,6 +1,4 @@
 """Takes a call of another process for the one that issued the copy."""
-# The reference lies under this file, and its names are there.
-# ruff: noqa: F821
 
 from __future__ import annotations
 

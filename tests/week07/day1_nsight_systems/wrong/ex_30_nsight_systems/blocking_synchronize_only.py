@@ -1,6 +1,4 @@
 """Overlooks that a copy of pageable memory holds the host."""
-# The reference lies under this file, and its names are there.
-# ruff: noqa: F821
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
 """Counts the calls of the whole capture, whatever the range."""
-# The reference lies under this file, and its names are there.
-# ruff: noqa: F821
 
 from __future__ import annotations
 

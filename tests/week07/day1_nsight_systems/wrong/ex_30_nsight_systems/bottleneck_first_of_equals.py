@@ -1,6 +1,4 @@
 """Takes the first of equal savings, whatever the precedence."""
-# The reference lies under this file, and its names are there.
-# ruff: noqa: F821
 
 from __future__ import annotations
 

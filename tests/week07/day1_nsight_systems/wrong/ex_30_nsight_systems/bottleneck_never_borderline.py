@@ -1,6 +1,4 @@
 """Hides that a finding is close to the floor."""
-# The reference lies under this file, and its names are there.
-# ruff: noqa: F821
 
 from __future__ import annotations
 

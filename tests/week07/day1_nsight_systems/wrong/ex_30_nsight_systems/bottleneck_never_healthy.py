@@ -1,6 +1,4 @@
 """Finds something to complain about in every capture."""
-# The reference lies under this file, and its names are there.
-# ruff: noqa: F821
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
 """Looks for kernels, and calls a device idle that runs graphs."""
-# The reference lies under this file, and its names are there.
-# ruff: noqa: F821
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
 """Forgets that copies and memsets keep a device busy too."""
-# The reference lies under this file, and its names are there.
-# ruff: noqa: F821
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
 """Merges the operations of all devices."""
-# The reference lies under this file, and its names are there.
-# ruff: noqa: F821
 
 from __future__ import annotations
 

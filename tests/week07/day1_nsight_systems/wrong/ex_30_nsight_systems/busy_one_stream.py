@@ -1,6 +1,4 @@
 """Looks at the stream with the most operations only."""
-# The reference lies under this file, and its names are there.
-# ruff: noqa: F821
 
 from __future__ import annotations
 

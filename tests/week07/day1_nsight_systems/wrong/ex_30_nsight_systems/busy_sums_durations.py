@@ -1,6 +1,4 @@
 """Adds up durations, also of what runs at the same time."""
-# The reference lies under this file, and its names are there.
-# ruff: noqa: F821
 
 from __future__ import annotations
 

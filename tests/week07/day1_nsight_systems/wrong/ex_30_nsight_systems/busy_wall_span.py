@@ -1,6 +1,4 @@
 """Takes the time from first start to last end."""
-# The reference lies under this file, and its names are there.
-# ruff: noqa: F821
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
 """Counts operations that start in the window with all their time."""
-# The reference lies under this file, and its names are there.
-# ruff: noqa: F821
 
 from __future__ import annotations
 

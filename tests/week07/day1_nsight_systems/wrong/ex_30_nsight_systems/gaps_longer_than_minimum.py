@@ -1,6 +1,4 @@
 """Leaves out the gaps that are exactly as long as the minimum."""
-# The reference lies under this file, and its names are there.
-# ruff: noqa: F821
 
 from __future__ import annotations
 

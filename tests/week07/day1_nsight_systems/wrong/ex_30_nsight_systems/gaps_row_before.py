@@ -1,6 +1,4 @@
 """Compares each start with the end of the row before."""
-# The reference lies under this file, and its names are there.
-# ruff: noqa: F821
 
 from __future__ import annotations
 

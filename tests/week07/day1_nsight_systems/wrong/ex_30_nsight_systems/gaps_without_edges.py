@@ -1,6 +1,4 @@
 """Forgets the time before the first operation and after the last."""
-# The reference lies under this file, and its names are there.
-# ruff: noqa: F821
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
 """Leaves what to trace to the tool's default."""
-# The reference lies under this file, and its names are there.
-# ruff: noqa: F821
 
 from __future__ import annotations
 

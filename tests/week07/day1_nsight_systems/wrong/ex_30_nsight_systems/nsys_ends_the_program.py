@@ -1,6 +1,4 @@
 """Limits the recording, and lets the tool end the program with it."""
-# The reference lies under this file, and its names are there.
-# ruff: noqa: F821
 
 from __future__ import annotations
 

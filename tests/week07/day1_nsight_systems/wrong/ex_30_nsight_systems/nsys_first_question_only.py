@@ -1,6 +1,4 @@
 """Answers the first question and forgets the others."""
-# The reference lies under this file, and its names are there.
-# ruff: noqa: F821
 
 from __future__ import annotations
 

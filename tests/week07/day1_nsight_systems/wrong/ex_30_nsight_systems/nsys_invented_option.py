@@ -1,6 +1,4 @@
 """Uses an option that the tool does not have."""
-# The reference lies under this file, and its names are there.
-# ruff: noqa: F821
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
 """Puts the options behind the program, which then gets them as its own."""
-# The reference lies under this file, and its names are there.
-# ruff: noqa: F821
 
 from __future__ import annotations
 

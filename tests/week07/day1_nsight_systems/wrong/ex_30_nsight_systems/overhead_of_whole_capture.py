@@ -1,6 +1,4 @@
 """Counts what the profiler did outside the window too."""
-# The reference lies under this file, and its names are there.
-# ruff: noqa: F821
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
 """Does not see that CUDA graphs compute."""
-# The reference lies under this file, and its names are there.
-# ruff: noqa: F821
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
 """Believes that all exposed copying can hide."""
-# The reference lies under this file, and its names are there.
-# ruff: noqa: F821
 
 from __future__ import annotations
 

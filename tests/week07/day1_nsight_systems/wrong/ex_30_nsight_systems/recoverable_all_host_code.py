@@ -1,6 +1,4 @@
 """Takes the cost of issuing work for the program's own code."""
-# The reference lies under this file, and its names are there.
-# ruff: noqa: F821
 
 from __future__ import annotations
 

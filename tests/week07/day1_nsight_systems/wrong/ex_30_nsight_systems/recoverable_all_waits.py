@@ -1,6 +1,4 @@
 """Takes a copy call that waits for a wait of the program's."""
-# The reference lies under this file, and its names are there.
-# ruff: noqa: F821
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
 """Counts launching calls, and not the framework's time between them."""
-# The reference lies under this file, and its names are there.
-# ruff: noqa: F821
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
 """Takes the time spent in something for the time that it costs."""
-# The reference lies under this file, and its names are there.
-# ruff: noqa: F821
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
 """Divides by the length of the capture, whatever the range."""
-# The reference lies under this file, and its names are there.
-# ruff: noqa: F821
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
 """Divides by the time from a device's own first operation to its last."""
-# The reference lies under this file, and its names are there.
-# ruff: noqa: F821
 
 from __future__ import annotations
 
