@@ -1881,6 +1881,7 @@ def test_savings_are_those_of_a_run_without_the_cause(stub, generated, scenario)
     checked = [made.expected] if made.expected in CAUSES else ["waits", "copies"]
     if "warmup" in made.notes:
         checked = [made.notes["warmup"]]
+    truth = 0
     for cause in checked:
         without = made.program.simulate(cause, inside=made.steady)
         truth = made.run.device_end_ns - without.device_end_ns

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from profiling_lab import captures
 
-CAUGHT_BY = "test_overhead_on_several_threads"
+CAUGHT_BY = "test_nested_overhead_counts_once"
 SAYS = "Only the part inside the window counts"
 
 
