@@ -87,6 +87,7 @@ class GradingSession:
         self.journal = Journal(course.root / ".lab" / "running.json")
         self.left_over = self.journal.left_over() if self.is_own else None
         self._capabilities: frozenset[str] | None = None
+        self._todo: dict[str, bool] = {}
 
     def _tree(self, against: str) -> Path:
         for base in (Path.cwd(), self.course.root):
@@ -133,7 +134,7 @@ class GradingSession:
     def gate(self, task: Task) -> None:
         """End a check that must not run here and now."""
         source = self.source(task.stub)
-        if self.overlay is None and manifest.is_todo(task, self.tree):
+        if self.overlay is None and self.is_todo(task):
             raise NotGraded("todo", f"{task.id} is still to do in {self.show(source)}")
         if task.live and not self.config.getoption("--live"):
             raise NotGraded("not run", f"{task.id} is a live check; add --live")
@@ -145,6 +146,12 @@ class GradingSession:
             left := self.journal.ended_in(task=task.id, source_hash=manifest.source_hash(source))
         ):
             pytest.fail(f"{task.id}: {left}", pytrace=False)
+
+    def is_todo(self, task: Task) -> bool:
+        """Whether a task is still to do in the tree under judgement, as this run found it."""
+        if task.id not in self._todo:
+            self._todo[task.id] = manifest.is_todo(task, self.tree)
+        return self._todo[task.id]
 
     def source(self, stub: PurePosixPath) -> Path:
         """The file under judgement for a stub."""

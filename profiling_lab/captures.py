@@ -21,7 +21,7 @@ import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from profiling_lab.errors import CaptureError, EmptyCapture, MissingTable, NoSuchCapture
 
@@ -52,6 +52,7 @@ MEMORY_KINDS = {
     6: "managed_static",
 }
 SYNC_KINDS = {1: "event", 2: "stream_wait", 3: "stream", 4: "context"}
+CUDA_BACKTRACE = 67  # the eventClass of a CUDA call's row that only carries its backtrace
 NONE = 4294967295  # what CUPTI writes where no stream or event is meant
 
 # globalTid = hardware id | vm id | pid (24 bits) | tid (24 bits); globalPid has the tid zeroed.
@@ -123,20 +124,21 @@ def open(name_or_path: str | os.PathLike[str]) -> NsysCapture:
     readable Nsight Systems export.
     """
     file = path(name_or_path)
-    try:
-        status = file.stat()
-    except OSError:
-        return NsysCapture(file)  # says what is wrong
+    _check_file(file)
+    status = file.stat()
     key = str(file.resolve()), status.st_mtime_ns, status.st_size
     capture = _opened.pop(key, None) or NsysCapture(file)
     _opened[key] = capture
-    while len(_opened) > _KEEP_OPENED:
+    while len(_opened) > 1 and (
+        len(_opened) > _KEEP_OPENED or sum(size for *_, size in _opened) > _KEEP_BYTES
+    ):
         _opened.pop(next(iter(_opened)))
     return capture
 
 
 _opened: dict[tuple[str, int, int], NsysCapture] = {}
-_KEEP_OPENED = 4
+_KEEP_OPENED = 32
+_KEEP_BYTES = 256_000_000
 
 # Above this many rows a table is read in parts, side by side.
 _PARALLEL_ROWS = 200_000
@@ -147,6 +149,8 @@ class NsysCapture:
 
     def __init__(self, file: Path) -> None:
         self.file = file
+        self.derived: dict[Any, Any] = {}  # what others computed from this capture and keep here
+        _check_file(file)
         self._columns = _read_schema(file)
         if not any(table in self._columns for table in (*DEVICE_TABLES, RUNTIME, "NVTX_EVENTS")):
             raise MissingTable(
@@ -262,6 +266,12 @@ class NsysCapture:
         start_ns, end_ns, duration_ns, name ("cudaMemcpyAsync": the version suffix is removed),
         correlation, process, thread (operating-system thread id), return_value.
         """
+        # With backtraces at CUDA calls the export has a second row for each such call.
+        own = (
+            f"eventClass <> {CUDA_BACKTRACE}"
+            if "eventClass" in self._columns.get(RUNTIME, ())
+            else ""
+        )
         return self._read(
             RUNTIME,
             {
@@ -272,6 +282,7 @@ class NsysCapture:
                 "return_value": "returnValue",
             },
             strings=("name",),
+            where=own,
             order=("start_ns", "-end_ns", "process", "thread"),
             plain_names=True,
         )
@@ -671,8 +682,8 @@ def _connect(file: Path) -> sqlite3.Connection:
     return sqlite3.connect(_uri(file), uri=True)
 
 
-def _read_schema(file: Path) -> dict[str, frozenset[str]]:
-    """Tables and their columns, after checking that this is a whole SQLite file."""
+def _check_file(file: Path) -> None:
+    """Check that a file can be read and is a whole SQLite file; cheap enough for every opening."""
     try:
         with file.open("rb") as handle:
             header = handle.read(100)
@@ -696,6 +707,10 @@ def _read_schema(file: Path) -> dict[str, frozenset[str]]:
         raise CaptureError(
             f"{file}: truncated: it says {page_bytes * pages:,} bytes and has {size:,}"
         )
+
+
+def _read_schema(file: Path) -> dict[str, frozenset[str]]:
+    """Tables and their columns."""
     try:
         connection = _connect(file)
         try:

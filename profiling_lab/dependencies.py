@@ -53,8 +53,8 @@ PAUSE_FILLED_RATIO = 0.5
 
 HOST_KINDS = ("host_code", "launch", "copy_call", "synchronize", "allocation", "call", "wait")
 
-# Least time between two operations of a stream that is never empty, where the recording shows no
-# such pair. Measured between queued kernels on an H200: see `tests/harness/test_dependencies.py`.
+# Least time between two operations of a stream that is never empty; a recording of work that queues
+# shows it. Measured between queued kernels on an H200: see `tests/harness/test_dependencies.py`.
 BACK_TO_BACK_NS = 1_000
 
 
@@ -123,11 +123,13 @@ def read(capture: NsysCapture, window_ns: tuple[int, int] | None = None) -> list
     these issued; without it, all but the host calls before the first one that issued device work.
     Raises EmptyCapture if no device operation is left.
     """
-    builder = _Builder(capture, window_ns)
-    operations = builder.build()
+    key = "dependencies", window_ns
+    if key not in capture.derived:
+        capture.derived[key] = _Builder(capture, window_ns).build()
+    operations: list[Operation] = capture.derived[key]
     if not any(operation.kind in DEVICE_KINDS for operation in operations):
         raise EmptyCapture(f"{capture.file}: no device operation was issued in this window")
-    return operations
+    return list(operations)
 
 
 def _handoffs(calls: list[dict]) -> tuple[dict[int, tuple], dict[int, tuple]]:
@@ -421,7 +423,8 @@ class _Builder:
             for before, draft, issued_ns in pairs
             if issued_ns + typical_launch.get(draft.kind, fallback) <= before.end_ns
         ]
-        typical_order = int(statistics.median_low(order_lags)) if order_lags else BACK_TO_BACK_NS
+        # Work that was hardly queued shows launch delays as well: never more than back to back.
+        typical_order = min(statistics.median_low(order_lags or [BACK_TO_BACK_NS]), BACK_TO_BACK_NS)
 
         engines: dict[tuple[int, str], _Draft] = {}
         for row in self.rows:

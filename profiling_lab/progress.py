@@ -1,6 +1,7 @@
 """What the learner has done so far: the last verdict on each task, kept in `.lab/progress.json`.
 
-A verdict holds as long as the source file it judged is unchanged.
+A verdict holds as long as what it judged is unchanged: for a function its code and what that rests on,
+for a CUDA task the whole file.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from profiling_lab.course import Course, is_todo, source_hash
+from profiling_lab.closure import closure_hash
+from profiling_lab.course import Course, Task, is_todo, source_hash
 
 FILE = Path(".lab") / "progress.json"
 
@@ -29,17 +31,31 @@ def _read(course: Course) -> dict[str, dict]:
         return {}
 
 
+def _judged(course: Course, task: Task, sources: dict[Path, str]) -> str:
+    """A hash of what a verdict on a task rests on; `sources` keeps files that were read."""
+    file = course.root / task.stub
+    if task.is_cuda:
+        return source_hash(file)
+    try:
+        if file not in sources:
+            sources[file] = file.read_text(encoding="utf-8", errors="replace")
+        return closure_hash(sources[file], task.name)
+    except OSError:
+        return source_hash(file)
+
+
 def update(
     course: Course, outcomes: dict[str, tuple[str, list[str]]], *, complete: set[str]
 ) -> None:
     """Keep the outcomes of a run: {task: (outcome, [first message])}; only tasks in `complete`."""
     state = _read(course)
+    sources: dict[Path, str] = {}
     for identifier, (outcome, messages) in outcomes.items():
         if identifier in complete:
             state[identifier] = {
                 "outcome": outcome,
                 "message": messages[0] if messages else "",
-                "source": source_hash(course.root / course.tasks[identifier].stub),
+                "source": _judged(course, course.tasks[identifier], sources),
             }
     file = course.root / FILE
     file.parent.mkdir(exist_ok=True)
@@ -51,16 +67,14 @@ def update(
 def verdicts(course: Course) -> dict[str, Verdict]:
     """The state of every task of the course, by id."""
     state = _read(course)
-    hashes: dict[str, str] = {}
+    sources: dict[Path, str] = {}
     out = {}
     for identifier, task in course.tasks.items():
-        file = course.root / task.stub
         if is_todo(task, course.root):
             out[identifier] = Verdict("todo")
             continue
         known = state.get(identifier)
-        current = hashes.setdefault(str(file), source_hash(file))
-        if known is None or known.get("source") != current:
+        if known is None or known.get("source") != _judged(course, task, sources):
             out[identifier] = Verdict("unchecked")
         else:
             out[identifier] = Verdict(known["outcome"], known["message"])

@@ -157,6 +157,14 @@ def idle_gaps(
         return [gap for gap in gaps if gap[2] - gap[1] >= max(min_gap_ns, 1)]
 
 
+def calls_of(export: Any) -> str:
+    """A query for the CUDA calls; a second row that only carries a call's backtrace is left out."""
+    columns = {row[1] for row in export.rows(RUNTIME, f"PRAGMA table_info({RUNTIME})")}
+    return f"SELECT * FROM {RUNTIME}" + (
+        " WHERE eventClass <> 67" if "eventClass" in columns else ""
+    )
+
+
 def kernel_exec(path: Path_, *, graph_nodes: bool = False) -> list[dict[str, Any]]:
     """Per kernel with a recorded launching call: the way from the call to the kernel's end.
 
@@ -173,7 +181,7 @@ def kernel_exec(path: Path_, *, graph_nodes: bool = False) -> list[dict[str, Any
             f"""SELECT k.globalPid, k.correlationId, kn.value, an.value, r.start, r."end",
                        k.start, k."end"
                 FROM {KERNEL} AS k
-                JOIN {RUNTIME} AS r
+                JOIN ({calls_of(export)}) AS r
                   ON r.correlationId = k.correlationId AND (r.globalTid >> 24) = (k.globalPid >> 24)
                 JOIN StringIds AS kn ON kn.id = k.demangledName
                 JOIN StringIds AS an ON an.id = r.nameId
@@ -217,7 +225,8 @@ def blocking_calls(path: Path_, window: Window | None = None) -> list[tuple[str,
         calls = export.rows(
             RUNTIME,
             f"""SELECT s.value, r.start, r."end", r.globalTid, r.correlationId
-                FROM {RUNTIME} AS r JOIN StringIds AS s ON s.id = r.nameId ORDER BY r.start""",
+                FROM ({calls_of(export)}) AS r JOIN StringIds AS s ON s.id = r.nameId
+                ORDER BY r.start""",
         )
     found = []
     for versioned, start, end, thread, correlation in calls:

@@ -52,14 +52,18 @@ def test_played_unchanged_the_recording_comes_back(name: str) -> None:
 def test_back_to_back_kernels_follow_each_other_after_about_a_microsecond() -> None:
     gaps = []
     for name in ("training_async", "alloc_cached", "torch_inference_improved"):
-        for operation in dependencies.read(captures.open(name)):
+        operations = dependencies.read(captures.open(name))
+        for operation in operations:
             order = [d for d in operation.after if d.why == "stream order"]
             launch = [d for d in operation.after if d.why == "launch"]
             if operation.kind == "kernel" and order and launch and not operation.delay_ns:
-                gaps.append(order[0].lag_ns)
-    assert len(gaps) > 300
-    assert 0.5 * dependencies.BACK_TO_BACK_NS < statistics.median(gaps)
-    assert statistics.median(gaps) < 2 * dependencies.BACK_TO_BACK_NS
+                before = operations[order[0].on]
+                if operations[launch[0].on].end_ns + 10_000 < before.end_ns:  # it was queued
+                    gaps.append(operation.start_ns - before.end_ns)
+    assert len(gaps) > 50
+    # The library never takes more than its constant, so the recorded gaps themselves are asked.
+    ratio = statistics.median(gaps) / dependencies.BACK_TO_BACK_NS
+    assert 0.5 <= ratio <= 2, ratio
 
 
 def test_a_backward_pass_is_waited_for_by_the_thread_that_started_it() -> None:

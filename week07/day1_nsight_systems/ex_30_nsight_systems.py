@@ -81,7 +81,8 @@ def nsys_command(questions: list[str], program: list[str], output: str) -> list[
     always said (`--trace=…`, the default is broader than needed), CPU sampling and context-switch
     tracing are off unless a question needs them, and no costly option appears unasked.
 
-    The options of the tool that made this course's captures: captures/tool_help/nsys_profile.txt.
+    The options of the tool that made this course's captures: captures/tool_help/nsys_profile.txt. Read
+    an option's note to its end: some do nothing unless another one is on.
     Raises ValueError, naming the question, for one that is not in this list, and for an empty list.
     """
     raise NotImplementedError

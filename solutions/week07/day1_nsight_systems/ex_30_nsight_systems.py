@@ -81,7 +81,8 @@ def nsys_command(questions: list[str], program: list[str], output: str) -> list[
     always said (`--trace=…`, the default is broader than needed), CPU sampling and context-switch
     tracing are off unless a question needs them, and no costly option appears unasked.
 
-    The options of the tool that made this course's captures: captures/tool_help/nsys_profile.txt.
+    The options of the tool that made this course's captures: captures/tool_help/nsys_profile.txt. Read
+    an option's note to its end: some do nothing unless another one is on.
     Raises ValueError, naming the question, for one that is not in this list, and for an empty list.
     """
     known = _OPTIONS_OF_QUESTION.keys()
@@ -93,8 +94,9 @@ def nsys_command(questions: list[str], program: list[str], output: str) -> list[
     trace = ["cuda", "nvtx"] + (["osrt"] if "os_waits" in questions else [])
     options = [
         f"--trace={','.join(trace)}",
-        # Python backtraces are taken at CUDA calls, not by sampling, so sampling can stay off.
-        "--sample=none",
+        # Without CPU sampling the tool collects no backtraces at CUDA calls, and without those no
+        # Python frames (seen with nsys 2025.3.1: the report is made, and holds none).
+        f"--sample={'process-tree' if 'python_lines' in questions else 'none'}",
         "--cpuctxsw=none",
     ]
     for question in known:
@@ -113,7 +115,7 @@ def nsys_command(questions: list[str], program: list[str], output: str) -> list[
 _OPTIONS_OF_QUESTION = {
     "timeline": [],
     "steady_state": ["--capture-range=cudaProfilerApi", "--capture-range-end=stop"],
-    "python_lines": ["--python-backtrace=cuda"],
+    "python_lines": ["--python-backtrace=cuda", "--cudabacktrace=all"],
     "graph_kernels": ["--cuda-graph-trace=node"],
     "sm_activity": ["--gpu-metrics-devices=all"],
     "device_memory": ["--cuda-memory-usage=true"],

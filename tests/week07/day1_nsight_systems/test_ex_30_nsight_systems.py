@@ -194,7 +194,13 @@ QUESTIONS = (
 # option → values that answer the question
 NEEDED = {
     "steady_state": {"capture-range": ("cudaProfilerApi",), "capture-range-end": ("stop",)},
-    "python_lines": {"python-backtrace": ("cuda",)},
+    # Measured with the recorded tool: without CPU sampling, or without backtraces at CUDA calls, the
+    # report holds no Python frame. "all" may carry a threshold of 0 ns, for calls however short.
+    "python_lines": {
+        "python-backtrace": ("cuda",),
+        "cudabacktrace": ("all", "all:0"),
+        "sample": ("process-tree",),
+    },
     "graph_kernels": {"cuda-graph-trace": ("node", "node:host-only")},
     "sm_activity": {"gpu-metrics-devices": ("all",)},
     "device_memory": {"cuda-memory-usage": ("true",)},
@@ -202,13 +208,15 @@ NEEDED = {
 }
 # What a question makes reasonable without demanding it.
 ALLOWED = {
-    "python_lines": {"sample", "cudabacktrace"},
+    "python_lines": {"sample"},
     "sm_activity": {"gpu-metrics-frequency", "gpu-metrics-set"},
 }
 WHY_NEEDED = {
     "capture-range": "without it recording starts with the program, warm-up included",
     "capture-range-end": "the default, stop-shutdown, ends the program where recording ends",
     "python-backtrace": "CUDA calls are recorded without the Python line that made them",
+    "cudabacktrace": "Python frames are added to the backtraces of CUDA calls, and there are none",
+    "sample": "the tool collects backtraces of CUDA calls only while CPU sampling is on",
     "cuda-graph-trace": "a graph is otherwise recorded as a whole, without its kernels",
     "gpu-metrics-devices": "hardware metrics are sampled on no device unless one is named",
     "cuda-memory-usage": "allocations are otherwise not recorded",
