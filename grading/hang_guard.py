@@ -317,16 +317,13 @@ class Journal:
         self._left.sort(key=lambda pair: pair[0].stat().st_mtime_ns)
         return self._left[-1][1] if self._left else None
 
-    def ended_in(self, *, task: str, source_hash: str) -> Entry | None:
-        """What an earlier run left of this task with this very source, after `left_over`.
+    def ended_in(self, *, source_hash: str) -> dict[str, Entry]:
+        """By task, what earlier runs left with this very source, after `left_over`.
 
         One check that ends the process speaks for all of its task: else each of them would have
         to end a run of its own before it is known.
         """
-        for _, entry in reversed(self._left):
-            if (entry.task, entry.source_hash) == (task, source_hash):
-                return entry
-        return None
+        return {e.task: e for _, e in self._left if e.source_hash == source_hash}
 
     def forget(self) -> None:
         """Remove what earlier processes left, so that those checks run again."""

@@ -13,13 +13,14 @@ from __future__ import annotations
 import ast
 import os
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
-from grading.access import Blocked, Journal, Stub, StubError, open_stub
+from grading.access import Blocked, Journal, Stub, StubError, StubImportError, open_stub
 from grading.outcomes import CheckResult, NotGraded, Score
 from profiling_lab import course as manifest
+from profiling_lab.closure import users
 from profiling_lab.course import Course, Exercise, Task
 
 LETTERS = {"todo": "t", "blocked": "b", "not run": "-"}
@@ -88,6 +89,7 @@ class GradingSession:
         self.left_over = self.journal.left_over() if self.is_own else None
         self._capabilities: frozenset[str] | None = None
         self._todo: dict[str, bool] = {}
+        self._said: set[str] = set()
 
     def _tree(self, against: str) -> Path:
         for base in (Path.cwd(), self.course.root):
@@ -142,10 +144,24 @@ class GradingSession:
             raise NotGraded(
                 "not run", f"{task.id} needs {', '.join(missing)}, which this machine lacks"
             )
-        if self.is_own and (
-            left := self.journal.ended_in(task=task.id, source_hash=manifest.source_hash(source))
-        ):
-            pytest.fail(f"{task.id}: {left}", pytrace=False)
+
+    def fail_once(self, cause: str, message: str) -> NoReturn:
+        """Fail for a cause that meets many checks alike: said at the first, counted at all."""
+        if cause in self._said:
+            raise NotGraded("failed", message)
+        self._said.add(cause)
+        pytest.fail(message, pytrace=False)
+
+    def fail_if_it_ended_the_process(self, task: Task) -> None:
+        """Fail a check whose code ended an earlier run and has not changed since."""
+        if not (self.is_own and self.left_over):
+            return
+        file = self.source(task.stub)
+        for ended, left in self.journal.ended_in(source_hash=manifest.source_hash(file)).items():
+            name = self.course.task(ended).name
+            uses_it = not task.is_cuda and task.name in users(file.read_text("utf-8"), {name})
+            if task.id == ended or uses_it:
+                self.fail_once(f"ended by {ended}", f"{ended}: {left}")
 
     def is_todo(self, task: Task) -> bool:
         """Whether a task is still to do in the tree under judgement, as this run found it."""
@@ -260,6 +276,7 @@ def pytest_runtest_call(item: pytest.Item) -> Any:
     task = session.task_of(item)
     if task is None:
         return (yield)
+    session.fail_if_it_ended_the_process(task)
     if session.is_own:
         session.journal.enter(
             exercise=task.exercise,
@@ -270,13 +287,17 @@ def pytest_runtest_call(item: pytest.Item) -> Any:
         )
     try:
         return (yield)
-    except Blocked as blocked:
-        raise NotGraded("blocked", f"{task.id} is blocked by {blocked.task}, still to do") from None
-    except StubError as error:
-        pytest.fail(str(error), pytrace=False)
+    except (Blocked, StubError) as error:
+        stopped = error
     finally:
         if session.is_own:
             session.journal.leave()
+    # Outside of the handler, so that pytest shows one message and not a chain of two.
+    if isinstance(stopped, Blocked):
+        raise NotGraded("blocked", f"{task.id} is blocked by {stopped.task}, still to do")
+    if isinstance(stopped, StubImportError):
+        session.fail_once(f"import of {task.stub}", str(stopped))
+    pytest.fail(str(stopped), pytrace=False)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -306,6 +327,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Any:
 
 def pytest_report_teststatus(report: Any, config: pytest.Config) -> Any:
     outcome = getattr(report, "lab_outcome", None)
+    if outcome == "failed" and report.outcome == "skipped":
+        return "failed alike", "f", ("FAILED ALIKE", {"red": True})
     if outcome in LETTERS:
         return outcome, LETTERS[outcome], (WORDS[outcome], COLORS[outcome])
     return None

@@ -1,0 +1,196 @@
+"""The pytest plugin on a small course of its own: what becomes of code that cannot be judged."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+COURSE = """
+[course]
+title = "Small"
+[[exercises]]
+id = "ex_1"
+title = "One"
+stub = "part/ex_1_one.py"
+minutes = 1
+difficulty = 1
+skills = []
+tasks = [
+  { name = "double", title = "Twice", points = 2 },
+  { name = "quadruple", title = "Four times", points = 3 },
+  { name = "on_gpu", title = "On a GPU", points = 5, needs = ["no such machine"] },
+]
+"""
+CONFIGURATION = """
+[tool.pytest.ini_options]
+addopts = ["--import-mode=importlib", "-p", "grading.plugin", "-p", "no:anyio"]
+testpaths = ["tests"]
+"""
+CHECKS = """
+from grading.checking import task
+
+@task("ex_1.double")
+def test_double(stub):
+    assert stub.double(3) == 6, "double(3) is 6"
+
+@task("ex_1.double")
+def test_double_of_nothing(stub):
+    assert stub.double(0) == 0
+
+@task("ex_1.quadruple")
+def test_quadruple(stub):
+    assert stub.quadruple(3) == 12
+
+@task("ex_1.on_gpu")
+def test_on_gpu(stub):
+    assert stub.on_gpu() == 1
+"""
+TODO = """
+def double(x):
+    \"\"\"Twice x.\"\"\"
+    raise NotImplementedError
+
+def quadruple(x):
+    raise NotImplementedError
+
+def on_gpu():
+    return 1
+"""
+SOLVED = TODO.replace("raise NotImplementedError", "return 2 * x", 1).replace(
+    "raise NotImplementedError", "return double(double(x))", 1
+)
+
+
+class Small:
+    """The small course in a folder, and a run of its checks."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.stub = folder / "part" / "ex_1_one.py"
+        for path, text in {
+            "course.toml": COURSE,
+            "pyproject.toml": CONFIGURATION,
+            "part/ex_1_one.py": TODO,
+            "tests/part/test_ex_1_one.py": CHECKS,
+        }.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(text)
+
+    def run(self, source: str | None, *arguments: str, cwd: Path | None = None):
+        """Put a source in place, run pytest; the finished process and the score."""
+        if source is not None:
+            self.stub.write_text(source)
+        score = self.folder / "score.json"
+        score.unlink(missing_ok=True)
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", *arguments, f"--score-json={score}"],
+            cwd=cwd or self.folder,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        tasks = json.loads(score.read_text())["tasks"] if score.exists() else {}
+        return done, {name.split(".")[1]: task["outcome"] for name, task in tasks.items()}
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Small:
+    return Small(tmp_path)
+
+
+def test_todo_and_not_run_are_no_failures_and_earn_nothing(small: Small) -> None:
+    done, outcomes = small.run(None)
+    assert done.returncode == 0, done.stdout
+    assert outcomes == {"double": "todo", "quadruple": "todo", "on_gpu": "not run"}
+    assert "0 of 5 points gradable here, 5 not run" in done.stdout
+    assert "Next: ex_1.double" in done.stdout
+
+
+def test_solved_earns_and_a_wrong_function_fails(small: Small) -> None:
+    done, outcomes = small.run(SOLVED)
+    assert done.returncode == 0, done.stdout
+    assert outcomes["double"] == outcomes["quadruple"] == "passed"
+    done, outcomes = small.run(SOLVED.replace("2 * x", "2 + x"))
+    assert done.returncode == 1
+    assert outcomes["double"] == "failed"
+    assert "double(3) is 6" in done.stdout
+
+
+def test_a_task_that_needs_a_todo_is_blocked(small: Small) -> None:
+    source = TODO.replace(
+        "def quadruple(x):\n    raise NotImplementedError",
+        "def quadruple(x):\n    return double(double(x))",
+    )
+    done, outcomes = small.run(source)
+    assert done.returncode == 0, done.stdout
+    assert outcomes["quadruple"] == "blocked"
+
+
+def test_another_not_implemented_error_is_a_failure(small: Small) -> None:
+    done, outcomes = small.run(
+        SOLVED.replace("return 2 * x", "x += 1\n    raise NotImplementedError")
+    )
+    assert done.returncode == 1
+    assert outcomes["double"] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("broken", "words"),
+    [
+        ("def oops(:", "syntax error in line"),
+        ("1 / 0", "ZeroDivisionError"),
+        ("raise SystemExit(0)", "SystemExit"),
+    ],
+)
+def test_a_stub_that_cannot_be_imported_is_explained_once(
+    small: Small, broken: str, words: str
+) -> None:
+    done, outcomes = small.run(SOLVED + "\n" + broken + "\n")
+    assert done.returncode == 1, done.stdout
+    assert outcomes["double"] == outcomes["quadruple"] == "failed"
+    assert words in done.stdout
+    assert done.stdout.count("cannot be imported") == 1
+    assert "During handling" not in done.stdout
+
+
+def test_a_stub_that_ends_the_process_is_named_by_the_next_run(small: Small) -> None:
+    ending = SOLVED.replace("return 2 * x", "import os\n    os._exit(0)")
+    done, outcomes = small.run(ending)
+    assert not outcomes
+    done, outcomes = small.run(None)
+    assert done.returncode == 1, done.stdout
+    assert outcomes["double"] == "failed"
+    assert "the last run ended inside test_double" in done.stdout
+    done, outcomes = small.run(SOLVED)
+    assert done.returncode == 0, done.stdout
+    assert outcomes["double"] == "passed"
+
+
+def test_started_inside_an_exercise_folder_its_checks_run(small: Small) -> None:
+    done, outcomes = small.run(SOLVED, cwd=small.folder / "part")
+    assert done.returncode == 0, done.stdout
+    assert outcomes["double"] == "passed"
+
+
+def test_a_check_that_skips_itself_fails(small: Small) -> None:
+    file = small.folder / "tests/part/test_ex_1_one.py"
+    file.write_text(
+        "import pytest\n" + CHECKS.replace("assert stub.quadruple(3) == 12", 'pytest.skip("no")')
+    )
+    done, outcomes = small.run(SOLVED)
+    assert done.returncode == 1
+    assert outcomes["quadruple"] == "failed"
+
+
+def test_isolated_gives_the_same_verdicts(small: Small) -> None:
+    _, outcomes = small.run(SOLVED.replace("2 * x", "2 + x"))
+    done, isolated = small.run(None, "--isolated")
+    assert isolated == outcomes, done.stdout
