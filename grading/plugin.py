@@ -10,7 +10,6 @@ such: it neither passes nor fails, and earns nothing.
 
 from __future__ import annotations
 
-import ast
 import os
 from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
@@ -27,7 +26,7 @@ LETTERS = {"todo": "t", "blocked": "b", "not run": "-"}
 WORDS = {"todo": "TODO", "blocked": "BLOCKED", "not run": "NOT RUN"}
 COLORS = {"todo": {"cyan": True}, "blocked": {"yellow": True}, "not run": {"light": True}}
 
-session_key = pytest.StashKey["GradingSession"]()
+session_key = pytest.StashKey[Any]()
 outcome_key = pytest.StashKey[str]()
 
 
@@ -225,18 +224,7 @@ class GradingSession:
 
 def bound_checks(file: Path, identifier: str) -> set[str]:
     """The names of the check functions in a file that are bound to a task."""
-    found = set()
-    for node in ast.parse(file.read_text(encoding="utf-8")).body:
-        if not isinstance(node, ast.FunctionDef):
-            continue
-        for decorator in node.decorator_list:
-            if (
-                isinstance(decorator, ast.Call)
-                and ast.unparse(decorator.func) == "task"
-                and ast.literal_eval(decorator.args[0]) == identifier
-            ):
-                found.add(node.name)
-    return found
+    return {name for name, task in manifest.checks_in(file) if task == identifier}
 
 
 # -- collecting and running ---------------------------------------------------------------------

@@ -12,7 +12,7 @@ import hashlib
 import re
 import tomllib
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path, PurePosixPath
 
 from profiling_lab.errors import CourseError, UnknownExercise
@@ -194,6 +194,35 @@ def _exercise(table: dict) -> Exercise:
         skills=tuple(table["skills"]),
         captures=tuple(table.get("captures", ())),
         tasks=tasks,
+    )
+
+
+# -- reading checks -------------------------------------------------------------------------------
+
+
+def checks_in(file: Path) -> list[tuple[str, str]]:
+    """The check functions of a file with the ids of their tasks, read without running it.
+
+    A file that is not there has none. Raises CourseError if it cannot be read.
+    """
+    try:
+        return list(_bound_checks(file.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return []
+    except (OSError, SyntaxError) as error:
+        raise CourseError(f"{file}: cannot be read as checks ({error})") from None
+
+
+@lru_cache(maxsize=32)  # asked for once a task
+def _bound_checks(source: str) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        (node.name, ast.literal_eval(decorator.args[0]))
+        for node in ast.parse(source).body
+        if isinstance(node, ast.FunctionDef)
+        for decorator in node.decorator_list
+        if isinstance(decorator, ast.Call)
+        and ast.unparse(decorator.func) == "task"
+        and decorator.args
     )
 
 

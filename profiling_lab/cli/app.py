@@ -15,9 +15,8 @@ from typing import Any
 
 import click
 
+from profiling_lab.cli.screen import WIDTH
 from profiling_lab.errors import LabError
-
-WIDTH = 80
 
 # name: (module, function, one line for `lab --help`), in the order of a learner's day.
 SECTIONS: dict[str, dict[str, tuple[str, str, str]]] = {

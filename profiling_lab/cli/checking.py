@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from profiling_lab import course as manifest
 from profiling_lab import progress
 from profiling_lab.cli.app import complain
 from profiling_lab.cli.screen import LAB, find, load_course
@@ -70,7 +70,7 @@ def selection(course: Course, tasks: Iterable[Task]) -> list[str]:
     wanted = {task.id: task for task in tasks}
     out = []
     for file in dict.fromkeys(course.checks(task.stub) for task in wanted.values()):
-        bound = checks_in(file)
+        bound = manifest.checks_in(file)
         chosen = [name for name, identifier in bound if identifier in wanted]
         inside = os.path.relpath(file, course.root).replace(os.sep, "/")
         if len(chosen) == len(bound) and chosen:
@@ -78,28 +78,6 @@ def selection(course: Course, tasks: Iterable[Task]) -> list[str]:
         else:
             out += [f"{inside}::{name}" for name in chosen]
     return out
-
-
-def checks_in(file: Path) -> list[tuple[str, str]]:
-    """The check functions of a file with the ids of their tasks, read without running it."""
-    try:
-        tree = ast.parse(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return []
-    except (OSError, SyntaxError) as error:
-        raise CourseError(f"{file}: cannot be read as checks ({error})") from None
-    found = []
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef):
-            for decorator in node.decorator_list:
-                if (
-                    isinstance(decorator, ast.Call)
-                    and ast.unparse(decorator.func) == "task"
-                    and decorator.args
-                    and isinstance(decorator.args[0], ast.Constant)
-                ):
-                    found.append((node.name, decorator.args[0].value))
-    return found
 
 
 def run_checks(course: Course, arguments: list[str], *, verbose: bool = False) -> int:

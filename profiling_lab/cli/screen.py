@@ -15,10 +15,10 @@ from pathlib import Path
 import click
 
 from profiling_lab import course as manifest
-from profiling_lab.cli.app import WIDTH
 from profiling_lab.course import Course, Exercise, Task
 
 LAB = "uv run lab"
+WIDTH = 80  # where there is no terminal
 
 
 def width() -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from profiling_lab.findings import Finding
@@ -24,6 +24,7 @@ KINDS: dict[str, str] = {
 }
 # Shares of time may also be idle, or of a kind of their own.
 SHARE_KINDS = (*KINDS, "idle", "other")
+T = TypeVar("T")
 
 MAX_NAME_CHARACTERS = 600
 
@@ -171,7 +172,7 @@ class CaptureSection:
 
     def shares(self) -> list[TimeShare]:
         """The parts of the window, with what they leave out as one part of its own."""
-        shares = list(self.where_the_time_went)
+        shares = _all_of(TimeShare, self.where_the_time_went)
         missing = self.duration_ns - sum(share.ns for share in shares)
         # Rounding of shares to whole ns is not worth a row of its own.
         if shares and missing > len(shares):
@@ -179,7 +180,7 @@ class CaptureSection:
         return shares
 
 
-def _all_of(kind: type, items: Iterable[Any]) -> list[Any]:
+def _all_of(kind: type[T], items: Iterable[Any]) -> list[T]:
     return [item if isinstance(item, kind) else kind(*item) for item in items]
 
 

@@ -965,6 +965,7 @@ def test_the_guard_interrupts_in_any_thread(threaded):
         run()
     (error,) = errors
     assert "spin() had not come back after 0.2 s; it was at test_access.py, line" in str(error)
+    assert error.where is not None
     assert error.where[2] == "spin"
 
 

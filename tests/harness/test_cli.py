@@ -16,6 +16,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -731,7 +732,7 @@ def test_no_permission(
     file = scenario("healthy")
     real = Path.open
 
-    def refuse(self: Path, *arguments: object, **options: object) -> object:
+    def refuse(self: Path, *arguments: Any, **options: Any) -> object:
         if self.name == file.name:
             raise PermissionError(13, "Permission denied", str(self))
         return real(self, *arguments, **options)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from grading.checking.cuda import recording, toolchain
-from grading.checking.cuda.schedule import Costs, Schedule, simulate
+from grading.checking.cuda.schedule import Costs, Operation, Schedule, simulate
 from profiling_lab.doctor import capabilities
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -114,9 +114,11 @@ class Host:
     def pairs(self) -> list[tuple[str, str]]:
         """The unordered accesses, as (kind or kernel, kind or kernel)."""
         races = self.schedule().races()
-        return [
-            tuple(o.kernel or o.direction or o.kind for o in (r.first, r.second)) for r in races
-        ]
+
+        def name(operation: Operation) -> str:
+            return operation.kernel or operation.direction or operation.kind
+
+        return [(name(race.first), name(race.second)) for race in races]
 
 
 @pytest.fixture

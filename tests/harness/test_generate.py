@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from grading.checking import oracles
-from grading.checking.generate import CAUSES, SCENARIOS, Program, truth
+from grading.checking.generate import CAUSES, SCENARIOS, Program, truth, write
 from profiling_lab import captures
 
 # One seed is enough for a learner's run; the proof takes more.
@@ -370,9 +370,9 @@ def test_wrong_use_is_refused(tmp_path):
     with pytest.raises(ValueError, match="not one of waits"):
         program.simulate("gravity")
     with pytest.raises(ValueError, match="schema"):
-        program.write(tmp_path / "a.sqlite", schema="1999")
+        write(program, tmp_path / "a.sqlite", schema="1999")
     with pytest.raises(ValueError, match="graph_trace"):
-        program.write(tmp_path / "a.sqlite", graph_trace="both")
+        write(program, tmp_path / "a.sqlite", graph_trace="both")
     other = program.process().thread()
     with pytest.raises(ValueError, match="process"):
         other.launch(stream, "scale_rows", 10_000)

@@ -24,7 +24,7 @@ Not used as an order, although drivers often do it: cudaFree and cudaFreeHost wa
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -670,7 +670,7 @@ class Simulation:
         ):
             start = t.start or 0.0
             if start > free:
-                waits[self._binding(t)] += start - free
+                waits[self._binding(t)] += round(start - free)
             free = max(free, t.end or 0.0)
         return waits
 
@@ -692,7 +692,7 @@ def simulate(schedule: Schedule, costs: Costs) -> Simulation:
     streams: dict[int, list[Timed]] = {}  # all operations of a stream, in order
     waiting: dict[int, list[Timed]] = {}  # those not started yet
     events: dict[int, Timed] = {}
-    free: Counter[str] = Counter()
+    free: defaultdict[str, float] = defaultdict(float)
     timed: list[Timed] = []
     blocked: Counter[str] = Counter()
     now = 0.0
@@ -700,19 +700,17 @@ def simulate(schedule: Schedule, costs: Costs) -> Simulation:
     def commit(until: float | None, target: Timed | None = None) -> None:
         """Start operations in the order of their starts, up to a time or until `target` has one."""
         while target is None or target.end is None:
-            best: tuple[float, int] | None = None
-            for queue in waiting.values():
-                if not queue or any(p.end is None for p in queue[0].predecessors):
-                    continue
-                start = max(queue[0].ready(), free[queue[0].engine or ""])
-                if best is None or (start, queue[0].operation.line) < (best[0], best[1]):
-                    best = (start, queue[0].operation.line)
-                    chosen = queue
-            if best is None or (until is not None and best[0] > until):
+            ready = [
+                (max(queue[0].ready(), free[queue[0].engine or ""]), queue[0].operation.line, queue)
+                for queue in waiting.values()
+                if queue and all(p.end is not None for p in queue[0].predecessors)
+            ]
+            start, _, queue = min(ready, key=lambda r: r[:2], default=(0.0, 0, None))
+            if queue is None or (until is not None and start > until):
                 return
-            first = chosen.pop(0)
-            first.start = best[0]
-            first.end = best[0] + costs.of(first.operation)
+            first = queue.pop(0)
+            first.start = start
+            first.end = start + costs.of(first.operation)
             if first.engine:
                 free[first.engine] = first.end
 
@@ -747,7 +745,7 @@ def simulate(schedule: Schedule, costs: Costs) -> Simulation:
         commit(None, target)
         end = target.end if target.end is not None else now
         if end > now:
-            blocked[why] += end - now
+            blocked[why] += round(end - now)
             now = end
 
     phase = 0
@@ -775,7 +773,7 @@ def simulate(schedule: Schedule, costs: Costs) -> Simulation:
                 wait_for(queue[-1], line["function"])
             if kind != "synchronize_device":
                 now += costs.allocation_ns
-                blocked[line["function"]] += costs.allocation_ns
+                blocked[line["function"]] += round(costs.allocation_ns)
         elif operation is not None and operation.stream is not None and not in_stream:
             new = issue(operation)
             if kind == "copy" and (operation.pageable or not line["async"]):

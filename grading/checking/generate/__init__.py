@@ -7,7 +7,7 @@
     scenario.busy_ns()             # what is true of it, by counting
     scenario.savings_ns()          # what a real run without each cause would save
 
-`Program` writes down and simulates a program of one's own; `program.write(path)` records it.
+`Program` writes down and simulates a program of one's own; `write(program, path)` records it.
 """
 
 from __future__ import annotations

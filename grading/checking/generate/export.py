@@ -7,19 +7,17 @@ import re
 import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from grading.checking.generate import schema as tables
-
-if TYPE_CHECKING:
-    from grading.checking.generate.program import (
-        CallRecord,
-        Kernel,
-        OperationRecord,
-        Program,
-        RangeRecord,
-        Run,
-    )
+from grading.checking.generate.program import (
+    CallRecord,
+    Kernel,
+    OperationRecord,
+    Program,
+    RangeRecord,
+    Run,
+)
 
 SCHEMAS = {"2025.3": ("2025.3.2.0", "3.20.3"), "2023": ("2023.2.1.0", "3.1.7")}
 NONE = 4294967295  # CUPTI's "no stream", "no event"

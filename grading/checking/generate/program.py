@@ -561,7 +561,7 @@ class Program:
         stream = program.stream()
         program.launch(stream, "scale_rows", 40_000)
         program.synchronize(stream)
-        program.write(path)
+        write(program, path)  # of the module export
     """
 
     def __init__(self, seed: int, *, devices: int = 1) -> None:
@@ -675,12 +675,6 @@ class Program:
         if without not in CAUSES:
             raise ValueError(f"{without!r} is not one of {', '.join(CAUSES)}")
         return _Simulation(self, without, inside, self.run()).run()
-
-    def write(self, path: Any, **options: Any) -> Any:
-        """Write the run as an Nsight Systems SQLite export; see `export.write`."""
-        from grading.checking.generate.export import write
-
-        return write(self, path, **options)
 
 
 class _Simulation:
