@@ -7,9 +7,13 @@ libraries already imported (`grading.forkserver`), so that proving an exercise t
 from __future__ import annotations
 
 import ast
+import itertools
 import json
+import os
 import re
 import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,9 +98,10 @@ class Prover:
 
     def __init__(self, course: Course, *, preload: tuple[str, ...] = ()) -> None:
         self.course = course
-        self._server = ForkServer(preload=("polars", "numpy", *preload))
+        cores = os.cpu_count() or 1
+        self._server = ForkServer(preload=("polars", "numpy", *preload), parallel=min(cores, 8))
         self._scratch = tempfile.TemporaryDirectory(prefix="lab-proof-")
-        self._runs = 0
+        self._numbers = itertools.count(1)
 
     def __enter__(self) -> Prover:
         self._server.__enter__()
@@ -115,9 +120,11 @@ class Prover:
         isolated: bool = False,
         arguments: tuple[str, ...] = (),
     ) -> Run:
-        """Run checks (paths or node ids) against a tree, the reference by default."""
-        self._runs += 1
-        score = Path(self._scratch.name) / f"score-{self._runs}.json"
+        """Run checks (paths or node ids) against a tree, the reference by default.
+
+        May be called from several threads.
+        """
+        score = Path(self._scratch.name) / f"score-{next(self._numbers)}.json"
         arguments_ = [
             *tests,
             # With "=": pytest takes a folder that stands alone for a path to tests.
@@ -125,8 +132,8 @@ class Prover:
             f"--score-json={score}",
             "-q",
             "--tb=short",
-            "-p",
-            "no:cacheprovider",
+            *("-p", "no:cacheprovider"),
+            *("-p", "no:unraisableexception"),  # collects garbage at the end, five times
             f"--rootdir={self.course.root}",
             *([f"--overlay={overlay}"] if overlay else []),
             *(["--isolated"] if isolated else []),
@@ -154,6 +161,13 @@ class Prover:
         stub = next(s for s in exercise.stubs if s.stem == wrong.file.parent.name)
         node = f"{self.course.checks(stub)}::{wrong.caught_by}"
         return self.run([node], overlay=wrong.file, isolated=isolated)
+
+    def run_wrong_side_by_side(
+        self, wanted: Sequence[tuple[Exercise, WrongSolution, bool]]
+    ) -> Iterator[Run]:
+        """The runs of (exercise, wrong solution, isolated), in their order, some at a time."""
+        with ThreadPoolExecutor(self._server.parallel) as pool:
+            yield from pool.map(lambda one: self.run_wrong(one[0], one[1], isolated=one[2]), wanted)
 
     def stub_tree(self, exercise: Exercise, folder: Path) -> Path:
         """A tree with the generated stubs of an exercise, and what stands beside them."""

@@ -80,12 +80,27 @@ def test_stub_in_place_is_the_generated_one(identifier: str) -> None:
             pytest.fail(f"{path} differs: uv run lab dev stub {identifier}")
 
 
+@pytest.fixture(scope="module")
+def wrong_runs(request: pytest.FixtureRequest, prover: Prover) -> dict[tuple[str, bool], Run]:
+    """The runs that the selected tests ask for, by name and whether isolated: some at a time."""
+    wanted = {}
+    for item in request.session.items:
+        assert isinstance(item, pytest.Function)
+        if item.function in (test_wrong_solution_is_caught, test_isolated_wrong_solution_is_caught):
+            name = str(item.callspec.params["name"])
+            exercise, file = WRONG[name]
+            isolated = item.function is test_isolated_wrong_solution_is_caught
+            if file.suffix == ".py" or not isolated:
+                wanted[name, isolated] = (exercise, read_wrong_solution(file), isolated)
+    runs = prover.run_wrong_side_by_side(list(wanted.values()))
+    return dict(zip(wanted, runs, strict=True))
+
+
 @pytest.mark.proof
 @each_wrong
-def test_wrong_solution_is_caught(name: str, prover: Prover) -> None:
-    exercise, file = WRONG[name]
-    wrong = read_wrong_solution(file)
-    verdict = verdict_on_wrong(wrong, prover.run_wrong(exercise, wrong))
+def test_wrong_solution_is_caught(name: str, wrong_runs: dict[tuple[str, bool], Run]) -> None:
+    wrong = read_wrong_solution(WRONG[name][1])
+    verdict = verdict_on_wrong(wrong, wrong_runs[name, False])
     if verdict == "not run":
         raise NotGraded("not run", f"{wrong.caught_by} cannot be run on this machine")
     assert not verdict, verdict
@@ -106,12 +121,13 @@ def test_isolated_verdicts_are_identical(
 
 @pytest.mark.proof
 @each_wrong
-def test_isolated_wrong_solution_is_caught_alike(name: str, prover: Prover) -> None:
-    exercise, file = WRONG[name]
+def test_isolated_wrong_solution_is_caught(
+    name: str, wrong_runs: dict[tuple[str, bool], Run]
+) -> None:
+    file = WRONG[name][1]
     if file.suffix != ".py":
         raise NotGraded("not run", "a compiled source is never imported")
-    wrong = read_wrong_solution(file)
-    verdict = verdict_on_wrong(wrong, prover.run_wrong(exercise, wrong, isolated=True))
+    verdict = verdict_on_wrong(read_wrong_solution(file), wrong_runs[name, True])
     assert not verdict, verdict
 
 

