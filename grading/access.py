@@ -468,8 +468,8 @@ class _Expectation:
         if self._match is not None and not re.search(self._match, self.message):
             headline = text.partition("\n")[0]
             raise StubError(
-                f"{headline}\n  {self.type_name} is right, but its message must say "
-                f"{self._match!r} (a regular expression)."
+                f"{headline}\n  {self.type_name} is right, but its message must hold these words: "
+                f"{self._match}"
             ) from None
         return True
 

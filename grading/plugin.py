@@ -19,8 +19,10 @@ import pytest
 from grading.access import Blocked, Journal, Stub, StubError, StubImportError, open_stub
 from grading.outcomes import CheckResult, NotGraded, Score
 from profiling_lab import course as manifest
+from profiling_lab import stubs
 from profiling_lab.closure import users
 from profiling_lab.course import Course, Exercise, Task
+from profiling_lab.errors import LabError
 
 LETTERS = {"todo": "t", "blocked": "b", "not run": "-"}
 WORDS = {"todo": "TODO", "blocked": "BLOCKED", "not run": "NOT RUN"}
@@ -89,6 +91,8 @@ class GradingSession:
         self._capabilities: frozenset[str] | None = None
         self._todo: dict[str, bool] = {}
         self._said: set[str] = set()
+        self.blocked_by: dict[str, str] = {}
+        self.hung: dict[str, str] = {}
 
     def _tree(self, against: str) -> Path:
         for base in (Path.cwd(), self.course.root):
@@ -167,6 +171,14 @@ class GradingSession:
         if task.id not in self._todo:
             self._todo[task.id] = manifest.is_todo(task, self.tree)
         return self._todo[task.id]
+
+    def is_begun(self, task: Task) -> bool:
+        """Whether a compiled stub differs from the one that was handed out."""
+        try:
+            handed_out = stubs.region_stub(self.course.solution(task.stub).read_text("utf-8"))
+            return self.source(task.stub).read_text("utf-8") != handed_out
+        except (OSError, LabError):
+            return False
 
     def source(self, stub: PurePosixPath) -> Path:
         """The file under judgement for a stub."""
@@ -265,6 +277,8 @@ def pytest_runtest_call(item: pytest.Item) -> Any:
     if task is None:
         return (yield)
     session.fail_if_it_ended_the_process(task)
+    if task.id in session.hung:
+        raise NotGraded("failed", session.hung[task.id])  # each further check would wait as long
     if session.is_own:
         session.journal.enter(
             exercise=task.exercise,
@@ -277,15 +291,22 @@ def pytest_runtest_call(item: pytest.Item) -> Any:
         return (yield)
     except (Blocked, StubError) as error:
         stopped = error
+    except pytest.fail.Exception as failure:
+        if failure.pytrace:
+            raise
+        stopped = failure
     finally:
         if session.is_own:
             session.journal.leave()
     # Outside of the handler, so that pytest shows one message and not a chain of two.
     if isinstance(stopped, Blocked):
+        session.blocked_by[task.id] = stopped.task
         raise NotGraded("blocked", f"{task.id} is blocked by {stopped.task}, still to do")
     if isinstance(stopped, StubImportError):
         session.fail_once(f"import of {task.stub}", str(stopped))
-    pytest.fail(str(stopped), pytrace=False)
+    if isinstance(stopped, StubError) and (stopped.report or {}).get("kind") == "hang":
+        session.hung[task.id] = str(stopped)
+    session.fail_once(f"{task.id}: {stopped}", str(stopped))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -429,7 +450,11 @@ def score_lines(grading: GradingSession) -> list[tuple[str, dict[str, bool]]]:
             line = (
                 f"  {name:<26} {outcome:<8} {result.earned:>2} of {task.points:>2} points  {checks}"
             )
+            if task.id in grading.blocked_by:
+                line += f"  needs {grading.blocked_by[task.id].split('.')[-1]}"
             lines.append((line, styles[outcome]))
+            if outcome == "todo" and task.is_cuda and not task.live and grading.is_begun(task):
+                lines.append((f"    its TODO line still stands in {task.stub.name}: remove it", {}))
     totals = score.totals()
     summary = f"{totals['earned']} of {totals['possible']} points gradable here"
     if totals["not_run"]:
@@ -442,6 +467,8 @@ def score_lines(grading: GradingSession) -> list[tuple[str, dict[str, bool]]]:
     lines.append((summary, {"bold": True}))
     if grading.is_own:
         following = score.next_task()
+        if following is not None and following.id in grading.blocked_by:
+            following = grading.course.tasks[grading.blocked_by[following.id]]
         if following is None:
             lines.append(("Next: uv run lab    (shows what else there is)", {}))
         else:

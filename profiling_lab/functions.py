@@ -55,7 +55,7 @@ class Functions:
 
         function = self._function(name)
         try:
-            return function(*arguments, **keywords)
+            return plain(function(*arguments, **keywords))
         except CaptureError:
             raise
         except NotImplementedError as error:
@@ -93,6 +93,18 @@ class Functions:
         where = f" ({self.file.name}, line {own[-1].lineno})" if own else ""
         said = " ".join(str(error).split())[:200]
         return f"{name} raised {type(error).__name__}: {said}{where}; lab check {self._id(name)}"
+
+
+def plain(value: Any) -> Any:
+    """A result with numpy's numbers turned into Python's, as the checks do with them."""
+    if type(value) in (list, tuple):
+        return type(value)(plain(item) for item in value)
+    if type(value) is dict:
+        return {plain(key): plain(item) for key, item in value.items()}
+    # Told by the module's name: numpy is not imported here.
+    if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
+        return value.item()
+    return value
 
 
 def timeline_functions(against: str | None = None) -> Functions:

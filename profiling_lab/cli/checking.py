@@ -86,7 +86,7 @@ def run_checks(course: Course, arguments: list[str], *, verbose: bool = False) -
         score = Path(scratch) / "score.json"
         command = [sys.executable, "-m", "pytest", *configuration(course)]
         command += ["--no-header", "--score-json", str(score)]
-        command += ["-v"] if verbose else ["-q", "--tb=short", "--show-capture=no"]
+        command += ["-v"] if verbose else ["-q", "--tb=short", "--show-capture=stdout"]
         command += ["-r", "N", *arguments]
         # Plugins of other packages have no part in a check, and some cost 0.2 s.
         environment = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **os.environ}

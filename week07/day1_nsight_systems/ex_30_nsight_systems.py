@@ -95,7 +95,8 @@ def find_window(capture: str, nvtx_range: str | None = None) -> tuple[int, int]:
     of the ranges of that name, whatever thread or process they are on. Without it, the window
     reaches from the start of the first device operation to the end of the last to end.
 
-    Raises CaptureError if no range has that name; the message holds the names that exist, sorted.
+    Raises CaptureError if no range has that name; the message holds the names that exist, sorted and
+    separated by ", ".
     """
     raise NotImplementedError
 
@@ -173,8 +174,9 @@ def missed_overlap(capture: str, nvtx_range: str | None = None) -> dict[int, dic
         "hideable_ns"      the smaller of the last two: in a pipeline of independent batches, the
                            copies of one batch can run beside the kernels of another, but never more
                            copying can hide than there is compute to hide it behind
-        "pageable_bytes"   bytes of such copies, starting in the window, whose host memory is
-                           pageable: these cannot overlap before the memory is pinned
+        "pageable_bytes"   bytes of such copies whose host memory is pageable: these cannot overlap
+                           before the memory is pinned. Counted whole if they start in the window:
+                           window start <= start_ns < window end
     """
     raise NotImplementedError
 
