@@ -255,12 +255,12 @@ def recoverable_time(capture: str, nvtx_range: str | None = None) -> dict[str, i
                        operations of kind "copy_call" take no time, and where `waits_in` is
                        "copy_call" a positive lag of a "wait" dependency becomes 0.
                        But overlap hides a copy, it does not shorten it, and the first batch must
-                       come in before anything and the last go out after all. So a device with
-                       such copies finishes no earlier than this: the first recorded start of any
-                       device operation, plus the total copy time of the device's busiest
-                       direction, plus its shortest copy of the other direction, if it has one.
-                       The latest counts, of the devices and of two equally busy directions;
-                       without such copies it is the first recorded start alone
+                       come in before anything and the last go out after all. So the end is never
+                       earlier than, for each device with such copies,
+                           the first recorded start of any device operation
+                           + the sum of the copies of its busiest direction
+                           + its shortest copy of the other direction (0 without one);
+                       if both directions are equally busy, the later of the two ends counts
         "allocation"   operations of kind "allocation" take no time, and the "wait" dependencies of
                        operations whose `waits_in` is "allocation" are dropped
         "host_code"    host code longer than DISPATCH_LIMIT_NS takes no time
