@@ -381,7 +381,7 @@ def test_no_time_left_leaves_the_rest_for_the_next_call(course, capsys):
 
 def test_a_program_that_runs_too_long_is_ended(course, capsys):
     course.program.write_text("import time\ntime.sleep(600)\n")
-    assert course.record("--only", "first", "--limit-s", "4") == 1
+    assert course.record("--only", "first", "--limit-s", "2") == 1
     assert "still running at the time limit" in capsys.readouterr().out
     assert not (course.captures / "first").exists() and course.left_over() == []
 

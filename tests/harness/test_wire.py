@@ -187,6 +187,7 @@ def test_everything_else_is_refused_with_a_way_out(value, what, instead):
     assert instead in message
 
 
+@pytest.mark.proof  # importing torch takes seconds
 def test_torch_tensors_are_refused_with_a_way_out():
     torch = pytest.importorskip("torch")
     with pytest.raises(wire.ForbiddenValue, match=r"a torch Tensor.*\.cpu\(\)\.numpy\(\)"):
