@@ -81,7 +81,7 @@ class Blocked(Exception):
 
     def __init__(self, task: str) -> None:
         super().__init__(f"blocked by {task}, which is still to do")
-        self.task = self.task_id = task
+        self.task = task
 
 
 def open_stub(
@@ -150,7 +150,6 @@ class Stub:
         self._todo = todo
         self._task_of = task_of
         self._functions = functions
-        self._timeout_s = timeout_s
         self._limit_bytes = limit_bytes
         self._callables = wire.Callables("check", self._call_learners)
         self._key = (isolated, str(source), _hash(source), overlay and _hash(overlay))

@@ -11,8 +11,8 @@ import pytest
 
 from profiling_lab.course import Course, Exercise, Task
 
-# A check ends in one of these. Only "passed" earns; "todo", "blocked" and "not run" are no failures.
-OUTCOMES = ("passed", "failed", "todo", "blocked", "not run")
+# A check ends as "passed", "failed", "todo", "blocked" or "not run". Only "passed" earns, and only
+# "failed" is a failure.
 
 
 class NotGraded(pytest.skip.Exception):

@@ -29,7 +29,6 @@ WORDS = {"todo": "TODO", "blocked": "BLOCKED", "not run": "NOT RUN"}
 COLORS = {"todo": {"cyan": True}, "blocked": {"yellow": True}, "not run": {"light": True}}
 
 session_key = pytest.StashKey[Any]()
-outcome_key = pytest.StashKey[str]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -40,13 +40,3 @@ class TimelineFunctions(Protocol):
     def name_bottleneck(self, capture: str, nvtx_range: str | None = None) -> Finding:
         """The main finding."""
         ...
-
-
-TIMELINE_FUNCTIONS = (
-    "find_window",
-    "busy_time",
-    "idle_gaps",
-    "blocking_time",
-    "recoverable_time",
-    "name_bottleneck",
-)

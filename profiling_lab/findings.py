@@ -149,8 +149,6 @@ _KERNEL = (
 CATEGORIES: dict[str, Category] = {c.name: c for c in _TIMELINE} | {
     name: Category(name, definition, (), 100 + i) for i, (name, definition) in enumerate(_KERNEL)
 }
-TIMELINE_CATEGORIES = tuple(c.name for c in _TIMELINE)
-KERNEL_CATEGORIES = tuple(name for name, _ in _KERNEL)
 
 
 def problems(finding: Finding) -> list[str]:

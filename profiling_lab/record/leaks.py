@@ -17,7 +17,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 FORBIDDEN_TABLES = ("TARGET_INFO_SYSTEM_ENV", "ProcessStreams", "ANALYSIS_FILE")
-NEUTRAL_FOLDER = b"/tmp/lab-record"
 ZERO_UUID = b"00000000-0000-0000-0000-000000000000"
 UNREADABLE = b"-----BEGIN PRIVATE KEY"  # stands for what could not be read: never clean
 MAX_SHOWN = 60

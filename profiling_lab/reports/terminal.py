@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 WIDTH = 80
 LABEL = 28
-BAR = 26
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 HEIGHTS = " ▁▂▃▄▅▆▇█"
 _ASCII = str.maketrans({"µ": "u", "×": "x", "…": "~", "–": "-", "→": ">", "·": "-", "\ufffd": "?"})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import statistics
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -97,9 +96,6 @@ def test_prediction_holds_against_the_fixed_twin(
     predicted = before - ex_30.recoverable_time(sick)[cause]
     measured = _window_ns(ex_30, fixed)
     assert abs(predicted - measured) < 0.1 * before, (predicted, measured, before)
-
-
-Finder = Callable[[str], str]
 
 
 @pytest.mark.parametrize(
