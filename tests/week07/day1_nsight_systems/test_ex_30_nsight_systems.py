@@ -53,19 +53,21 @@ def query(capture: str, sql: str) -> list[tuple[Any, ...]]:
 
 
 def device_rows(capture: str) -> list[dict[str, Any]]:
-    """Kernels, graphs, copies and memsets: kind, start, end, device, stream."""
+    """Kernels, graphs, copies and memsets: kind, start, end, device, stream, process, node."""
     rows = []
+    columns = [row[1] for row in query(capture, f"PRAGMA table_info({oracles.KERNEL})")]
     for kind, table in (
         ("kernel", oracles.KERNEL),
         ("graph", oracles.GRAPH),
         ("copy", oracles.MEMCPY),
         ("memset", oracles.MEMSET),
     ):
-        found = query(capture, f'SELECT start, "end", deviceId, streamId FROM {table}')
-        rows += [
-            {"kind": kind, "start": s, "end": e, "device": d, "stream": stream}
-            for s, e, d, stream in found
-        ]
+        node = "graphNodeId" if kind == "kernel" and "graphNodeId" in columns else "NULL"
+        names = ("start", "end", "device", "stream", "process", "node")
+        found = query(
+            capture, f'SELECT start, "end", deviceId, streamId, globalPid, {node} FROM {table}'
+        )
+        rows += [{"kind": kind, **dict(zip(names, row, strict=True))} for row in found]
     return rows
 
 
@@ -100,6 +102,18 @@ def window_of(capture: str, nvtx_range: str | None) -> Window:
     """The window as the docstrings define it."""
     path = captures.path(capture)
     return oracles.span(path) if nvtx_range is None else oracles.nvtx_window(path, nvtx_range)
+
+
+def few_devices(draw: Callable[[], Any]) -> str:
+    """Devices 1, 3 and 10 of a larger machine, and two processes; judged in the range "window"."""
+    timeline = draw()
+    timeline.nvtx("window", 10_000, 20_000)
+    timeline.kernel(5_000, 30_000, device=1)  # longer than the window
+    timeline.copy(11_000, 14_000, device=3, pinned=False)
+    timeline.copy(13_000, 17_000, "D2H", device=3, process=2)
+    timeline.kernel(16_000, 18_000, device=3, process=2, graph_node=5)
+    timeline.memset(12_000, 13_000, device=10)  # no copy, no compute
+    return timeline.save()
 
 
 # -- words ----------------------------------------------------------------------------------------
@@ -370,7 +384,8 @@ def test_one_question(stub, question):
 def test_several_questions_at_once(stub, seed):
     rng = random.Random(seed)
     judge_command(stub, list(QUESTIONS), PROGRAM, "all questions")
-    judge_command(stub, ["timeline", "device_memory", "timeline"], PROGRAM, "twice")
+    for question in QUESTIONS:
+        judge_command(stub, [question, "timeline", question], PROGRAM, "twice")
     for _ in range(12):
         questions = rng.sample(QUESTIONS, rng.randint(2, len(QUESTIONS) - 1))
         judge_command(stub, questions, ["./app", str(rng.random())], f"out/run_{rng.random()}")
@@ -395,9 +410,16 @@ def test_every_option_is_one_of_the_tool(stub):
 
 
 @task("ex_30.nsys_command")
-@pytest.mark.parametrize("questions", [["gpu_activity"], ["timeline", "Timeline"]])
-def test_unknown_question_is_refused(stub, questions):
-    with stub.raises(ValueError, questions[-1], "a question that is not in the list has no answer"):
+@pytest.mark.parametrize(
+    ("questions", "unknown"),
+    [
+        (["gpu_activity"], "gpu_activity"),
+        (["timeline", "Timeline"], "Timeline"),
+        (["os_wait", "os_waits", "timeline"], "os_wait\\b"),
+    ],
+)
+def test_unknown_question_is_refused(stub, questions, unknown):
+    with stub.raises(ValueError, unknown, "a question that is not in the list has no answer"):
         stub.nsys_command(questions, ["./app"], "report")
 
 
@@ -428,7 +450,27 @@ def window_mistakes(capture: str, nvtx_range: str | None, want: Window) -> Varia
             (want[0], found[-1][1]),
             "That is the end of the range that started last; another of this name ends later.",
         )
-        yield oracles.span(path), "That is the window without a range."
+        every = query(
+            capture,
+            """SELECT n.start, n."end", COALESCE(n.text, s.value), n.globalTid >> 24
+               FROM NVTX_EVENTS AS n LEFT JOIN StringIds AS s ON s.id = n.textId
+               WHERE n.eventType IN (59, 60) AND n."end" IS NOT NULL""",
+        )
+        first = min(process for *_, process in every)
+        for kept, sentence in (
+            (
+                [r for r in every if nvtx_range.lower() in r[2].lower()],
+                "Ranges whose name only resembles the one asked for are in it.",
+            ),
+            (
+                [r for r in every if r[2] == nvtx_range and r[3] == first],
+                "Ranges of this name in other processes count too.",
+            ),
+        ):
+            if kept:
+                yield (min(r[0] for r in kept), max(r[1] for r in kept)), sentence
+        if rows:
+            yield oracles.span(path), "That is the window without a range."
         return
     last = max(rows, key=lambda row: (row["start"], row["end"]))
     yield (
@@ -489,6 +531,49 @@ def test_window_of_all_ranges_of_a_name(stub, generated, draw):
 
 
 @task("ex_30.find_window")
+def test_ranges_of_other_names_do_not_count(stub, draw):
+    timeline = draw()
+    timeline.kernel(500, 70_000)
+    timeline.nvtx("step 1", 2_000, 9_000)
+    for start, name in enumerate(("step 10", "step", "Step 1", "last step 1", "")):
+        timeline.nvtx(name, 1_000 + start, 60_000 - start, thread=2)
+    capture = timeline.save()
+    judge_window(stub, capture, "step 1")
+    judge_window(stub, capture, "step")
+    with stub.raises(CaptureError, "last step 1", "no range is called 'tep 1'"):
+        stub.find_window(capture, "tep 1")
+
+
+@task("ex_30.find_window")
+def test_empty_name_is_a_name(stub, draw):
+    timeline = draw()
+    timeline.kernel(500, 70_000)
+    timeline.nvtx("step", 2_000, 9_000)
+    why = "no range bears the empty name; only None means the whole capture"
+    with stub.raises(CaptureError, "step", why):
+        stub.find_window(timeline.save(), "")
+
+
+@task("ex_30.find_window")
+def test_window_of_ranges_in_several_processes(stub, draw):
+    timeline = draw()
+    timeline.kernel(500, 70_000)
+    timeline.nvtx("epoch", 1_000, 65_000, process=1)
+    timeline.nvtx("step", 5_000, 20_000, process=1)  # inside another range
+    timeline.nvtx("step", 10_000, 30_000, process=2)
+    judge_window(stub, timeline.save(), "step")
+
+
+@task("ex_30.find_window")
+def test_range_without_device_work(stub, draw):
+    """A range is a window whether or not a device did anything."""
+    timeline = draw()
+    timeline.nvtx("tokenize", 2_000, 9_000)
+    timeline.api("cudaGetDeviceCount_v3020", 3_000, 4_000)
+    judge_window(stub, timeline.save(), "tokenize")
+
+
+@task("ex_30.find_window")
 def test_unknown_range_names_those_that_exist(stub, draw):
     timeline = draw()
     timeline.kernel(0, 10_000)
@@ -496,7 +581,7 @@ def test_unknown_range_names_those_that_exist(stub, draw):
         timeline.nvtx(name, start * 100, start * 100 + 50)
     capture = timeline.save()
     why = "the reader must learn which ranges there are, sorted"
-    with stub.raises(CaptureError, "attention, decode, warmup", why):
+    with stub.raises(CaptureError, r"attention\W+decode\W+warmup", why):
         stub.find_window(capture, "prefill")
     with stub.raises(NoSuchCapture, why="there is no such file"):
         stub.find_window("no_such_capture")
@@ -534,6 +619,22 @@ def busy_mistakes(capture: str, window: Window) -> Variants:
             return union(streams[pick(streams, key=lambda s: (len(streams[s]), -s))], window)
 
         return value
+
+    def one_process(own: list[dict[str, Any]]) -> int:
+        first = min(row["process"] for row in rows)
+        return union([r for r in own if r["process"] == first], window)
+
+    def each_process(own: list[dict[str, Any]]) -> int:
+        return sum(
+            union([r for r in own if r["process"] == process], window)
+            for process in {row["process"] for row in own}
+        )
+
+    def starts_or_ends_inside(own: list[dict[str, Any]]) -> int:
+        return union(
+            [r for r in own if any(window[0] <= r[k] <= window[1] for k in ("start", "end"))],
+            window,
+        )
 
     everything = union(rows, window)
     span = (min(r["start"] for r in rows), max(r["end"] for r in rows))
@@ -580,6 +681,27 @@ def busy_mistakes(capture: str, window: Window) -> Variants:
         (
             per_device(lambda own: union([r for r in own if r in partial], span)),
             "Operations that cross the window's edge count with their part inside the window.",
+        ),
+        (
+            per_device(starts_or_ends_inside),
+            "An operation that begins before the window and ends after it keeps the device busy too.",
+        ),
+        (
+            per_device(one_process),
+            "That is one process; the others kept the device busy as well.",
+        ),
+        (
+            per_device(each_process),
+            "What runs at the same time counts once, also if two processes share the device.",
+        ),
+        (
+            per_device(lambda own: union([r for r in own if r["node"] is None], window)),
+            "Kernels that ran as nodes of a graph are missing: where nodes were recorded, no whole "
+            "graphs are.",
+        ),
+        (
+            dict(enumerate(oracles.busy_ns(captures.path(capture), window).values())),
+            "Devices have the numbers of the capture, which need not begin at 0.",
         ),
         (
             {d: n for d, n in oracles.busy_ns(captures.path(capture), window).items() if n},
@@ -635,6 +757,42 @@ def test_only_the_part_inside_the_window_counts(stub, generated, draw):
     timeline.kernel(18_000, 30_000)
     timeline.kernel(40_000, 50_000, device=1)
     judge_busy(stub, timeline.save(), "window")
+
+
+@task("ex_30.busy_time")
+def test_operation_longer_than_the_window(stub, draw):
+    timeline = draw()
+    timeline.nvtx("window", 10_000, 20_000)
+    timeline.kernel(5_000, 30_000)
+    timeline.kernel(12_000, 13_000, stream=8)
+    judge_busy(stub, timeline.save(), "window")
+
+
+@task("ex_30.busy_time")
+def test_processes_share_a_device(stub, generated, draw):
+    judge_busy(stub, str(generated("two_processes_same_correlation").path))
+    timeline = draw()
+    timeline.kernel(10_000, 20_000, process=1, correlation=1)
+    timeline.kernel(15_000, 30_000, process=2, correlation=1)
+    judge_busy(stub, timeline.save())
+
+
+@task("ex_30.busy_time")
+def test_devices_keep_their_numbers(stub, draw):
+    judge_busy(stub, few_devices(draw), "window")
+
+
+@task("ex_30.busy_time")
+def test_kernels_inside_graphs_keep_a_device_busy(stub, generated):
+    judge_busy(stub, str(generated("graphs_only", graph_trace="node").path))
+
+
+@task("ex_30.busy_time")
+def test_capture_without_kernels(stub, draw):
+    timeline = draw()
+    timeline.copy(10_000, 20_000)
+    timeline.memset(15_000, 25_000)
+    judge_busy(stub, timeline.save())
 
 
 # == utilization ==================================================================================
@@ -713,6 +871,11 @@ def test_utilization_of_a_range(stub, generated, draw):
 
 
 @task("ex_30.utilization")
+def test_utilization_of_each_device_by_its_number(stub, draw):
+    judge_utilization(stub, few_devices(draw), "window")
+
+
+@task("ex_30.utilization")
 def test_window_without_length_is_refused(stub, draw):
     timeline = draw()
     timeline.kernel(0, 10_000)
@@ -737,14 +900,24 @@ def gap_mistakes(capture: str, window: Window, min_gap_ns: int) -> Variants:
     def long_enough(found: Iterable[tuple[int, int, int]]) -> list[dict[str, int]]:
         return as_gaps(gap for gap in found if gap[2] - gap[1] >= max(1, min_gap_ns))
 
-    def without(*kinds: str) -> list[dict[str, int]]:
+    def of_rows(keep: Callable[[dict[str, Any]], bool]) -> list[tuple[int, int, int]]:
         found = []
         for device in devices:
-            own = [r for r in rows if r["device"] == device and r["kind"] not in kinds]
+            own = [r for r in rows if r["device"] == device and keep(r)]
             busy = oracles._merged([(r["start"], r["end"]) for r in own], window)
             edges = [window[0], *(edge for interval in busy for edge in interval), window[1]]
             found += [(device, a, b) for a, b in zip(edges[::2], edges[1::2], strict=True)]
-        return long_enough(found)
+        return found
+
+    def without(*kinds: str) -> list[dict[str, int]]:
+        return long_enough(of_rows(lambda r: r["kind"] not in kinds))
+
+    def starts_or_ends_inside() -> list[tuple[int, int, int]]:
+        return of_rows(lambda r: any(window[0] <= r[k] <= window[1] for k in ("start", "end")))
+
+    def one_process() -> list[tuple[int, int, int]]:
+        first = min(row["process"] for row in rows)
+        return of_rows(lambda r: r["process"] == first)
 
     def after_row_before() -> list[dict[str, int]]:
         found = []
@@ -796,6 +969,18 @@ def gap_mistakes(capture: str, window: Window, min_gap_ns: int) -> Variants:
         (
             as_gaps(oracles.idle_gaps(captures.path(capture), window)),
             f"There are gaps shorter than {min_gap_ns} ns among them.",
+        ),
+        (
+            long_enough(starts_or_ends_inside()),
+            "An operation that begins before the window and ends after it leaves no gap.",
+        ),
+        (
+            long_enough(one_process()),
+            "Those are the gaps of one process; the others kept the device busy as well.",
+        ),
+        (
+            as_gaps(sorted(right, key=lambda gap: (str(gap[0]), gap[1]))),
+            "The gaps are right; device 3 comes before device 10.",
         ),
     ]
 
@@ -858,6 +1043,16 @@ def test_gaps_at_the_edges_of_the_window(stub, draw):
     capture = timeline.save()
     judge_gaps(stub, capture, "window")
     judge_gaps(stub, capture)
+    # What a gap has outside the window does not make it longer, and the rule holds at the edges.
+    judge_gaps(stub, capture, "window", min_gap_ns=3_500)
+    judge_gaps(stub, capture, "window", min_gap_ns=10_001)
+
+
+@task("ex_30.idle_gaps")
+def test_gaps_of_devices_and_processes(stub, draw):
+    capture = few_devices(draw)
+    judge_gaps(stub, capture, "window")
+    judge_gaps(stub, capture, "window", min_gap_ns=2_000)
 
 
 @task("ex_30.idle_gaps")
@@ -1012,6 +1207,22 @@ def test_start_before_return_and_missing_calls(stub, draw):
     judge_latency(stub, timeline.save())
 
 
+@task("ex_30.launch_latency")
+def test_whatever_call_launched_the_kernel(stub, draw):
+    """The call is known by correlation and process, whatever its name and thread."""
+    timeline = draw()
+    for start, api in enumerate(
+        ("cudaLaunchCooperativeKernel_v9000", "cuLaunchKernelEx", "cudaLaunchKernelExC_v11060_ptsz")
+    ):
+        at = 20_000 * start
+        number = timeline.kernel(at + 9_000, at + 12_000)
+        timeline.api(api, at + 1_000, at + 4_000, correlation=number, thread=start)
+    # Two that start at the same time come in the order of their ends.
+    timeline.kernel(70_000, 79_000, call=(61_000, 63_000))
+    timeline.kernel(70_000, 75_000, stream=8, call=(64_000, 65_000))
+    judge_latency(stub, timeline.save())
+
+
 # == blocking_time ================================================================================
 
 
@@ -1050,6 +1261,22 @@ def blocking_mistakes(capture: str, window: Window) -> Variants:
         short = re.sub(r"(_ptsz)?_v\d+(_ptsz)?$", "", name)
         all_calls[short] = all_calls.get(short, 0) + ns
     yield all_calls, "Those are all CUDA calls; most of them do not wait for the device."
+    whole = oracles.blocking_calls(path, (0, 2**62))
+    edges = [c for c in whole if any(window[0] <= edge <= window[1] for edge in c[1:])]
+    total: dict[str, int] = {}
+    for name, start, end in edges:
+        inside = min(end, window[1]) - max(start, window[0])
+        if inside > 0:
+            total[name] = total.get(name, 0) + inside
+    yield total, "A call that begins before the window and ends after it holds the host as well."
+    yield (
+        {name: ns for name, ns in want.items() if "Memcpy" in name or name in synchronous},
+        "A call that issued a copy of pageable memory counts, whatever its name.",
+    )
+    by_length = dict.fromkeys(want, 0)
+    for name, start, end in oracles.blocking_calls(path, window):
+        by_length[name] += 2 * (end - start)
+    yield by_length, "A call is counted once for each of its copies; it held the host once."
     yield (
         {name: ns for name, ns in all_calls.items() if "Memcpy" in name or name in synchronous},
         "There are asynchronous copies of pinned memory among them, which return at once.",
@@ -1124,6 +1351,46 @@ def test_which_calls_block(stub, draw):
     capture = timeline.save()
     judge_blocking(stub, capture, "window")
     judge_blocking(stub, capture)
+
+
+@task("ex_30.blocking_time")
+def test_which_names_are_those_of_synchronous_copies(stub, draw):
+    timeline = draw()
+    timeline.kernel(5_000, 95_000)
+    for at, api in enumerate(
+        ("cudaMemcpyToSymbol_v3020", "cudaMemcpy3DPeer_v4000", "cuMemcpyDtoH_v2")
+    ):
+        timeline.copy(
+            at * 9_000 + 6_000, at * 9_000 + 7_000, call=(at * 9_000, at * 9_000 + 8_000), api=api
+        )
+    for at, api in enumerate(("cuMemcpyAsync_ptsz", "cudaMemcpy3DBatchAsync_v12080")):
+        timeline.copy(
+            at * 9_000 + 42_000,
+            at * 9_000 + 43_000,
+            call=(at * 9_000 + 40_000, at * 9_000 + 41_000),
+            api=api,
+        )
+    timeline.api("cudaGraphAddMemcpyNode_v10000", 70_000, 80_000)  # describes a copy, makes none
+    judge_blocking(stub, timeline.save())
+
+
+@task("ex_30.blocking_time")
+def test_call_with_several_copies_counts_once(stub, draw):
+    """A graph with two copies to pageable memory: its launch issued both."""
+    timeline = draw()
+    number = timeline.copy(10_000, 12_000, "D2H", pinned=False)
+    timeline.copy(12_000, 13_000, "D2H", pinned=False, correlation=number)
+    timeline.api("cudaGraphLaunch_v10000", 5_000, 13_000, correlation=number)
+    judge_blocking(stub, timeline.save())
+
+
+@task("ex_30.blocking_time")
+def test_call_longer_than_the_window(stub, draw):
+    timeline = draw()
+    timeline.nvtx("window", 10_000, 20_000)
+    timeline.kernel(2_000, 30_000, call=(0, 1_000))
+    timeline.api("cudaDeviceSynchronize_v3020", 1_000, 31_000)
+    judge_blocking(stub, timeline.save(), "window")
 
 
 # == missed_overlap ===============================================================================
@@ -1280,6 +1547,34 @@ def test_what_counts_as_copy_and_compute(stub, draw):
     judge_overlap(stub, capture)
 
 
+@task("ex_30.missed_overlap")
+def test_devices_that_only_copy_or_only_compute(stub, draw):
+    judge_overlap(stub, few_devices(draw), "window")
+    timeline = draw()
+    timeline.copy(10_000, 20_000)
+    timeline.copy(15_000, 25_000, "D2H", pinned=False)
+    judge_overlap(stub, timeline.save())  # no kernel was recorded at all
+
+
+@task("ex_30.missed_overlap")
+def test_copy_and_kernel_longer_than_the_window(stub, draw):
+    timeline = draw()
+    timeline.nvtx("window", 10_000, 20_000)
+    timeline.copy(5_000, 30_000)
+    timeline.kernel(12_000, 15_000)
+    timeline.kernel(6_000, 40_000, device=1)
+    timeline.copy(12_000, 15_000, device=1)
+    judge_overlap(stub, timeline.save(), "window")
+
+
+@task("ex_30.missed_overlap")
+def test_kernels_inside_graphs_are_compute(stub, draw):
+    timeline = draw()
+    timeline.copy(10_000, 20_000)
+    timeline.kernel(15_000, 30_000, graph_node=5)
+    judge_overlap(stub, timeline.save())
+
+
 # == busy_against_active ==========================================================================
 
 SM = "SMs Active [Throughput %]"
@@ -1339,6 +1634,17 @@ def active_mistakes(capture: str, window: Window) -> Variants:
         },
         "Recorded values are percentages; the result is a share, 1.0 being all of it.",
     )
+    rows = [r for r in device_rows(capture) if r["kind"] in ("kernel", "graph")]
+    for keep, sentence in (
+        (
+            lambda r: any(window[0] <= r[k] <= window[1] for k in ("start", "end")),
+            "busy_ratio lacks what begins before the window and ends after it.",
+        ),
+        (lambda r: r["node"] is None, "busy_ratio lacks the kernels that ran as nodes of a graph."),
+    ):
+        working = {d: [r for r in rows if r["device"] == d and keep(r)] for d in want}
+        ratios = {d: union(own, window) / (window[1] - window[0]) for d, own in working.items()}
+        yield changed(busy_ratio=ratios.__getitem__), sentence
     span = oracles.span(path)
     yield active_of(path, span), "That is the whole capture, and the window is the range."
     yield (
@@ -1414,6 +1720,17 @@ def test_which_samples_and_operations_count(stub, draw):
 
 
 @task("ex_30.busy_against_active")
+def test_kernels_longer_than_the_window_and_inside_graphs(stub, draw):
+    timeline = draw()
+    timeline.nvtx("window", 10_000, 20_000)
+    timeline.kernel(5_000, 30_000)
+    timeline.kernel(12_000, 15_000, device=3, graph_node=5)
+    for device in (0, 3):
+        timeline.sample(15_000, {SM: 40, READ: 10, WRITE: 5}, device=device)
+    judge_active(stub, timeline.save(), "window")
+
+
+@task("ex_30.busy_against_active")
 def test_window_without_samples(stub, draw):
     timeline = draw()
     timeline.nvtx("window", 10_000, 20_000)
@@ -1478,6 +1795,8 @@ def test_nested_overhead_counts_once(stub, draw):
     timeline.overhead(18_000, 25_000, thread=2)
     timeline.overhead(45_000, 70_000, thread=3)
     judge_overhead(stub, timeline.save())
+    timeline.nvtx("window", 8_000, 10_000)
+    judge_overhead(stub, timeline.save(), "window")  # the profiler was at work all the time
 
 
 # == annotate_pipeline ============================================================================
@@ -1499,7 +1818,6 @@ class Tape:
                 raise ValueError(f"{name} cannot take {value!r}")
             return self.result(name, value)
 
-        stage.__name__ = name
         return stage
 
     @staticmethod
@@ -1612,7 +1930,8 @@ def test_nothing_and_empty_values_go_through(stub):
 def test_ranges_are_closed_when_a_stage_raises(stub, stage):
     value = 2 if stage == "load" else ["load", 2]
     tape = Tape(["load", "infer"], failing=(stage, value))
-    with stub.raises(ValueError, "cannot take", "the exception of a stage goes on to the caller"):
+    why = "the exception of a stage goes on to the caller as it is"
+    with stub.raises(ValueError, f"^{stage} cannot take", why):
         tape.run(stub, [1, 2, 3])
     events, _ = tape.expected([1, 2, 3])
     judge_events(tape.events, events, f"the stage {stage!r} raises in batch 1")
@@ -2080,6 +2399,137 @@ def test_savings_of_allocations_by_hand(stub, draw):
 
 
 @task("ex_30.recoverable_time")
+@pytest.mark.parametrize(
+    "call", ["cudaEventSynchronize_v3020", "cuCtxSynchronize", "cuEventSynchronize"]
+)
+def test_savings_of_other_waits_by_hand(stub, draw, call):
+    """As above, by another call."""
+    timeline = draw()
+    timeline.kernel(10_000, 110_000, call=(0, 5_000))
+    timeline.api(call, 6_000, 112_000)
+    timeline.kernel(322_000, 422_000, call=(312_000, 317_000))
+    want = {"waits": 106_000, "launch_cost": 10_000, "copies": 0, "allocation": 0}
+    want["host_code"] = 200_000
+    why = {"waits": f"{call} waits here as well: its `waits_in` says so, whatever its name."}
+    judge_savings(stub, timeline.save(), want, why)
+
+
+@task("ex_30.recoverable_time")
+def test_savings_of_other_launches_by_hand(stub, draw):
+    """Three launches, by calls of other names."""
+    timeline = draw()
+    timeline.graph(12_000, 14_000, call=(0, 10_000))
+    for at, api in ((10_000, "cuLaunchKernel"), (20_000, "cudaLaunchCooperativeKernel_v9000")):
+        number = timeline.kernel(at + 12_000, at + 14_000 + 10 * (at - 10_000))
+        timeline.api(api, at, at + 10_000, correlation=number)
+    want = dict.fromkeys(CAUSES, 0) | {"launch_cost": 24_000}
+    why = {
+        "launch_cost": "Without the three launches of 10 µs, of a graph and of two kernels, the graph "
+        "starts at 2 µs and the kernels follow, 1 µs behind each other: the last starts at 8 µs, not 32."
+    }
+    judge_savings(stub, timeline.save(), want, why)
+
+
+@task("ex_30.recoverable_time")
+def test_savings_of_copies_inside_the_device_by_hand(stub, draw):
+    """One stream: copied in, copied on the device, computed, all issued ahead."""
+    timeline = draw()
+    timeline.copy(10_000, 20_000, "H2D", call=(0, 2_000))
+    timeline.copy(20_000, 60_000, "D2D", call=(2_000, 4_000))
+    timeline.kernel(60_000, 100_000, call=(4_000, 6_000))
+    want = {"waits": 0, "launch_cost": 0, "copies": 12_000, "allocation": 0, "host_code": 0}
+    why = {
+        "copies": "The H2D copy takes 10 µs, its call 2 µs. The other copy stays inside the device."
+    }
+    judge_savings(stub, timeline.save(), want, why)
+
+
+@task("ex_30.recoverable_time")
+def test_savings_of_a_copy_that_returns_early_by_hand(stub, draw):
+    """A call that returns before its copy of pageable memory has ended."""
+    timeline = draw()
+    timeline.kernel(1_000, 200_000, stream=9, call=(0, 1_000))
+    timeline.copy(25_000, 40_000, "H2D", pinned=False, call=(1_000, 30_000))
+    timeline.kernel(45_000, 300_000, stream=11, call=(31_000, 41_000))
+    want = {"waits": 0, "launch_cost": 12_000, "copies": 15_000, "allocation": 0, "host_code": 0}
+    why = {
+        "copies": "The copy, without its 15 µs, ends at 25 µs. Its call returned 10 µs before the end "
+        "and still does: a lag that is negative stays. So the launch after it comes 15 µs earlier.",
+        "launch_cost": "Launches of 1 and 10 µs and 1 µs of host code between lie on the way to the end.",
+    }
+    judge_savings(stub, timeline.save(), want, why)
+
+
+@task("ex_30.recoverable_time")
+def test_savings_of_delayed_copies_by_hand(stub, draw):
+    """Three copies, of which the last starts later than its launch explains."""
+    timeline = draw()
+    timeline.copy(10_000, 12_000, call=(0, 5_000))
+    timeline.copy(30_000, 32_000, call=(20_000, 25_000))
+    timeline.copy(80_000, 82_000, call=(40_000, 45_000))
+    timeline.kernel(82_000, 100_000, call=(45_000, 46_000))
+    want = dict.fromkeys(CAUSES, 0) | {"launch_cost": 30_000, "copies": 46_000}
+    why = {
+        "copies": "The last copy starts 35 µs after its call returned, where the others take 5 µs: the "
+        "30 µs between are a delay, and copies add none then. Nor do their calls of 5 µs take time: the "
+        "kernel starts 5 µs after its launch, at 36 µs.",
+        "launch_cost": "Two stretches of 15 µs of host code lie on the way to the last copy.",
+    }
+    judge_savings(stub, timeline.save(), want, why)
+
+
+@task("ex_30.recoverable_time")
+def test_least_time_of_copies_in_both_directions_by_hand(stub, draw):
+    """What overlap cannot hide, where direction and device have to be chosen with care."""
+    nothing = dict.fromkeys(CAUSES, 0)
+    equal = draw()  # 60 µs in each direction
+    equal.copy(10_000, 40_000, "H2D", call=(0, 5_000))
+    equal.copy(40_000, 70_000, "H2D", call=(5_000, 6_000))
+    equal.copy(70_000, 130_000, "D2H", call=(6_000, 7_000))
+    equal.kernel(130_000, 150_000, call=(7_000, 8_000))
+    why = {
+        "copies": "Both directions take 60 µs. The later end counts: 60 µs of H2D and the only D2H of "
+        "60 µs end at 130 µs, of 150."
+    }
+    judge_savings(stub, equal.save(), nothing | {"copies": 20_000}, why)
+    shortest = draw()
+    shortest.kernel(10_000, 20_000, call=(0, 5_000))
+    shortest.copy(20_000, 30_000, "D2H", call=(5_000, 6_000))
+    shortest.copy(30_000, 110_000, "H2D", call=(6_000, 7_000))
+    shortest.copy(110_000, 140_000, "D2H", call=(7_000, 8_000))
+    why = {
+        "copies": "80 µs of H2D from the first start of any operation, 10 µs, and the shortest D2H, "
+        "which is of 10 µs and the first of two: 100 µs, of 140."
+    }
+    why["launch_cost"] = "The launch of 5 µs at the beginning lies on the way to the end."
+    judge_savings(stub, shortest.save(), nothing | {"copies": 40_000, "launch_cost": 5_000}, why)
+    devices = draw()  # all on one stream, as far as a device goes
+    devices.copy(10_000, 70_000, "H2D", device=0, call=(0, 2_000))
+    devices.copy(10_000, 60_000, "H2D", device=3, call=(2_000, 4_000))
+    devices.copy(60_000, 80_000, "D2H", device=3, call=(4_000, 6_000))
+    devices.kernel(80_000, 90_000, device=3, call=(6_000, 8_000))
+    devices.kernel(70_000, 95_000, device=0, call=(8_000, 9_000))
+    why = {
+        "copies": "Device 0 needs 60 µs for its busiest direction, device 3 50 µs and 20 µs for the "
+        "other: the later of the two ends at 80 µs, of 95."
+    }
+    judge_savings(stub, devices.save(), nothing | {"copies": 15_000}, why)
+
+
+@task("ex_30.recoverable_time")
+@pytest.mark.parametrize("call", ["cudaFreeHost_v3020", "cuMemFree_v2"])
+def test_savings_of_other_releases_by_hand(stub, draw, call):
+    """A kernel; a release that waits for it; another kernel."""
+    timeline = draw()
+    timeline.kernel(10_000, 110_000, call=(0, 5_000))
+    timeline.api(call, 5_000, 150_000)
+    timeline.kernel(160_000, 260_000, stream=9, call=(150_000, 155_000))
+    want = {"waits": 0, "launch_cost": 10_000, "copies": 0, "allocation": 145_000, "host_code": 0}
+    why = {"allocation": f"Without {call} the second launch comes at 5 µs instead of 150 µs."}
+    judge_savings(stub, timeline.save(), want, why)
+
+
+@task("ex_30.recoverable_time")
 def test_savings_inside_a_range(stub, draw):
     """Two phases of which only the second lies in the range."""
     timeline = draw()
@@ -2248,6 +2698,18 @@ def test_subject_is_the_device_that_idled_longest(stub, generated, draw):
 
 
 @task("ex_30.name_bottleneck")
+def test_idle_time_is_all_of_it(stub, draw):
+    """Device 1 idles in several short gaps, device 3 once, and longer than in any of those."""
+    timeline = draw()
+    timeline.kernel(10_000, 50_000, device=3, call=(0, 1_000))
+    for n, (start, end) in enumerate(((10, 14), (28, 32), (46, 50), (60, 76))):
+        call = (1_000 + n * 1_000, 2_000 + n * 1_000)
+        timeline.kernel(start * 1_000, end * 1_000, device=1, call=call)
+    timeline.kernel(61_000, 75_000, device=1, stream=8, call=(5_000, 6_000))  # beside the last
+    judge_finding(stub, timeline.save())
+
+
+@task("ex_30.name_bottleneck")
 @pytest.mark.parametrize("share", ["0.05", "0.09", "0.10", "0.11", "0.13"])
 def test_near_the_floor_a_finding_says_so(stub, draw, share):
     """Host code of a chosen share of the window between two launches."""
@@ -2268,3 +2730,7 @@ def test_equal_savings_go_by_precedence(stub, draw):
     timeline.api("cudaMalloc_v3020", 95_000, 195_000)
     timeline.kernel(205_000, 505_000, call=(195_000, 200_000))
     judge_finding(stub, timeline.save(), category="allocation_bound")
+    timeline = draw()  # launches of 5 and 145 µs on one side, 150 µs of host code on the other
+    timeline.kernel(10_000, 12_000, call=(0, 5_000))
+    timeline.kernel(310_000, 610_000, call=(155_000, 300_000))
+    judge_finding(stub, timeline.save(), category="launch_bound")

@@ -6,6 +6,7 @@ Without a GPU the source is compiled by nvcc and linked to a recording stand-in 
 
 from __future__ import annotations
 
+import math
 import random
 import re
 import statistics
@@ -26,6 +27,8 @@ SMALLEST_SPEEDUP = 2.0
 # Of the busiest engine in a capture. 1 / LONGEST_RATIO is 0.8; the recorded improved pipeline has
 # 0.89 (16 batches), the baseline 0.45.
 SMALLEST_BUSY = 0.75
+# Of a kernel on a batch of more than a million bytes; the devices of the course have over 100 SMs.
+FEWEST_BLOCKS = 64
 
 
 def fail(message: str) -> NoReturn:
@@ -69,7 +72,9 @@ def test_compiles(cuda_stub):
 
 @task("ex_30.pipeline_improved")
 def test_runtime_accepts_every_call(cuda_stub, seed):
-    run = drawn(seed)
+    # More elements than 1024 blocks of 256 threads have: a block cannot have as many threads.
+    batches, elements, warmup_batches = drawn(seed)
+    run = batches, elements + 1024 * 256, warmup_batches
     schedule = issued(cuda_stub, *run)
     if schedule.refused:
         first = schedule.refused[0]
@@ -83,10 +88,15 @@ def test_runtime_accepts_every_call(cuda_stub, seed):
 
 
 @task("ex_30.pipeline_improved")
-@pytest.mark.parametrize("few", [None, 1, 2], ids=["drawn", "one batch", "two batches"])
-def test_every_batch_is_worked(cuda_stub, seed, few):
+@pytest.mark.parametrize(
+    "change",
+    [{}, {"batches": 1}, {"batches": 2}, {"batches": 70}, {"warmup": 0}],
+    ids=["drawn", "one batch", "two batches", "many batches", "no warm-up"],
+)
+def test_every_batch_is_worked(cuda_stub, seed, change):
     batches, elements, warmup_batches = drawn(seed)
-    batches = few or batches
+    batches = change.get("batches", batches)
+    warmup_batches = change.get("warmup", warmup_batches)
     schedule = issued(cuda_stub, batches, elements, warmup_batches)
     for phase, count, words in ((0, warmup_batches, "warm-up"), (1, batches, "measured run")):
         if wrong := schedule.wrong_batches(count, phase):
@@ -96,6 +106,47 @@ def test_every_batch_is_worked(cuda_stub, seed, few):
                 + ". Each batch must be loaded, copied in, normalised, inferred, postprocessed, "
                 "copied out and consumed once; a faster pipeline that does less is no faster one."
             )
+        loaded = [
+            o.batch for o in schedule.operations if o.name == "load_batch" and o.phase == phase
+        ]
+        if sorted(loaded) != list(range(count)):
+            fail(
+                f"{called(cuda_stub, batches, elements, warmup_batches)}: run_pipeline was asked for "
+                f"{count} batches in the {words} and called load_batch for {loaded}. Expected: once "
+                "for each of them, and for no other."
+            )
+
+
+@task("ex_30.pipeline_improved")
+def test_kernels_get_all_of_the_work(cuda_stub, seed):
+    batches, elements, warmup_batches = drawn(seed)
+    run = batches, elements + 1024 * 256, warmup_batches
+    schedule = issued(cuda_stub, *run)
+    kernels = [line for line in schedule.lines if line["kind"] == "kernel"]
+    for kernel in kernels:
+        values = [argument.get("value") for argument in kernel["arguments"]]
+        if kernel["name"] == "infer" and values[-1] != iterations(cuda_stub.given):
+            fail(
+                f"{called(cuda_stub, *run)}: kernel infer was told {values[-1]} iterations; expected "
+                f"{iterations(cuda_stub.given)}, which create_pipeline was given. The iterations stand "
+                "for the model: with fewer of them another, worse model is faster."
+            )
+        blocks = math.prod(kernel["grid"])
+        if blocks < FEWEST_BLOCKS:
+            fail(
+                f"{called(cuda_stub, *run)}: kernel {kernel['name']} was launched with {blocks} "
+                f"block(s) for {run[1]} elements; expected at least {FEWEST_BLOCKS}. The result is the "
+                "same with any grid, but a block runs on one SM: most of the device would idle."
+            )
+
+
+def iterations(given: Path) -> int:
+    """What the given main passes on if no option says otherwise."""
+    found = re.search(
+        r'"--iterations", (\d+)', (given / "pipeline.cuh").read_text(encoding="utf-8")
+    )
+    assert found
+    return int(found[1])
 
 
 @task("ex_30.pipeline_improved")
