@@ -463,6 +463,10 @@ def window_mistakes(capture: str, nvtx_range: str | None, want: Window) -> Varia
                 "Ranges whose name only resembles the one asked for are in it.",
             ),
             (
+                [r for r in every if nvtx_range.lower() == r[2].lower()],
+                "A name that only resembles the one asked for, by its capital letters, is another.",
+            ),
+            (
                 [r for r in every if r[2] == nvtx_range and r[3] == first],
                 "Ranges of this name in other processes count too.",
             ),
@@ -560,6 +564,7 @@ def test_window_of_ranges_in_several_processes(stub, draw):
     timeline.kernel(500, 70_000)
     timeline.nvtx("epoch", 1_000, 65_000, process=1)
     timeline.nvtx("step", 5_000, 20_000, process=1)  # inside another range
+    timeline.nvtx("step", 8_000, 25_000, process=1)
     timeline.nvtx("step", 10_000, 30_000, process=2)
     judge_window(stub, timeline.save(), "step")
 
@@ -783,7 +788,11 @@ def test_devices_keep_their_numbers(stub, draw):
 
 
 @task("ex_30.busy_time")
-def test_kernels_inside_graphs_keep_a_device_busy(stub, generated):
+def test_kernels_inside_graphs_keep_a_device_busy(stub, generated, draw):
+    timeline = draw()
+    timeline.kernel(10_000, 20_000)
+    timeline.kernel(25_000, 30_000, graph_node=5)
+    judge_busy(stub, timeline.save())
     judge_busy(stub, str(generated("graphs_only", graph_trace="node").path))
 
 
@@ -1234,8 +1243,8 @@ def blocking_mistakes(capture: str, window: Window) -> Variants:
     yield (
         synchronous,
         (
-            "Those are the synchronising calls alone. A copy to or from pageable memory holds the host "
-            "too, whatever its name says."
+            "Those are the synchronising calls alone. A plain copy holds the host too, and so does a "
+            "call that copies to or from pageable memory, whatever its name says."
         ),
     )
     yield (
@@ -2482,16 +2491,17 @@ def test_savings_of_delayed_copies_by_hand(stub, draw):
 def test_least_time_of_copies_in_both_directions_by_hand(stub, draw):
     """What overlap cannot hide, where direction and device have to be chosen with care."""
     nothing = dict.fromkeys(CAUSES, 0)
-    equal = draw()  # 60 µs in each direction
-    equal.copy(10_000, 40_000, "H2D", call=(0, 5_000))
-    equal.copy(40_000, 70_000, "H2D", call=(5_000, 6_000))
-    equal.copy(70_000, 130_000, "D2H", call=(6_000, 7_000))
-    equal.kernel(130_000, 150_000, call=(7_000, 8_000))
-    why = {
-        "copies": "Both directions take 60 µs. The later end counts: 60 µs of H2D and the only D2H of "
-        "60 µs end at 130 µs, of 150."
-    }
-    judge_savings(stub, equal.save(), nothing | {"copies": 20_000}, why)
+    for one, two in (("H2D", "D2H"), ("D2H", "H2D")):
+        equal = draw()  # 60 µs in each direction, in one copy and in two
+        equal.copy(10_000, 70_000, one, call=(0, 5_000))
+        equal.copy(70_000, 100_000, two, call=(5_000, 6_000))
+        equal.copy(100_000, 130_000, two, call=(6_000, 7_000))
+        equal.kernel(130_000, 150_000, call=(7_000, 8_000))
+        why = {
+            "copies": f"Both directions take 60 µs. The later end counts: 60 µs of {two} and the only "
+            f"{one}, of 60 µs, end at 130 µs, of 150."
+        }
+        judge_savings(stub, equal.save(), nothing | {"copies": 20_000}, why)
     shortest = draw()
     shortest.kernel(10_000, 20_000, call=(0, 5_000))
     shortest.copy(20_000, 30_000, "D2H", call=(5_000, 6_000))

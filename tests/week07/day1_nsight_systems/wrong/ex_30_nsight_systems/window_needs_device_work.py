@@ -1,0 +1,24 @@
+"""Asks for the device's span before it looks for the range."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from profiling_lab import captures
+from profiling_lab.errors import CaptureError
+
+CAUGHT_BY = "test_range_without_device_work"
+SAYS = "EmptyCapture"
+
+
+def find_window(capture: str, nvtx_range: str | None = None) -> tuple[int, int]:
+    with captures.open(capture) as recording:
+        low, high = recording.span_ns
+        if nvtx_range is None:
+            return recording.span_ns
+        ranges = recording.nvtx_ranges
+        named = ranges.filter(pl.col("name") == nvtx_range)
+        if named.is_empty():
+            known = ", ".join(sorted(ranges["name"].unique().to_list())) or "none"
+            raise CaptureError(f"{capture}: no NVTX range {nvtx_range!r}; ranges here: {known}")
+        return int(named["start_ns"].min()), int(named["end_ns"].max())

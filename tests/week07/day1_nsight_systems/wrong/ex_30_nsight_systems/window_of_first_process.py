@@ -1,0 +1,24 @@
+"""Takes the ranges of the process that is first."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from profiling_lab import captures
+from profiling_lab.errors import CaptureError
+
+CAUGHT_BY = "test_window_of_ranges_in_several_processes"
+SAYS = "in other processes count too"
+
+
+def find_window(capture: str, nvtx_range: str | None = None) -> tuple[int, int]:
+    with captures.open(capture) as recording:
+        if nvtx_range is None:
+            return recording.span_ns
+        ranges = recording.nvtx_ranges
+        named = ranges.filter(pl.col("name") == nvtx_range)
+        named = named.filter(pl.col("process") == pl.col("process").first())
+        if named.is_empty():
+            known = ", ".join(sorted(ranges["name"].unique().to_list())) or "none"
+            raise CaptureError(f"{capture}: no NVTX range {nvtx_range!r}; ranges here: {known}")
+        return int(named["start_ns"].min()), int(named["end_ns"].max())
