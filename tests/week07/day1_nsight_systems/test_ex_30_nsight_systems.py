@@ -1326,6 +1326,7 @@ def test_copies_of_another_process(stub, generated, draw):
     timeline = draw()
     timeline.copy(1_000, 2_000, "D2H", pinned=False, process=1, correlation=5, call=(0, 3_000))
     timeline.kernel(4_000, 9_000, process=2, correlation=5, call=(3_000, 8_000))
+    timeline.kernel(9_000, 9_500, process=2, correlation=6, call=(8_000, 8_500))
     judge_blocking(stub, timeline.save())
 
 
