@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 CAUGHT_BY = "test_ranges_are_closed_when_a_stage_raises"
-SAYS = "its message must say"
+SAYS = "its message must hold these words"
 
 
 def annotate_pipeline(
