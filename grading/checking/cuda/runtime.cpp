@@ -624,9 +624,19 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     write("synchronize_stream", format("\"function\": \"cudaStreamSynchronize\", \"stream\": %d", number));
     return cudaSuccess;
 }
-cudaError_t cudaStreamQuery(cudaStream_t stream) {  // always complete: a loop that asks ends at once
+// Asked the first time, work is not done yet; asked again, it is. So a loop that asks ends at once, and
+// a program that takes the first answer for a wait is found out.
+static bool done_when_asked_again(const void* what) {
+    static std::set<const void*> asked;
+    if (asked.erase(what)) return true;
+    asked.insert(what);
+    return false;
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
     LOCKED;
     STREAM(stream, number);
+    if (!done_when_asked_again(stream)) return cudaErrorNotReady;
     write("synchronize_stream", format("\"function\": \"cudaStreamQuery\", \"stream\": %d", number));
     return cudaSuccess;
 }
@@ -698,6 +708,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 cudaError_t cudaEventQuery(cudaEvent_t event) {
     LOCKED;
     EVENT(event);
+    if (!done_when_asked_again(event)) return cudaErrorNotReady;
     write("synchronize_event", format("\"function\": \"cudaEventQuery\", \"event\": %d", event->id));
     return cudaSuccess;
 }
