@@ -458,7 +458,10 @@ def main() -> None:
     # all of it, and each page that it touches is copied (0.3 s a job with torch loaded).
     gc.collect()
     gc.freeze()
-    serve(socket.socket(fileno=options.fd))
+    # Children keep the compiled check files for each other, in a place that goes with the template.
+    with tempfile.TemporaryDirectory(prefix="lab-compiled-") as compiled:
+        sys.pycache_prefix, sys.dont_write_bytecode = compiled, False
+        serve(socket.socket(fileno=options.fd))
 
 
 if __name__ == "__main__":

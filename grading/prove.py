@@ -94,7 +94,14 @@ def read_wrong_solution(file: Path) -> WrongSolution:
 
 
 class Prover:
-    """Runs checks in forked children. Use as a context manager."""
+    """Runs checks in forked children. Use as a context manager.
+
+    All runs draw the same generated captures: what is proved is that a mistake can be told, and a
+    wrong solution that happens to be right on one drawing would only make the proof waver. The
+    references meet fresh drawings in every session of their own.
+    """
+
+    seed = "7"
 
     def __init__(self, course: Course, *, preload: tuple[str, ...] = ()) -> None:
         self.course = course
@@ -139,7 +146,7 @@ class Prover:
             *(["--isolated"] if isolated else []),
             *arguments,
         ]
-        result = self._server.run(arguments_, cwd=self.course.root)
+        result = self._server.run(arguments_, cwd=self.course.root, env={"LAB_SEED": self.seed})
         tasks = json.loads(score.read_text())["tasks"] if score.exists() else {}
         score.unlink(missing_ok=True)
         return Run(tasks, result.output, result.seconds, result.exit_code)
