@@ -15,17 +15,20 @@ import math
 import random
 import re
 import shlex
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from grading.checking import oracles, task
-from grading.checking.fixtures import recordings, repeat_hint
+from grading.checking.fixtures import recordings
+from grading.checking.fixtures import repeat_hint as hint_of_seed
 from profiling_lab import captures, dependencies
 from profiling_lab.dependencies import Dependency, Operation
 from profiling_lab.errors import CaptureError, NoSuchCapture
@@ -118,11 +121,37 @@ def few_devices(draw: Callable[[], Any]) -> str:
 
 # -- words ----------------------------------------------------------------------------------------
 
+_kept: dict[str, Path] = {}  # "made" captures lie below it, the failing one is copied to "last"
 
-def words_of_call(name: str, capture: str, *more: Any) -> str:
+
+@pytest.fixture(autouse=True)
+def keep_failing_capture(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Where repeat_hint keeps the capture, if the learner's own tree is judged."""
+    _kept.clear()
+    if request.config.getoption("--against") is None and not request.config.getoption("--overlay"):
+        name = re.sub(r"\W+", "_", request.node.name.removeprefix("test_")).strip("_")
+        last = request.config.rootpath / ".lab" / "last" / f"{name}.sqlite"
+        _kept.update(made=tmp_path_factory.getbasetemp(), root=request.config.rootpath, last=last)
+
+
+def repeat_hint(capture: str) -> str:
+    """How to repeat a check on this capture, and where a made one was kept; called at failure."""
+    hint = hint_of_seed(capture)
+    if _kept and Path(capture).is_relative_to(_kept["made"]):
+        _kept["last"].parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(capture, _kept["last"])
+        shown = _kept["last"].relative_to(_kept["root"]).as_posix()
+        hint += f'\nopen it: captures.open("{shown}")'
+    return hint
+
+
+def words_of_call(name: str, capture: str, *more: Any, **named: Any) -> str:
     """The call as the learner would type it, with the file's name instead of its whole path."""
     shown = [Path(capture).name, *[value for value in more if value is not None]]
-    return f"{name}({', '.join(map(repr, shown))})"
+    words = [*map(repr, shown), *(f"{key}={value!r}" for key, value in named.items())]
+    return f"{name}({', '.join(words)})"
 
 
 def show(value: Any) -> str:
@@ -152,7 +181,16 @@ def judge(
     """Fail unless got is want, with the sentence of the mistake that gives the same value."""
     if agree(got, want):
         return
+    both = isinstance(want, dict) and isinstance(got, dict)
+    idle = [key for key in want if key not in got] if both and got.keys() < want.keys() else []
     for value, sentence in mistakes():
+        if idle and not any(want[key] for key in idle):
+            why = (
+                f"{'devices' if len(idle) > 1 else 'device'} {', '.join(map(str, idle))} "
+                f"{'are' if len(idle) > 1 else 'is'} missing: every device of the capture is in the "
+                "result, with 0 if it did nothing in the window."
+            )
+            break
         if agree(got, value):
             why = sentence
             break
@@ -209,10 +247,15 @@ QUESTIONS = (
 NEEDED = {
     "steady_state": {"capture-range": ("cudaProfilerApi",), "capture-range-end": ("stop",)},
     # Measured with the recorded tool: without CPU sampling, or without backtraces at CUDA calls, the
-    # report holds no Python frame. "all" may carry a threshold of 0 ns, for calls however short.
+    # report holds no Python frame. "all" gives one to calls however short; kinds named one by one wait
+    # for the threshold, 80 µs unless ":0" is appended.
     "python_lines": {
         "python-backtrace": ("cuda",),
-        "cudabacktrace": ("all", "all:0"),
+        "cudabacktrace": (
+            "all",
+            *map(",".join, permutations(("kernel:0", "memory:0", "sync:0", "other:0"))),
+            "all:0",
+        ),
         "sample": ("process-tree",),
     },
     "graph_kernels": {"cuda-graph-trace": ("node", "node:host-only")},
@@ -236,6 +279,22 @@ WHY_NEEDED = {
     "cuda-memory-usage": "allocations are otherwise not recorded",
     "cuda-event-trace": "without it a wait cannot be joined to the place where its event was recorded",
 }
+
+
+def why_not(name: str, value: str) -> str:
+    """Why this value of an option does not answer the question."""
+    kinds = dict(part.partition(":")[::2] for part in value.split(","))
+    if name != "cudabacktrace" or not kinds.keys() <= {"all", "kernel", "memory", "sync", "other"}:
+        return WHY_NEEDED[name]
+    why = []
+    if "all" not in kinds and len(kinds) < 4:
+        why.append(f"only calls of these kinds ({', '.join(kinds)}) get a backtrace")
+    if late := [kind for kind, limit in kinds.items() if limit != "0" and (limit or kind != "all")]:
+        default = "the default threshold of 80 µs" if not kinds[late[0]] else "the threshold"
+        why.append(f"of {', '.join(late)} only calls longer than {default} get one")
+    return "; ".join(why) or "name all alone, or each of the four kinds once, with :0"
+
+
 PROGRAM = ["python3", "train.py", "--trace=all", "--output=here", "--batch", "64 x 2"]
 
 
@@ -320,7 +379,8 @@ def complaints(questions: list[str], options: dict[str, str], output: str) -> li
     else:
         sources = set(trace.split(","))
         out += [
-            f"--trace={trace} does not record {source}, which {', '.join(questions)} needs"
+            f"--trace={trace} does not record {source}, which "
+            f"{'os_waits' if source == 'osrt' else ', '.join(dict.fromkeys(questions))} needs"
             for source in sorted(wanted - sources)
         ]
         out += [
@@ -334,7 +394,9 @@ def complaints(questions: list[str], options: dict[str, str], output: str) -> li
         if name not in options:
             out.append(f"--{name} is missing: {WHY_NEEDED[name]}")
         elif options[name] not in values:
-            out.append(f"--{name}={options[name]} does not answer it: {WHY_NEEDED[name]}")
+            out.append(
+                f"--{name}={options[name]} does not answer it: {why_not(name, options[name])}"
+            )
     allowed_names = set().union(*(ALLOWED.get(question, set()) for question in questions))
     for name in ("sample", "cpuctxsw"):
         if name not in options:
@@ -586,8 +648,15 @@ def test_unknown_range_names_those_that_exist(stub, draw):
         timeline.nvtx(name, start * 100, start * 100 + 50)
     capture = timeline.save()
     why = "the reader must learn which ranges there are, sorted"
-    with stub.raises(CaptureError, r"attention\W+decode\W+warmup", why):
+    with stub.raises(CaptureError, why=why) as raised:
         stub.find_window(capture, "prefill")
+    if not re.search(r"attention\W+decode\W+warmup", raised.message):
+        pytest.fail(
+            f"{words_of_call('find_window', capture, 'prefill')} raised CaptureError, which is right, "
+            f"with the message {raised.message!r}; the names must stand in it in this order: "
+            f'attention, decode, warmup (sorted, separated by ", ", each once).{repeat_hint(capture)}',
+            pytrace=False,
+        )
     with stub.raises(NoSuchCapture, why="there is no such file"):
         stub.find_window("no_such_capture")
 
@@ -634,6 +703,16 @@ def busy_mistakes(capture: str, window: Window) -> Variants:
             union([r for r in own if r["process"] == process], window)
             for process in {row["process"] for row in own}
         )
+
+    def ends_with_last_row(own: list[dict[str, Any]]) -> int:
+        stretches: list[list[int]] = []
+        for row in sorted(filter(clipped, own), key=lambda r: (r["start"], r["end"])):
+            start, end = max(row["start"], window[0]), min(row["end"], window[1])
+            if stretches and start <= stretches[-1][1]:
+                stretches[-1][1] = end
+            else:
+                stretches.append([start, end])
+        return sum(end - start for start, end in stretches)
 
     def starts_or_ends_inside(own: list[dict[str, Any]]) -> int:
         return union(
@@ -709,8 +788,8 @@ def busy_mistakes(capture: str, window: Window) -> Variants:
             "Devices have the numbers of the capture, which need not begin at 0.",
         ),
         (
-            {d: n for d, n in oracles.busy_ns(captures.path(capture), window).items() if n},
-            "A device that has operations in the capture is listed, also with 0 in the window.",
+            per_device(ends_with_last_row),
+            "An operation that ends before an earlier one does must not shorten the stretch.",
         ),
     ]
 
@@ -838,6 +917,11 @@ def utilization_mistakes(capture: str, window: Window) -> Variants:
     )
     for value, sentence in busy_mistakes(capture, window):
         yield {device: ns / length for device, ns in value.items()}, sentence
+    for digits in range(1, 9):
+        yield (
+            {device: round(ns / length, digits) for device, ns in busy.items()},
+            "It is rounded; give the quotient as it is.",
+        )
 
 
 def judge_utilization(stub: Any, capture: str, nvtx_range: str | None = None) -> None:
@@ -997,12 +1081,16 @@ def gap_mistakes(capture: str, window: Window, min_gap_ns: int) -> Variants:
 def judge_gaps(stub: Any, capture: str, nvtx_range: str | None = None, min_gap_ns: int = 0) -> None:
     window = window_of(capture, nvtx_range)
     want = as_gaps(oracles.idle_gaps(captures.path(capture), window, min_gap_ns))
-    arguments: tuple[Any, ...] = (capture, nvtx_range, min_gap_ns) if min_gap_ns else (capture,)
-    if nvtx_range and not min_gap_ns:
-        arguments = (capture, nvtx_range)
-    got = stub.idle_gaps(*arguments)
-    call = words_of_call("idle_gaps", *arguments)
+    arguments = (capture,) if nvtx_range is None else (capture, nvtx_range)
+    named = {"min_gap_ns": min_gap_ns} if min_gap_ns else {}
+    got = stub.idle_gaps(*arguments, **named)
+    call = words_of_call("idle_gaps", *arguments, **named)
     why = "A gap is a stretch of the window in which no operation runs on that device."
+    if type(got) is list and any(
+        type(gap) is dict and "end_ns" in gap and gap.get("start_ns") == gap["end_ns"]
+        for gap in got
+    ):
+        why = f"A gap of length 0 is none. {why}"
     mistakes = partial(gap_mistakes, capture, window, min_gap_ns)
     judge_list(call, capture, got, want, mistakes, why)
 
@@ -1101,37 +1189,61 @@ def latency_rows(capture: str, *, how: str = "") -> list[tuple[int, ...]]:
     return [(start, api, max(0, queue), run) for start, api, queue, run, _ in found]
 
 
-def judge_latency(stub: Any, capture: str) -> None:
+def latency_of(stub: Any, capture: str) -> list[tuple[int, ...]]:
+    """The learner's rows in the order of LATENCY_KEYS, after checking types and lengths."""
     got = stub.launch_latency(capture)
     call = words_of_call("launch_latency", capture)
-    hint = repeat_hint(capture)
-    if type(got) is not dict or sorted(got) != sorted(LATENCY_KEYS):
-        keys = sorted(got) if type(got) is dict else type(got).__name__
+    if type(got) is not dict or sorted(got, key=str) != sorted(LATENCY_KEYS):
+        keys = list(got) if type(got) is dict else type(got).__name__
         pytest.fail(
-            f"{call} returned {show(keys)}; expected a dict with {', '.join(LATENCY_KEYS)}",
+            f"{call} returned {show(keys)}; expected a dict with {', '.join(LATENCY_KEYS)}"
+            f"{repeat_hint(capture)}",
             pytrace=False,
         )
     for key in LATENCY_KEYS:
-        kind = getattr(got[key], "dtype", type(got[key]).__name__)
-        if str(kind) != "int64" or len(got[key].shape) != 1:
+        kind = str(getattr(got[key], "dtype", type(got[key]).__name__))
+        shape = getattr(got[key], "shape", ())
+        if kind == "float64" and shape == (0,):
             pytest.fail(
-                f"{call}[{key!r}] is {kind}; expected a one-dimensional int64 array: times are whole ns",
+                f"{call}[{key!r}] is empty, and float64; np.array([], dtype=np.int64) is int64"
+                f"{repeat_hint(capture)}",
+                pytrace=False,
+            )
+        if kind != "int64" or len(shape) != 1:
+            size = f" of {len(shape)} dimensions" if kind == "int64" else ""
+            pytest.fail(
+                f"{call}[{key!r}] is {kind}{size}; expected a one-dimensional int64 array: times are "
+                f"whole ns{repeat_hint(capture)}",
                 pytrace=False,
             )
     if len({len(got[key]) for key in LATENCY_KEYS}) != 1:
         lengths = {key: len(got[key]) for key in LATENCY_KEYS}
-        pytest.fail(f"{call} returned arrays of lengths {lengths}; all describe the same kernels")
-    rows = list(zip(*(got[key].tolist() for key in LATENCY_KEYS), strict=True))
-    # The oracle's rows, in the order that the docstring asks for.
-    by_kernel = oracles.kernel_exec(captures.path(capture))
-    want = latency_rows(capture)
-    assert sorted(want) == sorted(
-        (r["kernel_start_ns"], r["api_ns"], r["queue_ns"] or 0, r["execution_ns"])
-        for r in by_kernel
-    )
+        pytest.fail(
+            f"{call} returned arrays of lengths {lengths}; all describe the same kernels"
+            f"{repeat_hint(capture)}",
+            pytrace=False,
+        )
+    return list(zip(*(got[key].tolist() for key in LATENCY_KEYS), strict=True))
+
+
+def judge_latency(
+    stub: Any, capture: str, report: list[tuple[int, ...]] | None = None, source: str = ""
+) -> None:
+    """report: sorted rows to expect in whatever order, with the words for where they come from."""
+    rows = latency_of(stub, capture)
+    order: Callable[[Any], list[tuple[int, ...]]] = list
+    if report is not None:
+        rows, want, order = sorted(rows), report, sorted
+    else:
+        # The oracle's rows, in the order that the docstring asks for.
+        by_kernel = oracles.kernel_exec(captures.path(capture))
+        want = latency_rows(capture)
+        assert sorted(want) == sorted(
+            (r["kernel_start_ns"], r["api_ns"], r["queue_ns"] or 0, r["execution_ns"])
+            for r in by_kernel
+        )
     if rows == want:
         return
-    why = "A kernel and its call belong together when correlation and process are the same."
     mistakes = {
         "correlation only": "Kernels were joined with calls of another process: the count of "
         "correlation ids starts anew in each process.",
@@ -1142,23 +1254,32 @@ def judge_latency(stub: Any, capture: str) -> None:
         "in api_ns already.",
         "call order": "The order is that of the calls; expected is that of the kernels' starts.",
     }
-    for how, sentence in mistakes.items():
-        if rows == latency_rows(capture, how=how):
-            why = sentence
-            break
-    else:
-        if sorted(rows) == sorted(want):
-            why = "The rows are right, and their order is that of the kernels' starts."
-        elif any(row[2] < 0 for row in rows):
-            why = mistakes["negative"]
+    why = next(
+        (text for how, text in mistakes.items() if rows == order(latency_rows(capture, how=how))),
+        "",
+    )
     if len(rows) != len(want):
-        what = f"describes {len(rows)} kernels; expected {len(want)}"
+        what = f"describes {len(rows)} kernels; expected {len(want)}{source}"
+        why = why or (
+            "Kernels without a recorded call and nodes of graphs are left out; a call belongs to a "
+            "kernel only if process and correlation agree."
+        )
     else:
         place = next(i for i, pair in enumerate(zip(rows, want, strict=True)) if pair[0] != pair[1])
         pairs = zip(LATENCY_KEYS, rows[place], want[place], strict=True)
         wrong = [f"{key} {a}, expected {b}" for key, a, b in pairs if a != b]
-        what = f"says for kernel {place} of {len(want)}: {'; '.join(wrong)}"
-    pytest.fail(f"{call} {what} (ns). {why}{hint}", pytrace=False)
+        what = f"says for kernel {place} of {len(want)}: {'; '.join(wrong)}{source}"
+        if not why and sorted(rows) == sorted(want):
+            why = "The rows are right, and their order is that of the kernels' starts."
+        elif not why and rows[place][2] < 0:
+            why = mistakes["negative"]
+        elif not why and all(text.startswith("queue_ns") for text in wrong):
+            why = "It is the time from the call's return to the kernel's start, never below 0."
+    why = why or "A kernel and its call belong together when correlation and process are the same."
+    pytest.fail(
+        f"{words_of_call('launch_latency', capture)} {what} (ns). {why}{repeat_hint(capture)}",
+        pytrace=False,
+    )
 
 
 @task("ex_30.launch_latency")
@@ -1184,14 +1305,8 @@ def test_latency_agrees_with_nvidias_report(stub, recording):
             )
             for row in csv.DictReader(handle)
         )
-    got = stub.launch_latency(recording)
-    rows = sorted(zip(*(got[key].tolist() for key in LATENCY_KEYS), strict=True))
-    differing = [pair for pair in zip(rows, report, strict=False) if pair[0] != pair[1]]
-    assert rows == report, (
-        f"{words_of_call('launch_latency', recording)} has {len(rows)} kernels, NVIDIA's report "
-        f"cuda_kern_exec_trace of the same recording {len(report)}; first difference (kernel start, "
-        f"api, queue, execution in ns): {show(differing[:1])}"
-    )
+    source = ", in NVIDIA's report cuda_kern_exec_trace of the same recording"
+    judge_latency(stub, recording, report, source)
 
 
 @task("ex_30.launch_latency")
@@ -1302,6 +1417,8 @@ def judge_blocking(stub: Any, capture: str, nvtx_range: str | None = None) -> No
         why = "Names are those without version suffix."
     elif type(got) is dict and 0 in got.values():
         why = "Names without any time in the window are left out."
+    elif type(got) is dict and any("Launch" in str(name) for name in got if name not in want):
+        why += " There are launch calls among them: were they joined on the process as well?"
     call = words_of_call("blocking_time", *arguments)
     judge(call, capture, got, want, "ns", partial(blocking_mistakes, capture, window), why)
 
@@ -1447,11 +1564,11 @@ def judge_overlap(stub: Any, capture: str, nvtx_range: str | None = None) -> Non
             rows = [r for r in device_rows(capture) if r["device"] == device]
             copies = query(
                 capture,
-                f"""SELECT start, "end", copyKind, bytes FROM {oracles.MEMCPY}
+                f"""SELECT start, "end", copyKind, bytes, srcKind, dstKind FROM {oracles.MEMCPY}
                     WHERE deviceId = {device}""",
             )
-            every_copy = [(a, b) for a, b, _, _ in copies]
-            moved = [(a, b) for a, b, kind, _ in copies if kind in (1, 2)]
+            every_copy = [(a, b) for a, b, *_ in copies]
+            moved = [(a, b) for a, b, kind, *_ in copies if kind in (1, 2)]
             kernels = [(r["start"], r["end"]) for r in rows if r["kind"] == "kernel"]
             span = oracles.span(captures.path(capture))
             whole = overlap_of(captures.path(capture), span)[device]
@@ -1493,8 +1610,18 @@ def judge_overlap(stub: Any, capture: str, nvtx_range: str | None = None) -> Non
                 ],
                 "pageable_bytes": [
                     (
-                        sum(n for a, _, _, n in copies if window[0] <= a < window[1]),
+                        sum(n for a, _, _, n, *_ in copies if window[0] <= a < window[1]),
                         "Pinned memory and copies inside the device are in it.",
+                    ),
+                    (
+                        parts["pageable_bytes"]
+                        + sum(
+                            n
+                            for a, _, kind, n, *sides in copies
+                            if a == window[1] and kind in (1, 2) and 0 in sides
+                        ),
+                        "A copy that starts exactly at the window's end is counted: it is not in the "
+                        "window (start_ns < window end).",
                     ),
                 ],
             }
@@ -1611,7 +1738,6 @@ def active_mistakes(capture: str, window: Window) -> Variants:
     want = active_of(path, window)
     means = oracles.gpu_metric_means(path, window)
     everywhere = oracles.gpu_metric_means(path, (-(2**62), 2**62))
-    earlier = oracles.gpu_metric_means(path, (window[0] - 1, window[1] - 1))
     busy = oracles.busy_ns(path, window)
 
     def changed(**value: Callable[[int], float]) -> dict[int, dict[str, float]]:
@@ -1627,11 +1753,12 @@ def active_mistakes(capture: str, window: Window) -> Variants:
 
     yield (
         changed(busy_ratio=lambda d: busy.get(d, 0) / (window[1] - window[0])),
-        "busy_ratio counts copies and memsets too; those keep no SM busy.",
+        "That is busy time with copies and memsets; here only kernels and graphs count: those keep no "
+        "SM busy.",
     )
     yield (
         changed(dram_ratio=lambda d: (means[d][READ] + means[d][WRITE]) / 200),
-        "dram_ratio is the mean of read and write; the two add up.",
+        "That is the mean of the two; they are to be added.",
     )
     yield (
         changed(dram_ratio=lambda d: means[d][READ] / 100),
@@ -1661,13 +1788,20 @@ def active_mistakes(capture: str, window: Window) -> Variants:
         sampled(everywhere),
         "All samples of the recording are in it, also those outside the window.",
     )
-    yield (
-        sampled(earlier),
-        (
-            "A sample speaks of the time before its timestamp: the one at the window's start is not part "
-            "of it, the one at its end is."
-        ),
-    )
+    for low, high in ((1, 1), (1, 0), (0, 1)):  # at the edges: start, not end; both; neither
+        yield (
+            sampled(oracles.gpu_metric_means(path, (window[0] - low, window[1] - high))),
+            "A sample speaks of the time before its timestamp: a sample at the window's start belongs "
+            "to what came before, the one at its end is part of it.",
+        )
+
+
+ACTIVE_WHY = {
+    "busy_ratio": "It is the share of the window in which a kernel or graph ran on the device.",
+    "sm_active_ratio": f"It is the mean of {SM!r} over the samples in the window, as a share.",
+    "dram_ratio": "It is the mean of read bandwidth plus the mean of write bandwidth over the samples "
+    "in the window, as a share.",
+}
 
 
 def judge_active(stub: Any, capture: str, nvtx_range: str | None = None) -> None:
@@ -1688,9 +1822,13 @@ def judge_active(stub: Any, capture: str, nvtx_range: str | None = None) -> None
         mine, right = got[device], want[device]
         if type(mine) is dict and mine.keys() == right.keys():
             key = next(k for k in right if not agree(mine[k], right[k]))
-            sentence = next((s for v, s in active_mistakes(capture, window) if agree(got, v)), "")
-            if not sentence and type(mine[key]) in (int, float) and mine[key] > 1:
+            sentence = ACTIVE_WHY[key]
+            if type(mine[key]) in (int, float) and mine[key] > 1:
                 sentence = "It is a share, from 0.0 to 1.0; recorded values are percentages."
+            for value, text in active_mistakes(capture, window):
+                if agree(mine[key], value.get(device, {}).get(key)):
+                    sentence = text
+                    break
             pytest.fail(
                 f"{call}[{device}][{key!r}] is {show(mine[key])}; expected {right[key]} (a share of "
                 f"1.0). {sentence}{repeat_hint(capture)}",
@@ -1761,7 +1899,11 @@ def overhead_mistakes(capture: str, window: Window) -> Variants:
         sum(max(0, min(b, window[1]) - max(a, window[0])) for a, b in rows),
         "That is the sum: intervals nest, and different threads overlap.",
     )
-    yield sum(b - a for a, b in rows), "That is the sum over the whole capture, window or not."
+    yield (
+        sum(b - a for a, b in rows),
+        "That is the sum of all durations: nested intervals and several threads count once, and only "
+        "the part inside the window counts.",
+    )
     yield (
         oracles.overhead_ns(captures.path(capture), (-(2**62), 2**62)),
         "Only the part inside the window counts.",
@@ -2005,6 +2147,14 @@ def random_operations(rng: random.Random, count: int) -> list[Operation]:
     return operations
 
 
+def spelled_operation(o: Operation) -> str:
+    after = [f"{d.at} of {d.on} with lag_ns={d.lag_ns}" for d in o.after]
+    return (
+        f"\n  {o.index}: {o.kind} on device {o.device}, start_ns={o.start_ns}, "
+        f"duration_ns={o.duration_ns}, delay_ns={o.delay_ns}, after: {' and '.join(after) or 'nothing'}"
+    )
+
+
 def judge_replay(
     stub: Any, operations: list[Operation], want: int, situation: str, why: str
 ) -> None:
@@ -2023,8 +2173,19 @@ def judge_replay(
             relaxed_end(last),
             "That is the end of the last in the list; an earlier one ends later.",
         )
+        delayed = [
+            o if o.after else replace(o, start_ns=o.start_ns + o.delay_ns) for o in operations
+        ]
+        yield (
+            relaxed_end(delayed),
+            "An operation without dependencies starts at its start_ns: delay_ns was added to it.",
+        )
 
-    judge(call, "", got, want, "ns", mistakes, why)
+    def with_list() -> Variants:
+        return [(value, sentence + listed) for value, sentence in mistakes()]
+
+    listed = "".join(map(spelled_operation, operations)) if len(operations) <= 3 else ""
+    judge(call, "", got, want, "ns", with_list, why + listed)
 
 
 def host(index: int, start: int, length: int, *after: Dependency, delay: int = 0) -> Operation:
@@ -2086,7 +2247,7 @@ def test_replay_by_hand(stub):
 @task("ex_30.replay_end")
 def test_replay_of_random_operations(stub, seed):
     rng = random.Random(seed)
-    for count in (1, 2, 5, 40, 150):
+    for count in (*[1] * 3, *[2] * 10, *[3] * 20, 5, 40, 150):  # a small one is shown whole
         operations = random_operations(rng, count)
         judge_replay(
             stub,
@@ -2152,21 +2313,22 @@ def savings(stub: Any, capture: str, nvtx_range: str | None = None) -> dict[str,
     arguments = (capture,) if nvtx_range is None else (capture, nvtx_range)
     got = stub.recoverable_time(*arguments)
     call = words_of_call("recoverable_time", *arguments)
-    hint = repeat_hint(capture)
     if type(got) is not dict or set(got) != set(CAUSES):
-        pytest.fail(f"{call} returned {show(got)}; expected the causes {', '.join(CAUSES)}{hint}")
+        pytest.fail(
+            f"{call} returned {show(got)}; expected the causes {', '.join(CAUSES)}{repeat_hint(capture)}"
+        )
     low, high = issued_window(capture, nvtx_range)
     for cause, ns in got.items():
         if type(ns) is not int or ns < 0:
             pytest.fail(
                 f"{call}[{cause!r}] is {ns!r}; expected a whole number of ns, never negative: taking "
-                f"a cause away does not make the device finish later{hint}",
+                f"a cause away does not make the device finish later{repeat_hint(capture)}",
                 pytrace=False,
             )
         if ns > high - low:
             pytest.fail(
                 f"{call}[{cause!r}] is {ns:,} ns, and the device worked from first start to last end "
-                f"for {high - low:,} ns: no more than that can be saved{hint}",
+                f"for {high - low:,} ns: no more than that can be saved{repeat_hint(capture)}",
                 pytrace=False,
             )
     return got
@@ -2196,7 +2358,8 @@ def judge_savings(stub: Any, capture: str, want: dict[str, int], why: dict[str, 
         cause = wrong[0]
         pytest.fail(
             f"{words_of_call('recoverable_time', capture)}[{cause!r}] is {got[cause]:,}; expected "
-            f"{want[cause]:,} ns. {why.get(cause, 'Nothing in this capture has that cause.')}",
+            f"{want[cause]:,} ns. {why.get(cause, 'Nothing in this capture has that cause.')}"
+            f"{repeat_hint(capture)}",
             pytrace=False,
         )
 
@@ -2579,12 +2742,11 @@ def judge_finding(
     """Check a finding against recoverable_time, the window and the rules of the docstring."""
     arguments = (capture,) if nvtx_range is None else (capture, nvtx_range)
     call = words_of_call("name_bottleneck", *arguments)
-    hint = repeat_hint(capture)
     found = stub.name_bottleneck(*arguments)
     if type(found) is not Finding:
         pytest.fail(f"{call} returned {show(found)}; expected a Finding", pytrace=False)
     if form := problems(found):
-        pytest.fail(f"{call}: {'; '.join(form)}{hint}", pytrace=False)
+        pytest.fail(f"{call}: {'; '.join(form)}{repeat_hint(capture)}", pytrace=False)
     json.dumps(found.to_dict())  # what `lab diagnose --json` prints
     saved = savings(stub, capture, nvtx_range)
     low, high = issued_window(capture, nvtx_range)
@@ -2607,7 +2769,7 @@ def judge_finding(
         got = found.evidence.get(key)
         if not agree(got, want):
             pytest.fail(
-                f"{call} has evidence {key} = {show(got)}; expected {want}. {reasons[key]}{hint}",
+                f"{call} has evidence {key} = {show(got)}; expected {want}. {reasons[key]}{repeat_hint(capture)}",
                 pytrace=False,
             )
     largest = [cause for cause in CAUSES if saved[cause] == most]
@@ -2627,7 +2789,7 @@ def judge_finding(
                 if len(largest) > 1
                 else ""
             )
-            + hint,
+            + repeat_hint(capture),
             pytrace=False,
         )
     if nvtx_range is not None:
@@ -2638,7 +2800,7 @@ def judge_finding(
     if found.subject != subject:
         pytest.fail(
             f"{call} has the subject {found.subject!r}; expected {subject!r}: the range if one is "
-            f"given, else the device that was idle longest, the lowest number if equal{hint}",
+            f"given, else the device that was idle longest, the lowest number if equal{repeat_hint(capture)}",
             pytrace=False,
         )
     near = abs(ratio - FLOOR) <= NEAR
@@ -2647,13 +2809,13 @@ def judge_finding(
         pytest.fail(
             f"{call} has the recommendation {found.recommendation!r} with a margin of "
             f'{ratio - FLOOR:+.3f}: it begins with "borderline" exactly if the margin is at most '
-            f"{NEAR} on either side of the floor, for a healthy capture too{hint}",
+            f"{NEAR} on either side of the floor, for a healthy capture too{repeat_hint(capture)}",
             pytrace=False,
         )
     if not near and (found.recommendation == "none") != (category == "healthy"):
         pytest.fail(
             f"{call} says {category!r} and recommends {found.recommendation!r}: a healthy capture "
-            f'needs nothing ("none"), a sick one a sentence{hint}',
+            f'needs nothing ("none"), a sick one a sentence{repeat_hint(capture)}',
             pytrace=False,
         )
     return found

@@ -8,7 +8,7 @@ from profiling_lab import captures
 from profiling_lab.errors import CaptureError
 
 CAUGHT_BY = "test_busy_device_with_idle_sms"
-SAYS = "the two add up"
+SAYS = "they are to be added"
 
 
 def busy_against_active(capture: str, nvtx_range: str | None = None) -> dict[int, dict[str, float]]:
