@@ -165,6 +165,12 @@ def calls_of(export: Any) -> str:
     )
 
 
+def calls_query(path: Path_) -> str:
+    """`calls_of` for a file."""
+    with _open(path) as export:
+        return calls_of(export)
+
+
 def kernel_exec(path: Path_, *, graph_nodes: bool = False) -> list[dict[str, Any]]:
     """Per kernel with a recorded launching call: the way from the call to the kernel's end.
 
