@@ -17,7 +17,7 @@ import re
 import shlex
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import permutations
@@ -283,7 +283,8 @@ WHY_NEEDED = {
 
 def why_not(name: str, value: str) -> str:
     """Why this value of an option does not answer the question."""
-    kinds = dict(part.partition(":")[::2] for part in value.split(","))
+    parts = [part.partition(":") for part in value.split(",")]
+    kinds = {kind: threshold for kind, _, threshold in parts}
     if name != "cudabacktrace" or not kinds.keys() <= {"all", "kernel", "memory", "sync", "other"}:
         return WHY_NEEDED[name]
     why = []
@@ -1228,7 +1229,7 @@ def latency_of(stub: Any, capture: str) -> list[tuple[int, ...]]:
 
 
 def judge_latency(
-    stub: Any, capture: str, report: list[tuple[int, ...]] | None = None, source: str = ""
+    stub: Any, capture: str, report: Sequence[tuple[int, ...]] | None = None, source: str = ""
 ) -> None:
     """report: sorted rows to expect in whatever order, with the words for where they come from."""
     rows = latency_of(stub, capture)
