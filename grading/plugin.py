@@ -81,8 +81,9 @@ class GradingSession:
         against = config.getoption("--against")
         self.tree = self._tree(against) if against else course.root
         self.is_proof = self.tree == course.root / manifest.SOLUTIONS
-        self.is_own = self.tree == course.root and not config.getoption("--overlay")
-        self.overlay = self._overlay(config.getoption("--overlay"))
+        overlay = config.getoption("--overlay")
+        self.overlay = Path(overlay).resolve() if overlay else None
+        self.is_own = self.tree == course.root and self.overlay is None
         self.score = Score(course)
         self.stubs: dict[PurePosixPath, Stub] = {}
         self.journal = Journal(course.root / ".lab" / "running.json")
@@ -98,9 +99,6 @@ class GradingSession:
             if (base / against).is_dir():
                 return (base / against).resolve()
         raise pytest.UsageError(f"--against {against}: no such folder")
-
-    def _overlay(self, file: str | None) -> Path | None:
-        return Path(file).resolve() if file else None
 
     def checks_for(self, argument: str) -> str:
         """Where the checks lie for a folder or file of an exercise; other arguments are kept."""

@@ -150,7 +150,6 @@ class NsysCapture:
     def __init__(self, file: Path) -> None:
         self.file = file
         self.derived: dict[Any, Any] = {}  # what others computed from this capture and keep here
-        _check_file(file)
         self._columns = _read_schema(file)
         if not any(table in self._columns for table in (*DEVICE_TABLES, RUNTIME, "NVTX_EVENTS")):
             raise MissingTable(
