@@ -14,10 +14,13 @@ Guide", chapter "SQLite schema reference".
 
 from __future__ import annotations
 
+import gzip
 import itertools
+import json
 import os
 import re
 import sqlite3
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +31,7 @@ from profiling_lab.errors import CaptureError, EmptyCapture, MissingTable, NoSuc
 if TYPE_CHECKING:
     import polars as pl
 
+GZIP_MAGIC = b"\x1f\x8b"
 SQLITE_MAGIC = b"SQLite format 3\x00"
 TIMELINE = "timeline.sqlite"
 
@@ -114,6 +118,63 @@ def path(name_or_path: str | os.PathLike[str]) -> Path:
         known = ", ".join(names()) or "none"
         raise NoSuchCapture(f"{text}: no such file or capture; captures here: {known}")
     return given
+
+
+def file(capture: str | os.PathLike[str], name: str) -> Path:
+    """One file of a capture: `file("ncu_memory", "kernels.csv")`.
+
+    capture: its name, the path of its folder, or the path of such a file itself. A file that is kept
+    compressed (`kernels.csv.gz`) is found under its plain name too. Raises NoSuchCapture, naming the
+    captures that exist, and CaptureError, naming the files that the capture holds.
+    """
+    text = os.fspath(capture)
+    named = folder() / text
+    place = named if os.sep not in text and "/" not in text and named.is_dir() else Path(text)
+    if place.is_file():
+        return place
+    if not place.is_dir():
+        known = ", ".join(_folders()) or "none"
+        raise NoSuchCapture(f"{text}: no such file or capture; captures here: {known}")
+    for candidate in (place / name, place / f"{name}.gz"):
+        if candidate.is_file():
+            return candidate
+    held = ", ".join(sorted(entry.name for entry in place.iterdir() if entry.is_file()))
+    raise CaptureError(f"{place.name}: holds no {name}; it has {held or 'no files'}")
+
+
+def text(capture: str | os.PathLike[str], name: str) -> str:
+    """The text of one file of a capture, decompressed if need be; `capture` as in `file`.
+
+    Raises CaptureError for a file that is cut off, damaged or not UTF-8, besides the errors of `file`.
+    """
+    place = file(capture, name)
+    try:
+        data = place.read_bytes()
+        if data[:2] == GZIP_MAGIC:
+            data = gzip.decompress(data)
+        return data.decode("utf-8-sig")
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise CaptureError(f"{place}: is cut off or damaged (it does not decompress)") from None
+    except UnicodeDecodeError:
+        raise CaptureError(f"{place}: is not text (not UTF-8)") from None
+    except OSError as error:
+        raise CaptureError(f"{place}: cannot be read ({error.strerror})") from None
+
+
+def provenance(capture: str | os.PathLike[str]) -> dict[str, Any]:
+    """What `provenance.json` of a capture says: GPU, tool, command, what the program reported."""
+    place = file(capture, "provenance.json")
+    try:
+        return json.loads(place.read_text(encoding="utf-8"))
+    except ValueError:
+        raise CaptureError(f"{place}: is not JSON") from None
+
+
+def _folders() -> list[str]:
+    root = folder()
+    if not root.is_dir():
+        return []
+    return sorted(entry.name for entry in root.iterdir() if (entry / "provenance.json").is_file())
 
 
 def open(name_or_path: str | os.PathLike[str]) -> NsysCapture:
