@@ -12,7 +12,6 @@ benchmarks/results/million_kernels.json. Where nsys is installed, its report
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import shutil
@@ -141,11 +140,9 @@ def measure(path: Path) -> dict[str, Any]:
         return value
 
     def load() -> Any:
-        spec = importlib.util.spec_from_file_location("reference", REFERENCE)
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
+        from profiling_lab.functions import load_file
+
+        return load_file(REFERENCE)
 
     def open_capture() -> None:
         from profiling_lab import captures

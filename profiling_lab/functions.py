@@ -72,7 +72,7 @@ class Functions:
         if name in self.todo:
             raise FunctionUnavailable(f"{name} is still to do ({self._id(name)})", todo=True)
         if self._module is None:
-            self._module = _load(self.file)
+            self._module = load_file(self.file)
         function = getattr(self._module, name, None)
         if not callable(function):
             raise FunctionUnavailable(
@@ -168,8 +168,12 @@ def _functions_in(file: Path, tasks: dict[str, str]) -> Functions:
     return Functions(file.resolve(), tasks, frozenset(todo))
 
 
-def _load(file: Path) -> ModuleType:
-    name = f"profiling_lab_functions_{abs(hash(str(file)))}"
+def load_file(file: Path, name: str | None = None) -> ModuleType:
+    """A Python file as a module, under `name` in `sys.modules` (one of its own by default).
+
+    Raises LabError, with the line, if it fails at import.
+    """
+    name = name or f"profiling_lab_functions_{abs(hash(str(file)))}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise LabError(f"{file}: is not a Python file")

@@ -14,12 +14,9 @@ with --write, puts the right ones in.
 from __future__ import annotations
 
 import argparse
-import importlib.util
-import json
 import re
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,7 +25,8 @@ sys.path.insert(0, str(ROOT))
 import numpy as np  # noqa: E402
 
 from profiling_lab import captures, course, dependencies  # noqa: E402
-from scripts import lesson_plots  # noqa: E402
+from scripts.lesson_plots import SOURCES  # noqa: E402
+from scripts.lesson_sources.drawing import reference  # noqa: E402
 
 FIGURE = re.compile(r"<!--=(?P<expression>.*?)-->(?P<text>.*?)<!--/-->", re.DOTALL)
 # A number with a unit of measurement: in a lesson it must be a figure, or stand in code.
@@ -85,8 +83,7 @@ def span_ns(capture: str) -> int:
 
 def told(capture: str, key: str) -> float:
     """A number that the recorded program reported about itself (provenance.json)."""
-    file = captures.path(capture).parent / "provenance.json"
-    return json.loads(file.read_text(encoding="utf-8"))["reported_by_program"][key]
+    return captures.provenance(capture)["reported_by_program"][key]
 
 
 def copied(capture: str, kind: str) -> str:
@@ -110,15 +107,13 @@ def calls_ns(capture: str, name: str) -> int:
 
 def gap_durations(capture: str, at_least_ns: int = 0) -> np.ndarray:
     """Lengths of the idle gaps of all devices."""
-    gaps = load_reference(course.load(ROOT).exercise("ex_30")).idle_gaps(
-        capture, min_gap_ns=at_least_ns
-    )
+    gaps = reference("ex_30").idle_gaps(capture, min_gap_ns=at_least_ns)
     return np.array([gap["end_ns"] - gap["start_ns"] for gap in gaps])
 
 
 def idle_while(capture: str, call: str) -> int:
     """Time in ns in which the device was idle and the host inside a call of one name."""
-    gaps = load_reference(course.load(ROOT).exercise("ex_30")).idle_gaps(capture)
+    gaps = reference("ex_30").idle_gaps(capture)
     calls = captures.open(capture).api_calls
     calls = calls.filter(calls["name"] == call)
     return sum(
@@ -128,28 +123,14 @@ def idle_while(capture: str, call: str) -> int:
     )
 
 
-def load_reference(exercise: course.Exercise, root: Path = ROOT) -> ModuleType:
-    """The reference of an exercise as a module."""
-    name = f"reference_{exercise.id}"
-    if root == ROOT and name in sys.modules:
-        return sys.modules[name]
-    file = root / course.SOLUTIONS / exercise.stub
-    specification = importlib.util.spec_from_file_location(name, file)
-    assert specification is not None and specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    sys.modules[name] = module
-    specification.loader.exec_module(module)
-    return module
-
-
 def namespace() -> dict[str, Any]:
     """What the expressions of figures may use."""
     formatters = (ns, us, ms, pct, mb, gbps, times, count)
     sources = (span_ns, told, copied, ranges_ns, calls_ns, gap_durations, idle_while)
     names: dict[str, Any] = {f.__name__: f for f in (*formatters, *sources)}
-    names |= {"captures": captures, "dependencies": dependencies, "np": np, "plots": lesson_plots}
+    names |= {"captures": captures, "dependencies": dependencies, "np": np, **SOURCES}
     for exercise in course.load(ROOT).exercises:
-        names[exercise.id] = load_reference(exercise)
+        names[exercise.id] = reference(exercise.id)
     return names
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import statistics
-import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -12,6 +10,7 @@ import pytest
 
 from profiling_lab import captures, course, dependencies
 from profiling_lab.dependencies import Operation
+from profiling_lab.functions import load_file
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = captures.names()
@@ -20,12 +19,7 @@ NAMES = captures.names()
 @pytest.fixture(scope="module")
 def ex_30() -> ModuleType:
     file = course.load(ROOT).solution(course.load(ROOT).exercise("ex_30").stub)
-    specification = importlib.util.spec_from_file_location("reference_ex_30_replay", file)
-    assert specification is not None and specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    sys.modules[specification.name] = module
-    specification.loader.exec_module(module)
-    return module
+    return load_file(file, "reference_ex_30_replay")
 
 
 def replayed_starts(operations: list[Operation]) -> list[int]:

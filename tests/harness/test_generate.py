@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import sqlite3
 from collections import defaultdict
@@ -14,6 +13,7 @@ import pytest
 from grading.checking import oracles
 from grading.checking.generate import CAUSES, SCENARIOS, Program, truth, write
 from profiling_lab import captures
+from profiling_lab.functions import load_file
 
 # One seed is enough for a learner's run; the proof takes more.
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.proof) for seed in (17,))]
@@ -152,10 +152,7 @@ def test_a_healthy_program_has_nothing_to_save(seed, made):
 @pytest.fixture(scope="module")
 def reference():
     path = Path(__file__).resolve().parents[2] / REFERENCE
-    spec = importlib.util.spec_from_file_location("reference_ex_30", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_file(path)
 
 
 @pytest.mark.proof

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from profiling_lab import course
+from profiling_lab.functions import load_file
 
 ROOT = Path(__file__).resolve().parents[2]
 LESSONS = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "week07").glob("day*/README.md"))
 
 
-def _load(name: str) -> ModuleType:
-    specification = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
-    assert specification is not None and specification.loader is not None
-    module = sys.modules[name] = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
-
-
-plots = _load("lesson_plots")
+plots = load_file(ROOT / "scripts" / "lesson_plots.py", "lesson_plots")
 
 
 def blocks(lesson: str, language: str) -> list[str]:
@@ -48,7 +39,7 @@ def commands(lesson: str) -> Iterator[list[str]]:
 @pytest.mark.parametrize("name", list(plots.FIGURES))
 def test_figure_is_what_the_captures_say(name: str) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib draws the figures")
-    file = plots.FOLDER / f"{name}.svg"
+    file = plots.file_of(name)
     assert file.is_file(), f"{file.name} is missing: scripts/lesson_plots.py --write {name}"
     assert plots.same(file.read_bytes(), plots.draw(name)), (
         f"{file.name} is not what the present captures give; draw it again, look at it, and commit: "
@@ -66,9 +57,10 @@ def test_every_drawn_figure_is_shown_and_every_shown_one_is_described() -> None:
     shown = {}
     for lesson in LESSONS:
         text = (ROOT / lesson).read_text(encoding="utf-8")
-        shown |= {path: alt for alt, path in re.findall(r"!\[(.*?)\]\((.*?)\)", text, re.DOTALL)}
-    assert {f"figures/{name}.svg" for name in plots.FIGURES} == set(shown)
-    short = [path for path, alt in shown.items() if len(alt) < 60]
+        found = re.findall(r"!\[(.*?)\]\((.*?)\)", text, re.DOTALL)
+        shown |= {(ROOT / lesson).parent / path: alt for alt, path in found}
+    assert {plots.file_of(name) for name in plots.FIGURES} == set(shown)
+    short = [path.name for path, alt in shown.items() if len(alt) < 60]
     assert not short, f"figures that are hardly described for those who cannot see them: {short}"
 
 
@@ -137,24 +129,27 @@ def test_every_task_has_its_place_in_the_lesson(lesson: str) -> None:
         )
 
 
+HELPS = ROOT / "captures" / "tool_help"
+OWN_OPTIONS = {"--live", "--against", "--json", "--fail-on", "--capture"}
+
+
 @pytest.mark.parametrize("lesson", LESSONS)
-def test_nsys_options_are_those_of_the_recorded_tool(lesson: str) -> None:
-    helps = ROOT / "captures" / "tool_help"
+def test_profiler_options_are_those_of_the_recorded_tool(lesson: str) -> None:
     for words in commands(lesson):
-        if words[0] != "nsys":
+        if words[0] not in ("nsys", "ncu"):
             continue
-        text = (helps / f"nsys_{words[1]}.txt").read_text(encoding="utf-8")
-        for word in words[2:]:
+        help_of = f"nsys_{words[1]}" if words[0] == "nsys" else "ncu"
+        text = (HELPS / f"{help_of}.txt").read_text(encoding="utf-8")
+        for word in words[1:]:
             if word.startswith("--"):
                 option = word.split("=")[0]
-                assert re.search(rf"{option}(?![\w-])", text), f"{lesson}: nsys {words[1]} {option}"
+                assert re.search(rf"{option}(?![\w-])", text), f"{lesson}: {help_of} {option}"
     mentioned = re.findall(r"`(--[a-z][\w-]+)", (ROOT / lesson).read_text(encoding="utf-8"))
-    text = (helps / "nsys_profile.txt").read_text(encoding="utf-8")
-    own = {"--live"}
-    unknown = [o for o in mentioned if o not in own and not re.search(rf"{o}(?![\w-])", text)]
-    assert not unknown, (
-        f"{lesson} speaks of options that the recorded tool does not have: {unknown}"
-    )
+    text = "\n".join(file.read_text(encoding="utf-8") for file in sorted(HELPS.glob("*.txt")))
+    unknown = [
+        o for o in mentioned if o not in OWN_OPTIONS and not re.search(rf"{o}(?![\w-])", text)
+    ]
+    assert not unknown, f"{lesson} speaks of options that the recorded tools do not have: {unknown}"
 
 
 @pytest.mark.parametrize("lesson", LESSONS)

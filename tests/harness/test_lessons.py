@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 
 import pytest
 
+from profiling_lab.functions import load_file
+
 ROOT = Path(__file__).resolve().parents[2]
-_specification = importlib.util.spec_from_file_location(
-    "lesson_figures", ROOT / "scripts" / "lesson_figures.py"
-)
-assert _specification is not None and _specification.loader is not None
-figures = importlib.util.module_from_spec(_specification)
-sys.modules["lesson_figures"] = figures
-_specification.loader.exec_module(figures)
+figures = load_file(ROOT / "scripts" / "lesson_figures.py", "lesson_figures")
 
 TEXTS = [str(path.relative_to(ROOT)) for path in figures.texts()]
 
