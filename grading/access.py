@@ -25,7 +25,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from grading import wire
+from grading import wire, workers
 from grading.hang_guard import (
     DEFAULT_TIMEOUT_S,
     HANG_EXIT_CODE,
@@ -47,7 +47,6 @@ __all__ = [
     "open_stub",
 ]
 
-_ROOT = Path(__file__).resolve().parent.parent
 _OUTPUT_SHOWN_BYTES = 64 * 1024
 
 
@@ -543,7 +542,7 @@ class _Isolated:
         self._import_paths = import_paths
         self._limit_bytes = limit_bytes
         self._callback = answer
-        self._process: subprocess.Popen | None = None
+        self._process: workers.Process | None = None
         self._connection: Connection | None = None
         self._outputs: list[tuple[Any, str, int]] = []
         # The worker interrupts Python code by itself; what is left is code that cannot be.
@@ -559,20 +558,8 @@ class _Isolated:
             raise RuntimeError("isolated stubs need a POSIX system")
         ours, theirs = socket.socketpair()
         files = (tempfile.TemporaryFile(), tempfile.TemporaryFile())  # noqa: SIM115
-        paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         with theirs:
-            self._process = subprocess.Popen(
-                [
-                    *(sys.executable, "-u", "-P", "-X", "faulthandler", "-m", "grading.worker"),
-                    *("--fd", str(theirs.fileno()), "--limit-bytes", str(self._limit_bytes)),
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=files[0],
-                stderr=files[1],
-                pass_fds=[theirs.fileno()],
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
-                start_new_session=True,  # Ctrl-C is for the check's side, which ends this one
-            )
+            self._process = workers.start(theirs, *files, self._limit_bytes)
         self._close_outputs()
         self._outputs = [(files[0], "stdout", 0), (files[1], "stderr", 0)]
         self._connection = Connection(ours, self._limit_bytes)

@@ -36,7 +36,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from grading import wire
+from grading import wire, workers
 from grading.worker import Connection
 
 PRELOAD = (
@@ -393,6 +393,8 @@ def _run_child(argv: list[str], cwd: str, environment: dict[str, str], output: i
     for entry in reversed(environment.get("PYTHONPATH", "").split(os.pathsep)):
         if entry and entry not in sys.path:
             sys.path.insert(0, entry)
+    if "--isolated" in argv:
+        workers.start_zygote()
     import pytest
 
     return int(pytest.main(argv))

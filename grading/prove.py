@@ -93,6 +93,10 @@ def read_wrong_solution(file: Path) -> WrongSolution:
     return WrongSolution(file, values["CAUGHT_BY"].strip(), values["SAYS"].strip(), functions)
 
 
+# What checks of model code import; three seconds, paid once. Absent modules are left out.
+FRAMEWORKS = ("torch", "torch._dynamo", "torch.utils.flop_counter")
+
+
 class Prover:
     """Runs checks in forked children. Use as a context manager.
 
@@ -103,7 +107,7 @@ class Prover:
 
     seed = "7"
 
-    def __init__(self, course: Course, *, preload: tuple[str, ...] = ()) -> None:
+    def __init__(self, course: Course, *, preload: tuple[str, ...] = FRAMEWORKS) -> None:
         self.course = course
         cores = os.cpu_count() or 1
         self._server = ForkServer(preload=("polars", "numpy", *preload), parallel=min(cores, 8))

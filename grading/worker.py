@@ -440,9 +440,13 @@ def main() -> None:
     parser.add_argument("--limit-bytes", type=int, default=wire.MAX_FRAME_BYTES)
     options = parser.parse_args()
     os.set_inheritable(options.fd, False)
-    stream = socket.socket(fileno=options.fd)
+    run(socket.socket(fileno=options.fd), options.limit_bytes)
+
+
+def run(stream: socket.socket, limit_bytes: int) -> None:
+    """Be the worker at this end of a socket; never returns."""
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
-        serve(Connection(stream, options.limit_bytes))
+        serve(Connection(stream, limit_bytes))
     with contextlib.suppress(Exception):
         sys.stdout.flush()
     # Without the interpreter's own ending, in which the learner's threads might wait for ever.
