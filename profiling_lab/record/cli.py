@@ -5,9 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from profiling_lab.record import recipes, tools
+from profiling_lab.record.profilers import PROFILERS
 from profiling_lab.record.recipes import RecordError
+
+if TYPE_CHECKING:
+    from profiling_lab.record.session import Session
 
 LIMIT_S = 480.0
 
@@ -30,12 +35,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     choice.add_argument("--list", action="store_true", help="show each capture and its state")
     choice.add_argument(
-        "--help-texts", action="store_true", help="keep the tool's own help texts, record nothing"
+        "--help-texts", action="store_true", help="keep the tools' own help texts, record nothing"
     )
     parser.add_argument(
         "--captures", type=Path, default=Path("captures"), metavar="DIR", help="default: captures"
     )
-    parser.add_argument("--nsys", metavar="PATH", help="the nsys to use")
+    for name, profiler in PROFILERS.items():
+        if profiler.help_texts:
+            parser.add_argument(f"--{name}", metavar="PATH", help=f"the {name} to use")
     parser.add_argument(
         "--limit-s", type=float, default=LIMIT_S, metavar="S", help="default: %(default)g seconds"
     )
@@ -80,8 +87,6 @@ def _run(arguments: argparse.Namespace) -> int:
         _say("nothing to record")
         return 0
 
-    nsys = tools.find_nsys(arguments.nsys)
-    tools.check_importer(nsys)
     # Imported here: a listing needs nothing of it.
     from profiling_lab.record.session import Session
 
@@ -89,16 +94,19 @@ def _run(arguments: argparse.Namespace) -> int:
     deadline = tools.Deadline(arguments.limit_s)
     session = Session(
         captures,
-        nsys,
         deadline,
         _say,
+        given={name: getattr(arguments, name, None) for name in PROFILERS},
         isolate=not arguments.no_isolation,
         keep_work=arguments.keep_work,
     )
-    _say(f"nsys {session.version()}; {session.gpu_count} GPU(s); {len(chosen)} to record")
     if arguments.help_texts:
-        _say(f"help texts: {session.save_help()}")
+        _say(f"help texts: {session.save_help(_with_help(session))}")
         return 0
+    # A tool that is missing ends the call before anything is recorded.
+    used = [session.profiler(name) for name in dict.fromkeys(recipe.tool for recipe in chosen)]
+    versions = ", ".join(f"{profiler.title} {profiler.version()}" for profiler in used)
+    _say(f"{versions}; {session.gpu_count} GPU(s); {len(chosen)} to record")
 
     done, failed, left = 0, 0, []
     for recipe in chosen:
@@ -119,11 +127,26 @@ def _run(arguments: argparse.Namespace) -> int:
         done += 1
         size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
         _say(f"+ {recipe.name}: {size / 1e6:.2f} MB in {before - deadline.left_s:.0f} s")
-    session.save_schema()
+    session.finish()
     _say(
         f"{done} recorded, {failed} failed, {len(left)} left{': ' if left else ''}{', '.join(left)}"
     )
     return 1 if failed or left else 0
+
+
+def _with_help(session: Session) -> list[str]:
+    """The profilers that are here and have help texts. Raises RecordError where there is none."""
+    found, errors = [], []
+    for name, profiler in PROFILERS.items():
+        if profiler.help_texts:
+            try:
+                session.profiler(name)
+                found.append(name)
+            except RecordError as error:
+                errors.append(error)
+    if not found:
+        raise errors[0]
+    return found
 
 
 def _choose(

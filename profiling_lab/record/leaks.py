@@ -2,7 +2,8 @@
 
 A profiler writes down the machine it ran on. `find_leaks` reads a file as anyone could: a SQLite
 database cell by cell as bytes (a NUL hides the rest of a text from SQL) and once more as raw pages,
-compressed files unpacked, and the LZ4 blocks inside a `.nsys-rep` decoded.
+compressed files unpacked, the LZ4 blocks inside a `.nsys-rep` and the streams inside a `.ncu-rep`
+decoded.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ ZERO_UUID = b"00000000-0000-0000-0000-000000000000"
 UNREADABLE = b"-----BEGIN PRIVATE KEY"  # stands for what could not be read: never clean
 MAX_SHOWN = 60
 
+ID = re.compile(rb"(?<![0-9a-fA-F])[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 PATTERNS: tuple[tuple[str, re.Pattern[bytes]], ...] = (
     (
         "home folder",
@@ -41,10 +43,7 @@ PATTERNS: tuple[tuple[str, re.Pattern[bytes]], ...] = (
         ),
     ),
     ("e-mail address", re.compile(rb"[A-Za-z0-9][A-Za-z0-9._+-]*@[A-Za-z0-9-]+(?:\.[a-z]{2,})+")),
-    (
-        "device or session id",
-        re.compile(rb"(?<![0-9a-fA-F])[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"),
-    ),
+    ("device or session id", ID),
     ("secret", re.compile(rb"AKIA[0-9A-Z]{16}|-----BEGIN [A-Z ]*PRIVATE KEY|ssh-(?:rsa|ed25519) ")),
     ("process of the host", re.compile(rb"kworker/|ksoftirqd/|systemd-|containerd")),
 )
@@ -83,6 +82,9 @@ def find_leaks(file: Path, extra: Iterable[bytes] = ()) -> list[str]:
         lines += _scan(data, "raw pages", words)
     elif file.suffix == ".nsys-rep":
         for where, part in report_parts(data):
+            lines += _scan(part, where, words, neutral=True)
+    elif file.suffix == ".ncu-rep":
+        for where, part in (("plain", data), *streams(data)):
             lines += _scan(part, where, words, neutral=True)
     elif file.suffix == ".gz":
         lines += _scan(gzip.decompress(data), "unpacked", words)
@@ -192,6 +194,11 @@ def report_parts(data: bytes) -> Iterator[tuple[str, bytes]]:
         yield f"LZ4 block at {start}", block
         position = end
     yield "plain", data[position:]
+    yield from streams(data)
+
+
+def streams(data: bytes) -> Iterator[tuple[str, bytes]]:
+    """The compressed streams inside `data`, unpacked; one that cannot be read is never clean."""
     for name, magic in MAGICS:
         for match in re.finditer(re.escape(magic), data):
             unpacked = _unpack(name, data[match.start() :])
@@ -303,8 +310,7 @@ def _lz4(data: bytes, position: int, end: int, size: int) -> bytes | None:
 
 def neutralise_report(data: bytes, names: Iterable[bytes] = ()) -> bytes:
     """Blank ids, and the given names, in a report byte for byte, so that no offset moves."""
-    id_pattern = PATTERNS[5][1]
-    data = id_pattern.sub(ZERO_UUID, data)
+    data = ID.sub(ZERO_UUID, data)
     for name in names:
         if len(name) >= 4:
             data = data.replace(name, b"0" * len(name))

@@ -2,42 +2,48 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-TIMELINE = "timeline.sqlite"
-REPORT = "timeline.nsys-rep"
+from profiling_lab.record.errors import RecordError
+from profiling_lab.record.profilers import PROFILERS, Profiler
+from profiling_lab.record.tools import sha256
+
 PROVENANCE = "provenance.json"
 README = "README.md"
-KNOWN_KEYS = frozenset(
+COMMON_KEYS = frozenset(
     ("program", "args", "tool", "options", "needs", "question", "makefile", "environment")
-    + ("report", "stats", "more_stats")
+    + ("sources",)
 )
-
-
-class RecordError(Exception):
-    """What stops the recorder, in one line."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """One capture: its program, the tool's options and what the machine must have."""
+    """One capture: its program, what its profiler is told and what the machine must have.
+
+    own: the keys that its profiler knows, with `[defaults.<tool>]` filled in.
+    more_sources: files beside the program that it imports.
+    """
 
     name: str
     program: Path
     args: tuple[str, ...] = ()
     tool: str = "nsys"
-    options: tuple[str, ...] = ()
+    own: Mapping[str, Any] = field(default_factory=dict)
     gpus: int = 1
     question: str = ""
     makefile: Path | None = None
     environment: dict[str, str] = field(default_factory=dict)
-    report: bool = False
-    stats: tuple[str, ...] = ()
+    more_sources: tuple[Path, ...] = ()
+
+    @property
+    def profiler(self) -> type[Profiler]:
+        return PROFILERS[self.tool]
 
     @property
     def is_cuda(self) -> bool:
@@ -54,15 +60,15 @@ class Recipe:
     def sources(self) -> list[Path]:
         """The files whose change makes the capture stale: the program and the headers beside it."""
         if not self.is_cuda:
-            return [self.program]
+            return [self.program, *self.more_sources]
         folder = self.build_folder
         headers = sorted([*folder.glob("*.cuh"), *folder.glob("*.h")])
-        return [self.program, *headers]
+        return [self.program, *headers, *self.more_sources]
 
     def command(self) -> list[str]:
         """The command line as a reader would type it, without folders."""
         program = [f"./{self.target}"] if self.is_cuda else ["python3", self.program.name]
-        return ["nsys", "profile", *self.options, *program, *self.args]
+        return self.profiler.command(self, [*program, *self.args])
 
 
 def load(captures: Path) -> dict[str, Recipe]:
@@ -87,38 +93,48 @@ def _recipe(file: Path, root: Path, name: str, table: object, defaults: dict) ->
         raise RecordError(f"{file}: [{name}]: a capture's name is lower case with underscores")
     if not isinstance(table, dict) or "program" not in table:
         raise RecordError(f"{file}: [{name}]: needs at least program = …")
-    if unknown := sorted(set(table) - KNOWN_KEYS):
-        raise RecordError(f"{file}: [{name}]: unknown key {', '.join(unknown)}")
     tool = table.get("tool", "nsys")
-    if tool != "nsys":
-        raise RecordError(f"{file}: [{name}]: no recorder for tool = {tool!r}")
+    if tool not in PROFILERS:
+        raise RecordError(
+            f"{file}: [{name}]: no recorder for tool = {tool!r}; there are {', '.join(PROFILERS)}"
+        )
+    profiler = PROFILERS[tool]
+    if unknown := sorted(set(table) - COMMON_KEYS - profiler.keys):
+        raise RecordError(f"{file}: [{name}]: unknown key {', '.join(unknown)} (tool = {tool!r})")
     makefile = table.get("makefile")
-    return Recipe(
+    recipe = Recipe(
         name=name,
         program=root / table["program"],
         args=tuple(table.get("args", ())),
         tool=tool,
-        options=(*defaults.get("options", ()), *table.get("options", ())),
+        own=_own(profiler, table, defaults.get(tool, {})),
         gpus=int(table.get("needs", {}).get("gpus", 1)),
         question=table.get("question", ""),
         makefile=root / makefile if makefile else None,
         environment=dict(table.get("environment", {})),
-        report=bool(table.get("report", False)),
-        stats=(
-            *table.get("stats", defaults.get("stats", ())),
-            *table.get("more_stats", ()),
-        ),
+        more_sources=tuple(root / source for source in table.get("sources", ())),
     )
+    try:
+        profiler.main_file(recipe)
+    except RecordError as error:
+        raise RecordError(f"{file}: {error}") from None
+    return recipe
 
 
-def sha256(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
+def _own(profiler: type[Profiler], table: dict, defaults: dict) -> dict[str, Any]:
+    """What the profiler is told: the capture's own values over those of `[defaults.<tool>]`."""
+    own = {key: table[key] for key in {"options", *profiler.keys} if key in table}
+    own = {**defaults, **own}
+    for key in profiler.concatenated:
+        own[key] = [*defaults.get(key, ()), *table.get(key, ())]
+    return own
 
 
 def source_hashes(recipe: Recipe) -> dict[str, str]:
     """File name to SHA-256. Raises RecordError where the program does not exist."""
-    if not recipe.program.is_file():
-        raise RecordError(f"{recipe.name}: its program {recipe.program} does not exist")
+    for source in recipe.sources():
+        if not source.is_file():
+            raise RecordError(f"{recipe.name}: its program {source} does not exist")
     return {source.name: sha256(source) for source in recipe.sources()}
 
 
@@ -129,9 +145,12 @@ def state(recipe: Recipe, captures: Path) -> str:
         provenance = json.loads((folder / PROVENANCE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return "missing"
-    if not (folder / TIMELINE).is_file():
+    main = recipe.profiler.main_file(recipe)
+    if not any(
+        (folder / name).is_file() for name in (main, f"{main}.gz", main.removesuffix(".gz"))
+    ):
         return "missing"
-    if not recipe.program.is_file():
+    if not all(source.is_file() for source in recipe.sources()):
         return "stale: its program does not exist"
     recorded = provenance.get("program", {}).get("sha256", {})
     current = source_hashes(recipe)

@@ -1,14 +1,23 @@
-"""Take out of an exported SQLite what tells of the machine, and what the course does not read.
+"""Take out of a recording what tells of the machine, and what the course does not read.
 
-The file is changed in place; give it a copy. Afterwards every string that nothing refers to is gone
-and the pages are written anew, so that nothing stays behind in free space.
+An exported SQLite is changed in place; give it a copy. Afterwards every string that nothing refers to
+is gone and the pages are written anew, so that nothing stays behind in free space. Texts and pickles
+lose the folders of the machine's Python, ids and names.
 """
 
 from __future__ import annotations
 
+import io
+import pickle
 import re
 import sqlite3
+import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
+
+from profiling_lab.record.errors import RecordError
+from profiling_lab.record.leaks import ID, ZERO_UUID
 
 # The environment, the files of the program's output, the configuration of the sampler, leftovers of
 # event sources that were not traced.
@@ -208,3 +217,60 @@ def _shorten_paths(connection: sqlite3.Connection, table: str, column: str) -> N
         short = re.sub(r"(?<![\w.)>])/(?:[\w.+-]+/)+", "", text)
         if short != text:
             connection.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = ?", (short, rowid))
+
+
+# -- texts and pickles ------------------------------------------------------------------------------
+
+# Whatever stands before these folders says where somebody installed Python, nothing of the recording.
+PYTHON_FOLDERS = (
+    (re.compile(rb"/[^\s\"':;,()\\]*/(?:site|dist)-packages/"), b"site-packages/"),
+    (re.compile(rb"/[^\s\"':;,()\\]*/lib(?:64)?/(python3\.\d+)/"), rb"\1/"),
+)
+
+
+def neutral_text(data: bytes, work: Path, names: Iterable[bytes] = ()) -> bytes:
+    """A text without the folders of the working place and of Python, without ids and `names`."""
+    own = {str(work), str(work.resolve())}
+    for folder in sorted(own, key=len, reverse=True):
+        data = data.replace(f"{folder}/".encode(), b"").replace(folder.encode(), b".")
+    for pattern, replacement in PYTHON_FOLDERS:
+        data = pattern.sub(replacement, data)
+    data = data.replace(f"{sys.prefix}/".encode(), b"python/") if sys.prefix != "/usr" else data
+    data = ID.sub(ZERO_UUID, data)
+    for name in names:
+        if len(name) >= 4:
+            data = data.replace(name, b"recorder")
+    return data
+
+
+class _PlainValues(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        raise RecordError(f"a pickle of the program asks for {module}.{name}: plain values only")
+
+
+def neutral_pickle(data: bytes, work: Path, names: Iterable[bytes] = ()) -> bytes:
+    """A pickle of plain values (dict, list, tuple, str, numbers), its texts as in `neutral_text`.
+
+    Raises RecordError for a pickle that would run something, or cannot be read.
+    """
+    try:
+        value = _PlainValues(io.BytesIO(data)).load()
+    except (pickle.UnpicklingError, EOFError, ValueError, IndexError, AttributeError) as error:
+        raise RecordError(f"a pickle of the program cannot be read: {error}") from None
+    names = list(names)
+    texts: dict[str, str] = {}  # the same few file names stand in thousands of stack frames
+
+    def neutral(part: Any) -> Any:
+        if isinstance(part, str):
+            if part not in texts:
+                texts[part] = neutral_text(
+                    part.encode("utf-8", "surrogateescape"), work, names
+                ).decode("utf-8", "surrogateescape")
+            return texts[part]
+        if isinstance(part, dict):
+            return {neutral(key): neutral(entry) for key, entry in part.items()}
+        if isinstance(part, list | tuple):
+            return type(part)(neutral(entry) for entry in part)
+        return part
+
+    return pickle.dumps(neutral(value), protocol=4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -14,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from profiling_lab.record.recipes import RecordError
+from profiling_lab.record.errors import RecordError
 
 WORK_FOLDER = Path("/tmp/lab-record")
 CUDA_FOLDERS = ("/usr/local/cuda", "/opt/cuda")
@@ -27,6 +28,11 @@ NSYS_PLACES = (
     # Nsight Compute carries an Nsight Systems of the same age.
     "/opt/nvidia/nsight-compute/*/host/target-linux-x64/nsys",
     "/usr/local/cuda*/nsight-compute-*/host/target-linux-x64/nsys",
+)
+NCU_PLACES = (
+    "/opt/nvidia/nsight-compute/*/ncu",
+    "/usr/local/cuda*/bin/ncu",
+    "/usr/local/cuda*/nsight-compute-*/ncu",
 )
 DEBIAN_PACKAGES = {
     "libdw.so.1": "libdw1",
@@ -64,22 +70,42 @@ def find_nsys(given: str | None = None, root: Path = Path("/")) -> Path:
 
     Raises RecordError saying where it was looked for.
     """
-    if given is not None:
-        if not os.access(given, os.X_OK) or Path(given).is_dir():
-            raise RecordError(f"{given}: no such program (given with --nsys)")
-        return Path(given).absolute()
-    if on_path := shutil.which("nsys"):
-        return Path(on_path).absolute()
-    for place in NSYS_PLACES:
-        found = sorted(root.glob(place.lstrip("/")), key=version_key)
-        usable = [path for path in found if os.access(path, os.X_OK)]
-        if usable:
-            return usable[-1]
-    raise RecordError(
+    return _find("nsys", given, NSYS_PLACES, root) or _lacking(
         "Nsight Systems (nsys) was not found: not on PATH, not under /opt/nvidia/nsight-systems,"
         " /usr/local/cuda or /opt/nvidia/nsight-compute; install it"
         " (https://developer.nvidia.com/nsight-systems) or name it with --nsys PATH"
     )
+
+
+def find_ncu(given: str | None = None, root: Path = Path("/")) -> Path:
+    """The `ncu` to use: the given one, else from PATH, else the newest installed one.
+
+    Raises RecordError saying where it was looked for.
+    """
+    return _find("ncu", given, NCU_PLACES, root) or _lacking(
+        "Nsight Compute (ncu) was not found: not on PATH, not under /opt/nvidia/nsight-compute or"
+        " /usr/local/cuda; install it (https://developer.nvidia.com/nsight-compute) or name it with"
+        " --ncu PATH"
+    )
+
+
+def _find(name: str, given: str | None, places: Sequence[str], root: Path) -> Path | None:
+    if given is not None:
+        if not os.access(given, os.X_OK) or Path(given).is_dir():
+            raise RecordError(f"{given}: no such program (given with --{name})")
+        return Path(given).absolute()
+    if on_path := shutil.which(name):
+        return Path(on_path).absolute()
+    for place in places:
+        found = sorted(root.glob(place.lstrip("/")), key=version_key)
+        usable = [path for path in found if os.access(path, os.X_OK)]
+        if usable:
+            return usable[-1]
+    return None
+
+
+def _lacking(message: str) -> Path:
+    raise RecordError(message)
 
 
 def check_importer(nsys: Path) -> None:
@@ -98,6 +124,10 @@ def check_importer(nsys: Path) -> None:
             f"the importer of {real} lacks {', '.join(missing)}; install it"
             f" (Debian, Ubuntu: apt install {' '.join(packages)})"
         )
+
+
+def sha256(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 @dataclass

@@ -8,15 +8,18 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import pickle
 import random
 import shutil
 import socket
 import sqlite3
+import zlib
 from pathlib import Path
 
 import pytest
 
 from profiling_lab.record import leaks, recipes
+from profiling_lab.record.profilers.nsys import TIMELINE
 
 CAPTURES = Path(__file__).resolve().parents[2] / "captures"
 RECIPES = recipes.load(CAPTURES)
@@ -74,8 +77,11 @@ def test_capture_is_whole(name):
     assert record["capture"] == name
     assert record["cuda"]["driver"] and record["cuda"]["toolkit"]
     assert record["clocks"]["before"] and record["clocks"]["after"]
-    assert record["tool"]["version"] and record["tool"]["schema_version"][0].isdigit()
-    assert len(record["gpu"]) == RECIPES[name].gpus
+    assert record["tool"]["name"] == RECIPES[name].profiler.title and record["tool"]["version"]
+    if RECIPES[name].tool == "nsys":
+        assert record["tool"]["schema_version"][0].isdigit()
+    if RECIPES[name].gpus:
+        assert len(record["gpu"]) == RECIPES[name].gpus
 
     readme = (folder / recipes.README).read_text(encoding="utf-8")
     assert readme.startswith("# ") and "?" in readme, f"{name}: the README asks nothing"
@@ -93,9 +99,9 @@ def test_capture_is_of_the_program_that_is_here(name):
     assert state == "recorded", f"{name}: {state}; on a machine with a GPU: lab record --stale"
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", [name for name in RECIPES if RECIPES[name].tool == "nsys"])
 def test_database_is_sound(name):
-    connection = leaks._connect(CAPTURES / name / recipes.TIMELINE)
+    connection = leaks._connect(CAPTURES / name / TIMELINE)
     try:
         assert connection.execute("PRAGMA integrity_check").fetchone()[0] == b"ok"
         tables = {row[0].decode() for row in connection.execute("SELECT name FROM sqlite_master")}
@@ -161,7 +167,7 @@ EXTRA = [b"lovelace-node-17"]
 @pytest.fixture
 def shipped(tmp_path) -> Path:
     target = tmp_path / "timeline.sqlite"
-    shutil.copy(CAPTURES / "two_streams" / recipes.TIMELINE, target)
+    shutil.copy(CAPTURES / "two_streams" / TIMELINE, target)
     assert leaks.find_leaks(target, EXTRA) == []
     return target
 
@@ -181,12 +187,17 @@ def test_found_in_a_cell(shipped, what):
 
 
 @pytest.mark.parametrize("what", PLANTED)
-@pytest.mark.parametrize("kind", ["csv", "json", "txt", "csv.gz", "nsys-rep"])
+@pytest.mark.parametrize("kind", ["csv", "json", "txt", "csv.gz", "pickle", "nsys-rep", "ncu-rep"])
 def test_found_in_other_files(tmp_path, kind, what):
     data = b"name,value\nkernel,1\n" + PLANTED[what] + b"\n"
     file = tmp_path / f"planted.{kind}"
     if kind == "csv.gz":
         data = gzip.compress(data)
+    elif kind == "pickle":
+        data = pickle.dumps({"frames": [{"filename": PLANTED[what].decode()}]})
+    elif kind == "ncu-rep":
+        data = b"NVR\0" + bytes(20) + zlib.compress(data + bytes(64)) + bytes(20)
+        assert not any(word in data for word in (ADA, b"lovelace", b"BEGIN OPENSSH"))
     elif kind == "nsys-rep":
         data = report_with(PLANTED[what])
         assert not any(word in data for word in (ADA, b"lovelace", b"BEGIN OPENSSH"))
@@ -242,9 +253,18 @@ def test_a_report_that_cannot_be_read_is_not_clean(tmp_path):
     assert any("zstd" in line for line in leaks.find_leaks(file))
 
 
+def test_a_stream_that_cannot_be_read_makes_a_report_unclean(tmp_path):
+    file = tmp_path / "unknown.ncu-rep"
+    file.write_bytes(b"NVR\0 kernels" + b"\x28\xb5\x2f\xfd" + bytes(200))
+    assert any("zstd" in line for line in leaks.find_leaks(file))
+
+
 def test_a_harmless_report_is_clean(tmp_path):
     file = tmp_path / "clean.nsys-rep"
     file.write_bytes(report_with(b"a kernel called infer"))
+    assert leaks.find_leaks(file) == []
+    file = tmp_path / "clean.ncu-rep"
+    file.write_bytes(b"NVR\0" + b"a kernel called infer" * 9)
     assert leaks.find_leaks(file) == []
 
 

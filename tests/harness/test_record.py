@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
+import pickle
 import sqlite3
 import stat
 import sys
@@ -304,7 +306,7 @@ def course(tmp_path, monkeypatch) -> Course:
     (course.captures / "captures.toml").write_text(
         textwrap.dedent(
             """\
-            [defaults]
+            [defaults.nsys]
             options = ["--trace=cuda"]
             stats = ["cuda_gpu_kern_sum", "cuda_gpu_mem_time_sum"]
 
@@ -462,6 +464,200 @@ def test_help_texts_and_schema_are_kept_once(course):
     assert "--" not in definition and "start INTEGER NOT NULL" in definition
 
 
+# -- counters of kernels, and what a program writes itself ------------------------------------------
+
+FAKE_NCU = """\
+#!{python}
+import os, pathlib, subprocess, sys
+log = pathlib.Path({log!r})
+words = sys.argv[1:]
+with log.open("a") as out:
+    out.write(" ".join(words) + "\\n")
+if "--version" in words:
+    print("NVIDIA (R) Nsight Compute Command Line Profiler")
+    print("Version 2025.3.1.0 (build 1) (public-release)")
+elif words[0] in ("--help", "--list-sets", "--list-sections"):
+    print("usage: ncu [options] [program] [program-arguments]")
+elif "--import" in words:
+    print("==PROF== a line of the tool")
+    if words[words.index("--page") + 1] == "source":
+        print('"Kernel Name","copy"')
+        print('"#","Source","# Samples"')
+        print('"0","LDG.E R1, [R2]","7"')
+    else:
+        print('"ID","Kernel Name","gpu__time_duration.sum"')
+        print('"","","us"')
+        print('"0","copy","61.5"')
+else:
+    assert set(os.environ) <= {{"PATH", "HOME", "LANG", "LC_CTYPE", "MARK"}}, dict(os.environ)
+    if not {counters!r}:
+        print("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission")
+        sys.exit(1)
+    print('==PROF== Profiling "copy" - 0: 0%....50%....100% - 38 passes')
+    command = words[words.index("python3"):] if "python3" in words else words[-3:]
+    done = subprocess.run(command)
+    pathlib.Path("kernels.ncu-rep").write_bytes(b"NVR" + {report!r})
+    sys.exit(done.returncode)
+"""
+
+MEASURED = """\
+import sys
+print('RESULT {"profiled": %s}' % str("--once" in sys.argv).lower())
+"""
+
+WRITES = """\
+import gzip, json, os, pickle, sys, threading
+here = os.getcwd()
+trace = {
+    "traceName": here + "/trace.json",
+    "frames": [threading.__file__, "/opt/venv/lib/python3.12/site-packages/torch/x.py(3): f"],
+    "id": "2b9af2b1-8ae8-52b7-8622-dcbdb674c70f",
+    "text": "x" * 100_000,
+}
+with gzip.open("trace.json.gz", "wt") as out:
+    json.dump(trace, out)
+with open("memory.pickle", "wb") as out:
+    pickle.dump({"frames": [{"filename": here + "/loop.py", "line": 3}], "pool": (0, 1)}, out)
+print('RESULT {"steps": 3}')
+"""
+
+
+@pytest.fixture
+def kinds(course) -> Course:
+    """A course whose captures are made by ncu and by programs."""
+    (course.captures / "programs" / "counted.py").write_text(MEASURED)
+    (course.captures / "programs" / "writes.py").write_text("import helper\n" + WRITES)
+    (course.captures / "programs" / "helper.py").write_text("")
+    (course.captures / "captures.toml").write_text(
+        textwrap.dedent(
+            """\
+            [defaults.ncu]
+            options = ["--clock-control", "none"]
+
+            [counted]
+            tool = "ncu"
+            program = "captures/programs/counted.py"
+            options = ["--set", "full"]
+            profiled_args = ["--once"]
+            pages = ["kernels.csv", "source.csv"]
+            source_of = "copy"
+            report = true
+
+            [written]
+            tool = "program"
+            program = "captures/programs/writes.py"
+            sources = ["captures/programs/helper.py"]
+            files = ["trace.json.gz", "memory.pickle"]
+            """
+        )
+    )
+    fake_ncu(course)
+    return course
+
+
+def fake_ncu(course: Course, counters: bool = True, report: bytes = b" copy ") -> None:
+    ncu = course.nsys.with_name("ncu")
+    text = FAKE_NCU.format(
+        python=sys.executable, log=str(course.log), counters=counters, report=report
+    )
+    ncu.write_text(text)
+    ncu.chmod(ncu.stat().st_mode | stat.S_IXUSR)
+
+
+def record_kinds(course: Course, *arguments: str) -> int:
+    return course.record("--ncu", str(course.nsys.with_name("ncu")), *arguments)
+
+
+def test_counters_are_printed_from_the_report_that_is_kept(kinds):
+    assert record_kinds(kinds, "--only", "counted") == 0
+    folder = kinds.captures / "counted"
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "kernels.csv",
+        "kernels.ncu-rep",
+        "ncu.log",
+        "provenance.json",
+        "source.csv",
+    ]
+    assert (folder / "kernels.csv").read_text().splitlines()[1] == '"","","us"'
+    assert "38 passes" in (folder / "ncu.log").read_text()
+    record = json.loads((folder / "provenance.json").read_text())
+    assert record["command"] == ("ncu --clock-control none --set full python3 counted.py --once")
+    assert record["tool"] == {
+        "name": "Nsight Compute",
+        "version": "2025.3.1.0",
+        "schema_version": None,
+    }
+    assert record["reported_by_program"] == {"profiled": False}, "times are those without ncu"
+    assert "--kernel-name regex:copy" in kinds.log.read_text()
+    assert record_kinds(kinds, "--list") == 0
+
+
+def test_a_report_of_counters_that_tells_of_the_machine_is_not_kept(kinds, capsys):
+    fake_ncu(kinds, report=f" {ADA}/kernel.cu ".encode())
+    assert record_kinds(kinds, "--only", "counted") == 0
+    assert "counted: the .ncu-rep is not kept: " in capsys.readouterr().out
+    assert not (kinds.captures / "counted" / "kernels.ncu-rep").exists()
+
+
+def test_without_the_right_to_counters_it_says_so(kinds, capsys):
+    fake_ncu(kinds, counters=False)
+    assert record_kinds(kinds, "--only", "counted") == 1
+    assert "! counted: ncu: ERR_NVGPUCTRPERM" in capsys.readouterr().out
+
+
+def test_what_a_program_writes_loses_the_folders_of_the_machine(kinds):
+    assert record_kinds(kinds, "--only", "written") == 0
+    folder = kinds.captures / "written"
+    trace = json.loads(gzip.decompress((folder / "trace.json.gz").read_bytes()))
+    assert trace["traceName"] == "trace.json"
+    assert trace["frames"][0].startswith("python3.") and trace["frames"][0].endswith(
+        "/threading.py"
+    )
+    assert trace["frames"][1] == "site-packages/torch/x.py(3): f"
+    assert trace["id"] == "00000000-0000-0000-0000-000000000000"
+    memory = pickle.loads((folder / "memory.pickle").read_bytes())
+    assert memory == {"frames": [{"filename": "loop.py", "line": 3}], "pool": (0, 1)}
+    record = json.loads((folder / "provenance.json").read_text())
+    assert record["command"] == "python3 writes.py"
+    assert set(record["program"]["sha256"]) == {"writes.py", "helper.py"}
+    assert record["reported_by_program"] == {"steps": 3}
+
+
+def test_a_helper_that_changed_makes_a_capture_stale(kinds, capsys):
+    record_kinds(kinds, "--only", "written")
+    (kinds.captures / "programs" / "helper.py").write_text("# changed\n")
+    kinds.record("--list")
+    assert "written  stale: helper.py changed" in capsys.readouterr().out
+
+
+def test_a_program_that_does_not_write_its_file_is_named(kinds, capsys):
+    (kinds.captures / "programs" / "writes.py").write_text("print('nothing')\n")
+    assert record_kinds(kinds, "--only", "written") == 1
+    assert "wrote no trace.json.gz into its working folder" in capsys.readouterr().out
+
+
+def test_a_pickle_that_would_run_something_is_refused():
+    data = pickle.dumps(Path("x"))
+    with pytest.raises(recipes.RecordError, match=r"asks for pathlib"):
+        scrub.neutral_pickle(data, Path("/nowhere"))
+    with pytest.raises(recipes.RecordError, match="cannot be read"):
+        scrub.neutral_pickle(pickle.dumps({"a": 1})[:-3], Path("/nowhere"))
+
+
+def test_help_of_the_tools_that_are_here_is_kept_beside_the_rest(kinds, monkeypatch):
+    kinds.record("--help-texts", "--ncu", str(kinds.nsys.with_name("ncu")))
+    folder = kinds.captures / "tool_help"
+    before = (folder / "nsys_profile.txt").read_bytes()
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(tools, "NSYS_PLACES", ())
+    ncu = str(kinds.nsys.with_name("ncu"))
+    assert cli.main(["--captures", str(kinds.captures), "--ncu", ncu, "--help-texts"]) == 0
+    assert (folder / "nsys_profile.txt").read_bytes() == before
+    record = json.loads((folder / "provenance.json").read_text())
+    assert set(record["tools"]) == {"nsys", "ncu"}
+    assert record["commands"]["ncu_sets.txt"] == "ncu --list-sets"
+
+
 # -- what it says -----------------------------------------------------------------------------------
 
 
@@ -508,7 +704,9 @@ def test_a_missing_library_of_the_importer_is_named(tmp_path, monkeypatch, capsy
         ("[a]\nargs = []\n", "needs at least program"),
         ("[a]\nprogram = 'x.py'\ncolour = 'red'\n", "unknown key colour"),
         ("[A-1]\nprogram = 'x.py'\n", "lower case"),
-        ("[a]\nprogram = 'x.py'\ntool = 'perf'\n", "no recorder for tool = 'perf'"),
+        ("[a]\nprogram = 'x.py'\ntool = 'perf'\n", "no recorder for tool = 'perf'; there are nsys"),
+        ("[a]\nprogram = 'x.py'\ntool = 'program'\n", "needs files"),
+        ("[a]\nprogram = 'x.py'\ntool = 'ncu'\nstats = []\n", "unknown key stats"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(tmp_path, capsys, toml, says):
