@@ -1,11 +1,628 @@
-"""End to end: latency and throughput
+"""Day 5, end to end: latency and throughput.
 
-The lesson is `README.md` in this folder, hints are in `hints.md`.
+You write small functions that judge a server as its users meet it: how long do they wait, how many
+are served, and is the new version better? The lesson is `README.md` in this folder, hints are in
+`hints.md`, and
+
+    uv run lab check ex_34
+
+tells what is right and wrong. Most captures of this day are JSON files that a program wrote about
+itself; `profiling_lab.captures.text(capture, "requests.json")` gives the text of one.
+
+Four moments of a request, in order, in ns since its run began:
+
+    intended_ns   when its user wanted to send it
+    sent_ns       when it was sent (later, if its client was still waiting for an earlier answer)
+    start_ns      when the server began to work on the batch that it was in
+    end_ns        when the answer was there
+
+Unless something else is said, *latency* is end_ns - intended_ns: what the user met.
 """
 
 from __future__ import annotations
 
+import json
+import math
+import re
+from collections.abc import Sequence
+from itertools import pairwise
 
-def percentile(first: int, second: int) -> int:
-    """The larger of two numbers of ns. Shapes, units, errors and the source stand here."""
-    return max(first, second)
+import numpy as np
+
+from profiling_lab import captures
+from profiling_lab.errors import CaptureError
+
+# The form of the JSON files that this course's programs write, and its unit of time.
+SCHEMA = 1
+UNIT = "ns"
+
+# How `percentile` may choose a value.
+METHODS = ("nearest_rank", "linear")
+
+# A product this close to a whole number is that number: 55 / 100 * 100 is 55.00000000000001 in binary.
+RANK_TOLERANCE = 1e-9
+
+# Stages of a batch in the recordings of the pipeline, in order.
+STAGES = ("tokenize", "copy_in", "forward", "copy_out", "postprocess")
+
+
+def read_runs(capture: str, file: str) -> dict[str, dict]:
+    """The runs that a program wrote into one JSON file of a capture: name → run.
+
+    capture: a capture's name, or the path of its folder. file: "requests.json", "service.json",
+    "tokens.json" or "evidence.json". The text (see `profiling_lab.captures.text`) is one object:
+
+        {"schema": 1, "unit": "ns", "runs": [{"run": "open_400", "loop": "open", …, "sent_ns": […]}, …]}
+
+    A run's *columns* are its values that are lists; all columns of a run have one entry a request (or
+    a repeat). The rest are facts about the run. A value whose name ends in "_ns" is a column of whole
+    numbers, 0 or more, or of lists of such numbers.
+
+    Returns {name: run}, in the file's order, each run as it stands in the file, with its "run".
+    Raises CaptureError, never an incomplete answer, if the text is no JSON (cut off?) or no such
+    object, if the schema is not SCHEMA or the unit not UNIT (the message holds what stands there and
+    what is known), if there are no runs, if a run has no name or a name occurs twice, if a run's
+    columns have different lengths (the message holds the run's name), and if an "_ns" value is or
+    holds anything else than it may: null, text, NaN, true, a fraction, a negative number (the message
+    holds the run's and the value's name).
+    """
+    try:
+        content = json.loads(captures.text(capture, file))
+    except ValueError as error:
+        raise CaptureError(f"{capture}, {file}: is not JSON, or cut off ({error})") from None
+    if not isinstance(content, dict):
+        raise CaptureError(f"{capture}, {file}: holds no object")
+    for key, known in (("schema", SCHEMA), ("unit", UNIT)):
+        found = content.get(key)
+        if found != known or isinstance(found, bool):
+            raise CaptureError(f"{capture}, {file}: {key} is {found!r}, known: {known!r}")
+    listed = content.get("runs")
+    if not isinstance(listed, list) or not listed:
+        raise CaptureError(f"{capture}, {file}: holds no runs")
+    runs = {}
+    for run in listed:
+        name = run.get("run") if isinstance(run, dict) else None
+        if not isinstance(name, str) or name in runs:
+            raise CaptureError(f"{capture}, {file}: a run without a name of its own: {name!r}")
+        columns = {key: value for key, value in run.items() if isinstance(value, list)}
+        if len({len(column) for column in columns.values()}) > 1:
+            raise CaptureError(f"{capture}, {file}, run {name}: columns of different lengths")
+        for key, value in run.items():
+            if key.endswith("_ns") and not _all_times(value):
+                raise CaptureError(
+                    f"{capture}, {file}, run {name}: {key} must hold whole numbers of {UNIT}"
+                )
+        runs[name] = run
+    return runs
+
+
+def _all_times(value: object) -> bool:
+    if not isinstance(value, list):
+        return False
+    for entry in value:
+        for time in entry if isinstance(entry, list) else [entry]:
+            if type(time) is not int or time < 0:
+                return False
+    return True
+
+
+def _run(capture: str, file: str, run: str) -> dict:
+    runs = read_runs(capture, file)
+    if run not in runs:
+        raise CaptureError(f"{capture}, {file}: no run {run!r}; runs here: {', '.join(runs)}")
+    return runs[run]
+
+
+def percentile(samples: Sequence[float], percent: float, method: str = "nearest_rank") -> float:
+    """The value that `percent` of 100 samples do not exceed, by a stated method.
+
+    samples: numbers in any order and unit. percent: above 0, at most 100.
+    method: with the n samples in order, x(1) the smallest,
+        "nearest_rank"  x(r) with r = the smallest whole number that is at least percent / 100 · n:
+                        always a sample that occurred (type 1 of Hyndman and Fan)
+        "linear"        with h = (n - 1) · percent / 100 + 1, the point between x(floor(h)) and the
+                        next that lies h - floor(h) of the way (type 7 of Hyndman and Fan; the default
+                        of numpy.percentile)
+    In the first, a product within RANK_TOLERANCE of a whole number is that number.
+
+    Raises ValueError for no samples, for a sample that is NaN, for a percent outside (0, 100] or NaN,
+    and for an unknown method (the message lists METHODS).
+    Source: R. J. Hyndman, Y. Fan, "Sample Quantiles in Statistical Packages", The American
+    Statistician 50(4), 1996.
+    """
+    if method not in METHODS:
+        raise ValueError(f"unknown method {method!r}; known: {', '.join(METHODS)}")
+    if not 0 < percent <= 100:
+        raise ValueError(f"percent must be above 0 and at most 100, got {percent}")
+    ordered = sorted(samples)
+    if not ordered or any(math.isnan(sample) for sample in ordered):
+        raise ValueError("samples must be numbers, at least one, and none of them NaN")
+    n = len(ordered)
+    if method == "nearest_rank":
+        rank = math.ceil(n * percent / 100 - RANK_TOLERANCE)
+        return float(ordered[max(rank, 1) - 1])
+    place = (n - 1) * percent / 100
+    below = math.floor(place)
+    above = min(below + 1, n - 1)
+    return float(ordered[below] + (place - below) * (ordered[above] - ordered[below]))
+
+
+def percentile_interval(
+    samples: Sequence[float], percent: float, confidence: float = 0.95
+) -> tuple[float | None, float | None]:
+    """Between which two samples the true percentile lies, with at least this confidence.
+
+    samples: independent samples, n of them, in any order. percent: above 0, below 100.
+    confidence: between 0 and 1.
+
+    How many samples fall below the true percentile is binomial, n trials with p = percent / 100,
+    whatever the distribution of the samples. F(k): the probability of at most k. With
+    tail = (1 - confidence) / 2 and x(1) the smallest sample,
+        low   x(l), l the largest rank with F(l - 1) <= tail; None if there is none
+        high  x(u), u the smallest rank with F(u - 1) >= 1 - tail; None if there is none in 1 … n
+    None says that so few samples cannot bound the percentile on that side.
+
+    Returns (low, high). Raises ValueError for no samples, NaN among them, and a percent or a
+    confidence outside its range.
+    Source: H. A. David, H. N. Nagaraja, "Order Statistics", 3rd ed., 2003, section 7.1.
+    """
+    if not 0 < percent < 100 or not 0 < confidence < 1:
+        raise ValueError(
+            "percent must be between 0 and 100, and confidence between 0 and 1, "
+            f"got {percent} and {confidence}"
+        )
+    ordered = sorted(samples)
+    if not ordered or any(math.isnan(sample) for sample in ordered):
+        raise ValueError("samples must be numbers, at least one, and none of them NaN")
+    tail = (1 - confidence) / 2
+    low = high = None
+    at_most = np.cumsum(_binomial(len(ordered), percent / 100))
+    for rank, sample in enumerate(ordered, 1):
+        if at_most[rank - 1] <= tail:
+            low = float(sample)
+        if at_most[rank - 1] >= 1 - tail:
+            high = float(sample)
+            break
+    return low, high
+
+
+def _binomial(n: int, p: float) -> list[float]:
+    # In logarithms: the binomial coefficients of a thousand samples do not fit into a float.
+    return [
+        math.exp(
+            math.lgamma(n + 1)
+            - math.lgamma(k + 1)
+            - math.lgamma(n - k + 1)
+            + k * math.log(p)
+            + (n - k) * math.log1p(-p)
+        )
+        for k in range(n)
+    ]
+
+
+def latency_from_intended(capture: str, run: str) -> dict[str, list[int]]:
+    """What users of a run waited, what its client measured, and what the client left out.
+
+    Of a run of requests.json, three lists in ns, one entry a request, in the file's order:
+        "latency_ns"   from intended_ns to end_ns
+        "measured_ns"  from sent_ns to end_ns
+        "late_ns"      from intended_ns to sent_ns
+
+    Raises CaptureError for an unknown run (the message lists the runs), for a column that is missing
+    (named in the message), and for a request whose moments are not in order:
+    intended_ns <= sent_ns <= start_ns <= end_ns.
+    Source of the term "coordinated omission": G. Tene, "How NOT to Measure Latency", 2013.
+    """
+    intended, sent, _, end = _moments(capture, run)
+    return {
+        "latency_ns": (end - intended).tolist(),
+        "measured_ns": (end - sent).tolist(),
+        "late_ns": (sent - intended).tolist(),
+    }
+
+
+def _moments(capture: str, run: str) -> list[np.ndarray]:
+    found = _run(capture, "requests.json", run)
+    names = ("intended_ns", "sent_ns", "start_ns", "end_ns")
+    if missing := [name for name in names if name not in found]:
+        raise CaptureError(f"{capture}, run {run}: has no column {', '.join(missing)}")
+    moments = [np.array(found[name], dtype=np.int64) for name in names]
+    for earlier, later in pairwise(moments):
+        if (earlier > later).any():
+            raise CaptureError(f"{capture}, run {run}: a request's moments are not in order")
+    return moments
+
+
+def littles_law(
+    capture: str, run: str, window: tuple[int, int] | None = None
+) -> dict[str, float | None]:
+    """Both sides of Little's law, L = λ · W, for a window of a run of requests.json.
+
+    A request is in the system from sent_ns to end_ns. window: start and end in ns; without one,
+    from the first sent_ns to the last end_ns. Returns
+        "in_system_count"   L: requests in the system, on average over the window: the time that
+                            requests spent in the system inside the window, added up, over its length
+        "rate_per_s"        λ: requests sent in the window (start <= sent_ns < end), a second
+        "latency_ns"        W: the mean time in the system of those requests, whole, also the part
+                            after the window; None if there are none
+        "mismatch_ratio"    (L - λ · W) / L; None if L is 0 or there is no W
+
+    Over the whole run the two sides are equal. Over a part of it they are if the system is in
+    balance; if requests pile up, they are not.
+    Raises ValueError for a window whose end does not lie after its start, besides the errors of
+    `latency_from_intended`.
+    Source: J. D. C. Little, "A Proof for the Queuing Formula: L = λW", Operations Research 9(3), 1961.
+    """
+    _, sent, _, end = _moments(capture, run)
+    first, last = window if window is not None else (int(sent.min()), int(end.max()))
+    if last <= first:
+        raise ValueError(f"the window from {first} ns to {last} ns has no length")
+    inside = (np.clip(end, first, last) - np.clip(sent, first, last)).sum()
+    in_system = float(inside) / (last - first)
+    arrived = (first <= sent) & (sent < last)
+    rate_per_ns = int(arrived.sum()) / (last - first)
+    latency_ns = float((end - sent)[arrived].mean()) if arrived.any() else None
+    mismatch = None
+    if latency_ns is not None and in_system > 0:
+        mismatch = (in_system - rate_per_ns * latency_ns) / in_system
+    return {
+        "in_system_count": in_system,
+        "rate_per_s": rate_per_ns * 1e9,
+        "latency_ns": latency_ns,
+        "mismatch_ratio": mismatch,
+    }
+
+
+def throughput_latency_curve(capture: str) -> list[dict]:
+    """For each run of requests.json: how many requests were served, and how long they took.
+
+    Returns a list of dictionaries, ordered by throughput_per_s (equal ones by run), of
+        "run"                its name
+        "throughput_per_s"   requests a second, from the first sent_ns to the last end_ns
+        "p50_ns", "p99_ns"   percentiles of the latency (from intended_ns), by nearest rank
+        "mean_batch"         how many requests a batch held on average. Requests with the same
+                             start_ns were in the same batch.
+
+    Raises CaptureError as `latency_from_intended` does, and for a run without requests or one that
+    took no time.
+    """
+    points = []
+    for run in read_runs(capture, "requests.json"):
+        intended, sent, start, end = _moments(capture, run)
+        if not len(sent) or end.max() <= sent.min():
+            raise CaptureError(f"{capture}, run {run}: no requests, or no time between them")
+        latency = (end - intended).tolist()
+        points.append(
+            {
+                "run": run,
+                "throughput_per_s": len(sent) / (int(end.max() - sent.min()) / 1e9),
+                "p50_ns": percentile(latency, 50),
+                "p99_ns": percentile(latency, 99),
+                "mean_batch": len(sent) / len(set(start.tolist())),
+            }
+        )
+    return sorted(points, key=lambda point: (point["throughput_per_s"], point["run"]))
+
+
+def best_batch(capture: str, limit_ns: float, percent: float = 99) -> dict | None:
+    """The batch size that serves most requests a second within a limit on its service time.
+
+    Each run of service.json holds the fact "batch", a batch size, and the column "service_ns", how
+    long batches of that size took. A size is within the limit if the percentile of its service_ns
+    (nearest rank) is at most limit_ns. Its throughput is what a server gives that runs one such
+    batch after the other: batch / mean service time.
+
+    Returns {"batch", "throughput_per_s", "percentile_ns"} of the size within the limit with the
+    highest throughput, of equal ones the smaller size; None if no size is within the limit.
+    Raises ValueError for a limit that is not above 0, and CaptureError for a run whose "batch" is not
+    a whole number above 0, or that has no service_ns, or whose times add up to 0.
+    """
+    if not limit_ns > 0:
+        raise ValueError(f"limit_ns must be above 0, got {limit_ns}")
+    best = None
+    for name, run in read_runs(capture, "service.json").items():
+        batch, samples = run.get("batch"), run.get("service_ns")
+        if type(batch) is not int or batch < 1:
+            raise CaptureError(f"{capture}, run {name}: batch is {batch!r}, not a size")
+        if not samples or not sum(samples):
+            raise CaptureError(f"{capture}, run {name}: has no service times")
+        point = {
+            "batch": batch,
+            "throughput_per_s": batch * len(samples) / (sum(samples) / 1e9),
+            "percentile_ns": percentile(samples, percent),
+        }
+        if point["percentile_ns"] <= limit_ns and (best is None or _rank(point) > _rank(best)):
+            best = point
+    return best
+
+
+def _rank(point: dict) -> tuple[float, int]:
+    return point["throughput_per_s"], -point["batch"]
+
+
+def token_metrics(capture: str, run: str) -> dict:
+    """How a run of tokens.json felt to its readers: first token, pace, and tokens a second.
+
+    Its columns: sent_ns, when a request was sent, and token_ns, a list a request: when each of its
+    output tokens was there, in order. Returns
+        "ttft_ns"         time to first token, one entry a request
+        "inter_token_ns"  all times from one token of a request to its next, request after request,
+                          in one list
+        "tpot_ns"         time per output token, one entry a request: from first to last token, over
+                          the number of steps between them; None for a request with one token
+        "tokens_per_s"    output tokens of all requests, from the first sent_ns to the last token
+
+    Raises CaptureError for an unknown run, for missing columns, for no requests, for a request
+    without a token, and for tokens that are not in order or come before their request was sent.
+    """
+    sent, tokens = _tokens(capture, run)
+    steps = [np.diff(times).tolist() for times in tokens]
+    last = max(times[-1] for times in tokens)
+    count = sum(len(times) for times in tokens)
+    return {
+        "ttft_ns": [times[0] - start for start, times in zip(sent, tokens, strict=True)],
+        "inter_token_ns": [step for of_request in steps for step in of_request],
+        "tpot_ns": [sum(s) / len(s) if s else None for s in steps],
+        "tokens_per_s": count / ((last - min(sent)) / 1e9),
+    }
+
+
+def _tokens(capture: str, run: str) -> tuple[list[int], list[list[int]]]:
+    found = _run(capture, "tokens.json", run)
+    sent, tokens = found.get("sent_ns"), found.get("token_ns")
+    if not sent or not tokens:
+        raise CaptureError(f"{capture}, run {run}: no requests, or no sent_ns or token_ns")
+    for start, times in zip(sent, tokens, strict=True):
+        if not times or sorted([start, *times]) != [start, *times]:
+            raise CaptureError(f"{capture}, run {run}: a request without tokens in order")
+    if max(times[-1] for times in tokens) <= min(sent):
+        raise CaptureError(f"{capture}, run {run}: took no time")
+    return sent, tokens
+
+
+def goodput(
+    capture: str, run: str, ttft_limit_ns: float, tpot_limit_ns: float
+) -> dict[str, float | int]:
+    """How many requests a second of a run of tokens.json kept a promise to their readers.
+
+    A request is good if its time to first token and its time per output token (see `token_metrics`)
+    are both within their limits, the limits themselves included. A request with one token has no
+    time per output token: only its first token counts. Returns
+        "request_count"      all requests
+        "good_count"         the good ones
+        "attainment_ratio"   good ones over all
+        "goodput_per_s"      good ones a second, from the first sent_ns to the last token
+
+    Raises ValueError for a limit that is not above 0, besides the errors of `token_metrics`.
+    Source of the term: Y. Zhong et al., "DistServe", OSDI 2024.
+    """
+    if not (ttft_limit_ns > 0 and tpot_limit_ns > 0):
+        raise ValueError(f"limits must be above 0, got {ttft_limit_ns} and {tpot_limit_ns}")
+    metrics = token_metrics(capture, run)
+    sent, tokens = _tokens(capture, run)
+    good = sum(
+        first <= ttft_limit_ns and (pace is None or pace <= tpot_limit_ns)
+        for first, pace in zip(metrics["ttft_ns"], metrics["tpot_ns"], strict=True)
+    )
+    took_ns = max(times[-1] for times in tokens) - min(sent)
+    return {
+        "request_count": len(sent),
+        "good_count": good,
+        "attainment_ratio": good / len(sent),
+        "goodput_per_s": good / (took_ns / 1e9),
+    }
+
+
+def request_breakdown(capture: str) -> list[dict[str, int]]:
+    """Where the time of each request went, from the NVTX ranges of a Nsight Systems recording.
+
+    capture: a recording with ranges "request <i>" (from arrival to answer), "batch <k>" (the work on
+    one batch; they follow one another) and, inside a batch, ranges named as in STAGES. A request
+    belongs to the batch in whose range it ends (batch start < request end <= batch end).
+
+    Returns one dictionary a request, in the order of their numbers, of
+        "request"    its number
+        "total_ns"   the length of its range
+        "queue_ns"   from its start to its batch's start; 0 if the batch had begun by then
+        "<stage>_ns" for each of STAGES: the part of the ranges of that name inside the batch that
+                     lies inside the request's range; 0 where there is none
+        "other_ns"   the rest: inside the request, after its batch began, in none of the stages
+    so that queue, stages and other add up to the total. A stage's range on the host ends when its
+    result is there: the recorded programs wait for the device at its end.
+
+    Raises CaptureError if there is no range of a request, and for a request that ends in no batch
+    (the message holds its name).
+    """
+    with captures.open(capture) as recording:
+        ranges = recording.nvtx_ranges.select("name", "start_ns", "end_ns").rows()
+    requests, batches = [], []
+    for name, start, end in ranges:
+        if found := re.fullmatch(r"request (\d+)", name):
+            requests.append((int(found[1]), start, end))
+        elif re.fullmatch(r"batch \d+", name):
+            batches.append((start, end))
+    if not requests:
+        raise CaptureError(f'{capture}: has no NVTX range "request <i>"')
+    out = []
+    for number, start, end in sorted(requests):
+        batch = next(((a, b) for a, b in batches if a < end <= b), None)
+        if batch is None:
+            raise CaptureError(f"{capture}: request {number} ends in no batch")
+        begun = max(start, batch[0])
+        parts = {
+            f"{stage}_ns": sum(
+                max(0, min(b, end) - max(a, begun))
+                for name, a, b in ranges
+                if name == stage and batch[0] <= a and b <= batch[1]
+            )
+            for stage in STAGES
+        }
+        out.append(
+            {
+                "request": number,
+                "total_ns": end - start,
+                "queue_ns": begun - start,
+                **parts,
+                "other_ns": end - begun - sum(parts.values()),
+            }
+        )
+    return out
+
+
+def amdahl_bound(parts_ns: dict[str, float], faster: dict[str, float]) -> float:
+    """How many times faster the whole becomes if some of its parts become faster.
+
+    parts_ns: part → time; the parts follow one another and make up the whole. faster: part → how many
+    times faster it becomes; math.inf takes it away; below 1 it becomes slower. The rest stays.
+
+    Returns old time / new time; math.inf if nothing is left. Raises ValueError for no parts, for a
+    time that is negative, infinite or NaN, for a whole of 0, for a part in `faster` that is not in `parts_ns`
+    (named in the message), and for a factor that is not above 0.
+    Source: G. M. Amdahl, AFIPS Spring Joint Computer Conference, 1967.
+    """
+    if not all(0 <= time < math.inf for time in parts_ns.values()) or not any(parts_ns.values()):
+        raise ValueError("parts_ns must be finite times of 0 or more, and not all of them 0")
+    for part, factor in faster.items():
+        if part not in parts_ns:
+            raise ValueError(f"unknown part {part!r}; known: {', '.join(parts_ns)}")
+        if not factor > 0:
+            raise ValueError(f"{part}: a factor must be above 0, got {factor}")
+    after = sum(time / faster.get(part, 1) for part, time in parts_ns.items())
+    return sum(parts_ns.values()) / after if after > 0 else math.inf
+
+
+def simulate_batcher(
+    arrival_ns: Sequence[int], service_ns: dict[int, int], max_batch: int, max_wait_ns: int
+) -> dict[str, list[int]]:
+    """What a dynamic batcher makes of some requests: an event simulation.
+
+    arrival_ns: when requests arrive, ascending. service_ns: batch size → how long the server works
+    on such a batch. A batch whose size is not in the table takes as long as the next larger size
+    that is: it is padded.
+
+    One server works on one batch at a time, first come, first served. When it is free it starts a
+    batch as soon as max_batch requests wait, or the one that waits longest has waited max_wait_ns,
+    whichever comes first. Into the batch go the requests that have arrived by then (at that very
+    moment included), longest waiting first, at most max_batch. The last requests wait as well: the
+    batcher does not know that no more will come.
+
+    Returns, one entry a request, "start_ns" and "end_ns" of its batch and "batch", the number of
+    requests in it (padding not counted). Empty lists for no arrivals.
+    Raises ValueError for arrivals that are not ascending, for max_batch below 1 or larger than the
+    largest size in the table, for a negative max_wait_ns, and for an empty table or one with a size
+    below 1 or a time that is not above 0.
+    """
+    if any(later < earlier for earlier, later in pairwise(arrival_ns)):
+        raise ValueError("arrival_ns must be ascending")
+    if not service_ns or min(service_ns) < 1 or not all(t > 0 for t in service_ns.values()):
+        raise ValueError("service_ns must hold sizes of 1 or more and times above 0")
+    if not 1 <= max_batch <= max(service_ns):
+        raise ValueError(f"max_batch must be from 1 to {max(service_ns)}, got {max_batch}")
+    if max_wait_ns < 0:
+        raise ValueError(f"max_wait_ns must not be negative, got {max_wait_ns}")
+    out: dict[str, list[int]] = {"start_ns": [], "end_ns": [], "batch": []}
+    free, first = min(arrival_ns, default=0), 0
+    while first < len(arrival_ns):
+        ready = arrival_ns[first] + max_wait_ns
+        if first + max_batch <= len(arrival_ns):
+            ready = min(ready, arrival_ns[first + max_batch - 1])
+        start = max(ready, free)
+        size = sum(arrival <= start for arrival in arrival_ns[first : first + max_batch])
+        free = start + service_ns[min(s for s in service_ns if s >= size)]
+        out["start_ns"] += [start] * size
+        out["end_ns"] += [free] * size
+        out["batch"] += [size] * size
+        first += size
+    return out
+
+
+def choose_batcher(
+    arrival_ns: Sequence[int],
+    service_ns: dict[int, int],
+    limit_ns: float,
+    max_batches: Sequence[int],
+    max_waits_ns: Sequence[int],
+    percent: float = 99,
+) -> dict | None:
+    """The setting of a dynamic batcher that keeps a limit on latency with the least work.
+
+    Every pair of max_batches and max_waits_ns is simulated (`simulate_batcher`). A setting keeps the
+    limit if the percentile (nearest rank) of end_ns - arrival is at most limit_ns. Of those, the one
+    whose server is busy for the shortest time is best: what is left of its time could serve others.
+    Equal ones: the lower percentile, then the smaller max_batch, then the smaller max_wait_ns.
+
+    Returns {"max_batch", "max_wait_ns", "percentile_ns", "busy_ns"}, busy_ns being the service times
+    of all batches together; None if no setting keeps the limit.
+    Raises ValueError for no arrivals, no settings, and a limit that is not above 0, besides the
+    errors of `simulate_batcher`.
+    """
+    if not (len(arrival_ns) and len(max_batches) and len(max_waits_ns)):
+        raise ValueError("arrivals, maximum batches and maximum waits must not be empty")
+    if not limit_ns > 0:
+        raise ValueError(f"limit_ns must be above 0, got {limit_ns}")
+    found = []
+    for max_batch in max_batches:
+        for max_wait_ns in max_waits_ns:
+            done = simulate_batcher(arrival_ns, service_ns, max_batch, max_wait_ns)
+            latency = [e - a for e, a in zip(done["end_ns"], arrival_ns, strict=True)]
+            at_percent = percentile(latency, percent)
+            batches = set(zip(done["start_ns"], done["end_ns"], strict=True))
+            busy = sum(end - start for start, end in batches)
+            if at_percent <= limit_ns:
+                found.append((busy, at_percent, max_batch, max_wait_ns))
+    if not found:
+        return None
+    busy, at_percent, max_batch, max_wait_ns = min(found)
+    return {
+        "max_batch": max_batch,
+        "max_wait_ns": max_wait_ns,
+        "percentile_ns": at_percent,
+        "busy_ns": busy,
+    }
+
+
+def evidence_verdict(capture: str, run: str, confidence: float = 0.95) -> dict:
+    """Is the program after a change faster than before? With the noise of the measurement beside it.
+
+    A run of evidence.json holds the columns before_ns, after_ns and again_ns: in each round the old
+    program was measured, the new one, and the old one again. Rounds are what may be compared: clocks
+    and neighbours change from round to round. So take, for each round, after / before and, as the
+    noise of the measurement, again / before, an A/A comparison. Returns
+        "ratio"          median of after / before (percentile 50, "linear"); below 1 is faster
+        "low_ratio",
+        "high_ratio"     its interval (`percentile_interval`), None where there is none
+        "noise_ratio"    how far from 1 the interval of again / before reaches, on the side where it
+                         reaches further; None if one of its sides is None
+        "verdict"        "win" if high_ratio is below 1 - noise_ratio, "regression" if low_ratio is
+                         above 1 + noise_ratio, else "no_win"; "undecided" if any of these three
+                         numbers is None: too few rounds to say anything
+
+    Raises CaptureError for an unknown run, for a missing column, for no rounds and for a time of 0,
+    and ValueError as `percentile_interval` does.
+    """
+    found = _run(capture, "evidence.json", run)
+    before, after, again = (found.get(f"{name}_ns") or [0] for name in ("before", "after", "again"))
+    if not min(*before, *after, *again) > 0:
+        raise CaptureError(f"{capture}, run {run}: needs times above 0 before, after and again")
+    ratios = [b / a for a, b in zip(before, after, strict=True)]
+    repeats = [b / a for a, b in zip(before, again, strict=True)]
+    low, high = percentile_interval(ratios, 50, confidence)
+    noise_low, noise_high = percentile_interval(repeats, 50, confidence)
+    noise = verdict = None
+    if noise_low is not None and noise_high is not None:
+        noise = max(abs(noise_low - 1), abs(noise_high - 1))
+    if noise is None or low is None or high is None:
+        verdict = "undecided"
+    elif high < 1 - noise:
+        verdict = "win"
+    elif low > 1 + noise:
+        verdict = "regression"
+    else:
+        verdict = "no_win"
+    return {
+        "ratio": percentile(ratios, 50, "linear"),
+        "low_ratio": low,
+        "high_ratio": high,
+        "noise_ratio": noise,
+        "verdict": verdict,
+    }
