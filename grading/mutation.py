@@ -20,7 +20,7 @@ import tomllib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from grading import fingerprint
 from grading.prove import EQUIVALENTS, Prover
@@ -131,8 +131,13 @@ def _change(before: str, after: str) -> str:
 
 
 def hashes(course: Course, exercise: Exercise) -> dict[str, str]:
-    """What a result of mutation testing depends on: the code of reference and checks."""
-    return fingerprint.of_stubs(course, [exercise.stub])
+    """What a result of mutation testing depends on: the code of references and checks."""
+    return fingerprint.of_stubs(course, python_stubs(exercise))
+
+
+def python_stubs(exercise: Exercise) -> list[PurePosixPath]:
+    """The stubs whose references are mutated."""
+    return [stub for stub in exercise.stubs if stub.suffix == ".py"]
 
 
 def folder(course: Course, exercise: Exercise) -> Path:
@@ -149,23 +154,23 @@ def equivalents(course: Course, exercise: Exercise) -> dict[str, str]:
 def run(course: Course, exercise: Exercise, only: str | None = None) -> dict:
     """Run all mutants (or those whose name contains `only`); returns the result."""
     todo = [
-        mutant
-        for mutant in mutants(course.solution(exercise.stub).read_text(encoding="utf-8"))
+        (stub, mutant)
+        for stub in python_stubs(exercise)
+        for mutant in mutants(course.solution(stub).read_text(encoding="utf-8"))
         if only is None or only in mutant.name
     ]
     survivors: list[Mutant] = []
-    checks = str(course.checks(exercise.stub))
     with tempfile.TemporaryDirectory(prefix="lab-mutants-") as scratch, Prover(course) as prover:
-        place = Path(scratch) / exercise.stub.stem
-        place.mkdir()
 
-        def survives(numbered: tuple[int, Mutant]) -> bool:
-            number, mutant = numbered
-            file = place / f"mutant_{number}.py"
+        def survives(numbered: tuple[int, tuple[PurePosixPath, Mutant]]) -> bool:
+            number, (stub, mutant) = numbered
+            # The proof knows by the folder's name which stub an overlay belongs to.
+            file = Path(scratch) / stub.stem / f"mutant_{number}.py"
+            file.parent.mkdir(exist_ok=True)
             file.write_text(mutant.source, encoding="utf-8")
-            tasks = {task.name for task in exercise.tasks}
+            checks = str(course.checks(stub))
             # Checks of the function's own task first: most mutants die there.
-            if mutant.function in tasks:
+            if mutant.function in {task.name for task in exercise.tasks if task.stub == stub}:
                 own = prover.run(
                     [checks],
                     overlay=file,
@@ -176,7 +181,8 @@ def run(course: Course, exercise: Exercise, only: str | None = None) -> dict:
             return prover.run([checks], overlay=file, arguments=("-x",)).exit_code == 0
 
         with ThreadPoolExecutor(2) as pool:
-            for mutant, alive in zip(todo, pool.map(survives, enumerate(todo)), strict=True):
+            verdicts = pool.map(survives, enumerate(todo))
+            for (_, mutant), alive in zip(todo, verdicts, strict=True):
                 if alive:
                     survivors.append(mutant)
                     print(f"survived  {mutant.name}\n          {mutant.change}", flush=True)
