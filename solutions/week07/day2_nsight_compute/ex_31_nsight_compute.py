@@ -16,14 +16,13 @@ Shares and efficiencies are ratios: 0.0 to 1.0.
 from __future__ import annotations
 
 import csv
-import io
 import math
 import re
 from typing import Any
 
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError
-from profiling_lab.findings import CATEGORIES, Finding
+from profiling_lab.findings import Finding
 
 # Limits of one SM by compute capability (source: cuda_occupancy.h of CUDA 13.2 and the CUDA C++
 # Programming Guide, technical specifications). kB here are 1,024 bytes. `shared_steps_kb` are the
