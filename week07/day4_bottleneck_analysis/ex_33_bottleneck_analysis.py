@@ -1,11 +1,517 @@
-"""Bottlenecks and the roofline
+"""Day 4, bottlenecks and the roofline: how fast could this be, and what keeps it from being so?
 
-The lesson is `README.md` in this folder, hints are in `hints.md`.
+You count the work of an operation, predict its time on a device, hold the prediction against
+measurements, and choose the optimization that the evidence supports. The lesson is `README.md` in
+this folder, hints are in `hints.md`, and
+
+    uv run lab check ex_33
+
+tells what is right and wrong.
+
+**The counting convention**, which all functions here share:
+
+- *Operations*: an addition, subtraction, multiplication, division, comparison, exponential or square
+  root of two numbers (or one) is one operation; so a multiply-add is two.
+- *Bytes*: each input tensor is read from memory once, each output tensor is written once. A result
+  that goes through memory on its way (an intermediate tensor) is written once by the step that makes
+  it and read once by each step that uses it. All tensors have the given data type.
+
+A *cost* is {"flops": operations, "bytes": bytes}, both whole numbers. Sizes are whole numbers of at
+least 1: `check_sizes` raises ValueError for others. Devices and data types, with their names and
+peaks, come from `profiling_lab.devices`, which raises DeviceError (a LabError) for unknown ones:
+
+    devices.dtype("bf16").bytes                             # 2
+    devices.get("H200").peak("bfloat16")                    # operations per second
+    devices.get("H200").memory_bandwidth_bytes_per_s
 """
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
 
-def matmul_cost(first: int, second: int) -> int:
-    """The larger of two numbers of ns. Shapes, units, errors and the source stand here."""
+import numpy as np
+
+from profiling_lab import captures, devices
+from profiling_lab.errors import CaptureError
+from profiling_lab.findings import Finding
+
+Cost = dict[str, int]
+
+# Below this share of the time that passes no change is worth its trouble.
+SAVING_FLOOR_RATIO = 0.10
+
+# If the two largest parts of the time are closer than this share of it, the finding is borderline.
+BORDERLINE_RATIO = 0.05
+
+# What a file of measurements may give its times in.
+NS_PER_UNIT = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
+
+# The units that Nsight Compute writes behind times and sizes; its Kbyte is 1,000 bytes.
+COUNTER_UNITS = {
+    **{"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9},
+    **{"nsecond": 1.0, "usecond": 1e3, "msecond": 1e6, "second": 1e9},
+    **{"byte": 1.0, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9},
+    **{"inst": 1.0, "": 1.0},
+}
+
+# Instructions that the tensor cores execute, as Nsight Compute counts them.
+TENSOR_COUNTER = "sm__inst_executed_pipe_tensor.sum"
+
+
+def check_sizes(**sizes: int) -> None:
+    """Given: raises ValueError, naming the argument, unless each size is an int of at least 1."""
+    for name, size in sizes.items():
+        if type(size) is not int or size < 1:
+            raise ValueError(f"{name} is {size!r}: a whole number of at least 1 is needed")
+
+
+def matmul_cost(m: int, k: int, n: int, dtype: str, batch: int = 1, shared_b: bool = False) -> Cost:
+    """The cost of `batch` matrix products C = A @ B, A of shape (m, k), B (k, n), C (m, n).
+
+    shared_b: all products of the batch use the same B (a linear layer), which is then read once.
+
+    Each element of C takes k multiplications and k additions (the first adds to zero).
+    Raises ValueError for a size that is no whole number of at least 1.
+    """
+    raise NotImplementedError
+
+
+def elementwise_cost(
+    element_count: int, extra_inputs: Sequence[int], dtype: str, fused: bool = False
+) -> Cost:
+    """The cost of a chain of elementwise operations, one per entry of `extra_inputs`.
+
+    The first operation works on an input tensor of `element_count` elements, each further one on
+    the result of the one before. Entry i says how many *other* tensors of the same size operation i
+    reads: relu(x * w + b) is [1, 1, 0]. An operation is one operation per element.
+    fused: the whole chain is one kernel, and what lies between two operations stays in registers;
+    otherwise each operation is a kernel of its own.
+
+    Raises ValueError for a size that is no whole number of at least 1, an empty chain, or an entry
+    that is no whole number of at least 0.
+    """
+    raise NotImplementedError
+
+
+def layer_norm_cost(rows: int, width: int, dtype: str, affine: bool = True) -> Cost:
+    """The cost of one fused layer norm over rows of `width` elements.
+
+    Per row: the mean (the sum of the elements, divided once), the differences from it, their
+    squares, the mean of the squares, plus epsilon, the square root, and each difference divided by
+    that; with `affine` each result is then multiplied by a weight and a bias is added. Weight and
+    bias have `width` elements each and are the same for all rows. The sum of w numbers takes w - 1
+    additions.
+
+    Raises ValueError for a size that is no whole number of at least 1.
+    """
+    raise NotImplementedError
+
+
+def softmax_cost(rows: int, width: int, dtype: str, fused: bool = True) -> Cost:
+    """The cost of a softmax over rows of `width` elements.
+
+    Per row: the largest element, each element minus it, the exponentials, their sum, and each
+    exponential divided by it. The largest of w numbers takes w - 1 comparisons, their sum w - 1
+    additions.
+    fused: one kernel that keeps a row on chip. Otherwise each of the five steps is a kernel that
+    reads what it needs from memory and writes its result there; the largest elements and the sums
+    are tensors of one element a row.
+
+    Raises ValueError for a size that is no whole number of at least 1.
+    """
+    raise NotImplementedError
+
+
+def attention_cost(
+    batch: int,
+    heads: int,
+    query_tokens: int,
+    key_tokens: int,
+    head_dim: int,
+    dtype: str,
+    kv_heads: int | None = None,
+    causal: bool = False,
+    fused: bool = True,
+) -> Cost:
+    """The cost of softmax(Q @ K.T) @ V, with Q of shape (batch, heads, query_tokens, head_dim),
+    K and V (batch, kv_heads, key_tokens, head_dim), and a result like Q.
+
+    Operations are those of the two matrix products alone, as is usual: beside them the softmax is
+    small where head_dim is not.
+    kv_heads: heads of K and V, each shared by the same number of query heads; None: as many as
+    `heads`.
+    causal: the queries are the last of the key tokens, and each sees the keys up to its own place:
+    with query_tokens = key_tokens the first query sees one key, the last all.
+    fused: scores and probabilities never go to memory, and pairs of query and key that the mask
+    forbids are not computed. Otherwise there are three kernels: the first product writes all scores
+    of every head, the softmax (which applies the mask) reads them and writes probabilities of the
+    same shape, the second product reads those; and masked pairs are computed like all others.
+
+    Raises ValueError for a size that is no whole number of at least 1, kv_heads that does not divide
+    heads, and a causal mask with more queries than keys.
+    """
+    raise NotImplementedError
+
+
+def conv2d_cost(
+    batch: int,
+    in_channels: int,
+    height: int,
+    width: int,
+    out_channels: int,
+    kernel: Sequence[int],
+    dtype: str,
+    stride: Sequence[int] = (1, 1),
+    padding: Sequence[int] = (0, 0),
+    dilation: Sequence[int] = (1, 1),
+    groups: int = 1,
+) -> Cost:
+    """The cost of a 2D convolution without bias, of the shapes of `torch.nn.Conv2d`.
+
+    Input (batch, in_channels, height, width), weights (out_channels, in_channels / groups, *kernel);
+    kernel, stride, padding (zeros on both sides) and dilation are (vertical, horizontal). The
+    result's height is that of torch.nn.Conv2d (source: its documentation, "Shape"). Each element of
+    the result takes one multiplication and one addition for each weight of its filter, also where a
+    filter lies on the padding.
+
+    Raises ValueError for a size that is no whole number of at least 1 (padding: of at least 0), groups
+    that do not divide both channel counts, and a filter that does not fit the padded input.
+    """
+    raise NotImplementedError
+
+
+def kv_cache_bytes(
+    layers: int, kv_heads: int, head_dim: int, tokens: int, batch: int, dtype: str
+) -> int:
+    """Bytes of the keys and values that a transformer keeps of `tokens` tokens of each of `batch`
+    sequences.
+
+    Raises ValueError for a size that is no whole number of at least 1.
+    """
+    raise NotImplementedError
+
+
+def transformer_cost(
+    layers: int,
+    hidden: int,
+    heads: int,
+    kv_heads: int,
+    head_dim: int,
+    ffn: int,
+    ffn_matrices: int,
+    batch: int,
+    new_tokens: int,
+    cached_tokens: int,
+    dtype: str,
+) -> Cost:
+    """The cost of one forward pass of a stack of transformer blocks, as a lower bound.
+
+    Each of `batch` sequences has `cached_tokens` tokens (0: none) in its KV cache and gets
+    `new_tokens` more: decoding is 1 new token, prefill is a whole prompt with nothing cached.
+    A layer has these matrices: hidden → the queries of `heads` heads and the keys and the values of
+    `kv_heads` heads, of head_dim each; the heads' results → hidden; and `ffn_matrices` (2, or 3 if
+    gated) of hidden × ffn elements. No embeddings, no biases; norms and activations are not counted.
+
+    Operations: each new token goes through all matrices, and causal attention (as `attention_cost`,
+    fused) lets it see the cached tokens and the new ones up to itself.
+    Bytes: every matrix is read once, keys and values of cached tokens are read, those of new tokens
+    written, and the input and the result of the whole stack (`hidden` elements a new token each)
+    are read and written. Everything in between is taken to stay on chip.
+
+    Raises ValueError for a size that is no whole number of at least 1 (cached_tokens: of at least 0)
+    and kv_heads that does not divide heads.
+    """
+    raise NotImplementedError
+
+
+def cost_of(row: dict[str, Any]) -> Cost:
+    """Given: the cost of a measured row: your cost function of its "op", with its "arguments" and
+    "dtype". Raises CaptureError for an operation that has none."""
+    functions: dict[str, Callable[..., Cost]] = {
+        "matmul": matmul_cost,
+        "elementwise": elementwise_cost,
+        "layer_norm": layer_norm_cost,
+        "softmax": softmax_cost,
+        "attention": attention_cost,
+        "conv2d": conv2d_cost,
+        "transformer": transformer_cost,
+    }
+    if row["op"] not in functions:
+        raise CaptureError(f"{row['name']}: no cost function for {row['op']!r}")
+    return functions[row["op"]](**row["arguments"], dtype=row["dtype"])
+
+
+def ridge_point(device: str, dtype: str) -> float:
+    """The arithmetic intensity, in operations per byte, at which the two roofs of a device meet:
+    where moving the bytes takes as long as the operations do, at peak rates for this data type.
+
+    Raises DeviceError for an unknown device or data type, and one that has no peak on this device.
+    """
+    raise NotImplementedError
+
+
+def attainable_rate(intensity: float, device: str, dtype: str) -> float:
+    """The most operations per second that work of this intensity (operations per byte) can reach.
+
+    Source: Williams, Waterman, Patterson, "Roofline", CACM 52 (4), 2009.
+    Raises ValueError for a negative intensity or NaN, DeviceError as `ridge_point`.
+    """
+    raise NotImplementedError
+
+
+def predicted_time_ns(costs: Sequence[Cost], device: str, dtype: str) -> float:
+    """The least time in ns in which a device can run kernels of these costs one after the other.
+
+    Within a kernel operations and traffic overlap completely; two kernels do not overlap at all.
+    This is a floor: no launch, no ramp-up, peak rates.
+
+    Raises ValueError for an empty list, a negative count, and a cost of 0 operations and 0 bytes;
+    DeviceError as `ridge_point`.
+    """
+    raise NotImplementedError
+
+
+def load_document(capture: str, name: str) -> dict[str, Any]:
+    """Given: a JSON file of a capture: a dict with "format" 1, "device" and a list of rows.
+
+    Raises CaptureError for what is no JSON (cut off, say) or has another format, besides the errors of
+    `captures.text`.
+    """
+    try:
+        document = json.loads(captures.text(capture, name))
+    except ValueError as error:
+        raise CaptureError(f"{capture}: {name} is no JSON, perhaps cut off ({error})") from None
+    if not isinstance(document, dict) or document.get("format") != 1:
+        raise CaptureError(f"{capture}: {name} is not of format 1, the one that this course reads")
+    return document
+
+
+def read_measurements(capture: str) -> list[dict[str, Any]]:
+    """The rows of `measurements.json` of a capture, in the file's order, in ns.
+
+    The file: {"format": 1, "unit": "ns" | "us" | "ms" | "s", "device": …, "measurements": [row, …]},
+    a row: {"name", "op", "arguments", "dtype", "cache": "cold" | "warm", "device_time": [samples],
+    "host_time": [samples] or null}; further keys are of no interest. `unit` is that of all samples.
+    device_time is how long the device needs for one call, host_time how long the host needs to issue
+    one.
+
+    Returns rows {"name", "op", "arguments", "dtype" (the name of it in `devices.DTYPES`), "cache",
+    "device_ns", "device_iqr_ns", "host_ns", "sample_count"}: medians, the distance between the
+    quartiles of device_time, and how many samples it has. Quartiles are interpolated linearly between
+    the neighbours, as `numpy.percentile` does. host_ns is None where the row has no host_time.
+
+    Raises CaptureError for an unknown or missing unit, and, naming the row, for device_time without
+    samples and for a sample of either kind that is not a finite number above 0; besides what
+    `load_document` and `devices.dtype` raise.
+    """
+    raise NotImplementedError
+
+
+def prediction_error(capture: str) -> list[dict[str, Any]]:
+    """Each measurement of a capture against its prediction, in the file's order.
+
+    The prediction is the least time of the row's cost (`cost_of`), as one kernel, on the capture's
+    device. Returns rows {"name", "predicted_ns", "measured_ns", "error_ratio", "verdict"}:
+    measured_ns is the median device time; error_ratio is by what share of the prediction the
+    measurement is longer (0.25: a quarter longer; negative: shorter).
+    verdict: a prediction is a floor, so a shorter measurement says that something claimed is untrue.
+        "holds"                 the measurement is not shorter than the prediction
+        "memory_floor_broken"   it is shorter than the bytes take, and not shorter than the operations:
+                                not all of these bytes came from memory
+        "compute_floor_broken"  it is shorter than the operations take: not all of them were done, or
+                                not in this data type
+
+    Raises CaptureError as `read_measurements` and `cost_of`.
+    """
+    raise NotImplementedError
+
+
+def roofline_points(capture: str) -> list[dict[str, Any]]:
+    """Where the kernels of a capture's `counters.json` lie on the roofline, in the file's order.
+
+    The file: {"format": 1, "device": …, "kernels": [row, …]}, a row: {"name", "op", "arguments",
+    "dtype" (these three null where the kernel is not a whole operation), "metrics": {metric: {"value",
+    "unit"}}}, as Nsight Compute gave them. Units of times and sizes: COUNTER_UNITS. A metric that is
+    absent, null or NaN is missing.
+
+    Returns rows {"name", "flops", "flops_source", "dram_bytes", "duration_ns", "intensity",
+    "rate_flops_per_s"}:
+        duration_ns  gpu__time_duration.sum
+        dram_bytes   dram__bytes_read.sum + dram__bytes_write.sum
+        flops        with flops_source "counters": from the thread instructions
+                     smsp__sass_thread_inst_executed_op_<x>_pred_on.sum, where <x> is fadd, fmul, ffma
+                     (float32) and dadd, dmul, dfma (float64), and a fused multiply-add is two
+                     operations. These count nothing of what the tensor cores do. So where
+                     TENSOR_COUNTER is missing or above 0, or one of the six is missing: flops_source
+                     "analytic", the operations of the row's cost; or, if it names no operation, None
+                     for both.
+        intensity    flops per byte of DRAM traffic, rate_flops_per_s: flops per second
+    What cannot be computed from what is there is None (also an intensity over 0 bytes).
+
+    Raises CaptureError for an unknown unit (naming the metric) and for a duration that is not above 0;
+    besides what `load_document` raises.
+    """
+    raise NotImplementedError
+
+
+def classify_bound(
+    name: str,
+    cost: Cost,
+    dtype: str,
+    device: str,
+    device_ns: float,
+    host_ns: float | None = None,
+) -> Finding:
+    """What limits a call that is made again and again: the largest part of the time it takes.
+
+    device_ns: how long the device needs for one call; host_ns: how long the host needs to issue one
+    (None: nothing, as in a replayed graph). Host and device work side by side, so a call takes the
+    longer of the two, the window. It has three parts:
+        idle         the device waits for the host              → "launch_bound"
+        roof         the least time of the cost on this device  → "memory_bound" if the bytes take
+                     longer than the operations, else "compute_bound"
+        above roof   the rest of the device's time: neither roof explains it  → "latency_bound"
+    The largest part names the category; of equal parts roof comes before above roof before idle.
+
+    Returns a Finding with subject "kernel:<name>" and the evidence "window_ns", "idle_ns",
+    "memory_ns" and "compute_ns" (what bytes and operations take at least), "above_roof_ns",
+    "recoverable_ns" (the window without the roof: what can be saved at most with the work
+    as it is) and "margin_ratio" (largest minus second largest part, over the window). The
+    recommendation is a sentence; it begins with "borderline" if margin_ratio <= BORDERLINE_RATIO.
+
+    Raises ValueError if a time is not a finite number above 0, and if the device was faster than the
+    roof allows: then cost, data type or device are not those of this measurement.
+    """
+    raise NotImplementedError
+
+
+def class_by_device(
+    m: int, k: int, n: int, dtype: str, device_names: Sequence[str]
+) -> list[dict[str, Any]]:
+    """The same matrix product (one, as in `matmul_cost`) on several devices: which roof is above it?
+
+    Returns, in the order of `device_names`, {"device" (its name in the table), "intensity" (the same
+    for all), "ridge", "category", "rows_to_ridge"}: category is "compute_bound" from the ridge point
+    on, else "memory_bound"; rows_to_ridge is the smallest m, with k and n as they are, from which on
+    the product is compute_bound, or None if no m is large enough. Where a device has no peak for the
+    data type, ridge, category and rows_to_ridge are None.
+
+    Raises ValueError for a size that is no whole number of at least 1 and for an empty list of devices;
+    DeviceError for an unknown device or data type.
+    """
+    raise NotImplementedError
+
+
+def model_flops_utilization(capture: str) -> list[dict[str, Any]]:
+    """What share of the device's peak the training steps of a capture use, in the file's order.
+
+    Rows of `measurements.json` with the op "training_step" have the arguments parameter_count (the
+    weights that stand in matrix products), layers, hidden, batch, sequence, and recompute (True: the
+    forward pass is run a second time during the backward pass, to save memory).
+
+    The model's operations of a step: per token 2 for each of these weights, and in each layer those of
+    attention over the whole sequence (`attention_cost` with heads × head_dim = hidden, no mask); the
+    backward pass takes twice as much as the forward pass. Source: Chowdhery et al., "PaLM",
+    arXiv:2204.02311, appendix B.
+
+    Returns {"name", "model_flops", "rate_flops_per_s", "mfu_ratio", "hfu_ratio"}: the model's operations
+    of a step, these per second of the median device time, that rate over the peak of the row's data
+    type on the capture's device; and the same share with the operations that the hardware did,
+    the second forward pass included.
+
+    Raises CaptureError if the capture holds no training step, ValueError for a size that is no whole
+    number of at least 1.
+    """
+    raise NotImplementedError
+
+
+def prefill_decode(
+    model: dict[str, int], batch: int, prompt_tokens: int, dtype: str, device: str
+) -> dict[str, dict[str, Any]]:
+    """The two phases of generating text, held against the roofs of a device.
+
+    model: layers, hidden, heads, kv_heads, head_dim, ffn, ffn_matrices, as in `transformer_cost`.
+    "prefill" reads the whole prompt of each sequence at once; "decode" makes one more token of each
+    sequence, with the prompt in the KV cache.
+
+    Returns {"prefill": {…}, "decode": {…}}, each with "intensity" (operations per byte), "category"
+    ("compute_bound" from the ridge point on, else "memory_bound"), "time_ns" (the least time, as one
+    kernel) and "tokens_per_s" (new tokens of all sequences, at that time).
+
+    Raises as `transformer_cost` and `ridge_point`.
+    """
+    raise NotImplementedError
+
+
+def decode_ridge_batch(
+    model: dict[str, int], cached_tokens: int, dtype: str, device: str
+) -> dict[str, int | None]:
+    """The batch at which decoding leaves the memory roof, and the largest one that fits the memory.
+
+    model: as in `prefill_decode`; each sequence has `cached_tokens` tokens in the cache.
+    Returns {"ridge_batch", "fitting_batch"}. ridge_batch: the smallest batch whose decode step has at
+    least the intensity of the ridge point, None if no batch has, however large. fitting_batch: the
+    largest batch with which the matrices and the KV cache (the new token's entry included) fit the
+    device's memory_bytes; 0 if there is none.
+
+    Raises as `transformer_cost` and `ridge_point`.
+    """
+    raise NotImplementedError
+
+
+def choose_optimization(
+    cost: Cost,
+    dtype: str,
+    device: str,
+    device_ns: float,
+    host_ns: float | None,
+    reachable_ratio: float,
+    changes: Sequence[dict[str, Any]] = (),
+) -> dict[str, Any]:
+    """The change that the evidence supports: the one that saves most of the window, or "none".
+
+    Cost, times and window as in `classify_bound`. reachable_ratio: what share of the roof the best
+    kernels on this device reach (above 0, at most 1). Candidates, each with the window it predicts:
+        "issue_less"    the host's time per call vanishes (a CUDA graph, say)
+        "tune_kernel"   the device's time comes down to the roof over reachable_ratio (if it is above)
+        each of `changes`, {"action", "cost", "dtype", "host_ns"}: other work with the same result (fewer
+                        bytes through fusion, a smaller data type). The roof of the new cost and
+                        data type takes the place of the old one, what lies above the roof stays, and
+                        the host takes the new host_ns; without that key the old one.
+
+    Returns {"action", "saved_ns", "saved_ratio"} of the candidate with the largest saving, saved_ratio
+    being the share of the window; of equal ones the first in the order above. If its saved_ratio is
+    below SAVING_FLOOR_RATIO the action is "none" (with that candidate's numbers).
+
+    Raises ValueError as `classify_bound`, and for a reachable_ratio that is not above 0 and at most 1.
+    """
+    raise NotImplementedError
+
+
+def measure_and_place(
+    operation: Callable[[], Any],
+    flush: Callable[[], Any],
+    cost: Cost,
+    dtype: str,
+    device: str,
+    repeats: int = 20,
+) -> dict[str, Any]:
+    """Measure an operation on this machine's GPU, with cold caches, and place it on the roofline.
+
+    operation: issues the work on the current CUDA stream of torch and returns at once. flush: issues
+    work that pushes everything else out of the L2 cache; it takes long enough for the host to issue
+    what follows meanwhile.
+    Calls the operation three times to warm up, then `repeats` times, each after a flush, and times
+    each of these alone on the device with a pair of CUDA events; waits for the device once, at the
+    end.
+
+    Returns {"device_times_ns" (the `repeats` times in order), "median_ns", "intensity",
+    "rate_flops_per_s" (the cost's operations per second of the median), "roof_ratio" (the least time
+    over the median: 1.0 is on the roof)}.
+
+    Raises ValueError unless repeats is a whole number of at least 1.
+    """
     raise NotImplementedError
