@@ -16,16 +16,33 @@ memory is the question, `snapshot.pickle.gz`. Every function that takes `capture
     captures.text(capture, "trace.json")     # → its text, decompressed
 
 All times are integers in ns. A **step** is what lies between two calls of `profiler.step()`; the
-trace marks it as a host range `ProfilerStep#<number>`. **Busy** is, as on Day 1, the union of the
+trace marks it as an event `ProfilerStep#<number>` of kind "range" ("operator" in older traces),
+which holds what starts at or after its start and before its end. **Busy** is, as on Day 1, the union of the
 kernels, copies and memsets of a device.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gzip
+import io
+import itertools
+import json
+import pickle
+import re
+import sys
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from decimal import Decimal
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
-from profiling_lab.findings import Finding
+from profiling_lab import captures, kineto
+from profiling_lab.dependencies import Operation
+from profiling_lab.errors import CaptureError
+from profiling_lab.findings import CATEGORIES, Finding
 
 # As on Day 1: host time between two CUDA calls up to this length is the cost of issuing work, a
 # longer stretch is the program's own code.
@@ -66,6 +83,9 @@ KIND_OF_CATEGORY = {
     "gpu_memset": "memset",
     "memset": "memset",
 }
+
+# What runs on a device.
+DEVICE_KINDS = ("kernel", "copy", "memset")
 
 # The host range, an operator in the trace, in which TorchDynamo compiles one piece of code.
 COMPILATION = "_compile.compile_inner (dynamo_timed)"
@@ -162,7 +182,7 @@ def read_trace(capture: str) -> dict[str, Any]:
 
     Raises CaptureError, naming the file, where it is no JSON (cut off in the middle, say), where it
     holds no list "traceEvents", where that list holds none of these events, or where such an event
-    lacks a name or a time or has a negative duration.
+    lacks a name or a time or has a negative duration, or a device operation lacks its device or stream.
     """
     raise NotImplementedError
 
@@ -172,7 +192,8 @@ def operator_table(capture: str, by_shape: bool = False) -> list[dict[str, Any]]
 
     Considered are the events of kind "operator" and "range" (both have rows) and "call" (these only
     take part in the nesting). On one thread of one process an event is the child of the shortest one
-    that it lies inside: it starts no earlier and ends no later.
+    that it lies inside: it starts no earlier, ends no later, and starts before that one's end. Of two
+    that are equal the first in the order of read_trace is the parent.
 
     One row a name, or a name and shapes if by_shape, as a dict
         "name"             with every "ProfilerStep#<number>" as "ProfilerStep*"
@@ -182,8 +203,8 @@ def operator_table(capture: str, by_shape: bool = False) -> list[dict[str, Any]]
         "host_self_ns"     the same without the durations of their direct children
         "device_self_ns"   the durations of the kernels, copies and memsets whose external_id is theirs
         "device_total_ns"  the same, of these events and everything below them
-    An event whose only child has its own name, and was no call, is one with that child, as in torch's
-    own table: the child is not counted, its children and its device operations are the parent's.
+    An event whose only child has its own name is one with that child, as in torch's own table: the
+    child is not counted, its children and its device operations are the parent's.
 
     Order: largest device_total_ns first, then largest host_total_ns, then name, then str(shapes).
     """
@@ -193,7 +214,7 @@ def operator_table(capture: str, by_shape: bool = False) -> list[dict[str, Any]]
 def step_breakdown(capture: str) -> list[dict[str, Any]]:
     """How much of each step each device was busy.
 
-    The steps are the ranges `ProfilerStep#<number>`. A device operation belongs to a step with the
+    A device operation belongs to a step with the
     part of it that lies inside, whoever issued it.
 
     Returns a list, ordered by step and device, with an entry for each step and each device that
@@ -218,8 +239,9 @@ def synchronizing_calls(capture: str) -> list[dict[str, Any]]:
     The line: of the Python functions that contain the call on its thread, take the innermost one of
     the program itself. A Python function is called "file(line): function", where line is that of its
     `def`. Not the program's own are those whose name has no such form (built-in functions, modules)
-    and those whose file is part of a library: a folder of its path is called "torch" or
-    "site-packages", or it begins with "<" or with "lib/python". If the next Python function inside the
+    and those whose file is part of a library: its path begins with "<", a part of it is "torch" or
+    "site-packages", or its first part (without ".py") is a module of `sys.stdlib_module_names`: PyTorch
+    cuts off the folders that Python imports from. If the next Python function inside the
     one taken knows where it was `called_from`, that is the line; else it is the line of the `def`.
 
     Returns a list of dicts, one for each call and line,
@@ -245,12 +267,12 @@ def graph_breaks(capture: str) -> list[dict[str, Any]]:
     Returns a list of dicts, one for each pair of frames, ordered by from_frame and to_frame,
         "from_frame", "to_frame"   integers
         "count"                    how often, over all steps
-        "where"                    the Python function that the break is in, and its line as
-                                   "function:line": what follows "torch_dynamo_resume_in_" in the
-                                   name of the Python function that starts inside the inner region's
-                                   parent, contains the inner region and bears that name, with the
-                                   last "_at_" as ":"; None if no such function was recorded
-    Only regions that start inside a step count. An empty list: no break was seen.
+        "where"                    "file:line function" of the break, or None. The rest of a broken
+                                   function runs as "file(line): torch_dynamo_resume_in_<function>_at_<line>":
+                                   take the first Python function of such a name that starts inside the
+                                   inner region, and its file, the function and the line that it names
+    Only inner regions that start inside a step count. An empty list: no break was seen. (Where the rest
+    of a function cannot be compiled at all there is no inner region, and the trace shows no break.)
     Raises CaptureError if the trace holds no step, or no compiled region at all.
     """
     raise NotImplementedError
@@ -267,6 +289,8 @@ def recompilations(capture: str) -> list[dict[str, Any]]:
         "step"          the number of the step that it starts in
         "frame", "version"   integers; None if no region follows. Version 0 is a first compilation, a
                         higher one a recompilation
+        "where"         "file:line function" of the first Python function of the form
+                        "file(line): function" that starts inside that region; None if none does
         "duration_ns"
         "step_ratio"    its share of the step
     Raises CaptureError if the trace holds no step.
@@ -397,12 +421,14 @@ def memory_growth(capture: str, device: int = 0) -> dict[str, Any]:
 def name_trace_bottleneck(capture: str) -> Finding:
     """The main finding of a capture.
 
+    subject: "device:<n>" of the device with the least busy time in the steps, the lowest if equal.
+
     Memory that grows goes first, whatever time there is to save: the program will end with an error.
-    If the capture has memory events of at least two steps and growth_bytes is more than
-    GROWTH_FLOOR_RATIO of the first step's end, the category is "memory_growth", with the evidence
-    "growth_bytes", "step_end_bytes" (of the last step) and "steps_left_count": how many more steps
-    fit into the device's memory (`totalGlobalMem` in read_trace's "devices", of the first device; left
-    out where unknown), rounded down.
+    If the trace has memory events of that device, with totals, before the end of at least two steps,
+    and growth_bytes is more than GROWTH_FLOOR_RATIO of the first of step_end_bytes, the category is
+    "memory_growth", with the evidence "growth_bytes", "step_end_bytes" (the last of them) and
+    "steps_left_count": how many more steps fit into `totalGlobalMem` of the device (the entry of
+    read_trace's "devices" with its "id"; left out where unknown), rounded down.
 
     Otherwise it is the cause whose removal saves most, by recoverable_time, or "healthy" (with the
     recommendation "none") where that is less than HEALTHY_FLOOR_RATIO of the window. Of equal savings
@@ -410,7 +436,6 @@ def name_trace_bottleneck(capture: str) -> Finding:
     "recoverable_ns", "window_ns", "recoverable_ratio", "margin_ratio" (that ratio minus
     HEALTHY_FLOOR_RATIO).
 
-    subject: "device:<n>" of the device with the least busy time in the steps, the lowest if equal.
     recommendation: one sentence; it names the line if synchronizing_calls (for sync_bound, that of
     the longest blocking) or memory_growth knows one. If |margin_ratio| <= BORDERLINE_RATIO it begins
     with "borderline", for a healthy trace too.

@@ -16,16 +16,33 @@ memory is the question, `snapshot.pickle.gz`. Every function that takes `capture
     captures.text(capture, "trace.json")     # → its text, decompressed
 
 All times are integers in ns. A **step** is what lies between two calls of `profiler.step()`; the
-trace marks it as a host range `ProfilerStep#<number>`. **Busy** is, as on Day 1, the union of the
+trace marks it as an event `ProfilerStep#<number>` of kind "range" ("operator" in older traces),
+which holds what starts at or after its start and before its end. **Busy** is, as on Day 1, the union of the
 kernels, copies and memsets of a device.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gzip
+import io
+import itertools
+import json
+import pickle
+import re
+import sys
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from decimal import Decimal
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
-from profiling_lab.findings import Finding
+from profiling_lab import captures, kineto
+from profiling_lab.dependencies import Operation
+from profiling_lab.errors import CaptureError
+from profiling_lab.findings import CATEGORIES, Finding
 
 # As on Day 1: host time between two CUDA calls up to this length is the cost of issuing work, a
 # longer stretch is the program's own code.
@@ -67,6 +84,9 @@ KIND_OF_CATEGORY = {
     "memset": "memset",
 }
 
+# What runs on a device.
+DEVICE_KINDS = ("kernel", "copy", "memset")
+
 # The host range, an operator in the trace, in which TorchDynamo compiles one piece of code.
 COMPILATION = "_compile.compile_inner (dynamo_timed)"
 
@@ -103,7 +123,35 @@ def profile_steps(
     Raises ValueError if `wait` or `warmup` is negative, or `active` or `repeat` less than 1 (torch
     itself takes repeat=0 as "for ever"), before anything runs.
     """
-    raise NotImplementedError
+    import torch
+    from torch.profiler import ProfilerActivity, profile, schedule
+
+    if wait < 0 or warmup < 0 or active < 1 or repeat < 1:
+        raise ValueError(
+            "wait and warmup must be at least 0, active and repeat at least 1; "
+            f"got {wait=}, {warmup=}, {active=}, {repeat=}"
+        )
+    activities = [ProfilerActivity.CPU]
+    if torch.cuda.is_available():
+        activities.append(ProfilerActivity.CUDA)
+    files: list[str] = []
+
+    def write(profiler: Any) -> None:
+        files.append(str(Path(folder) / f"trace_{len(files)}.json"))
+        profiler.export_chrome_trace(files[-1])
+
+    with profile(
+        activities=activities,
+        schedule=schedule(wait=wait, warmup=warmup, active=active, repeat=repeat),
+        on_trace_ready=write,
+        record_shapes=True,
+        with_stack=True,
+        profile_memory=True,
+    ) as profiler:
+        for _ in range((wait + warmup + active) * repeat):
+            step()
+            profiler.step()
+    return files
 
 
 def operator_table_of(profile: Any) -> list[dict[str, Any]]:
@@ -124,7 +172,32 @@ def operator_table_of(profile: Any) -> list[dict[str, Any]]:
 
     Order: largest device_total_ns first (None as 0), then largest host_total_ns, then name.
     """
-    raise NotImplementedError
+    rows = []
+    for row in profile.key_averages(group_by_input_shape=True):
+        if not str(getattr(row, "device_type", "CPU")).endswith("CPU"):
+            continue
+        rows.append(
+            {
+                "name": row.key,
+                "shapes": row.input_shapes,
+                "calls": row.count,
+                "host_self_ns": _ns_of(row, "self_cpu_time_total"),
+                "host_total_ns": _ns_of(row, "cpu_time_total"),
+                "device_self_ns": _ns_of(row, "self_device_time_total", "self_cuda_time_total"),
+                "device_total_ns": _ns_of(row, "device_time_total", "cuda_time_total"),
+            }
+        )
+    return sorted(
+        rows, key=lambda r: (-(r["device_total_ns"] or 0), -r["host_total_ns"], r["name"])
+    )
+
+
+def _ns_of(row: Any, *names: str) -> int | None:
+    """The first of these attributes that the row has, from µs to ns."""
+    for name in names:
+        if hasattr(row, name):
+            return round(getattr(row, name) * 1000)
+    return None
 
 
 def read_trace(capture: str) -> dict[str, Any]:
@@ -162,9 +235,86 @@ def read_trace(capture: str) -> dict[str, Any]:
 
     Raises CaptureError, naming the file, where it is no JSON (cut off in the middle, say), where it
     holds no list "traceEvents", where that list holds none of these events, or where such an event
-    lacks a name or a time or has a negative duration.
+    lacks a name or a time or has a negative duration, or a device operation lacks its device or stream.
     """
-    raise NotImplementedError
+    file = captures.file(capture, "trace.json")
+    try:
+        # Numbers stay decimal: as floats, µs since the machine started are off by a ns.
+        data = json.loads(captures.text(capture, "trace.json"), parse_float=Decimal)
+    except ValueError as error:
+        raise CaptureError(f"{file}: is no JSON, or cut off ({error})") from None
+    recorded = data.get("traceEvents") if isinstance(data, dict) else None
+    if not isinstance(recorded, list):
+        raise CaptureError(f"{file}: holds no list traceEvents; is it a trace of torch.profiler?")
+    events, memory = [], []
+    for raw in recorded:
+        if not isinstance(raw, dict):
+            continue
+        kind = KIND_OF_CATEGORY.get(str(raw.get("cat")).lower())
+        if raw.get("ph") == "X" and kind is not None:
+            events.append(_event(raw, kind, file))
+        elif raw.get("ph") == "i" and raw.get("name") == "[memory]":
+            memory.append(_memory_event(raw, file))
+    if not events:
+        raise CaptureError(f"{file}: traceEvents holds no operator, call, kernel or range")
+    base = data.get("baseTimeNanoseconds")
+    first = min(event["start_ns"] for event in events)
+    for event in events:
+        event["start_ns"] -= first
+        event["end_ns"] -= first
+    for event in memory:
+        event["time_ns"] -= first
+    return {
+        "events": sorted(events, key=lambda e: (e["start_ns"], -e["end_ns"])),
+        "memory": sorted(memory, key=lambda e: e["time_ns"]),
+        "devices": data.get("deviceProperties"),
+        "epoch_ns": base + first if isinstance(base, int) else None,
+    }
+
+
+def _event(raw: dict[str, Any], kind: str, file: Path) -> dict[str, Any]:
+    args = raw.get("args", {})
+    name, start, duration = raw.get("name"), raw.get("ts"), raw.get("dur")
+    if not isinstance(name, str):
+        raise CaptureError(f"{file}: an event of category {raw['cat']!r} has no name")
+    start_ns, duration_ns = (_time_ns(value, name, file) for value in (start, duration))
+    if duration_ns < 0:
+        raise CaptureError(f"{file}: {name!r} has a negative duration, {duration} µs")
+    on_device = kind in DEVICE_KINDS
+    place = {key: args.get(key) if on_device else None for key in ("device", "stream")}
+    if on_device and None in place.values():
+        raise CaptureError(f"{file}: {name!r} ran on the GPU, and its device or stream is missing")
+    return {
+        "kind": kind,
+        "name": name,
+        "start_ns": start_ns,
+        "end_ns": start_ns + duration_ns,
+        "process": raw.get("pid"),
+        "thread": raw.get("tid"),
+        **place,
+        "correlation": args.get("correlation"),
+        "external_id": args.get("External id", args.get("external id")),
+        "shapes": args.get("Input Dims", args.get("Input dims")),
+        "called_from": args.get("CallFrom"),
+    }
+
+
+def _memory_event(raw: dict[str, Any], file: Path) -> dict[str, Any]:
+    args = raw.get("args", {})
+    return {
+        "time_ns": _time_ns(raw.get("ts"), "[memory]", file),
+        "device": args.get("Device Id") if args.get("Device Type") else None,
+        "bytes": args.get("Bytes"),
+        "allocated_bytes": args.get("Total Allocated"),
+        "reserved_bytes": args.get("Total Reserved"),
+    }
+
+
+def _time_ns(value: Any, name: str, file: Path) -> int:
+    """µs as written in the file, in ns."""
+    if type(value) not in (int, Decimal):
+        raise CaptureError(f"{file}: {name!r} has no time, or one that is no number ({value!r})")
+    return int((value * 1000).to_integral_value()) if type(value) is Decimal else value * 1000
 
 
 def operator_table(capture: str, by_shape: bool = False) -> list[dict[str, Any]]:
@@ -172,7 +322,8 @@ def operator_table(capture: str, by_shape: bool = False) -> list[dict[str, Any]]
 
     Considered are the events of kind "operator" and "range" (both have rows) and "call" (these only
     take part in the nesting). On one thread of one process an event is the child of the shortest one
-    that it lies inside: it starts no earlier and ends no later.
+    that it lies inside: it starts no earlier, ends no later, and starts before that one's end. Of two
+    that are equal the first in the order of read_trace is the parent.
 
     One row a name, or a name and shapes if by_shape, as a dict
         "name"             with every "ProfilerStep#<number>" as "ProfilerStep*"
@@ -182,18 +333,88 @@ def operator_table(capture: str, by_shape: bool = False) -> list[dict[str, Any]]
         "host_self_ns"     the same without the durations of their direct children
         "device_self_ns"   the durations of the kernels, copies and memsets whose external_id is theirs
         "device_total_ns"  the same, of these events and everything below them
-    An event whose only child has its own name, and was no call, is one with that child, as in torch's
-    own table: the child is not counted, its children and its device operations are the parent's.
+    An event whose only child has its own name is one with that child, as in torch's own table: the
+    child is not counted, its children and its device operations are the parent's.
 
     Order: largest device_total_ns first, then largest host_total_ns, then name, then str(shapes).
     """
-    raise NotImplementedError
+    events = _trace(capture)["events"]
+    device_ns: dict[int, int] = defaultdict(int)
+    threads: dict[tuple, list[dict[str, Any]]] = defaultdict(list)
+    for event in events:
+        if event["kind"] in DEVICE_KINDS:
+            device_ns[event["external_id"]] += event["end_ns"] - event["start_ns"]
+        elif event["kind"] in ("operator", "range", "call"):
+            threads[event["process"], event["thread"]].append(event)
+    rows: dict[tuple, dict[str, Any]] = {}
+    for thread in threads.values():
+        for node in _tree(thread):
+            _count_node(node, device_ns, rows, by_shape)
+    return sorted(
+        rows.values(),
+        key=lambda r: (-r["device_total_ns"], -r["host_total_ns"], r["name"], str(r["shapes"])),
+    )
+
+
+def _tree(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The events of a thread, ordered by start, as nested nodes {"event", "children", "ids"}."""
+    roots: list[dict[str, Any]] = []
+    open_nodes: list[dict[str, Any]] = []
+    for event in events:
+        node = {"event": event, "children": [], "ids": [event["external_id"]]}
+        while open_nodes:
+            parent = open_nodes[-1]["event"]
+            if event["start_ns"] < parent["end_ns"] and event["end_ns"] <= parent["end_ns"]:
+                break
+            open_nodes.pop()
+        (open_nodes[-1]["children"] if open_nodes else roots).append(node)
+        open_nodes.append(node)
+    return roots
+
+
+def _count_node(
+    node: dict[str, Any],
+    device_ns: dict[int, int],
+    rows: dict[tuple, dict[str, Any]],
+    by_shape: bool,
+) -> int:
+    """Add a node and all below it to the rows; returns the device time of both."""
+    event = node["event"]
+    while len(node["children"]) == 1 and node["children"][0]["event"]["name"] == event["name"]:
+        only = node["children"][0]
+        node = {"event": event, "children": only["children"], "ids": node["ids"] + only["ids"]}
+    below_ns = sum(_count_node(child, device_ns, rows, by_shape) for child in node["children"])
+    if event["kind"] == "call":
+        return below_ns
+    self_ns = sum(device_ns.get(number, 0) for number in node["ids"] if number is not None)
+    name = re.sub(r"^ProfilerStep#\d+$", "ProfilerStep*", event["name"])
+    shapes = event["shapes"] if by_shape else None
+    row = rows.setdefault(
+        (name, str(shapes)),
+        {
+            "name": name,
+            "shapes": shapes,
+            "calls": 0,
+            "host_total_ns": 0,
+            "host_self_ns": 0,
+            "device_self_ns": 0,
+            "device_total_ns": 0,
+        },
+    )
+    total_ns = event["end_ns"] - event["start_ns"]
+    children_ns = sum(c["event"]["end_ns"] - c["event"]["start_ns"] for c in node["children"])
+    row["calls"] += 1
+    row["host_total_ns"] += total_ns
+    row["host_self_ns"] += total_ns - children_ns
+    row["device_self_ns"] += self_ns
+    row["device_total_ns"] += self_ns + below_ns
+    return self_ns + below_ns
 
 
 def step_breakdown(capture: str) -> list[dict[str, Any]]:
     """How much of each step each device was busy.
 
-    The steps are the ranges `ProfilerStep#<number>`. A device operation belongs to a step with the
+    A device operation belongs to a step with the
     part of it that lies inside, whoever issued it.
 
     Returns a list, ordered by step and device, with an entry for each step and each device that
@@ -207,7 +428,59 @@ def step_breakdown(capture: str) -> list[dict[str, Any]]:
     Raises CaptureError if the trace holds no step (naming `profiler.step()`), or no device operation
     (naming `ProfilerActivity.CUDA`).
     """
-    raise NotImplementedError
+    events = _trace(capture)["events"]
+    steps = _steps(events, capture)
+    work = [event for event in events if event["kind"] in DEVICE_KINDS]
+    if not work:
+        raise CaptureError(
+            f"{capture}: holds no device operation; record with ProfilerActivity.CUDA, on a GPU"
+        )
+    out = []
+    for number, start, end in steps:
+        for device in sorted({event["device"] for event in work}):
+            here = [event for event in work if event["device"] == device]
+            busy_ns = _union_ns(here, start, end)
+            out.append(
+                {
+                    "step": number,
+                    "device": device,
+                    "step_ns": end - start,
+                    "busy_ns": busy_ns,
+                    "kernel_ns": _union_ns([e for e in here if e["kind"] == "kernel"], start, end),
+                    "idle_ratio": 1 - busy_ns / (end - start),
+                }
+            )
+    return out
+
+
+def _steps(events: list[dict[str, Any]], capture: str) -> list[tuple[int, int, int]]:
+    """(number, start, end) of each step, in order."""
+    steps = []
+    for event in events:
+        found = re.fullmatch(r"ProfilerStep#(\d+)", event["name"])
+        if found and event["kind"] in ("range", "operator"):
+            steps.append((int(found[1]), event["start_ns"], event["end_ns"]))
+    if not steps:
+        raise CaptureError(
+            f"{capture}: holds no ProfilerStep; call profiler.step() after each step"
+        )
+    return sorted(steps)
+
+
+def _step_of(steps: list[tuple[int, int, int]], time_ns: int) -> int | None:
+    """The number of the step that a time lies in."""
+    return next((number for number, start, end in steps if start <= time_ns < end), None)
+
+
+def _union_ns(events: list[dict[str, Any]], start: int, end: int) -> int:
+    """The time in [start, end) in which at least one of the events, ordered by start, ran."""
+    total, reach = 0, start
+    for event in events:
+        first, last = max(event["start_ns"], reach), min(event["end_ns"], end)
+        if last > first:
+            total += last - first
+            reach = last
+    return total
 
 
 def synchronizing_calls(capture: str) -> list[dict[str, Any]]:
@@ -218,8 +491,9 @@ def synchronizing_calls(capture: str) -> list[dict[str, Any]]:
     The line: of the Python functions that contain the call on its thread, take the innermost one of
     the program itself. A Python function is called "file(line): function", where line is that of its
     `def`. Not the program's own are those whose name has no such form (built-in functions, modules)
-    and those whose file is part of a library: a folder of its path is called "torch" or
-    "site-packages", or it begins with "<" or with "lib/python". If the next Python function inside the
+    and those whose file is part of a library: its path begins with "<", a part of it is "torch" or
+    "site-packages", or its first part (without ".py") is a module of `sys.stdlib_module_names`: PyTorch
+    cuts off the folders that Python imports from. If the next Python function inside the
     one taken knows where it was `called_from`, that is the line; else it is the line of the `def`.
 
     Returns a list of dicts, one for each call and line,
@@ -231,7 +505,61 @@ def synchronizing_calls(capture: str) -> list[dict[str, Any]]:
     ordered by blocked_ns, largest first, then call, then where (None last).
     Raises CaptureError if the trace holds no step.
     """
-    raise NotImplementedError
+    events = _trace(capture)["events"]
+    steps = _steps(events, capture)
+    python = [event for event in events if event["kind"] == "python"]
+    found: dict[tuple[str, str | None], list[int]] = defaultdict(list)
+    for call in events:
+        if call["kind"] != "call" or call["name"] not in SYNCHRONIZING_CALLS:
+            continue
+        if _step_of(steps, call["start_ns"]) is None:
+            continue
+        where = _line_of(call, python)
+        found[call["name"], where].append(call["end_ns"] - call["start_ns"])
+    rows = [
+        {"call": call, "where": where, "count": len(times), "blocked_ns": sum(times)}
+        for (call, where), times in found.items()
+    ]
+    return sorted(
+        rows, key=lambda r: (-r["blocked_ns"], r["call"], r["where"] is None, r["where"] or "")
+    )
+
+
+def _line_of(call: dict[str, Any], python: list[dict[str, Any]]) -> str | None:
+    """ "file:line function" of the program's own code that a call was made from."""
+    around = [
+        event
+        for event in python
+        if event["start_ns"] <= call["start_ns"]
+        and event["end_ns"] >= call["end_ns"]
+        and event["thread"] == call["thread"]
+    ]
+    # Ordered by start, the longer first: from the outermost to the innermost.
+    for place in range(len(around) - 1, -1, -1):
+        own = _python_function(around[place]["name"])
+        if own and not _of_a_library(own[0]):
+            file, line, function = own
+            inner = around[place + 1] if place + 1 < len(around) else None
+            if inner is not None and inner["called_from"]:
+                return f"{inner['called_from']} {function}"
+            return f"{file}:{line} {function}"
+    return None
+
+
+def _python_function(name: str) -> tuple[str, int, str] | None:
+    """File, line and function of "file(line): function"; None for other names."""
+    found = re.fullmatch(r"(.+)\((\d+)\): (.+)", name)
+    return (found[1], int(found[2]), found[3]) if found else None
+
+
+def _of_a_library(file: str) -> bool:
+    parts = Path(file).parts
+    return (
+        file.startswith("<")
+        or "torch" in parts
+        or "site-packages" in parts
+        or parts[0].removesuffix(".py") in sys.stdlib_module_names
+    )
 
 
 def graph_breaks(capture: str) -> list[dict[str, Any]]:
@@ -245,15 +573,65 @@ def graph_breaks(capture: str) -> list[dict[str, Any]]:
     Returns a list of dicts, one for each pair of frames, ordered by from_frame and to_frame,
         "from_frame", "to_frame"   integers
         "count"                    how often, over all steps
-        "where"                    the Python function that the break is in, and its line as
-                                   "function:line": what follows "torch_dynamo_resume_in_" in the
-                                   name of the Python function that starts inside the inner region's
-                                   parent, contains the inner region and bears that name, with the
-                                   last "_at_" as ":"; None if no such function was recorded
-    Only regions that start inside a step count. An empty list: no break was seen.
+        "where"                    "file:line function" of the break, or None. The rest of a broken
+                                   function runs as "file(line): torch_dynamo_resume_in_<function>_at_<line>":
+                                   take the first Python function of such a name that starts inside the
+                                   inner region, and its file, the function and the line that it names
+    Only inner regions that start inside a step count. An empty list: no break was seen. (Where the rest
+    of a function cannot be compiled at all there is no inner region, and the trace shows no break.)
     Raises CaptureError if the trace holds no step, or no compiled region at all.
     """
-    raise NotImplementedError
+    events = _trace(capture)["events"]
+    steps = _steps(events, capture)
+    regions = [(event, *found) for event in events if (found := _region(event))]
+    if not regions:
+        raise CaptureError(f"{capture}: holds no Torch-Compiled Region; nothing ran compiled")
+    breaks: dict[tuple[int, int], list[str | None]] = defaultdict(list)
+    for inner, to_frame, _ in regions:
+        around = [
+            frame
+            for outer, frame, _ in regions
+            if outer is not inner
+            and outer["thread"] == inner["thread"]
+            and outer["start_ns"] <= inner["start_ns"]
+            and inner["end_ns"] <= outer["end_ns"]
+        ]
+        if around and _step_of(steps, inner["start_ns"]) is not None:
+            breaks[around[-1], to_frame].append(_resumed_at(inner, events))
+    return [
+        {
+            "from_frame": source,
+            "to_frame": target,
+            "count": len(places),
+            "where": next((place for place in places if place), None),
+        }
+        for (source, target), places in sorted(breaks.items())
+    ]
+
+
+def _region(event: dict[str, Any]) -> tuple[int, int] | None:
+    """Frame and version of a compiled region; None for other events."""
+    found = re.fullmatch(r"Torch-Compiled Region: (\d+)/(\d+)", event["name"])
+    return (int(found[1]), int(found[2])) if found and event["kind"] == "operator" else None
+
+
+def _functions_inside(region: dict[str, Any], events: list[dict[str, Any]]) -> Iterable[tuple]:
+    """(file, line, function) of the Python functions that start inside a region, in order."""
+    for event in events:
+        if (
+            event["kind"] == "python"
+            and event["thread"] == region["thread"]
+            and region["start_ns"] <= event["start_ns"] < region["end_ns"]
+            and (parts := _python_function(event["name"]))
+        ):
+            yield parts
+
+
+def _resumed_at(region: dict[str, Any], events: list[dict[str, Any]]) -> str | None:
+    for file, _, function in _functions_inside(region, events):
+        if found := re.fullmatch(r"torch_dynamo_resume_in_(.+)_at_(\d+)", function):
+            return f"{file}:{found[2]} {found[1]}"
+    return None
 
 
 def recompilations(capture: str) -> list[dict[str, Any]]:
@@ -267,11 +645,50 @@ def recompilations(capture: str) -> list[dict[str, Any]]:
         "step"          the number of the step that it starts in
         "frame", "version"   integers; None if no region follows. Version 0 is a first compilation, a
                         higher one a recompilation
+        "where"         "file:line function" of the first Python function of the form
+                        "file(line): function" that starts inside that region; None if none does
         "duration_ns"
         "step_ratio"    its share of the step
     Raises CaptureError if the trace holds no step.
     """
-    raise NotImplementedError
+    events = _trace(capture)["events"]
+    steps = _steps(events, capture)
+    out = []
+    until: dict[Any, int] = {}
+    for event in events:
+        if event["kind"] != "operator" or event["name"] != COMPILATION:
+            continue
+        nested = event["start_ns"] < until.get(event["thread"], event["start_ns"])
+        until[event["thread"]] = max(until.get(event["thread"], 0), event["end_ns"])
+        number = _step_of(steps, event["start_ns"])
+        if nested or number is None:
+            continue
+        region = next(
+            (
+                e
+                for e in events
+                if _region(e)
+                and e["thread"] == event["thread"]
+                and e["start_ns"] >= event["end_ns"]
+            ),
+            None,
+        )
+        frame, version = _region(region) or (None, None) if region else (None, None)
+        functions = _functions_inside(region, events) if region else iter(())
+        first = next(iter(functions), None)
+        duration_ns = event["end_ns"] - event["start_ns"]
+        step_ns = next(end - start for n, start, end in steps if n == number)
+        out.append(
+            {
+                "step": number,
+                "frame": frame,
+                "version": version,
+                "where": f"{first[0]}:{first[1]} {first[2]}" if first else None,
+                "duration_ns": duration_ns,
+                "step_ratio": duration_ns / step_ns,
+            }
+        )
+    return out
 
 
 def recoverable_time(capture: str) -> dict[str, int]:
@@ -290,7 +707,78 @@ def recoverable_time(capture: str) -> dict[str, int]:
     Host code runs in `where` "thread:<thread>". Returns {cause: ns}, all four; never negative.
     Raises CaptureError if the trace holds no step, or no device operation.
     """
-    raise NotImplementedError
+    events = _trace(capture)["events"]
+    operations = kineto.operations(events, _window(events, capture))
+    compiling: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for event in events:
+        if event["kind"] == "operator" and event["name"] == COMPILATION:
+            compiling[f"thread:{event['thread']}"].append(event)
+
+    def own_code(operation: Operation) -> bool:
+        return operation.kind == "host_code" and operation.duration_ns > DISPATCH_LIMIT_NS
+
+    def compiled_ns(operation: Operation) -> int:
+        return _union_ns(compiling[operation.where], operation.start_ns, operation.end_ns)
+
+    def without_waits(operation: Operation) -> Operation:
+        if operation.waits_in != "synchronize":
+            return operation
+        return replace(operation, after=tuple(d for d in operation.after if d.why != "wait"))
+
+    def without_launch_cost(operation: Operation) -> Operation:
+        dispatch = operation.kind == "host_code" and not own_code(operation)
+        return (
+            replace(operation, duration_ns=0)
+            if dispatch or operation.kind == "launch"
+            else operation
+        )
+
+    def without_host_code(operation: Operation) -> Operation:
+        if not own_code(operation):
+            return operation
+        return replace(operation, duration_ns=compiled_ns(operation))
+
+    def without_compilation(operation: Operation) -> Operation:
+        if not own_code(operation):
+            return operation
+        return replace(operation, duration_ns=operation.duration_ns - compiled_ns(operation))
+
+    changes = {
+        "waits": without_waits,
+        "launch_cost": without_launch_cost,
+        "host_code": without_host_code,
+        "compilation": without_compilation,
+    }
+    recorded_end = _replay_end(operations)
+    return {
+        cause: max(0, recorded_end - _replay_end([change(o) for o in operations]))
+        for cause, change in changes.items()
+    }
+
+
+def _window(events: list[dict[str, Any]], capture: str) -> tuple[int, int]:
+    """From the start of the first step to the end of the last."""
+    steps = _steps(events, capture)
+    return min(start for _, start, _ in steps), max(end for _, _, end in steps)
+
+
+def _replay_end(operations: list[Operation]) -> int:
+    """When the last device operation ends, if the operations are played again (Day 1)."""
+    starts: list[int] = []
+    ends: list[int] = []
+    last = 0
+    for operation in operations:
+        start = operation.start_ns
+        if operation.after:
+            start = operation.delay_ns + max(
+                (starts if dependency.at == "start" else ends)[dependency.on] + dependency.lag_ns
+                for dependency in operation.after
+            )
+        starts.append(start)
+        ends.append(start + operation.duration_ns)
+        if operation.device >= 0:
+            last = max(last, ends[-1])
+    return last
 
 
 def launch_bound(capture: str) -> dict[str, Any]:
@@ -310,7 +798,38 @@ def launch_bound(capture: str) -> dict[str, Any]:
     A replayed CUDA graph is one call that issues many kernels.
     Raises CaptureError if the trace holds no step, or no kernel was issued in the window.
     """
-    raise NotImplementedError
+    events = _trace(capture)["events"]
+    start, end = _window(events, capture)
+    calls = {
+        event["correlation"]: event
+        for event in events
+        if event["kind"] == "call" and start <= event["start_ns"] < end
+    }
+    kernels = starved = 0
+    launches = set()
+    reach: dict[int, int] = defaultdict(int)  # when all that started before has ended, a device
+    for event in events:
+        if event["kind"] not in DEVICE_KINDS:
+            continue
+        call = calls.get(event["correlation"])
+        if event["kind"] == "kernel" and call is not None:
+            kernels += 1
+            starved += call["start_ns"] >= reach[event["device"]]
+            launches.add(event["correlation"])
+        reach[event["device"]] = max(reach[event["device"]], event["end_ns"])
+    if not kernels:
+        raise CaptureError(f"{capture}: no kernel was issued in the steps")
+    recoverable_ns = recoverable_time(capture)["launch_cost"]
+    ratio = recoverable_ns / (end - start)
+    return {
+        "launch_bound": ratio >= HEALTHY_FLOOR_RATIO,
+        "recoverable_ns": recoverable_ns,
+        "window_ns": end - start,
+        "recoverable_ratio": ratio,
+        "kernel_count": kernels,
+        "starved_ratio": starved / kernels,
+        "launches_per_step": len(launches) / len(_steps(events, capture)),
+    }
 
 
 def load_snapshot(capture: str) -> dict[str, Any]:
@@ -327,7 +846,40 @@ def load_snapshot(capture: str) -> dict[str, Any]:
     a file cut off in the middle or no pickle, something else than a dict with these two lists
     (`torch.cuda.memory_snapshot()`, for one, gives only the list of segments).
     """
-    raise NotImplementedError
+    file = captures.file(capture, "snapshot.pickle")
+    try:
+        data = file.read_bytes()
+        if data[:2] == captures.GZIP_MAGIC:
+            data = gzip.decompress(data)
+        loaded = _PlainUnpickler(io.BytesIO(data)).load()
+    except _Refused as refused:
+        raise CaptureError(
+            f"{file}: asks for {refused}; a snapshot holds plain data only"
+        ) from None
+    except (EOFError, OSError, zlib.error):
+        raise CaptureError(f"{file}: is cut off or damaged") from None
+    except Exception as error:  # noqa: BLE001 - a damaged pickle may raise anything
+        raise CaptureError(f"{file}: is no pickle, or damaged ({error})") from None
+    if not isinstance(loaded, dict):
+        raise CaptureError(f"{file}: holds a {type(loaded).__name__}, and a snapshot is a dict")
+    out = {}
+    for key in ("segments", "device_traces"):
+        if not isinstance(loaded.get(key), list):
+            raise CaptureError(f"{file}: holds no list {key!r}; is it a memory snapshot?")
+        out[key] = loaded[key]
+    return out
+
+
+class _Refused(Exception):
+    """What a pickle asked for."""
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        raise _Refused(f"{module}.{name}")
+
+    def persistent_load(self, pid: Any) -> Any:
+        raise _Refused(f"the persistent id {pid!r}")
 
 
 def peak_memory(capture: str, device: int = 0) -> dict[str, Any]:
@@ -350,7 +902,99 @@ def peak_memory(capture: str, device: int = 0) -> dict[str, Any]:
     Raises CaptureError if there is no such device, or no history of it (naming
     `_record_memory_history`).
     """
-    raise NotImplementedError
+    history, _ = _history(capture, device)
+    peak = max(history, key=lambda moment: moment["allocated_bytes"])  # the first of equals
+    return {
+        "allocated_bytes": peak["allocated_bytes"],
+        "reserved_bytes": max(moment["reserved_bytes"] for moment in history),
+        "place": peak["place"],
+        "time_us": peak["time_us"],
+    }
+
+
+def _history(capture: str, device: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """What was in use after each entry of a device's history, and the blocks of it.
+
+    The first moment is before the first entry, at place -1. A block is a dict of "from_place" (-1: it
+    was there before), "to_place" (None: it is still there), "bytes", "frames" and "time_us".
+    """
+    snapshot = load_snapshot(capture)
+    traces = snapshot["device_traces"]
+    if not 0 <= device < len(traces) or not traces[device]:
+        raise CaptureError(
+            f"{capture}: holds no history of device {device}; was _record_memory_history on?"
+        )
+    entries = traces[device]
+    blocks: list[dict[str, Any]] = []
+    open_blocks: dict[int, dict[str, Any]] = {}
+    reserved = 0  # against the beginning
+    reserved_after = []
+    for place, entry in enumerate(entries):
+        action = entry["action"]
+        if action == "alloc":
+            block = {
+                "from_place": place,
+                "to_place": None,
+                "bytes": entry["size"],
+                "frames": entry.get("frames", []),
+                "time_us": entry.get("time_us"),
+            }
+            blocks.append(block)
+            open_blocks[entry["addr"]] = block
+        elif action == "free_completed":
+            block = open_blocks.pop(entry["addr"], None)
+            if block is None:  # older than the history
+                block = {"from_place": -1, "bytes": entry["size"], "frames": [], "time_us": None}
+                blocks.append(block)
+            block["to_place"] = place
+        elif action in ("segment_alloc", "segment_map"):
+            reserved += entry["size"]
+        elif action in ("segment_free", "segment_unmap"):
+            reserved -= entry["size"]
+        reserved_after.append(reserved)
+    segments = [s for s in snapshot["segments"] if s.get("device", 0) == device]
+    for segment in segments:
+        for block in _blocks_in_use(segment):
+            if block["address"] not in open_blocks:
+                old = {"from_place": -1, "to_place": None, "bytes": block["requested_size"]}
+                blocks.append(old | {"frames": [], "time_us": None})
+    reserved_before = sum(segment["total_size"] for segment in segments) - reserved
+    change = [0] * len(entries)
+    for block in blocks:
+        if block["from_place"] >= 0:
+            change[block["from_place"]] += block["bytes"]
+        if block["to_place"] is not None:
+            change[block["to_place"]] -= block["bytes"]
+    allocated = sum(block["bytes"] for block in blocks if block["from_place"] < 0)
+    moments = [
+        {
+            "place": -1,
+            "allocated_bytes": allocated,
+            "reserved_bytes": reserved_before,
+            "time_us": None,
+        }
+    ]
+    for place, entry in enumerate(entries):
+        allocated += change[place]
+        moments.append(
+            {
+                "place": place,
+                "allocated_bytes": allocated,
+                "reserved_bytes": reserved_before + reserved_after[place],
+                "time_us": entry.get("time_us"),
+            }
+        )
+    return moments, blocks
+
+
+def _blocks_in_use(segment: dict[str, Any]) -> list[dict[str, Any]]:
+    """The blocks of a segment that are in use, with their addresses."""
+    found, address = [], segment["address"]
+    for block in segment["blocks"]:
+        if block["state"] in ("active_allocated", "active_awaiting_free"):
+            found.append(block | {"address": block.get("address", address)})
+        address += block["size"]
+    return found
 
 
 def held_at_peak(capture: str, device: int = 0) -> list[dict[str, Any]]:
@@ -367,7 +1011,25 @@ def held_at_peak(capture: str, device: int = 0) -> list[dict[str, Any]]:
         "count"   of blocks
     ordered by bytes, largest first, then where (None last). The bytes add up to the peak.
     """
-    raise NotImplementedError
+    place = peak_memory(capture, device)["place"]
+    _, blocks = _history(capture, device)
+    held: dict[str | None, list[int]] = defaultdict(list)
+    for block in blocks:
+        if block["from_place"] <= place and (
+            block["to_place"] is None or block["to_place"] > place
+        ):
+            held[_allocating_line(block["frames"])].append(block["bytes"])
+    rows = [
+        {"where": where, "bytes": sum(sizes), "count": len(sizes)} for where, sizes in held.items()
+    ]
+    return sorted(rows, key=lambda r: (-r["bytes"], r["where"] is None, r["where"] or ""))
+
+
+def _allocating_line(frames: list[dict[str, Any]]) -> str | None:
+    for frame in frames:
+        if frame["filename"].endswith(".py") and not _of_a_library(frame["filename"]):
+            return f"{frame['filename']}:{frame['line']} {frame['name']}"
+    return None
 
 
 def memory_growth(capture: str, device: int = 0) -> dict[str, Any]:
@@ -391,18 +1053,67 @@ def memory_growth(capture: str, device: int = 0) -> dict[str, Any]:
     Raises CaptureError if the trace holds no step, memory events of fewer than two steps (naming
     `profile_memory`), or memory events without totals.
     """
-    raise NotImplementedError
+    trace = _trace(capture)
+    steps = _steps(trace["events"], capture)
+    ends = _step_end_bytes(trace, steps, device)
+    if len(ends) < 2:
+        raise CaptureError(
+            f"{capture}: memory events of device {device} in fewer than two steps; "
+            "record with profile_memory=True"
+        )
+    if None in ends:
+        raise CaptureError(f"{capture}: its memory events hold no totals (Total Allocated)")
+    where, where_bytes = _keeping_line(capture, device, steps, trace["epoch_ns"])
+    return {
+        "step_end_bytes": ends,
+        "growth_bytes": max(0, min(b - a for a, b in itertools.pairwise(ends))),
+        "where": where,
+        "where_bytes": where_bytes,
+    }
+
+
+def _step_end_bytes(
+    trace: dict[str, Any], steps: list[tuple[int, int, int]], device: int
+) -> list[Any]:
+    """What was allocated at the end of each step that a memory event of the device precedes."""
+    events = [event for event in trace["memory"] if event["device"] == device]
+    before = [[e for e in events if e["time_ns"] <= end] for _, _, end in steps]
+    return [past[-1]["allocated_bytes"] for past in before if past]
+
+
+def _keeping_line(
+    capture: str, device: int, steps: list[tuple[int, int, int]], epoch_ns: int | None
+) -> tuple[str | None, int | None]:
+    """The line that leaves most behind in every step, and how much."""
+    folder = captures.file(capture, "trace.json").parent
+    if epoch_ns is None or not any(folder.glob("snapshot.pickle*")):
+        return None, None
+    _, blocks = _history(str(folder), device)
+    kept: dict[str | None, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    for block in blocks:
+        if block["to_place"] is None and block["time_us"] is not None:
+            number = _step_of(steps, block["time_us"] * 1000 - epoch_ns)
+            where = _allocating_line(block["frames"])
+            if number is not None and where is not None:
+                kept[where][number] += block["bytes"]
+    least = {
+        where: min(sums.get(number, 0) for number, _, _ in steps) for where, sums in kept.items()
+    }
+    where = min(least, key=lambda line: (-least[line], line), default=None)
+    return (where, least[where]) if where is not None and least[where] else (None, None)
 
 
 def name_trace_bottleneck(capture: str) -> Finding:
     """The main finding of a capture.
 
+    subject: "device:<n>" of the device with the least busy time in the steps, the lowest if equal.
+
     Memory that grows goes first, whatever time there is to save: the program will end with an error.
-    If the capture has memory events of at least two steps and growth_bytes is more than
-    GROWTH_FLOOR_RATIO of the first step's end, the category is "memory_growth", with the evidence
-    "growth_bytes", "step_end_bytes" (of the last step) and "steps_left_count": how many more steps
-    fit into the device's memory (`totalGlobalMem` in read_trace's "devices", of the first device; left
-    out where unknown), rounded down.
+    If the trace has memory events of that device, with totals, before the end of at least two steps,
+    and growth_bytes is more than GROWTH_FLOOR_RATIO of the first of step_end_bytes, the category is
+    "memory_growth", with the evidence "growth_bytes", "step_end_bytes" (the last of them) and
+    "steps_left_count": how many more steps fit into `totalGlobalMem` of the device (the entry of
+    read_trace's "devices" with its "id"; left out where unknown), rounded down.
 
     Otherwise it is the cause whose removal saves most, by recoverable_time, or "healthy" (with the
     recommendation "none") where that is less than HEALTHY_FLOOR_RATIO of the window. Of equal savings
@@ -410,9 +1121,82 @@ def name_trace_bottleneck(capture: str) -> Finding:
     "recoverable_ns", "window_ns", "recoverable_ratio", "margin_ratio" (that ratio minus
     HEALTHY_FLOOR_RATIO).
 
-    subject: "device:<n>" of the device with the least busy time in the steps, the lowest if equal.
     recommendation: one sentence; it names the line if synchronizing_calls (for sync_bound, that of
     the longest blocking) or memory_growth knows one. If |margin_ratio| <= BORDERLINE_RATIO it begins
     with "borderline", for a healthy trace too.
     """
-    raise NotImplementedError
+    trace = _trace(capture)
+    busy: dict[int, int] = defaultdict(int)
+    for row in step_breakdown(capture):
+        busy[row["device"]] += row["busy_ns"]
+    subject = f"device:{min(busy, key=lambda device: (busy[device], device))}"
+    if growing := _growth_finding(capture, trace, subject):
+        return growing
+    start, end = _window(trace["events"], capture)
+    saved = recoverable_time(capture)
+    cause = max(saved, key=lambda name: (saved[name], -_precedence(name)))
+    ratio = saved[cause] / (end - start)
+    margin = ratio - HEALTHY_FLOOR_RATIO
+    category = CATEGORY_OF_CAUSE[cause] if margin >= 0 else "healthy"
+    recommendation = _RECOMMENDATIONS[category]
+    if category == "sync_bound":
+        lines = [row["where"] for row in synchronizing_calls(capture) if row["where"]]
+        recommendation += f" ({lines[0]})" if lines else ""
+    if abs(margin) <= BORDERLINE_RATIO:
+        recommendation = f"borderline ({ratio:.1%} of the steps): " + (
+            recommendation if category != "healthy" else f"watch {CATEGORY_OF_CAUSE[cause]}"
+        )
+    return Finding(
+        category,
+        subject,
+        {
+            "recoverable_ns": saved[cause],
+            "window_ns": end - start,
+            "recoverable_ratio": ratio,
+            "margin_ratio": margin,
+        },
+        recommendation,
+    )
+
+
+_RECOMMENDATIONS = {
+    "healthy": "none",
+    "sync_bound": "keep results on the device and read them after the steps",
+    "launch_bound": "issue less: fuse, use larger batches, compile, or replay a CUDA graph",
+    "host_bound": "move host work off the critical path: prefetch it on another thread or process",
+    "recompilation": "make what changes from call to call dynamic, or keep it the same",
+    "memory_growth": "let go of what each step keeps: detach it, or keep a number instead of a tensor",
+}
+
+
+def _growth_finding(capture: str, trace: dict[str, Any], subject: str) -> Finding | None:
+    """The finding that memory grows; None if it does not, or was not recorded."""
+    device = int(subject.removeprefix("device:"))
+    ends = _step_end_bytes(trace, _steps(trace["events"], capture), device)
+    if len(ends) < 2 or None in ends:
+        return None
+    growth = memory_growth(capture, device)
+    if growth["growth_bytes"] <= GROWTH_FLOOR_RATIO * ends[0]:
+        return None
+    evidence = {"growth_bytes": growth["growth_bytes"], "step_end_bytes": ends[-1]}
+    for properties in trace["devices"] or []:
+        if properties.get("id") == device and "totalGlobalMem" in properties:
+            free_bytes = properties["totalGlobalMem"] - ends[-1]
+            evidence["steps_left_count"] = free_bytes // growth["growth_bytes"]
+    where = f" ({growth['where']})" if growth["where"] else ""
+    return Finding("memory_growth", subject, evidence, _RECOMMENDATIONS["memory_growth"] + where)
+
+
+def _precedence(cause: str) -> int:
+    return CATEGORIES[CATEGORY_OF_CAUSE[cause]].precedence
+
+
+def _trace(capture: str) -> dict[str, Any]:
+    """read_trace, with the last ones kept."""
+    file = captures.file(capture, "trace.json")
+    return _kept_trace(str(file), file.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=8)
+def _kept_trace(file: str, _changed_ns: int) -> dict[str, Any]:
+    return read_trace(file)

@@ -1,0 +1,106 @@
+"""The recorded order of dependencies of a Kineto trace, as `profiling_lab.dependencies` gives it.
+
+    >>> from profiling_lab import kineto
+    >>> operations = kineto.operations(read_trace("torch_train_sync")["events"], window)
+
+`read_trace` is yours (Day 3). What the order is made of, and its limits, stand in
+`profiling_lab.dependencies`. A trace tells less than an Nsight Systems recording: nothing of events
+between streams, and not which stream a wait is for, so a wait counts as one for all work issued before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from profiling_lab import dependencies
+from profiling_lab.dependencies import Operation
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from profiling_lab.captures import NsysCapture
+
+_COPY_NAME = re.compile(r"Memcpy (\w+) \((\w+) -> (\w+)\)")
+_KINDS = {"HtoD": "H2D", "DtoH": "D2H", "DtoD": "D2D", "PtoP": "P2P", "HtoH": "H2H"}
+_PROCESS = 0  # a trace is of one process; its device operations bear the device's number instead
+
+
+def operations(
+    events: Iterable[Mapping[str, Any]], window_ns: tuple[int, int] | None = None
+) -> list[Operation]:
+    """The operations of a trace, ordered so that each depends on earlier ones only.
+
+    events: as `read_trace` gives them: dicts with "kind", "name", "start_ns", "end_ns", "thread",
+    "device", "stream" and "correlation"; only calls and device operations matter.
+    window_ns: keep the CUDA calls that start inside [start, end) and the device operations that these
+    issued; without it, all but the calls before the first one that issued device work.
+    Raises EmptyCapture if no device operation is left.
+    """
+    return dependencies.read(cast("NsysCapture", _Tables(events)), window_ns)
+
+
+class _Tables:
+    """The tables that `dependencies.read` takes from a recording."""
+
+    def __init__(self, events: Iterable[Mapping[str, Any]]) -> None:
+        import polars as pl
+
+        self.file = "the trace"
+        self.derived: dict[Any, Any] = {}
+        calls, device, copies = [], [], []
+        for event in events:
+            kind = event["kind"]
+            if kind not in ("call", "kernel", "copy", "memset"):
+                continue
+            start, end = event["start_ns"], event["end_ns"]
+            row = {
+                "name": event["name"],
+                "start_ns": start,
+                "end_ns": end,
+                "duration_ns": end - start,
+                "process": _PROCESS,
+                "correlation": event["correlation"],
+            }
+            if kind == "call":
+                calls.append(row | {"thread": event["thread"]})
+                continue
+            if kind == "copy" and (found := _COPY_NAME.match(event["name"])):
+                row["name"] = _KINDS.get(found[1], found[1])
+                places = {"source": found[2].lower(), "destination": found[3].lower()}
+                copies.append(row | places)
+            device.append(
+                row | {"kind": kind, "device": event["device"], "stream": event["stream"]}
+            )
+        interval = {
+            "name": pl.String,
+            "start_ns": pl.Int64,
+            "end_ns": pl.Int64,
+            "duration_ns": pl.Int64,
+            "process": pl.Int64,
+            "correlation": pl.Int64,
+        }
+        self.api_calls = _frame(calls, {**interval, "thread": pl.Int64})
+        self.device_operations = _frame(
+            device, {**interval, "kind": pl.String, "device": pl.Int64, "stream": pl.Int64}
+        )
+        self.copies = _frame(copies, {**interval, "source": pl.String, "destination": pl.String})
+        self.synchronizations = pl.DataFrame(
+            schema=dict.fromkeys(
+                ("process", "correlation", "device", "stream", "event_sync"), pl.Int64
+            )
+        )
+        self.event_records = self.synchronizations
+
+
+def _frame(rows: list[dict[str, Any]], schema: Mapping[str, Any]) -> pl.DataFrame:
+    import polars as pl
+
+    # Threads are told apart only: a name of one (older traces) becomes a number.
+    numbers: dict[Any, int] = {}
+    for row in rows:
+        if "thread" in row and not isinstance(row["thread"], int):
+            row["thread"] = numbers.setdefault(row["thread"], -1 - len(numbers))
+    frame = pl.DataFrame(rows, schema=schema)
+    return frame.sort("start_ns", maintain_order=True)
