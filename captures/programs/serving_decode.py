@@ -3,13 +3,16 @@
 A new request waits for a free slot; its prompt is then processed at once (prefill), which gives its
 first token, and from there on it gets one token in every step that all occupied slots share (decode).
 While a prompt is processed, nobody else gets a token. `tokens.json` holds when each token of each
-request was on the host. `--variant chat`: short prompts. `--variant documents`: long ones.
+request was on the host, in two runs at two rates. `--variant chat`: short prompts. `--variant
+documents`: long ones.
 """
 
 from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -24,19 +27,20 @@ class Setting:
     prompt_tokens: tuple[int, int]
     answer_tokens: tuple[int, int]
     requests: int
-    rate_per_s: float
+    rates_per_s: tuple[float, ...]
     slots: int
     longest: int
 
 
 SETTINGS = {
-    "chat": Setting((32, 160), (24, 72), 90, 60.0, 16, 256),
-    "documents": Setting((800, 3600), (24, 72), 60, 18.0, 12, 4096),
+    "chat": Setting((32, 160), (24, 72), 80, (25.0, 75.0), 16, 256),
+    "documents": Setting((800, 3600), (24, 72), 50, (8.0, 20.0), 12, 4096),
 }
 SMALL = {
-    "chat": Setting((4, 12), (4, 8), 10, 60.0, 4, 24),
-    "documents": Setting((60, 100), (4, 8), 10, 60.0, 4, 128),
+    "chat": Setting((4, 12), (4, 8), 10, (30.0, 60.0), 4, 24),
+    "documents": Setting((60, 100), (4, 8), 10, (30.0, 60.0), 4, 128),
 }
+SHORTEST = 3  # the number of the request that wants one token only
 WIDTH, HEADS, LAYERS = (2048, 16, 16) if ON_GPU else (64, 4, 2)
 VOCABULARY = 16_384 if ON_GPU else 256
 DEVICE = "cuda" if ON_GPU else "cpu"
@@ -135,18 +139,23 @@ class Request:
     token_ns: list[int] = field(default_factory=list)
 
 
-def requests_of(setting: Setting) -> list[Request]:
+def requests_of(setting: Setting, rate_per_s: float) -> list[Request]:
     generator = torch.Generator().manual_seed(5)
 
     def lengths(low: int, high: int) -> list[int]:
         return torch.randint(low, high + 1, (setting.requests,), generator=generator).tolist()
 
-    plan = poisson_plan(setting.requests, setting.rate_per_s, seed=5)
+    plan = poisson_plan(setting.requests, rate_per_s, seed=5)
     wanted = zip(
         plan, lengths(*setting.prompt_tokens), lengths(*setting.answer_tokens), strict=True
     )
     return [
-        Request(number, at_ns, torch.randint(VOCABULARY, (length,), generator=generator), answer)
+        Request(
+            number,
+            at_ns,
+            torch.randint(VOCABULARY, (length,), generator=generator),
+            1 if number == SHORTEST else answer,
+        )
         for number, (at_ns, length, answer) in enumerate(wanted)
     ]
 
@@ -164,8 +173,9 @@ def serve(model: Decoder, requests: list[Request], slots: int) -> list[int]:
             request.start_ns = clock()
             ids[slot] = model.prefill(request.prompt.to(DEVICE), slot).argmax().item()
             request.token_ns.append(clock())
-            places[slot] = len(request.prompt)
-            busy[slot] = request
+            if request.answer_tokens > 1:
+                places[slot] = len(request.prompt)
+                busy[slot] = request
         if not busy:
             clock.sleep_until(coming[0].arrival_ns)
             continue
@@ -195,36 +205,49 @@ def main() -> None:
             model = model.to(torch.bfloat16).eval()
         for length in range(setting.prompt_tokens[0], setting.prompt_tokens[1] + 1, 8):
             model.prefill(torch.zeros(length, dtype=torch.int64, device=DEVICE), 0)
-        serve(model, requests_of(setting)[:8], setting.slots)
-        requests = requests_of(setting)
-        occupied = serve(model, requests, setting.slots)
-    rows = []
+        serve(model, requests_of(setting, setting.rates_per_s[0])[:8], setting.slots)
+        runs, mean_occupied = [], []
+        for rate_per_s in setting.rates_per_s:
+            requests = requests_of(setting, rate_per_s)
+            occupied = serve(model, requests, setting.slots)
+            mean_occupied.append(round(sum(occupied) / len(occupied), 1))
+            runs.append(run_of(requests, rate_per_s, setting.slots))
+    save("tokens.json", runs)
+    report(
+        first_token_ms=[
+            _median_ms([b[0] - a for a, b in zip(run["sent_ns"], run["token_ns"], strict=True)])
+            for run in runs
+        ],
+        gap_ms=[_median_ms(_gaps(run)) for run in runs],
+        longest_gap_ms=[round(max(_gaps(run)) / 1e6, 2) for run in runs],
+        occupied_slots=mean_occupied,
+    )
+
+
+def run_of(requests: list[Request], rate_per_s: float, slots: int) -> dict[str, Any]:
+    """One run of the file; checks that every request got its tokens in order."""
     for request in requests:
         assert len(request.token_ns) == request.answer_tokens
         times = [request.arrival_ns, request.start_ns, *request.token_ns]
         assert times == sorted(times)
-        rows.append(
-            {
-                "id": request.number,
-                "arrival_ns": request.arrival_ns,
-                "start_ns": request.start_ns,
-                "prompt_tokens": len(request.prompt),
-                "token_ns": request.token_ns,
-            }
-        )
-    save("tokens.json", {"variant": arguments.variant, "slots": setting.slots, "requests": rows})
-    gaps = [b - a for row in rows for a, b in zip(row["token_ns"], row["token_ns"][1:])]
-    last_ns = max(row["token_ns"][-1] for row in rows)
-    report(
-        requests=len(rows),
-        tokens_per_s=round(sum(len(row["token_ns"]) for row in rows) * 1e9 / last_ns),
-        median_first_token_ms=round(
-            median([row["token_ns"][0] - row["arrival_ns"] for row in rows]) / 1e6, 2
-        ),
-        median_gap_ms=round(median(gaps) / 1e6, 3),
-        longest_gap_ms=round(max(gaps) / 1e6, 2),
-        mean_occupied_slots=round(sum(occupied) / len(occupied), 1),
-    )
+    return {
+        "run": f"poisson_{rate_per_s:g}",
+        "concurrency": None,
+        "rate_per_s": rate_per_s,
+        "slots": slots,
+        "sent_ns": [request.arrival_ns for request in requests],
+        "start_ns": [request.start_ns for request in requests],
+        "prompt_tokens": [len(request.prompt) for request in requests],
+        "token_ns": [request.token_ns for request in requests],
+    }
+
+
+def _gaps(run: dict[str, Any]) -> list[int]:
+    return [later - earlier for times in run["token_ns"] for earlier, later in pairwise(times)]
+
+
+def _median_ms(times_ns: list[int]) -> float:
+    return round(median(times_ns) / 1e6, 3)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ DEVICE = "cuda" if ON_GPU else "cpu"
 WIDTH, HEADS, LAYERS = (2048, 16, 24) if ON_GPU else (64, 4, 2)
 TOKENS, VOCABULARY, CLASSES = 32, 8192, 1000
 MOST = 256 if ON_GPU else 16
+SAMPLES = 100 if ON_GPU else 5
 RESOLUTION_NS = 1_000  # times are kept in whole microseconds: enough here, and files stay small
 
 
@@ -155,39 +156,81 @@ def steady_plan(count: int, rate_per_s: float) -> list[int]:
     return [2_000_000 + place * step_ns for place in range(count)]
 
 
+class Requests:
+    """The four moments of each request, in ns since the run began, and what it was answered with."""
+
+    def __init__(self, texts: Texts, intended_ns: Sequence[int] = ()) -> None:
+        self.texts = texts
+        self.columns: dict[str, list[int]] = {
+            name: [] for name in ("intended_ns", "sent_ns", "start_ns", "end_ns", "batch", "tokens")
+        }
+        for at_ns in intended_ns:
+            self.add(at_ns)
+
+    def __len__(self) -> int:
+        return len(self.columns["intended_ns"])
+
+    def add(self, intended_ns: int) -> int:
+        """A request that is still to be sent; returns its number."""
+        number = len(self)
+        for column in self.columns.values():
+            column.append(0)
+        self.columns["intended_ns"][number] = intended_ns
+        self.columns["tokens"][number] = self.texts.tokens[number % len(self.texts.tokens)]
+        return number
+
+    def serve(self, server: Server, numbers: Sequence[int], clock: Clock) -> None:
+        """Answer these requests as one batch."""
+        start_ns = clock()
+        server(self.texts.ids[[number % len(self.texts.ids) for number in numbers]])
+        end_ns = clock()
+        for number in numbers:
+            self.columns["start_ns"][number] = start_ns
+            self.columns["end_ns"][number] = end_ns
+            self.columns["batch"][number] = len(numbers)
+
+    def check(self) -> None:
+        """What must hold of any recording: all were answered, in an order that makes sense."""
+        moments = ("intended_ns", "sent_ns", "start_ns", "end_ns")
+        for times in zip(*(self.columns[name] for name in moments), strict=True):
+            assert list(times) == sorted(times) and times[3] > times[2] > 0, times
+        assert min(self.columns["batch"]) > 0
+        assert self.columns["sent_ns"] == sorted(self.columns["sent_ns"])
+
+
 def serve_open_loop(
     server: Server,
     texts: Texts,
     plan: Sequence[int],
     max_batch: int,
     before_batch: Callable[[int], None] = lambda now_ns: None,
-) -> list[dict[str, int]]:
+) -> Requests:
     """Send on time, whatever the server does; it takes all that wait, up to `max_batch`.
 
-    The sender is a thread of its own. Returns one row a request, in the order of sending.
+    The sender is a thread of its own.
     """
     clock = Clock()
-    rows = [_row(i, intended, texts) for i, intended in enumerate(plan)]
+    requests = Requests(texts, plan)
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
 
     def send() -> None:
-        for place, intended_ns in enumerate(plan):
+        for number, intended_ns in enumerate(plan):
             clock.sleep_until(intended_ns)
-            rows[place]["arrival_ns"] = clock()
-            waiting.put(place)
+            requests.columns["sent_ns"][number] = clock()
+            waiting.put(number)
 
-    sender = threading.Thread(target=send)
+    sender = threading.Thread(target=send, daemon=True)
     sender.start()
     done = 0
     while done < len(plan):
-        places = [waiting.get()]
-        while len(places) < max_batch and not waiting.empty():
-            places.append(waiting.get())
+        numbers = [waiting.get()]
+        while len(numbers) < max_batch and not waiting.empty():
+            numbers.append(waiting.get())
         before_batch(clock())
-        _serve(server, texts, rows, places, clock)
-        done += len(places)
+        requests.serve(server, numbers, clock)
+        done += len(numbers)
     sender.join()
-    return rows
+    return requests
 
 
 def serve_blocking(
@@ -195,68 +238,61 @@ def serve_blocking(
     texts: Texts,
     plan: Sequence[int],
     before_batch: Callable[[int], None] = lambda now_ns: None,
-) -> list[dict[str, int]]:
+) -> Requests:
     """One client that means to send at `plan`, but waits for each answer before the next request."""
     clock = Clock()
-    rows = [_row(i, intended, texts) for i, intended in enumerate(plan)]
-    for place, intended_ns in enumerate(plan):
+    requests = Requests(texts, plan)
+    for number, intended_ns in enumerate(plan):
         clock.sleep_until(intended_ns)
-        rows[place]["arrival_ns"] = clock()
+        requests.columns["sent_ns"][number] = clock()
         before_batch(clock())
-        _serve(server, texts, rows, [place], clock)
-    return rows
+        requests.serve(server, [number], clock)
+    return requests
 
 
 def serve_closed_loop(
     server: Server, texts: Texts, concurrency: int, count: int, max_batch: int
-) -> list[dict[str, int]]:
+) -> Requests:
     """`concurrency` clients, each of which sends again as soon as it has its answer."""
     clock = Clock()
-    rows: list[dict[str, int]] = []
+    requests = Requests(texts)
     waiting: list[int] = []
 
     def send(clients: int) -> None:
-        for _ in range(min(clients, count - len(rows))):
-            row = _row(len(rows), clock(), texts)
-            row["arrival_ns"] = row["intended_ns"]
-            waiting.append(len(rows))
-            rows.append(row)
+        for _ in range(min(clients, count - len(requests))):
+            number = requests.add(clock())
+            requests.columns["sent_ns"][number] = requests.columns["intended_ns"][number]
+            waiting.append(number)
 
     send(concurrency)
     while waiting:
-        places, waiting[:] = waiting[:max_batch], waiting[max_batch:]
-        _serve(server, texts, rows, places, clock)
-        send(len(places))
-    return rows
+        numbers, waiting[:] = waiting[:max_batch], waiting[max_batch:]
+        requests.serve(server, numbers, clock)
+        send(len(numbers))
+    return requests
 
 
-def _row(place: int, intended_ns: int, texts: Texts) -> dict[str, int]:
-    length = texts.tokens[place % len(texts.tokens)]
-    names = ("id", "intended_ns", "arrival_ns", "start_ns", "end_ns", "batch", "tokens")
-    return dict(zip(names, (place, intended_ns, 0, 0, 0, 0, length), strict=True))
+def service_times(server: Server, texts: Texts, sizes: Sequence[int]) -> list[dict[str, Any]]:
+    """One run a batch size: SAMPLES times of a batch, the sizes in turns."""
+    times: dict[int, list[int]] = {size: [] for size in sizes}
+    for size in sizes:
+        for _ in range(3):
+            server(texts.ids[:size])
+    for _ in range(SAMPLES):
+        for size in sizes:
+            clock = Clock()
+            server(texts.ids[:size])
+            times[size].append(clock())
+    return [
+        {"run": f"batch_{size}", "batch": size, "service_ns": samples}
+        for size, samples in times.items()
+    ]
 
 
-def _serve(
-    server: Server, texts: Texts, rows: list[dict[str, int]], places: list[int], clock: Clock
-) -> None:
-    start_ns = clock()
-    server(texts.ids[[place % len(texts.ids) for place in places]])
-    end_ns = clock()
-    for place in places:
-        rows[place] |= {"start_ns": start_ns, "end_ns": end_ns, "batch": len(places)}
-
-
-def check_rows(rows: Sequence[dict[str, int]]) -> None:
-    """What must hold of any recording: every request was answered, in an order that makes sense."""
-    for row in rows:
-        times = [row[name] for name in ("intended_ns", "arrival_ns", "start_ns", "end_ns")]
-        assert times == sorted(times) and times[3] > times[2] > 0 and row["batch"] > 0, row
-
-
-def save(name: str, content: dict[str, Any]) -> None:
-    """Write a file of the capture. Every name says its unit; `schema` counts the layouts."""
-    text = json.dumps({"schema": 1, **content}, separators=(",", ":"))
-    Path(name).write_text(text + "\n", encoding="utf-8")
+def save(name: str, runs: Sequence[dict[str, Any]]) -> None:
+    """Write a file of the capture. A run's lists are its columns, the rest facts about it."""
+    content = {"schema": 1, "unit": "ns", "runs": list(runs)}
+    Path(name).write_text(json.dumps(content, separators=(",", ":")) + "\n", encoding="utf-8")
 
 
 def report(**figures: Any) -> None:

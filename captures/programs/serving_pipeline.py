@@ -5,9 +5,9 @@ whole vocabulary to the host and reads the best five one by one. `--variant fast
 that wait (up to 8), looks up their words at once, and copies only the best five. Both get the same
 requests at the same times, chosen so that the slow one is kept busy for about 70 % of its time.
 
-NVTX, in both: ranges `request 17` (arrival to answer) and `queue 17` (arrival to the start of its
-batch), opened by the sender's thread; and, pushed and popped by the server's thread, `batch` around
-`tokenize`, `copy_in`, `forward`, `copy_out`, `postprocess`.
+NVTX, in both: a range `request 17` from arrival to answer, opened by the sender's thread; and, pushed
+and popped by the server's thread, `batch 5` around `tokenize`, `copy_in`, `forward`, `copy_out`,
+`postprocess`. Each of these waits for the device at its end, so that its range is its time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import contextlib
 import queue
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
 from serving_model import ON_GPU, Block, Clock, median, poisson_plan, report
@@ -41,6 +41,7 @@ def stage(name: str) -> Iterator[None]:
     torch.cuda.nvtx.range_push(name)
     try:
         yield
+        torch.cuda.synchronize()
     finally:
         torch.cuda.nvtx.range_pop()
 
@@ -143,48 +144,37 @@ class Fast:
             ]
 
 
-Pipeline = Callable[[list[str]], list[str]]
-
-
 def serve(pipeline: Slow | Fast, texts: list[str], plan: list[int]) -> tuple[list[str], list[int]]:
     """Answers in the order of the requests, and the time of each from arrival to answer."""
     clock = Clock()
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
-    open_ranges: dict[str, int] = {}
+    open_ranges: dict[int, int] = {}
     arrivals = [0] * len(plan)
-
-    def open_range(name: str) -> None:
-        if ON_GPU:
-            open_ranges[name] = torch.cuda.nvtx.range_start(name)
-
-    def close_range(name: str) -> None:
-        if ON_GPU:
-            torch.cuda.nvtx.range_end(open_ranges.pop(name))
 
     def send() -> None:
         for place, at_ns in enumerate(plan):
             clock.sleep_until(at_ns)
             arrivals[place] = clock()
-            open_range(f"request {place}")
-            open_range(f"queue {place}")
+            if ON_GPU:
+                open_ranges[place] = torch.cuda.nvtx.range_start(f"request {place}")
             waiting.put(place)
 
-    sender = threading.Thread(target=send)
+    sender = threading.Thread(target=send, daemon=True)
     sender.start()
     answers, times = [""] * len(plan), [0] * len(plan)
-    done = 0
+    done = number = 0
     while done < len(plan):
         places = [waiting.get()]
         while len(places) < pipeline.max_batch and not waiting.empty():
             places.append(waiting.get())
-        for place in places:
-            close_range(f"queue {place}")
-        with stage("batch"):
+        with stage(f"batch {number}"):
             batch = pipeline([texts[place] for place in places])
-        for place, answer in zip(places, batch, strict=True):
-            close_range(f"request {place}")
-            answers[place], times[place] = answer, clock() - arrivals[place]
+            for place, answer in zip(places, batch, strict=True):
+                answers[place], times[place] = answer, clock() - arrivals[place]
+                if ON_GPU:
+                    torch.cuda.nvtx.range_end(open_ranges.pop(place))
         done += len(places)
+        number += 1
     sender.join()
     return answers, times
 

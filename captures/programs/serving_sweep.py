@@ -1,8 +1,8 @@
 """A text classifier that is served at every batch size, and to ever more clients at once.
 
-`service_times.json` holds the time of a batch, from token ids on the host to labels on the host, for
-batch sizes 1 to 256, measured in turns. `requests.json` holds runs with 1 to 256 clients, each of
-which sends again as soon as it has its answer; the server takes at most MAX_BATCH requests at once.
+`service.json` holds the time of a batch, from token ids on the host to labels on the host, for batch
+sizes 1 to 256, measured in turns. `requests.json` holds runs with 1 to 256 clients, each of which
+sends again as soon as it has its answer; the server takes at most MAX_BATCH requests at once.
 `--how eager` launches every kernel from Python, `--how graph` replays CUDA graphs.
 """
 
@@ -14,18 +14,16 @@ import torch
 from serving_model import (
     MOST,
     ON_GPU,
-    Clock,
     Server,
     Texts,
-    check_rows,
     median,
     powers_of_two,
     report,
     save,
     serve_closed_loop,
+    service_times,
 )
 
-SAMPLES = 60 if ON_GPU else 5
 MAX_BATCH = 64 if ON_GPU else 8
 LEAST_REQUESTS, ROUNDS = 96, 3
 
@@ -38,44 +36,24 @@ def main() -> None:
         server = Server(arguments.how)
         texts = Texts(MOST, seed=1)
         assert server.agrees(texts.ids[:16])
-        sizes = powers_of_two(MOST)
-
-        samples: dict[int, list[int]] = {size: [] for size in sizes}
-        for size in sizes:
-            for _ in range(3):
-                server(texts.ids[:size])
-        clock = Clock()
-        for _ in range(SAMPLES):
-            for size in sizes:
-                start_ns = clock()
-                server(texts.ids[:size])
-                samples[size].append(clock() - start_ns)
-
+        service = service_times(server, texts, powers_of_two(MOST))
         runs = []
-        for concurrency in sizes:
+        for concurrency in powers_of_two(MOST):
             count = max(LEAST_REQUESTS, ROUNDS * concurrency)
-            serve_closed_loop(server, texts, concurrency, concurrency * 2, MAX_BATCH)
-            rows = serve_closed_loop(server, texts, concurrency, count, MAX_BATCH)
-            check_rows(rows)
-            runs.append(
-                {
-                    "name": f"closed_{concurrency}",
-                    "load": "closed",
-                    "concurrency": concurrency,
-                    "max_batch": MAX_BATCH,
-                    "offered_per_s": None,
-                    "requests": rows,
-                }
-            )
-    batches = [{"batch": size, "samples_ns": samples[size]} for size in sizes]
-    save("service_times.json", {"how": arguments.how, "batches": batches})
-    save("requests.json", {"how": arguments.how, "runs": runs})
-    times_ms = {size: round(median(samples[size]) / 1e6, 3) for size in sizes}
+            serve_closed_loop(server, texts, concurrency, 2 * concurrency, MAX_BATCH)
+            requests = serve_closed_loop(server, texts, concurrency, count, MAX_BATCH)
+            requests.check()
+            facts = {"loop": "closed", "concurrency": concurrency, "rate_per_s": None}
+            run = {"run": f"closed_{concurrency}", **facts, "max_batch": MAX_BATCH}
+            runs.append({**run, **requests.columns})
+    save("service.json", service)
+    save("requests.json", runs)
     report(
-        median_ms_by_batch=times_ms,
+        median_ms_by_batch={
+            run["batch"]: round(median(run["service_ns"]) / 1e6, 3) for run in service
+        },
         per_s_by_concurrency={
-            run["concurrency"]: round(len(run["requests"]) * 1e9 / run["requests"][-1]["end_ns"])
-            for run in runs
+            run["concurrency"]: round(len(run["end_ns"]) * 1e9 / run["end_ns"][-1]) for run in runs
         },
     )
 
