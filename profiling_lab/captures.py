@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 GZIP_MAGIC = b"\x1f\x8b"
 SQLITE_MAGIC = b"SQLite format 3\x00"
 TIMELINE = "timeline.sqlite"
+TOOL_HELP = "tool_help"  # a folder beside the captures: what the tools say about themselves
+# What a capture of each kind is read from; it may be kept compressed, with ".gz" behind the name.
+MAIN_FILES = {"timeline": TIMELINE, "kernels": "kernels.csv", "trace": "trace.json"}
 
 KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
 GRAPH = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
@@ -161,6 +164,48 @@ def text(capture: str | os.PathLike[str], name: str) -> str:
         raise CaptureError(f"{place}: cannot be read ({error.strerror})") from None
 
 
+def kind(capture: str | os.PathLike[str]) -> str:
+    """What a capture is, told by its content: "timeline", "kernels" or "trace".
+
+    timeline: a SQLite file of Nsight Systems; kernels: the raw page of Nsight Compute as CSV; trace: a
+    Kineto trace (JSON). `capture`: a name, a folder, or a file. Raises NoSuchCapture, and CaptureError
+    for what is none of these.
+    """
+    place = Path(os.fspath(capture))
+    if not place.is_file():
+        for name, main_file in MAIN_FILES.items():
+            try:
+                file(capture, main_file)
+            except NoSuchCapture:
+                raise
+            except CaptureError:
+                continue
+            return name
+        raise CaptureError(f"{capture}: holds none of {', '.join(MAIN_FILES.values())}")
+    try:
+        with place.open("rb") as stream:
+            head = stream.read(4096)
+    except PermissionError:
+        raise CaptureError(f"{place}: no permission to read it") from None
+    except OSError as error:
+        raise CaptureError(f"{place}: cannot be read ({error.strerror})") from None
+    if not head:
+        raise CaptureError(f"{place}: is empty")
+    if head.startswith(SQLITE_MAGIC):
+        return "timeline"
+    head_text = (
+        text(place, "")[:4096] if head.startswith(GZIP_MAGIC) else head.decode("utf-8", "replace")
+    )
+    if head_text.lstrip("\ufeff \n\r\t").startswith(("{", "[")):
+        return "trace"
+    if re.search(r'^"?ID"?,', head_text, re.MULTILINE) or head_text.startswith("=="):
+        return "kernels"
+    raise CaptureError(
+        f"{place}: is neither an export of Nsight Systems (SQLite), nor ncu --page raw --csv, nor a "
+        "Kineto trace (JSON)"
+    )
+
+
 def provenance(capture: str | os.PathLike[str]) -> dict[str, Any]:
     """What `provenance.json` of a capture says: GPU, tool, command, what the program reported."""
     place = file(capture, "provenance.json")
@@ -174,7 +219,13 @@ def _folders() -> list[str]:
     root = folder()
     if not root.is_dir():
         return []
-    return sorted(entry.name for entry in root.iterdir() if (entry / "provenance.json").is_file())
+    marks = (*MAIN_FILES.values(), "provenance.json")
+    return sorted(
+        entry.name
+        for entry in root.iterdir()
+        if entry.name != TOOL_HELP
+        and any((entry / mark).is_file() or (entry / f"{mark}.gz").is_file() for mark in marks)
+    )
 
 
 def open(name_or_path: str | os.PathLike[str]) -> NsysCapture:

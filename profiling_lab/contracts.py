@@ -40,3 +40,21 @@ class TimelineFunctions(Protocol):
     def name_bottleneck(self, capture: str, nvtx_range: str | None = None) -> Finding:
         """The main finding."""
         ...
+
+
+@runtime_checkable
+class KernelFunctions(Protocol):
+    """What `ex_31` gives for a Nsight Compute capture (the raw page as CSV)."""
+
+    def classify_kernels(self, capture: str) -> list[Finding]:
+        """A finding a kernel, in the file's order."""
+        ...
+
+
+@runtime_checkable
+class TraceFunctions(Protocol):
+    """What `ex_32` gives for a Kineto trace, alone or with a memory snapshot beside it."""
+
+    def name_trace_bottleneck(self, capture: str) -> Finding:
+        """The main finding."""
+        ...

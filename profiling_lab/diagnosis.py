@@ -143,6 +143,27 @@ def diagnose(
     return out
 
 
+# What is asked about a capture that is not a timeline.
+FINDING_FUNCTIONS = {"kernels": "classify_kernels", "trace": "name_trace_bottleneck"}
+
+
+def findings_of(kind: str, capture: str, functions: Functions) -> list[Finding]:
+    """What the functions find in a capture of kernels or a trace, in the order that they give.
+
+    Raises FunctionUnavailable if they gave no answer, or one that is not well formed.
+    """
+    name = FINDING_FUNCTIONS[kind]
+    answer = functions.call(name, capture)
+    found = answer if isinstance(answer, list) else [answer]
+    for one in found:
+        if wrong := _is_finding(one):
+            check = functions.tasks.get(name, name)
+            raise FunctionUnavailable(f"{name} returned {one!r:.60}, {wrong}; lab check {check}")
+    if not found:
+        raise EmptyCapture(f"{capture}: {name} found nothing to speak of (no kernel?)")
+    return found
+
+
 def _ask(
     out: Diagnosis, functions: Functions, name: str, where: str, fits: Any, *args: Any
 ) -> None:

@@ -1,6 +1,6 @@
 """Find the functions that a diagnosis calls: the learner's own, or another tree's.
 
-    >>> functions = timeline_functions("solutions")
+    >>> functions = functions_for("timeline", "solutions")
     >>> functions.call("busy_time", "torch_inference_baseline")
 
 They are run in this process, as any library would be. A function that is still to do, that needs
@@ -22,7 +22,8 @@ from profiling_lab import course as manifest
 from profiling_lab.course import Course
 from profiling_lab.errors import CourseError, LabError
 
-TIMELINE_EXERCISE = "ex_30"
+# The exercise whose functions read a kind of capture (see `profiling_lab.captures.kind`).
+EXERCISES = {"timeline": "ex_30", "kernels": "ex_31", "trace": "ex_32"}
 
 
 class FunctionUnavailable(LabError):
@@ -107,9 +108,10 @@ def plain(value: Any) -> Any:
     return value
 
 
-def timeline_functions(against: str | None = None) -> Functions:
-    """The functions for Nsight Systems captures, of the course around the current folder.
+def functions_for(kind: str, against: str | None = None) -> Functions:
+    """The functions for captures of a kind, of the course around the current folder.
 
+    kind: "timeline", "kernels" or "trace".
     against: another tree of the same shape (`solutions`, a submission), a clone of the course, or
     a Python file that defines the functions; looked for here, then in the course's root.
     Raises LabError if there is none.
@@ -122,7 +124,7 @@ def timeline_functions(against: str | None = None) -> Functions:
                 "outside the course there are no functions to diagnose with: add --against PATH, "
                 "the folder of your clone of the course (or its solutions)"
             ) from None
-        return _functions_of(course, course.root)
+        return _functions_of(course, EXERCISES[kind], course.root)
     path = _tree(against)
     if path.is_file():
         return _functions_in(path, {})
@@ -131,7 +133,7 @@ def timeline_functions(against: str | None = None) -> Functions:
             course = manifest.load(manifest.find_root(start))
         except CourseError:
             continue
-        return _functions_of(course, path)
+        return _functions_of(course, EXERCISES[kind], path)
     raise CourseError(
         f"{path}: no {manifest.MANIFEST} there or above it; name a tree of the course"
     )
@@ -149,8 +151,8 @@ def _tree(against: str) -> Path:
     raise LabError(f"--against {against}: no such folder; the reference is solutions")
 
 
-def _functions_of(course: Course, tree: Path) -> Functions:
-    exercise = course.exercise(TIMELINE_EXERCISE)
+def _functions_of(course: Course, identifier: str, tree: Path) -> Functions:
+    exercise = course.exercise(identifier)
     tasks = {task.name: task.id for task in exercise.tasks if task.stub == exercise.stub}
     file = tree / exercise.stub
     if not file.is_file():

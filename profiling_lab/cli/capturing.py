@@ -17,8 +17,8 @@ from profiling_lab.compare import CAUSES, SHOWN_KERNELS, TOLERANCE, Compared, Ro
 from profiling_lab.compare import compare as compare_diagnoses
 from profiling_lab.diagnosis import Diagnosis, cannot_show, display_name
 from profiling_lab.errors import EmptyCapture, LabError
-from profiling_lab.findings import CATEGORIES
-from profiling_lab.functions import Functions, FunctionUnavailable, timeline_functions
+from profiling_lab.findings import CATEGORIES, Finding
+from profiling_lab.functions import Functions, FunctionUnavailable, functions_for
 from profiling_lab.units import evidence, format_ns, format_quantity, format_ratio, format_share
 
 if TYPE_CHECKING:
@@ -63,7 +63,8 @@ def diagnose(
 ) -> int:
     """Name what is wrong with a capture, with the functions you wrote.
 
-    FILE is a SQLite file that Nsight Systems exported, or the name of a capture of the course.
+    FILE is the name of a capture of the course, or a file: SQLite that Nsight Systems exported, the
+    raw page of Nsight Compute as CSV, or a trace of the PyTorch profiler (.json, .json.gz).
     Functions that are still to do are named with their task; the rest is shown all the same.
 
     \b
@@ -75,35 +76,63 @@ def diagnose(
     How to get FILE from your own program:
       nsys profile --trace=cuda,nvtx -o my_run python my_program.py
       nsys export --type sqlite my_run.nsys-rep
+      ncu --set full -k my_kernel -c 1 --page raw --csv ./my_program > my_run.csv
+      torch.profiler's export_chrome_trace("my_run.json")
 
     Exits with 0; with 1 on a --fail-on hit; with 2 if FILE cannot be read.
     """
     unwanted = _categories(fail_on)
-    functions = timeline_functions(against)
-    diagnoses = [_diagnosed(name, functions, nvtx_range) for name in files]
-    found = [d for d in diagnoses if d.finding is not None]
+    found: list[tuple[str, Finding]] = []
+    silent: list[tuple[str, str]] = []
+    for number, name in enumerate(files):
+        if number and not as_json:
+            click.echo()
+        title, findings, why = _findings(name, against, nvtx_range, quiet=as_json)
+        found += [(title, finding) for finding in findings]
+        silent += [(title, why)] if why else []
     if as_json:
-        missing = next((d for d in diagnoses if d.finding is None), None)
-        if missing is not None:
-            raise LabError(f"{missing.name}: no finding: {_why(missing, 'name_bottleneck')}")
-        rows = []
-        for diagnosis in found:
-            assert diagnosis.finding is not None
-            row = diagnosis.finding.to_dict()
-            rows.append({**row, "capture": diagnosis.name} if len(diagnoses) > 1 else row)
+        if silent:
+            raise LabError(f"{silent[0][0]}: no finding: {silent[0][1]}")
+        rows = [
+            finding.to_dict() | ({"capture": title} if len(files) > 1 else {})
+            for title, finding in found
+        ]
         click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
-    else:
-        for number, diagnosis in enumerate(diagnoses):
-            if number:
-                click.echo()
-            show_diagnosis(diagnosis, functions)
-    hits = [d for d in found if d.finding is not None and d.finding.category in unwanted]
+    hits = [f"{title} is {f.category}" for title, f in found if f.category in unwanted]
     if hits:
-        text = ", ".join(f"{d.name} is {d.finding.category}" for d in hits if d.finding)
-        return complain(f"--fail-on: {text}", code=1)
-    if unwanted and len(found) < len(diagnoses):
-        return complain("--fail-on cannot judge: name_bottleneck gave no finding")
+        return complain(f"--fail-on: {', '.join(dict.fromkeys(hits))}", code=1)
+    if unwanted and silent:
+        return complain("--fail-on cannot judge: there is no finding")
     return 0
+
+
+def _findings(
+    name: str, against: str | None, nvtx_range: str | None, *, quiet: bool
+) -> tuple[str, list[Finding], str]:
+    """A capture's title, its findings, and why there are none; shown unless `quiet`."""
+    from profiling_lab import captures
+    from profiling_lab.diagnosis import FINDING_FUNCTIONS, findings_of
+
+    kind = captures.kind(name)
+    functions = functions_for(kind, against)
+    if kind == "timeline":
+        diagnosis = _diagnosed(name, functions, nvtx_range)
+        if not quiet:
+            show_diagnosis(diagnosis, functions)
+        if diagnosis.finding is None:
+            return diagnosis.name, [], _why(diagnosis, "name_bottleneck")
+        return diagnosis.name, [diagnosis.finding], ""
+    if nvtx_range is not None:
+        raise LabError(f"--range belongs to timelines; {name} is a capture of kind {kind}")
+    title, why, findings = Path(name).name, "", []
+    try:
+        with note_while(f"reading {title}"):
+            findings = findings_of(kind, name, functions)
+    except FunctionUnavailable as error:
+        why = str(error)
+    if not quiet:
+        show_findings(title, findings, why, functions, FINDING_FUNCTIONS[kind])
+    return title, findings, why
 
 
 @click.command()
@@ -212,7 +241,7 @@ def demo(output: Path, open_page: bool) -> int:
             f"{captures.folder()}: holds none of the demo's captures ({wanted}); run lab demo "
             "inside a whole clone of the course"
         )
-    functions = timeline_functions(_reference())
+    functions = functions_for("timeline", _reference())
     diagnoses: list[Diagnosis] = []
     results = []
     for before, after, title in pairs:
@@ -250,7 +279,7 @@ def _diagnosed(name: str, functions: Functions | None, nvtx_range: str | None) -
 def _functions_if_any(against: str | None) -> tuple[Functions | None, str | None]:
     """The functions, or why there are none: captures can be compared without them."""
     try:
-        return timeline_functions(against), None
+        return functions_for("timeline", against), None
     except FunctionUnavailable as error:
         return None, str(error)
 
@@ -311,15 +340,7 @@ def show_diagnosis(diagnosis: Diagnosis, functions: Functions | None) -> None:
     click.echo(bold(clean_text(diagnosis.name)) + dim(f"  {_about(diagnosis)}"))
     click.echo()
     if finding is not None:
-        color = "green" if finding.category == "healthy" else "yellow"
-        name = click.style(finding.category, fg=color, bold=True)
-        click.echo(f"  {name}  {clean_text(finding.subject)}")
-        click.echo(wrap(CATEGORIES[finding.category].definition, "  "))
-        for key, value in finding.evidence.items():
-            what, shown = _evidence(key, value)
-            click.echo(f"    {clean_text(what):<20} {shown:>10}")
-        if finding.recommendation != "none":
-            click.echo(wrap(clean_text(finding.recommendation), "    ", "  → "))
+        _show_finding(finding)
     else:
         click.echo(wrap(f"no finding: {_why(diagnosis, 'name_bottleneck')}", "  "))
     click.echo()
@@ -352,6 +373,38 @@ def show_diagnosis(diagnosis: Diagnosis, functions: Functions | None) -> None:
         if first in tasks:
             text = f"Write {first} next: {LAB} hint {tasks[first]}; or see all that the reference "
             click.echo(wrap(f"{text}finds with --against solutions", "  "))
+
+
+def show_findings(
+    title: str, findings: list[Finding], why: str, functions: Functions, asked: str
+) -> None:
+    """Print the findings of a capture of kernels or a trace."""
+    from profiling_lab.reports.model import clean_text
+
+    click.echo(bold(clean_text(title)))
+    for finding in findings:
+        click.echo()
+        _show_finding(finding)
+    if why:
+        click.echo()
+        click.echo(wrap(f"no finding: {why}", "  "))
+        if task := functions.tasks.get(asked):
+            text = f"{LAB} hint {task}; or see what the reference finds with --against solutions"
+            click.echo(wrap(text, "  "))
+
+
+def _show_finding(finding: Finding) -> None:
+    from profiling_lab.reports.model import clean_text
+
+    nothing_to_do = finding.category == "healthy" or finding.recommendation == "none"
+    name = click.style(finding.category, fg="green" if nothing_to_do else "yellow", bold=True)
+    click.echo(f"  {name}  {clean_text(finding.subject)}")
+    click.echo(wrap(CATEGORIES[finding.category].definition, "  "))
+    for key, value in finding.evidence.items():
+        what, shown = _evidence(key, value)
+        click.echo(f"    {clean_text(what):<20} {shown:>10}")
+    if finding.recommendation != "none":
+        click.echo(wrap(clean_text(finding.recommendation), "    ", "  → "))
 
 
 def _evidence(key: str, value: Any) -> tuple[str, str]:
