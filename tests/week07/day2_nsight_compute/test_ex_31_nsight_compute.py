@@ -1,15 +1,808 @@
+"""Checks of `ex_31`: what each function says about recorded, generated and drawn kernels.
+
+Expected values come from a reader of the checks' own (`grading.checking.ncu`), from closed forms, from
+NVIDIA's occupancy calculator, from a simulated kernel's truth, and from fixed twins that were recorded
+beside the sick kernels. A wrong answer is compared with what typical mistakes give, so that the message
+can say which evidence it contradicts.
+"""
+
 from __future__ import annotations
 
-from grading.checking import task
+import gzip
+import math
+import random
+import re
+import shlex
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grading.checking import ncu, occupancy, task
+from grading.checking.fixtures import MOST_SEED, SEED_VARIABLE, recordings
+from grading.checking.generate.ncu import Raw
+from profiling_lab import captures
+from profiling_lab.errors import CaptureError, NoSuchCapture
+from profiling_lab.findings import CATEGORIES, Finding, problems
+
+Kernel = dict[str, Any]
+Variants = Iterable[tuple[Any, str]]
+
+MEMORY, SHARED = "ncu_memory", "ncu_shared"
+
+# -- words ----------------------------------------------------------------------------------------
+
+
+def show(value: Any) -> str:
+    """A value in a line: long ones shortened."""
+    if type(value) is float:
+        return f"{value:.6g}"
+    if type(value) is dict:
+        text = "{" + ", ".join(f"{key!r}: {show(item)}" for key, item in value.items()) + "}"
+    elif type(value) is list:
+        text = "[" + ", ".join(map(show, value)) + "]"
+    else:
+        text = repr(value)
+    return text if len(text) <= 400 else text[:397] + "…"
+
+
+def agree(got: Any, want: Any, tolerance: float = 1e-9) -> bool:
+    """Equal; numbers to a relative tolerance, int or float alike."""
+    if type(want) in (int, float):
+        return type(got) in (int, float) and math.isclose(
+            got, want, rel_tol=tolerance, abs_tol=1e-12
+        )
+    if type(got) is not type(want):
+        return False
+    if isinstance(want, dict):
+        return got.keys() == want.keys() and all(
+            agree(got[key], want[key], tolerance) for key in want
+        )
+    if isinstance(want, (list, tuple)):
+        return len(got) == len(want) and all(
+            agree(a, b, tolerance) for a, b in zip(got, want, strict=True)
+        )
+    return bool(got == want)
+
+
+def judge(
+    call: str, got: Any, want: Any, why: str, mistakes: Variants = (), *, where: str = ""
+) -> None:
+    """Fail unless got is want; with the sentence of the mistake that gives the same value."""
+    if agree(got, want):
+        return
+    for value, sentence in mistakes:
+        if agree(got, value):
+            why = sentence
+            break
+    if isinstance(want, dict) and isinstance(got, dict):
+        if missing := [key for key in want if key not in got]:
+            why = f"Keys missing: {', '.join(map(repr, missing))}. {why}"
+        elif extra := [key for key in got if key not in want]:
+            why = f"Keys that should not be there: {', '.join(map(repr, extra))}. {why}"
+        else:
+            wrong = [key for key in want if not agree(got[key], want[key])]
+            got, want = ({key: value[key] for key in wrong} for value in (got, want))
+    pytest.fail(
+        f"{call} says {show(got)}; expected {show(want)}. {why}{where and ' '}{where}",
+        pytrace=False,
+    )
+
+
+def judge_keys(
+    call: str, got: Any, want: dict[str, Any], why: dict[str, str], where: str = ""
+) -> None:
+    """Fail unless got is want, with the sentence of the first key that differs."""
+    if type(got) is not dict or got.keys() != want.keys():
+        judge(call, got, want, "It must be a dictionary with these keys.", where=where)
+    for key, value in want.items():
+        if not agree(got[key], value):
+            pytest.fail(
+                f"{call} says {key} = {show(got[key])}; expected {show(value)}. "
+                f"{why.get(key, why.get('', ''))}{where and ' '}{where}",
+                pytrace=False,
+            )
+
+
+def repeat(seed: int) -> str:
+    """How to repeat a check on a made kernel."""
+    return f"(made; {SEED_VARIABLE}={seed % (MOST_SEED + 1)} repeats it)"
+
+
+# -- kernels -------------------------------------------------------------------------------------
+
+
+def made(metrics: dict[str, Any], **more: Any) -> Kernel:
+    """A kernel as read_metrics gives it."""
+    entry = {"id": 0, "name": "made(float *, int)", "grid": (1024, 1, 1), "block": (256, 1, 1)}
+    return entry | {"cc": "9.0", "metrics": metrics} | more
+
+
+def only(kernel: Kernel, names: Iterable[str]) -> Kernel:
+    """The same kernel with the metrics that a function needs, so that calls stay small."""
+    metrics = {name: kernel["metrics"].get(name) for name in names if name in kernel["metrics"]}
+    return kernel | {"metrics": metrics}
+
+
+def without(kernel: Kernel, name: str, seed: int) -> Kernel:
+    """The same kernel with one metric missing: left out, or None."""
+    metrics = dict(kernel["metrics"])
+    if random.Random(f"{seed} {name}").random() < 0.5:
+        del metrics[name]
+    else:
+        metrics[name] = None
+    return kernel | {"metrics": metrics}
+
+
+def ratio(above: float | None, below: float | None) -> float | None:
+    """A quotient; None if a part is missing or the divisor is 0."""
+    return None if above is None or not below else above / below
+
+
+# == ncu_command ==================================================================================
+
+SECTIONS = {
+    "ceilings": {"SpeedOfLight"},
+    "occupancy": {"LaunchStats", "Occupancy"},
+    "memory": {"MemoryWorkloadAnalysis", "MemoryWorkloadAnalysis_Tables"},
+    "stalls": {"SchedulerStats", "WarpStateStats"},
+    "instructions": {"ComputeWorkloadAnalysis", "InstructionStats"},
+    "lines": {"SourceCounters"},
+}
+SWITCHES = {
+    "lines": ("import-source", "yes", "without the source text in it, the report shows no lines"),
+    "warm_caches": ("cache-control", "none", "by default every pass begins with flushed caches"),
+    "own_clocks": ("clock-control", "none", "by default the clock is locked while profiling"),
+}
+QUESTIONS = (*SECTIONS, "warm_caches", "own_clocks")
+PROGRAM = ["python3", "train.py", "--set", "full", "--launch-count=3", "64 x 2"]
+FLAGS = {"nvtx", "force-overwrite"}
+
+
+def ncu_options(
+    stub: Any, questions: list[str], program: list[str], output: str, **filters: Any
+) -> tuple[str, list[tuple[str, str | None]]]:
+    """The call in words and the options of the learner's command, after checking its shape."""
+    command = stub.ncu_command(questions, program, output, **filters)
+    shown = "".join(f", {key}={value!r}" for key, value in filters.items())
+    call = f"ncu_command({questions}, …{shown})"
+    if type(command) is not list or not all(type(word) is str for word in command):
+        pytest.fail(f"{call} returned {show(command)}; expected a list of words", pytrace=False)
+    line = shlex.join(command)
+    if command[:1] != ["ncu"]:
+        pytest.fail(f"{call} gives: {line}\nIt must begin with: ncu", pytrace=False)
+    if command[len(command) - len(program) :] != program:
+        pytest.fail(
+            f"{call} gives: {line}\nThe program and its arguments, {shlex.join(program)}, must be "
+            "unchanged at the end: what follows the program's name is the program's, not the tool's.",
+            pytrace=False,
+        )
+    options: list[tuple[str, str | None]] = []
+    for word in command[1 : len(command) - len(program)]:
+        matched = re.fullmatch(r"--([\w-]+)(?:=(.*))?", word, flags=re.DOTALL)
+        if not matched:
+            pytest.fail(
+                f"{call} gives: {line}\nThe word {word!r} is not of the form --option=value "
+                "(one option a word, long names).",
+                pytrace=False,
+            )
+        options.append((matched[1], matched[2]))
+    return call, options
+
+
+def ncu_complaints(
+    questions: list[str],
+    options: list[tuple[str, str | None]],
+    output: str,
+    kernel: str | None = None,
+    skip: int = 0,
+    count: int = 1,
+    nvtx_range: str | None = None,
+) -> list[str]:
+    """What is wrong with the options, most telling first."""
+    out = []
+    given = dict(options)
+    if "set" in given or "metrics" in given:
+        name = "set" if "set" in given else "metrics"
+        out.append(
+            f"--{name}={given[name]}: name the sections that the questions need, so that the kernel "
+            "is run again for nothing else"
+        )
+    sections = [value for name, value in options if name == "section"]
+    wanted = set().union(*(SECTIONS.get(question, set()) for question in questions))
+    out += [f"--section={name} is missing" for name in sorted(wanted - set(sections))]
+    out += [
+        f"--section={name} costs passes, and no question needs it"
+        for name in sorted(set(map(str, sections)) - wanted)
+    ]
+    expected: dict[str, str | None] = {
+        "launch-count": str(count),
+        "export": output,
+        "force-overwrite": None,
+    }
+    why = {
+        "launch-count": "every launch profiled costs as many runs of the kernel as there are passes",
+        "export": "the report was to go there",
+        "force-overwrite": "an older report of that name stops the tool",
+        "kernel-name": "only kernels of exactly this function name were asked for",
+        "launch-skip": f"the first {skip} launches that the filters let through are not wanted",
+        "nvtx": "NVTX ranges are not looked at unless this is on",
+        "nvtx-include": "a range opened with push is written with a slash behind its name; without "
+        "it the filter means ranges that were opened with start",
+    }
+    for question in questions:
+        if question in SWITCHES:
+            name, value, reason = SWITCHES[question]
+            expected[name], why[name] = value, reason
+    if kernel is not None:
+        expected["kernel-name"] = kernel
+    if skip:
+        expected["launch-skip"] = str(skip)
+    if nvtx_range is not None:
+        expected |= {"nvtx": None, "nvtx-include": f"{nvtx_range}/"}
+    for name, value in expected.items():
+        if name not in given:
+            out.append(f"--{name} is missing: {why[name]}")
+        elif given[name] != value:
+            out.append(f"--{name}={given[name]} is not what was asked: {why[name]}")
+    once = [name for name, _ in options if name != "section"]
+    out += [f"--{name} stands there twice" for name in sorted({n for n in once if once.count(n) > 1})]
+    out += [f"--section={name} stands there twice" for name in {*sections} if sections.count(name) > 1]
+    for name, value in given.items():
+        if name not in expected and name not in ("section", "set", "metrics"):
+            out.append(f"--{name}{'' if value is None else '=' + value} was not asked for")
+    return out
+
+
+def judge_ncu(stub: Any, questions: list[str], program: list[str], output: str, **filters: Any) -> None:
+    call, options = ncu_options(stub, list(questions), list(program), output, **filters)
+    if wrong := ncu_complaints(questions, options, output, **filters):
+        line = " ".join(f"--{name}" + ("" if v is None else f"={v}") for name, v in options)
+        pytest.fail(f"{call} gives the options {line}\n- " + "\n- ".join(wrong), pytrace=False)
 
 
 @task("ex_31.ncu_command")
-def test_the_larger_is_found(stub) -> None:
-    got = stub.ncu_command(3, 5)
-    assert got == 5, f"ncu_command(3, 5) returned {got}, expected 5 ns: the larger of the two"
+@pytest.mark.parametrize("question", SECTIONS)
+def test_one_question_needs_its_sections(stub, question):
+    judge_ncu(stub, [question], ["./app"], "report")
 
 
 @task("ex_31.ncu_command")
-def test_the_order_does_not_matter(stub) -> None:
-    got = stub.ncu_command(7, 2)
-    assert got == 7, f"ncu_command(7, 2) returned {got}, expected 7 ns: the order is no clue"
+@pytest.mark.parametrize("question", ["warm_caches", "own_clocks"])
+def test_what_the_tool_does_to_the_machine_can_be_left_out(stub, question):
+    judge_ncu(stub, [question, "ceilings"], ["./app"], "report")
+    judge_ncu(stub, ["memory", question], ["./app"], "report")
+
+
+@task("ex_31.ncu_command")
+def test_questions_together_ask_for_each_section_once(stub, seed):
+    rng = random.Random(seed)
+    judge_ncu(stub, list(QUESTIONS), PROGRAM, "all questions")
+    judge_ncu(stub, ["stalls", "ceilings", "stalls"], PROGRAM, "twice")
+    for _ in range(8):
+        questions = [rng.choice(list(SECTIONS)), *rng.sample(QUESTIONS, rng.randint(1, 4))]
+        judge_ncu(stub, questions, ["./app", str(rng.random())], f"out/run_{rng.random()}")
+
+
+@task("ex_31.ncu_command")
+def test_filters_choose_the_launches(stub, seed):
+    rng = random.Random(seed)
+    judge_ncu(stub, ["ceilings"], PROGRAM, "report", kernel="copy")
+    judge_ncu(stub, ["ceilings"], PROGRAM, "report", skip=12, count=3)
+    judge_ncu(stub, ["ceilings"], PROGRAM, "report", nvtx_range="forward pass")
+    for _ in range(4):
+        judge_ncu(
+            stub,
+            ["memory", "stalls"],
+            PROGRAM,
+            "report",
+            kernel=f"kernel_{rng.randrange(99)}",
+            skip=rng.randrange(3),
+            count=rng.randint(1, 9),
+            nvtx_range=rng.choice((None, f"step {rng.randrange(99)}")),
+        )
+
+
+def tool_help() -> str:
+    """What the recorded tool says of its options and sections."""
+    folder = captures.folder() / "tool_help"
+    return "\n".join(
+        path.read_text(encoding="utf-8") for path in sorted(folder.glob("ncu*.txt"))
+    )
+
+
+@task("ex_31.ncu_command")
+def test_every_option_and_section_is_one_of_the_tool(stub):
+    known = tool_help()
+    _, options = ncu_options(
+        stub, list(QUESTIONS), ["./app"], "report", kernel="copy", skip=1, nvtx_range="step"
+    )
+    unknown = [f"--{name}" for name, _ in options if f"--{name}" not in known]
+    unknown += [
+        f"section {value}"
+        for name, value in options
+        if name == "section" and not re.search(rf"\b{re.escape(str(value))}\b", known)
+    ]
+    assert not unknown, (
+        f"ncu_command({list(QUESTIONS)}, …) uses {', '.join(unknown)}, which the recorded tool does "
+        "not know (captures/tool_help/ncu*.txt): it would stop with an error."
+    )
+
+
+@task("ex_31.ncu_command")
+@pytest.mark.parametrize(
+    ("questions", "words"),
+    [
+        (["bandwidth"], "bandwidth"),
+        (["memory", "Memory"], "Memory"),
+        (["stall", "stalls"], r"stall\b"),
+    ],
+)
+def test_unknown_question_is_refused(stub, questions, words):
+    with stub.raises(ValueError, words, "a question that is not in the list has no answer"):
+        stub.ncu_command(questions, ["./app"], "report")
+
+
+@task("ex_31.ncu_command")
+@pytest.mark.parametrize(
+    ("questions", "filters", "why"),
+    [
+        ([], {}, "a report that answers nothing should not be made"),
+        (["warm_caches", "own_clocks"], {}, "neither asks for a section: nothing would be measured"),
+        (["ceilings"], {"skip": -1}, "a number of launches cannot be negative"),
+        (["ceilings"], {"count": 0}, "nothing would be profiled"),
+        (["ceilings"], {"count": -1}, "nothing would be profiled"),
+    ],
+)
+def test_command_without_sense_is_refused(stub, questions, filters, why):
+    with stub.raises(ValueError, why=why):
+        stub.ncu_command(questions, ["./app"], "report", **filters)
+
+
+# == read_metrics =================================================================================
+
+
+def judge_kernels(call: str, got: Any, want: Iterable[Kernel], where: str = "") -> None:
+    """Fail unless these are the kernels, with the metric that differs and how the file writes it."""
+    want = list(want)
+    if type(got) is not list or len(got) != len(want):
+        what = f"{len(got)} kernels" if type(got) is list else show(got)
+        pytest.fail(f"{call} returned {what}; expected a list of {len(want)}. {where}", pytrace=False)
+    keys = {"id", "name", "grid", "block", "cc", "metrics"}
+    for number, (entry, expected) in enumerate(zip(got, want, strict=True)):
+        here = f"{call}[{number}]"
+        if type(entry) is not dict or entry.keys() != keys:
+            judge(here, entry, dict.fromkeys(sorted(keys), "…"), "Keys as in the docstring.")
+        for key in ("id", "name", "grid", "block", "cc"):
+            judge(f"{here}[{key!r}]", entry[key], expected[key], "The columns before CC name the launch.")
+        metrics, right = entry["metrics"], expected["metrics"]
+        if type(metrics) is not dict or metrics.keys() != right.keys():
+            missing = sorted(right.keys() - set(metrics))[:3]
+            extra = sorted(set(metrics) - right.keys())[:3]
+            pytest.fail(
+                f"{here}['metrics'] lacks {missing} and has {extra}: every column behind CC is a "
+                f"metric, and no other. {where}",
+                pytrace=False,
+            )
+        for name, value in right.items():
+            if not agree(metrics[name], value):
+                pytest.fail(
+                    f"{here}['metrics'][{name!r}] is {show(metrics[name])}; expected {show(value)}. "
+                    f"{why_value(metrics[name], value)} {where}",
+                    pytrace=False,
+                )
+
+
+def why_value(got: Any, want: Any) -> str:
+    """What a wrong value looks like."""
+    if want is None:
+        return "The cell holds no number: a counter that was not measured is missing, not a value."
+    if type(want) is str:
+        return "Text that is no number stays as it is."
+    if type(got) not in (int, float):
+        return "It is a number (commas separate thousands)."
+    if not want or not got:
+        return "A value is lost."
+    factor = got / want
+    for worth in (10.0**n for n in range(-12, 13, 3) if n):
+        if math.isclose(factor, worth, rel_tol=1e-6):
+            return f"It is off by {worth:g}: the row of units says in which unit a column is."
+    return "The row of units says in which unit a column is."
+
+
+@task("ex_31.read_metrics")
+@recordings(MEMORY, SHARED)
+def test_recorded_kernels_in_base_units(stub, recording):
+    got = stub.read_metrics(recording)
+    judge_kernels(f"read_metrics({Path(recording).name!r})", got, ncu.kernels(recording))
+
+
+def some_table(seed: int, units: str = "auto", *, preamble: bool = True) -> Raw:
+    """Two to five kernels with metrics of every kind, some of them missing."""
+    rng = random.Random(seed)
+    table = Raw(seed, units, preamble=preamble)
+    odd = f"odd__name_{rng.randrange(1000)}.avg"
+    for number in range(rng.randint(2, 5)):
+        scale = 10 ** rng.uniform(0, 6)
+        metrics: dict[str, Any] = {
+            "gpu__time_duration.sum": 50_000 * scale,
+            "dram__bytes_read.sum": int(1e4 * scale * rng.uniform(1, 9)),
+            "dram__bytes_write.sum": rng.choice((0, int(1e4 * scale))),
+            "dram__bytes_read.sum.per_second": rng.uniform(1e10, 4e12),
+            "gpc__cycles_elapsed.avg.per_second": rng.uniform(1e9, 2e9),
+            "gpc__cycles_elapsed.max": int(1e5 * scale),
+            "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": int(1e5 * scale),
+            "lts__t_sector_hit_rate.pct": rng.uniform(0, 100),
+            "smsp__thread_inst_executed_per_inst_executed.ratio": rng.uniform(1, 32),
+            "launch__registers_per_thread": rng.randint(16, 255),
+            "launch__shared_mem_per_block_static": rng.choice((0, 1024, 49_152)),
+            "launch__func_cache_config": "CachePreferNone",
+            odd: rng.choice((None, rng.uniform(-5, 5))),
+        }
+        for name in rng.sample(sorted(metrics), 2):
+            metrics[name] = None
+        table.add(
+            f"void scale<float, {number}>(T1 *, int)",
+            metrics,
+            grid=(rng.randint(1, 9999), rng.randint(1, 9), 1),
+            block=(32 * rng.randint(1, 32), 1, 1),
+            cc=rng.choice(("7.0", "8.9", "9.0")),
+        )
+    return table
+
+
+@task("ex_31.read_metrics")
+@pytest.mark.parametrize("units", ["auto", "base", "old"])
+def test_generated_table_in_any_units(stub, seed, tmp_path, units):
+    truth = some_table(seed, units, preamble=units != "base").save(tmp_path)
+    got = stub.read_metrics(str(tmp_path))
+    judge_kernels("read_metrics(made)", got, truth, f"Units: {units}. {repeat(seed)}")
+
+
+def drawn_csv(folder: Path, *lines: str, name: str = "kernels.csv") -> str:
+    """A raw page written by hand: the columns up to CC are filled in for rows that begin with a dot."""
+    header = "ID,Process ID,Process Name,Host Name,Kernel Name,Context,Stream,Block Size,Grid Size,Device,CC"
+    row = '0,1,app,host,"void f<int>(int *, float)",1,7,"(32, 2, 1)","(7, 8, 9)",0,9.0'
+    text = [
+        line.replace("HEADER", header).replace("UNITS", "," * 10).replace("KERNEL", row)
+        for line in lines
+    ]
+    data = ("\n".join(text) + "\n").encode()
+    (folder / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    return str(folder)
+
+
+@task("ex_31.read_metrics")
+@pytest.mark.parametrize(
+    ("unit", "cell", "value"),
+    [
+        ("us", "1.5", 1500.0),
+        ("ms", '"1,234.5"', 1234.5e6),
+        ("second", "2", 2e9),
+        ("nsecond", "7", 7.0),
+        ("Mbyte", "3.25", 3.25e6),
+        ("Kbyte/block", "1.02", 1020.0),
+        ("Gbyte/s", "2.5", 2.5e9),
+        ("Gbyte/second", "2.5", 2.5e9),
+        ("byte/us", "4", 4e6),
+        ("cycle/nsecond", "1.98", 1.98e9),
+        ("GHz", "1.98", 1.98e9),
+        ("Mhz", "3,201.5".join('""'), 3201.5e6),
+        ("hz", "5", 5.0),
+        ("inst/cycle", "2.75", 2.75),
+        ("%", "93.31", 93.31),
+        ("", "-12", -12.0),
+        ("inst", '"1,234,567"', 1_234_567.0),
+        ("", "1e3", 1000.0),
+        ("us", "0", 0.0),
+        ("us", "n/a", None),
+        ("", "nan", None),
+        ("%", "-nan", None),
+        ("", "inf", None),
+        ("us", "", None),
+        ("", "N/A", None),
+        ("", "CachePreferNone", "CachePreferNone"),
+        ("", "4 (1; 3)", "4 (1; 3)"),
+    ],
+)
+def test_each_kind_of_cell(stub, tmp_path, unit, cell, value):
+    folder = drawn_csv(tmp_path, "HEADER,m", f"UNITS,{unit}", f"KERNEL,{cell}")
+    got = stub.read_metrics(folder)
+    call = f"read_metrics of {cell!r} in a column of unit {unit!r}"
+    metric = got[0]["metrics"]["m"] if type(got) is list and got else got
+    judge(call, metric, value, why_value(metric, value))
+
+
+@task("ex_31.read_metrics")
+def test_lines_of_the_tool_and_compression_do_not_matter(stub, tmp_path):
+    lines = ("==PROF== Connected, ID 5", "==WARNING== x", "HEADER,m", "UNITS,us", "KERNEL,2")
+    folder = drawn_csv(tmp_path, *lines, name="kernels.csv.gz")
+    want = {
+        "id": 0,
+        "name": "void f<int>(int *, float)",
+        "grid": (7, 8, 9),
+        "block": (32, 2, 1),
+        "cc": "9.0",
+        "metrics": {"m": 2000.0},
+    }
+    judge_kernels("read_metrics(made)", stub.read_metrics(folder), [want])
+
+
+@task("ex_31.read_metrics")
+@pytest.mark.parametrize(
+    ("lines", "words", "why"),
+    [
+        ((), "kernels.csv", "an empty file is no table"),
+        (("==ERROR== no kernels were profiled",), "kernels.csv", "there is no header"),
+        (("HEADER,m",), "kernels.csv", "there are neither units nor kernels"),
+        (("HEADER,m", "UNITS,us"), "kernels.csv", "there is no kernel"),
+        (("HEADER,m", "KERNEL,2", "KERNEL,3"), "unit", "without units no number means anything"),
+        (("HEADER,m,n", "UNITS,us,", "KERNEL,2,3", "KERNEL,2"), "4", "the last line was cut off"),
+        (("HEADER,m", "UNITS,us", "KERNEL,2,3"), "3", "a row is longer than the header"),
+        (("HEADER,m", "UNITS", "KERNEL,2"), "2", "the row of units is shorter than the header"),
+        (("==PROF== x", "HEADER,m", "UNITS,us", "KERNEL,2", "0,1,app"), "5", "a row was cut off"),
+        (("ID,Kernel Name,CC,m", ",,,us", "0,f,9.0,1"), "Grid Size", "a column is missing"),
+    ],
+)
+def test_table_that_is_not_whole_is_refused(stub, tmp_path, lines, words, why):
+    folder = drawn_csv(tmp_path, *lines)
+    with stub.raises(CaptureError, words, why):
+        stub.read_metrics(folder)
+
+
+@task("ex_31.read_metrics")
+def test_capture_that_is_not_there(stub, tmp_path):
+    with stub.raises(NoSuchCapture):
+        stub.read_metrics("no_such_capture")
+    with stub.raises(CaptureError, "kernels.csv", "the folder holds no such file"):
+        stub.read_metrics(str(tmp_path))
+
+
+# == theoretical_occupancy ========================================================================
+
+LIMIT_ORDER = ("warps", "blocks", "registers", "shared")
+WARPS = {name: numbers[0] for name, numbers in occupancy.PROPERTIES.items()}
+WHY_LIMIT = {
+    "warps": "warps of the SM over warps of a block, whole blocks only",
+    "blocks": "each compute capability has its own number of blocks per SM",
+    "registers": "registers are granted by the warp, in one of four partitions",
+    "shared": "what a block needs, with the driver's part, in whole units, out of what the SM sets aside",
+}
+
+
+def judge_occupancy(stub: Any, launch: occupancy.Launch, want: occupancy.Occupancy, source: str) -> None:
+    arguments = (
+        launch.compute_capability,
+        launch.block_threads,
+        launch.thread_registers,
+        launch.static_shared_bytes,
+        launch.dynamic_shared_bytes,
+        launch.shared_config_bytes,
+    )
+    got = stub.theoretical_occupancy(*arguments)
+    call = f"theoretical_occupancy{arguments}"
+    warps = want.blocks * -(-launch.block_threads // 32)
+    expected = {
+        "blocks_count": want.blocks,
+        "warps_count": warps,
+        "occupancy_ratio": warps / WARPS[launch.compute_capability],
+        "limits": want.limits,
+        "limiters": [name for name in LIMIT_ORDER if want.limits[name] == want.blocks],
+    }
+    if type(got) is dict and type(got.get("limits")) is dict:
+        for name, limit in want.limits.items():
+            if name in got["limits"] and not agree(got["limits"][name], limit):
+                pytest.fail(
+                    f"{call} says that {name} allow {got['limits'][name]} blocks; {source} says "
+                    f"{limit}. Think of: {WHY_LIMIT[name]}.",
+                    pytrace=False,
+                )
+    judge(call, got, expected, f"By {source}.")
+
+
+@task("ex_31.theoretical_occupancy")
+def test_as_the_occupancy_calculator_says(stub, seed):
+    launches = occupancy.tabled()
+    for launch, want in random.Random(seed).sample(launches, 200):
+        judge_occupancy(stub, launch, want, "cuda_occupancy.h")
+
+
+@task("ex_31.theoretical_occupancy")
+def test_as_the_calculator_compiled_here_says(stub, seed):
+    launches = occupancy.sample(seed, 200)
+    if not occupancy.available():  # the table above stands in for it
+        launches = []
+    for launch, want in zip(launches, occupancy.compute(launches) if launches else [], strict=True):
+        judge_occupancy(stub, launch, want, "cuda_occupancy.h")
+
+
+@task("ex_31.theoretical_occupancy")
+@pytest.mark.parametrize("capability", WARPS)
+def test_block_sizes_do_not_all_fill_an_sm(stub, capability):
+    # Warps per block divide an SM's warps or not, and blocks run out first with small blocks.
+    most_blocks = {"7.5": 16, "8.6": 16, "8.9": 24, "12.0": 24}.get(capability, 32)
+    for threads in (1, 32, 64, 96, 128, 256, 512, 1024):
+        warps = -(-threads // 32)
+        blocks = min(WARPS[capability] // warps, most_blocks)
+        limits = {"warps": WARPS[capability] // warps, "blocks": most_blocks, "registers": None}
+        reserved = 1024 if capability >= "8" or capability in ("10.0", "12.0") else 0
+        shared = occupancy.PROPERTIES[capability][1] // reserved if reserved else None
+        want = occupancy.Occupancy(blocks, {**limits, "shared": shared})
+        launch = occupancy.Launch(capability, threads, 0)
+        judge_occupancy(stub, launch, want, "the table of limits")
+
+
+@task("ex_31.theoretical_occupancy")
+@recordings(MEMORY, SHARED)
+def test_as_the_profiler_says_of_recorded_launches(stub, recording):
+    for kernel in ncu.kernels(recording):
+        metrics = kernel["metrics"]
+        name = ncu.short(kernel["name"])
+        threads = math.prod(kernel["block"])
+        arguments = [kernel["cc"], threads, *map(int, profiled_launch(recording, kernel))]
+        got = stub.theoretical_occupancy(*arguments)
+        call = f"theoretical_occupancy({', '.join(map(repr, arguments))})"
+        for key, metric in (
+            ("warps", "launch__occupancy_limit_warps"),
+            ("blocks", "launch__occupancy_limit_blocks"),
+            ("registers", "launch__occupancy_limit_registers"),
+            ("shared", "launch__occupancy_limit_shared_mem"),
+        ):
+            said = metrics.get(metric)
+            if said is not None:
+                judge(
+                    f"{call}, the launch of {name}: limits[{key!r}]",
+                    got["limits"].get(key) if type(got) is dict else got,
+                    said,
+                    f"The profiler's {metric}. Think of: {WHY_LIMIT[key]}.",
+                )
+        theoretical = metrics.get("sm__maximum_warps_per_active_cycle_pct")
+        if theoretical is not None and not agree(100 * got["occupancy_ratio"], theoretical, 1e-3):
+            pytest.fail(
+                f"{call}, the launch of {name}, says {show(got['occupancy_ratio'])}; the profiler's "
+                f"sm__maximum_warps_per_active_cycle_pct is {show(theoretical)} %",
+                pytrace=False,
+            )
+
+
+def profiled_launch(recording: str, kernel: Kernel) -> tuple[float, float, float, float]:
+    """Registers, static, dynamic and set-aside shared bytes; rounded ones put back to whole units.
+
+    With automatic units the tool writes 16.38 Kbyte for 16,384 bytes: the nearest multiple of 4 for
+    what a block asks, of 1,024 for what the SM sets aside.
+    """
+    metrics = kernel["metrics"]
+    return (
+        metrics["launch__registers_per_thread"],
+        4 * round(metrics["launch__shared_mem_per_block_static"] / 4),
+        4 * round(metrics["launch__shared_mem_per_block_dynamic"] / 4),
+        1024 * round(metrics["launch__shared_mem_config_size"] / 1024),
+    )
+
+
+@task("ex_31.theoretical_occupancy")
+def test_unknown_compute_capability_lists_the_known_ones(stub):
+    for unknown in ("6.1", "9", "90", "", "11.0"):
+        with stub.raises(ValueError, r"7\.0.*8\.9.*12\.0", "the message lists the known ones"):
+            stub.theoretical_occupancy(unknown, 256, 32)
+
+
+@task("ex_31.theoretical_occupancy")
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ((0, 32), "a block has at least one thread"),
+        ((-32, 32), "a block has at least one thread"),
+        ((1025, 32), "a block has at most 1,024 threads"),
+        ((256, -1), "registers cannot be negative"),
+        ((256, 256), "a thread has at most 255 registers"),
+        ((256, 32, -1), "bytes cannot be negative"),
+        ((256, 32, 4096, -4096), "bytes cannot be negative"),
+        ((256, 32, 0, 0, -1), "bytes cannot be negative"),
+        ((256, 32, 0, 0, 228 * 1024 + 1), "the SM of 9.0 has 228 kB of shared memory"),
+    ],
+)
+def test_launch_that_cannot_be_asked_for(stub, arguments, why):
+    with stub.raises(ValueError, why=why):
+        stub.theoretical_occupancy("9.0", *arguments)
+
+
+@task("ex_31.theoretical_occupancy")
+@pytest.mark.parametrize(
+    ("launch", "blocks", "limits"),
+    [
+        (("9.0", 1024, 255), 0, {"warps": 2, "blocks": 32, "registers": 0, "shared": 228}),
+        (("9.0", 1024, 64), 1, {"warps": 2, "blocks": 32, "registers": 1, "shared": 228}),
+        (("9.0", 1, 255), 8, {"warps": 64, "blocks": 32, "registers": 8, "shared": 228}),
+        (("9.0", 64, 40), 24, {"warps": 32, "blocks": 32, "registers": 24, "shared": 228}),
+        (("9.0", 256, 32, 49_152, 185_000), 0, {"warps": 8, "blocks": 32, "registers": 8, "shared": 0}),
+    ],
+)
+def test_launch_on_a_slip_of_paper(stub, launch, blocks, limits):
+    want = occupancy.Occupancy(blocks, limits)
+    judge_occupancy(stub, occupancy.Launch(*launch), want, "the rules of the docstring")
+
+
+# == occupancy_gap ================================================================================
+
+OCCUPANCY_METRICS = (
+    "sm__maximum_warps_per_active_cycle_pct",
+    "sm__warps_active.avg.pct_of_peak_sustained_active",
+    "sm__cycles_active.avg",
+    "gpc__cycles_elapsed.max",
+    "launch__waves_per_multiprocessor",
+)
+WHY_GAP = {
+    "theoretical_ratio": "A ratio is per cent over 100.",
+    "achieved_ratio": "A ratio is per cent over 100.",
+    "gap_ratio": "Theoretical minus achieved.",
+    "busy_sm_ratio": "Cycles in which an SM was active, on average, over the cycles that passed.",
+    "resident_ratio": "Achieved occupancy leaves out SMs that have nothing to do: weigh it with their time.",
+    "waves_ratio": "The last wave takes as long as a full one, however few blocks it has.",
+    "": "A metric that is missing makes the answer None, and only the answers that need it.",
+}
+
+
+def gap_of(kernel: Kernel) -> dict[str, float | None]:
+    theoretical, achieved, active, elapsed, waves = (
+        kernel["metrics"].get(name) for name in OCCUPANCY_METRICS
+    )
+    busy = ratio(active, elapsed)
+    have = None not in (theoretical, achieved)
+    return {
+        "theoretical_ratio": ratio(theoretical, 100),
+        "achieved_ratio": ratio(achieved, 100),
+        "gap_ratio": (theoretical - achieved) / 100 if have else None,
+        "busy_sm_ratio": busy,
+        "resident_ratio": achieved * busy / theoretical if have and busy is not None else None,
+        "waves_ratio": None if not waves else waves / math.ceil(waves),
+    }
+
+
+def made_occupancy(rng: random.Random) -> Kernel:
+    theoretical = 6.25 * rng.randint(1, 16)
+    elapsed = rng.randrange(10_000, 1_000_000)
+    values = (
+        theoretical,
+        theoretical * rng.uniform(0.1, 1),
+        elapsed * rng.uniform(0.05, 1),
+        elapsed,
+        rng.choice((rng.uniform(0.01, 1), rng.uniform(1, 40), float(rng.randint(1, 9)))),
+    )
+    return made(dict(zip(OCCUPANCY_METRICS, values, strict=True)))
+
+
+@task("ex_31.occupancy_gap")
+@recordings(MEMORY, SHARED)
+def test_gap_of_recorded_kernels(stub, recording):
+    for kernel in ncu.kernels(recording):
+        name = ncu.short(kernel["name"])
+        got = stub.occupancy_gap(only(kernel, OCCUPANCY_METRICS))
+        judge_keys(f"occupancy_gap({name})", got, gap_of(kernel), WHY_GAP)
+
+
+@task("ex_31.occupancy_gap")
+def test_gap_of_made_kernels(stub, seed):
+    rng = random.Random(seed)
+    for _ in range(20):
+        kernel = made_occupancy(rng)
+        got = stub.occupancy_gap(kernel)
+        call = f"occupancy_gap of {show(kernel['metrics'])}"
+        judge_keys(call, got, gap_of(kernel), WHY_GAP, repeat(seed))
+
+
+@task("ex_31.occupancy_gap")
+def test_gap_with_a_metric_missing(stub, seed):
+    rng = random.Random(seed)
+    for name in OCCUPANCY_METRICS:
+        kernel = without(made_occupancy(rng), name, seed)
+        call = f"occupancy_gap without {name}"
+        why = dict.fromkeys(WHY_GAP, WHY_GAP[""])
+        judge_keys(call, stub.occupancy_gap(kernel), gap_of(kernel), why)
+    zero = made_occupancy(rng)
+    for name in ("gpc__cycles_elapsed.max", "launch__waves_per_multiprocessor"):
+        kernel = zero | {"metrics": zero["metrics"] | {name: 0}}
+        call, why = f"occupancy_gap with {name} = 0", {"": "Nothing is known of a share of nothing."}
+        judge_keys(call, stub.occupancy_gap(kernel), gap_of(kernel), why)
