@@ -248,15 +248,21 @@ def ncu_complaints(
         elif given[name] != value:
             out.append(f"--{name}={given[name]} is not what was asked: {why[name]}")
     once = [name for name, _ in options if name != "section"]
-    out += [f"--{name} stands there twice" for name in sorted({n for n in once if once.count(n) > 1})]
-    out += [f"--section={name} stands there twice" for name in {*sections} if sections.count(name) > 1]
+    out += [
+        f"--{name} stands there twice" for name in sorted({n for n in once if once.count(n) > 1})
+    ]
+    out += [
+        f"--section={name} stands there twice" for name in {*sections} if sections.count(name) > 1
+    ]
     for name, value in given.items():
         if name not in expected and name not in ("section", "set", "metrics"):
             out.append(f"--{name}{'' if value is None else '=' + value} was not asked for")
     return out
 
 
-def judge_ncu(stub: Any, questions: list[str], program: list[str], output: str, **filters: Any) -> None:
+def judge_ncu(
+    stub: Any, questions: list[str], program: list[str], output: str, **filters: Any
+) -> None:
     call, options = ncu_options(stub, list(questions), list(program), output, **filters)
     if wrong := ncu_complaints(questions, options, output, **filters):
         line = " ".join(f"--{name}" + ("" if v is None else f"={v}") for name, v in options)
@@ -308,9 +314,7 @@ def test_filters_choose_the_launches(stub, seed):
 def tool_help() -> str:
     """What the recorded tool says of its options and sections."""
     folder = captures.folder() / "tool_help"
-    return "\n".join(
-        path.read_text(encoding="utf-8") for path in sorted(folder.glob("ncu*.txt"))
-    )
+    return "\n".join(path.read_text(encoding="utf-8") for path in sorted(folder.glob("ncu*.txt")))
 
 
 @task("ex_31.ncu_command")
@@ -350,7 +354,11 @@ def test_unknown_question_is_refused(stub, questions, words):
     ("questions", "filters", "why"),
     [
         ([], {}, "a report that answers nothing should not be made"),
-        (["warm_caches", "own_clocks"], {}, "neither asks for a section: nothing would be measured"),
+        (
+            ["warm_caches", "own_clocks"],
+            {},
+            "neither asks for a section: nothing would be measured",
+        ),
         (["ceilings"], {"skip": -1}, "a number of launches cannot be negative"),
         (["ceilings"], {"count": 0}, "nothing would be profiled"),
         (["ceilings"], {"count": -1}, "nothing would be profiled"),
@@ -369,14 +377,21 @@ def judge_kernels(call: str, got: Any, want: Iterable[Kernel], where: str = "") 
     want = list(want)
     if type(got) is not list or len(got) != len(want):
         what = f"{len(got)} kernels" if type(got) is list else show(got)
-        pytest.fail(f"{call} returned {what}; expected a list of {len(want)}. {where}", pytrace=False)
+        pytest.fail(
+            f"{call} returned {what}; expected a list of {len(want)}. {where}", pytrace=False
+        )
     keys = {"id", "name", "grid", "block", "cc", "metrics"}
     for number, (entry, expected) in enumerate(zip(got, want, strict=True)):
         here = f"{call}[{number}]"
         if type(entry) is not dict or entry.keys() != keys:
             judge(here, entry, dict.fromkeys(sorted(keys), "…"), "Keys as in the docstring.")
         for key in ("id", "name", "grid", "block", "cc"):
-            judge(f"{here}[{key!r}]", entry[key], expected[key], "The columns before CC name the launch.")
+            judge(
+                f"{here}[{key!r}]",
+                entry[key],
+                expected[key],
+                "The columns before CC name the launch.",
+            )
         metrics, right = entry["metrics"], expected["metrics"]
         if type(metrics) is not dict or metrics.keys() != right.keys():
             missing = sorted(right.keys() - set(metrics))[:3]
@@ -572,7 +587,9 @@ WHY_LIMIT = {
 }
 
 
-def judge_occupancy(stub: Any, launch: occupancy.Launch, want: occupancy.Occupancy, source: str) -> None:
+def judge_occupancy(
+    stub: Any, launch: occupancy.Launch, want: occupancy.Occupancy, source: str
+) -> None:
     arguments = (
         launch.compute_capability,
         launch.block_threads,
@@ -717,7 +734,11 @@ def test_launch_that_cannot_be_asked_for(stub, arguments, why):
         (("9.0", 1024, 64), 1, {"warps": 2, "blocks": 32, "registers": 1, "shared": 228}),
         (("9.0", 1, 255), 8, {"warps": 64, "blocks": 32, "registers": 8, "shared": 228}),
         (("9.0", 64, 40), 24, {"warps": 32, "blocks": 32, "registers": 24, "shared": 228}),
-        (("9.0", 256, 32, 49_152, 185_000), 0, {"warps": 8, "blocks": 32, "registers": 8, "shared": 0}),
+        (
+            ("9.0", 256, 32, 49_152, 185_000),
+            0,
+            {"warps": 8, "blocks": 32, "registers": 8, "shared": 0},
+        ),
     ],
 )
 def test_launch_on_a_slip_of_paper(stub, launch, blocks, limits):
@@ -804,5 +825,326 @@ def test_gap_with_a_metric_missing(stub, seed):
     zero = made_occupancy(rng)
     for name in ("gpc__cycles_elapsed.max", "launch__waves_per_multiprocessor"):
         kernel = zero | {"metrics": zero["metrics"] | {name: 0}}
-        call, why = f"occupancy_gap with {name} = 0", {"": "Nothing is known of a share of nothing."}
+        call, why = (
+            f"occupancy_gap with {name} = 0",
+            {"": "Nothing is known of a share of nothing."},
+        )
         judge_keys(call, stub.occupancy_gap(kernel), gap_of(kernel), why)
+
+
+# == sector_efficiency ============================================================================
+
+
+def sectors(op: str) -> tuple[str, str, str]:
+    """Sectors, requests and bytes used per sector of global loads (ld) or stores (st)."""
+    return (
+        f"l1tex__t_sectors_pipe_lsu_mem_global_op_{op}.sum",
+        f"l1tex__t_requests_pipe_lsu_mem_global_op_{op}.sum",
+        f"smsp__sass_average_data_bytes_per_sector_mem_global_op_{op}.ratio",
+    )
+
+
+HIT_RATES = ("l1tex__t_sector_hit_rate.pct", "lts__t_sector_hit_rate.pct")
+SECTOR_METRICS = (*sectors("ld"), *sectors("st"), *HIT_RATES)
+WHY_SECTORS = {
+    "load_ratio": "A sector has 32 bytes: how many of them did a thread ask for?",
+    "store_ratio": "A sector has 32 bytes: how many of them did a thread write?",
+    "sectors_per_load_ratio": "Sectors over requests; a request is one instruction of one warp.",
+    "sectors_per_store_ratio": "Sectors over requests; a request is one instruction of one warp.",
+    "used_ratio": "All bytes used over all bytes moved: the kind with more sectors weighs more.",
+    "l1_hit_ratio": "A ratio is per cent over 100.",
+    "l2_hit_ratio": "A ratio is per cent over 100.",
+}
+WHY_NONE = "What cannot be known from the metrics that are there is None, not 0."
+
+
+def efficiency_of(kernel: Kernel) -> dict[str, float | None]:
+    metrics = kernel["metrics"]
+    out: dict[str, float | None] = {}
+    parts = []
+    for op, name in (("ld", "load"), ("st", "store")):
+        count, requests, used = (metrics.get(metric) for metric in sectors(op))
+        known = bool(count) and used is not None
+        out[f"{name}_ratio"] = used / 32 if known else None
+        out[f"sectors_per_{name}_ratio"] = ratio(count, requests)
+        if known:
+            parts.append((count * used, count * 32))
+    moved = sum(part[1] for part in parts)
+    out["used_ratio"] = ratio(sum(part[0] for part in parts), moved)
+    out["l1_hit_ratio"], out["l2_hit_ratio"] = (ratio(metrics.get(name), 100) for name in HIT_RATES)
+    return out
+
+
+def made_sectors(rng: random.Random) -> Kernel:
+    metrics: dict[str, Any] = {}
+    for op in ("ld", "st"):
+        requests = rng.randrange(1_000, 1_000_000)
+        per_request = rng.choice((1, 4, 8, 16, 32, rng.uniform(1, 32)))
+        values = (
+            int(requests * per_request),
+            requests,
+            rng.choice((4.0, 32.0, rng.uniform(2, 32))),
+        )
+        metrics |= zip(sectors(op), values, strict=True)
+    return made(metrics | {name: rng.uniform(0, 100) for name in HIT_RATES})
+
+
+@task("ex_31.sector_efficiency")
+@recordings(MEMORY, SHARED)
+def test_sectors_of_recorded_kernels(stub, recording):
+    for kernel in ncu.kernels(recording):
+        got = stub.sector_efficiency(only(kernel, SECTOR_METRICS))
+        call = f"sector_efficiency({ncu.short(kernel['name'])})"
+        judge_keys(call, got, efficiency_of(kernel), WHY_SECTORS)
+
+
+@task("ex_31.sector_efficiency")
+def test_sectors_of_made_kernels(stub, seed):
+    rng = random.Random(seed)
+    for _ in range(20):
+        kernel = made_sectors(rng)
+        call = f"sector_efficiency of {show(kernel['metrics'])}"
+        judge_keys(
+            call, stub.sector_efficiency(kernel), efficiency_of(kernel), WHY_SECTORS, repeat(seed)
+        )
+
+
+@task("ex_31.sector_efficiency")
+def test_sectors_on_a_slip_of_paper(stub):
+    # A warp loads 4 bytes a thread, 128 bytes apart: 32 sectors a request, an eighth of each used; and
+    # stores them side by side: 4 sectors a request, all used.
+    load = dict(zip(sectors("ld"), (3200, 100, 4.0), strict=True))
+    store = dict(zip(sectors("st"), (400, 100, 32.0), strict=True))
+    want = {
+        "load_ratio": 0.125,
+        "sectors_per_load_ratio": 32.0,
+        "store_ratio": 1.0,
+        "sectors_per_store_ratio": 4.0,
+        "used_ratio": (3200 * 4 + 400 * 32) / (3600 * 32),
+        "l1_hit_ratio": None,
+        "l2_hit_ratio": 0.4321,
+    }
+    kernel = made(load | store | {"lts__t_sector_hit_rate.pct": 43.21})
+    judge_keys("sector_efficiency(strided copy)", stub.sector_efficiency(kernel), want, WHY_SECTORS)
+
+
+@task("ex_31.sector_efficiency")
+def test_sectors_with_a_metric_missing(stub, seed):
+    rng = random.Random(seed)
+    for name in SECTOR_METRICS:
+        kernel = without(made_sectors(rng), name, seed)
+        want = efficiency_of(kernel)
+        why = dict.fromkeys(want, WHY_NONE)
+        judge_keys(f"sector_efficiency without {name}", stub.sector_efficiency(kernel), want, why)
+    for op in ("ld", "st"):
+        kernel = made_sectors(rng)
+        kernel["metrics"] |= zip(sectors(op), (0, 0, rng.choice((None, 0.0))), strict=True)
+        want = efficiency_of(kernel)
+        why = dict.fromkeys(want, "A kernel without such accesses wastes nothing with them.")
+        judge_keys(f"sector_efficiency without op_{op}", stub.sector_efficiency(kernel), want, why)
+    want = efficiency_of(made({}))
+    judge_keys(
+        "sector_efficiency without metrics", stub.sector_efficiency(made({})), want, {"": WHY_NONE}
+    )
+
+
+# == dram_traffic =================================================================================
+
+TRAFFIC_METRICS = ("dram__bytes_read.sum", "dram__bytes_write.sum", "gpu__time_duration.sum")
+WHY_TRAFFIC = {
+    "moved_bytes": "Reads and writes share the memory.",
+    "needed_ratio": "Needed over moved.",
+    "moved_bytes_per_s": "Bytes over the duration, and that is in ns.",
+    "needed_bytes_per_s": "Bytes over the duration, and that is in ns.",
+    "": "It is the metric's value.",
+}
+
+
+def traffic_of(kernel: Kernel, needed: float) -> dict[str, float | None]:
+    read, written, duration = (kernel["metrics"].get(name) for name in TRAFFIC_METRICS)
+    moved = read + written if None not in (read, written) else None
+    return {
+        "read_bytes": read,
+        "written_bytes": written,
+        "moved_bytes": moved,
+        "needed_ratio": ratio(needed, moved),
+        "moved_bytes_per_s": ratio(moved * 1e9, duration) if moved is not None else None,
+        "needed_bytes_per_s": ratio(needed * 1e9, duration),
+    }
+
+
+@task("ex_31.dram_traffic")
+@recordings(MEMORY, SHARED)
+def test_traffic_of_recorded_kernels(stub, recording, seed):
+    rng = random.Random(seed)
+    for kernel in ncu.kernels(recording):
+        needed = rng.randrange(10**6, 10**9)
+        got = stub.dram_traffic(only(kernel, TRAFFIC_METRICS), needed)
+        call = f"dram_traffic({ncu.short(kernel['name'])}, {needed})"
+        judge_keys(call, got, traffic_of(kernel, needed), WHY_TRAFFIC)
+
+
+@task("ex_31.dram_traffic")
+def test_traffic_of_made_kernels(stub, seed):
+    rng = random.Random(seed)
+    for missing in (*[None] * 10, *TRAFFIC_METRICS):
+        values = (
+            rng.randrange(10**9),
+            rng.choice((0, rng.randrange(10**9))),
+            rng.uniform(1e4, 1e7),
+        )
+        kernel = made(dict(zip(TRAFFIC_METRICS, values, strict=True)))
+        kernel = without(kernel, missing, seed) if missing else kernel
+        needed = rng.choice((rng.randrange(1, 10**9), rng.uniform(1, 1e9)))
+        call = f"dram_traffic of {show(kernel['metrics'])}, {needed}"
+        why = dict.fromkeys(WHY_TRAFFIC, WHY_NONE) if missing else WHY_TRAFFIC
+        judge_keys(
+            call, stub.dram_traffic(kernel, needed), traffic_of(kernel, needed), why, repeat(seed)
+        )
+
+
+@task("ex_31.dram_traffic")
+def test_kernel_that_moves_nothing(stub):
+    kernel = made(dict(zip(TRAFFIC_METRICS, (0, 0, 0), strict=True)))
+    want = traffic_of(kernel, 4096)
+    judge_keys(
+        "dram_traffic of a kernel without traffic",
+        stub.dram_traffic(kernel, 4096),
+        want,
+        {"": WHY_NONE},
+    )
+
+
+@task("ex_31.dram_traffic")
+@pytest.mark.parametrize("needed", [0, -1, math.nan, math.inf])
+def test_needed_bytes_without_sense(stub, needed):
+    kernel = made(dict(zip(TRAFFIC_METRICS, (1, 1, 1), strict=True)))
+    with stub.raises(ValueError, why="a result needs some bytes, and a known number of them"):
+        stub.dram_traffic(kernel, needed)
+
+
+# == bank_conflicts ===============================================================================
+
+BANK_METRICS = (
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",
+    "l1tex__data_pipe_lsu_wavefronts.sum",
+)
+WHY_BANKS = {
+    "conflict_ratio": "Conflicts over the wavefronts of shared memory.",
+    "data_pipe_ratio": "The data pipe serves global memory as well: over all of its wavefronts.",
+    "": "It is the metric's value.",
+}
+
+
+def banks_of(kernel: Kernel) -> dict[str, float | None]:
+    wavefronts, conflicts, everything = (kernel["metrics"].get(name) for name in BANK_METRICS)
+    return {
+        "wavefronts_count": wavefronts,
+        "conflicts_count": conflicts,
+        "conflict_ratio": ratio(conflicts, wavefronts),
+        "data_pipe_ratio": ratio(conflicts, everything),
+    }
+
+
+@task("ex_31.bank_conflicts")
+@recordings(MEMORY, SHARED)
+def test_conflicts_of_recorded_kernels(stub, recording):
+    for kernel in ncu.kernels(recording):
+        got = stub.bank_conflicts(only(kernel, BANK_METRICS))
+        judge_keys(f"bank_conflicts({ncu.short(kernel['name'])})", got, banks_of(kernel), WHY_BANKS)
+
+
+@task("ex_31.bank_conflicts")
+def test_conflicts_of_made_kernels(stub, seed):
+    rng = random.Random(seed)
+    for missing in (*[None] * 10, *BANK_METRICS):
+        wavefronts = rng.choice((0, rng.randrange(1, 10**8)))
+        values = (wavefronts, rng.randint(0, wavefronts), wavefronts + rng.randrange(10**8))
+        kernel = made(dict(zip(BANK_METRICS, values, strict=True)))
+        kernel = without(kernel, missing, seed) if missing else kernel
+        call = f"bank_conflicts of {show(kernel['metrics'])}"
+        why = dict.fromkeys((*WHY_BANKS, *banks_of(kernel)), WHY_NONE) if missing else WHY_BANKS
+        judge_keys(call, stub.bank_conflicts(kernel), banks_of(kernel), why, repeat(seed))
+
+
+# == rank_stalls ==================================================================================
+
+STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
+REASONS = (
+    *("long_scoreboard", "short_scoreboard", "lg_throttle", "mio_throttle", "math_pipe_throttle"),
+    *("barrier", "wait", "not_selected", "branch_resolving", "no_instruction", "drain", "membar"),
+)
+
+
+def stalls_of(kernel: Kernel) -> list[dict[str, Any]]:
+    head, tail = STALL.split("{}")
+    warps = {
+        name[len(head) : -len(tail)]: value
+        for name, value in kernel["metrics"].items()
+        if name.startswith(head) and name.endswith(tail) and value is not None
+    }
+    total = sum(warps.values())
+    rows = [
+        {"reason": reason, "warps_ratio": count, "share_ratio": count / total}
+        for reason, count in warps.items()
+        if total and reason != "selected"
+    ]
+    return sorted(rows, key=lambda row: (-row["warps_ratio"], row["reason"]))
+
+
+def judge_stalls(call: str, got: Any, want: list[dict[str, Any]], where: str = "") -> None:
+    if agree(got, want):
+        return
+    if type(got) is list and all(type(row) is dict for row in got):
+        names, right = [row.get("reason") for row in got], [row["reason"] for row in want]
+        if "selected" in names:
+            why = "selected is the warp that was issued; it waits for nothing."
+        elif sorted(map(str, names)) != sorted(right):
+            why = f"The reasons are {', '.join(right)}; missing metrics have no place among them."
+        elif names != right:
+            why = f"In this order: {', '.join(right)}."
+        else:
+            why = "A share is of the whole life of a warp, the moment of issue included."
+    else:
+        why = "It must be a list of dictionaries."
+    pytest.fail(f"{call} says {show(got)}; expected {show(want)}. {why} {where}", pytrace=False)
+
+
+def stall_metrics(kernel: Kernel) -> list[str]:
+    return [name for name in kernel["metrics"] if "issue_stalled" in name]
+
+
+@task("ex_31.rank_stalls")
+@recordings(MEMORY, SHARED)
+def test_stalls_of_recorded_kernels(stub, recording):
+    for kernel in ncu.kernels(recording):
+        got = stub.rank_stalls(only(kernel, stall_metrics(kernel)))
+        judge_stalls(f"rank_stalls({ncu.short(kernel['name'])})", got, stalls_of(kernel))
+
+
+@task("ex_31.rank_stalls")
+def test_stalls_of_made_kernels(stub, seed):
+    rng = random.Random(seed)
+    for _ in range(10):
+        metrics: dict[str, Any] = {
+            STALL.format(reason): rng.choice((rng.uniform(0, 9), float(rng.randint(0, 2))))
+            for reason in rng.sample(REASONS, rng.randint(2, len(REASONS)))
+        }
+        metrics[STALL.format("selected")] = 1.0
+        metrics[STALL.format(rng.choice(REASONS))] = None
+        metrics["smsp__average_warp_latency_per_inst_issued.ratio"] = 12.5
+        metrics["smsp__pcsamp_warps_issue_stalled_wait"] = 77
+        metrics[STALL.format("wait").removesuffix(".ratio") + ".pct"] = 50.0
+        kernel = made(metrics)
+        call = f"rank_stalls of {show(metrics)}"
+        judge_stalls(call, stub.rank_stalls(kernel), stalls_of(kernel), repeat(seed))
+
+
+@task("ex_31.rank_stalls")
+def test_no_stalls_at_all(stub):
+    nothing = {STALL.format(reason): 0.0 for reason in REASONS}
+    for metrics in ({}, nothing, {STALL.format("wait"): None}):
+        judge_stalls(
+            "rank_stalls of a kernel that never waits", stub.rank_stalls(made(metrics)), []
+        )
