@@ -213,7 +213,7 @@ def latency_from_intended(capture: str, run: str) -> dict[str, list[int]]:
     intended_ns <= sent_ns <= start_ns <= end_ns.
     Source of the term "coordinated omission": G. Tene, "How NOT to Measure Latency", 2013.
     """
-    intended, sent, _, end = _moments(capture, run)
+    intended, sent, _, end = _moments(_run(capture, "requests.json", run))
     return {
         "latency_ns": (end - intended).tolist(),
         "measured_ns": (end - sent).tolist(),
@@ -221,15 +221,14 @@ def latency_from_intended(capture: str, run: str) -> dict[str, list[int]]:
     }
 
 
-def _moments(capture: str, run: str) -> list[np.ndarray]:
-    found = _run(capture, "requests.json", run)
+def _moments(run: dict) -> list[np.ndarray]:
     names = ("intended_ns", "sent_ns", "start_ns", "end_ns")
-    if missing := [name for name in names if name not in found]:
-        raise CaptureError(f"{capture}, run {run}: has no column {', '.join(missing)}")
-    moments = [np.array(found[name], dtype=np.int64) for name in names]
+    if missing := [name for name in names if name not in run]:
+        raise CaptureError(f"run {run['run']} has no column {', '.join(missing)}")
+    moments = [np.array(run[name], dtype=np.int64) for name in names]
     for earlier, later in pairwise(moments):
         if (earlier > later).any():
-            raise CaptureError(f"{capture}, run {run}: a request's moments are not in order")
+            raise CaptureError(f"run {run['run']}: a request's moments are not in order")
     return moments
 
 
@@ -253,7 +252,7 @@ def littles_law(
     `latency_from_intended`.
     Source: J. D. C. Little, "A Proof for the Queuing Formula: L = λW", Operations Research 9(3), 1961.
     """
-    _, sent, _, end = _moments(capture, run)
+    _, sent, _, end = _moments(_run(capture, "requests.json", run))
     first, last = window if window is not None else (int(sent.min()), int(end.max()))
     if last <= first:
         raise ValueError(f"the window from {first} ns to {last} ns has no length")
@@ -287,8 +286,8 @@ def throughput_latency_curve(capture: str) -> list[dict]:
     took no time.
     """
     points = []
-    for run in read_runs(capture, "requests.json"):
-        intended, sent, start, end = _moments(capture, run)
+    for run, found in read_runs(capture, "requests.json").items():
+        intended, sent, start, end = _moments(found)
         if not len(sent) or end.max() <= sent.min():
             raise CaptureError(f"{capture}, run {run}: no requests, or no time between them")
         latency = (end - intended).tolist()
