@@ -164,11 +164,12 @@ def main() -> None:
         return
 
     ncu = find_ncu()
+    counters = available(ncu)
     options = [
         "--clock-control=none",
         "--profile-from-start=off",
         "--target-processes=all",
-        f"--metrics={','.join(available(ncu))}",
+        f"--metrics={','.join(counters)}",
     ]
     program = [Path(__file__).name, "--set", arguments.set, "--measured"]
     run(ncu, *options, "--force-overwrite", f"--export={REPORT}", sys.executable, *program)
@@ -189,7 +190,7 @@ def main() -> None:
         **table_of(text, cases),
     }
     write_table(table, "counters.json")
-    lacking = [c for c in CANDIDATES if c.split(".")[0] not in options[-1]]
+    lacking = [counter for counter in CANDIDATES if counter not in counters]
     result = {"operations": len(cases), "kernels": len(table["kernels"]), "not_listed": lacking}
     print("RESULT", json.dumps(result))
 
