@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from profiling_lab.record import leaks, tools
+from profiling_lab.record import leaks, scrub, tools
 from profiling_lab.record.errors import RecordError
 from profiling_lab.record.profilers.base import Profiler, Setting, ended_well, keep, last_line
 
@@ -92,7 +92,14 @@ class NsightCompute(Profiler):
         for page in recipe.own.get("pages", (KERNELS, "details.csv")):
             if page not in PAGES:
                 raise RecordError(f"no page {page!r}; there are {', '.join(PAGES)}")
-            keep(fresh, page, self._page(recipe, page, work).encode())
+            try:
+                text = self._page(recipe, page, work)
+            except RecordError as error:
+                if page == KERNELS:
+                    raise
+                self.setting.say(f"  {recipe.name}: {error}")
+            else:
+                keep(fresh, page, scrub.neutral_text(text.encode(), work, self.setting.own_names))
         # How often each kernel ran for its counters: the log says it, the report does not.
         log = (work / LOG).read_text(encoding="utf-8")
         lines = re.findall(r"^==(?:PROF|WARNING)== (.*)", log, re.MULTILINE)
