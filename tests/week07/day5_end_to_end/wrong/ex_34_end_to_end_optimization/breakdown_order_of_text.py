@@ -1,0 +1,48 @@
+"""Puts request 10 before request 2."""
+
+from __future__ import annotations
+
+import re
+
+from profiling_lab import captures
+from profiling_lab.errors import CaptureError
+
+CAUGHT_BY = "test_breakdown_by_hand"
+SAYS = "in the order of their numbers"
+
+
+def request_breakdown(capture: str) -> list[dict[str, int]]:
+    with captures.open(capture) as recording:
+        ranges = recording.nvtx_ranges.select("name", "start_ns", "end_ns").rows()
+    requests, batches = [], []
+    for name, start, end in ranges:
+        if found := re.fullmatch(r"request (\d+)", name):
+            requests.append((int(found[1]), start, end))
+        elif re.fullmatch(r"batch \d+", name):
+            batches.append((start, end))
+    if not requests:
+        raise CaptureError(f'{capture}: has no NVTX range "request <i>"')
+    out = []
+    for number, start, end in sorted(requests, key=str):
+        batch = next(((a, b) for a, b in batches if a < end <= b), None)
+        if batch is None:
+            raise CaptureError(f"{capture}: request {number} ends in no batch")
+        begun = max(start, batch[0])
+        parts = {
+            f"{stage}_ns": sum(
+                max(0, min(b, end) - max(a, begun))
+                for name, a, b in ranges
+                if name == stage and batch[0] <= a and b <= batch[1]
+            )
+            for stage in STAGES
+        }
+        out.append(
+            {
+                "request": number,
+                "total_ns": end - start,
+                "queue_ns": begun - start,
+                **parts,
+                "other_ns": end - begun - sum(parts.values()),
+            }
+        )
+    return out
