@@ -36,7 +36,9 @@ def by_the_rule(
         while last < min(len(arrivals), place + max_batch) and arrivals[last] <= start:
             last += 1
         events = [free, deadline] if max_wait else [free]
-        meets |= any(abs(a - event) <= TIE_NS for a in arrivals[place:] for event in events if event)
+        meets |= any(
+            abs(a - event) <= TIE_NS for a in arrivals[place:] for event in events if event
+        )
         batches.append((start, list(range(place, last))))
         size = min(size for size in service if size >= last - place)
         free = start + service[size]
@@ -56,7 +58,9 @@ def without_meetings(
     raise AssertionError("no arrivals without meetings found")
 
 
-def compare(stub, arrivals: list[int], service: dict[int, int], max_batch: int, max_wait: int) -> None:
+def compare(
+    stub, arrivals: list[int], service: dict[int, int], max_batch: int, max_wait: int
+) -> None:
     """Run the batcher on the arrivals and compare every batch with the rule."""
     asked = (
         f"dynamic_batcher(max_batch={max_batch}, max_wait_s={max_wait / 1e9:.9g}) for "
@@ -152,7 +156,9 @@ def test_senders_that_gave_up_are_left_out(stub) -> None:
     arrivals = [1_000, 2_000_000, 3_000_000, 4_000_000]
     give_up = {2: 5_000_000, 3: 15_000_000}
     got = stub.probe(PROBE, "simulate", arrivals, {4: 10 * MS}, 4, 0, give_up_ns=give_up)
-    asked = "dynamic_batcher, of whose four senders 2 gives up while it waits and 3 while it is served"
+    asked = (
+        "dynamic_batcher, of whose four senders 2 gives up while it waits and 3 while it is served"
+    )
     assert not got["stuck"], f"{asked}: {got['stuck']}"
     served = [items for _, items in got["batches"]]
     assert served == [[0], [1, 3]], (
@@ -161,7 +167,9 @@ def test_senders_that_gave_up_are_left_out(stub) -> None:
     assert got["answers"] == [0, 1, "given up", "given up"], (
         f"{asked}: the senders got {got['answers']}, expected [0, 1, 'given up', 'given up']"
     )
-    got = stub.probe(PROBE, "simulate", [1_000, 2_000], {4: MS}, 4, 5 * MS, give_up_ns={0: 3_000, 1: 4_000})
+    got = stub.probe(
+        PROBE, "simulate", [1_000, 2_000], {4: MS}, 4, 5 * MS, give_up_ns={0: 3_000, 1: 4_000}
+    )
     assert not got["batches"], (
         "dynamic_batcher, both of whose senders gave up before the batch began: serve was called with "
         f"{[items for _, items in got['batches']]}, expected no call"
@@ -199,9 +207,7 @@ def test_a_failing_batch_reaches_its_senders_only(stub, fault: str, words: str) 
 @task("ex_34.dynamic_batcher")
 def test_none_ends_it(stub) -> None:
     arrivals = [1_000, 1 * MS, 2 * MS]
-    got = stub.probe(
-        PROBE, "simulate", arrivals, {8: 4 * MS}, 8, 1_000 * MS, close_ns=3 * MS + 500
-    )
+    got = stub.probe(PROBE, "simulate", arrivals, {8: 4 * MS}, 8, 1_000 * MS, close_ns=3 * MS + 500)
     asked = "dynamic_batcher(max_batch=8, max_wait_s=1), None 3 ms after three requests"
     assert got["answers"] == [0, 1, 4], (
         f"{asked}: the senders got {got['answers']}, expected [0, 1, 4]: what waits is still answered"
@@ -218,9 +224,7 @@ def test_none_ends_it(stub) -> None:
 
 
 @task("ex_34.dynamic_batcher")
-@pytest.mark.parametrize(
-    ("max_batch", "max_wait"), [(0, MS), (-1, MS), (4, -1), (4, float("nan"))]
-)
+@pytest.mark.parametrize(("max_batch", "max_wait"), [(0, MS), (-1, MS), (4, -1), (4, float("nan"))])
 def test_settings_that_make_no_sense(stub, max_batch: int, max_wait: float) -> None:
     with stub.raises(ValueError, why="no batch can be made by it"):
         stub.probe(PROBE, "simulate", [1_000], {4: MS}, max_batch, max_wait)
@@ -232,7 +236,9 @@ def test_it_runs_for_real(stub, seed: int) -> None:
     # Whole multiples of the batch: the sizes do not depend on how fast this machine is.
     bursts = [4 * chance.randint(2, 3), 4 * chance.randint(1, 2)]
     got = stub.probe(PROBE, "run_for_real", bursts, 4)
-    asked = f"dynamic_batcher(max_batch=4, max_wait_s=0.002) in real time, bursts of {bursts} requests"
+    asked = (
+        f"dynamic_batcher(max_batch=4, max_wait_s=0.002) in real time, bursts of {bursts} requests"
+    )
     assert got["returned"], f"{asked}: it did not return after None"
     assert got["answers"], f"{asked}: some answers are missing or belong to other requests"
     assert got["sizes"] == [4] * (sum(bursts) // 4), (

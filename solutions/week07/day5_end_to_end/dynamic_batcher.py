@@ -1,0 +1,96 @@
+"""Day 5, the dynamic batcher of a server: the real one.
+
+`simulate_batcher` predicts what a batcher does; this one does it, for requests that come while it runs.
+It is written for asyncio, in which time is the loop's: `asyncio.get_running_loop().time()`,
+`asyncio.sleep`, `asyncio.wait_for`. So the checks can run it on a clock of their own, on which a second
+takes no time, and compare it with the rule to the nanosecond.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a sender puts into the queue.
+
+    item: the question. arrival_s: the loop's time when it was put there. answer: what the sender
+    awaits; a sender that gives up cancels it.
+    """
+
+    item: object
+    arrival_s: float
+    answer: asyncio.Future
+
+
+async def dynamic_batcher(
+    requests: asyncio.Queue,
+    serve: Callable[[list], Awaitable[list]],
+    max_batch: int,
+    max_wait_s: float,
+) -> None:
+    """Answer requests in batches until no more come.
+
+    requests: a queue of Request, oldest first. The entry None says that no more will come: what waits
+    then is answered without further waiting, and the function returns.
+    serve: `answers = await serve(items)` answers a list of items; answers in the order of the items.
+    It works on one batch at a time, so it must not be called again before it has returned.
+
+    When it is free, a batch starts as soon as max_batch requests wait, or the one that waits longest
+    has waited max_wait_s since its arrival (also while the server was busy), whichever comes first.
+    Into the batch go the requests that have arrived by then, oldest first, at most max_batch. Those
+    whose sender has given up by then (`answer` is done) are left out of it; if none is left, serve
+    is not called.
+
+    Each answer becomes the result of its request's `answer`. If serve raises an exception, the
+    `answer`s of that batch get that exception; if it returns another number of answers than items,
+    they get a ValueError that says both numbers. The batcher goes on with the next batch. The `answer`
+    of a sender that gave up meanwhile is left alone.
+
+    Raises ValueError for max_batch below 1 and for max_wait_s that is negative or NaN.
+    Source of the rule: "dynamic batcher" in the user guide of NVIDIA Triton Inference Server
+    (preferred batch sizes and max_queue_delay_microseconds).
+    """
+    if max_batch < 1 or not max_wait_s >= 0:
+        raise ValueError(
+            f"max_batch must be at least 1 and max_wait_s at least 0, got {max_batch}, {max_wait_s}"
+        )
+    loop = asyncio.get_running_loop()
+    more = True
+    while more:
+        batch: list[Request] = []
+        while more and len(batch) < max_batch:
+            left_s = None
+            if batch and requests.empty():
+                left_s = batch[0].arrival_s + max_wait_s - loop.time()
+                if left_s <= 0:
+                    break
+            try:
+                request = await asyncio.wait_for(requests.get(), left_s)
+            except TimeoutError:
+                continue
+            if request is None:
+                more = False
+            else:
+                batch.append(request)
+        batch = [request for request in batch if not request.answer.done()]
+        if batch:
+            await _answer(batch, serve)
+
+
+async def _answer(batch: list[Request], serve: Callable[[list], Awaitable[list]]) -> None:
+    try:
+        answers = await serve([request.item for request in batch])
+        if len(answers) != len(batch):
+            raise ValueError(f"serve returned {len(answers)} answers to {len(batch)} items")
+    except Exception as error:  # noqa: BLE001 -- whatever it is, it belongs to the senders
+        for request in batch:
+            if not request.answer.done():
+                request.answer.set_exception(error)
+        return
+    for request, answer in zip(batch, answers, strict=True):
+        if not request.answer.done():
+            request.answer.set_result(answer)
