@@ -552,35 +552,69 @@ def instruction_mix(listing: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def unit_use(kernel: dict[str, Any]) -> dict[str, float | None]:
-    """How near each unit of the device is to its ceiling, as a share of the kernel's duration."""
-    raise NotImplementedError
+    """How near each unit of the device is to its ceiling, over the whole duration of a kernel.
+
+    For each unit of UNIT_METRICS, the largest of its metrics that the capture holds, as a ratio. A
+    metric whose name ends in "_active" is a share of the time in which an SM had work: it is
+    multiplied with busy_sm_ratio of occupancy_gap, and counts as missing where that is None.
+
+    Returns {unit: ratio}, every unit; None for one of which no metric is there.
+    """
+    metrics = kernel["metrics"]
+    busy = occupancy_gap(kernel)["busy_sm_ratio"]
+    out: dict[str, float | None] = {}
+    for unit, names in UNIT_METRICS.items():
+        shares = [
+            _product(_share(metrics, name), busy if name.endswith("_active") else 1.0)
+            for name in names
+        ]
+        out[unit] = max((share for share in shares if share is not None), default=None)
+    return out
 
 
 def duration_gap(
-    profiled: dict[str, Any],
-    warm: dict[str, Any],
-    application_ns: float,
-    application_hz: float | None = None,
+    profiled: dict[str, Any], warm: dict[str, Any], application_ns: float, application_hz: float
 ) -> dict[str, float | None]:
-    """Why a kernel's duration under the profiler is not its duration in the application."""
-    raise NotImplementedError
+    """Why a kernel's duration under the profiler is not its duration in the application.
 
+    profiled: the kernel as the profiler measures by default, caches flushed before each pass.
+    warm: the same kernel with `--cache-control none`. application_ns: its duration in the program, without
+    a profiler. application_hz: the SM clock while it ran there.
 
-def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
-    """The speed-up to expect if one cause were removed: 1.0 is none."""
-    raise NotImplementedError
+    A duration is cycles over a clock. With gpu__time_duration.sum (ns), gpc__cycles_elapsed.max
+    (cycles) and gpc__cycles_elapsed.avg.per_second (Hz):
+        "profiled_ns"  the profiled duration
+        "ratio"        profiled / application
+        "clock_ns"     what the profiler's clock adds: the profiled duration minus the time that the same
+                       cycles take at application_hz
+        "cache_ns"     what cold caches add: the cycles of `profiled` more than those of `warm`, at
+                       application_hz
+        "rest_ns"      what is left of profiled minus application: replay, other work on the device,
+                       the launch itself
+    clock_ns + cache_ns + rest_ns + application_ns = profiled_ns. Parts may be negative. None where a
+    metric for it is missing.
 
-
-def classify_kernel(kernel: dict[str, Any]) -> Finding:
-    """What limits a kernel: the cause whose removal saves most, else the unit at its ceiling."""
-    raise NotImplementedError
-
-
-def classify_kernels(capture: str) -> list[Finding]:
-    """A finding for each kernel of a capture, in the file's order."""
-    raise NotImplementedError
-
-
-def rank_kernels(capture: str, launches: dict[str, int]) -> list[dict[str, Any]]:
-    """The kernels of an application by the time that mending them would save, most first."""
-    raise NotImplementedError
+    Raises ValueError if application_ns or application_hz is not a finite number above 0.
+    """
+    for name, value in (("application_ns", application_ns), ("application_hz", application_hz)):
+        if not (math.isfinite(value) and value > 0):
+            raise ValueError(f"{name} must be above 0, got {value}")
+    metrics = profiled["metrics"]
+    duration = metrics.get("gpu__time_duration.sum")
+    hz = metrics.get("gpc__cycles_elapsed.avg.per_second")
+    cycles = metrics.get("gpc__cycles_elapsed.max")
+    warm_cycles = warm["metrics"].get("gpc__cycles_elapsed.max")
+    clock = cache = rest = None
+    if duration is not None and hz is not None:
+        clock = duration - duration * hz / application_hz
+    if cycles is not None and warm_cycles is not None:
+        cache = (cycles - warm_cycles) / application_hz * 1e9
+    if clock is not None and cache is not None:
+        rest = duration - application_ns - clock - cache
+    return {
+        "profiled_ns": duration,
+        "ratio": _quotient(duration, application_ns),
+        "clock_ns": clock,
+        "cache_ns": cache,
+        "rest_ns": rest,
+    }
