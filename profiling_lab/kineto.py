@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from profiling_lab import dependencies
 from profiling_lab.dependencies import Operation
+from profiling_lab.errors import EmptyCapture
 
 if TYPE_CHECKING:
     import polars as pl
@@ -36,25 +37,33 @@ def operations(
     "device", "stream" and "correlation"; only calls and device operations matter.
     window_ns: keep the CUDA calls that start inside [start, end) and the device operations that these
     issued; without it, all but the calls before the first one that issued device work.
+    A range or operator that starts where the window does counts as a call that does nothing, so that
+    host code before the first CUDA call is seen as well.
     Raises EmptyCapture if no device operation is left.
     """
-    return dependencies.read(cast("NsysCapture", _Tables(events)), window_ns)
+    events = list(events)
+    if not any(event["kind"] in ("kernel", "copy", "memset") for event in events):
+        raise EmptyCapture("the trace holds no device operation")
+    return dependencies.read(cast("NsysCapture", _Tables(events, window_ns)), window_ns)
 
 
 class _Tables:
     """The tables that `dependencies.read` takes from a recording."""
 
-    def __init__(self, events: Iterable[Mapping[str, Any]]) -> None:
+    def __init__(
+        self, events: Iterable[Mapping[str, Any]], window_ns: tuple[int, int] | None
+    ) -> None:
         import polars as pl
 
         self.file = "the trace"
         self.derived: dict[Any, Any] = {}
         calls, device, copies = [], [], []
         for event in events:
-            kind = event["kind"]
+            kind, start, end = event["kind"], event["start_ns"], event["end_ns"]
+            if kind in ("range", "operator") and window_ns and start == window_ns[0]:
+                kind, end = "call", start
             if kind not in ("call", "kernel", "copy", "memset"):
                 continue
-            start, end = event["start_ns"], event["end_ns"]
             row = {
                 "name": event["name"],
                 "start_ns": start,

@@ -1,15 +1,2538 @@
+"""Checks of `ex_32`: what each function says about recorded, simulated and drawn traces.
+
+Expected values come from torch's own operator table beside a recording, from what the recorded program
+told about itself, from plain computations on the file below, or from the truth of a simulated
+program (`grading.checking.generate.kineto`). A wrong answer is compared with what typical mistakes
+give, so that the message can say which evidence it contradicts.
+"""
+
 from __future__ import annotations
 
+import gzip
+import json
+import math
+import pickle
+import random
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
 from grading.checking import task
+from grading.checking.fixtures import recordings
+from grading.checking.generate import kineto as made
+from profiling_lab import captures, kineto
+from profiling_lab.errors import CaptureError
+from profiling_lab.findings import CATEGORIES, Finding, problems
+
+PROBE = Path(__file__).resolve().parents[2] / "probes" / "profiling.py"
+Variants = Iterable[tuple[Any, str]]
+DEVICE = ("kernel", "copy", "memset")
+COMPILATION = "_compile.compile_inner (dynamo_timed)"
+CATEGORY_OF_CAUSE = {
+    "waits": "sync_bound",
+    "launch_cost": "launch_bound",
+    "host_code": "host_bound",
+    "compilation": "recompilation",
+}
+
+# -- fixtures -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def draw(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], made.Trace]:
+    """`draw()`: an empty trace to put events into."""
+    return lambda: made.Trace(tmp_path_factory.mktemp("drawn"))
+
+
+@pytest.fixture
+def allocator(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., made.Memory]:
+    """`allocator()`: an allocator whose history is drawn by hand."""
+    return lambda **more: made.Memory(tmp_path_factory.mktemp("memory"), **more)
+
+
+@pytest.fixture(scope="session")
+def program(seed: int, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], made.Program]:
+    """`program("sync")`: a simulated program of that kind, made once a session."""
+    kept: dict[str, made.Program] = {}
+
+    def make(kind: str) -> made.Program:
+        if kind not in kept:
+            kept[kind] = made.random_program(kind, seed, tmp_path_factory.mktemp("simulated"))
+        return kept[kind]
+
+    return make
+
+
+# -- words ----------------------------------------------------------------------------------------
+
+
+def show(value: Any, limit: int = 300) -> str:
+    """A value in a line, shortened."""
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def words(name: str, capture: str, *more: Any, **named: Any) -> str:
+    """The call as the learner would type it; of a path only its end."""
+    short = capture if "/" not in capture else f"…/{Path(capture).name}"
+    shown = [repr(short), *map(repr, more), *(f"{key}={value!r}" for key, value in named.items())]
+    return f"{name}({', '.join(shown)})"
+
+
+def agree(got: Any, want: Any) -> bool:
+    """Equal in type and value; floats to a relative 1e-9."""
+    if isinstance(want, float):
+        return type(got) in (int, float) and math.isclose(got, want, rel_tol=1e-9, abs_tol=1e-12)
+    if type(got) is not type(want):
+        return False
+    if isinstance(want, dict):
+        return got.keys() == want.keys() and all(agree(got[key], want[key]) for key in want)
+    if isinstance(want, (list, tuple)):
+        return len(got) == len(want) and all(map(agree, got, want))
+    return bool(got == want)
+
+
+def difference(got: Any, want: Any, where: str = "") -> str:
+    """The first place at which two values differ, as a sentence."""
+    at = f" at {where}" if where else ""
+    if type(got) is not type(want) and not (isinstance(want, float) and type(got) is int):
+        return f"It says{at} {show(got)}, a {type(got).__name__}; expected {show(want)}."
+    if isinstance(want, dict):
+        if missing := [key for key in want if key not in got]:
+            return f"Missing{at}: {show(missing)}."
+        if extra := [key for key in got if key not in want]:
+            return f"Should not be there{at}: {show(extra)}."
+        key = next(key for key in want if not agree(got[key], want[key]))
+        return difference(got[key], want[key], f"{where}[{key!r}]")
+    if isinstance(want, list):
+        for place, (one, other) in enumerate(zip(got, want, strict=False)):
+            if not agree(one, other):
+                return difference(one, other, f"{where}[{place}]") + (
+                    f" There are {len(got)} entries; expected {len(want)}."
+                    if len(got) != len(want)
+                    else ""
+                )
+        return f"There are {len(got)} entries{at}; expected {len(want)}: {show(want)}."
+    return f"It says{at} {show(got)}; expected {show(want)}."
+
+
+def judge(
+    call: str, got: Any, want: Any, why: str, mistakes: Callable[[], Variants] = list
+) -> None:
+    """Fail unless got is want, with the sentence of the mistake that gives the same value."""
+    if agree(got, want):
+        return
+    why = next((sentence for value, sentence in mistakes() if agree(got, value)), why)
+    pytest.fail(f"{call}: {difference(got, want)} {why}", pytrace=False)
+
+
+# -- a reading of the file of its own -------------------------------------------------------------
+
+KINDS = made.OLD_CATEGORIES | {"python_function": "python_function", "cuda_driver": "Runtime"}
+WORDS = {
+    "cpu_op": "operator",
+    "user_annotation": "range",
+    "python_function": "python",
+    "cuda_runtime": "call",
+    "cuda_driver": "call",
+    "kernel": "kernel",
+    "gpu_memcpy": "copy",
+    "gpu_memset": "memset",
+    "Operator": "operator",
+    "Runtime": "call",
+    "Kernel": "kernel",
+    "Memcpy": "copy",
+    "Memset": "memset",
+}
+
+
+def ns(value: Any) -> int:
+    """µs of the file in ns."""
+    return int(Decimal(value) * 1000)
+
+
+@lru_cache(maxsize=16)
+def _content(file: str, _changed: int) -> dict[str, Any]:
+    return json.loads(captures.text(file, "trace.json"), parse_float=Decimal)
+
+
+def content(capture: str) -> dict[str, Any]:
+    """The file as JSON, decimals kept."""
+    file = captures.file(capture, "trace.json")
+    return _content(str(file), file.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=16)
+def _events(file: str, _changed: int) -> list[dict[str, Any]]:
+    found = []
+    for raw in content(file)["traceEvents"]:
+        if raw.get("ph") != "X" or raw.get("cat") not in WORDS:
+            continue
+        args = raw.get("args", {})
+        start = ns(raw["ts"])
+        kind = WORDS[raw["cat"]]
+        found.append(
+            {
+                "kind": kind,
+                "name": raw["name"],
+                "start_ns": start,
+                "end_ns": start + ns(raw["dur"]),
+                "process": raw["pid"],
+                "thread": raw["tid"],
+                "device": args["device"] if kind in DEVICE else None,
+                "stream": args["stream"] if kind in DEVICE else None,
+                "correlation": args.get("correlation"),
+                "external_id": args.get("External id", args.get("external id")),
+                "shapes": args.get("Input Dims", args.get("Input dims")),
+                "called_from": args.get("CallFrom"),
+            }
+        )
+    first = min(event["start_ns"] for event in found)
+    for event in found:
+        event["start_ns"] -= first
+        event["end_ns"] -= first
+    return sorted(found, key=lambda e: (e["start_ns"], -e["end_ns"]))
+
+
+def events_of(capture: str) -> list[dict[str, Any]]:
+    """The events of a trace, in the words of read_trace's contract."""
+    file = captures.file(capture, "trace.json")
+    return _events(str(file), file.stat().st_mtime_ns)
+
+
+def steps_of(capture: str) -> list[tuple[int, int, int]]:
+    """(number, start, end) of each step."""
+    return sorted(
+        (int(e["name"].partition("#")[2]), e["start_ns"], e["end_ns"])
+        for e in events_of(capture)
+        if e["kind"] in ("range", "operator") and re.fullmatch(r"ProfilerStep#\d+", e["name"])
+    )
+
+
+def length(intervals: Iterable[tuple[int, int]], start: int, end: int) -> int:
+    """Time in [start, end) covered by at least one interval, counted from edge to edge."""
+    edges = [(max(a, start), 1) for a, b in intervals if a < end and b > start and b > a]
+    edges += [(min(b, end), -1) for a, b in intervals if a < end and b > start and b > a]
+    total = depth = since = 0
+    for time, change in sorted(edges):
+        if depth > 0:
+            total += time - since
+        depth += change
+        since = time
+    return total
+
+
+# == profile_steps ================================================================================
+
+
+def profiled(stub: Any, wait: int, warmup: int, active: int, repeat: int, fail_at=None) -> dict:
+    return stub.probe(PROBE, "steps", wait, warmup, active, repeat, fail_at)
+
+
+def judge_steps(stub: Any, wait: int, warmup: int, active: int, repeat: int) -> None:
+    told = profiled(stub, wait, warmup, active, repeat)
+    call = f"profile_steps(step, folder, {wait=}, {warmup=}, {active=}, {repeat=})"
+    cycle = wait + warmup + active
+    if told["raised"]:
+        pytest.fail(f"{call} raised {told['raised']}", pytrace=False)
+    if told["calls"] != cycle * repeat:
+        pytest.fail(
+            f"{call} called the step {told['calls']} times; expected ({wait} + {warmup} + {active}) * "
+            f"{repeat} = {cycle * repeat}: a training step that runs once more changes the model.",
+            pytrace=False,
+        )
+    names = [file["name"] for file in told["files"]]
+    want = [f"trace_{number}.json" for number in range(repeat)]
+    if told["kind"] != "list" or names != want or not all(f["inside"] for f in told["files"]):
+        pytest.fail(
+            f"{call} returned a {told['kind']} with the files {names}, and the folder holds "
+            f"{told['in_folder']}; expected a list of the paths of {want} in the folder: one file a "
+            "cycle, in order.",
+            pytrace=False,
+        )
+    for number, file in enumerate(told["files"]):
+        if "error" in file:
+            pytest.fail(f"{call}: {file['name']} cannot be read ({file['error']})", pytrace=False)
+        first = number * cycle + wait + warmup
+        expected = list(range(first, first + active))
+        if file["sines"] and not file["shapes"]:
+            pytest.fail(f"{call}: {file['name']} holds no shapes of inputs.", pytrace=False)
+        if file["calls"] != expected:
+            pytest.fail(
+                f"{call}: {file['name']} holds the work of calls {file['calls']} of the step; expected "
+                f"{expected}: {wait} are waited for and {warmup} warm up in each cycle, because the first "
+                "steps are not like the others.",
+                pytrace=False,
+            )
+        if len(file["steps"]) != active:
+            pytest.fail(
+                f"{call}: {file['name']} marks the steps {file['steps']}; expected {active} "
+                "ProfilerStep ranges: the profiler's own step() ends each.",
+                pytrace=False,
+            )
+        for what in ("stacks", "memory"):
+            if not file[what]:
+                pytest.fail(
+                    f"{call}: {file['name']} holds no {what}; without them nobody can tell the line "
+                    "(stacks), or what grows (memory).",
+                    pytrace=False,
+                )
 
 
 @task("ex_32.profile_steps")
-def test_the_larger_is_found(stub) -> None:
-    got = stub.profile_steps(3, 5)
-    assert got == 5, f"profile_steps(3, 5) returned {got}, expected 5 ns: the larger of the two"
+def test_the_steady_steps_are_recorded(stub, seed):
+    rng = random.Random(seed)
+    judge_steps(stub, 1, 1, 3, 1)
+    judge_steps(stub, rng.randint(1, 2), rng.randint(2, 3), rng.randint(1, 2), 2)
 
 
 @task("ex_32.profile_steps")
-def test_the_order_does_not_matter(stub) -> None:
-    got = stub.profile_steps(7, 2)
-    assert got == 7, f"profile_steps(7, 2) returned {got}, expected 7 ns: the order is no clue"
+def test_a_failing_step_stops_the_profiler(stub):
+    told = profiled(stub, 1, 1, 3, 1, fail_at=3)
+    call = "profile_steps of a step whose fourth call raises ArithmeticError"
+    if told["raised"] != "ArithmeticError" or told["calls"] != 4:
+        pytest.fail(
+            f"{call}: the exception did not come back after 4 calls (came back: {told['raised']}, "
+            f"{told['calls']} calls); the caller must learn of it.",
+            pytrace=False,
+        )
+    if told["left_on"]:
+        pytest.fail(
+            f"{call}: the profiler is still on afterwards; everything that follows pays for it.",
+            pytrace=False,
+        )
+
+
+@task("ex_32.profile_steps")
+@pytest.mark.parametrize(
+    ("wait", "warmup", "active", "repeat"),
+    [(-1, 1, 3, 1), (1, -1, 3, 1), (1, 1, 0, 1), (1, 1, 3, 0), (1, 1, -2, 1), (0, 0, 1, -1)],
+)
+def test_an_impossible_schedule_is_refused(stub, wait, warmup, active, repeat):
+    told = profiled(stub, wait, warmup, active, repeat)
+    if told["raised"] != "ValueError" or told["calls"]:
+        pytest.fail(
+            f"profile_steps(step, folder, {wait=}, {warmup=}, {active=}, {repeat=}): expected "
+            f"ValueError before anything runs; raised {told['raised']}, after {told['calls']} calls.",
+            pytrace=False,
+        )
+
+
+@task("ex_32.profile_steps")
+def test_the_smallest_schedule_is_possible(stub):
+    told = profiled(stub, 0, 0, 1, 1)
+    assert told["raised"] is None and told["calls"] == 1 and len(told["files"]) == 1, (
+        "profile_steps(step, folder, wait=0, warmup=0, active=1, repeat=1) records one step: "
+        f"raised {told['raised']}, {told['calls']} calls, files {told['in_folder']}"
+    )
+
+
+# == operator_table_of ============================================================================
+
+TIMES = {
+    "host_self_ns": ("self_cpu_time_total",),
+    "host_total_ns": ("cpu_time_total",),
+    "device_self_ns": ("self_device_time_total", "self_cuda_time_total"),
+    "device_total_ns": ("device_time_total", "cuda_time_total"),
+}
+
+
+def profile_rows(rng: random.Random, age: str) -> list[dict[str, Any]]:
+    """Rows of a profile of a torch that is "new", "old", or so old that it has no device times."""
+    rows = []
+    for number in range(rng.randint(8, 12)):
+        host = rng.randrange(1_000, 900_000)
+        device = rng.choice([0, rng.randrange(1_000, 900_000)])
+        row: dict[str, Any] = {
+            "key": f"aten::op_{number}",
+            "input_shapes": [[rng.randint(1, 64), 8], []],
+            "count": rng.randint(1, 40),
+            "self_cpu_time_total": (host // 2) / 1000,
+            "cpu_time_total": host / 1000,
+            "device_type": rng.choice(["DeviceType.CPU", "DeviceType.CPU", "DeviceType.CUDA"]),
+        }
+        if age != "host only":
+            self_name, total_name = (
+                TIMES[k][age == "old"] for k in ("device_self_ns", "device_total_ns")
+            )
+            row |= {self_name: device / 2000, total_name: device / 1000}
+        rows.append(row)
+    rows[0] |= {"device_type": "DeviceType.CPU"}
+    rows[1] = dict(rows[0]) | {"key": "aten::another"}  # equal times: ordered by name
+    del rows[2]["device_type"]
+    rng.shuffle(rows)
+    return rows
+
+
+def expected_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    out = []
+    for row in rows:
+        if row.get("device_type", "DeviceType.CPU") == "DeviceType.CUDA":
+            continue
+        times = {
+            key: next((round(row[name] * 1000) for name in names if name in row), None)
+            for key, names in TIMES.items()
+        }
+        out.append(
+            {"name": row["key"], "shapes": row["input_shapes"], "calls": row["count"], **times}
+        )
+    return sorted(
+        out, key=lambda r: (-(r["device_total_ns"] or 0), -(r["host_total_ns"] or 0), r["name"])
+    )
+
+
+@task("ex_32.operator_table_of")
+@pytest.mark.parametrize("age", ["new", "old", "host only"])
+def test_table_of_a_profile(stub, seed, age):
+    rows = profile_rows(random.Random(f"{age} {seed}"), age)
+    told = stub.probe(PROBE, "table", rows, age == "new")
+    named = {"new": "device_time_total", "old": "cuda_time_total", "host only": "no device times"}
+    call = f"operator_table_of(a profile whose rows have {named[age]})"
+    want = expected_rows(rows)
+
+    def mistakes() -> Variants:
+        def changed(key: str, change: Callable[[int], Any]) -> list[dict[str, Any]]:
+            return [r | {key: None if r[key] is None else change(r[key])} for r in want]
+
+        yield (
+            [
+                {k: v // 1000 if k.endswith("_ns") and v is not None else v for k, v in r.items()}
+                for r in want
+            ],
+            "torch counts in µs; this table is in ns.",
+        )
+        yield (
+            [r | {k: 0 for k in r if k.endswith("_ns") and r[k] is None} for r in want],
+            "The profile has no device times. That is not the same as 0: nobody measured.",
+        )
+        yield (changed("device_self_ns", lambda v: v * 2), "That is the total, called self.")
+
+    judge(call, told["rows"], want, "", mistakes)
+    asked = [call | {"args": []} for call in told["asked"]]
+    by_shape = any(call.get("group_by_input_shape") for call in asked) or any(
+        call["args"][:1] == [True] for call in told["asked"]
+    )
+    assert by_shape, (
+        f"{call}: key_averages was asked as {told['asked']}, without the shapes of inputs"
+    )
+
+
+@task("ex_32.operator_table_of")
+def test_shapes_are_asked_for(stub):
+    row = {"key": "aten::mm", "input_shapes": [[2, 2]], "count": 1, "self_cpu_time_total": 1.0,
+           "cpu_time_total": 1.5, "self_device_time_total": 0.0, "device_time_total": 0.0,
+           "device_type": "DeviceType.CPU"}  # fmt: skip
+    told = stub.probe(PROBE, "table", [row], True)
+    assert len(told["asked"]) == 1, (
+        f"key_averages was asked {len(told['asked'])} times; once will do"
+    )
+
+
+# == read_trace ===================================================================================
+
+READ_ORDER = "The order is by start_ns, the longest first where these are equal."
+
+
+def event_key(event: dict[str, Any]) -> tuple:
+    return (event["start_ns"], -event["end_ns"], event["kind"], event["name"], repr(event))
+
+
+def judge_events(capture: str, got: Any, want: list[dict[str, Any]]) -> None:
+    """The events, whatever the order of those with equal times."""
+    call = words("read_trace", capture) + '["events"]'
+    if type(got) is not list or not all(type(event) is dict for event in got):
+        pytest.fail(f"{call} is {show(got)}; expected a list of dicts", pytrace=False)
+    counts = [defaultdict(int) for _ in range(2)]
+    for found, rows in zip(counts, (got, want), strict=True):
+        for event in rows:
+            found[event.get("kind")] += 1
+    judge(call, dict(counts[0]) and {k: counts[0][k] for k in sorted(counts[0], key=str)},
+          {k: counts[1][k] for k in sorted(counts[1], key=str)},
+          "That is the number of events of each kind: complete events ('ph' is 'X') of the categories in "
+          "KIND_OF_CATEGORY, in either spelling.")  # fmt: skip
+    keys = list(want[0])
+    for event in got:
+        if sorted(event) != sorted(keys):
+            judge(call, sorted(event), sorted(keys), "These are the keys of an event.")
+    times = [(event["start_ns"], -event["end_ns"]) for event in got]
+    if any(type(value) is not int for pair in times for value in pair):
+        wrong = next(p for p in times if type(p[0]) is not int or type(p[1]) is not int)
+        pytest.fail(f"{call}: a time is {show(wrong[0])}; expected whole ns (int)", pytrace=False)
+    if times != sorted(times):
+        pytest.fail(f"{call} is not in order. {READ_ORDER}", pytrace=False)
+    for one, other in zip(sorted(got, key=event_key), sorted(want, key=event_key), strict=True):
+        if agree(one, other):
+            continue
+        off = [k for k in ("start_ns", "end_ns") if one[k] != other[k]]
+        why = ""
+        if off and all(abs(one[k] - other[k]) <= 2 for k in off):
+            why = (
+                "Off by a ns or two: µs of this size do not fit into a float64 to the ns, so the file's "
+                "decimals must be read as they are written."
+            )
+        elif off and abs(one[off[0]] - other[off[0]]) > 1e12:
+            why = "0 is the start of the earliest event, and not the machine's own clock."
+        pytest.fail(f"{call}: {show(other['name'])}: {difference(one, other)} {why}", pytrace=False)
+
+
+@task("ex_32.read_trace")
+@recordings("torch_infer_launch_bound", "torch_memory_growth")
+def test_events_of_a_recording(stub, recording):
+    got = stub.read_trace(recording)
+    judge_events(recording, got.get("events"), events_of(recording))
+    judge(
+        words("read_trace", recording) + '["devices"]',
+        json.loads(json.dumps(got.get("devices"), default=float)),
+        json.loads(json.dumps(content(recording).get("deviceProperties"), default=float)),
+        "It is the trace's deviceProperties.",
+    )
+    first = min(ns(e["ts"]) for e in content(recording)["traceEvents"]
+                if e.get("ph") == "X" and e.get("cat") in WORDS)  # fmt: skip
+    base = content(recording).get("baseTimeNanoseconds")
+    judge(
+        words("read_trace", recording) + '["epoch_ns"]',
+        got.get("epoch_ns"),
+        base + first if base is not None else None,
+        "It is baseTimeNanoseconds plus the time of the earliest event of the list.",
+    )
+
+
+def mixed(draw: Callable[[], made.Trace], seed: int = 0) -> made.Trace:
+    """A trace with an event of every kind, at odd ns."""
+    rng = random.Random(seed)
+    trace = draw()
+    trace.clock_ns += rng.randrange(10**9)
+    at = 7
+    trace.step(12, 0, 900_001)
+    for _ in range(40):
+        end = at + rng.randrange(3_000, 9_999)
+        operator = trace.operator("aten::addmm", at, end, shapes=[[rng.randint(1, 99)], [4, 4]])
+        trace.kernel(end + 5_003, end + 7_777, call=(at + 501, at + 1_499), operator=operator)
+        trace.python("train.py(4): step", at - 3, end + 11, called_from="train.py:9")
+        at = end + rng.randrange(5_001)
+    trace.copy(at, at + 1_001, "D2H", call=(at - 900, at + 1_000))
+    trace.memset(at + 2_001, at + 2_999, stream=13, device=1)
+    trace.operator("aten::same", 7, 20)
+    trace.operator("aten::same", 7, 3_000)
+    trace.noise(at)
+    return trace
+
+
+@task("ex_32.read_trace")
+def test_times_are_exact(stub, draw, seed):
+    capture = mixed(draw, seed).save()
+    judge_events(capture, stub.read_trace(capture)["events"], events_of(capture))
+
+
+@task("ex_32.read_trace")
+def test_memory_events(stub, draw, seed):
+    trace = mixed(draw, seed)
+    trace.memory(500_003, 4_096, 90_000_000)
+    trace.memory(100_001, -512, 80_000_000, device=None)
+    trace.memory(300_009, 512, None, device=1)
+    capture = trace.save()
+    first = min(e["ts"] for e in trace.events if e["ph"] == "X" and e["cat"] in WORDS)
+    want = [
+        {"time_ns": 100_001 - first, "device": None, "bytes": -512,
+         "allocated_bytes": 80_000_000, "reserved_bytes": 82_000_000},
+        {"time_ns": 300_009 - first, "device": 1, "bytes": 512, "allocated_bytes": None,
+         "reserved_bytes": None},
+        {"time_ns": 500_003 - first, "device": 0, "bytes": 4_096,
+         "allocated_bytes": 90_000_000, "reserved_bytes": 92_000_000},
+    ]  # fmt: skip
+    got = stub.read_trace(capture).get("memory")
+
+    def mistakes() -> Variants:
+        yield (
+            [row | {"allocated_bytes": row["allocated_bytes"] or 0,
+                    "reserved_bytes": row["reserved_bytes"] or 0} for row in want],
+            "An absent total is None: 0 would say that nothing was allocated.",
+        )  # fmt: skip
+        yield [want[2], want[0], want[1]], "The order is by time; order in the file means nothing."
+        yield (
+            [want[0] | {"device": -1}, *want[1:]],
+            "Device Type 0 is the host, whatever the number: None.",
+        )
+        yield (
+            [row | {"time_ns": row["time_ns"] + first} for row in want],
+            "time_ns is on the clock of start_ns: 0 is the start of the earliest event.",
+        )
+
+    judge(words("read_trace", capture) + '["memory"]', got, want, "", mistakes)
+
+
+@task("ex_32.read_trace")
+def test_an_older_trace(stub, draw, seed):
+    """Spelled as PyTorch 1.8 did: capital categories, "external id", whole µs, names as threads."""
+    capture = mixed(draw, seed).save("old")
+    got = stub.read_trace(capture)
+    judge_events(capture, got["events"], events_of(capture))
+    for key in ("devices", "epoch_ns"):
+        judge(f'{words("read_trace", capture)}["{key}"]', got.get(key, "missing"), None,
+              "This older trace does not tell; None says so.")  # fmt: skip
+
+
+@task("ex_32.read_trace")
+def test_absent_fields_are_none(stub, draw):
+    trace = draw()
+    trace.step(1, 0, 10_000)
+    trace.python("train.py(4): step", 10, 9_000)
+    trace.operator("aten::relu", 100, 900)
+    trace.kernel(1_000, 2_000)
+    for event in trace.events[1:]:
+        for key in ("External id", "correlation"):
+            event["args"].pop(key, None)
+    del trace.events[1]["args"]
+    del trace.header["deviceProperties"]
+    capture = trace.save(packed=False)
+    got = stub.read_trace(capture)
+    judge_events(capture, got["events"], events_of(capture))
+    judge(words("read_trace", capture) + '["devices"]', got["devices"], None, "It has none.")
+    judge(words("read_trace", capture) + '["memory"]', got["memory"], [], "There is none.")
+    file = str(Path(capture) / "trace.json")
+    judge_events(file, stub.read_trace(file)["events"], events_of(capture))
+
+
+def broken(draw: Callable[[], made.Trace], how: str) -> tuple[str, str]:
+    """A damaged trace, and the words that say what is wrong."""
+    trace = draw()
+    trace.step(1, 0, 10_000)
+    trace.operator("aten::odd_one", 100, 900)
+    trace.kernel(1_000, 2_000, name="odd_kernel")
+    operator, kernel = trace.events[1], trace.events[2]
+    if how == "no time":
+        del operator["dur"]
+    elif how == "negative":
+        operator["dur"] = -5
+    elif how == "no name":
+        del operator["name"]
+    elif how == "no device":
+        del kernel["args"]["device"]
+    elif how == "no stream":
+        del kernel["args"]["stream"]
+    elif how == "nothing":
+        trace.events = []
+        trace.noise(100)
+    capture = trace.save(packed=False)
+    file = Path(capture) / "trace.json"
+    text = file.read_text()
+    if how == "cut off":
+        file.write_text(text[: len(text) * 2 // 3])
+    elif how == "cut off packed":
+        file.unlink()
+        (Path(capture) / "trace.json.gz").write_bytes(gzip.compress(text.encode())[:-20])
+    elif how == "no list":
+        file.write_text(text.replace('"traceEvents"', '"events"'))
+    elif how == "a list":
+        file.write_text("[1, 2]")
+    elif how == "a dict of events":
+        file.write_text('{"traceEvents": {"a": 1}}')
+    elif how == "NaN":
+        file.write_text(re.sub(r'"dur": 0.800', '"dur": NaN', text))
+        assert "NaN" in file.read_text()
+    return capture, {"no time": "odd_one", "negative": "odd_one", "no device": "odd_kernel"}.get(
+        how, ""
+    )
+
+
+WHY_BROKEN = {
+    "cut off": "half a trace is no trace",
+    "cut off packed": "half a trace is no trace",
+    "no list": "there is no list traceEvents",
+    "a list": "this JSON is no trace",
+    "a dict of events": "traceEvents is no list",
+    "nothing": "none of its events is of a category that is asked for",
+    "no time": "an operator has no duration",
+    "negative": "no operator takes less than no time",
+    "no name": "an operator has no name",
+    "no device": "a kernel ran on no device",
+    "no stream": "a kernel ran on no stream",
+    "NaN": "NaN is no time",
+}
+
+
+@task("ex_32.read_trace")
+@pytest.mark.parametrize("how", list(WHY_BROKEN))
+def test_a_damaged_trace_is_refused(stub, draw, how):
+    capture, word = broken(draw, how)
+    with stub.raises(CaptureError, word or None, WHY_BROKEN[how]) as raised:
+        stub.read_trace(capture)
+    assert "trace.json" in raised.message, (
+        f"read_trace of a damaged file raised CaptureError, which is right; its message, "
+        f"{raised.message!r}, must name the file"
+    )
+
+
+# == operator_table ===============================================================================
+
+ROW = ("calls", "host_total_ns", "host_self_ns", "device_total_ns", "device_self_ns")
+
+
+def table_from_torch(capture: str, by_shape: bool) -> dict[tuple[str, str], dict[str, int]] | None:
+    """torch's own table beside a recording; None if there is none."""
+    try:
+        told = json.loads(captures.text(capture, "key_averages.json"))
+    except CaptureError:
+        return None
+    out = {}
+    for row in told["by_shape" if by_shape else "by_name"]:
+        if row["device_type"].endswith("CPU"):
+            shapes = str(row["input_shapes"]) if by_shape else ""
+            out[row["name"], shapes] = {
+                "calls": row["calls"],
+                "host_total_ns": round(row["cpu_time_total"] * 1000),
+                "host_self_ns": round(row["self_cpu_time_total"] * 1000),
+                "device_total_ns": round(row["device_time_total"] * 1000),
+                "device_self_ns": round(row["self_device_time_total"] * 1000),
+                "range": bool(row["is_user_annotation"]),
+            }
+    return out
+
+
+def table_by_hand(capture: str) -> dict[str, dict[str, int]]:
+    """The table by name, each event's parent found by looking at all others (small traces only)."""
+    host = [e for e in events_of(capture) if e["kind"] in ("operator", "range", "call")]
+    device: dict[Any, int] = defaultdict(int)
+    for event in events_of(capture):
+        if event["kind"] in DEVICE and event["external_id"] is not None:
+            device[event["external_id"]] += event["end_ns"] - event["start_ns"]
+    parents: list[int | None] = []
+    for place, event in enumerate(host):
+        around = [
+            (other["end_ns"] - other["start_ns"], -at)
+            for at, other in enumerate(host)
+            if at != place
+            and (other["process"], other["thread"]) == (event["process"], event["thread"])
+            and other["start_ns"] <= event["start_ns"] < other["end_ns"]
+            and event["end_ns"] <= other["end_ns"]
+            and not (
+                (other["start_ns"], other["end_ns"]) == (event["start_ns"], event["end_ns"])
+                and at > place
+            )
+        ]
+        parents.append(-min(around)[1] if around else None)
+    children: dict[int | None, list[int]] = defaultdict(list)
+    for place, parent in enumerate(parents):
+        children[parent].append(place)
+    out: dict[str, dict[str, int]] = {}
+
+    def visit(place: int) -> int:
+        event, below, own = host[place], children[place], [place]
+        while len(below) == 1 and host[below[0]]["name"] == event["name"]:
+            own.append(below[0])
+            below = children[below[0]]
+        under = sum(visit(child) for child in below)
+        if event["kind"] == "call":
+            return under
+        name = "ProfilerStep*" if event["name"].startswith("ProfilerStep#") else event["name"]
+        row = out.setdefault(name, dict.fromkeys(ROW, 0))
+        self_ns = sum(device[host[p]["external_id"]] for p in own)
+        total = event["end_ns"] - event["start_ns"]
+        row["calls"] += 1
+        row["host_total_ns"] += total
+        row["host_self_ns"] += total - sum(host[c]["end_ns"] - host[c]["start_ns"] for c in below)
+        row["device_self_ns"] += self_ns
+        row["device_total_ns"] += self_ns + under
+        return self_ns + under
+
+    for root in children[None]:
+        visit(root)
+    return out
+
+
+WHY_OF_COLUMN = {
+    "calls": "An event whose only child has its own name is one with it; all others count.",
+    "host_total_ns": "The total is the events' durations, added up.",
+    "host_self_ns": "Self is the duration without the direct children, CUDA calls among them.",
+    "device_self_ns": "Device time belongs to the operator whose external id the kernel bears.",
+    "device_total_ns": "The device's total of an operator includes what the operators below it issued.",
+}
+
+
+def judge_rows(call: str, rows: Any, want: dict[Any, dict[str, int]], by_shape: bool) -> None:
+    if type(rows) is not list or not all(type(r) is dict for r in rows):
+        pytest.fail(f"{call} returned {show(rows)}; expected a list of dicts", pytrace=False)
+    keys = [
+        "calls",
+        "device_self_ns",
+        "device_total_ns",
+        "host_self_ns",
+        "host_total_ns",
+        "name",
+        "shapes",
+    ]
+    for row in rows:
+        judge(call + ", keys of a row", sorted(row), keys, "")
+    got = {}
+    for row in rows:
+        shapes = str(row["shapes"] if row["shapes"] is not None else []) if by_shape else ""
+        if not by_shape and row["shapes"] is not None:
+            judge(f"{call}, shapes of {row['name']}", row["shapes"], None, "Not by shape.")
+        if (row["name"], shapes) in got:
+            pytest.fail(f"{call} has two rows for {row['name']} {shapes}", pytrace=False)
+        got[row["name"], shapes] = row
+    if missing := [key for key in want if key not in got]:
+        pytest.fail(f"{call} lacks a row for {' '.join(missing[0])}", pytrace=False)
+    if extra := [key for key in got if key not in want]:
+        pytest.fail(
+            f"{call} has a row for {' '.join(extra[0])}, which is no operator and no range (or not under "
+            "this name)",
+            pytrace=False,
+        )
+    for key, row in want.items():
+        for column in ROW:
+            if column not in row:
+                continue
+            if type(got[key][column]) is not int or got[key][column] != row[column]:
+                unit = "" if column == "calls" else " ns"
+                pytest.fail(
+                    f"{call}: {' '.join(key).strip()}: {column} is {show(got[key][column])}; expected "
+                    f"{row[column]}{unit}. {WHY_OF_COLUMN[column]}",
+                    pytrace=False,
+                )
+    order = [
+        (-r["device_total_ns"], -r["host_total_ns"], r["name"], str(r["shapes"])) for r in rows
+    ]
+    if order != sorted(order):
+        pytest.fail(
+            f"{call}: the rows are not ordered by device_total_ns, then host_total_ns (largest first), "
+            "then name and shapes",
+            pytrace=False,
+        )
+
+
+@task("ex_32.operator_table")
+@recordings("torch_infer_launch_bound", "torch_train_clean")
+@pytest.mark.parametrize("by_shape", [False, True])
+def test_table_equals_that_of_torch(stub, recording, by_shape):
+    want = table_from_torch(recording, by_shape)
+    if want is None:  # a capture of the learner's own
+        if by_shape:
+            return
+        want = {(name, ""): row for name, row in table_by_hand(recording).items()}
+    else:
+        operators = {
+            (e["name"] if not e["name"].startswith("ProfilerStep#") else "ProfilerStep*")
+            for e in events_of(recording)
+            if e["kind"] in ("operator", "range")
+        }
+        want = {key: row for key, row in want.items() if key[0] in operators}
+        for row in want.values():
+            if row.pop("range"):
+                # torch counts Python functions below a range as children, and the range's own
+                # shadow on the device as work.
+                for column in ("host_self_ns", "device_self_ns", "device_total_ns"):
+                    row.pop(column)
+    call = words("operator_table", recording, by_shape=by_shape)
+    judge_rows(call, stub.operator_table(recording, by_shape), want, by_shape)
+
+
+def nested(draw: Callable[[], made.Trace], seed: int) -> made.Trace:
+    """Operators in operators on two threads, with kernels; what torch merges; a partial overlap."""
+    rng = random.Random(seed)
+    trace = draw()
+
+    def grow(start: int, end: int, depth: int, thread: int, name: str) -> None:
+        operator = trace.operator(name, start, end, thread=thread, shapes=[[rng.randint(1, 3)]])
+        if rng.random() < 0.5 or depth > 3 or end - start < 4_000:
+            if end - start > 1_000:
+                at = end + rng.randrange(90_000)
+                call = (start + 100, start + 500)
+                trace.kernel(
+                    at,
+                    at + rng.randrange(1_000, 9_000),
+                    call=call,
+                    operator=operator,
+                    thread=thread,
+                )
+            return
+        parts = rng.randint(1, 3)
+        size = (end - start) // (parts + 1)
+        for part in range(parts):
+            at = start + rng.randrange(size) + part * size
+            inside = name if parts == 1 and rng.random() < 0.5 else f"aten::op_{rng.randint(0, 5)}"
+            grow(at, min(end, at + rng.randrange(size // 2, size)), depth + 1, thread, inside)
+
+    for number in range(3):
+        base = number * 400_000
+        trace.step(number + 5, base, base + 390_000)
+        for part in range(5):
+            grow(base + part * 60_000 + 20, base + part * 60_000 + 50_000, 0, 1, f"aten::op_{part}")
+            grow(base + part * 60_000 + 20, base + part * 60_000 + 50_000, 0, 2, "autograd::engine")
+    return trace
+
+
+@task("ex_32.operator_table")
+def test_table_of_nested_operators(stub, draw, seed):
+    capture = nested(draw, seed).save()
+    want = {(name, ""): row for name, row in table_by_hand(capture).items()}
+    call = words("operator_table", capture)
+    judge_rows(call, stub.operator_table(capture), want, False)
+
+
+@task("ex_32.operator_table")
+def test_self_and_total(stub, draw):
+    """linear holds addmm, which launches; a second linear on another thread, at the same time."""
+    trace = draw()
+    step = trace.step(8, 0, 100_000)
+    linear = trace.operator("aten::linear", 1_000, 50_000, shapes=[[2, 4]])
+    trace.operator("aten::t", 2_000, 9_000)
+    addmm = trace.operator("aten::addmm", 10_000, 40_000, shapes=[[4], [2, 4]])
+    trace.kernel(60_000, 67_000, call=(12_000, 17_000), operator=addmm)
+    trace.copy(67_000, 70_000, call=(18_000, 20_000), operator=addmm)
+    trace.memset(70_000, 70_500, call=(41_000, 42_000), operator=linear)
+    trace.operator("aten::linear", 1_000, 50_000, shapes=[[8, 4]], thread=2)
+    trace.kernel(80_000, 90_000)  # of nobody: no external id
+    trace.kernel(90_000, 91_000, operator=999_999)
+    trace.kernel(91_000, 92_000, call=(60_000, 61_000), operator=step)
+    trace.python("train.py(3): forward", 500, 60_000)
+    capture = trace.save()
+    rows = {
+        "ProfilerStep*": (1, 100_000, 100_000 - 49_000 - 1_000, 11_500, 1_000),
+        "aten::linear": (2, 98_000, 49_000 - 7_000 - 30_000 - 1_000 + 49_000, 10_500, 500),
+        "aten::addmm": (1, 30_000, 30_000 - 5_000 - 2_000, 10_000, 10_000),
+        "aten::t": (1, 7_000, 7_000, 0, 0),
+    }
+    want = {(name, ""): dict(zip(ROW, row, strict=True)) for name, row in rows.items()}
+    judge_rows(words("operator_table", capture), stub.operator_table(capture), want, False)
+    shaped = {
+        ("ProfilerStep*", "[]"): want["ProfilerStep*", ""],
+        ("aten::linear", "[[2, 4]]"): dict(zip(ROW, (1, 49_000, 11_000, 10_500, 500), strict=True)),
+        ("aten::linear", "[[8, 4]]"): dict(zip(ROW, (1, 49_000, 49_000, 0, 0), strict=True)),
+        ("aten::addmm", "[[4], [2, 4]]"): want["aten::addmm", ""],
+        ("aten::t", "[]"): want["aten::t", ""],
+    }
+    call = words("operator_table", capture, by_shape=True)
+    judge_rows(call, stub.operator_table(capture, by_shape=True), shaped, True)
+
+
+@task("ex_32.operator_table")
+def test_an_only_child_of_the_same_name_is_one_with_its_parent(stub, draw):
+    trace = draw()
+    trace.step(1, 0, 90_000)
+    for start, inner in ((1_000, 1), (30_000, 2)):
+        outer = trace.operator("aten::sum", start, start + 20_000)
+        for number in range(inner):
+            at = start + 1_000 + number * 8_000
+            own = trace.operator("aten::sum", at, at + 6_000)
+            trace.kernel(at + 50_000, at + 54_000, call=(at + 10, at + 1_010), operator=own)
+        trace.operator("aten::odd", start + 20_000, start + 20_000)  # starts at its end: not inside
+    assert outer
+    capture = trace.save()
+    rows = {
+        "ProfilerStep*": (1, 90_000, 50_000, 12_000, 0),
+        "aten::sum": (1 + 3, 20_000 + 20_000 + 12_000, 19_000 + 8_000 + 10_000, 4_000 + 8_000 + 8_000, 12_000),
+        "aten::odd": (2, 0, 0, 0, 0),
+    }  # fmt: skip
+    want = {(name, ""): dict(zip(ROW, row, strict=True)) for name, row in rows.items()}
+    judge_rows(words("operator_table", capture), stub.operator_table(capture), want, False)
+
+
+# == step_breakdown ===============================================================================
+
+
+def breakdown_by_hand(capture: str) -> list[dict[str, Any]]:
+    work = [e for e in events_of(capture) if e["kind"] in DEVICE]
+    out = []
+    for number, start, end in steps_of(capture):
+        for device in sorted({e["device"] for e in work}):
+            here = [(e["start_ns"], e["end_ns"], e["kind"]) for e in work if e["device"] == device]
+            busy = length([(a, b) for a, b, _ in here], start, end)
+            out.append(
+                {
+                    "step": number,
+                    "device": device,
+                    "step_ns": end - start,
+                    "busy_ns": busy,
+                    "kernel_ns": length([(a, b) for a, b, k in here if k == "kernel"], start, end),
+                    "idle_ratio": 1 - busy / (end - start),
+                }
+            )
+    return out
+
+
+def breakdown_mistakes(capture: str) -> Variants:
+    want = breakdown_by_hand(capture)
+    work = [e for e in events_of(capture) if e["kind"] in DEVICE]
+    calls = {e["correlation"]: e for e in events_of(capture) if e["kind"] == "call"}
+
+    def with_busy(busy: Callable[[dict[str, Any], int, int], int]) -> list[dict[str, Any]]:
+        out = []
+        for row, (_, start, end) in zip(
+            want, [s for s in steps_of(capture) for _ in range(len(want) // len(steps_of(capture)))],
+            strict=True,
+        ):  # fmt: skip
+            value = busy(row, start, end)
+            out.append(row | {"busy_ns": value, "idle_ratio": 1 - value / row["step_ns"]})
+        return out
+
+    def of(row: dict[str, Any]) -> list[dict[str, Any]]:
+        return [e for e in work if e["device"] == row["device"]]
+
+    yield (
+        with_busy(
+            lambda row, a, b: sum(
+                max(0, min(e["end_ns"], b) - max(e["start_ns"], a)) for e in of(row)
+            )
+        ),
+        "Durations were added up; what runs at the same time counts once.",
+    )
+    yield (
+        with_busy(lambda row, a, b: row["kernel_ns"]),
+        "Copies and memsets keep a device busy as well.",
+    )
+    yield (
+        with_busy(
+            lambda row, a, b: length(
+                [(e["start_ns"], e["end_ns"]) for e in of(row) if a <= e["start_ns"] < b], 0, 10**18
+            )
+        ),
+        "An operation counts with the part of it that lies inside the step.",
+    )
+    yield (
+        with_busy(
+            lambda row, a, b: length(
+                [
+                    (e["start_ns"], e["end_ns"])
+                    for e in of(row)
+                    if e["correlation"] in calls and a <= calls[e["correlation"]]["start_ns"] < b
+                ],
+                0,
+                10**18,
+            )
+        ),
+        "That is the work that the step issued. Asked is what ran during it, whoever issued it.",
+    )
+
+
+def judge_breakdown(stub: Any, capture: str) -> None:
+    want = breakdown_by_hand(capture)
+    judge(
+        words("step_breakdown", capture),
+        stub.step_breakdown(capture),
+        want,
+        "(times in ns)",
+        lambda: breakdown_mistakes(capture),
+    )
+
+
+@task("ex_32.step_breakdown")
+@recordings("torch_infer_launch_bound", "torch_train_sync")
+def test_breakdown_of_a_recording(stub, recording):
+    judge_breakdown(stub, recording)
+
+
+@task("ex_32.step_breakdown")
+@pytest.mark.parametrize("kind", ["sync", "healthy"])
+def test_breakdown_of_a_program(stub, program, kind):
+    judge_breakdown(stub, program(kind).capture)
+
+
+@task("ex_32.step_breakdown")
+def test_breakdown_of_streams_and_devices(stub, draw):
+    trace = draw()
+    trace.step(10, 100_000, 200_000)
+    trace.step(9, 0, 100_000)
+    trace.step(11, 210_000, 260_000)
+    trace.kernel(10_000, 40_000)
+    trace.kernel(30_000, 50_000, stream=13)
+    trace.kernel(12_000, 20_000, stream=14)  # inside the first one
+    trace.copy(49_000, 60_000, stream=15)
+    trace.memset(90_000, 130_000)
+    trace.kernel(195_000, 300_000, stream=13)
+    trace.kernel(5_000, 6_000, device=2)
+    trace.noise(20_000)
+    judge_breakdown(stub, trace.save())
+
+
+@task("ex_32.step_breakdown")
+def test_breakdown_of_an_older_trace(stub, draw):
+    trace = draw()
+    trace.clock_ns = 4_414_600_033_706_000
+    trace.step(3, 0, 100_000)
+    trace.kernel(10_000, 40_000)
+    judge_breakdown(stub, trace.save("old"))
+
+
+def without_steps(draw: Callable[[], made.Trace]) -> str:
+    trace = draw()
+    operator = trace.operator("aten::mm", 0, 50_000)
+    trace.range("ProfilerStep", 0, 60_000)
+    trace.kernel(60_000, 70_000, call=(10_000, 12_000), operator=operator)
+    trace.python("ProfilerStep#1", 0, 5_000)
+    trace.noise(30_000)  # the steps' shadows on the device are no steps
+    return trace.save()
+
+
+def without_device(draw: Callable[[], made.Trace]) -> str:
+    trace = draw()
+    trace.step(1, 0, 100_000)
+    trace.operator("aten::mm", 10, 50_000)
+    trace.call("cudaLaunchKernel", 20_000, 30_000)
+    return trace.save()
+
+
+@task("ex_32.step_breakdown")
+def test_breakdown_needs_steps_and_a_device(stub, draw):
+    with stub.raises(CaptureError, r"step\(\)", "no step is marked; the reader must learn how"):
+        stub.step_breakdown(without_steps(draw))
+    with stub.raises(
+        CaptureError, r"ProfilerActivity\.CUDA", "nothing ran on a device: that is not idle"
+    ):
+        stub.step_breakdown(without_device(draw))
+
+
+# == synchronizing_calls ==========================================================================
+
+SYNCHRONIZING = re.compile(r"cuda(Device|Stream|Event)Synchronize|cu(Ctx|Stream|Event)Synchronize")
+
+
+def is_library(file: str) -> bool:
+    import sys
+
+    parts = file.split("/")
+    return (
+        file.startswith("<")
+        or bool({"torch", "site-packages"} & set(parts))
+        or re.sub(r"\.py$", "", [p for p in parts if p][0]) in sys.stdlib_module_names
+    )
+
+
+def sync_by_hand(capture: str, pick: str = "right") -> list[dict[str, Any]]:
+    """The table; `pick` computes typical mistakes."""
+    steps = steps_of(capture)
+    python = [e for e in events_of(capture) if e["kind"] == "python"]
+    found: dict[tuple[str, str | None], list[int]] = defaultdict(list)
+    for call in events_of(capture):
+        if call["kind"] != "call" or not SYNCHRONIZING.fullmatch(call["name"]):
+            continue
+        if pick != "outside" and not any(a <= call["start_ns"] < b for _, a, b in steps):
+            continue
+        around = sorted(
+            (
+                e
+                for e in python
+                if (e["thread"] == call["thread"] or pick == "any thread")
+                and e["start_ns"] <= call["start_ns"]
+                and call["end_ns"] <= e["end_ns"]
+            ),
+            key=lambda e: e["end_ns"] - e["start_ns"],
+        )  # innermost first
+        where, inner = None, None
+        for event in around if pick != "outermost" else around[::-1]:
+            match = re.fullmatch(r"(.+)\((\d+)\): (.+)", event["name"])
+            own = match and (pick == "library" or not is_library(match[1]))
+            if own:
+                line = f"{match[1]}:{match[2]}"
+                if inner is not None and inner["called_from"] and pick not in ("def", "outermost"):
+                    line = inner["called_from"]
+                where = f"{line} {match[3]}"
+                break
+            inner = event
+        found[call["name"], where].append(call["end_ns"] - call["start_ns"])
+    rows = [
+        {"call": call, "where": where, "count": len(t), "blocked_ns": sum(t)}
+        for (call, where), t in found.items()
+    ]
+    return sorted(
+        rows, key=lambda r: (-r["blocked_ns"], r["call"], r["where"] is None, str(r["where"]))
+    )
+
+
+def judge_sync(stub: Any, capture: str) -> None:
+    def mistakes() -> Variants:
+        for pick, sentence in (
+            (
+                "def",
+                "The Python function inside knows the line that called it; the def's is further off.",
+            ),
+            ("library", "That is a line of a library; asked is the program's own that led there."),
+            (
+                "outermost",
+                "That is the outermost function of the program; the innermost made the call.",
+            ),
+            ("any thread", "A function of another thread did not make this call."),
+            ("outside", "Calls outside the steps are not part of them."),
+        ):
+            yield sync_by_hand(capture, pick), sentence
+
+    want = sync_by_hand(capture)
+    judge(
+        words("synchronizing_calls", capture),
+        stub.synchronizing_calls(capture),
+        want,
+        "(ns)",
+        mistakes,
+    )
+
+
+@task("ex_32.synchronizing_calls")
+@recordings("torch_train_sync", "torch_train_clean")
+def test_waits_of_a_recording(stub, recording):
+    judge_sync(stub, recording)
+
+
+@task("ex_32.synchronizing_calls")
+@pytest.mark.parametrize("kind", ["sync", "launch"])
+def test_waits_of_a_program(stub, program, kind):
+    judge_sync(stub, program(kind).capture)
+
+
+def waiting(draw: Callable[[], made.Trace]) -> made.Trace:
+    """Waits from several lines, threads and depths."""
+    trace = draw()
+    trace.step(4, 1_000, 90_000)
+    trace.python("train.py(80): main", 0, 200_000)
+    trace.python("src/step.py(40): train_step", 2_000, 80_000, called_from="train.py:91")
+    item = "<built-in method item of Tensor object at 0x7f>"
+    for at, line in ((10_000, 47), (20_000, 47), (30_000, 49)):
+        trace.python(item, at, at + 5_000, called_from=f"src/step.py:{line}")
+        trace.call("cudaStreamSynchronize", at + 1_000, at + 4_000 + line)
+    # print(tensor): through torch's own Python, and the standard library's
+    trace.python("<built-in function print>", 40_000, 52_000, called_from="src/step.py:50")
+    trace.python("torch/_tensor.py(560): __repr__", 40_500, 51_500, called_from="torch/_x.py:9")
+    trace.python("contextlib.py(78): inner", 41_000, 51_000, called_from="torch/_tensor.py:568")
+    trace.python("lib/site-packages/pkg/deep.py(3): helper", 41_500, 50_500)
+    trace.python("<string>(2): generated", 41_600, 50_400)
+    trace.python("nn.Module: Linear_0", 41_700, 50_300)
+    trace.call("cudaDeviceSynchronize", 42_000, 50_000)
+    # the program's own, without knowledge of the line: the def's
+    trace.python("src/metrics.py(7): log", 55_000, 65_000)
+    trace.call("cudaEventSynchronize", 56_000, 58_000)
+    trace.python("torch/cuda/streams.py(4): sync", 59_000, 64_000)
+    trace.call("cudaEventSynchronize", 60_000, 63_000)
+    # backward: a thread without Python; a function of the main thread runs at the same time
+    trace.call("cudaStreamSynchronize", 66_000, 67_000, thread=2)
+    # what is no wait, and what is outside
+    trace.call("cudaStreamWaitEvent", 68_000, 69_000)
+    trace.call("cudaMemcpyAsync", 70_000, 71_000)
+    trace.operator("cudaDeviceSynchronize", 71_000, 75_000)
+    trace.call("cudaDeviceSynchronize", 90_000, 95_000)
+    trace.call("cudaDeviceSynchronize", 500, 5_000)
+    return trace
+
+
+@task("ex_32.synchronizing_calls")
+def test_lines_of_waits(stub, draw):
+    judge_sync(stub, waiting(draw).save())
+
+
+@task("ex_32.synchronizing_calls")
+def test_equal_waits_are_ordered_by_name(stub, draw):
+    trace = draw()
+    trace.step(1, 0, 100_000)
+    for at, file in ((10_000, "b.py"), (30_000, "a_file.py")):
+        trace.python(f"{file}(3): f", at, at + 9_000)
+        trace.call("cudaStreamSynchronize", at + 1_000, at + 2_000)
+        trace.call("cudaEventSynchronize", at + 3_000, at + 4_000)
+    trace.call("cudaStreamSynchronize", 50_000, 51_000)
+    judge_sync(stub, trace.save())
+
+
+@task("ex_32.synchronizing_calls")
+def test_waits_need_steps(stub, draw):
+    with stub.raises(CaptureError, why="no step is marked, so nothing can lie inside one"):
+        stub.synchronizing_calls(without_steps(draw))
+
+
+# == graph_breaks =================================================================================
+
+
+def regions_of(capture: str) -> list[dict[str, Any]]:
+    out = []
+    for event in events_of(capture):
+        match = re.fullmatch(r"Torch-Compiled Region: (\d+)/(\d+)", event["name"])
+        if match and event["kind"] == "operator":
+            out.append(event | {"frame": int(match[1]), "version": int(match[2])})
+    return out
+
+
+def breaks_by_hand(capture: str, pick: str = "right") -> list[dict[str, Any]]:
+    steps = steps_of(capture)
+    found: dict[tuple[int, int], list[str | None]] = defaultdict(list)
+    for inner in regions_of(capture):
+        around = [
+            (o["end_ns"] - o["start_ns"], o["frame"])
+            for o in regions_of(capture)
+            if o != inner
+            and (o["thread"] == inner["thread"] or pick == "any thread")
+            and o["start_ns"] <= inner["start_ns"]
+            and inner["end_ns"] <= o["end_ns"]
+        ]
+        if not around or not any(a <= inner["start_ns"] < b for _, a, b in steps):
+            continue
+        source = (min if pick != "outermost" else max)(around)[1]
+        where = None
+        for event in events_of(capture):
+            if (
+                event["kind"] == "python"
+                and event["thread"] == inner["thread"]
+                and inner["start_ns"] <= event["start_ns"] < inner["end_ns"]
+            ):
+                match = re.fullmatch(
+                    r"(.+)\(\d+\): torch_dynamo_resume_in_(.+)_at_(\d+)", event["name"]
+                )
+                if match:
+                    where = f"{match[1]}:{match[3]} {match[2]}"
+                    break
+        found[source, inner["frame"]].append(where)
+    return [
+        {"from_frame": a, "to_frame": b, "count": len(w), "where": next(filter(None, w), None)}
+        for (a, b), w in sorted(found.items())
+    ]
+
+
+def judge_breaks(stub: Any, capture: str) -> None:
+    def mistakes() -> Variants:
+        yield (
+            breaks_by_hand(capture, "any thread"),
+            "A region of another thread is not inside this one.",
+        )
+        yield (
+            breaks_by_hand(capture, "outermost"),
+            "A break belongs to the innermost region around it.",
+        )
+        yield [], "A compiled region inside another one is where the graph was broken."
+
+    want = breaks_by_hand(capture)
+    judge(words("graph_breaks", capture), stub.graph_breaks(capture), want, "", mistakes)
+
+
+@task("ex_32.graph_breaks")
+@recordings("torch_compile_breaks", "torch_compile_fixed")
+def test_breaks_of_a_recording(stub, recording, own_recording):
+    if own_recording and not regions_of(recording):
+        with stub.raises(CaptureError, why="nothing ran compiled here"):
+            stub.graph_breaks(recording)
+        return
+    judge_breaks(stub, recording)
+
+
+def broken_up(draw: Callable[[], made.Trace], seed: int) -> made.Trace:
+    """Compiled functions that go back to Python, in three steps, on two threads."""
+    rng = random.Random(seed)
+    trace = draw()
+    line = rng.randrange(10, 90)
+    for number in range(3):
+        base = number * 100_000
+        trace.step(number + 2, base, base + 100_000)
+        trace.operator(f"Torch-Compiled Region: 0/{number}", base + 1_000, base + 80_000)
+        trace.operator("TorchDynamo Cache Lookup", base + 1_900, base + 1_950)
+        trace.operator("Torch-Compiled Region: 3/0", base + 2_000, base + 70_000)
+        trace.python("torch/_dynamo/eval_frame.py(700): _fn", base + 2_050, base + 69_000)
+        trace.python(
+            f"net/model.py({line}): torch_dynamo_resume_in_forward_pass_at_{line}",
+            base + 2_100,
+            base + 68_000,
+        )
+        for _ in range(rng.randint(1, 2)):
+            trace.operator("Torch-Compiled Region: 12/1", base + 30_000, base + 40_000)
+            trace.python(
+                f"net/model.py({line + 5}): torch_dynamo_resume_in_inner_at_{line + 4}",
+                base + 30_100,
+                base + 39_000,
+            )
+            base += 12_000
+        trace.operator("Torch-Compiled Region: 7/0", base + 3_000, base + 5_000, thread=2)
+    trace.operator("Torch-Compiled Region: 0/0", 310_000, 390_000)  # after the steps
+    trace.operator("Torch-Compiled Region: 3/0", 320_000, 380_000)
+    trace.range("Torch-Compiled Region: 5/0", 4_000, 5_000)
+    return trace
+
+
+@task("ex_32.graph_breaks")
+def test_breaks_of_a_drawn_trace(stub, draw, seed):
+    judge_breaks(stub, broken_up(draw, seed).save())
+
+
+@task("ex_32.graph_breaks")
+def test_a_break_whose_line_is_unknown(stub, draw):
+    trace = draw()
+    trace.step(1, 0, 100_000)
+    trace.operator("Torch-Compiled Region: 0/0", 0, 50_000)
+    trace.operator("Torch-Compiled Region: 1/0", 10_000, 50_000)
+    trace.python("model.py(9): torch_dynamo_resume_in_f_at_9", 60_000, 61_000)
+    trace.python("model.py(9): torch_dynamo_resume_in_f_at_9", 20_000, 21_000, thread=2)
+    trace.python("model.py(7): forward", 20_000, 21_000)
+    judge_breaks(stub, trace.save())
+
+
+@task("ex_32.graph_breaks")
+def test_breaks_need_compiled_code(stub, draw, program):
+    with stub.raises(CaptureError, why="nothing ran compiled here: that is not 'no break'"):
+        stub.graph_breaks(program("sync").capture)
+    with stub.raises(CaptureError, why="no step is marked"):
+        stub.graph_breaks(without_steps(draw))
+
+
+# == recompilations ===============================================================================
+
+
+def compilations_by_hand(capture: str) -> list[dict[str, Any]]:
+    events = events_of(capture)
+    found = [e for e in events if e["kind"] == "operator" and e["name"] == COMPILATION]
+    out = []
+    for event in found:
+        inside = any(
+            o is not event
+            and o["thread"] == event["thread"]
+            and o["start_ns"] <= event["start_ns"] < o["end_ns"]
+            for o in found
+        )
+        step = [s for s in steps_of(capture) if s[1] <= event["start_ns"] < s[2]]
+        if inside or not step:
+            continue
+        after = [
+            r
+            for r in regions_of(capture)
+            if r["thread"] == event["thread"] and r["start_ns"] >= event["end_ns"]
+        ]
+        region = min(after, key=lambda r: r["start_ns"], default=None)
+        where = None
+        if region is not None:
+            for inner in events:
+                match = re.fullmatch(r"(.+)\((\d+)\): (.+)", inner["name"])
+                if (
+                    match
+                    and inner["kind"] == "python"
+                    and inner["thread"] == region["thread"]
+                    and region["start_ns"] <= inner["start_ns"] < region["end_ns"]
+                ):
+                    where = f"{match[1]}:{match[2]} {match[3]}"
+                    break
+        duration = event["end_ns"] - event["start_ns"]
+        out.append(
+            {
+                "step": step[0][0],
+                "frame": region["frame"] if region else None,
+                "version": region["version"] if region else None,
+                "where": where,
+                "duration_ns": duration,
+                "step_ratio": duration / (step[0][2] - step[0][1]),
+            }
+        )
+    return out
+
+
+def judge_compilations(stub: Any, capture: str) -> None:
+    want = compilations_by_hand(capture)
+
+    def mistakes() -> Variants:
+        yield [], "Code was compiled in these steps: operators called COMPILATION say so."
+        yield (
+            [row for row in want if row["version"]],
+            "A first compilation (version 0) in the steps costs as well.",
+        )
+
+    judge(
+        words("recompilations", capture),
+        stub.recompilations(capture),
+        want,
+        "The region that follows a compilation on its thread is what was compiled.",
+        mistakes,
+    )
+
+
+@task("ex_32.recompilations")
+@recordings("torch_compile_recompiles", "torch_compile_fixed")
+def test_compilations_of_a_recording(stub, recording):
+    judge_compilations(stub, recording)
+
+
+@task("ex_32.recompilations")
+def test_compilations_of_a_program(stub, program):
+    judge_compilations(stub, program("compile").capture)
+    judge_compilations(stub, program("healthy").capture)
+
+
+@task("ex_32.recompilations")
+def test_compilations_of_a_drawn_trace(stub, draw):
+    trace = draw()
+    trace.operator(COMPILATION, 0, 5_000)  # before the steps
+    trace.step(6, 10_000, 100_000)
+    trace.step(7, 100_000, 250_000)
+    trace.operator(COMPILATION, 12_000, 40_000)
+    trace.operator(COMPILATION, 20_000, 30_000)  # inside: what the function calls
+    trace.operator(COMPILATION, 15_000, 18_000, thread=2)
+    trace.operator("Torch-Compiled Region: 4/0", 41_000, 50_000, thread=2)
+    trace.operator("Torch-Compiled Region: 2/1", 42_000, 60_000)
+    trace.python("<built-in function f>", 42_010, 42_100)
+    trace.python("model.py(30): forward", 42_500, 59_000)
+    trace.python("model.py(50): later", 43_000, 58_000)
+    trace.operator(COMPILATION, 90_000, 130_000)  # belongs to the step that it starts in
+    trace.operator("Torch-Compiled Region: 2/13", 130_000, 140_000)
+    trace.operator(COMPILATION, 200_000, 240_000)  # nothing follows
+    trace.range(COMPILATION, 70_000, 80_000)
+    judge_compilations(stub, trace.save())
+
+
+@task("ex_32.recompilations")
+def test_compilations_need_steps(stub, draw):
+    with stub.raises(CaptureError, why="no step is marked"):
+        stub.recompilations(without_steps(draw))
+
+
+# == recoverable_time =============================================================================
+
+
+def replayed(operations: list[Any], length_of: Callable[[Any], int], waits: bool = True) -> int:
+    """The last device end if each operation takes length_of(it); computed backwards, on demand."""
+    known: dict[int, tuple[int, int]] = {}
+    for operation in operations:
+        reasons = [
+            d
+            for d in operation.after
+            if waits or d.why != "wait" or operation.waits_in != "synchronize"
+        ]
+        earliest = [known[d.on][0 if d.at == "start" else 1] + d.lag_ns for d in reasons]
+        start = max(earliest) + operation.delay_ns if earliest else operation.start_ns
+        known[operation.index] = start, start + length_of(operation)
+    return max(known[o.index][1] for o in operations if o.device >= 0)
+
+
+def recoverable_by_hand(capture: str, limit: int = 100_000) -> dict[str, int]:
+    steps = steps_of(capture)
+    events = events_of(capture)
+    window = min(s[1] for s in steps), max(s[2] for s in steps)
+    operations = kineto.operations(events, window)
+    compiling = defaultdict(list)
+    for event in events:
+        if event["kind"] == "operator" and event["name"] == COMPILATION:
+            compiling[f"thread:{event['thread']}"].append((event["start_ns"], event["end_ns"]))
+
+    def own(o: Any) -> bool:
+        return o.kind == "host_code" and o.duration_ns > limit
+
+    def compiled(o: Any) -> int:
+        return length(compiling[o.where], o.start_ns, o.end_ns)
+
+    def free_launch(o: Any) -> int:
+        dispatch = o.kind == "host_code" and not own(o)
+        return 0 if o.kind == "launch" or dispatch else o.duration_ns
+
+    end = replayed(operations, lambda o: o.duration_ns)
+    return {
+        "waits": max(0, end - replayed(operations, lambda o: o.duration_ns, waits=False)),
+        "launch_cost": max(0, end - replayed(operations, free_launch)),
+        "host_code": max(
+            0, end - replayed(operations, lambda o: compiled(o) if own(o) else o.duration_ns)
+        ),
+        "compilation": max(
+            0,
+            end - replayed(operations, lambda o: o.duration_ns - (compiled(o) if own(o) else 0)),
+        ),
+    }
+
+
+CAUSES = {
+    "waits": "Only the waits of synchronizing calls are dropped; everything else stays.",
+    "launch_cost": "Launching calls, and host code up to DISPATCH_LIMIT_NS, take no time.",
+    "host_code": "Host code above the limit takes only as long as compilations overlap it.",
+    "compilation": "Host code above the limit loses the part that compilations overlap.",
+}
+
+
+def judge_recoverable(stub: Any, capture: str) -> None:
+    got = stub.recoverable_time(capture)
+    want = recoverable_by_hand(capture)
+    call = words("recoverable_time", capture)
+    if type(got) is not dict or sorted(got) != sorted(want):
+        judge(call, got, want, "The four causes are the keys.")
+    for cause, why in CAUSES.items():
+        if type(got[cause]) is not int or got[cause] != want[cause]:
+            swapped = next((c for c in want if want[c] == got[cause] and got[cause]), None)
+            note = f" That is what {swapped} would save." if swapped else ""
+            pytest.fail(
+                f"{call} says {cause}: {show(got[cause])}; expected {want[cause]} ns earlier. {why}{note}",
+                pytrace=False,
+            )
+
+
+@task("ex_32.recoverable_time")
+@recordings("torch_train_sync", "torch_infer_launch_bound", "torch_compile_recompiles")
+def test_savings_of_a_recording(stub, recording):
+    judge_recoverable(stub, recording)
+
+
+@task("ex_32.recoverable_time")
+@pytest.mark.parametrize("kind", ["sync", "launch", "host", "compile", "healthy"])
+def test_savings_of_a_program(stub, program, kind):
+    """The simulated program was also run without each cause: the replay must foretell that."""
+    simulated = program(kind)
+    judge_recoverable(stub, simulated.capture)
+    got = stub.recoverable_time(simulated.capture)
+    for cause, saved in simulated.truth["recoverable_ns"].items():
+        allowed = 0.05 * simulated.truth["window_ns"]
+        assert abs(got[cause] - saved) <= allowed, (
+            f"{words('recoverable_time', simulated.capture)} says {cause}: {got[cause]} ns; the simulated "
+            f"program without that cause ended {saved} ns earlier (agreement within {allowed:.0f} ns)"
+        )
+
+
+def edges(draw: Callable[[], made.Trace]) -> str:
+    """Host code of exactly the limit, and 1 ns more; a compilation that only touches one of them."""
+    trace = draw()
+    trace.step(1, 0, 700_000)
+    now = 10_000
+    for pause in (100_000, 100_001, 200_000, 3_000):
+        trace.kernel(now + 9_000, now + 12_000, call=(now, now + 5_000))
+        now += 5_000 + pause
+    trace.operator(COMPILATION, 230_000, 300_000)
+    trace.operator(COMPILATION, 240_000, 250_000)  # nested
+    trace.operator(COMPILATION, 290_000, 330_000)
+    trace.operator(COMPILATION, 20_000, 60_000)  # inside host code that counts as dispatch
+    trace.operator(COMPILATION, 130_000, 200_000, thread=2)
+    trace.kernel(now + 9_000, now + 12_000, call=(now, now + 5_000))
+    trace.call("cudaStreamSynchronize", now + 6_000, now + 15_000)
+    trace.kernel(now + 30_000, now + 32_000, call=(now + 20_000, now + 25_000))
+    trace.copy(now + 60_000, now + 90_000, "D2H", call=(now + 40_000, now + 45_000))
+    trace.kernel(900_000, 950_000, call=(800_000, 805_000))  # issued after the steps
+    return trace.save()
+
+
+@task("ex_32.recoverable_time")
+def test_savings_at_the_limit(stub, draw):
+    judge_recoverable(stub, edges(draw))
+
+
+@task("ex_32.recoverable_time")
+def test_savings_need_steps_and_a_device(stub, draw):
+    with stub.raises(CaptureError, why="no step is marked, so there is no window"):
+        stub.recoverable_time(without_steps(draw))
+    with stub.raises(CaptureError, why="nothing ran on a device"):
+        stub.recoverable_time(without_device(draw))
+
+
+# == launch_bound =================================================================================
+
+
+def launch_by_hand(capture: str, floor: float = 0.10) -> dict[str, Any]:
+    steps, events = steps_of(capture), events_of(capture)
+    start, end = min(s[1] for s in steps), max(s[2] for s in steps)
+    calls = {
+        e["correlation"]: e["start_ns"]
+        for e in events
+        if e["kind"] == "call" and start <= e["start_ns"] < end
+    }
+    work = [e for e in events if e["kind"] in DEVICE]
+    issued = [e for e in work if e["kind"] == "kernel" and e["correlation"] in calls]
+    starved = 0
+    for kernel in issued:
+        place = work.index(kernel)
+        before = [e["end_ns"] for e in work[:place] if e["device"] == kernel["device"]]
+        starved += calls[kernel["correlation"]] >= max(before, default=0)
+    saved = recoverable_by_hand(capture)["launch_cost"]
+    return {
+        "launch_bound": saved / (end - start) >= floor,
+        "recoverable_ns": saved,
+        "window_ns": end - start,
+        "recoverable_ratio": saved / (end - start),
+        "kernel_count": len(issued),
+        "starved_ratio": starved / len(issued),
+        "launches_per_step": len({e["correlation"] for e in issued}) / len(steps),
+    }
+
+
+def judge_launch(stub: Any, capture: str) -> None:
+    want = launch_by_hand(capture)
+
+    def mistakes() -> Variants:
+        yield (
+            want | {"launch_bound": not want["launch_bound"]},
+            (
+                f"Free launches would save {want['recoverable_ratio']:.1%} of the steps; the floor is 10 %."
+            ),
+        )
+        kernels = want["kernel_count"] / len(steps_of(capture))
+        yield (
+            want | {"launches_per_step": kernels},
+            (
+                "A replayed CUDA graph is one call that issues many kernels: calls are counted, not kernels."
+            ),
+        )
+
+    judge(words("launch_bound", capture), stub.launch_bound(capture), want, "", mistakes)
+
+
+@task("ex_32.launch_bound")
+@recordings("torch_infer_launch_bound", "torch_infer_graph")
+def test_launches_of_a_recording(stub, recording):
+    judge_launch(stub, recording)
+
+
+@task("ex_32.launch_bound")
+@pytest.mark.parametrize("kind", ["launch", "sync", "healthy"])
+def test_launches_of_a_program(stub, program, kind):
+    judge_launch(stub, program(kind).capture)
+
+
+@task("ex_32.launch_bound")
+def test_launches_of_graphs_and_devices(stub, draw):
+    trace = draw()
+    trace.step(1, 0, 400_000)
+    trace.step(2, 400_000, 500_000)
+    graph = trace.call("cudaGraphLaunch", 10_000, 20_000)
+    for place in range(5):
+        at = 22_000 + place * 3_000
+        trace.kernel(at, at + 2_500, correlation=graph)
+    trace.kernel(36_500, 39_000, call=(36_000, 36_400))  # the device still works: not starved
+    trace.kernel(60_000, 90_000, call=(39_000, 40_000))  # empty to the ns
+    trace.copy(50_000, 120_000, call=(41_000, 42_000), stream=9)
+    trace.kernel(121_000, 122_000, call=(100_000, 101_000))  # a copy is running
+    trace.kernel(70_000, 71_000, call=(65_000, 66_000), device=1)  # the other device is empty
+    trace.memset(130_000, 131_000, call=(125_000, 126_000))
+    trace.kernel(200_000, 201_000)  # its call was not recorded
+    trace.kernel(600_000, 610_000, call=(500_000, 510_000))  # issued after the steps
+    judge_launch(stub, trace.save())
+
+
+@task("ex_32.launch_bound")
+def test_launches_need_kernels(stub, draw):
+    trace = draw()
+    trace.step(1, 0, 100_000)
+    trace.copy(10_000, 20_000, call=(1_000, 2_000))
+    capture = trace.save()
+    with stub.raises(CaptureError, why="no kernel was issued: nothing can be said of launches"):
+        stub.launch_bound(capture)
+    with stub.raises(CaptureError, why="no step is marked"):
+        stub.launch_bound(without_steps(draw))
+
+
+# == load_snapshot ================================================================================
+
+
+class Touch:
+    """A pickle that writes a file when it is loaded by a careless loader."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return open, (self.file, "w")
+
+
+def plain_snapshot() -> dict[str, Any]:
+    return {
+        "segments": [{"address": 1, "blocks": [], "pool": (0, 0), "name": b"x", "f": 0.5}],
+        "device_traces": [[{"action": "alloc", "size": 512, "none": None, "yes": True}], []],
+        "allocator_settings": {"a": 1},
+    }
+
+
+@lru_cache(maxsize=8)
+def snapshot_of(capture: str) -> dict[str, Any]:
+    """A recorded snapshot: the course's own files, read by pickle itself."""
+    data = captures.file(capture, "snapshot.pickle").read_bytes()
+    return pickle.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)  # noqa: S301
+
+
+@task("ex_32.load_snapshot")
+@recordings("torch_memory_growth", "torch_memory_peak")
+def test_snapshot_of_a_recording(stub, recording, own_recording):
+    got = stub.load_snapshot(recording)
+    call = words("load_snapshot", recording)
+    assert type(got) is dict and sorted(got) == ["device_traces", "segments"], (
+        f"{call} returned {show(got)}; expected a dict of segments and device_traces"
+    )
+    if own_recording:
+        return  # not loaded here: it may be anything
+    want = snapshot_of(recording)
+    judge(
+        call, got, {key: want[key] for key in ("segments", "device_traces")}, "As it is recorded."
+    )
+
+
+@task("ex_32.load_snapshot")
+@pytest.mark.parametrize("protocol", [2, 4, 5])
+@pytest.mark.parametrize("packed", [False, True])
+def test_plain_snapshots_are_loaded(stub, tmp_path, protocol, packed):
+    want = plain_snapshot()
+    capture = made.save_pickle(tmp_path, pickle.dumps(want, protocol), packed)
+    got = stub.load_snapshot(capture)
+    judge(words("load_snapshot", capture), got, {k: want[k] for k in ("segments", "device_traces")},
+          "A snapshot is made of plain values, which need no class.")  # fmt: skip
+
+
+def hostile(how: str, folder: Path) -> tuple[bytes, str]:
+    """A pickle that asks for more than plain values, and what it asks for."""
+    file = str(folder / "was_here")
+    snapshot: Any = plain_snapshot()
+    if how == "open":
+        snapshot["segments"].append(Touch(file))
+        return pickle.dumps(snapshot, 4), r"(_?io|builtins)\.open"
+    if how == "open, protocol 0":
+        snapshot["segments"].append(Touch(file))
+        return pickle.dumps(snapshot, 0), r"(_?io|__builtin__|builtins)\.open"
+    if how == "os.system":
+        return b"cos\nsystem\n(S'touch " + file.encode() + b"'\ntR.", r"os\.system"
+    if how == "a harmless class":
+        snapshot["segments"].append(Decimal(1))
+        return pickle.dumps(snapshot, 4), r"decimal\.Decimal"
+    if how == "torch":
+        return b"ctorch.storage\n_load_from_bytes\n(Vx\ntR.", r"torch\.storage\._load_from_bytes"
+    if how == "a class that is not used":
+        return b"cbuiltins\neval\n0" + pickle.dumps(snapshot, 2), r"builtins\.eval"
+    import io
+
+    class Persistent(pickle.Pickler):
+        def persistent_id(self, obj: Any) -> Any:
+            return "elsewhere" if obj == 512 else None
+
+    target = io.BytesIO()
+    Persistent(target, 4).dump(snapshot)
+    return target.getvalue(), ""
+
+
+@task("ex_32.load_snapshot")
+@pytest.mark.parametrize(
+    "how",
+    [
+        "open",
+        "open, protocol 0",
+        "os.system",
+        "a harmless class",
+        "torch",
+        "a class that is not used",
+        "a persistent id",
+    ],
+)
+def test_a_hostile_snapshot_runs_nothing(stub, tmp_path, how):
+    data, asks = hostile(how, tmp_path)
+    capture = made.save_pickle(tmp_path / "capture", data)
+    why = (
+        "loading a snapshot must not run what its author chose; the message names what it asked for"
+    )
+    with stub.raises(CaptureError, asks or None, why):
+        stub.load_snapshot(capture)
+    assert not (tmp_path / "was_here").exists(), (
+        f"load_snapshot of a pickle with {how}: the file was written while it was loaded. Whoever sends "
+        "such a snapshot runs commands on the reader's machine."
+    )
+
+
+@task("ex_32.load_snapshot")
+@pytest.mark.parametrize(
+    "how",
+    [
+        "cut off",
+        "cut off packed",
+        "no pickle",
+        "empty",
+        "a list",
+        "no traces",
+        "no segments",
+        "odd traces",
+    ],
+)
+def test_a_damaged_snapshot_is_refused(stub, tmp_path, how):
+    whole = plain_snapshot()
+    data = pickle.dumps(whole, 4)
+    packed = how == "cut off packed"
+    if how == "cut off":
+        data = data[: len(data) // 2]
+    elif how == "no pickle":
+        data = b"\x93NUMPY and something else"
+    elif how == "empty":
+        data = b""
+    elif how == "a list":
+        data = pickle.dumps(whole["segments"], 4)
+    elif how in ("no traces", "no segments"):
+        del whole["device_traces" if how == "no traces" else "segments"]
+        data = pickle.dumps(whole, 4)
+    elif how == "odd traces":
+        data = pickle.dumps(whole | {"device_traces": {"0": []}}, 4)
+    capture = made.save_pickle(tmp_path, data, packed)
+    if packed:
+        file = tmp_path / "snapshot.pickle.gz"
+        file.write_bytes(file.read_bytes()[:-12])
+    with stub.raises(
+        CaptureError, "snapshot.pickle", f"{how}: that is no snapshot; the message names the file"
+    ):
+        stub.load_snapshot(capture)
+
+
+# == peak_memory ==================================================================================
+
+
+def moments(capture: str, device: int) -> tuple[list[int], list[int], list[dict[str, Any]]]:
+    """Bytes in use and reserved after each entry (the beginning first), going back from the end."""
+    snapshot = snapshot_of(capture)
+    segments = [s for s in snapshot["segments"] if s.get("device", 0) == device]
+    in_use = sum(
+        b["requested_size"]
+        for s in segments
+        for b in s["blocks"]
+        if b["state"] in ("active_allocated", "active_awaiting_free")
+    )
+    reserved = sum(s["total_size"] for s in segments)
+    held, kept = [in_use], [reserved]
+    entries = snapshot["device_traces"][device]
+    for entry in reversed(entries):
+        action, size = entry["action"], entry.get("size", 0)
+        in_use += {"alloc": -size, "free_completed": size}.get(action, 0)
+        reserved += {
+            "segment_alloc": -size,
+            "segment_map": -size,
+            "segment_free": size,
+            "segment_unmap": size,
+        }.get(action, 0)
+        held.append(in_use)
+        kept.append(reserved)
+    return held[::-1], kept[::-1], entries
+
+
+def peak_by_hand(capture: str, device: int = 0) -> dict[str, Any]:
+    held, kept, entries = moments(capture, device)
+    place = held.index(max(held)) - 1
+    return {
+        "allocated_bytes": max(held),
+        "reserved_bytes": max(kept),
+        "place": place,
+        "time_us": entries[place].get("time_us") if place >= 0 else None,
+    }
+
+
+def judge_peak(stub: Any, capture: str, device: int = 0) -> None:
+    want = peak_by_hand(capture, device)
+    held, _, entries = moments(capture, device)
+
+    def mistakes() -> Variants:
+        yield (
+            want | {"allocated_bytes": max(held) - held[0]},
+            ("The history does not begin at nothing: what was there before is still there."),
+        )
+        yield want | {"allocated_bytes": held[-1]}, "That is what is in use in the end."
+        running = early = held[0]
+        place = -1
+        for number, entry in enumerate(entries):
+            size = entry.get("size", 0)
+            running += {"alloc": size, "free_requested": -size}.get(entry["action"], 0)
+            if running > early:
+                early, place = running, number
+        yield (
+            want
+            | {
+                "allocated_bytes": early,
+                "place": place,
+                "time_us": entries[place].get("time_us"),
+            },
+            "A release that is requested has not come into effect: another stream may still use the block.",
+        )
+        last = len(held) - 1 - held[::-1].index(max(held)) - 1
+        yield (
+            want | {"place": last, "time_us": entries[last].get("time_us")},
+            ("That is the last time that the peak was reached; asked is the first."),
+        )
+
+    judge(
+        words("peak_memory", capture, device),
+        stub.peak_memory(capture, device),
+        want,
+        "(bytes)",
+        mistakes,
+    )
+
+
+@task("ex_32.peak_memory")
+@recordings("torch_memory_peak", "torch_memory_growth")
+def test_peak_of_a_recording(stub, recording, own_recording):
+    if own_recording:
+        stub.load_snapshot(recording)
+    judge_peak(stub, recording)
+
+
+@task("ex_32.peak_memory")
+@recordings("torch_memory_peak")
+def test_peak_is_what_the_program_was_told(stub, recording, own_recording):
+    """The allocator's own counter of requested bytes, read by the recorded program."""
+    if own_recording:
+        return
+    told = captures.provenance(recording)["reported_by_program"]
+    want = told.get("requested_bytes_peak", told.get("peak_requested_bytes"))
+    if want is None:
+        return
+    got = stub.peak_memory(recording)["allocated_bytes"]
+    assert got == want, (
+        f"{words('peak_memory', recording)} says {got} bytes; the allocator itself counted a peak of "
+        f"{want} requested bytes in the same steps."
+    )
+
+
+MODEL = [
+    ("torch/nn/modules/linear.py", 134, "forward"),
+    ("net.py", 31, "forward"),
+    ("train.py", 90, "main"),
+]
+LOSS = [("train.py", 55, "train_step"), ("train.py", 90, "main")]
+
+
+def history(allocator: Callable[..., made.Memory], seed: int) -> made.Memory:
+    """Blocks that come and go at random, some older than the history."""
+    rng = random.Random(seed)
+    memory = allocator()
+    pools = [memory.segment(40_000_000), memory.segment(60_000_000)]
+    live = [memory.alloc(pools[0], rng.randrange(1, 900_000), MODEL) for _ in range(6)]
+    memory.begin_history()
+    lines = [MODEL, LOSS, [("net.py", rng.randrange(40, 99), "attention"), *MODEL[1:]], []]
+    awaiting: list[int] = []
+    for step in range(120):
+        time = 1_795_000_000_000_000 + step * 500
+        choice = rng.random()
+        if choice < 0.45 or not live:
+            live.append(
+                memory.alloc(rng.choice(pools), rng.randrange(1, 400_000), rng.choice(lines), time)
+            )
+        elif choice < 0.8:
+            memory.free(live.pop(rng.randrange(len(live))), time)
+        elif choice < 0.9:
+            block = live.pop(rng.randrange(len(live)))
+            memory.free(block, time, complete=False)
+            awaiting.append(block)
+        elif awaiting:
+            memory.complete(awaiting.pop(0), time)
+        if step == 60:
+            extra = memory.segment(5_000_000, time)
+        if step == 90:
+            memory.release_segment(extra, time)
+    return memory
+
+
+@task("ex_32.peak_memory")
+def test_peak_of_a_history(stub, allocator, seed):
+    for number in range(3):
+        memory = history(allocator, seed * 10 + number)
+        capture = memory.save(packed=bool(number))
+        want = peak_by_hand(capture)
+        assert want["allocated_bytes"] == max(memory.held), "the generator contradicts itself"
+        assert want["reserved_bytes"] == max(memory.reserved), "the generator contradicts itself"
+        judge_peak(stub, capture)
+
+
+@task("ex_32.peak_memory")
+def test_peak_before_the_history(stub, allocator):
+    memory = allocator(device=1)
+    pool = memory.segment(20_000_000)
+    first, second = memory.alloc(pool, 3_000_001), memory.alloc(pool, 4_000_000)
+    memory.begin_history()
+    memory.free(first)
+    third = memory.alloc(pool, 2_000_000)
+    memory.free(second, complete=False)
+    memory.free(third)
+    capture = memory.save(devices=3)
+    judge_peak(stub, capture, 1)
+    for device in (0, 2, 3, -1):
+        with stub.raises(CaptureError, "_record_memory_history", f"device {device} has no history"):
+            stub.peak_memory(capture, device)
+
+
+@task("ex_32.peak_memory")
+def test_peak_of_an_older_snapshot(stub, allocator):
+    """Without times; blocks without addresses; segments that grow; equal peaks; other devices."""
+    memory = allocator()
+    pool = memory.segment(20_000_000)
+    old = memory.alloc(pool, 1_000_000)
+    memory.begin_history()
+    one = memory.alloc(pool, 5_000_000)
+    memory.free(one)
+    two = memory.alloc(pool, 5_000_000)
+    snapshot = memory.snapshot()
+    for entry in snapshot["device_traces"][0]:
+        del entry["time_us"]
+    for segment in snapshot["segments"]:
+        for block in segment["blocks"]:
+            del block["address"]
+    snapshot["device_traces"][0] += [
+        {"action": "segment_map", "addr": 1, "size": 2_000_000, "stream": 0, "frames": []},
+        {"action": "snapshot", "addr": 0, "size": 0, "stream": 0, "frames": []},
+        {"action": "segment_unmap", "addr": 1, "size": 2_000_000, "stream": 0, "frames": []},
+        {"action": "oom", "size": 9 * 10**9, "stream": 0, "frames": [], "device_free": 5},
+    ]
+    stranger = {"device": 1, "address": 5, "total_size": 7_000_000, "blocks": [
+        {"size": 7_000_000, "requested_size": 7_000_000, "state": "active_allocated", "frames": []}]}  # fmt: skip
+    snapshot["segments"].append(stranger)
+    assert old and two
+    capture = made.save_pickle(memory.folder, pickle.dumps(snapshot, 4))
+    judge_peak(stub, capture)
+
+
+# == held_at_peak =================================================================================
+
+
+def held_by_hand(capture: str, device: int = 0, pick: str = "right") -> list[dict[str, Any]]:
+    snapshot = snapshot_of(capture)
+    place = peak_by_hand(capture, device)["place"]
+    entries = snapshot["device_traces"][device]
+    if pick == "end":
+        place = len(entries) - 1
+    live: dict[int, tuple[int, list[Any]]] = {}
+    born = {}
+    for entry in entries[: place + 1]:
+        if entry["action"] == "alloc":
+            live[entry["addr"]] = entry["size"], entry["frames"]
+            born[entry["addr"]] = True
+        elif entry["action"] == "free_completed":
+            live.pop(entry["addr"], None)
+    rows: dict[str | None, list[int]] = defaultdict(list)
+    for size, frames in live.values():
+        where = None
+        for frame in frames if pick != "outermost" else frames[::-1]:
+            file = frame["filename"]
+            if file.endswith(".py") and (pick == "library" or not is_library(file)):
+                where = f"{file}:{frame['line']} {frame['name']}"
+                break
+        rows[where].append(size)
+    held, _, _ = moments(capture, device)
+    old = held[place + 1] - sum(size for size, _ in live.values())
+    if old and pick != "no old":
+        # Blocks from before: those in use now that were never allocated in the history, and those
+        # released after the peak that were never allocated before it.
+        count, seen = 0, dict(born)
+        for entry in entries[place + 1 :]:
+            if entry["action"] == "alloc":
+                seen[entry["addr"]] = False
+            elif entry["action"] == "free_completed" and entry["addr"] not in live:
+                count += seen.get(entry["addr"]) is not False
+                seen[entry["addr"]] = False
+        allocated = {e["addr"] for e in entries if e["action"] == "alloc"}
+        for segment in snapshot["segments"]:
+            if segment.get("device", 0) == device:
+                for block in segment["blocks"]:
+                    in_use = block["state"] != "inactive"
+                    count += in_use and block["address"] not in allocated
+        rows[None] += [old] + [0] * (count - 1)
+    table = [{"where": w, "bytes": sum(s), "count": len(s)} for w, s in rows.items()]
+    return sorted(table, key=lambda r: (-r["bytes"], r["where"] is None, r["where"] or ""))
+
+
+def judge_held(stub: Any, capture: str) -> None:
+    def mistakes() -> Variants:
+        for pick, sentence in (
+            ("end", "That is what is in use in the end, and not at the peak."),
+            ("library", "That is a line of a library; asked is the program's own that led there."),
+            ("outermost", "That is the outermost line of the program; the innermost allocated."),
+            ("no old", "Blocks from before the history hold memory too: the sum must be the peak."),
+        ):
+            yield held_by_hand(capture, pick=pick), sentence
+
+    judge(
+        words("held_at_peak", capture),
+        stub.held_at_peak(capture),
+        held_by_hand(capture),
+        "(bytes)",
+        mistakes,
+    )
+
+
+@task("ex_32.held_at_peak")
+@recordings("torch_memory_peak", "torch_memory_growth")
+def test_holders_of_a_recording(stub, recording):
+    judge_held(stub, recording)
+
+
+@task("ex_32.held_at_peak")
+def test_holders_of_a_history(stub, allocator, seed):
+    for number in range(2):
+        capture = history(allocator, seed * 10 + number).save()
+        judge_held(stub, capture)
+        total = sum(row["bytes"] for row in stub.held_at_peak(capture))
+        assert total == peak_by_hand(capture)["allocated_bytes"], (
+            f"{words('held_at_peak', capture)} adds up to {total} bytes, and the peak is "
+            f"{peak_by_hand(capture)['allocated_bytes']}"
+        )
+
+
+@task("ex_32.held_at_peak")
+def test_lines_of_holders(stub, allocator):
+    memory = allocator()
+    pool = memory.segment(200_000_000)
+    memory.alloc(pool, 1_000, MODEL)  # before the history: nobody knows the line
+    memory.begin_history()
+    lines: list[tuple[int, Any]] = [
+        (5_000, MODEL),
+        (7_000, [("/usr/lib/libtorch.so", 0, "at::empty"), ("train.py", 8, "make")]),
+        (5_000, [("contextlib.py", 80, "inner"), ("<string>", 1, "f"), ("lib/site-packages/a.py", 2, "g"), ("b.py", 3, "h")]),
+        (4_000, [("torch/optim/adam.py", 100, "step")]),
+        (4_000, []),
+        (9_000, MODEL),
+        (8_000, [("a.py", 3, "h")]),
+        (8_000, [("a.py", 30, "h")]),
+    ]  # fmt: skip
+    for size, frames in lines:
+        memory.alloc(pool, size, frames)
+    late = memory.alloc(pool, 60_000, LOSS)
+    memory.free(late)
+    memory.alloc(pool, 100, LOSS)
+    judge_held(stub, memory.save())
+
+
+# == memory_growth ================================================================================
+
+
+def growth_by_hand(capture: str, device: int = 0, pick: str = "right") -> dict[str, Any]:
+    raw = content(capture)
+    first = min(
+        ns(e["ts"]) for e in raw["traceEvents"] if e.get("ph") == "X" and e.get("cat") in WORDS
+    )
+    memory = sorted(
+        (ns(e["ts"]) - first, e["args"].get("Total Allocated"))
+        for e in raw["traceEvents"]
+        if e.get("name") == "[memory]"
+        and e["args"]["Device Type"]
+        and e["args"]["Device Id"] == device
+    )
+    ends = []
+    for _, _, end in steps_of(capture):
+        before = [bytes_ for time, bytes_ in memory if time <= end]
+        ends += before[-1:]
+    differences = [b - a for a, b in zip(ends, ends[1:], strict=False)]
+    growth = max(
+        0,
+        {"last": differences[-1], "mean": sum(differences) // len(differences)}.get(
+            pick, min(differences)
+        ),
+    )
+    out = {"step_end_bytes": ends, "growth_bytes": growth, "where": None, "where_bytes": None}
+    base = raw.get("baseTimeNanoseconds")
+    if base is None or not list(
+        captures.file(capture, "trace.json").parent.glob("snapshot.pickle*")
+    ):
+        return out
+    snapshot = snapshot_of(capture)
+    live: dict[int, dict[str, Any]] = {}
+    for entry in snapshot["device_traces"][device]:
+        if entry["action"] == "alloc":
+            live[entry["addr"]] = entry
+        elif entry["action"] == "free_completed":
+            live.pop(entry["addr"], None)
+    kept: dict[str, dict[int, int]] = defaultdict(dict)
+    for entry in live.values():
+        if entry.get("time_us") is None:
+            continue
+        time = entry["time_us"] * 1000 - base - first
+        step = [n for n, a, b in steps_of(capture) if a <= time < b]
+        own = [
+            f
+            for f in entry["frames"]
+            if f["filename"].endswith(".py") and not is_library(f["filename"])
+        ]
+        if step and own:
+            where = f"{own[0]['filename']}:{own[0]['line']} {own[0]['name']}"
+            kept[where][step[0]] = kept[where].get(step[0], 0) + entry["size"]
+    least = {
+        where: min(sums.get(n, 0) for n, _, _ in steps_of(capture)) for where, sums in kept.items()
+    }
+    if pick == "total":
+        least = {where: sum(sums.values()) for where, sums in kept.items()}
+    best = max(least.values(), default=0)
+    if best:
+        out["where"] = min(w for w in least if least[w] == best)
+        out["where_bytes"] = best
+    return out
+
+
+def judge_growth(stub: Any, capture: str, device: int = 0) -> None:
+    want = growth_by_hand(capture, device)
+
+    def mistakes() -> Variants:
+        yield (
+            want | {"growth_bytes": growth_by_hand(capture, device, "last")["growth_bytes"]},
+            ("That is the growth of one step; the smallest of all is what every step adds."),
+        )
+        yield (
+            want | {"growth_bytes": growth_by_hand(capture, device, "mean")["growth_bytes"]},
+            ("That is the mean: one step that allocates once and for all looks like growth."),
+        )
+        total = growth_by_hand(capture, device, "total")
+        yield (
+            want | {key: total[key] for key in ("where", "where_bytes")},
+            ("That line holds much, but not from every step: it does not grow."),
+        )
+
+    got = stub.memory_growth(capture, device)
+    judge(words("memory_growth", capture, device), got, want, "(bytes)", mistakes)
+
+
+@task("ex_32.memory_growth")
+@recordings("torch_memory_growth", "torch_memory_detached")
+def test_growth_of_a_recording(stub, recording):
+    judge_growth(stub, recording)
+
+
+def growing(
+    draw: Callable[[], made.Trace], allocator: Callable[..., made.Memory], seed: int, leak: int
+) -> tuple[made.Trace, made.Memory]:
+    """Steps that allocate and release; each keeps `leak` bytes of one line."""
+    rng = random.Random(seed)
+    trace, memory = draw(), allocator()
+    memory.folder = trace.folder
+    pool = memory.segment(800_000_000)
+    model = memory.alloc(pool, 3_000_000, MODEL)
+    memory.begin_history()
+    total = 3_000_000
+    cache = [("net.py", 12, "make_mask")]
+
+    def at(time_ns: int) -> int:
+        return (trace.epoch_ns + time_ns) // 1000 + 1
+
+    def change(time_ns: int, size: int) -> None:
+        nonlocal total
+        total += size
+        trace.memory(time_ns, size, total)
+
+    for number in range(5):
+        start = number * 1_000_000
+        trace.step(number + 3, start, start + 990_000)
+        trace.operator("aten::mm", start + 100, start + 900_000)
+        if number == 1:
+            memory.alloc(pool, 50_000_000, cache, at(start + 20_000))  # once and for all
+            change(start + 20_000, 50_000_000)
+        activation = rng.randrange(4_000_000, 9_000_000)
+        block = memory.alloc(pool, activation, MODEL, at(start + 100_000))
+        change(start + 100_000, activation)
+        if leak:
+            size = leak + rng.randrange(1_000)
+            memory.alloc(pool, size, LOSS, at(start + 300_000))
+            change(start + 300_000, size)
+        memory.free(block, at(start + 600_000))
+        change(start + 600_000, -activation)
+        trace.memory(start + 700_000, 64, 999_000_000 + number, device=None)
+        trace.memory(start + 700_000, 64, 5_000 + 10_000 * number, device=1)
+        # the last gradient stays until the next step
+        if number == 4:
+            memory.alloc(pool, 90_000_000, [("train.py", 60, "train_step")], at(start + 800_000))
+            change(start + 800_000, 90_000_000)
+        trace.memory(start + 995_000, 64, 777)  # after the step
+    assert model
+    return trace, memory
+
+
+@task("ex_32.memory_growth")
+@pytest.mark.parametrize("leak", [0, 3_000_000])
+def test_growth_of_drawn_steps(stub, draw, allocator, seed, leak):
+    trace, memory = growing(draw, allocator, seed, leak)
+    capture = trace.save()
+    memory.save()
+    judge_growth(stub, capture)
+    if leak:
+        judge_growth(stub, capture + "/trace.json.gz")
+
+
+@task("ex_32.memory_growth")
+@pytest.mark.parametrize("missing", ["snapshot", "base", "times"])
+def test_growth_without_the_line(stub, draw, allocator, seed, missing):
+    trace, memory = growing(draw, allocator, seed, 2_000_000)
+    if missing == "base":
+        del trace.header["baseTimeNanoseconds"]
+    capture = trace.save()
+    if missing == "times":
+        for entry in memory.entries:
+            del entry["time_us"]
+    if missing != "snapshot":
+        memory.save()
+    judge_growth(stub, capture)
+
+
+@task("ex_32.memory_growth")
+def test_growth_of_the_other_device(stub, draw, allocator, seed):
+    trace, _ = growing(draw, allocator, seed, 2_000_000)
+    judge_growth(stub, trace.save(), 1)
+
+
+@task("ex_32.memory_growth")
+def test_growth_needs_memory_events(stub, draw, program):
+    with stub.raises(
+        CaptureError, "profile_memory", "nothing of memory was recorded: that is not 0"
+    ):
+        stub.memory_growth(program("sync").capture)
+    trace = draw()
+    trace.step(1, 0, 100_000)
+    trace.step(2, 100_000, 200_000)
+    trace.memory(150_000, 64, 4_096)
+    with stub.raises(CaptureError, "profile_memory", "one step with memory events tells no growth"):
+        stub.memory_growth(trace.save())
+    trace.memory(50_000, 64, None)
+    with stub.raises(
+        CaptureError, why="an event without its total says nothing of what is allocated"
+    ):
+        stub.memory_growth(trace.save())
+    with stub.raises(CaptureError, why="no step is marked"):
+        stub.memory_growth(without_steps(draw))
+
+
+# == name_trace_bottleneck ========================================================================
+
+
+def judge_finding(stub: Any, capture: str) -> Finding:
+    """The finding follows from the savings, or from growth."""
+    got = stub.name_trace_bottleneck(capture)
+    call = words("name_trace_bottleneck", capture)
+    if not isinstance(got, Finding):
+        pytest.fail(f"{call} returned {show(got)}; expected a Finding", pytrace=False)
+    if wrong := problems(got):
+        pytest.fail(f"{call}: {wrong[0]}", pytrace=False)
+    busy: dict[int, int] = defaultdict(int)
+    for row in breakdown_by_hand(capture):
+        busy[row["device"]] += row["busy_ns"]
+    device = min(busy, key=lambda d: (busy[d], d))
+    judge(
+        f"{call}.subject",
+        got.subject,
+        f"device:{device}",
+        f"Busy in the steps, in ns: {dict(busy)}.",
+    )
+    growth = None
+    if any(e.get("name") == "[memory]" for e in content(capture)["traceEvents"]):
+        try:
+            growth = growth_by_hand(capture, device)
+        except (IndexError, ValueError, TypeError):
+            growth = None
+    if growth and growth["growth_bytes"] > 0.001 * growth["step_end_bytes"][0]:
+        judge(
+            f"{call}.category",
+            got.category,
+            "memory_growth",
+            f"Memory at the ends of the steps, in bytes: {growth['step_end_bytes']}.",
+        )
+        last = growth["step_end_bytes"][-1]
+        want: dict[str, Any] = {"growth_bytes": growth["growth_bytes"], "step_end_bytes": last}
+        for properties in content(capture).get("deviceProperties", []):
+            if properties.get("id") == device and "totalGlobalMem" in properties:
+                want["steps_left_count"] = (properties["totalGlobalMem"] - last) // growth[
+                    "growth_bytes"
+                ]
+        judge(f"{call}.evidence", got.evidence, want, "")
+        if growth["where"] and growth["where"] not in got.recommendation:
+            pytest.fail(
+                f"{call} recommends {got.recommendation!r}; it must name the line that keeps memory",
+                pytrace=False,
+            )
+        return got
+    saved = recoverable_by_hand(capture)
+    steps = steps_of(capture)
+    window = max(s[2] for s in steps) - min(s[1] for s in steps)
+    cause = min(saved, key=lambda c: (-saved[c], CATEGORIES[CATEGORY_OF_CAUSE[c]].precedence))
+    ratio = saved[cause] / window
+    category = CATEGORY_OF_CAUSE[cause] if ratio >= 0.10 else "healthy"
+    judge(
+        f"{call}.category",
+        got.category,
+        category,
+        f"Saved by taking a cause away, in ns: {saved}; window {window}.",
+    )
+    judge(
+        f"{call}.evidence",
+        got.evidence,
+        {
+            "recoverable_ns": saved[cause],
+            "window_ns": window,
+            "recoverable_ratio": ratio,
+            "margin_ratio": ratio - 0.10,
+        },
+        "",
+    )
+    borderline = abs(ratio - 0.10) <= 0.02
+    if got.recommendation.startswith("borderline") != borderline:
+        pytest.fail(
+            f"{call} recommends {got.recommendation!r}; its share is {ratio:.1%} of the window, "
+            f"{'within' if borderline else 'further than'} 2 points of the floor of 10 %",
+            pytrace=False,
+        )
+    if category == "healthy" and not borderline:
+        judge(f"{call}.recommendation", got.recommendation, "none", "There is nothing to do.")
+    if category == "sync_bound":
+        lines = [row["where"] for row in sync_by_hand(capture) if row["where"]]
+        if lines and lines[0] not in got.recommendation:
+            pytest.fail(
+                f"{call} recommends {got.recommendation!r}; it must name the line whose wait is longest",
+                pytrace=False,
+            )
+    return got
+
+
+@task("ex_32.name_trace_bottleneck")
+@recordings(
+    "torch_train_sync",
+    "torch_train_clean",
+    "torch_infer_launch_bound",
+    "torch_compile_recompiles",
+    "torch_memory_growth",
+)
+def test_finding_of_a_recording(stub, recording):
+    judge_finding(stub, recording)
+
+
+@task("ex_32.name_trace_bottleneck")
+@pytest.mark.parametrize(
+    ("kind", "category"),
+    [
+        ("sync", "sync_bound"),
+        ("launch", "launch_bound"),
+        ("host", "host_bound"),
+        ("compile", "recompilation"),
+        ("healthy", "healthy"),
+    ],
+)
+def test_finding_of_a_program(stub, program, kind, category):
+    """The simulated program has one planted cause."""
+    got = judge_finding(stub, program(kind).capture)
+    assert got.category == category, (
+        f"{words('name_trace_bottleneck', program(kind).capture)} says {got.category}; the program was "
+        f"made {category}: {program(kind).cost}"
+    )
+
+
+def paused(draw: Callable[[], made.Trace], pause: int, window: int = 1_000_000) -> made.Trace:
+    """Two kernels with a pause of the host between their launches; that is what can be saved."""
+    trace = draw()
+    trace.step(1, 0, window)
+    trace.kernel(10_000, 20_000, call=(0, 5_000))
+    trace.kernel(15_000 + pause, 100_000 + pause, call=(5_000 + pause, 10_000 + pause))
+    trace.kernel(0, 400_000, device=1)
+    return trace
+
+
+@task("ex_32.name_trace_bottleneck")
+@pytest.mark.parametrize(
+    "pause", [300_000, 130_000, 118_000, 112_000, 104_500, 104_000, 101_000, 70_000, 20_000]
+)
+def test_finding_near_the_floor(stub, draw, pause):
+    judge_finding(stub, paused(draw, pause).save())
+
+
+@task("ex_32.name_trace_bottleneck")
+@pytest.mark.parametrize("total", [True, False])
+def test_growth_goes_first(stub, draw, allocator, seed, total):
+    trace, memory = growing(draw, allocator, seed, 4_000_000)
+    if not total:
+        trace.header["deviceProperties"] = [{"id": 0}, {"id": 1, "totalGlobalMem": 10**12}]
+    trace.kernel(100_000, 200_000, call=(50_000, 60_000))
+    trace.kernel(4_900_000, 4_950_000, call=(4_800_000, 4_810_000))
+    capture = trace.save()
+    memory.save()
+    judge_finding(stub, capture)
+
+
+@task("ex_32.name_trace_bottleneck")
+@pytest.mark.parametrize("leak", [0, 2_500])
+def test_no_growth_worth_naming(stub, draw, leak):
+    trace = paused(draw, 300_000, 500_000)
+    trace.step(2, 500_000, 1_000_000)
+    trace.step(3, 1_000_000, 1_500_000)
+    for number in range(3):
+        trace.memory(number * 500_000 + 400_000, leak, 3_000_000 + leak * number)
+        trace.memory(number * 500_000 + 400_000, leak, 1_000 * (number + 1), device=None)
+    judge_finding(stub, trace.save())
+
+
+@task("ex_32.name_trace_bottleneck")
+def test_finding_needs_steps_and_a_device(stub, draw):
+    with stub.raises(CaptureError, why="no step is marked"):
+        stub.name_trace_bottleneck(without_steps(draw))
+    with stub.raises(CaptureError, why="nothing ran on a device: that is not healthy"):
+        stub.name_trace_bottleneck(without_device(draw))

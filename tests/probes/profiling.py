@@ -1,0 +1,105 @@
+"""What runs beside the learner's `profile_steps` and `operator_table_of`."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+FIRST_LENGTH = 11  # call number i works on a tensor of FIRST_LENGTH + i elements
+
+
+def steps(
+    module: ModuleType, wait: int, warmup: int, active: int, repeat: int, fail_at: int | None
+) -> dict[str, Any]:
+    """Run profile_steps on a step that counts, and read what was written.
+
+    Returns calls, names of the returned files, and for each file the numbers of the calls that it
+    recorded, the names of its steps, and whether it holds shapes, stacks and memory.
+    """
+    import torch
+
+    calls: list[int] = []
+
+    def work_of_one_step() -> None:
+        number = len(calls)
+        calls.append(number)
+        if number == fail_at:
+            raise ArithmeticError(f"step {number} cannot go on")
+        torch.sin(torch.ones(FIRST_LENGTH + number))
+
+    out: dict[str, Any] = {"raised": None, "returned": None, "files": []}
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            paths = module.profile_steps(
+                work_of_one_step, folder, wait=wait, warmup=warmup, active=active, repeat=repeat
+            )
+        except (ArithmeticError, ValueError) as error:
+            out["raised"] = type(error).__name__
+            paths = []
+        out["calls"] = len(calls)
+        out["left_on"] = bool(torch.autograd._profiler_enabled())  # type: ignore[attr-defined]
+        if out["left_on"]:
+            torch.autograd._disable_profiler()  # type: ignore[attr-defined]
+        out["kind"] = type(paths).__name__
+        for path in paths if isinstance(paths, list) else []:
+            out["files"].append(_file(path, folder))
+        out["in_folder"] = sorted(entry.name for entry in Path(folder).iterdir())
+    return out
+
+
+def _file(path: Any, folder: str) -> dict[str, Any]:
+    place = Path(str(path))
+    found: dict[str, Any] = {"name": place.name, "inside": place.parent == Path(folder)}
+    try:
+        events = json.loads(place.read_text())["traceEvents"]
+    except (OSError, ValueError, KeyError) as error:
+        return found | {"error": type(error).__name__}
+    shapes = [
+        event["args"].get("Input Dims")
+        for event in events
+        if event.get("name") == "aten::sin" and event.get("cat") == "cpu_op"
+    ]
+    return found | {
+        "calls": sorted(s[0][0] - FIRST_LENGTH for s in shapes if s and s[0]),
+        "sines": len(shapes),
+        "steps": sorted({e["name"] for e in events if e["name"].startswith("ProfilerStep#")}),
+        "shapes": any(s and s[0] for s in shapes),
+        "stacks": any("work_of_one_step" in e["name"] for e in events),
+        "memory": any(e["name"] == "[memory]" for e in events),
+    }
+
+
+class _Untouchable:
+    """A row whose old names must not be asked for: they warn, and later they fail."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.__dict__.update(values)
+
+    @property
+    def cuda_time_total(self) -> float:
+        raise RuntimeError("cuda_time_total is deprecated, use device_time_total")
+
+    @property
+    def self_cuda_time_total(self) -> float:
+        raise RuntimeError("self_cuda_time_total is deprecated, use self_device_time_total")
+
+
+def table(module: ModuleType, rows: list[dict[str, Any]], deprecated: bool) -> dict[str, Any]:
+    """operator_table_of a stand-in for a finished profile that has these rows.
+
+    deprecated: asking for the old names raises, as in a later torch. Returns the result, and how
+    key_averages was asked.
+    """
+    asked: list[dict[str, Any]] = []
+
+    def key_averages(*args: Any, **more: Any) -> list[Any]:
+        asked.append({"args": list(args), **more})
+        return [_Untouchable(row) if deprecated else SimpleNamespace(**row) for row in rows]
+
+    return {
+        "rows": module.operator_table_of(SimpleNamespace(key_averages=key_averages)),
+        "asked": asked,
+    }
