@@ -1,15 +1,2223 @@
+"""Checks of `ex_33`: costs, roofs, predictions, and what they say about recorded and made-up kernels.
+
+Expected costs come from a machine that runs each kernel step by step and counts
+(`grading.checking.counting`, itself held against torch's own counter); times from datasheet peaks by
+hand; rows of captures are computed here from the file. A wrong answer is compared with what typical
+mistakes give, so that the message can say what it contradicts.
+"""
+
 from __future__ import annotations
 
-from grading.checking import task
+import json
+import math
+import random
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grading.checking import counting, task
+from grading.checking.fixtures import MOST_SEED, SEED_VARIABLE, recordings
+from profiling_lab import captures, devices
+from profiling_lab.errors import CaptureError, LabError
+from profiling_lab.findings import Finding, problems
+
+# (what a typical mistake gives, the sentence to say then)
+Mistakes = Iterable[tuple[Any, str]]
+
+# -- words ----------------------------------------------------------------------------------------
+
+
+def call_words(name: str, *args: Any, **named: Any) -> str:
+    """The call as the learner would type it, with a folder's name instead of its whole path."""
+    shown = [Path(a).name if isinstance(a, str) and "/" in a else a for a in args]
+    words = [*map(show, shown), *(f"{key}={show(value)}" for key, value in named.items())]
+    return f"{name}({', '.join(words)})"
+
+
+def show(value: Any) -> str:
+    """A value in a line, shortened."""
+    text = f"{value:.6g}" if isinstance(value, float) else repr(value)
+    return text if len(text) <= 300 else text[:297] + "…"
+
+
+def agree(got: Any, want: Any) -> bool:
+    """Equal in type and value; numbers to a relative 1e-9, whole numbers exactly."""
+    if isinstance(want, bool) or want is None or isinstance(want, str):
+        return type(got) is type(want) and got == want
+    if isinstance(want, int):
+        return type(got) is int and got == want
+    if isinstance(want, float):
+        return type(got) in (int, float) and math.isclose(got, want, rel_tol=1e-9, abs_tol=1e-12)
+    if isinstance(want, dict):
+        return (
+            isinstance(got, dict)
+            and got.keys() == want.keys()
+            and all(agree(got[key], want[key]) for key in want)
+        )
+    return isinstance(got, (list, tuple)) and len(got) == len(want) and all(map(agree, got, want))
+
+
+def judge(call: str, got: Any, want: Any, unit: str, why: str, mistakes: Mistakes = ()) -> None:
+    """Fail unless got is want, with the sentence of the mistake that gives the same value."""
+    if agree(got, want):
+        return
+    for value, sentence in mistakes:
+        if agree(got, value):
+            why = sentence
+            break
+    pytest.fail(f"{call} returned {show(got)}, expected {show(want)} ({unit}). {why}", False)
+
+
+def judge_keys(
+    call: str, got: Any, want: dict[str, Any], unit: str, why: Callable[..., str]
+) -> None:
+    """Fail unless got is the dict want; why(key, value) says more about the first wrong value."""
+    if not isinstance(got, dict) or got.keys() != want.keys():
+        keys = sorted(got) if isinstance(got, dict) else type(got).__name__
+        pytest.fail(f"{call} returned {show(keys)}, expected a dict of: {', '.join(want)}", False)
+    for key, value in want.items():
+        if not agree(got[key], value):
+            pytest.fail(
+                f"{call}: {key} is {show(got[key])}, expected {show(value)} ({unit}). "
+                f"{why(key, got[key])}",
+                False,
+            )
+
+
+def judge_rows(
+    call: str,
+    got: Any,
+    want: list[dict[str, Any]],
+    units: str,
+    why: Callable[[str], str],
+    variants: Iterable[tuple[list[dict[str, Any]], str]] = (),
+    seed: int | None = None,
+) -> None:
+    """Fail unless got are the rows want; a variant that has the same wrong value tells the mistake."""
+    repeat = (
+        "" if seed is None else f" (generated; {SEED_VARIABLE}={seed % (MOST_SEED + 1)} repeats it)"
+    )
+    if not isinstance(got, list) or not all(isinstance(row, dict) for row in got):
+        pytest.fail(f"{call} returned {show(got)}, expected a list of dicts{repeat}", False)
+    if len(got) != len(want):
+        pytest.fail(
+            f"{call} returned {len(got)} rows, expected {len(want)}: the file's rows, in its order"
+            f"{repeat}",
+            False,
+        )
+    for place, (row, right) in enumerate(zip(got, want, strict=True)):
+        label = f"{call}, row {place} ({right['name']})"
+        if row.keys() != right.keys():
+            pytest.fail(f"{label}: has {sorted(row)}, expected {sorted(right)}", False)
+        for key, value in right.items():
+            if agree(row[key], value):
+                continue
+            sentence = next(
+                (text for rows, text in variants if agree(row[key], rows[place].get(key))), why(key)
+            )
+            pytest.fail(
+                f"{label}: {key} is {show(row[key])}, expected {show(value)} ({units}). "
+                f"{sentence}{repeat}",
+                False,
+            )
+
+
+def refuses_sizes(stub: Any, name: str, good: dict[str, Any], *sizes: str) -> None:
+    """Each of the sizes must be a whole number of at least 1."""
+    call = getattr(stub, name)
+    for size in sizes:
+        for bad in (0, -3, 2.5):
+            with stub.raises(ValueError, why=f"{size} is {bad}, and no tensor has such a size"):
+                call(**(good | {size: bad}))
+
+
+def refuses_names(stub: Any, name: str, good: dict[str, Any], *which: str) -> None:
+    """An unknown data type or device is named, with those that are known."""
+    call = getattr(stub, name)
+    for argument, known in (("dtype", "bfloat16"), ("device", "H200")):
+        if argument in which:
+            with stub.raises(LabError, known, why=f"there is no such {argument}"):
+                call(**(good | {argument: "float17"}))
+
+
+DTYPES = ("float32", "bf16", "fp8", "double", "tf32")
+
+
+def bytes_of(dtype: str) -> int:
+    """Bytes of an element."""
+    return {"float32": 4, "tf32": 4, "bf16": 2, "fp8": 1, "double": 8}[dtype]
+
+
+def primes(pick: random.Random, count: int) -> list[int]:
+    """Different small sizes, so that swapped ones show."""
+    return pick.sample([2, 3, 5, 7, 11], count)
+
+
+def judge_cost(
+    stub: Any,
+    name: str,
+    arguments: dict[str, Any],
+    dtype: str,
+    machine: counting.Machine,
+    mistakes: Callable[[int, int], Iterable[tuple[str, int, str]]],
+) -> None:
+    """Hold a cost against the counting machine.
+
+    mistakes(flops, elements) gives (key, wrong value in operations or elements, sentence).
+    """
+    got = getattr(stub, name)(**arguments, dtype=dtype)
+    call = call_words(name, **arguments, dtype=dtype)
+    size = bytes_of(dtype)
+    want = {"flops": machine.flops, "bytes": machine.elements * size}
+
+    def why(key: str, value: Any) -> str:
+        for wrong_key, wrong, sentence in mistakes(machine.flops, machine.elements):
+            if wrong_key == key and value == (wrong if key == "flops" else wrong * size):
+                return sentence
+        if key == "bytes" and value == machine.elements * 4:
+            return f"An element of {dtype} has {size} bytes in memory, not 4."
+        return (
+            "Walked step by step on paper, the operation takes this many operations."
+            if key == "flops"
+            else f"Walked step by step, it moves {machine.elements} elements of {size} bytes."
+        )
+
+    judge_keys(call, got, want, "operations" if got and "flops" in got else "bytes", why)
+    for key in want:
+        if type(got[key]) is not int:
+            pytest.fail(f"{call}: {key} is {got[key]!r}: counts are whole numbers (int)", False)
+
+
+# -- costs ----------------------------------------------------------------------------------------
 
 
 @task("ex_33.matmul_cost")
-def test_the_larger_is_found(stub) -> None:
-    got = stub.matmul_cost(3, 5)
-    assert got == 5, f"matmul_cost(3, 5) returned {got}, expected 5 ns: the larger of the two"
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_product_is_counted(stub: Any, seed: int, dtype: str) -> None:
+    m, k, n = primes(random.Random(seed), 3)
+    judge_cost(
+        stub,
+        "matmul_cost",
+        {"m": m, "k": k, "n": n},
+        dtype,
+        counting.matmul(m, k, n),
+        lambda flops, elements: [
+            (
+                "flops",
+                flops // 2,
+                "A multiply-add is two operations: a multiplication, an addition.",
+            ),
+            ("bytes", m * k + k * n, "The result is written to memory, too."),
+            ("bytes", elements + m * n, "C is only written: nothing of it needs to be read."),
+        ],
+    )
 
 
 @task("ex_33.matmul_cost")
-def test_the_order_does_not_matter(stub) -> None:
-    got = stub.matmul_cost(7, 2)
-    assert got == 7, f"matmul_cost(7, 2) returned {got}, expected 7 ns: the order is no clue"
+@pytest.mark.parametrize("shared_b", [False, True])
+def test_a_batch_of_products(stub: Any, seed: int, shared_b: bool) -> None:
+    m, k, n, batch = primes(random.Random(seed), 4)
+    arguments = {"m": m, "k": k, "n": n, "batch": batch, "shared_b": shared_b}
+    others = batch * (m * k + m * n)
+    judge_cost(
+        stub,
+        "matmul_cost",
+        arguments,
+        "bf16",
+        counting.matmul(**arguments),
+        lambda flops, elements: [
+            ("flops", flops // batch, "There is a product for each entry of the batch."),
+            ("bytes", others + batch * k * n, "All products use the same B: it is read once."),
+            ("bytes", others + k * n, "Each product has a B of its own, and all are read."),
+        ],
+    )
+
+
+@task("ex_33.matmul_cost")
+def test_products_that_do_not_exist(stub: Any) -> None:
+    good = {"m": 2, "k": 3, "n": 5, "dtype": "bf16", "batch": 2}
+    refuses_sizes(stub, "matmul_cost", good, "m", "k", "n", "batch")
+    refuses_names(stub, "matmul_cost", good, "dtype")
+
+
+@task("ex_33.elementwise_cost")
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("extra_inputs", [[1, 1, 0], [0], [2], [0, 3], [1, 0, 2, 1]])
+def test_a_chain_is_counted(stub: Any, seed: int, fused: bool, extra_inputs: list[int]) -> None:
+    pick = random.Random(seed)
+    count, dtype = pick.randint(5, 40), pick.choice(DTYPES)
+    arguments = {"element_count": count, "extra_inputs": extra_inputs, "fused": fused}
+    steps, extra = len(extra_inputs), sum(extra_inputs)
+    judge_cost(
+        stub,
+        "elementwise_cost",
+        arguments,
+        dtype,
+        counting.elementwise(count, extra_inputs, fused),
+        lambda flops, elements: [
+            ("flops", count, "Fusing saves traffic, not operations: every one is still done."),
+            (
+                "bytes",
+                count * (extra + 2),
+                "Each operation is a kernel here: what it makes is written, and the next reads it.",
+            ),
+            ("bytes", count * 2 * steps, "An operation also reads its other inputs."),
+            ("bytes", count * 2, "An operation also reads its other inputs."),
+            (
+                "bytes",
+                count * (1 + extra + steps),
+                "An intermediate tensor is read again by the operation that uses it.",
+            ),
+            (
+                "bytes",
+                count * (2 * steps + extra),
+                "In one kernel what lies between two operations never goes to memory.",
+            ),
+        ],
+    )
+
+
+@task("ex_33.elementwise_cost")
+def test_chains_that_do_not_exist(stub: Any) -> None:
+    good = {"element_count": 8, "extra_inputs": [1, 0], "dtype": "bf16"}
+    refuses_sizes(stub, "elementwise_cost", good, "element_count")
+    refuses_names(stub, "elementwise_cost", good, "dtype")
+    for bad, why in (
+        ([], "a chain of no operations is none"),
+        ([1, -1], "no operation reads -1 tensors"),
+        ([0.5], "no operation reads half a tensor"),
+    ):
+        with stub.raises(ValueError, why=why):
+            stub.elementwise_cost(**(good | {"extra_inputs": bad}))
+
+
+@task("ex_33.layer_norm_cost")
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize("dtype", ["float32", "bf16"])
+def test_a_layer_norm_is_counted(stub: Any, seed: int, affine: bool, dtype: str) -> None:
+    rows, width = primes(random.Random(seed), 2)
+    area = rows * width
+    judge_cost(
+        stub,
+        "layer_norm_cost",
+        {"rows": rows, "width": width, "affine": affine},
+        dtype,
+        counting.layer_norm(rows, width, affine),
+        lambda flops, elements: [
+            ("flops", 10 * area, "Ten operations an element is a guess: count the steps."),
+            ("flops", (7 if affine else 5) * area, "A row has operations of its own as well."),
+            ("flops", flops + (-2 if affine else 2) * area, "Weight and bias only with affine."),
+            (
+                "bytes",
+                2 * area + 2 * area,
+                "Weight and bias are the same for all rows: each is read once.",
+            ),
+            ("bytes", 2 * area, "Weight and bias are read as well."),
+            ("bytes", 2 * area + 2 * width, "Without affine there is no weight and no bias."),
+            ("bytes", 3 * area, "In one kernel the input is read once."),
+        ],
+    )
+
+
+@task("ex_33.layer_norm_cost")
+def test_layer_norms_that_do_not_exist(stub: Any) -> None:
+    good = {"rows": 3, "width": 5, "dtype": "bf16"}
+    refuses_sizes(stub, "layer_norm_cost", good, "rows", "width")
+    refuses_names(stub, "layer_norm_cost", good, "dtype")
+
+
+@task("ex_33.softmax_cost")
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("dtype", ["float32", "bf16"])
+def test_a_softmax_is_counted(stub: Any, seed: int, fused: bool, dtype: str) -> None:
+    rows, width = primes(random.Random(seed), 2)
+    area = rows * width
+    judge_cost(
+        stub,
+        "softmax_cost",
+        {"rows": rows, "width": width, "fused": fused},
+        dtype,
+        counting.softmax(rows, width, fused),
+        lambda flops, elements: [
+            (
+                "flops",
+                5 * area,
+                "The largest of w numbers takes w - 1 comparisons, a sum likewise.",
+            ),
+            ("flops", 4 * area, "Finding the largest element of a row takes comparisons, too."),
+            ("bytes", 8 * area, "The largest elements and the sums are tensors in memory, too."),
+            ("bytes", 10 * area, "The largest elements and the sums have one element a row."),
+            ("bytes", 2 * area, "Five kernels hand their results over in memory."),
+            ("bytes", 8 * area + 4 * rows, "One kernel keeps the row on chip."),
+        ],
+    )
+
+
+@task("ex_33.softmax_cost")
+def test_softmaxes_that_do_not_exist(stub: Any) -> None:
+    good = {"rows": 3, "width": 5, "dtype": "bf16"}
+    refuses_sizes(stub, "softmax_cost", good, "rows", "width")
+    refuses_names(stub, "softmax_cost", good, "dtype")
+
+
+@task("ex_33.attention_cost")
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_is_counted(stub: Any, seed: int, fused: bool, causal: bool) -> None:
+    pick = random.Random(seed)
+    batch, heads, queries, head_dim = primes(pick, 4)
+    for keys in (queries, queries + pick.randint(1, 4)):
+        full = queries * keys
+        arguments = {
+            "batch": batch,
+            "heads": heads,
+            "query_tokens": queries,
+            "key_tokens": keys,
+            "head_dim": head_dim,
+            "causal": causal,
+            "fused": fused,
+        }
+        judge_attention(stub, arguments, heads, full)
+
+
+def judge_attention(stub: Any, arguments: dict[str, Any], kv_heads: int, full: int) -> None:
+    """Attention against the machine, with the mistakes that fit these arguments."""
+    batch, heads, head_dim = arguments["batch"], arguments["heads"], arguments["head_dim"]
+    queries, keys = arguments["query_tokens"], arguments["key_tokens"]
+    masked = arguments["causal"] and arguments["fused"]
+    own = 2 * batch * heads * queries * head_dim
+    others = 2 * batch * kv_heads * keys * head_dim
+    corner = counting.triangle(min(queries, keys), min(queries, keys))
+
+    def mistakes(flops: int, elements: int) -> list[tuple[str, int, str]]:
+        of_pair = 4 * batch * heads * head_dim
+        return [
+            ("flops", flops // 2, "There are two products, and a multiply-add is two operations."),
+            (
+                "flops",
+                of_pair * full,
+                "A fused kernel does not compute what the mask forbids."
+                if masked
+                else "Expected otherwise.",
+            ),
+            (
+                "flops",
+                of_pair * full // 2,
+                "The mask forbids less than half: a query sees its own key."
+                if masked
+                else "Without a fused kernel masked pairs are computed like all others.",
+            ),
+            (
+                "flops",
+                of_pair * counting.triangle(queries, keys),
+                "Without a fused kernel masked pairs are computed like all others.",
+            ),
+            (
+                "flops",
+                of_pair * corner,
+                "The queries are the last tokens: already the first of them sees older keys.",
+            ),
+            (
+                "bytes",
+                own + others + 2 * batch * heads * full,
+                "Scores and probabilities are both written, and both are read again.",
+            ),
+            (
+                "bytes",
+                own + others,
+                "Scores and probabilities of every head go to memory between the kernels.",
+            ),
+            (
+                "bytes",
+                own + others + 4 * batch * heads * full,
+                "In one kernel scores and probabilities never go to memory.",
+            ),
+            (
+                "bytes",
+                elements - others + 2 * batch * heads * keys * head_dim,
+                "Keys and values have kv_heads heads, shared by the query heads.",
+            ),
+        ]
+
+    machine = counting.attention(
+        batch, heads, queries, keys, head_dim, kv_heads, arguments["causal"], arguments["fused"]
+    )
+    judge_cost(stub, "attention_cost", arguments, "bf16", machine, mistakes)
+
+
+@task("ex_33.attention_cost")
+@pytest.mark.parametrize("fused", [True, False])
+def test_heads_that_share_keys(stub: Any, seed: int, fused: bool) -> None:
+    pick = random.Random(seed)
+    batch, kv_heads, queries, head_dim = primes(pick, 4)
+    arguments = {
+        "batch": batch,
+        "heads": 3 * kv_heads,
+        "query_tokens": queries,
+        "key_tokens": queries + 2,
+        "head_dim": head_dim,
+        "kv_heads": kv_heads,
+        "causal": False,
+        "fused": fused,
+    }
+    judge_attention(stub, arguments, kv_heads, queries * (queries + 2))
+
+
+@task("ex_33.attention_cost")
+def test_attention_that_does_not_exist(stub: Any) -> None:
+    sizes = ("batch", "heads", "query_tokens", "key_tokens", "head_dim", "kv_heads")
+    good: dict[str, Any] = {**dict.fromkeys(sizes, 4), "dtype": "bf16"}
+    refuses_sizes(stub, "attention_cost", good, *sizes)
+    refuses_names(stub, "attention_cost", good, "dtype")
+    with stub.raises(ValueError, why="3 heads of keys cannot be shared evenly by 4 heads"):
+        stub.attention_cost(**(good | {"kv_heads": 3}))
+    with stub.raises(ValueError, why="with more queries than keys some would see none"):
+        stub.attention_cost(**(good | {"query_tokens": 5, "causal": True}))
+    more = stub.attention_cost(**(good | {"query_tokens": 5}))
+    assert more["flops"] == 4 * 4 * 4 * 5 * 4 * 4, (
+        f"attention_cost with 5 queries and 4 keys returned {more}: without a mask that is fine, "
+        f"and takes {4 * 4 * 4 * 5 * 4 * 4} operations"
+    )
+
+
+CONVOLUTIONS: list[dict[str, Any]] = [
+    {"kernel": [3, 3], "padding": [1, 1]},
+    {"kernel": [1, 1]},
+    {"kernel": [3, 2], "stride": [2, 3], "padding": [0, 1]},
+    {"kernel": [2, 3], "dilation": [3, 2]},
+    {"kernel": [3, 3], "stride": [2, 1], "groups": 3},
+    {"kernel": [5, 4], "padding": [2, 0], "groups": 6},
+]
+
+
+@task("ex_33.conv2d_cost")
+@pytest.mark.parametrize("which", range(len(CONVOLUTIONS)))
+def test_a_convolution_is_counted(stub: Any, seed: int, which: int) -> None:
+    pick = random.Random(seed + which)
+    batch = pick.randint(2, 3)
+    height, width = pick.sample([8, 9, 10, 11], 2)
+    own = CONVOLUTIONS[which]
+    arguments = {
+        "batch": batch,
+        "in_channels": 6,
+        "height": height,
+        "width": width,
+        "out_channels": 12,
+        **own,
+    }
+    full = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1} | arguments
+    groups = full["groups"]
+
+    def mistakes(flops: int, elements: int) -> list[tuple[str, int, str]]:
+        same_size, one_by_one = (
+            counting.closed("conv2d", full | change)
+            for change in ({"stride": (1, 1)}, {"dilation": (1, 1)})
+        )
+        weights = 12 * (6 // groups) * own["kernel"][0] * own["kernel"][1]
+        by_input = 2 * weights * batch * height * width
+        return [
+            ("flops", flops * groups, "A filter sees the channels of its group only."),
+            (
+                "bytes",
+                elements + weights * (groups - 1),
+                "A filter sees its group's channels only.",
+            ),
+            ("flops", same_size[0], "With a stride the filter stops at fewer places."),
+            ("bytes", same_size[1], "With a stride the filter stops at fewer places."),
+            ("flops", one_by_one[0], "Dilation spreads the filter, so it fits at fewer places."),
+            ("flops", by_input, "Count the elements of the result, not of the input."),
+            ("flops", flops // 2, "A multiply-add is two operations."),
+        ]
+
+    judge_cost(stub, "conv2d_cost", arguments, "bf16", counting.conv2d(**full), mistakes)
+
+
+@task("ex_33.conv2d_cost")
+def test_convolutions_that_do_not_exist(stub: Any) -> None:
+    sizes = ("batch", "in_channels", "height", "width", "out_channels", "groups")
+    good: dict[str, Any] = {**dict.fromkeys(sizes, 4), "kernel": [3, 3], "dtype": "bf16"}
+    refuses_sizes(stub, "conv2d_cost", good, *sizes)
+    refuses_names(stub, "conv2d_cost", good, "dtype")
+    for change, why in (
+        ({"kernel": [0, 3]}, "a filter of no rows sees nothing"),
+        ({"kernel": [3, -1]}, "a filter of -1 columns sees nothing"),
+        ({"stride": [1, 0]}, "with a step of 0 the filter never moves"),
+        ({"stride": [0, 1]}, "with a step of 0 the filter never moves"),
+        ({"dilation": [0, 1]}, "dilation counts from 1"),
+        ({"dilation": [1, 0]}, "dilation counts from 1"),
+        ({"padding": [-1, 0]}, "there is no negative padding"),
+        ({"padding": [0, -1]}, "there is no negative padding"),
+        ({"in_channels": 3, "groups": 2}, "3 channels do not split into 2 groups"),
+        ({"out_channels": 3, "groups": 2}, "3 channels do not split into 2 groups"),
+        ({"kernel": [5, 3]}, "a filter of 5 rows does not fit an input of 4"),
+        ({"kernel": [3, 5]}, "a filter of 5 columns does not fit an input of 4"),
+    ):
+        with stub.raises(ValueError, why=why):
+            stub.conv2d_cost(**(good | change))
+    exact = stub.conv2d_cost(**(good | {"kernel": [4, 4], "groups": 1}))
+    want = {"flops": 2 * 4 * 4 * 4 * 16, "bytes": 2 * (4**4 + 4**4 + 4 * 4)}
+    judge(
+        "conv2d_cost of a filter as large as its input",
+        exact,
+        want,
+        "operations and bytes",
+        "It fits at one place.",
+    )
+
+
+@task("ex_33.kv_cache_bytes")
+@pytest.mark.parametrize("dtype", ["bf16", "fp8", "float32"])
+def test_the_cache_holds_keys_and_values(stub: Any, seed: int, dtype: str) -> None:
+    layers, kv_heads, head_dim, tokens, batch = primes(random.Random(seed), 5)
+    arguments = {
+        "layers": layers,
+        "kv_heads": kv_heads,
+        "head_dim": head_dim,
+        "tokens": tokens,
+        "batch": batch,
+        "dtype": dtype,
+    }
+    places = [
+        (part, layer, sequence, token, head)
+        for part in ("keys", "values")
+        for layer in range(layers)
+        for sequence in range(batch)
+        for token in range(tokens)
+        for head in range(kv_heads)
+    ]
+    size = bytes_of(dtype)
+    want = len(places) * head_dim * size
+    judge(
+        call_words("kv_cache_bytes", **arguments),
+        stub.kv_cache_bytes(**arguments),
+        want,
+        "bytes",
+        f"There are {len(places)} vectors of {head_dim} elements of {size} bytes.",
+        [
+            (want // 2, "Keys and values are kept, each as large as the other."),
+            (want // layers, "Every layer has a cache of its own."),
+            (want // batch, "Every sequence of the batch has a cache of its own."),
+            (want // size * 2, f"An element of {dtype} has {size} bytes in memory."),
+            (want // size * 4, f"An element of {dtype} has {size} bytes in memory."),
+        ],
+    )
+
+
+@task("ex_33.kv_cache_bytes")
+def test_caches_that_do_not_exist(stub: Any) -> None:
+    sizes = ("layers", "kv_heads", "head_dim", "tokens", "batch")
+    good: dict[str, Any] = {**dict.fromkeys(sizes, 2), "dtype": "bf16"}
+    refuses_sizes(stub, "kv_cache_bytes", good, *sizes)
+    refuses_names(stub, "kv_cache_bytes", good, "dtype")
+
+
+@task("ex_33.transformer_cost")
+@pytest.mark.parametrize("phase", ["prefill", "decode", "more of a prompt"])
+def test_a_forward_pass_is_counted(stub: Any, seed: int, phase: str) -> None:
+    pick = random.Random(seed)
+    hidden, head_dim, ffn = primes(pick, 3)
+    kv_heads, layers, batch = pick.randint(1, 2), pick.randint(2, 3), pick.randint(2, 3)
+    new, cached = {"prefill": (4, 0), "decode": (1, 5)}.get(phase, (3, 2))
+    arguments = {
+        "layers": layers,
+        "hidden": hidden,
+        "heads": 3 * kv_heads,
+        "kv_heads": kv_heads,
+        "head_dim": head_dim,
+        "ffn": ffn,
+        "ffn_matrices": pick.randint(2, 3),
+        "batch": batch,
+        "new_tokens": new,
+        "cached_tokens": cached,
+    }
+    pair = 4 * layers * batch * 3 * kv_heads * head_dim
+    token = 2 * layers * kv_heads * head_dim * batch
+    whole = cached + new
+    pairs = counting.triangle(new, whole)
+
+    def mistakes(flops: int, elements: int) -> list[tuple[str, int, str]]:
+        weights = elements - 2 * batch * new * hidden - token * whole
+        return [
+            (
+                "flops",
+                flops + pair * (new * whole - pairs),
+                "A token sees what came before it only.",
+            ),
+            ("flops", flops - pair * pairs, "Attention has operations, too."),
+            (
+                "bytes",
+                elements - token * whole,
+                "Keys and values are read from the cache, and added.",
+            ),
+            ("bytes", elements - token * cached, "Keys and values of cached tokens are read."),
+            ("bytes", elements - token * new, "Keys and values of new tokens are written."),
+            (
+                "bytes",
+                elements + weights * (batch - 1),
+                "All sequences of the batch use the same matrices, read once.",
+            ),
+            (
+                "bytes",
+                elements + weights * (batch * new - 1),
+                "All tokens use the same matrices, read once.",
+            ),
+            ("bytes", weights + token * whole, "The input is read and the result is written."),
+            (
+                "bytes",
+                elements + token * 2 * whole,
+                "Keys and values have kv_heads heads, shared by the query heads.",
+            ),
+        ]
+
+    machine = counting.transformer(**arguments)
+    judge_cost(stub, "transformer_cost", arguments, "bf16", machine, mistakes)
+
+
+MODEL = {
+    "layers": 2,
+    "hidden": 6,
+    "heads": 4,
+    "kv_heads": 2,
+    "head_dim": 3,
+    "ffn": 5,
+    "ffn_matrices": 3,
+}
+
+
+@task("ex_33.transformer_cost")
+def test_forward_passes_that_do_not_exist(stub: Any) -> None:
+    good = {**MODEL, "batch": 2, "new_tokens": 1, "cached_tokens": 4, "dtype": "bf16"}
+    sizes = [name for name in good if name not in ("dtype", "cached_tokens")]
+    refuses_sizes(stub, "transformer_cost", good, *sizes)
+    refuses_names(stub, "transformer_cost", good, "dtype")
+    for change, why in (
+        ({"cached_tokens": -1}, "a cache of -1 tokens does not exist"),
+        ({"cached_tokens": 0.5}, "a cache of half a token does not exist"),
+        ({"kv_heads": 3}, "3 heads of keys cannot be shared evenly by 4 heads"),
+    ):
+        with stub.raises(ValueError, why=why):
+            stub.transformer_cost(**(good | change))
+
+
+# -- roofs ----------------------------------------------------------------------------------------
+
+# Peaks in operations per second and bandwidth in bytes per second, from the datasheets; a harness
+# test of the table itself is elsewhere. Here they are written out, so that a table read at the wrong
+# place shows.
+PEAKS = {
+    ("H200", "bfloat16"): (989e12, 4.8e12),
+    ("H200", "tf32"): (495e12, 4.8e12),
+    ("NVIDIA H200", "float32"): (66.9e12, 4.8e12),
+    ("H100 SXM", "fp16"): (989e12, 3.35e12),
+    ("A100 40GB", "half"): (312e12, 1.555e12),
+    ("A100 80GB SXM", "fp32"): (19.5e12, 2.039e12),
+    ("V100", "float16"): (125e12, 0.9e12),
+    ("T4", "float32"): (8.1e12, 0.32e12),
+}
+
+
+def roof_mistakes(device: str, dtype: str) -> Mistakes:
+    """What a ridge point comes out as when it is looked up or divided wrongly."""
+    peak, bandwidth = PEAKS[device, dtype]
+    fp32 = devices.get(device).peak("float32")
+    yield fp32 / bandwidth, f"That is the peak of float32; the work is done in {dtype}."
+    yield bandwidth / peak, "Operations per byte: peak rate over bandwidth."
+    for fixed in (5.0, 20.0, 5, 20):
+        yield fixed, "It depends on device and data type: no number holds for all of them."
+    for (other, kind), (rate, width) in PEAKS.items():
+        yield rate / width, f"That is the ridge point of {other} in {kind}."
+
+
+@task("ex_33.ridge_point")
+@pytest.mark.parametrize(("device", "dtype"), PEAKS)
+def test_where_the_roofs_meet(stub: Any, device: str, dtype: str) -> None:
+    peak, bandwidth = PEAKS[device, dtype]
+    judge(
+        call_words("ridge_point", device, dtype),
+        stub.ridge_point(device, dtype),
+        peak / bandwidth,
+        "operations per byte",
+        f"{device} does {peak:.4g} operations a second in {dtype} and moves {bandwidth:.4g} bytes.",
+        roof_mistakes(device, dtype),
+    )
+
+
+@task("ex_33.ridge_point")
+def test_roofs_that_are_not_known(stub: Any) -> None:
+    refuses_names(stub, "ridge_point", {"device": "H200", "dtype": "bf16"}, "device", "dtype")
+    with stub.raises(LabError, "float16", why="the T4 has no bfloat16 units, and no peak for them"):
+        stub.ridge_point("T4", "bfloat16")
+
+
+@task("ex_33.attainable_rate")
+@pytest.mark.parametrize(("device", "dtype"), PEAKS)
+def test_the_lower_roof_counts(stub: Any, seed: int, device: str, dtype: str) -> None:
+    peak, bandwidth = PEAKS[device, dtype]
+    pick = random.Random(seed)
+    ridge = peak / bandwidth
+    for intensity in (
+        ridge * pick.uniform(0.05, 0.9),
+        ridge * pick.uniform(1.2, 9),
+        0.0,
+        math.inf,
+    ):
+        judge(
+            call_words("attainable_rate", intensity, device, dtype),
+            stub.attainable_rate(intensity, device, dtype),
+            min(peak, intensity * bandwidth),
+            "operations per second",
+            f"The roofs: {peak:.4g} operations a second, and {bandwidth:.4g} bytes a second.",
+            [
+                (intensity * bandwidth, "No more operations are done than the peak rate allows."),
+                (peak, "So few operations per byte leave the arithmetic waiting for memory."),
+                (
+                    min(devices.get(device).peak("float32"), intensity * bandwidth),
+                    f"The peak is that of {dtype}.",
+                ),
+            ],
+        )
+
+
+@task("ex_33.attainable_rate")
+def test_intensities_that_do_not_exist(stub: Any) -> None:
+    for bad, why in ((-1.0, "intensity is negative"), (math.nan, "NaN is no intensity")):
+        with stub.raises(ValueError, why=why):
+            stub.attainable_rate(bad, "H200", "bf16")
+    good = {"intensity": 3.0, "device": "H200", "dtype": "bf16"}
+    refuses_names(stub, "attainable_rate", good, "device", "dtype")
+
+
+def floor_ns(cost: dict[str, Any], device: str, dtype: str) -> tuple[float, float]:
+    """The least times of the bytes and of the operations, in ns."""
+    found = devices.get(device)
+    rate = found.peak_flops_per_s[devices.dtype(dtype).name]
+    return (
+        1e9 * cost["bytes"] / found.memory_bandwidth_bytes_per_s,
+        1e9 * cost["flops"] / rate,
+    )
+
+
+def some_costs(pick: random.Random, device: str, dtype: str) -> list[dict[str, int]]:
+    """Kernels on both sides of the ridge point."""
+    found = devices.get(device)
+    rate = found.peak_flops_per_s[devices.dtype(dtype).name]
+    costs = []
+    for factor in (pick.uniform(0.2, 0.7), pick.uniform(1.5, 4)):
+        moved = pick.randint(10**7, 10**9)
+        ridge = rate / found.memory_bandwidth_bytes_per_s
+        costs.append({"flops": int(moved * ridge * factor), "bytes": moved})
+    pick.shuffle(costs)
+    return costs
+
+
+@task("ex_33.predicted_time_ns")
+@pytest.mark.parametrize(("device", "dtype"), PEAKS)
+def test_the_slower_of_both_counts(stub: Any, seed: int, device: str, dtype: str) -> None:
+    for cost in some_costs(random.Random(seed), device, dtype):
+        memory, compute = floor_ns(cost, device, dtype)
+        judge(
+            call_words("predicted_time_ns", [cost], device, dtype),
+            stub.predicted_time_ns([cost], device, dtype),
+            max(memory, compute),
+            "ns",
+            f"The bytes take {memory:.6g} ns, the operations {compute:.6g} ns, side by side.",
+            [
+                (memory + compute, "Traffic and arithmetic overlap: the longer one is the time."),
+                (min(memory, compute), "Both must be done: the longer one is the time."),
+                (max(memory, compute) / 1e3, "Times are in ns."),
+                (max(memory, compute) / 1e9, "Times are in ns."),
+            ],
+        )
+
+
+@task("ex_33.predicted_time_ns")
+def test_kernels_run_one_after_the_other(stub: Any, seed: int) -> None:
+    device, dtype = "H200", "bf16"
+    costs = some_costs(random.Random(seed), device, dtype)
+    costs.append({"flops": 0, "bytes": 480_000_000})  # a copy
+    times = [max(floor_ns(cost, device, dtype)) for cost in costs]
+    merged = {key: sum(cost[key] for cost in costs) for key in ("flops", "bytes")}
+    judge(
+        call_words("predicted_time_ns", costs, device, dtype),
+        stub.predicted_time_ns(costs, device, dtype),
+        sum(times),
+        "ns",
+        f"They take at least {[round(time) for time in times]} ns, one after the other.",
+        [
+            (
+                max(floor_ns(merged, device, dtype)),
+                "The bytes of one kernel do not hide behind the operations of another.",
+            ),
+            (max(times), "The kernels run one after the other, so their times add up."),
+        ],
+    )
+
+
+@task("ex_33.predicted_time_ns")
+def test_kernels_that_do_not_exist(stub: Any) -> None:
+    for costs, why in (
+        ([], "there is nothing to predict"),
+        ([{"flops": 0, "bytes": 0}], "a kernel that does nothing takes no time, and is none"),
+        ([{"flops": 5, "bytes": 5}, {"flops": -1, "bytes": 5}], "operations cannot be negative"),
+        ([{"flops": 5, "bytes": -2}], "bytes cannot be negative"),
+    ):
+        with stub.raises(ValueError, why=why):
+            stub.predicted_time_ns(costs, "H200", "bf16")
+    only = stub.predicted_time_ns([{"flops": 989, "bytes": 0}], "H200", "bf16")
+    judge(
+        "predicted_time_ns of 989 operations and no bytes", only, 0.001, "ns", "It has operations."
+    )
+    good = {"costs": [{"flops": 5, "bytes": 5}], "device": "H200", "dtype": "bf16"}
+    refuses_names(stub, "predicted_time_ns", good, "device", "dtype")
+
+
+# -- measurements -----------------------------------------------------------------------------------
+
+
+def document_of(capture: str, name: str = "measurements.json") -> dict[str, Any]:
+    """A JSON file of a capture, read without the learner's code."""
+    return json.loads(captures.text(capture, name))
+
+
+def quartiles(samples: Sequence[float]) -> tuple[float, float, float]:
+    """Lower quartile, median, upper quartile, linear between neighbours."""
+    if len(samples) == 1:
+        return (samples[0],) * 3
+    low, middle, high = statistics.quantiles(samples, n=4, method="inclusive")
+    return low, middle, high
+
+
+SCALE = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
+
+
+def measured_rows(document: dict[str, Any], **flips: Any) -> list[dict[str, Any]]:
+    """What read_measurements must give; flips are typical mistakes."""
+    scale = flips.get("scale", SCALE.get(document["unit"], 1.0))
+    rows = []
+    for row in document["measurements"]:
+        centre = flips.get("centre", lambda values: quartiles(values)[1])
+        spread = flips.get("spread", lambda values: quartiles(values)[2] - quartiles(values)[0])
+        host = row.get("host_time")
+        rows.append(
+            {
+                "name": row["name"],
+                "op": row["op"],
+                "arguments": row["arguments"],
+                "dtype": devices.dtype(row["dtype"]).name,
+                "cache": row["cache"],
+                "device_ns": centre(row["device_time"]) * scale,
+                "device_iqr_ns": spread(row["device_time"]) * scale,
+                "host_ns": flips.get("no_host") if not host else centre(host) * scale,
+                "sample_count": len(row["device_time"]),
+            }
+        )
+    return rows
+
+
+def measured_variants(document: dict[str, Any]) -> list[tuple[list[dict[str, Any]], str]]:
+    """Typical mistakes in reading, as rows."""
+    return [
+        (
+            measured_rows(document, centre=statistics.fmean),
+            "That is the mean, which one slow sample moves; the median was asked for.",
+        ),
+        (measured_rows(document, centre=min), "That is the fastest sample, not the median."),
+        (
+            measured_rows(document, scale=1.0),
+            f"The file gives its times in {document.get('unit')}; the result is in ns.",
+        ),
+        (
+            measured_rows(document, spread=lambda v: statistics.stdev(v) if len(v) > 1 else 0.0),
+            "That is the standard deviation; the distance between the quartiles was asked for.",
+        ),
+        (
+            measured_rows(document, spread=statistics.pstdev),
+            "That is the standard deviation; the distance between the quartiles was asked for.",
+        ),
+        (
+            measured_rows(document, spread=lambda v: max(v) - min(v)),
+            "That is the whole range; the distance between the quartiles was asked for.",
+        ),
+        (
+            measured_rows(document, no_host=0.0),
+            "No host time was measured: that is None, and 0 would say that issuing is free.",
+        ),
+        (
+            measured_rows(document, no_host=0),
+            "No host time was measured: that is None, and 0 would say that issuing is free.",
+        ),
+    ]
+
+
+SMALL_SHAPES: list[tuple[str, dict[str, Any]]] = [
+    ("matmul", {"m": 4096, "k": 512, "n": 1024}),
+    ("matmul", {"m": 16, "k": 4096, "n": 4096, "batch": 3, "shared_b": True}),
+    ("elementwise", {"element_count": 1 << 22, "extra_inputs": [1, 1, 0], "fused": False}),
+    ("layer_norm", {"rows": 4096, "width": 1000, "affine": True}),
+    ("softmax", {"rows": 2048, "width": 1111, "fused": True}),
+    (
+        "attention",
+        {
+            "batch": 2,
+            "heads": 8,
+            "query_tokens": 512,
+            "key_tokens": 512,
+            "head_dim": 64,
+            "causal": True,
+            "fused": True,
+        },
+    ),
+    (
+        "conv2d",
+        {
+            "batch": 4,
+            "in_channels": 64,
+            "height": 56,
+            "width": 56,
+            "out_channels": 32,
+            "kernel": [3, 3],
+            "stride": [2, 2],
+            "padding": [1, 1],
+        },
+    ),
+]
+
+
+def made_up(folder: Path, seed: int, unit: str, device: str = "A100 80GB SXM") -> str:
+    """A capture of measurements that nobody saw before; some are impossible. Returns its folder."""
+    pick = random.Random(seed)
+    rows = []
+    shapes = SMALL_SHAPES * 2
+    pick.shuffle(shapes)
+    for number, (op, given) in enumerate(shapes):
+        dtype = pick.choice(["float16", "bf16", "fp32", "tf32"])
+        flops, elements = counting.closed(op, given)
+        cost = {"flops": flops, "bytes": elements * devices.dtype(dtype).bytes}
+        memory, compute = floor_ns(cost, device, dtype)
+        low, high = sorted((memory, compute))
+        factor = pick.uniform(1.05, 2.5)
+        middle = high * factor
+        if number % 4 == 1:  # too fast
+            middle = (low + high) / 2 if number % 8 == 1 else low * pick.uniform(0.3, 0.8)
+        samples = [middle * pick.uniform(0.95, 1.05) for _ in range(pick.randint(7, 12))]
+        samples[-1] *= 30 if number % 4 != 1 else 1  # one sample was disturbed
+        host = [pick.uniform(2e3, 9e3) for _ in range(5)] if number % 3 else None
+        scale = SCALE[unit]
+        rows.append(
+            {
+                "name": f"{op} {number}",
+                "op": op,
+                "arguments": given,
+                "dtype": dtype,
+                "cache": pick.choice(["cold", "warm"]),
+                "device_time": [sample / scale for sample in samples],
+                "host_time": host and [sample / scale for sample in host],
+                "note": "a key that a newer program adds",
+            }
+        )
+    return write(folder, {"format": 1, "unit": unit, "device": device, "measurements": rows})
+
+
+def write(folder: Path, document: Any, name: str = "measurements.json") -> str:
+    """A capture of one JSON file; returns the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    text = document if isinstance(document, str) else json.dumps(document)
+    (folder / name).write_text(text, encoding="utf-8")
+    return str(folder)
+
+
+def judge_measurements(stub: Any, capture: str, seed: int | None = None) -> None:
+    """read_measurements against the file."""
+    document = document_of(capture)
+    judge_rows(
+        call_words("read_measurements", capture),
+        stub.read_measurements(capture),
+        measured_rows(document),
+        "times in ns",
+        lambda key: f"It follows from the row's samples alone, in {document['unit']} in the file.",
+        measured_variants(document),
+        seed,
+    )
+
+
+@task("ex_33.read_measurements")
+@recordings("roofline_ops", "roofline_decode")
+def test_recorded_samples(stub: Any, recording: str) -> None:
+    judge_measurements(stub, recording)
+
+
+@task("ex_33.read_measurements")
+@pytest.mark.parametrize("unit", ["ns", "us", "ms", "s"])
+def test_generated_samples(stub: Any, seed: int, tmp_path: Path, unit: str) -> None:
+    judge_measurements(stub, made_up(tmp_path / f"made_up_{unit}", seed, unit), seed)
+
+
+def one_row(**change: Any) -> dict[str, Any]:
+    """A file of one good row, changed."""
+    row = {
+        "name": "the row",
+        "op": "matmul",
+        "arguments": {"m": 2, "k": 3, "n": 4},
+        "dtype": "bf16",
+        "cache": "cold",
+        "device_time": [5.0, 6.0, 9.0],
+        "host_time": [2.0, 4.0],
+    }
+    return {"format": 1, "unit": "us", "device": "H200", "measurements": [row | change]}
+
+
+@task("ex_33.read_measurements")
+def test_samples_that_say_nothing(stub: Any, tmp_path: Path) -> None:
+    rows = [
+        ({"device_time": []}, "a row without samples has no median"),
+        ({"device_time": None}, "a row without samples has no median"),
+        ({"device_time": [5.0, math.nan]}, "NaN is no time"),
+        ({"device_time": [5.0, math.inf]}, "an infinite time was not measured"),
+        ({"device_time": [5.0, 0.0]}, "no kernel takes 0"),
+        ({"device_time": [5.0, -1.0]}, "a negative time was not measured"),
+        ({"host_time": [5.0, math.nan]}, "NaN is no time"),
+        ({"host_time": [-5.0]}, "a negative time was not measured"),
+    ]
+    for number, (change, why) in enumerate(rows):
+        capture = write(tmp_path / f"row_{number}", one_row(**change))
+        with stub.raises(CaptureError, "the row", why=why):
+            stub.read_measurements(capture)
+    for number, (change, why) in enumerate(
+        (
+            ({"unit": None}, "without a unit a number is no time"),
+            ({"unit": "minutes"}, "the unit is none of the known ones"),
+        )
+    ):
+        document = {key: value for key, value in (one_row() | change).items() if value is not None}
+        with stub.raises(CaptureError, "us", why=why):
+            stub.read_measurements(write(tmp_path / f"unit_{number}", document))
+    text = json.dumps(one_row())
+    for number, (content, why) in enumerate(
+        (
+            (text[: len(text) // 2], "the file is cut off"),
+            (json.dumps(one_row() | {"format": 2}), "the format is a newer one"),
+            ("[]", "the file is of another kind"),
+        )
+    ):
+        with stub.raises(CaptureError, why=why):
+            stub.read_measurements(write(tmp_path / f"file_{number}", content))
+
+
+@task("ex_33.read_measurements")
+def test_a_single_sample(stub: Any, tmp_path: Path) -> None:
+    document = one_row(device_time=[7.0])
+    del document["measurements"][0]["host_time"]
+    capture = write(tmp_path / "single", document)
+    judge_measurements(stub, capture)
+
+
+# -- prediction and measurement ---------------------------------------------------------------------
+
+
+def predicted_rows(document: dict[str, Any], **flips: Any) -> list[dict[str, Any]]:
+    """What prediction_error must give; flips are typical mistakes."""
+    rows = []
+    for row in measured_rows(document):
+        flops, elements = counting.closed(row["op"], row["arguments"])
+        size = flips.get("size", devices.dtype(row["dtype"]).bytes)
+        cost = {"flops": flops, "bytes": elements * size}
+        dtype = flips.get("dtype", row["dtype"])
+        memory, compute = floor_ns(cost, flips.get("device", document["device"]), dtype)
+        predicted = max(memory, compute)
+        measured = row["device_ns"]
+        error = flips.get("error", lambda p, m: m / p - 1)(predicted, measured)
+        verdict = "holds"
+        if measured < predicted:
+            verdict = "memory_floor_broken" if measured >= compute else "compute_floor_broken"
+        rows.append(
+            {
+                "name": row["name"],
+                "predicted_ns": predicted,
+                "measured_ns": measured,
+                "error_ratio": error,
+                "verdict": flips.get("verdict", lambda right, m, c: right)(
+                    verdict, measured, memory
+                ),
+            }
+        )
+    return rows
+
+
+def judge_prediction(stub: Any, capture: str, seed: int | None = None) -> None:
+    """prediction_error against the file."""
+    document = document_of(capture)
+    share = "The error is a share of the prediction."
+    variants = [
+        (predicted_rows(document, error=lambda p, m: p / m - 1), share),
+        (predicted_rows(document, error=lambda p, m: 1 - p / m), share),
+        (
+            predicted_rows(document, error=lambda p, m: 1 - m / p),
+            "The sign: positive where the measurement is longer than the prediction.",
+        ),
+        (
+            predicted_rows(document, error=lambda p, m: abs(m / p - 1)),
+            "The sign matters: a measurement below the floor says that something claimed is untrue.",
+        ),
+        (
+            predicted_rows(document, error=lambda p, m: max(0.0, m / p - 1)),
+            "The sign matters: a measurement below the floor says that something claimed is untrue.",
+        ),
+        (
+            predicted_rows(document, error=lambda p, m: 100 * (m / p - 1)),
+            "A ratio, not a percentage.",
+        ),
+        (predicted_rows(document, size=4), "The row names its data type."),
+        (
+            predicted_rows(document, verdict=lambda right, m, c: "holds"),
+            "It was faster than the least time that its cost allows.",
+        ),
+        (
+            predicted_rows(
+                document,
+                verdict=lambda right, m, c: right if right == "holds" else "memory_floor_broken",
+            ),
+            "It was faster than its operations allow: no cache explains that.",
+        ),
+        (
+            predicted_rows(
+                document,
+                verdict=lambda right, m, c: right if right == "holds" else "compute_floor_broken",
+            ),
+            "Its operations have time enough; it is the bytes that have not.",
+        ),
+    ]
+    judge_rows(
+        call_words("prediction_error", capture),
+        stub.prediction_error(capture),
+        predicted_rows(document),
+        "times in ns, the error as a ratio",
+        lambda key: f"It was measured on {document['device']}; the cost is that of the row.",
+        variants,
+        seed,
+    )
+
+
+@task("ex_33.prediction_error")
+@recordings("roofline_ops", "roofline_decode")
+def test_recorded_against_predicted(stub: Any, recording: str) -> None:
+    judge_prediction(stub, recording)
+
+
+@task("ex_33.prediction_error")
+@pytest.mark.parametrize("device", ["A100 80GB SXM", "H100 SXM"])
+def test_generated_against_predicted(stub: Any, seed: int, tmp_path: Path, device: str) -> None:
+    judge_prediction(stub, made_up(tmp_path / "made_up", seed, "us", device), seed)
+
+
+@task("ex_33.prediction_error")
+def test_exactly_on_the_floor(stub: Any, tmp_path: Path) -> None:
+    # 2,400,000 elements of 2 bytes on an H200: 4.8 MB take 1 µs.
+    given = {"element_count": 1_200_000, "extra_inputs": [0], "fused": True}
+    rows = []
+    for name, time_ns in (("on the floor", 1000.0), ("below", 999.0)):
+        row = one_row(
+            name=name, op="elementwise", arguments=given, device_time=[time_ns], host_time=None
+        )["measurements"][0]
+        rows.append(row)
+    document = {"format": 1, "unit": "ns", "device": "H200", "measurements": rows}
+    capture = write(tmp_path / "floor", document)
+    got = stub.prediction_error(capture)
+    verdicts = [row["verdict"] for row in got]
+    assert verdicts == ["holds", "memory_floor_broken"], (
+        f"prediction_error: 4.8 MB on an H200, measured as 1,000 ns and as 999 ns, gave {verdicts}; "
+        "expected 'holds' and 'memory_floor_broken': its bytes take 1,000 ns"
+    )
+
+
+@task("ex_33.prediction_error")
+def test_nothing_to_predict(stub: Any, tmp_path: Path) -> None:
+    with stub.raises(CaptureError, "the row", why="there is no cost function for a training step"):
+        stub.prediction_error(write(tmp_path / "step", one_row(op="training_step")))
+    with stub.raises(CaptureError, why="there are no samples"):
+        stub.prediction_error(write(tmp_path / "empty", one_row(device_time=[])))
+
+
+# -- counters -------------------------------------------------------------------------------------
+
+UNITS = {"byte": 1, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "inst": 1, "": 1} | {
+    short: scale
+    for scale, names in (
+        (1.0, ("ns", "nsecond")),
+        (1e3, ("us", "usecond")),
+        (1e6, ("ms", "msecond")),
+        (1e9, ("s", "second")),
+    )
+    for short in names
+}
+EXECUTED = {
+    f"smsp__sass_thread_inst_executed_op_{kind}{name}_pred_on.sum": weight
+    for kind in "fd"
+    for name, weight in (("add", 1), ("mul", 1), ("fma", 2))
+}
+TENSOR = "sm__inst_executed_pipe_tensor.sum"
+
+
+def points(document: dict[str, Any], **flips: Any) -> list[dict[str, Any]]:
+    """What roofline_points must give; flips are typical mistakes."""
+    rows = []
+    for row in document["kernels"]:
+
+        def value(metric: str, row: dict[str, Any] = row) -> float | None:
+            found = row["metrics"].get(metric)
+            if found is None or found["value"] is None or found["value"] != found["value"]:
+                return flips.get("missing")
+            return found["value"] * (1 if "raw" in flips else UNITS[found["unit"]])
+
+        duration = value("gpu__time_duration.sum")
+        ways = [value(f"dram__bytes_{way}.sum") for way in flips.get("ways", ("read", "write"))]
+        moved = None if None in ways else sum(way for way in ways if way is not None)
+        weights = EXECUTED | {m: flips["fma"] for m in EXECUTED if "fma" in m and "fma" in flips}
+        if "kinds" in flips:
+            weights = {m: w for m, w in weights.items() if f"op_{flips['kinds']}" in m}
+        counted = [value(metric) for metric in weights]
+        tensor = value(TENSOR)
+        flops: float | None
+        if None not in counted and ("blind" in flips or tensor == 0):
+            flops, source = (
+                sum(w * c for w, c in zip(weights.values(), counted, strict=True)),
+                "counters",
+            )  # type: ignore[operator]
+        elif row.get("op") is None:
+            flops, source = None, None
+        else:
+            flops, source = float(counting.closed(row["op"], row["arguments"])[0]), "analytic"
+        rows.append(
+            {
+                "name": row["name"],
+                "flops": None if flops is None else float(flops),
+                "flops_source": source,
+                "dram_bytes": None if moved is None else float(moved),
+                "duration_ns": duration,
+                "intensity": flops / moved if flops is not None and moved else None,
+                "rate_flops_per_s": flops / duration * 1e9
+                if flops is not None and duration
+                else None,
+            }
+        )
+    return rows
+
+
+def judge_points(stub: Any, capture: str, seed: int | None = None) -> None:
+    """roofline_points against the file."""
+    document = document_of(capture, "counters.json")
+    zero = "A counter that is not there is not 0: what needs it is None."
+    variants = [
+        (
+            points(document, blind=True),
+            "These counters see no tensor cores, and the tensor pipe was at work.",
+        ),
+        (points(document, fma=1), "A fused multiply-add is two operations."),
+        (points(document, raw=True), "Values stand in the unit that the file names."),
+        (points(document, ways=("read",)), "What is written is traffic as well."),
+        (points(document, missing=0.0), zero),
+        (points(document, missing=0), zero),
+        (points(document, kinds="f"), "There are counters for float64 as well."),
+    ]
+    judge_rows(
+        call_words("roofline_points", capture),
+        stub.roofline_points(capture),
+        points(document),
+        "operations, bytes, ns, operations per byte or per second",
+        lambda key: "It follows from the kernel's metrics, as the file gives them.",
+        variants,
+        seed,
+    )
+
+
+@task("ex_33.roofline_points")
+@recordings("roofline_counters", "roofline_counters_fp16")
+def test_recorded_counters(stub: Any, recording: str) -> None:
+    judge_points(stub, recording)
+
+
+def made_up_counters(folder: Path, seed: int) -> str:
+    """A capture of counters that nobody saw before, some missing. Returns its folder."""
+    pick = random.Random(seed)
+    times = ["ns", "us", "ms", "nsecond", "usecond", "msecond"]
+    kernels = []
+
+    def metric(value: float, unit: str) -> dict[str, Any]:
+        return {"value": value / UNITS[unit], "unit": unit}
+
+    for number in range(16):
+        op, given = pick.choice(SMALL_SHAPES)
+        executed = {m: metric(pick.randint(10**5, 10**8), "inst") for m in EXECUTED}
+        metrics = {
+            "gpu__time_duration.sum": metric(pick.uniform(2e3, 9e5), pick.choice(times)),
+            "dram__bytes_read.sum": metric(
+                pick.uniform(1e6, 1e9), pick.choice(["byte", "Kbyte", "Mbyte", "Gbyte"])
+            ),
+            "dram__bytes_write.sum": metric(
+                pick.uniform(1e6, 1e9), pick.choice(["byte", "Kbyte", "Mbyte"])
+            ),
+            TENSOR: metric(pick.choice([0, pick.randint(1000, 10**6)]), "inst"),
+            **executed,
+        }
+        if number < 4:
+            metrics[TENSOR]["value"] = 0 if number % 2 else 4096
+        if number in (4, 5, 6, 7, 8):
+            metrics[TENSOR]["value"] = 0
+            gone = [
+                "gpu__time_duration.sum",
+                pick.choice(list(EXECUTED)),
+                "dram__bytes_write.sum",
+                "dram__bytes_read.sum",
+                TENSOR,
+            ][number - 4]
+            if pick.random() < 0.5:
+                del metrics[gone]
+            else:
+                metrics[gone]["value"] = pick.choice([None, math.nan])
+        if number == 9:
+            for way in ("read", "write"):
+                metrics[f"dram__bytes_{way}.sum"] = metric(0, "byte")
+        named = number % 2 == 0 or number in (3, 9)
+        kernels.append(
+            {
+                "name": f"kernel {number}",
+                "kernel": f"void kernel_{number}<float>(float *)",
+                "op": op if named else None,
+                "arguments": given if named else None,
+                "dtype": pick.choice(["bf16", "float32"]) if named else None,
+                "metrics": metrics,
+            }
+        )
+    document = {"format": 1, "device": "H200", "kernels": kernels}
+    return write(folder, document, "counters.json")
+
+
+@task("ex_33.roofline_points")
+@pytest.mark.parametrize("nth", range(3))
+def test_generated_counters(stub: Any, seed: int, tmp_path: Path, nth: int) -> None:
+    number = seed + nth * (MOST_SEED + 1)
+    judge_points(stub, made_up_counters(tmp_path / "made_up", number), seed)
+
+
+@task("ex_33.roofline_points")
+def test_counters_that_say_nothing(stub: Any, tmp_path: Path) -> None:
+    def file(**metrics: Any) -> dict[str, Any]:
+        row = {"name": "the kernel", "op": None, "arguments": None, "dtype": None}
+        return {"format": 1, "device": "H200", "kernels": [row | {"metrics": metrics}]}
+
+    duration = {"gpu__time_duration.sum": {"value": 5.0, "unit": "us"}}
+    for number, (document, words, why) in enumerate(
+        (
+            (
+                file(**{"gpu__time_duration.sum": {"value": 5.0, "unit": "fortnight"}}),
+                "gpu__time_duration.sum",
+                "a value in an unknown unit is no time",
+            ),
+            (
+                file(**duration, **{"dram__bytes_read.sum": {"value": 5.0, "unit": "MiB"}}),
+                "dram__bytes_read.sum",
+                "a value in an unknown unit is no size",
+            ),
+            (
+                file(**{"gpu__time_duration.sum": {"value": 0.0, "unit": "us"}}),
+                "the kernel",
+                "no kernel takes 0 ns",
+            ),
+            (json.dumps(file(**duration))[:-9], None, "the file is cut off"),
+            (file(**duration) | {"format": 3}, None, "the format is a newer one"),
+        )
+    ):
+        capture = write(tmp_path / f"bad_{number}", document, "counters.json")
+        with stub.raises(CaptureError, words, why=why):
+            stub.roofline_points(capture)
+    capture = write(tmp_path / "bare", file(), "counters.json")
+    got = stub.roofline_points(capture)
+    want = dict.fromkeys(points(file())[0], None) | {"name": "the kernel"}
+    judge_rows(
+        "roofline_points of a kernel without metrics",
+        got,
+        [want],
+        "None",
+        lambda key: "Nothing was measured.",
+    )
+
+
+# -- classes --------------------------------------------------------------------------------------
+
+
+def parts_of(
+    cost: dict[str, int], dtype: str, device: str, device_ns: float, host_ns: float | None
+) -> dict[str, float]:
+    """Window and its parts, in ns."""
+    memory, compute = floor_ns(cost, device, dtype)
+    roof = max(memory, compute)
+    window = device_ns if host_ns is None else max(device_ns, host_ns)
+    return {
+        "window_ns": window,
+        "idle_ns": window - device_ns,
+        "memory_ns": memory,
+        "compute_ns": compute,
+        "above_roof_ns": device_ns - roof,
+        "recoverable_ns": window - roof,
+    }
+
+
+def judge_class(
+    stub: Any,
+    cost: dict[str, int],
+    dtype: str,
+    device: str,
+    device_ns: float,
+    host_ns: float | None,
+    category: str,
+    mistakes: dict[str, str],
+) -> None:
+    """classify_bound against parts worked out here. mistakes: wrong category to sentence."""
+    call = call_words("classify_bound", "op", cost, dtype, device, device_ns, host_ns)
+    got = stub.classify_bound("op", cost, dtype, device, device_ns, host_ns)
+    assert isinstance(got, Finding), f"{call} returned {show(got)}, expected a Finding"
+    want = parts_of(cost, dtype, device, device_ns, host_ns)
+    roof = max(want["memory_ns"], want["compute_ns"])
+    parts = sorted((roof, want["above_roof_ns"], want["idle_ns"]))
+    margin = (parts[2] - parts[1]) / want["window_ns"]
+    shares = (
+        f"Of {want['window_ns']:.5g} ns the roof takes {roof:.5g}, the device is above it for "
+        f"{want['above_roof_ns']:.5g} and idle for {want['idle_ns']:.5g}; bytes take "
+        f"{want['memory_ns']:.5g}, operations {want['compute_ns']:.5g}."
+    )
+    if got.category != category:
+        pytest.fail(
+            f"{call} says {got.category}, which the evidence contradicts. {shares} "
+            f"{mistakes.get(got.category, '')}",
+            False,
+        )
+    assert got.subject == "kernel:op", f"{call}: subject is {got.subject!r}, expected 'kernel:op'"
+    judge_keys(
+        f"{call}, evidence",
+        got.evidence,
+        want | {"margin_ratio": margin},
+        "ns, the margin a ratio",
+        lambda key, value: (
+            "Host and device work side by side: the window is the longer of both."
+            if key == "window_ns"
+            else shares
+        ),
+    )
+    assert not problems(got), f"{call}: {'; '.join(problems(got))}"
+    begins = got.recommendation.startswith("borderline")
+    if begins != (margin <= 0.05):
+        pytest.fail(
+            f"{call}: the recommendation is {got.recommendation!r}, and the margin between the two "
+            f"largest parts is {margin:.3f} of the window: {'not ' if begins else ''}borderline",
+            False,
+        )
+
+
+@task("ex_33.classify_bound")
+@pytest.mark.parametrize(
+    ("device", "dtype"), [("H200", "bf16"), ("A100 40GB", "fp32"), ("T4", "half")]
+)
+def test_each_class_once(stub: Any, seed: int, device: str, dtype: str) -> None:
+    pick = random.Random(seed)
+    named_by_intensity = "The ridge point of this device and data type decides between the roofs."
+    unexplained = "Neither roof explains most of the device's time."
+    for cost in some_costs(pick, device, dtype):
+        memory, compute = floor_ns(cost, device, dtype)
+        roof, bound = max((memory, "memory_bound"), (compute, "compute_bound"))
+        both = dict.fromkeys(("memory_bound", "compute_bound"), named_by_intensity)
+        far = dict.fromkeys(("memory_bound", "compute_bound"), unexplained)
+        near = roof * pick.uniform(1.05, 1.3)
+        judge_class(
+            stub,
+            cost,
+            dtype,
+            device,
+            near,
+            roof * 0.5,
+            bound,
+            both | {"launch_bound": "The device never waits for the host: it is the slower one."},
+        )
+        judge_class(stub, cost, dtype, device, near, None, bound, both)
+        judge_class(
+            stub, cost, dtype, device, roof * pick.uniform(3, 9), roof, "latency_bound", far
+        )
+        idle = "The device waits for the host most of the time."
+        judge_class(
+            stub,
+            cost,
+            dtype,
+            device,
+            near,
+            near + roof * pick.uniform(4, 9),
+            "launch_bound",
+            dict.fromkeys(("memory_bound", "compute_bound", "latency_bound"), idle),
+        )
+
+
+@task("ex_33.classify_bound")
+def test_intensity_alone_does_not_tell(stub: Any) -> None:
+    ridge = "The ridge point of this device and data type decides between the roofs."
+    # 100 operations a byte: far below the ridge point of an H200 in bfloat16, far above a T4's in float32.
+    cost = {"flops": 48_000_000_000, "bytes": 480_000_000}
+    judge_class(
+        stub, cost, "bf16", "H200", 110_000.0, None, "memory_bound", {"compute_bound": ridge}
+    )
+    judge_class(stub, cost, "fp32", "T4", 6.5e6, None, "compute_bound", {"memory_bound": ridge})
+    # 15 operations a byte: above the ridge point of an H200 in float32.
+    cost = {"flops": 15 * 480_000_000, "bytes": 480_000_000}
+    judge_class(
+        stub, cost, "fp32", "H200", 120_000.0, None, "compute_bound", {"memory_bound": ridge}
+    )
+    judge_class(
+        stub, cost, "bf16", "H200", 120_000.0, None, "memory_bound", {"compute_bound": ridge}
+    )
+    # A copy has no operations, and a kernel that stays on chip no bytes.
+    copy = {"flops": 0, "bytes": 480_000_000}
+    judge_class(stub, copy, "bf16", "H200", 110_000.0, 5e3, "memory_bound", {})
+    on_chip = {"flops": 989_000_000, "bytes": 0}
+    judge_class(stub, on_chip, "bf16", "H200", 1_200.0, None, "compute_bound", {})
+
+
+@task("ex_33.classify_bound")
+def test_equal_parts_and_borders(stub: Any) -> None:
+    copy = {"flops": 0, "bytes": 4_800_000}  # 1,000 ns on an H200
+    first = "Of equal parts the roof comes first, then what lies above it."
+    judge_class(stub, copy, "bf16", "H200", 2_000.0, None, "memory_bound", {"latency_bound": first})
+    judge_class(stub, copy, "bf16", "H200", 2_100.0, None, "latency_bound", {})
+    judge_class(stub, copy, "bf16", "H200", 2_120.0, None, "latency_bound", {})
+    judge_class(
+        stub, copy, "bf16", "H200", 2_500.0, 4_000.0, "latency_bound", {"launch_bound": first}
+    )
+    # On the ridge point operations and bytes take the same time: from there on it is compute_bound.
+    rate = {"flops": 989 * 10**6, "bytes": 4_800_000}
+    judge_class(stub, rate, "bf16", "H200", 1_100.0, None, "compute_bound", {})
+
+
+@task("ex_33.classify_bound")
+def test_times_that_cannot_be(stub: Any) -> None:
+    cost = {"flops": 0, "bytes": 4_800_000}
+    for device_ns, host_ns, why in (
+        (999.0, None, "4.8 MB take 1,000 ns on an H200, so the claim is wrong"),
+        (0.0, None, "no kernel takes 0 ns"),
+        (-5.0, None, "a time cannot be negative"),
+        (math.nan, None, "NaN is no time"),
+        (math.inf, None, "an infinite time was not measured"),
+        (2_000.0, -1.0, "a time cannot be negative"),
+        (2_000.0, 0.0, "None means that the host needs nothing; 0 was not measured"),
+        (2_000.0, math.nan, "NaN is no time"),
+    ):
+        with stub.raises(ValueError, why=why):
+            stub.classify_bound("op", cost, "bf16", "H200", device_ns, host_ns)
+    good = {"name": "op", "cost": cost, "dtype": "bf16", "device": "H200", "device_ns": 2e3}
+    refuses_names(stub, "classify_bound", good, "device", "dtype")
+
+
+FIVE = ["T4", "V100 SXM2", "A100 40GB", "H100 SXM", "H200"]
+
+
+def product_rows(m: int, k: int, n: int, dtype: str, names: Sequence[str]) -> list[dict[str, Any]]:
+    """What class_by_device must give but for rows_to_ridge, which is judged by what it means."""
+    flops, elements = counting.closed("matmul", {"m": m, "k": k, "n": n})
+    intensity = flops / (elements * devices.dtype(dtype).bytes)
+    rows = []
+    for name in names:
+        found = devices.get(name)
+        rate = found.peak_flops_per_s.get(devices.dtype(dtype).name)
+        ridge = None if rate is None else rate / found.memory_bandwidth_bytes_per_s
+        category = None
+        if ridge is not None:
+            category = "memory_bound" if intensity < ridge else "compute_bound"
+        rows.append(
+            {
+                "device": found.name,
+                "intensity": intensity,
+                "ridge": ridge,
+                "category": category,
+                "name": found.name,
+            }
+        )
+    return rows
+
+
+def intensity_of(m: int, k: int, n: int, dtype: str) -> float:
+    """Operations per byte of a product."""
+    flops, elements = counting.closed("matmul", {"m": m, "k": k, "n": n})
+    return flops / (elements * devices.dtype(dtype).bytes)
+
+
+def judge_devices(stub: Any, m: int, k: int, n: int, dtype: str, names: list[str]) -> None:
+    """class_by_device against the table, and rows_to_ridge against its definition."""
+    call = call_words("class_by_device", m, k, n, dtype, names)
+    got = stub.class_by_device(m, k, n, dtype, names)
+    want = product_rows(m, k, n, dtype, names)
+    if not isinstance(got, list) or not all(
+        isinstance(row, dict) and "rows_to_ridge" in row for row in got
+    ):
+        pytest.fail(
+            f"{call} returned {show(got)}, expected a row a device, with rows_to_ridge", False
+        )
+    stripped = [
+        {key: value for key, value in row.items() if key != "rows_to_ridge"}
+        | {"name": row.get("device")}
+        for row in got
+    ]
+    judge_rows(
+        call,
+        stripped,
+        want,
+        "operations per byte",
+        lambda key: (
+            f"At {want[0]['intensity']:.4g} operations a byte it is the device's ridge point that "
+            "decides."
+            if key == "category"
+            else "Where a device has no peak for the data type there is nothing to compare with."
+        ),
+    )
+    for row, right in zip(got, want, strict=True):
+        rows, ridge = row["rows_to_ridge"], right["ridge"]
+        where = f"{call}, {right['device']}: rows_to_ridge is {show(rows)}"
+        if ridge is None:
+            assert rows is None, f"{where}; without a peak there is no ridge point to reach: None"
+            continue
+        limit = 2 * k * n / ((k + n) * devices.dtype(dtype).bytes)
+        reachable = limit > ridge
+        if rows is None or type(rows) is not int or rows < 1:
+            assert rows is None and not reachable, (
+                f"{where}; with k = {k} and n = {n} the intensity grows up to {limit:.4g} operations a "
+                f"byte, the ridge point is {ridge:.4g}: a whole number of rows reaches it"
+            )
+            continue
+        assert reachable, (
+            f"{where}; however large m is, the intensity stays below {limit:.4g} operations a byte, "
+            f"and the ridge point is {ridge:.4g}: None"
+        )
+        here = intensity_of(rows, k, n, dtype)
+        before = intensity_of(rows - 1, k, n, dtype) if rows > 1 else 0.0
+        assert before < ridge <= here, (
+            f"{where}; there the intensity is {here:.6g}, one row less gives {before:.6g}, and the "
+            f"ridge point is {ridge:.6g} operations a byte: the smallest m that reaches it is asked for"
+        )
+
+
+@task("ex_33.class_by_device")
+@pytest.mark.parametrize("dtype", ["float16", "fp32", "bf16", "tf32"])
+def test_the_same_product_on_five_devices(stub: Any, seed: int, dtype: str) -> None:
+    pick = random.Random(seed)
+    for m in (1, pick.randint(150, 400), 8192):
+        judge_devices(stub, m, 4096 + pick.randint(0, 99), 8192, dtype, FIVE)
+
+
+@task("ex_33.class_by_device")
+def test_products_that_never_reach_the_ridge(stub: Any) -> None:
+    judge_devices(stub, 5, 64, 128, "fp16", FIVE)
+    judge_devices(stub, 100_000, 139, 139, "fp16", ["V100", "NVIDIA T4"])
+    judge_devices(stub, 1, 10**6, 10**6, "float8", ["L4", "H200", "T4"])
+    # 1000 x 16 with 16 columns: its own side is what keeps it below, not the rows.
+    judge_devices(stub, 1000, 16, 4096, "fp32", FIVE)
+
+
+@task("ex_33.class_by_device")
+def test_devices_that_are_not_known(stub: Any) -> None:
+    with stub.raises(LabError, "H200", why="there is no such device"):
+        stub.class_by_device(2, 3, 4, "bf16", ["H200", "Voodoo2"])
+    with stub.raises(LabError, "bfloat16", why="there is no such data type"):
+        stub.class_by_device(2, 3, 4, "float17", ["H200"])
+    with stub.raises(ValueError, why="no device is named"):
+        stub.class_by_device(2, 3, 4, "bf16", [])
+    good = {"m": 2, "k": 3, "n": 4, "dtype": "bf16", "device_names": ["H200"]}
+    refuses_sizes(stub, "class_by_device", good, "m", "k", "n")
+
+
+# -- training -------------------------------------------------------------------------------------
+
+
+def training_rows(document: dict[str, Any], **flips: Any) -> list[dict[str, Any]]:
+    """What model_flops_utilization must give; flips are typical mistakes."""
+    rows = []
+    for row in measured_rows(document):
+        if row["op"] != "training_step":
+            continue
+        a = row["arguments"]
+        # One matrix that holds all weights counts like all of them; attention is counted sequence by
+        # sequence, layer by layer, product by product.
+        flops = counting.training_step(
+            [(1, a["parameter_count"])], 1, 1, a["batch"], a["sequence"], False
+        )
+        flops -= counting.training_step([], 1, 1, a["batch"], a["sequence"], False)
+        attention = counting.training_step([], 1, a["hidden"], 1, a["sequence"], False)
+        attention *= a["layers"] * a["batch"]
+        total = flops + attention
+        if flips.get("only") == "weights":
+            total = flops
+        if flips.get("only") == "forward":
+            total //= 3
+        if flips.get("only") == "half":
+            total = flops + attention // 2
+        if flips.get("only") == "backward once":
+            total = total * 2 // 3
+        if "recompute" in flips and a["recompute"]:
+            total = total * 4 // 3
+        rate = total / row["device_ns"] * 1e9
+        device = devices.get(document["device"])
+        peak = device.peak_flops_per_s[flips.get("dtype", row["dtype"])]
+        again = 4 / 3 if a["recompute"] and "never" not in flips else 1
+        rows.append(
+            {
+                "name": row["name"],
+                "model_flops": total,
+                "rate_flops_per_s": rate,
+                "mfu_ratio": rate / peak,
+                "hfu_ratio": rate / peak * again,
+            }
+        )
+    return rows
+
+
+def judge_training(stub: Any, capture: str, seed: int | None = None) -> None:
+    """model_flops_utilization against the file."""
+    document = document_of(capture)
+    variants = [
+        (training_rows(document, only="weights"), "Attention has products that hold no weights."),
+        (
+            training_rows(document, only="forward"),
+            "The backward pass does twice the forward's work.",
+        ),
+        (training_rows(document, only="half"), "Attention is counted without a mask here."),
+        (
+            training_rows(document, only="backward once"),
+            "The backward pass has two products for each of the forward pass.",
+        ),
+        (
+            training_rows(document, recompute=True),
+            "The second forward pass is the hardware's work, not the model's.",
+        ),
+        (
+            training_rows(document, never=True),
+            "The hardware ran the forward pass a second time, and that took time as well.",
+        ),
+        (training_rows(document, dtype="float32"), "The step runs in the row's data type."),
+    ]
+    judge_rows(
+        call_words("model_flops_utilization", capture),
+        stub.model_flops_utilization(capture),
+        training_rows(document),
+        "operations, operations per second, ratios",
+        lambda key: f"It was measured on {document['device']}.",
+        variants,
+        seed,
+    )
+
+
+@task("ex_33.model_flops_utilization")
+@recordings("roofline_train", "roofline_train_long")
+def test_recorded_training(stub: Any, recording: str) -> None:
+    judge_training(stub, recording)
+
+
+def made_up_training(folder: Path, seed: int) -> str:
+    """A capture of training steps that nobody saw before, and one row of something else."""
+    pick = random.Random(seed)
+    rows = [one_row()["measurements"][0]]
+    for number in range(4):
+        hidden, layers = 64 * pick.randint(3, 20), pick.randint(3, 30)
+        time_ms = pick.uniform(50, 900)
+        rows.append(
+            {
+                "name": f"step {number}",
+                "op": "training_step",
+                "arguments": {
+                    "parameter_count": 12 * layers * hidden**2 + pick.randint(1, 999),
+                    "layers": layers,
+                    "hidden": hidden,
+                    "batch": pick.randint(2, 9),
+                    "sequence": pick.randint(100, 4000),
+                    "recompute": number % 2 == 1,
+                },
+                "dtype": pick.choice(["bf16", "fp16"]),
+                "cache": "warm",
+                "device_time": [time_ms * pick.uniform(0.98, 1.02) for _ in range(7)],
+                "host_time": None,
+            }
+        )
+    pick.shuffle(rows)
+    return write(
+        folder, {"format": 1, "unit": "ms", "device": "A100 80GB PCIe", "measurements": rows}
+    )
+
+
+@task("ex_33.model_flops_utilization")
+def test_generated_training(stub: Any, seed: int, tmp_path: Path) -> None:
+    judge_training(stub, made_up_training(tmp_path / "made_up", seed), seed)
+
+
+@task("ex_33.model_flops_utilization")
+def test_steps_that_do_not_exist(stub: Any, tmp_path: Path) -> None:
+    with stub.raises(CaptureError, why="nothing in it is a training step"):
+        stub.model_flops_utilization(write(tmp_path / "none", one_row()))
+    good: dict[str, Any] = dict.fromkeys(
+        ("parameter_count", "layers", "hidden", "batch", "sequence"), 4
+    )
+    for number, size in enumerate(good):
+        for bad in (0, -3):
+            document = one_row(op="training_step", arguments=good | {size: bad, "recompute": False})
+            capture = write(tmp_path / f"{number}_{bad}", document)
+            with stub.raises(ValueError, why=f"{size} is {bad}"):
+                stub.model_flops_utilization(capture)
+
+
+# -- inference ------------------------------------------------------------------------------------
+
+BLOCK = {
+    "layers": 4,
+    "hidden": 4096,
+    "heads": 32,
+    "kv_heads": 8,
+    "head_dim": 128,
+    "ffn": 14336,
+    "ffn_matrices": 3,
+}
+
+
+def pass_of(model: dict[str, int], batch: int, new: int, cached: int, dtype: str) -> dict[str, int]:
+    """The cost of a forward pass."""
+    given = model | {"batch": batch, "new_tokens": new, "cached_tokens": cached}
+    flops, elements = counting.closed("transformer", given)
+    return {"flops": flops, "bytes": elements * devices.dtype(dtype).bytes}
+
+
+@task("ex_33.prefill_decode")
+@pytest.mark.parametrize(("device", "dtype"), [("H200", "bf16"), ("V100", "half"), ("L4", "fp8")])
+def test_both_phases(stub: Any, seed: int, device: str, dtype: str) -> None:
+    pick = random.Random(seed)
+    for batch, prompt in ((1, pick.randint(3, 40)), (pick.randint(2, 9), pick.randint(900, 3000))):
+        call = call_words("prefill_decode", BLOCK, batch, prompt, dtype, device)
+        got = stub.prefill_decode(BLOCK, batch, prompt, dtype, device)
+        if not isinstance(got, dict) or got.keys() != {"prefill", "decode"}:
+            pytest.fail(f"{call} returned {show(got)}, expected prefill and decode", False)
+        for phase, new, cached in (("prefill", prompt, 0), ("decode", 1, prompt)):
+            cost = pass_of(BLOCK, batch, new, cached, dtype)
+            memory, compute = floor_ns(cost, device, dtype)
+            time_ns = max(memory, compute)
+            want = {
+                "intensity": cost["flops"] / cost["bytes"],
+                "category": "compute_bound" if compute >= memory else "memory_bound",
+                "time_ns": time_ns,
+                "tokens_per_s": batch * new / time_ns * 1e9,
+            }
+            fresh = pass_of(BLOCK, batch, 1, 0, dtype)
+            wrong = {
+                new / time_ns * 1e9: "All sequences of the batch get their tokens in that time.",
+                batch * prompt / time_ns * 1e9: "A decode step makes one new token a sequence.",
+                fresh["flops"] / fresh["bytes"]: "While decoding, the prompt is in the cache.",
+                1e9
+                * batch
+                * new
+                / max(floor_ns(fresh, device, dtype)): "The prompt is in the cache.",
+            }
+            judge_keys(
+                f"{call}, {phase}",
+                got[phase],
+                want,
+                "operations per byte, ns, tokens per second",
+                lambda key, value, wrong=wrong, memory=memory, compute=compute: next(
+                    (text for number, text in wrong.items() if agree(value, number)),
+                    f"The bytes take {memory:.5g} ns, the operations {compute:.5g} ns.",
+                ),
+            )
+
+
+@task("ex_33.prefill_decode")
+def test_phases_that_do_not_exist(stub: Any) -> None:
+    good = {"model": MODEL, "batch": 2, "prompt_tokens": 5, "dtype": "bf16", "device": "H200"}
+    refuses_sizes(stub, "prefill_decode", good, "batch", "prompt_tokens")
+    refuses_names(stub, "prefill_decode", good, "device", "dtype")
+
+
+@task("ex_33.decode_ridge_batch")
+@pytest.mark.parametrize(
+    ("device", "dtype"),
+    [("H200", "bf16"), ("A100 40GB", "fp16"), ("T4", "fp32"), ("H100 PCIe", "fp8")],
+)
+def test_the_batch_that_leaves_the_roof(stub: Any, seed: int, device: str, dtype: str) -> None:
+    pick = random.Random(seed)
+    found = devices.get(device)
+    ridge = found.peak(dtype) / found.memory_bandwidth_bytes_per_s
+    size = devices.dtype(dtype).bytes
+    for kv_heads in (1, 8, 32):
+        for cached in (0, pick.randint(10, 60), pick.randint(2000, 9000)):
+            model = BLOCK | {"kv_heads": kv_heads}
+            call = call_words("decode_ridge_batch", model, cached, dtype, device)
+            got = stub.decode_ridge_batch(model, cached, dtype, device)
+            if not isinstance(got, dict) or got.keys() != {"ridge_batch", "fitting_batch"}:
+                pytest.fail(f"{call} returned {show(got)}: ridge_batch and fitting_batch", False)
+
+            def intensity(batch: int, model: dict = model, cached: int = cached) -> float:
+                cost = pass_of(model, batch, 1, cached, dtype)
+                return cost["flops"] / cost["bytes"]
+
+            batch = got["ridge_batch"]
+            limit = intensity(10**12)
+            where = f"{call}: ridge_batch is {show(batch)}"
+            if batch is None:
+                assert limit <= ridge, (
+                    f"{where}; with growing batches the intensity comes up to {limit:.4g} operations "
+                    f"a byte, and the ridge point is {ridge:.4g}: some batch reaches it"
+                )
+            else:
+                assert limit > ridge, (
+                    f"{where}; however large the batch, the KV cache grows with it and keeps the "
+                    f"intensity below {limit:.4g} operations a byte; the ridge point is {ridge:.4g}: None"
+                )
+                assert type(batch) is int and batch >= 1, f"{where}: a batch is a whole number"
+                before = intensity(batch - 1) if batch > 1 else 0.0
+                assert before < ridge <= intensity(batch), (
+                    f"{where}; its intensity is {intensity(batch):.6g}, that of one less {before:.6g}, "
+                    f"and the ridge point is {ridge:.6g}: the smallest that reaches it is asked for"
+                )
+            fitting = got["fitting_batch"]
+            weights = model["layers"] * (
+                2 * model["hidden"] * 128 * (32 + kv_heads) + 3 * 4096 * 14336
+            )
+            a_sequence = 2 * model["layers"] * kv_heads * 128 * (cached + 1) * size
+            fits = weights * size + fitting * a_sequence <= found.memory_bytes
+            more = weights * size + (fitting + 1) * a_sequence <= found.memory_bytes
+            assert type(fitting) is int and fits and not more, (
+                f"{call}: fitting_batch is {show(fitting)}; matrices take {weights * size} bytes, the "
+                f"cache of a sequence {a_sequence}, and the device has {found.memory_bytes}"
+            )
+
+
+@task("ex_33.decode_ridge_batch")
+def test_a_model_that_does_not_fit(stub: Any) -> None:
+    model = BLOCK | {"layers": 400}
+    got = stub.decode_ridge_batch(model, 100, "fp16", "T4")
+    assert got["fitting_batch"] == 0, (
+        f"decode_ridge_batch of 400 layers on a T4 says fitting_batch {got['fitting_batch']}, "
+        "expected 0: the matrices alone are larger than its memory"
+    )
+    good = {"model": MODEL, "cached_tokens": 5, "dtype": "bf16", "device": "H200"}
+    refuses_names(stub, "decode_ridge_batch", good, "device", "dtype")
+    with stub.raises(ValueError, why="a cache of -1 tokens does not exist"):
+        stub.decode_ridge_batch(MODEL, -1, "bf16", "H200")
+
+
+# -- what to do -----------------------------------------------------------------------------------
+
+
+def copy_of(time_ns: float) -> dict[str, int]:
+    """A cost whose bytes take this long on an H200, and that has hardly any operations."""
+    return {"flops": 1000, "bytes": round(time_ns * 4800)}
+
+
+def product_of(time_ns: float) -> dict[str, int]:
+    """A cost whose operations take this long on an H200 in bfloat16, and that has hardly any bytes."""
+    return {"flops": round(time_ns * 989_000), "bytes": 4800}
+
+
+def judge_choice(
+    stub: Any,
+    given: dict[str, Any],
+    action: str,
+    saved_ns: float,
+    window_ns: float,
+    why: str,
+    mistakes: dict[str, str] | None = None,
+) -> None:
+    """choose_optimization against a saving worked out by hand; mistakes: wrong action to sentence."""
+    call = call_words("choose_optimization", **given)
+    got = stub.choose_optimization(**given)
+    want = {"action": action, "saved_ns": saved_ns, "saved_ratio": saved_ns / window_ns}
+    if isinstance(got, dict) and got.get("action") != action and "action" in got:
+        sentence = (mistakes or {}).get(got["action"], "")
+        pytest.fail(
+            f"{call} says {got['action']!r}, which the evidence does not support. {why} {sentence}",
+            False,
+        )
+    judge_keys(call, got, want, "ns and a share of the window", lambda key, value: why)
+
+
+def situation(
+    cost: dict[str, int], device_ns: float, host_ns: float | None, *changes: dict[str, Any]
+) -> dict[str, Any]:
+    """Arguments for an H200 in bfloat16, where nine tenths of the roof can be reached."""
+    return {
+        "cost": cost,
+        "dtype": "bf16",
+        "device": "H200",
+        "device_ns": float(device_ns),
+        "host_ns": host_ns,
+        "reachable_ratio": 0.9,
+        "changes": list(changes),
+    }
+
+
+@task("ex_33.choose_optimization")
+def test_the_largest_saving_wins(stub: Any, seed: int) -> None:
+    scale = random.Random(seed).randint(2, 9) * 1000  # ns of a tenth of everything below
+    fuse = {"action": "fuse", "cost": copy_of(3 * scale), "dtype": "bf16"}
+    side = "Host and device work side by side: what the host hides is not saved."
+    judge_choice(
+        stub,
+        situation(copy_of(9 * scale), 10 * scale, scale, fuse),
+        "fuse",
+        6.0 * scale,
+        10 * scale,
+        "Fusing takes two thirds of the bytes away, and bytes are what it waits for.",
+    )
+    judge_choice(
+        stub,
+        situation(copy_of(9 * scale), 10 * scale, 40.0 * scale, fuse),
+        "issue_less",
+        30.0 * scale,
+        40 * scale,
+        "The device waits for the host three quarters of the time.",
+        {"fuse": side},
+    )
+    judge_choice(
+        stub,
+        situation(copy_of(9 * scale), 40 * scale, scale, fuse),
+        "tune_kernel",
+        30.0 * scale,
+        40 * scale,
+        "Three quarters of the device's time lie above what a good kernel needs.",
+        {"fuse": "Its saving is that of the bytes alone: what lies above the roof stays."},
+    )
+    judge_choice(
+        stub,
+        situation(copy_of(9 * scale), 10 * scale, 8.0 * scale, fuse),
+        "fuse",
+        2.0 * scale,
+        10 * scale,
+        side,
+    )
+    judge_choice(
+        stub,
+        situation(copy_of(9 * scale), 10 * scale, 8.0 * scale, fuse | {"host_ns": 2.0 * scale}),
+        "fuse",
+        6.0 * scale,
+        10 * scale,
+        "The fused version is also issued in less time: 2 instead of 8 parts of ten.",
+    )
+    judge_choice(
+        stub,
+        situation(copy_of(9 * scale), 10 * scale, 8.0 * scale, fuse | {"host_ns": None}),
+        "fuse",
+        6.0 * scale,
+        10 * scale,
+        "The changed version needs nothing of the host: its host_ns is None.",
+    )
+
+
+@task("ex_33.choose_optimization")
+def test_a_smaller_type_pays_where_it_is_the_limit(stub: Any) -> None:
+    # In float8 an H200 does twice the operations of bfloat16.
+    fast = {"action": "float8", "cost": product_of(9_000), "dtype": "float8"}
+    peak = devices.get("H200").peak_flops_per_s
+    half = 9_000 * peak["bfloat16"] / peak["float8"]
+    given = situation(product_of(9_000), 10_000, None, fast)
+    judge_choice(
+        stub,
+        given,
+        "float8",
+        9_000.0 - half,
+        10_000.0,
+        "Its operations are the limit, and in float8 they take half the time; what lies above stays.",
+    )
+    same_bytes = {"action": "tensor_cores", "cost": copy_of(9_000), "dtype": "float8"}
+    judge_choice(
+        stub,
+        situation(copy_of(9_000), 10_000, None, same_bytes),
+        "none",
+        0.0,
+        10_000.0,
+        "The bytes are the limit, and the change moves as many: nothing to gain.",
+        {"tensor_cores": "A higher peak does not help what waits for memory."},
+    )
+
+
+@task("ex_33.choose_optimization")
+def test_nothing_to_gain(stub: Any) -> None:
+    less = {"action": "fuse", "cost": copy_of(8_100), "dtype": "bf16"}
+    why = "The largest saving is below a tenth of the window: not worth its trouble."
+    judge_choice(
+        stub,
+        situation(copy_of(9_000), 10_000, 5_000.0, less),
+        "none",
+        900.0,
+        10_000.0,
+        why,
+        {"fuse": "That saves 9 % of the window."},
+    )
+    judge_choice(
+        stub,
+        situation(copy_of(9_000), 10_500, None),
+        "none",
+        500.0,
+        10_500.0,
+        "A good kernel reaches nine tenths of the roof, and this one is close to that.",
+        {"tune_kernel": "No kernel reaches the whole roof."},
+    )
+    faster = "It is better than what reachable_ratio says: there is nothing to tune."
+    judge_choice(stub, situation(copy_of(9_500), 10_000, None), "none", 0.0, 10_000.0, faster)
+    worse = {"action": "rewrite", "cost": copy_of(12_000), "dtype": "bf16"}
+    judge_choice(
+        stub,
+        situation(copy_of(9_000), 10_000, None, worse),
+        "none",
+        0.0,
+        10_000.0,
+        "The change moves more bytes than before.",
+    )
+    exact = {"action": "fuse", "cost": copy_of(8_000), "dtype": "bf16"}
+    judge_choice(
+        stub,
+        situation(copy_of(9_000), 10_000, None, exact),
+        "fuse",
+        1_000.0,
+        10_000.0,
+        "A saving of the floor itself is large enough.",
+    )
+
+
+@task("ex_33.choose_optimization")
+def test_equal_savings(stub: Any) -> None:
+    first = {"action": "first", "cost": copy_of(3_000), "dtype": "bf16"}
+    second = {"action": "second", "cost": copy_of(3_000), "dtype": "bf16"}
+    judge_choice(
+        stub,
+        situation(copy_of(9_000), 10_000, None, first, second),
+        "first",
+        6_000.0,
+        10_000.0,
+        "Both save the same: the one that is named first.",
+    )
+    # Above the reachable roof by as much as fusing would save.
+    tie = {"action": "fuse", "cost": copy_of(4_000), "dtype": "bf16"}
+    judge_choice(
+        stub,
+        situation(copy_of(9_000), 15_000, None, tie),
+        "tune_kernel",
+        5_000.0,
+        15_000.0,
+        "Both save the same: tune_kernel comes before the changes.",
+    )
+
+
+@task("ex_33.choose_optimization")
+def test_evidence_that_cannot_be(stub: Any) -> None:
+    for change, why in (
+        ({"reachable_ratio": 0.0}, "no share of the roof would take forever"),
+        ({"reachable_ratio": 1.2}, "no kernel is above the roof"),
+        ({"reachable_ratio": -0.5}, "a share is not negative"),
+        ({"reachable_ratio": math.nan}, "NaN is no share"),
+        ({"device_ns": 8_000.0}, "it is faster than the roof allows"),
+        ({"host_ns": -1.0}, "a time cannot be negative"),
+    ):
+        with stub.raises(ValueError, why=why):
+            stub.choose_optimization(**(situation(copy_of(9_000), 10_000, None) | change))
+    whole = situation(copy_of(9_000), 10_000, None) | {"reachable_ratio": 1.0}
+    judge_choice(
+        stub, whole, "tune_kernel", 1_000.0, 10_000.0, "All of the roof can be reached here."
+    )
