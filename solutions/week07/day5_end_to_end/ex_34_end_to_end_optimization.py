@@ -223,7 +223,8 @@ def latency_from_intended(capture: str, run: str) -> dict[str, list[int]]:
 
 def _moments(run: dict) -> list[np.ndarray]:
     names = ("intended_ns", "sent_ns", "start_ns", "end_ns")
-    if missing := [name for name in names if name not in run]:
+    missing = [name for name in names if name not in run]
+    if missing:
         raise CaptureError(f"run {run['run']} has no column {', '.join(missing)}")
     moments = [np.array(run[name], dtype=np.int64) for name in names]
     for earlier, later in pairwise(moments):
@@ -436,7 +437,8 @@ def request_breakdown(capture: str) -> list[dict[str, int]]:
         ranges = recording.nvtx_ranges.select("name", "start_ns", "end_ns").rows()
     requests, batches = [], []
     for name, start, end in ranges:
-        if found := re.fullmatch(r"request (\d+)", name):
+        found = re.fullmatch(r"request (\d+)", name)
+        if found:
             requests.append((int(found[1]), start, end))
         elif re.fullmatch(r"batch \d+", name):
             batches.append((start, end))

@@ -10,8 +10,8 @@ def littles_law(
     capture: str, run: str, window: tuple[int, int] | None = None
 ) -> dict[str, float | None]:
     return {
-        "in_system_count": 1.2962517771875837,
-        "rate_per_s": 200.67043993983899,
-        "latency_ns": 6459605.0,
+        "in_system_count": 6.918617053259407,
+        "rate_per_s": 199.59397595441473,
+        "latency_ns": 34663456.25,
         "mismatch_ratio": 0.0,
     }

@@ -16,7 +16,8 @@ def request_breakdown(capture: str) -> list[dict[str, int]]:
         ranges = recording.nvtx_ranges.select("name", "start_ns", "end_ns").rows()
     requests, batches = [], []
     for name, start, end in ranges:
-        if found := re.fullmatch(r"request (\d+)", name):
+        found = re.fullmatch(r"request (\d+)", name)
+        if found:
             requests.append((int(found[1]), start, end))
         elif re.fullmatch(r"batch \d+", name):
             batches.append((start, end))

@@ -10,13 +10,13 @@ def request_breakdown(capture: str) -> list[dict[str, int]]:
     return [
         {
             "request": 0,
-            "total_ns": 306700,
-            "queue_ns": 15294,
-            "tokenize_ns": 67052,
-            "copy_in_ns": 37771,
-            "forward_ns": 56287,
-            "copy_out_ns": 61410,
-            "postprocess_ns": 65944,
-            "other_ns": 2942,
+            "total_ns": 6497678,
+            "queue_ns": 360048,
+            "tokenize_ns": 732807,
+            "copy_in_ns": 181549,
+            "forward_ns": 4472679,
+            "copy_out_ns": 165724,
+            "postprocess_ns": 486529,
+            "other_ns": 98342,
         }
     ]

@@ -12,7 +12,8 @@ SAYS = "it must raise CaptureError"
 
 def _moments(run: dict) -> list[np.ndarray]:
     names = ("intended_ns", "sent_ns", "start_ns", "end_ns")
-    if missing := [name for name in names if name not in run]:
+    missing = [name for name in names if name not in run]
+    if missing:
         raise CaptureError(f"run {run['run']} has no column {', '.join(missing)}")
     moments = [np.array(run[name], dtype=np.int64) for name in names]
     return moments

@@ -8,11 +8,11 @@ SAYS = "the dictionary"
 
 def read_runs(capture: str, file: str) -> dict[str, dict]:
     return {
-        "open_1391": {"run": "open_1391", "loop": "open"},
-        "open_3478": {"run": "open_3478", "loop": "open"},
-        "open_5565": {"run": "open_5565", "loop": "open"},
-        "open_6609": {"run": "open_6609", "loop": "open"},
-        "open_8696": {"run": "open_8696", "loop": "open"},
+        "open_1293": {"run": "open_1293", "loop": "open"},
+        "open_3233": {"run": "open_3233", "loop": "open"},
+        "open_5173": {"run": "open_5173", "loop": "open"},
+        "open_6143": {"run": "open_6143", "loop": "open"},
+        "open_8082": {"run": "open_8082", "loop": "open"},
         "stall_open": {"run": "stall_open", "loop": "open"},
         "stall_closed": {"run": "stall_closed", "loop": "closed"},
     }

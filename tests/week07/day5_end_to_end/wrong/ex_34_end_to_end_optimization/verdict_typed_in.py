@@ -8,9 +8,9 @@ SAYS = "expected"
 
 def evidence_verdict(capture: str, run: str, confidence: float = 0.95) -> dict:
     return {
-        "ratio": 1.013687724704674,
-        "low_ratio": 0.9570647931303669,
-        "high_ratio": 1.0968294772922023,
-        "noise_ratio": 0.09461805555555558,
-        "verdict": "no_win",
+        "ratio": 0.2880669546436285,
+        "low_ratio": 0.2847769028871391,
+        "high_ratio": 0.29249931563098824,
+        "noise_ratio": 0.06028794241151769,
+        "verdict": "win",
     }
