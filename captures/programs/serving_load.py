@@ -1,7 +1,7 @@
 """The text classifier under a load that does not wait for it, and under one that does.
 
 `requests.json` holds runs of three kinds. `open_<rate>`: requests come at random (exponential gaps),
-at rates up to more than the server can do. `stall_open`: one request every 5 ms; once the server stops
+at rates up to more than the server can do. `stall_open`: one request every 10 ms; once the server stops
 for a while, to write its weights. `stall_closed`: the same plan and the same stop, but the client waits
 for each answer before it sends again, as many load generators do. `service.json` holds the time of a
 batch for each size that the server knows.
@@ -34,7 +34,7 @@ from serving_model import (
 MAX_BATCH = 32 if ON_GPU else 8
 SHARES_OF_CAPACITY = (0.2, 0.5, 0.8, 0.95, 1.25)
 REQUESTS = 1200 if ON_GPU else 100
-STEADY_PER_S, STEADY_REQUESTS = 200, 800 if ON_GPU else 200
+STEADY_PER_S, STEADY_REQUESTS = 100, 400 if ON_GPU else 80
 STALL_AT_NS = 1_500_000_000 if ON_GPU else 300_000_000
 STALL_LASTS_NS = 400_000_000 if ON_GPU else 100_000_000
 
