@@ -45,7 +45,7 @@ class Work:
     l1_hit: float = 0.0
     l2_hit: float = 0.0
     in_flight: float = 4.0  # loads that a warp has under way
-    shared: int = 0
+    shared: float = 0
     conflict_ways: float = 1.0
     spills: int = 0
     atomics: int = 0
@@ -168,6 +168,9 @@ class Work:
                 store_sectors=self.store_sectors * share,
                 used_bytes=float(SECTOR),
             )
+        if cause == "tensor_cores_unused":
+            # Operands come from shared memory once a tile, not once a multiplication.
+            return replace(self, tensor=True, shared=self.shared / TENSOR_SPEED)
         if cause == "low_occupancy":
             return replace(self, blocks_per_sm=64 // self.block_warps)
         if cause == "small_grid":
@@ -180,7 +183,6 @@ class Work:
             "register_spills": {"spills": 0},
             "divergence": {"lanes": 32.0},
             "atomic_contention": {"atomics": 0},
-            "tensor_cores_unused": {"tensor": True},
         }
         return replace(self, **changes[cause])
 
@@ -312,6 +314,7 @@ class Work:
                 "loads": rng.randint(20, 40),
                 "stores": 1,
                 "load_sectors": 1.0,
+                "used_bytes": 32.0,
                 "in_flight": 1.0,
                 "l2_hit": 0.3,
             },

@@ -103,6 +103,26 @@ WARP_REGISTER_UNIT = 256  # registers are granted to a warp in multiples of this
 
 SECTOR_BYTES = 32
 
+# What tells how busy a unit is: the larger counts. Pipes do arithmetic: fma and fp16 multiply and add,
+# alu integers and comparisons, xu transcendentals and conversions, tensor matrices.
+UNIT_METRICS = {
+    "dram": ("gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",),
+    "l2": ("lts__throughput.avg.pct_of_peak_sustained_elapsed",),
+    "l1": ("l1tex__throughput.avg.pct_of_peak_sustained_active",),
+    "issue": ("smsp__issue_active.avg.pct_of_peak_sustained_active",),
+    "pipe": (
+        "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_active",
+        "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active",
+        "sm__pipe_fp64_cycles_active.avg.pct_of_peak_sustained_active",
+        "sm__inst_executed_pipe_fp16.avg.pct_of_peak_sustained_active",
+        "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active",
+        "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
+    ),
+}
+
+# What a well-written kernel reaches of a unit's peak: a fix takes no unit beyond this.
+ATTAINABLE_RATIO = 0.9
+
 
 def ncu_command(
     questions: list[str],
@@ -618,3 +638,77 @@ def duration_gap(
         "cache_ns": cache,
         "rest_ns": rest,
     }
+
+
+def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
+    """The speed-up to expect if one cause were removed: 1.0 is none."""
+    left = _left_without(kernel, cause)
+    if left is None:
+        return None
+    use = unit_use(kernel)
+    needed = [left.get("wait", 1.0)]
+    needed += [
+        share * left.get(unit, 1.0) / ATTAINABLE_RATIO
+        for unit, share in use.items()
+        if share is not None
+    ]
+    return 1 / min(1.0, max(needed))
+
+
+def _left_without(kernel, cause):
+    metrics = kernel["metrics"]
+    stalls = {row["reason"]: row["share_ratio"] for row in rank_stalls(kernel)}
+    memory = stalls.get("long_scoreboard", 0.0) + stalls.get("lg_throttle", 0.0)
+    shared = stalls.get("short_scoreboard", 0.0) + stalls.get("mio_throttle", 0.0)
+    gap = occupancy_gap(kernel)
+    g = metrics.get
+    if cause == "uncoalesced_access":
+        e = sector_efficiency(kernel)["used_ratio"]
+        if e is None: return {}
+        used = sum((g(f"l1tex__t_sectors_pipe_lsu_mem_global_op_{op}.sum") or 0) * (g(f"smsp__sass_average_data_bytes_per_sector_mem_global_op_{op}.ratio") or 0) for op in ("ld", "st"))
+        moved = g("dram__bytes_read.sum") + g("dram__bytes_write.sum")
+        return {"l1": e, "l2": e, "dram": min(1, used / moved) if moved else 1, "wait": 1 - memory * (1 - e)}
+    if cause == "bank_conflicts":
+        c = bank_conflicts(kernel)
+        if not c["conflict_ratio"]: return {}
+        return {"l1": 1 - c["data_pipe_ratio"], "wait": 1 - shared * c["conflict_ratio"]}
+    if cause == "register_spills":
+        local = (g("l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum") or 0) + (g("l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum") or 0)
+        glob = (g("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum") or 0) + (g("l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum") or 0)
+        if not local: return {}
+        f = local / (local + glob)
+        return {"l1": 1 - f, "l2": 1 - f, "wait": 1 - memory * f}
+    if cause == "divergence":
+        d = g("smsp__thread_inst_executed_per_inst_executed.ratio") / 32
+        return {"issue": d, "pipe": d, "wait": d}
+    if cause == "low_occupancy":
+        return {"wait": max(gap["theoretical_ratio"], min(1.0, 1 / g("launch__waves_per_multiprocessor")))}
+    if cause == "small_grid":
+        w = g("launch__waves_per_multiprocessor")
+        return {"wait": max(w, gap["resident_ratio"])} if w < 1 else {}
+    if cause == "tail_effect":
+        w = g("launch__waves_per_multiprocessor")
+        return {"wait": max(gap["waves_ratio"], gap["resident_ratio"])} if w >= 1 else {}
+    if cause == "atomic_contention":
+        return {}
+    if cause == "tensor_cores_unused":
+        h = g("smsp__sass_thread_inst_executed_op_hfma_pred_on.sum") or 0
+        f = g("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum") or 0
+        if h <= f: return {}
+        return {"issue": 1/8, "pipe": 1/8, "l1": 1/8, "wait": 1/8}
+    raise ValueError(cause)
+
+
+def classify_kernel(kernel: dict[str, Any]) -> Finding:
+    """What limits a kernel: the cause whose removal saves most, else the unit at its ceiling."""
+    raise NotImplementedError
+
+
+def classify_kernels(capture: str) -> list[Finding]:
+    """A finding for each kernel of a capture, in the file's order."""
+    raise NotImplementedError
+
+
+def rank_kernels(capture: str, launches: dict[str, int]) -> list[dict[str, Any]]:
+    """The kernels of an application by the time that mending them would save, most first."""
+    raise NotImplementedError

@@ -1148,3 +1148,193 @@ def test_no_stalls_at_all(stub):
         judge_stalls(
             "rank_stalls of a kernel that never waits", stub.rank_stalls(made(metrics)), []
         )
+
+
+# == unit_use =====================================================================================
+
+UNITS = {
+    "dram": ("gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",),
+    "l2": ("lts__throughput.avg.pct_of_peak_sustained_elapsed",),
+    "l1": ("l1tex__throughput.avg.pct_of_peak_sustained_active",),
+    "issue": ("smsp__issue_active.avg.pct_of_peak_sustained_active",),
+    "pipe": (
+        "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_active",
+        "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active",
+        "sm__pipe_fp64_cycles_active.avg.pct_of_peak_sustained_active",
+        "sm__inst_executed_pipe_fp16.avg.pct_of_peak_sustained_active",
+        "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active",
+        "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
+    ),
+}
+BUSY = ("sm__cycles_active.avg", "gpc__cycles_elapsed.max")
+UNIT_METRICS = (*(name for names in UNITS.values() for name in names), *BUSY)
+WHY_UNITS = {
+    "dram": "Per cent over 100.",
+    "l2": "Per cent over 100.",
+    "l1": "A share of the time in which an SM was active is not a share of the duration.",
+    "issue": "A share of the time in which an SM was active is not a share of the duration.",
+    "pipe": "The busiest pipe counts, over the whole duration and not only while an SM is active.",
+}
+
+
+def use_of(kernel: Kernel) -> dict[str, float | None]:
+    metrics = kernel["metrics"]
+    busy = ratio(*(metrics.get(name) for name in BUSY))
+    out: dict[str, float | None] = {}
+    for unit, names in UNITS.items():
+        shares = []
+        for name in names:
+            value = metrics.get(name)
+            if value is not None and name.endswith("_elapsed"):
+                shares.append(value / 100)
+            elif value is not None and busy is not None:
+                shares.append(value / 100 * busy)
+        out[unit] = max(shares) if shares else None
+    return out
+
+
+def made_units(rng: random.Random) -> Kernel:
+    metrics: dict[str, Any] = {
+        name: rng.uniform(0, 100) for names in UNITS.values() for name in names
+    }
+    metrics |= {BUSY[0]: rng.uniform(1e3, 1e5), BUSY[1]: rng.randrange(100_000, 200_000)}
+    return made(metrics)
+
+
+@task("ex_31.unit_use")
+@recordings(MEMORY, SHARED)
+def test_units_of_recorded_kernels(stub, recording):
+    for kernel in ncu.kernels(recording):
+        got = stub.unit_use(only(kernel, UNIT_METRICS))
+        judge_keys(f"unit_use({ncu.short(kernel['name'])})", got, use_of(kernel), WHY_UNITS)
+
+
+@task("ex_31.unit_use")
+def test_units_of_made_kernels(stub, seed):
+    rng = random.Random(seed)
+    for _ in range(20):
+        kernel = made_units(rng)
+        for name in rng.sample(UNITS["pipe"], rng.randint(0, 5)):
+            kernel = without(kernel, name, rng.randrange(99))
+        call = f"unit_use of {show(kernel['metrics'])}"
+        judge_keys(call, stub.unit_use(kernel), use_of(kernel), WHY_UNITS, repeat(seed))
+
+
+@task("ex_31.unit_use")
+def test_units_with_a_metric_missing(stub, seed):
+    rng = random.Random(seed)
+    for name in UNIT_METRICS:
+        kernel = without(made_units(rng), name, seed)
+        want = use_of(kernel)
+        why = dict.fromkeys(want, WHY_NONE)
+        judge_keys(f"unit_use without {name}", stub.unit_use(kernel), want, why)
+    judge_keys("unit_use without metrics", stub.unit_use(made({})), use_of(made({})), {"": WHY_NONE})
+
+
+# == duration_gap =================================================================================
+
+GAP_METRICS = (
+    "gpu__time_duration.sum",
+    "gpc__cycles_elapsed.avg.per_second",
+    "gpc__cycles_elapsed.max",
+)
+WHY_DURATION = {
+    "ratio": "How many times the application's duration the profiled one is.",
+    "clock_ns": "The same cycles at the application's clock take another time.",
+    "cache_ns": "Cycles that the warm run did not need, at the application's clock.",
+    "rest_ns": "What clock and caches do not explain: the parts add up to the profiled duration.",
+}
+
+
+def parts_of(
+    profiled: Kernel, warm: Kernel, application_ns: float, application_hz: float
+) -> dict[str, float | None]:
+    duration, hz, cycles = (profiled["metrics"].get(name) for name in GAP_METRICS)
+    fewer = warm["metrics"].get("gpc__cycles_elapsed.max")
+    clock = duration * (1 - hz / application_hz) if None not in (duration, hz) else None
+    cache = (cycles - fewer) * 1e9 / application_hz if None not in (cycles, fewer) else None
+    known = None not in (clock, cache)
+    return {
+        "profiled_ns": duration,
+        "ratio": ratio(duration, application_ns),
+        "clock_ns": clock,
+        "cache_ns": cache,
+        "rest_ns": duration - application_ns - clock - cache if known else None,
+    }
+
+
+def made_pair(rng: random.Random) -> tuple[Kernel, Kernel, float, float]:
+    """A kernel with cold caches and a low clock, with warm ones, and in the application."""
+    hz, own_hz = rng.uniform(1.0e9, 1.6e9), rng.uniform(1.5e9, 2.0e9)
+    cycles = rng.randrange(50_000, 900_000)
+    warm_cycles = cycles - rng.randrange(0, cycles // 2)
+    out = [
+        made(dict(zip(GAP_METRICS, (count / hz * 1e9, hz, count), strict=True)))
+        for count in (cycles, warm_cycles)
+    ]
+    return out[0], out[1], warm_cycles / own_hz * 1e9 * rng.uniform(0.9, 1.0), own_hz
+
+
+def judge_gap(stub: Any, call: str, arguments: Any, why: dict[str, str], where: str = "") -> None:
+    want = parts_of(*arguments)
+    judge_keys(call, stub.duration_gap(*arguments), want, why, where)
+
+
+@task("ex_31.duration_gap")
+@recordings("ncu_memory")
+def test_gap_of_recorded_durations(stub, recording, own_recording):
+    told = {} if own_recording else captures.provenance(recording)["reported_by_program"]
+    warm_capture = recording if own_recording else f"{recording}_warm"
+    for kernel in ncu.kernels(recording):
+        name = ncu.short(kernel["name"])
+        warm = only(ncu.kernel(warm_capture, name), GAP_METRICS)
+        alone = told["kernels"][name]["duration_ns"] if told else 1e5
+        arguments = (only(kernel, GAP_METRICS), warm, alone, told.get("sm_clock_hz", 1.5e9))
+        judge_gap(stub, f"duration_gap({name})", arguments, WHY_DURATION)
+
+
+@task("ex_31.duration_gap")
+def test_gap_of_made_durations(stub, seed):
+    rng = random.Random(seed)
+    for _ in range(10):
+        arguments = made_pair(rng)
+        call = f"duration_gap of {show(arguments[0]['metrics'])} and {show(arguments[1:])}"
+        judge_gap(stub, call, arguments, WHY_DURATION, repeat(seed))
+
+
+@task("ex_31.duration_gap")
+def test_duration_on_a_slip_of_paper(stub):
+    # 2,000 cycles at 1 GHz, 1,600 of them with warm caches, and 1 µs in a program that runs at 2 GHz.
+    cold = made(dict(zip(GAP_METRICS, (2000.0, 1e9, 2000), strict=True)))
+    warm = made(dict(zip(GAP_METRICS, (1600.0, 1e9, 1600), strict=True)))
+    want = {
+        "profiled_ns": 2000.0,
+        "ratio": 2.5,
+        "clock_ns": 1000.0,
+        "cache_ns": 200.0,
+        "rest_ns": 0.0,
+    }
+    call = "duration_gap(2,000 ns at 1 GHz; 1,600 cycles warm; 800 ns at 2 GHz)"
+    judge_keys(call, stub.duration_gap(cold, warm, 800.0, 2e9), want, WHY_DURATION)
+
+
+@task("ex_31.duration_gap")
+def test_duration_with_a_metric_missing(stub, seed):
+    rng = random.Random(seed)
+    for name in GAP_METRICS:
+        cold, warm, alone, hz = made_pair(rng)
+        why = dict.fromkeys(WHY_DURATION, WHY_NONE)
+        judge_gap(stub, f"duration_gap without {name}", (without(cold, name, seed), warm, alone, hz), why)
+        judge_gap(
+            stub, f"duration_gap, warm without {name}", (cold, without(warm, name, seed), alone, hz), why
+        )
+
+
+@task("ex_31.duration_gap")
+@pytest.mark.parametrize("bad", [0, -1.0, math.nan, math.inf])
+def test_duration_without_sense(stub, seed, bad):
+    cold, warm, alone, hz = made_pair(random.Random(seed))
+    with stub.raises(ValueError, "application_ns", "the application took some time"):
+        stub.duration_gap(cold, warm, bad, hz)
+    with stub.raises(ValueError, "application_hz", "a clock that runs has a rate"):
+        stub.duration_gap(cold, warm, alone, bad)
