@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gzip
 import hashlib
 import json
 import os
@@ -619,6 +620,46 @@ def test_diagnose_names_what_is_still_to_do(
     assert "cannot judge" in one_line(
         outside("diagnose", file, "--against", str(stub), "--fail-on", "sync_bound")
     )
+
+
+FINDS = """
+from profiling_lab.findings import Finding
+
+
+def classify_kernels(capture):
+    return [
+        Finding("memory_bound", "kernel:copy", {"ceiling_ratio": 0.93}),
+        Finding("bank_conflicts", "kernel:turn", {"recoverable_ns": 5000}, "pad the tile"),
+    ]
+
+
+def name_trace_bottleneck(capture):
+    raise NotImplementedError
+"""
+
+
+def test_diagnose_tells_kernels_and_traces_by_their_content(outside: Lab, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.py"
+    mine.write_text(FINDS)
+    kernels = tmp_path / "run.csv"
+    kernels.write_text('==PROF== Connected\n"ID","Kernel Name"\n"",""\n"0","copy"\n')
+    result = outside("diagnose", str(kernels), "--against", str(mine))
+    assert result.exit_code == 0, result.output
+    for words in ("memory_bound  kernel:copy", "93.0%", "bank_conflicts  kernel:turn", "→ pad"):
+        assert words in result.stdout
+    rows = json.loads(outside("diagnose", str(kernels), "--json", "--against", str(mine)).stdout)
+    assert [row["subject"] for row in rows] == ["kernel:copy", "kernel:turn"]
+    trace = tmp_path / "run.json.gz"
+    trace.write_bytes(gzip.compress(b'{"traceEvents": []}'))
+    told = outside("diagnose", str(trace), "--against", str(mine))
+    assert told.exit_code == 0, told.output
+    assert "name_trace_bottleneck is still to do" in told.stdout
+    assert "no finding" in one_line(
+        outside("diagnose", str(trace), "--against", str(mine), "--json")
+    )
+    other = tmp_path / "notes.txt"
+    other.write_text("hello\n")
+    assert "neither" in one_line(outside("diagnose", str(other), "--against", str(mine)))
 
 
 def test_diagnose_outside_a_course_says_what_it_needs(
