@@ -9,7 +9,9 @@ All of them compute the same means from the same sentences.
 from __future__ import annotations
 
 import argparse
+import re
 import time
+from pathlib import Path
 
 import torch
 import torch_recording as recording
@@ -96,6 +98,9 @@ def main() -> None:
         work.step, PROFILED_STEPS, stacks=arguments.variant != "recompiles"
     )
     recording.write_trace(profiler)
+    # Triton's options of a launch ("XBLOCK=2") are spelled like a machine's environment.
+    trace = Path("trace.json")
+    trace.write_text(re.sub(r"\b([A-Z][A-Z0-9_]+)=(\w+)", r"\1: \2", trace.read_text("utf-8")))
     compiled = counters["stats"]["unique_graphs"] - before["unique_graphs"]
 
     for answer, batch in zip(work.answers[1:], work.batches, strict=True):

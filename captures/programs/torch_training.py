@@ -21,7 +21,7 @@ from torch.profiler import record_function
 
 ON_GPU = recording.device().type == "cuda"
 BATCH, FEATURES, WIDTH, HIDDEN, CLASSES = (
-    (16384, 64, 4096, 4, 1024) if ON_GPU else (64, 8, 32, 2, 16)
+    (16384, 16, 4096, 4, 1024) if ON_GPU else (64, 8, 32, 2, 16)
 )
 WARM_UP_STEPS, STEPS, PROFILED_STEPS = 5, 10, 3
 UNLABELLED, LARGEST_NORM = -100, 1.0
