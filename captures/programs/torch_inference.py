@@ -54,7 +54,7 @@ class Service:
         self.answers: list[torch.Tensor] = []
         # The host reads an answer while the device is at the next one: two places for answers.
         self.places = torch.empty(2, BATCH, WIDTH, dtype=DTYPE, pin_memory=ON_GPU)
-        self.arrived = [torch.Event(self.device) for _ in self.places] if ON_GPU else []
+        self.arrived = [torch.cuda.Event() for _ in self.places] if ON_GPU else []
         self.expected = 0  # number of the answer that is read next
 
     def copy_out(self, number: int, answer: torch.Tensor) -> None:
