@@ -906,6 +906,7 @@ def test_best_batch_by_hand_and_bad_input(stub, tmp_path):
     want = {"batch": 1, "throughput_per_s": 1e8, "percentile_ns": 10.0}
     why = "One in 10 ns is more than 8 in 100 or 16 in 300: larger is not always better."
     judge("best_batch", stub.best_batch(slow, 1_000), want, "", why)
+    judge("best_batch", stub.best_batch(slow, 0.5), None, "", "No batch takes half a ns: None.")
     for name, runs in (("up", [(2, [10]), (4, [20])]), ("down", [(4, [20]), (2, [10])])):
         got = stub.best_batch(sweep(name, *runs), 100)
         want = {"batch": 2, "throughput_per_s": 2e8, "percentile_ns": 10.0}
@@ -1145,6 +1146,12 @@ def test_goodput_of_bad_input(stub, tmp_path):
     }
     why = "The second request has one token, 5 ns after it was sent; the first waits for 10 ns."
     judge("goodput of two requests", stub.goodput(capture, "small", 5, 1), want, "", why)
+    want = dict.fromkeys(want, 0) | {
+        "request_count": 2,
+        "attainment_ratio": 0.0,
+        "goodput_per_s": 0.0,
+    }
+    judge("goodput of two", stub.goodput(capture, "small", 0.5, 0.5), want, "", "None is so fast.")
     nan = float("nan")
     for ttft, tpot in ((0, 5), (5, 0), (-1, 5), (5, -1), (nan, 5), (5, nan)):
         with stub.raises(ValueError, why=f"the limits are {ttft} and {tpot}"):
@@ -1251,6 +1258,7 @@ def test_breakdown_by_hand(stub, draw):
         ("batch 8", 1_000, 2_000),
         ("tokenize", 1_000, 1_100),
         ("forward", 1_200, 1_900),
+        ("copy_out", 1_950, 2_000),  # ends with its batch
         ("batch 9", 2_000, 3_000),
         ("forward", 2_100, 2_400),
         ("forward", 2_500, 2_900),
@@ -1269,14 +1277,16 @@ def test_breakdown_by_hand(stub, draw):
     ):
         timeline.nvtx(name, start, end, kind="start_end", thread=3)
 
-    def row(request: int, total: int, queue: int, tokenize: int, forward: int, other: int):
+    def row(
+        request: int, total: int, queue: int, tokenize: int, forward: int, other: int, out: int = 0
+    ) -> dict[str, int]:
         parts = {"tokenize_ns": tokenize, "copy_in_ns": 0, "forward_ns": forward}
         return {
             "request": request,
             "total_ns": total,
             "queue_ns": queue,
             **parts,
-            "copy_out_ns": 0,
+            "copy_out_ns": out,
             "postprocess_ns": 0,
             "other_ns": other,
         }
@@ -1284,7 +1294,7 @@ def test_breakdown_by_hand(stub, draw):
     want = [
         row(2, 650, 0, 0, 600, 50),
         row(4, 50, 0, 0, 0, 50),
-        row(10, 1_500, 500, 100, 700, 200),
+        row(10, 1_500, 500, 100, 700, 150, 50),
         row(30, 1_200, 500, 0, 500, 200),
     ]
     judge_breakdown(stub, timeline.save(), want)
@@ -1446,6 +1456,7 @@ def test_batches_by_hand(stub):
         want = {"start_ns": starts, "end_ns": ends, "batch": sizes}
         assert batched(arrivals, service, max_batch, max_wait) == want, "the drawing is wrong"
         judge_batcher(stub, arrivals, service, max_batch, max_wait)
+    judge_batcher(stub, [0, 0, 5], {1: 1}, 1, 0)
 
 
 @task("ex_34.simulate_batcher")
