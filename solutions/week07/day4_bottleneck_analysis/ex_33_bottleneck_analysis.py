@@ -444,24 +444,28 @@ def prediction_error(capture: str) -> list[dict[str, Any]]:
         "compute_floor_broken"  it is shorter than the operations take: not all of them were done, or
                                 not in this data type
 
-    Raises CaptureError as `read_measurements` and `cost_of`.
+    Where the device has no peak for the row's data type, predicted_ns, error_ratio and verdict are
+    None. Raises CaptureError as `read_measurements` and `cost_of`.
     """
     device = load_document(capture, "measurements.json")["device"]
     out = []
     for row in read_measurements(capture):
         cost = cost_of(row)
-        predicted = predicted_time_ns([cost], device, row["dtype"])
-        compute = predicted_time_ns([cost | {"bytes": 0}], device, row["dtype"])
         measured = row["device_ns"]
-        verdict = "holds"
-        if measured < predicted:
-            verdict = "compute_floor_broken" if measured < compute else "memory_floor_broken"
+        predicted = error = verdict = None
+        if row["dtype"] in devices.get(device).peak_flops_per_s:
+            predicted = predicted_time_ns([cost], device, row["dtype"])
+            error = measured / predicted - 1
+            verdict = "holds"
+            if measured < predicted:
+                compute = cost["flops"] / devices.get(device).peak(row["dtype"]) * 1e9
+                verdict = "compute_floor_broken" if measured < compute else "memory_floor_broken"
         out.append(
             {
                 "name": row["name"],
                 "predicted_ns": predicted,
                 "measured_ns": measured,
-                "error_ratio": measured / predicted - 1,
+                "error_ratio": error,
                 "verdict": verdict,
             }
         )

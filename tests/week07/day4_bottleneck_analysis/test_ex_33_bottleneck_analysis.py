@@ -508,7 +508,12 @@ def test_a_convolution_is_counted(stub: Any, seed: int, which: int) -> None:
         "out_channels": 12,
         **own,
     }
-    full = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1} | arguments
+    full: dict[str, Any] = {
+        "stride": (1, 1),
+        "padding": (0, 0),
+        "dilation": (1, 1),
+        "groups": 1,
+    } | arguments
     groups = full["groups"]
 
     def mistakes(flops: int, elements: int) -> list[tuple[str, int, str]]:
@@ -1120,29 +1125,25 @@ def test_a_single_sample(stub: Any, tmp_path: Path) -> None:
 def predicted_rows(document: dict[str, Any], **flips: Any) -> list[dict[str, Any]]:
     """What prediction_error must give; flips are typical mistakes."""
     rows = []
+    device = flips.get("device", document["device"])
     for row in measured_rows(document):
         flops, elements = counting.closed(row["op"], row["arguments"])
         size = flips.get("size", devices.dtype(row["dtype"]).bytes)
         cost = {"flops": flops, "bytes": elements * size}
-        dtype = flips.get("dtype", row["dtype"])
-        memory, compute = floor_ns(cost, flips.get("device", document["device"]), dtype)
-        predicted = max(memory, compute)
         measured = row["device_ns"]
-        error = flips.get("error", lambda p, m: m / p - 1)(predicted, measured)
-        verdict = "holds"
-        if measured < predicted:
-            verdict = "memory_floor_broken" if measured >= compute else "compute_floor_broken"
-        rows.append(
-            {
-                "name": row["name"],
+        found: dict[str, Any] = dict.fromkeys(("predicted_ns", "error_ratio", "verdict"))
+        if row["dtype"] in devices.get(device).peak_flops_per_s:
+            memory, compute = floor_ns(cost, device, row["dtype"])
+            predicted = max(memory, compute)
+            verdict = "holds"
+            if measured < predicted:
+                verdict = "memory_floor_broken" if measured >= compute else "compute_floor_broken"
+            found = {
                 "predicted_ns": predicted,
-                "measured_ns": measured,
-                "error_ratio": error,
-                "verdict": flips.get("verdict", lambda right, m, c: right)(
-                    verdict, measured, memory
-                ),
+                "error_ratio": flips.get("error", lambda p, m: m / p - 1)(predicted, measured),
+                "verdict": flips.get("verdict", lambda right: right)(verdict),
             }
-        )
+        rows.append({"name": row["name"], "measured_ns": measured, **found})
     return rows
 
 
@@ -1171,20 +1172,20 @@ def judge_prediction(stub: Any, capture: str, seed: int | None = None) -> None:
         ),
         (predicted_rows(document, size=4), "The row names its data type."),
         (
-            predicted_rows(document, verdict=lambda right, m, c: "holds"),
+            predicted_rows(document, verdict=lambda right: "holds"),
             "It was faster than the least time that its cost allows.",
         ),
         (
             predicted_rows(
                 document,
-                verdict=lambda right, m, c: right if right == "holds" else "memory_floor_broken",
+                verdict=lambda right: right if right == "holds" else "memory_floor_broken",
             ),
             "It was faster than its operations allow: no cache explains that.",
         ),
         (
             predicted_rows(
                 document,
-                verdict=lambda right, m, c: right if right == "holds" else "compute_floor_broken",
+                verdict=lambda right: right if right == "holds" else "compute_floor_broken",
             ),
             "Its operations have time enough; it is the bytes that have not.",
         ),
@@ -1282,9 +1283,9 @@ def points(document: dict[str, Any], **flips: Any) -> list[dict[str, Any]]:
         flops: float | None
         if None not in counted and ("blind" in flips or tensor == 0):
             flops, source = (
-                sum(w * c for w, c in zip(weights.values(), counted, strict=True)),
+                sum(w * (c or 0) for w, c in zip(weights.values(), counted, strict=True)),
                 "counters",
-            )  # type: ignore[operator]
+            )
         elif row.get("op") is None:
             flops, source = None, None
         else:
@@ -2220,4 +2221,61 @@ def test_evidence_that_cannot_be(stub: Any) -> None:
     whole = situation(copy_of(9_000), 10_000, None) | {"reachable_ratio": 1.0}
     judge_choice(
         stub, whole, "tune_kernel", 1_000.0, 10_000.0, "All of the roof can be reached here."
+    )
+
+
+# -- live -----------------------------------------------------------------------------------------
+
+PROBE = Path(__file__).resolve().parents[2] / "probes" / "live_roofline.py"
+
+
+@task("ex_33.measure_and_place")
+@pytest.mark.parametrize(("kind", "size"), [("product", 4096), ("copy", 1 << 27)])
+def test_live_measurement(stub: Any, kind: str, size: int) -> None:
+    name = stub.probe(PROBE, "device_name")
+    try:
+        device = devices.get(name)
+    except LabError:
+        pytest.skip(f"no peaks of {name} are known")
+    repeats = 15
+    claim = stub.probe(PROBE, "measured", kind, size, repeats, device.name)
+    got, cost = claim["result"], claim["cost"]
+    call = f"measure_and_place of a {kind} in bf16 on {device.name}, {repeats} repeats"
+    wanted = ["operation"] * 3 + ["flush", "operation"] * repeats
+    assert claim["log"] == wanted, (
+        f"{call}: called {show(claim['log'])}; expected three operations to warm up, then a flush and "
+        f"an operation {repeats} times"
+    )
+    assert claim["waits"] <= 1, (
+        f"{call}: waited for the device {claim['waits']} times; expected once, at the end: after a "
+        "wait the device stands still until the host has issued more, and that is timed with it"
+    )
+    keys = {"device_times_ns", "median_ns", "intensity", "rate_flops_per_s", "roof_ratio"}
+    assert isinstance(got, dict) and got.keys() == keys, f"{call}: returned {show(got)}"
+    times = got["device_times_ns"]
+    assert isinstance(times, list) and len(times) == repeats, (
+        f"{call}: {len(times)} times, expected {repeats}"
+    )
+    floor = max(floor_ns(cost, device.name, "bf16"))
+    low, high = sorted(claim["own_ns"])
+    median = statistics.median(times)
+    assert median >= floor, (
+        f"{call}: a median of {median:.0f} ns, and no device needs less than {floor:.0f}"
+    )
+    assert 0.7 * low <= median <= 1.4 * high, (
+        f"{call}: a median of {median:.0f} ns; the same work measured beside it took {low:.0f} to "
+        f"{high:.0f} ns (device time, cold caches)"
+    )
+    judge_keys(
+        call,
+        got,
+        {
+            "device_times_ns": times,
+            "median_ns": float(median),
+            "intensity": cost["flops"] / cost["bytes"],
+            "rate_flops_per_s": cost["flops"] / median * 1e9,
+            "roof_ratio": floor / median,
+        },
+        "ns, operations per byte, operations per second, a ratio",
+        lambda key, value: "It follows from the times returned and the cost given.",
     )
