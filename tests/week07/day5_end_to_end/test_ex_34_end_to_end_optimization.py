@@ -1608,6 +1608,8 @@ def test_choice_between_equals(stub):
         got = stub.choose_batcher(arrivals, service, 1_000, max_batches, max_waits)
         call = words_of_call("choose_batcher", arrivals, service, 1_000, max_batches, max_waits)
         judge(call, got, want, "", f"They are {why}.")
+    got = stub.choose_batcher(arrivals, service, 0.5, [1], [0])
+    judge("choose_batcher with a limit of 0.5 ns", got, None, "", "No setting is so fast: None.")
 
 
 @task("ex_34.choose_batcher")
@@ -1759,6 +1761,10 @@ def test_verdict_by_hand(stub, tmp_path):
     }
     why = "Five rounds bound no median with 95 %, however large the gain looks."
     judge("evidence_verdict of five rounds", stub.evidence_verdict(few, "small"), want, "", why)
+    short = rounds(tmp_path / "short", [1] * 6, [1] * 6, [1] * 6)
+    want = dict.fromkeys(want, 1.0) | {"noise_ratio": 0.0, "verdict": "no_win"}
+    why = "A ns is a time, if a short one."
+    judge("evidence_verdict of 1 ns each", stub.evidence_verdict(short, "small"), want, "", why)
     even = rounds(tmp_path / "even", [100] * 6, [80, 81, 82, 86, 87, 88], [100] * 6)
     got = stub.evidence_verdict(even, "small")
     run = runs_of(even, "evidence.json")["small"]

@@ -1,0 +1,212 @@
+"""Checks of pipeline_optimized: the same answers as the slow pipeline, and less counted work.
+
+Both run beside the learner's code on a stand-in for the device (tests/probes/stand_in_device.py), with
+fresh weights and texts; answers are compared with those of the slow pipeline, and no answer can be had
+for less than the least work. With `--live` both also run on the GPU, in turns.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grading.checking import task
+
+PROBE = Path(__file__).resolve().parents[2] / "probes" / "pipelines.py"
+COUNT, MAX_BATCH, BEST = 43, 10, 3
+BATCHES = -(-COUNT // MAX_BATCH)
+SLACK = 1.25
+MOST_OPERATIONS = 12
+TOLERANCE = 1e-4
+SMALLEST_RATIO = 3.0
+
+# One run of both pipelines serves many checks: what came back, by the stub and the numbers asked.
+_runs: dict[tuple, dict[str, Any]] = {}
+
+
+def compared(
+    stub, seed: int, count: int = COUNT, max_batch: int = MAX_BATCH, best: int = BEST
+) -> dict[str, Any]:
+    return stub.probe(PROBE, "compare", seed, count, max_batch, best)
+
+
+def called(count: int = COUNT, max_batch: int = MAX_BATCH, best: int = BEST) -> str:
+    return f"pipeline_optimized({count} texts, …, max_batch={max_batch}, best={best})"
+
+
+def least_places(lengths: list[int], max_batch: int) -> int:
+    """Texts times length of batches of texts in the order of their lengths."""
+    ordered = sorted(lengths, reverse=True)
+    batches = [ordered[first : first + max_batch] for first in range(0, len(ordered), max_batch)]
+    return sum(len(batch) * max(batch) for batch in batches)
+
+
+def same_answers(found: Any, expected: list, asked: str) -> None:
+    assert type(found) is list and len(found) == len(expected), (
+        f"{asked} returned {len(found) if type(found) is list else type(found).__name__}; expected a "
+        f"list of {len(expected)} answers, one for each text"
+    )
+    for number, (got, right) in enumerate(zip(found, expected, strict=True)):
+        where = f"{asked}: text {number} was answered with {got}, by pipeline_slow with {right}"
+        assert len(got) == len(right), f"{where}: expected {len(right)} labels"
+        for (label, probability), (wanted, at) in zip(got, right, strict=True):
+            close = type(probability) is float and abs(probability - at) <= TOLERANCE
+            assert type(label) is int and close, (
+                f"{where}: expected (label, probability) as int and float, probabilities to {TOLERANCE}"
+            )
+            assert label == wanted or abs(probability - at) <= 1e-6, (
+                f"{where}: expected label {wanted} at probability {at:.5f}"
+            )
+
+
+@task("ex_34.pipeline_optimized")
+def test_answers_are_the_same(stub, seed: int) -> None:
+    got = compared(stub, seed)
+    same_answers(got["fast"]["answers"], got["slow"]["answers"], called())
+
+
+@task("ex_34.pipeline_optimized")
+@pytest.mark.parametrize(("count", "max_batch", "best"), [(1, 8, 1), (9, 1, 2), (8, 8, 5)])
+def test_answers_are_the_same_for_other_sizes(
+    stub, seed: int, count: int, max_batch: int, best: int
+) -> None:
+    got = compared(stub, seed + 1, count, max_batch, best)
+    same_answers(
+        got["fast"]["answers"], got["slow"]["answers"], called(count, max_batch, best)
+    )
+
+
+@task("ex_34.pipeline_optimized")
+def test_no_texts(stub, seed: int) -> None:
+    got = compared(stub, seed, 0)["fast"]
+    assert got["answers"] == [], f"{called(0)} returned {got['answers']}, expected []"
+    assert not got["calls"], f"{called(0)} called the model {len(got['calls'])} times; expected 0"
+
+
+@task("ex_34.pipeline_optimized")
+def test_model_is_called_in_full_batches(stub, seed: int) -> None:
+    got = compared(stub, seed)
+    calls = got["fast"]["calls"]
+    rows = [call[0] for call in calls]
+    assert max(rows) <= MAX_BATCH, (
+        f"{called()} gave the model {max(rows)} texts at once; it takes at most max_batch = {MAX_BATCH}"
+    )
+    assert sum(rows) >= COUNT, (
+        f"{called()} gave the model {sum(rows)} texts in all, expected {COUNT}: each must be answered"
+    )
+    assert len(calls) <= BATCHES, (
+        f"{called()} called the model {len(calls)} times, with {rows} texts; expected at most {BATCHES} "
+        f"calls (pipeline_slow: {len(got['slow']['calls'])}). Each call starts the same operations, "
+        "however many texts are in it"
+    )
+    with_gradients = sum(call[2] for call in calls)
+    assert not with_gradients, (
+        f"{called()}: in {with_gradients} of {len(calls)} calls of the model gradients were on; expected "
+        "none: what they need is kept for every layer, and nobody asks for it"
+    )
+
+
+@task("ex_34.pipeline_optimized")
+def test_little_of_a_batch_is_padding(stub, seed: int) -> None:
+    got = compared(stub, seed)
+    places = sum(call[0] * call[1] for call in got["fast"]["calls"])
+    least = least_places(got["lengths"], MAX_BATCH)
+    words = sum(got["lengths"])
+    assert places >= words, (
+        f"{called()} gave the model {places} places for {words} words; expected at least one each"
+    )
+    assert places <= SLACK * least, (
+        f"{called()} gave the model {places} places (texts times length, padding included) for {words} "
+        f"words; expected at most {SLACK} · {least} = {SLACK * least:.0f}, where {least} is what texts "
+        "in the order of their lengths take. A short text beside a long one is mostly padding"
+    )
+
+
+@task("ex_34.pipeline_optimized")
+def test_copies_to_the_device(stub, seed: int) -> None:
+    got = compared(stub, seed)
+    counts, slow = got["fast"]["counts"], got["slow"]["counts"]
+    places = sum(call[0] * call[1] for call in got["fast"]["calls"])
+    assert counts["to_device"] <= 2 * BATCHES, (
+        f"{called()} made {counts['to_device']} copies to the device, expected at most 2 a batch = "
+        f"{2 * BATCHES} (pipeline_slow: {slow['to_device']}). A copy costs a call, however small it is"
+    )
+    assert counts["to_device_bytes"] <= 9 * places, (
+        f"{called()} copied {counts['to_device_bytes']} bytes to the device, expected at most 9 a place "
+        f"= {9 * places} bytes (pipeline_slow: {slow['to_device_bytes']})"
+    )
+
+
+@task("ex_34.pipeline_optimized")
+def test_copies_back(stub, seed: int) -> None:
+    got = compared(stub, seed)
+    counts, slow = got["fast"]["counts"], got["slow"]["counts"]
+    most = 16 * COUNT * BEST
+    assert counts["to_host"] <= BATCHES, (
+        f"{called()} made {counts['to_host']} copies back to the host, expected at most one a batch = "
+        f"{BATCHES} (pipeline_slow: {slow['to_host']}). Each number that is read by itself is one"
+    )
+    assert counts["to_host_bytes"] <= most, (
+        f"{called()} copied {counts['to_host_bytes']} bytes back, expected at most 16 a label of the "
+        f"answers = {most} bytes (pipeline_slow: {slow['to_host_bytes']}): only the best are asked for"
+    )
+
+
+@task("ex_34.pipeline_optimized")
+def test_waits_of_the_host(stub, seed: int) -> None:
+    got = compared(stub, seed)
+    waits, slow = got["fast"]["counts"]["waits"], got["slow"]["counts"]["waits"]
+    assert waits >= 1, (
+        f"{called()} never waited for the device, so what it returned cannot be what the device computed"
+    )
+    assert waits <= BATCHES, (
+        f"{called()} waited {waits} times for the device, expected at most one wait a batch = {BATCHES} "
+        f"(pipeline_slow: {slow}). While the host waits it prepares nothing, and the device then waits "
+        "for the host"
+    )
+
+
+@task("ex_34.pipeline_optimized")
+def test_operations_beside_the_model(stub, seed: int) -> None:
+    got = compared(stub, seed)["fast"]
+    own = got["counts"]["operations"] - got["model_operations"]
+    assert got["model_operations"] > 0, f"{called()}: the model did nothing on the device"
+    assert own <= MOST_OPERATIONS * BATCHES, (
+        f"{called()} started {own} operations on the device besides the model's, expected at most "
+        f"{MOST_OPERATIONS} a batch = {MOST_OPERATIONS * BATCHES}: what is done text by text or label "
+        "by label is many small operations"
+    )
+
+
+@task("ex_34.pipeline_optimized")
+def test_vocabulary_is_not_searched(stub, seed: int) -> None:
+    got = compared(stub, seed)
+    assert not got["fast"]["searches"], (
+        f"{called()} searched the vocabulary from its beginning {got['fast']['searches']} times, expected "
+        f"0 (pipeline_slow: {got['slow']['searches']}): each search looks at every word until it finds "
+        "its own"
+    )
+
+
+@task("ex_34.pipeline_optimized")
+@pytest.mark.parametrize(("max_batch", "best"), [(0, 3), (-2, 3), (4, 0)])
+def test_sizes_that_make_no_sense(stub, seed: int, max_batch: int, best: int) -> None:
+    with stub.raises(ValueError, why="sizes are 1 or more"):
+        compared(stub, seed, 3, max_batch, best)
+
+
+@task("ex_34.pipeline_optimized_live")
+def test_it_is_faster_on_this_gpu(stub, seed: int) -> None:
+    got = stub.probe(PROBE, "on_this_gpu", seed)
+    asked = "pipeline_optimized(128 texts, …, max_batch=32, best=5) on this GPU"
+    same_answers(got["fast"], got["slow"], asked)
+    assert got["fast_copies"] <= 3 * 4, (
+        f"{asked}: the profiler saw {got['fast_copies']} copies, expected at most 12, three for each of "
+        f"4 batches (pipeline_slow: {got['slow_copies']})"
+    )
+    assert got["median_ratio"] >= SMALLEST_RATIO, (
+        f"{asked}: pipeline_slow took {got['median_ratio']:.2f} times as long (median of "
+        f"{len(got['ratios'])} rounds in turns), expected at least {SMALLEST_RATIO} times"
+    )
