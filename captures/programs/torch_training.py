@@ -1,4 +1,4 @@
-"""A classifier trained on examples that the host prepares, watched in two ways.
+"""A classifier trained on examples that the host has ready, watched in two ways.
 
 `--variant sync` picks the labelled examples with a mask, checks the loss, clips the gradients by a
 number read from the device and logs a line, in every step.
@@ -21,7 +21,7 @@ from torch.profiler import record_function
 
 ON_GPU = recording.device().type == "cuda"
 BATCH, FEATURES, WIDTH, HIDDEN, CLASSES = (
-    (16384, 16, 4096, 4, 1024) if ON_GPU else (64, 8, 32, 2, 16)
+    (24576, 32, 4096, 4, 1024) if ON_GPU else (64, 8, 32, 2, 16)
 )
 WARM_UP_STEPS, STEPS, PROFILED_STEPS = 5, 10, 3
 UNLABELLED, LARGEST_NORM = -100, 1.0
@@ -46,18 +46,18 @@ class Training:
         self.optimizer = torch.optim.SGD(
             self.model.parameters(), lr=1e-2, momentum=0.9, foreach=True
         )
-        self.random = np.random.default_rng(7)
-        self.examples = self.random.random((4 * BATCH, FEATURES), dtype=np.float32)
-        labels = self.random.integers(0, CLASSES, 4 * BATCH)
-        self.labels = np.where(self.random.random(4 * BATCH) < 0.2, UNLABELLED, labels)
+        random = np.random.default_rng(7)
+        self.batches = [self.make_batch(random) for _ in range(4)]
         self.losses: list[float] = []
         self.kept: list[torch.Tensor] = []
         self.lines: list[str] = []
 
-    def next_batch(self) -> tuple[torch.Tensor, torch.Tensor]:
-        rows = self.random.integers(0, len(self.examples), BATCH)
-        noise = self.random.random((BATCH, FEATURES), dtype=np.float32)
-        return torch.from_numpy(self.examples[rows] + noise), torch.from_numpy(self.labels[rows])
+    @staticmethod
+    def make_batch(random: np.random.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+        examples = random.random((BATCH, FEATURES), dtype=np.float32)
+        labels = random.integers(0, CLASSES, BATCH)
+        labels[random.random(BATCH) < 0.2] = UNLABELLED
+        return torch.from_numpy(examples), torch.from_numpy(labels)
 
     # -- sync: a number is read from the device in every step --------------------------------------
 
@@ -84,7 +84,7 @@ class Training:
 
     def step_sync(self, number: int) -> None:
         with record_function("data"):
-            examples, labels = self.next_batch()
+            examples, labels = self.batches[number % len(self.batches)]
             examples, labels = self.copy_and_wait(examples), self.copy_and_wait(labels)
         with record_function("forward"):
             loss = self.loss_of_labelled(self.model(examples.to(DTYPE)), labels)
@@ -105,7 +105,7 @@ class Training:
 
     def step_clean(self, number: int) -> None:
         with record_function("data"):
-            examples, labels = self.next_batch()
+            examples, labels = self.batches[number % len(self.batches)]
             examples, labels = self.copy_and_go_on(examples), self.copy_and_go_on(labels)
         with record_function("forward"):
             logits = self.model(examples.to(DTYPE)).float()
