@@ -1,0 +1,24 @@
+"""Counts a chain of kernels like one kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from profiling_lab import devices
+
+CAUGHT_BY = "test_a_chain_is_counted"
+SAYS = "Each operation is a kernel here"
+
+
+def elementwise_cost(
+    element_count: int, extra_inputs: Sequence[int], dtype: str, fused: bool = False
+) -> Cost:
+    check_sizes(element_count=element_count)
+    if not extra_inputs or any(type(count) is not int or count < 0 for count in extra_inputs):
+        raise ValueError(f"extra_inputs is {extra_inputs!r}: one count of at least 0 an operation")
+    between = 0
+    tensors = 1 + sum(extra_inputs) + 2 * between + 1
+    return {
+        "flops": element_count * len(extra_inputs),
+        "bytes": element_count * tensors * devices.dtype(dtype).bytes,
+    }

@@ -1,0 +1,40 @@
+"""Lets device savings shorten the window behind a busy host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+CAUGHT_BY = "test_the_largest_saving_wins"
+SAYS = "what the host hides is not saved"
+
+
+def choose_optimization(
+    cost: Cost,
+    dtype: str,
+    device: str,
+    device_ns: float,
+    host_ns: float | None,
+    reachable_ratio: float,
+    changes: Sequence[dict[str, Any]] = (),
+) -> dict[str, Any]:
+    if not 0 < reachable_ratio <= 1:
+        raise ValueError(f"reachable_ratio is {reachable_ratio!r}: a share above 0, up to 1")
+    evidence = classify_bound("call", cost, dtype, device, device_ns, host_ns).evidence
+    window, above = evidence["window_ns"], evidence["above_roof_ns"]
+    host = host_ns or 0.0
+    roof = device_ns - above
+    windows = {
+        "issue_less": device_ns,
+        "tune_kernel": max(min(device_ns, roof / reachable_ratio), host),
+    }
+    for change in changes:
+        new_roof = predicted_time_ns([change["cost"]], device, change["dtype"])
+        windows[change["action"]] = above + new_roof
+    action = min(windows, key=lambda name: windows[name])
+    saved = window - windows[action]
+    return {
+        "action": action if saved / window >= SAVING_FLOOR_RATIO else "none",
+        "saved_ns": saved,
+        "saved_ratio": saved / window,
+    }

@@ -1,0 +1,45 @@
+"""Takes values as they stand."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from profiling_lab.errors import CaptureError
+
+CAUGHT_BY = "test_generated_counters"
+SAYS = "in the unit that the file names"
+
+
+def roofline_points(capture: str) -> list[dict[str, Any]]:
+    out = []
+    for row in load_document(capture, "counters.json")["kernels"]:
+        duration = _counter(row, "gpu__time_duration.sum")
+        if duration is not None and duration <= 0:
+            raise CaptureError(f"{row['name']}: a duration of {duration} ns")
+        moved = [_counter(row, f"dram__bytes_{way}.sum") for way in ("read", "write")]
+        dram = None if None in moved else sum(moved)  # type: ignore[arg-type]
+        flops, source = _counted_flops(row)
+        out.append(
+            {
+                "name": row["name"],
+                "flops": flops,
+                "flops_source": source,
+                "dram_bytes": dram,
+                "duration_ns": duration,
+                "intensity": flops / dram if flops is not None and dram else None,
+                "rate_flops_per_s": (
+                    flops / duration * 1e9 if flops is not None and duration is not None else None
+                ),
+            }
+        )
+    return out
+
+
+def _counter(row: dict[str, Any], metric: str) -> float | None:
+    found = row["metrics"].get(metric)
+    if found is None or found["value"] is None or math.isnan(found["value"]):
+        return None
+    if found["unit"] not in COUNTER_UNITS:
+        raise CaptureError(f"{row['name']}: {metric} has the unknown unit {found['unit']!r}")
+    return found["value"]

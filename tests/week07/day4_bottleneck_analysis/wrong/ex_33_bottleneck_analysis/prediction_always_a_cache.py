@@ -1,0 +1,35 @@
+"""Blames the cache for every time that is too short."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from profiling_lab import devices
+
+CAUGHT_BY = "test_generated_against_predicted"
+SAYS = "no cache explains that"
+
+
+def prediction_error(capture: str) -> list[dict[str, Any]]:
+    device = load_document(capture, "measurements.json")["device"]
+    out = []
+    for row in read_measurements(capture):
+        cost = cost_of(row)
+        measured = row["device_ns"]
+        predicted = error = verdict = None
+        if row["dtype"] in devices.get(device).peak_flops_per_s:
+            predicted = predicted_time_ns([cost], device, row["dtype"])
+            error = measured / predicted - 1
+            verdict = "holds"
+            if measured < predicted:
+                verdict = "memory_floor_broken"
+        out.append(
+            {
+                "name": row["name"],
+                "predicted_ns": predicted,
+                "measured_ns": measured,
+                "error_ratio": error,
+                "verdict": verdict,
+            }
+        )
+    return out

@@ -1,0 +1,47 @@
+"""Lets every token of a prompt see all others."""
+
+from __future__ import annotations
+
+from profiling_lab import devices
+
+CAUGHT_BY = "test_a_forward_pass_is_counted"
+SAYS = "what came before it only"
+
+
+def transformer_cost(
+    layers: int,
+    hidden: int,
+    heads: int,
+    kv_heads: int,
+    head_dim: int,
+    ffn: int,
+    ffn_matrices: int,
+    batch: int,
+    new_tokens: int,
+    cached_tokens: int,
+    dtype: str,
+) -> Cost:
+    check_sizes(layers=layers, hidden=hidden, ffn=ffn, ffn_matrices=ffn_matrices)
+    if type(cached_tokens) is not int or cached_tokens < 0:
+        raise ValueError(f"cached_tokens is {cached_tokens!r}: a number of at least 0 is needed")
+    attention = attention_cost(
+        batch,
+        heads,
+        new_tokens,
+        cached_tokens + new_tokens,
+        head_dim,
+        dtype,
+        kv_heads,
+        causal=False,
+    )
+    weights = layers * (
+        hidden * (heads + 2 * kv_heads) * head_dim
+        + heads * head_dim * hidden
+        + ffn_matrices * hidden * ffn
+    )
+    size = devices.dtype(dtype).bytes
+    cache = kv_cache_bytes(layers, kv_heads, head_dim, cached_tokens + new_tokens, batch, dtype)
+    return {
+        "flops": 2 * weights * batch * new_tokens + layers * attention["flops"],
+        "bytes": weights * size + cache + 2 * batch * new_tokens * hidden * size,
+    }
