@@ -51,10 +51,8 @@ CANDIDATES = (
     "sm__inst_executed_pipe_tensor_op_gmma.sum",
     "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
     "sm__pipe_tensor_op_hmma_cycles_active.avg.pct_of_peak_sustained_active",
-    "sm__pipe_tensor_op_gmma_cycles_active.avg.pct_of_peak_sustained_active",
     "sm__ops_path_tensor_src_bf16_dst_fp32.sum",
-    "sm__ops_path_tensor_src_fp16_dst_fp32.sum",
-    "sm__ops_path_tensor_src_fp16_dst_fp16.sum",
+    "sm__ops_path_tensor_src_fp16.sum",
     "sm__ops_path_tensor_src_tf32_dst_fp32.sum",
 )
 MARKER = "roofline_marker"  # the kernel before each operation, to tell them apart
