@@ -1,0 +1,195 @@
+"""Run the slow pipeline and the learner's beside each other, on the stand-in or on the GPU."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import statistics
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+GIVEN = ROOT / "week07" / "day5_end_to_end" / "pipeline_slow.py"
+STAND_IN = Path(__file__).with_name("stand_in_device.py")
+
+
+def _load(file: Path) -> ModuleType:
+    name = f"_probed_{file.stem}"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, file)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+    return sys.modules[name]
+
+
+class SearchedList(list):
+    """A list that counts how often it is searched from its beginning."""
+
+    searches = 0
+
+    def index(self, *args: Any) -> int:
+        self.searches += 1
+        return super().index(*args)
+
+    def __contains__(self, value: object) -> bool:
+        self.searches += 1
+        return super().__contains__(value)
+
+    def count(self, value: object) -> int:
+        self.searches += 1
+        return super().count(value)
+
+
+def texts_of(seed: int, count: int, words: int) -> list[str]:
+    """Texts of very different lengths: empty ones, unknown words, capitals, some that are too long."""
+    choose = random.Random(seed)
+    known = [f"word{number}" for number in range(words)]
+    texts = []
+    for number in range(count):
+        length = choose.choice([1, 2, 4, 5, 40, 48, 55])
+        chosen = choose.choices([*known, "strange", "words"], k=length)
+        texts.append(("  " if number % 3 else " ").join(chosen).title())
+    if count > 5:
+        texts[choose.randrange(count)] = "  "
+        texts[choose.randrange(count)] = ""
+    return texts
+
+
+def compare(
+    module: Any, seed: int, count: int, max_batch: int, best: int, words: int = 300
+) -> dict:
+    """Both pipelines on the stand-in device: "slow" and "fast", each with what it counted.
+
+    Of each: answers, counts of the device, operations of the model alone, "calls" of the model as
+    [texts, length, whether gradients were on], searches in the vocabulary; and the "lengths" of texts.
+    """
+    import torch
+
+    given, stand_in = _load(GIVEN), _load(STAND_IN)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        texts = texts_of(seed, count, words)
+        vocabulary = ["<padding>", "<unknown>", *(f"word{number}" for number in range(words))]
+        torch.manual_seed(seed)
+        model = given.Classifier(len(vocabulary), labels=120, width=16, heads=2, layers=2).eval()
+        with torch.no_grad():
+            model.head.weight.mul_(6)  # so that probabilities differ
+        stand_in.put_on_device(model)
+
+        def slow(device: str, vocabulary: list[str]) -> Any:
+            return given.pipeline_slow(texts, vocabulary, model, device, best)
+
+        def fast(device: str, vocabulary: list[str]) -> Any:
+            return module.pipeline_optimized(texts, vocabulary, model, device, max_batch, best)
+
+        lengths = [len(given.tokenize(text, vocabulary)) for text in texts]
+        return {
+            "lengths": lengths,
+            "slow": _counted(stand_in, model, slow, vocabulary),
+            "fast": _counted(stand_in, model, fast, vocabulary),
+        }
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _counted(stand_in: ModuleType, model: Any, pipeline: Any, vocabulary: list[str]) -> dict:
+    import torch
+
+    calls: list[list] = []
+    before = after = 0
+    model_operations = 0
+    searched = SearchedList(vocabulary)
+    device = stand_in.Device()
+
+    def note(_: Any, args: tuple, kwargs: dict) -> None:
+        nonlocal before
+        ids = args[0] if args else kwargs["ids"]
+        calls.append([*ids.shape, torch.is_grad_enabled()])
+        before = device.counts["operations"]
+
+    def done(*_: Any) -> None:
+        nonlocal after, model_operations
+        after = device.counts["operations"]
+        model_operations += after - before
+
+    hooks = (
+        model.register_forward_pre_hook(note, with_kwargs=True),
+        model.register_forward_hook(done),
+    )
+    try:
+        with device.active():
+            answers = pipeline("cuda", searched)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return {
+        "answers": answers,
+        "counts": dict(device.counts),
+        "model_operations": model_operations,
+        "calls": calls,
+        "searches": searched.searches,
+    }
+
+
+def on_this_gpu(
+    module: Any, seed: int, count: int = 128, max_batch: int = 32, rounds: int = 7
+) -> dict:
+    """Both pipelines on the GPU of this machine.
+
+    Returns the answers as "slow" and "fast", the copies that the profiler saw of each, what
+    `pipeline_speedup` said ("told") and called ("calls"), and the median ratio of times taken here.
+    """
+    import torch
+    from torch.profiler import ProfilerActivity, profile
+
+    given = _load(GIVEN)
+    texts, vocabulary = given.example(count, seed)
+    torch.manual_seed(seed)
+    model = given.Classifier(len(vocabulary), labels=5_000, width=256, heads=8, layers=4)
+    model = model.cuda().eval()
+    runs = {
+        "slow": lambda: given.pipeline_slow(texts, vocabulary, model, "cuda", 5),
+        "fast": lambda: module.pipeline_optimized(texts, vocabulary, model, "cuda", max_batch, 5),
+    }
+    found: dict[str, Any] = {}
+    for name, run in runs.items():
+        run()
+        with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+            found[name] = run()
+            torch.cuda.synchronize()
+        names = [event.name for event in profiler.events() or ()]
+        found[f"{name}_copies"] = sum(name.startswith("Memcpy") for name in names)
+    calls: list[str] = []
+
+    def noted(name: str, run: Any) -> Any:
+        def call() -> object:
+            calls.append(name)
+            return run()
+
+        return call
+
+    def measure(rounds: int) -> dict:
+        return module.pipeline_speedup(
+            noted("slow", runs["slow"]),
+            noted("fast", runs["fast"]),
+            noted("synchronize", torch.cuda.synchronize),
+            rounds,
+        )
+
+    told = measure(rounds)
+    times: dict[str, list[float]] = {"slow": [], "fast": []}
+    for _ in range(rounds):
+        for name, run in runs.items():
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            run()
+            torch.cuda.synchronize()
+            times[name].append(time.perf_counter() - start)
+    ratios = [slow / fast for slow, fast in zip(times["slow"], times["fast"], strict=True)]
+    return {**found, "told": told, "calls": calls, "median_ratio": statistics.median(ratios)}

@@ -1,0 +1,72 @@
+"""Day 5, an end-to-end pipeline: the same answers, less work.
+
+The slow one is `pipeline_slow.py` in this folder. Without a GPU the checks run your function on a
+stand-in for one, which counts what it is asked for; with `--live` it is also timed on the GPU of this
+machine, with your own `pipeline_speedup`.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+PADDING, UNKNOWN = 0, 1  # places in the vocabulary
+LONGEST = 48  # words of a text; the rest is cut off
+
+
+def pipeline_optimized(
+    texts: list[str],
+    vocabulary: list[str],
+    model: nn.Module,
+    device: str,
+    max_batch: int,
+    best: int,
+) -> list[list[tuple[int, float]]]:
+    """The answers of `pipeline_slow`, in the order of the texts, with less work.
+
+    texts: the words of a text are text.lower().split(), the first LONGEST of them; the id of a word is
+    its place in `vocabulary`, UNKNOWN if it is not there. A text without a word is one unknown word.
+    The vocabulary holds every word once, and no text holds the word at PADDING.
+    model: `model(ids, mask)` gives scores (batch, labels) of a batch (batch, length) of ids, PADDING
+    behind the end of a text, and of a mask, True where there is a word. It lives on `device`
+    ("cuda" or "cpu") and takes at most max_batch texts at once.
+    best: how many labels a text's answer has, at most as many as there are labels.
+
+    Returns for each text its `best` most probable labels (softmax of the scores), highest first, as
+    (label, probability); whole numbers and floats of Python. An empty list for no texts.
+    Raises ValueError for max_batch or best below 1.
+
+    For n texts in b = ceil(n / max_batch) batches it needs at most
+        b calls of the model, with gradients off, over at most 1.25 times as many places (texts times
+        length, padding included) as batches of texts in the order of their lengths have
+        2 b copies to the device, of at most 9 bytes a place (an id of 8 bytes and a mask of 1)
+        b copies back, of at most 16 bytes a label of the answer
+        b waits of the host for the device (every copy back to pageable memory is one)
+        12 operations started on the device in each batch, besides the model's own
+        no search through the vocabulary from its beginning
+    Streams, events and pinned memory are not needed, nor part of the stand-in's count.
+    """
+    raise NotImplementedError
+
+
+def pipeline_speedup(
+    slow: Callable[[], object],
+    fast: Callable[[], object],
+    synchronize: Callable[[], object],
+    rounds: int,
+) -> dict[str, float]:
+    """How many times as long `slow` takes as `fast`, both timed in turns in one run.
+
+    slow, fast: what is timed. synchronize: waits until the device has done everything. rounds: how
+    many, 3 or more.
+    Each is called once before, untimed. Then, in each round, slow is timed, then fast: the device has
+    nothing to do when a time begins, and has done everything when it ends.
+
+    Returns the median over the rounds of slow's time / fast's time as "ratio", and the smallest and the
+    largest of them as "low_ratio" and "high_ratio". Raises ValueError for fewer than 3 rounds.
+    """
+    raise NotImplementedError
