@@ -44,9 +44,10 @@ from profiling_lab.dependencies import Operation
 from profiling_lab.errors import CaptureError
 from profiling_lab.findings import CATEGORIES, Finding
 
-# As on Day 1: host time between two CUDA calls up to this length is the cost of issuing work, a
-# longer stretch is the program's own code.
-DISPATCH_LIMIT_NS = 100_000
+# Host time between two CUDA calls up to this length is the cost of issuing work, a longer stretch is
+# the program's own code. Ten times Day 1's limit: while it is profiled, PyTorch takes up to some
+# hundred microseconds where a backward pass or an optimizer begins.
+DISPATCH_LIMIT_NS = 1_000_000
 
 # Below this share of the window no cause is worth naming: the trace is healthy.
 HEALTHY_FLOOR_RATIO = 0.10
@@ -234,7 +235,9 @@ def step_breakdown(capture: str) -> list[dict[str, Any]]:
 def synchronizing_calls(capture: str) -> list[dict[str, Any]]:
     """Which lines of Python make the host wait for the device, how often and how long.
 
-    Considered are the calls (kind "call") in SYNCHRONIZING_CALLS that start inside a step.
+    Considered are the calls (kind "call") that start inside a step and are in SYNCHRONIZING_CALLS, or
+    issued a copy (same correlation) from or to pageable memory ("Pageable" stands in the copy's name):
+    such a copy is made through a buffer, and the call, though "Async", lasts until it is done.
 
     The line: of the Python functions that contain the call on its thread, take the innermost one of
     the program itself. A Python function is called "file(line): function", where line is that of its
@@ -304,7 +307,8 @@ def recoverable_time(capture: str) -> dict[str, int]:
     The window reaches from the start of the first step to the end of the last. Take its operations
     with `profiling_lab.kineto.operations(read_trace(capture)["events"], window)`, change them, and
     play both again as on Day 1 (bring your `replay_end`). The causes, one at a time:
-        "waits"        drop the "wait" dependencies of operations whose `waits_in` is "synchronize"
+        "waits"        drop the "wait" dependencies of operations whose `waits_in` is "synchronize" or
+                       "copy_call"
         "launch_cost"  operations of kind "launch" take no time, nor does host code of at most
                        DISPATCH_LIMIT_NS
         "host_code"    host code of more than DISPATCH_LIMIT_NS takes only as long as compilations

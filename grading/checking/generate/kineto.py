@@ -40,6 +40,7 @@ _COPIES = {
     "H2D": "Memcpy HtoD (Pinned -> Device)",
     "D2H": "Memcpy DtoH (Device -> Pinned)",
     "D2D": "Memcpy DtoD (Device -> Device)",
+    "pageable": "Memcpy DtoH (Device -> Pageable)",
 }
 
 
