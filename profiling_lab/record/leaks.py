@@ -48,6 +48,12 @@ PATTERNS: tuple[tuple[str, re.Pattern[bytes]], ...] = (
     ("process of the host", re.compile(rb"kworker/|ksoftirqd/|systemd-|containerd")),
 )
 VARIABLE = re.compile(rb"(?<![A-Za-z0-9_$.-])([A-Z_][A-Z0-9_]{2,})=([\x21-\x7e][\x20-\x7e]{0,200})")
+# Among millions of bytes of numbers some look like a short name, "=" and a character or two.
+BINARY_VARIABLE = re.compile(
+    rb"(?<![A-Za-z0-9_$.-])"
+    rb"((?:[A-Z_][A-Z0-9_]{2,})(?==[\x21-\x7e][\x20-\x7e]{3})|HOME|PWD|USER|PATH|LANG|SHELL)"
+    rb"=([\x21-\x7e][\x20-\x7e]{0,200})"
+)
 # A report names the few variables that the recorder itself set; they say nothing of the machine.
 NEUTRAL_VARIABLES = {
     b"HOME": re.compile(rb"/tmp/lab-record"),
@@ -99,7 +105,7 @@ def _scan(data: bytes, where: str, words: list[bytes], neutral: bool = False) ->
         for match in pattern.finditer(data):
             if match.group() != ZERO_UUID:
                 found.append(f"{where}: {what}: {_show(match.group())}")
-    for match in VARIABLE.finditer(data):
+    for match in (BINARY_VARIABLE if neutral else VARIABLE).finditer(data):
         # In a report the byte before a text is its length, which may look like a letter.
         allowed = NEUTRAL_VARIABLES.get(match[1]) or NEUTRAL_VARIABLES.get(match[1][1:])
         if not neutral or allowed is None or not allowed.match(match[2]):

@@ -85,6 +85,7 @@ __constant__ float weights[kTerms][kMixes];
 __device__ void blend_pixel(const float* in, float* out) {
     size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
     float sums[kMixes] = {};
+#pragma unroll 1
     for (int term = 0; term < kTerms; ++term) {
         float value = in[term * kPixels + i];
 #pragma unroll

@@ -3,6 +3,7 @@
 #include "bench.cuh"
 
 constexpr size_t kFloats = size_t{1} << 26;  // 256 MiB: several times the L2 of any GPU
+constexpr int kEach = 8;  // elements of a thread, a block's width apart
 constexpr int kRowFloats = 256;
 constexpr size_t kRows = kFloats / kRowFloats;
 constexpr size_t kParticles = size_t{1} << 25;
@@ -18,8 +19,15 @@ __global__ void scale(const float4* in, float4* out, float factor) {
 }
 
 __global__ void shift_left(const float* in, float* out, size_t count) {
-    size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i + 1 < count) out[i] = in[i + 1];
+    size_t first = size_t(blockIdx.x) * blockDim.x * kEach + threadIdx.x;
+    float values[kEach];
+#pragma unroll
+    for (int k = 0; k < kEach; ++k) {
+        size_t from = first + k * blockDim.x + 1;
+        values[k] = in[from < count ? from : 0];
+    }
+#pragma unroll
+    for (int k = 0; k < kEach; ++k) out[first + k * blockDim.x] = values[k];
 }
 
 // One thread a row.
@@ -50,8 +58,15 @@ __global__ void drift_structs(Particle* particles, float dt) {
 }
 
 __global__ void drift_arrays(float* x, const float* vx, float dt) {
-    size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
-    x[i] += vx[i] * dt;
+    size_t first = size_t(blockIdx.x) * blockDim.x * kEach + threadIdx.x;
+    float moved[kEach];
+#pragma unroll
+    for (int k = 0; k < kEach; ++k) {
+        size_t i = first + k * blockDim.x;
+        moved[k] = x[i] + vx[i] * dt;
+    }
+#pragma unroll
+    for (int k = 0; k < kEach; ++k) x[first + k * blockDim.x] = moved[k];
 }
 
 __global__ void gather_shuffled(const float* in, const unsigned* index, float* out) {
@@ -122,7 +137,7 @@ int main(int count, char** arguments) {
          },
          bench::checked(kFloats, [=] __device__(size_t i) { return out[i] != 2 * unit(i); })},
         {"shift_left", 2 * all, 0, 2,
-         [=] { shift_left<<<blocks_for(kFloats), kThreads>>>(in, out, kFloats); },
+         [=] { shift_left<<<blocks_for(kFloats / kEach), kThreads>>>(in, out, kFloats); },
          bench::checked(kFloats - 1, [=] __device__(size_t i) { return out[i] != unit(i + 1); })},
         {"row_sums_by_thread", all + kRows * 4.0, double(kFloats), 2,
          [=] { row_sums_by_thread<<<blocks_for(kRows), kThreads>>>(in, row_sums); },
@@ -136,7 +151,7 @@ int main(int count, char** arguments) {
              return fabsf(particles[i].x - 10 * 0.5f * unit(i)) > 1e-4f;
          })},
         {"drift_arrays", 3.0 * kParticles * 4, 2.0 * kParticles, 10,
-         [=] { drift_arrays<<<blocks_for(kParticles), kThreads>>>(x, vx, 0.5f); },
+         [=] { drift_arrays<<<blocks_for(kParticles / kEach), kThreads>>>(x, vx, 0.5f); },
          bench::checked(kParticles, [=] __device__(size_t i) {
              return fabsf(x[i] - 10 * 0.5f * unit(i)) > 1e-4f;
          })},

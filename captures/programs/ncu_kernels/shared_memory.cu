@@ -60,15 +60,25 @@ __device__ void relax_rows(const float* in, float* out) {
 __global__ void relax_pitch32(const float* in, float* out) { relax_rows<32>(in, out); }
 __global__ void relax_pitch33(const float* in, float* out) { relax_rows<33>(in, out); }
 
-// Swaps neighbours two by two on the way through shared memory, four bytes at a time.
+// The element that comes to place p of a tile: every fourth one, then the next ones.
+constexpr int kSwapEach = 8, kSwapTile = kSwapEach * bench::kThreads;
+__host__ __device__ inline int swapped_from(int p) { return p * 4 % kSwapTile + p * 4 / kSwapTile; }
+
+// Elements change places on their way through shared memory.
 __global__ void copy_swapped(const float* in, float* out) {
-    __shared__ float tile[2 * bench::kThreads];
-    size_t first = size_t(blockIdx.x) * 2 * blockDim.x;
-    tile[2 * threadIdx.x] = in[first + threadIdx.x];
-    tile[2 * threadIdx.x + 1] = in[first + blockDim.x + threadIdx.x];
+    __shared__ float tile[kSwapTile];
+    size_t first = size_t(blockIdx.x) * kSwapTile;
+#pragma unroll
+    for (int k = 0; k < kSwapEach; ++k) {
+        int p = k * bench::kThreads + threadIdx.x;
+        tile[p] = in[first + p];
+    }
     __syncthreads();
-    out[first + threadIdx.x] = tile[threadIdx.x];
-    out[first + blockDim.x + threadIdx.x] = tile[blockDim.x + threadIdx.x];
+#pragma unroll
+    for (int k = 0; k < kSwapEach; ++k) {
+        int p = k * bench::kThreads + threadIdx.x;
+        out[first + p] = tile[swapped_from(p)];
+    }
 }
 
 // Each step hands a float4 to the neighbour through the tile, so that one load a thread is under way.
@@ -155,10 +165,9 @@ int main(int count, char** arguments) {
          6, [=] { relax_pitch33<<<kRelaxBlocks, 4 * kTile>>>(in, relaxed); },
          bench::checked(kRelaxCells / kTile, relaxed_is_wrong)},
         {"copy_swapped", 2 * all, 0, 2,
-         [=] { copy_swapped<<<kCells / (2 * kThreads), kThreads>>>(in, out); },
+         [=] { copy_swapped<<<kCells / kSwapTile, kThreads>>>(in, out); },
          bench::checked(kCells, [=] __device__(size_t i) {
-             size_t block = i / (2 * kThreads), place = i % (2 * kThreads);
-             size_t from = block * 2 * kThreads + place % 2 * kThreads + place / 2;
+             size_t from = i / kSwapTile * kSwapTile + swapped_from(int(i % kSwapTile));
              return out[i] != unit(from);
          })},
         {"stream_large_tile", all, double(kStreamFloats), 3,

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 KERNELS = "kernels.csv"
 REPORT = "kernels.ncu-rep"
 LOG = "ncu.log"
+MOST_REPORT_BYTES = 400_000  # a report of few kernels and sections; a full one takes ten megabytes
 # File of the capture to the arguments that print it from the report.
 PAGES = {
     KERNELS: ("--page", "raw", "--csv", "--print-units", "auto"),
     "details.csv": ("--page", "details", "--csv", "--print-units", "auto"),
-    "source.csv": ("--page", "source", "--csv", "--print-source", "sass"),
-    "source_cuda.csv": ("--page", "source", "--csv", "--print-source", "cuda,sass"),
+    "source.csv": ("--page", "source", "--csv", "--print-source", "cuda,sass"),
 }
 
 
@@ -103,9 +103,13 @@ class NsightCompute(Profiler):
         # How often each kernel ran for its counters: the log says it, the report does not.
         log = (work / LOG).read_text(encoding="utf-8")
         lines = re.findall(r"^==(?:PROF|WARNING)== (.*)", log, re.MULTILINE)
-        keep(fresh, LOG, "".join(f"{line}\n" for line in lines).encode())
+        text = "".join(f"{line}\n" for line in lines).encode()
+        keep(fresh, LOG, scrub.neutral_text(text, work, self.setting.own_names))
         if recipe.own.get("report"):
-            if found := leaks.find_leaks(report, self.setting.own_names):
+            found = leaks.find_leaks(report, self.setting.own_names)
+            if report.stat().st_size > MOST_REPORT_BYTES:
+                found = [f"it has {report.stat().st_size} bytes", *found]
+            if found:
                 shown = "; ".join(found[:3])
                 self.setting.say(f"  {recipe.name}: the .ncu-rep is not kept: {shown}")
             else:
