@@ -51,7 +51,7 @@ VARIABLE = re.compile(rb"(?<![A-Za-z0-9_$.-])([A-Z_][A-Z0-9_]{2,})=([\x21-\x7e][
 # Among millions of bytes of numbers some look like a short name, "=" and a character or two.
 BINARY_VARIABLE = re.compile(
     rb"(?<![A-Za-z0-9_$.-])"
-    rb"((?:[A-Z_][A-Z0-9_]{2,})(?==[\x21-\x7e][\x20-\x7e]{3})|HOME|PWD|USER|PATH|LANG|SHELL)"
+    rb"([A-Z_][A-Z0-9_]{5,}|[A-Z_][A-Z0-9_]{2,4}(?==[\x21-\x7e][\x20-\x7e]{3})|HOME|PWD|USER)"
     rb"=([\x21-\x7e][\x20-\x7e]{0,200})"
 )
 # A report names the few variables that the recorder itself set; they say nothing of the machine.

@@ -15,13 +15,13 @@ constexpr unsigned kChains = 132 * 64 * 4;
 
 __device__ void normalise_part(const float* in, float* out, float mean, float factor) {
     size_t stride = size_t(gridDim.x) * blockDim.x;
-    for (size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x; i < kFloats; i += 8 * stride) {
-        float values[8];
+    for (size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x; i < kFloats; i += 4 * stride) {
+        float values[4];
 #pragma unroll
-        for (int k = 0; k < 8; ++k)
+        for (int k = 0; k < 4; ++k)
             if (i + k * stride < kFloats) values[k] = in[i + k * stride];
 #pragma unroll
-        for (int k = 0; k < 8; ++k)
+        for (int k = 0; k < 4; ++k)
             if (i + k * stride < kFloats) out[i + k * stride] = (values[k] - mean) * factor;
     }
 }
