@@ -22,7 +22,7 @@ from typing import Any
 
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError
-from profiling_lab.findings import Finding
+from profiling_lab.findings import CATEGORIES, Finding
 
 # Limits of one SM by compute capability (source: cuda_occupancy.h of CUDA 13.2 and the CUDA C++
 # Programming Guide, technical specifications). kB here are 1,024 bytes. `shared_steps_kb` are the
@@ -103,25 +103,73 @@ WARP_REGISTER_UNIT = 256  # registers are granted to a warp in multiples of this
 
 SECTOR_BYTES = 32
 
-# What tells how busy a unit is: the larger counts. Pipes do arithmetic: fma and fp16 multiply and add,
-# alu integers and comparisons, xu transcendentals and conversions, tensor matrices.
+TENSOR_METRIC = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"
+
+# What tells how busy a unit is: the largest counts. `lts__throughput` is left out: it is the largest of
+# many counters, and some of those are not shown. The pipes: fma and fp64 multiply and add, alu does
+# integers and comparisons, xu transcendental functions and conversions, tensor matrices.
 UNIT_METRICS = {
     "dram": ("gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",),
-    "l2": ("lts__throughput.avg.pct_of_peak_sustained_elapsed",),
+    "l2": (
+        "lts__t_sectors.avg.pct_of_peak_sustained_elapsed",
+        "lts__t_tag_requests.avg.pct_of_peak_sustained_elapsed",
+        "lts__lts2xbar_cycles_active.avg.pct_of_peak_sustained_elapsed",
+        "lts__xbar2lts_cycles_active.avg.pct_of_peak_sustained_elapsed",
+    ),
     "l1": ("l1tex__throughput.avg.pct_of_peak_sustained_active",),
     "issue": ("smsp__issue_active.avg.pct_of_peak_sustained_active",),
     "pipe": (
         "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_active",
         "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active",
         "sm__pipe_fp64_cycles_active.avg.pct_of_peak_sustained_active",
-        "sm__inst_executed_pipe_fp16.avg.pct_of_peak_sustained_active",
         "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active",
-        "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
+        TENSOR_METRIC,
     ),
 }
+LIMITER_OF_UNIT = {
+    "dram": "memory_bound",
+    "l2": "cache_bound",
+    "l1": "cache_bound",
+    "issue": "compute_bound",
+    "pipe": "compute_bound",
+}
+
+# What can be mended in a kernel; each is a category of profiling_lab.findings.
+CAUSES = (
+    "uncoalesced_access",
+    "bank_conflicts",
+    "register_spills",
+    "divergence",
+    "low_occupancy",
+    "small_grid",
+    "tail_effect",
+    "atomic_contention",
+    "tensor_cores_unused",
+)
 
 # What a well-written kernel reaches of a unit's peak: a fix takes no unit beyond this.
 ATTAINABLE_RATIO = 0.9
+# From this use on, warps queue for a unit: their waiting is its work.
+SATURATED_RATIO = 0.8
+# Cycles that a request waits for DRAM while nothing else is in its way (section 14 measures it).
+UNCONTENDED_CYCLES = 1_000
+# From this share of all requests on, the queue behind contended atomics holds up the others too.
+ATOMIC_SHARE = 0.25
+# Matrix work in 16 bits: see estimate_gain.
+MATRIX_SHARE = 0.5
+HALF_SHARE = 0.1
+OPERAND_SHARE = 0.03
+# Half the ratio of the H200's dense fp16 peaks on tensor cores and CUDA cores: 989 / 134 TFLOP/s.
+TENSOR_SPEEDUP = 3.7
+
+# A saving below this share of the duration is not worth naming.
+FLOOR_RATIO = 0.10
+# With no unit used this much, nothing is near a ceiling.
+BUSY_RATIO = 0.6
+# From this use on, the kernel is at its ceiling.
+CEILING_RATIO = 0.8
+# A verdict this close to another one says "borderline".
+BORDERLINE_RATIO = 0.03
 
 
 def ncu_command(
@@ -451,6 +499,9 @@ def sector_efficiency(kernel: dict[str, Any]) -> dict[str, float | None]:
         "sectors_per_load_ratio", "sectors_per_store_ratio"   sectors / requests
         "used_ratio"                  both kinds together: bytes used / bytes of the sectors. A kind
                                       without accesses has no part in it; None if there are none at all
+        "ideal_ratio"                 memory_l2_theoretical_sectors_global_ideal / …_global (without
+                                      "_ideal"): the sectors that the same accesses need if their lanes
+                                      lay side by side. A broadcast uses 4 bytes of a sector and is ideal
         "l1_hit_ratio", "l2_hit_ratio"  l1tex__t_sector_hit_rate.pct and lts__t_sector_hit_rate.pct / 100
     each None if a metric for it is missing. No access of a kind: its sectors are 0, or missing.
     """
@@ -470,6 +521,10 @@ def sector_efficiency(kernel: dict[str, Any]) -> dict[str, float | None]:
             moved += sectors * SECTOR_BYTES
             used += sectors * per_sector
     out["used_ratio"] = _quotient(used, moved)
+    out["ideal_ratio"] = _quotient(
+        metrics.get("memory_l2_theoretical_sectors_global_ideal"),
+        metrics.get("memory_l2_theoretical_sectors_global"),
+    )
     out["l1_hit_ratio"] = _share(metrics, "l1tex__t_sector_hit_rate.pct")
     out["l2_hit_ratio"] = _share(metrics, "lts__t_sector_hit_rate.pct")
     return out
@@ -509,21 +564,29 @@ def bank_conflicts(kernel: dict[str, Any]) -> dict[str, float | None]:
 
     A request of a warp is served in one or more *wavefronts*; those that conflicts add are waste.
     Returns
-        "wavefronts_count"  l1tex__data_pipe_lsu_wavefronts_mem_shared.sum
-        "conflicts_count"   l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum
+        "wavefronts_count"  memory_l1_wavefronts_shared
+        "conflicts_count"   wavefronts minus those that are needed (memory_l1_wavefronts_shared_ideal)
         "conflict_ratio"    conflicts / wavefronts
-        "data_pipe_ratio"   the share of all wavefronts of the data pipe (they serve global memory as
-                            well: l1tex__data_pipe_lsu_wavefronts.sum) that conflicts add
-    each None if a metric for it is missing or its divisor is 0.
+        "pipe_ratio"        the share of the duration in which the data pipe serves conflicts:
+                            conflict_ratio × the pipe's use for shared memory,
+                            l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed
+    each None if a metric for it is missing or its divisor is 0. (The counter
+    l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum is another thing: it counts every wait for a bank,
+    also that of different requests for each other.)
     """
     metrics = kernel["metrics"]
-    wavefronts = metrics.get("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum")
-    conflicts = metrics.get("l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum")
+    wavefronts = metrics.get("memory_l1_wavefronts_shared")
+    ideal = metrics.get("memory_l1_wavefronts_shared_ideal")
+    conflicts = None if wavefronts is None or ideal is None else wavefronts - ideal
+    share = _quotient(conflicts, wavefronts)
+    use = _share(
+        metrics, "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"
+    )
     return {
         "wavefronts_count": wavefronts,
         "conflicts_count": conflicts,
-        "conflict_ratio": _quotient(conflicts, wavefronts),
-        "data_pipe_ratio": _quotient(conflicts, metrics.get("l1tex__data_pipe_lsu_wavefronts.sum")),
+        "conflict_ratio": share,
+        "pipe_ratio": _product(share, use),
     }
 
 
@@ -641,74 +704,322 @@ def duration_gap(
 
 
 def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
-    """The speed-up to expect if one cause were removed: 1.0 is none."""
-    left = _left_without(kernel, cause)
-    if left is None:
-        return None
+    """The speed-up to expect if one cause were removed: 1.0 is none.
+
+    Take the duration as 1. Without the cause, units have less to do and warps wait less; then the kernel
+    takes as long as the largest of
+        each unit of unit_use that is known: its use × what is left of its work / ATTAINABLE_RATIO
+        the waiting of warps: what is left of it
+    but never more than before: the gain is 1 / min(1, the largest).
+    An SM cannot give work away: for "l1", "issue", "pipe" the use counts over the time in which an SM
+    has work (use / busy_sm_ratio), unless the cause is "small_grid" or "tail_effect".
+
+    What is left, as a share; what is not named stays 1:
+        "uncoalesced_access"   e = ideal_ratio of sector_efficiency. l1, l2: e. dram: b = bytes used /
+                               bytes moved, at most 1, where used are the ideal sectors × SECTOR_BYTES and
+                               moved is DRAM's read + write. waiting: 1 − memory × (1 − min(e, b))
+        "bank_conflicts"       l1: (use − pipe_ratio of bank_conflicts) / use, at least 0.
+                               waiting: 1 − shared × conflict_ratio
+        "register_spills"      f = sectors of local memory / (local + global), loads and stores
+                               together. l1, l2, dram: 1 − f. issue: 1 − spilling instructions / all.
+                               waiting: 1 − memory × f
+        "divergence"           d = smsp__thread_inst_executed_per_inst_executed.ratio / WARP_THREADS.
+                               issue, pipe: d. waiting: memory + (1 − memory) × d
+        "low_occupancy"        waiting: the larger of theoretical_ratio and 1 / waves (fewer waves than
+                               one leave no block to add: 1)
+        "small_grid"           with fewer waves than one, waiting: the larger of waves_ratio and
+                               resident_ratio of occupancy_gap; else nothing changes
+        "tail_effect"          with at least one wave, the same; else nothing changes
+        "atomic_contention"    a = atomics / all requests to global memory. c = UNCONTENDED_CYCLES / the
+                               cycles that a request now waits, at most 1.
+                               waiting: 1 − memory × (1 − c) × min(1, a / ATOMIC_SHARE)
+        "tensor_cores_unused"  for matrix work (below) with s = 1 / TENSOR_SPEEDUP. l1, issue, pipe: s.
+                               waiting: memory + (1 − memory) × s; for other work nothing changes
+    with, from rank_stalls,
+        shared   the shares of short_scoreboard and mio_throttle
+        memory   the shares of long_scoreboard, lg_throttle and drain, and `shared` as well where the
+                 kernel has no wavefront of shared memory (the same queue serves both)
+    Where the unit with the largest use is used at least SATURATED_RATIO and the cause leaves less of
+    its work, warps queue for that unit: what is left of the waiting is the smaller of the above and of
+    what is left of that unit's work.
+
+    Metrics besides those of your other functions: launch__waves_per_multiprocessor; sectors
+    l1tex__t_sectors_pipe_lsu_mem_<local|global>_op_<ld|st>.sum;
+    sass__inst_executed_register_spilling, smsp__inst_executed.sum; requests
+    l1tex__t_requests_pipe_lsu_mem_global_op_<ld|st|red|atom>.sum (the last two are the atomics); cycles
+    that a request waits = memory × warps × cycles / requests, with warps =
+    sm__warps_active.avg.per_cycle_active and cycles = sm__cycles_active.sum.
+    Matrix work in 16 bits outside the tensor cores, all four: multiply-adds and 16-bit additions (hfma,
+    ffma, hadd of smsp__sass_thread_inst_executed_op_<op>_pred_on.sum.per_cycle_elapsed, together, times
+    gpc__cycles_elapsed.max) are at least MATRIX_SHARE of WARP_THREADS × smsp__inst_executed.sum; of
+    them at least HALF_SHARE are hfma or hadd; the use of the load-store pipe
+    (sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_elapsed) is at least OPERAND_SHARE of the use
+    of "pipe" (products of matrices fetch operands all the time, polynomials do not); and "pipe" is used
+    more than the tensor cores (TENSOR_METRIC).
+
+    None if a metric that the cause needs is missing. Raises ValueError, listing CAUSES, for another.
+    """
+    if cause not in CAUSES:
+        raise ValueError(f"unknown cause {cause!r}; known: {', '.join(CAUSES)}")
     use = unit_use(kernel)
-    needed = [left.get("wait", 1.0)]
-    needed += [
-        share * left.get(unit, 1.0) / ATTAINABLE_RATIO
-        for unit, share in use.items()
-        if share is not None
-    ]
+    try:
+        left = _LEFT[cause](kernel, use)
+    except TypeError:  # arithmetic with a metric that is missing
+        return None
+    waiting = left.pop("waiting", 1.0)
+    fullest = max(
+        (unit for unit in use if use[unit] is not None), key=lambda u: use[u], default=None
+    )
+    if fullest is None:
+        return None
+    if use[fullest] >= SATURATED_RATIO:
+        waiting = min(waiting, left.get(fullest, 1.0))
+    busy = 1.0
+    if cause not in ("small_grid", "tail_effect"):
+        busy = occupancy_gap(kernel)["busy_sm_ratio"] or 1.0
+    needed = [waiting]
+    for unit, share in use.items():
+        if share is not None:
+            own = share / busy if unit in ("l1", "issue", "pipe") else share
+            needed.append(own * left.get(unit, 1.0) / ATTAINABLE_RATIO)
     return 1 / min(1.0, max(needed))
 
 
-def _left_without(kernel, cause):
-    metrics = kernel["metrics"]
-    stalls = {row["reason"]: row["share_ratio"] for row in rank_stalls(kernel)}
-    memory = stalls.get("long_scoreboard", 0.0) + stalls.get("lg_throttle", 0.0)
-    shared = stalls.get("short_scoreboard", 0.0) + stalls.get("mio_throttle", 0.0)
-    gap = occupancy_gap(kernel)
-    g = metrics.get
-    if cause == "uncoalesced_access":
-        e = sector_efficiency(kernel)["used_ratio"]
-        if e is None: return {}
-        used = sum((g(f"l1tex__t_sectors_pipe_lsu_mem_global_op_{op}.sum") or 0) * (g(f"smsp__sass_average_data_bytes_per_sector_mem_global_op_{op}.ratio") or 0) for op in ("ld", "st"))
-        moved = g("dram__bytes_read.sum") + g("dram__bytes_write.sum")
-        return {"l1": e, "l2": e, "dram": min(1, used / moved) if moved else 1, "wait": 1 - memory * (1 - e)}
-    if cause == "bank_conflicts":
-        c = bank_conflicts(kernel)
-        if not c["conflict_ratio"]: return {}
-        return {"l1": 1 - c["data_pipe_ratio"], "wait": 1 - shared * c["conflict_ratio"]}
-    if cause == "register_spills":
-        local = (g("l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum") or 0) + (g("l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum") or 0)
-        glob = (g("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum") or 0) + (g("l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum") or 0)
-        if not local: return {}
-        f = local / (local + glob)
-        return {"l1": 1 - f, "l2": 1 - f, "wait": 1 - memory * f}
-    if cause == "divergence":
-        d = g("smsp__thread_inst_executed_per_inst_executed.ratio") / 32
-        return {"issue": d, "pipe": d, "wait": d}
-    if cause == "low_occupancy":
-        return {"wait": max(gap["theoretical_ratio"], min(1.0, 1 / g("launch__waves_per_multiprocessor")))}
-    if cause == "small_grid":
-        w = g("launch__waves_per_multiprocessor")
-        return {"wait": max(w, gap["resident_ratio"])} if w < 1 else {}
-    if cause == "tail_effect":
-        w = g("launch__waves_per_multiprocessor")
-        return {"wait": max(gap["waves_ratio"], gap["resident_ratio"])} if w >= 1 else {}
-    if cause == "atomic_contention":
+def _stalled(kernel: dict[str, Any]) -> tuple[float, float]:
+    """The shares of a warp's life spent waiting for global memory, and for shared memory."""
+    shares = {row["reason"]: row["share_ratio"] for row in rank_stalls(kernel)}
+    memory = sum(shares.get(name, 0.0) for name in ("long_scoreboard", "lg_throttle", "drain"))
+    shared = sum(shares.get(name, 0.0) for name in ("short_scoreboard", "mio_throttle"))
+    if not bank_conflicts(kernel)["wavefronts_count"]:
+        memory += shared
+    return memory, shared
+
+
+def _sectors(kernel: dict[str, Any], space: str) -> float:
+    name = f"l1tex__t_sectors_pipe_lsu_mem_{space}_op_"
+    return kernel["metrics"].get(f"{name}ld.sum") + kernel["metrics"].get(f"{name}st.sum")
+
+
+def _without_uncoalesced(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, float]:
+    traffic = dram_traffic(kernel, 1)["moved_bytes"]
+    ideal = kernel["metrics"].get("memory_l2_theoretical_sectors_global_ideal") * SECTOR_BYTES
+    sectors = sector_efficiency(kernel)["ideal_ratio"]
+    if sectors is None:  # no access to global memory
         return {}
-    if cause == "tensor_cores_unused":
-        h = g("smsp__sass_thread_inst_executed_op_hfma_pred_on.sum") or 0
-        f = g("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum") or 0
-        if h <= f: return {}
-        return {"issue": 1/8, "pipe": 1/8, "l1": 1/8, "wait": 1/8}
-    raise ValueError(cause)
+    dram = min(1.0, ideal / traffic) if traffic else 1.0
+    waiting = 1 - _stalled(kernel)[0] * (1 - min(sectors, dram))
+    return {"l1": sectors, "l2": sectors, "dram": dram, "waiting": waiting}
+
+
+def _without_conflicts(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, float]:
+    conflicts = bank_conflicts(kernel)
+    if conflicts["wavefronts_count"] == 0:
+        return {}
+    left = max(0.0, 1 - conflicts["pipe_ratio"] / use["l1"]) if use["l1"] else 1.0
+    return {"l1": left, "waiting": 1 - _stalled(kernel)[1] * conflicts["conflict_ratio"]}
+
+
+def _without_spills(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, float]:
+    metrics = kernel["metrics"]
+    local = _sectors(kernel, "local")
+    spilling = metrics.get("sass__inst_executed_register_spilling") / metrics.get(
+        "smsp__inst_executed.sum"
+    )
+    if not local:
+        return {}
+    share = local / (local + _sectors(kernel, "global"))
+    left = dict.fromkeys(("l1", "l2", "dram"), 1 - share)
+    return {**left, "issue": 1 - spilling, "waiting": 1 - _stalled(kernel)[0] * share}
+
+
+def _without_divergence(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, float]:
+    lanes = kernel["metrics"].get("smsp__thread_inst_executed_per_inst_executed.ratio")
+    share, memory = lanes / WARP_THREADS, _stalled(kernel)[0]
+    return {"issue": share, "pipe": share, "waiting": memory + (1 - memory) * share}
+
+
+def _without_low_occupancy(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, float]:
+    waves = kernel["metrics"].get("launch__waves_per_multiprocessor")
+    return {"waiting": max(occupancy_gap(kernel)["theoretical_ratio"], min(1.0, 1 / waves))}
+
+
+def _without_small_grid(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, float]:
+    gap = occupancy_gap(kernel)
+    filled = max(gap["waves_ratio"], gap["resident_ratio"])
+    return {"waiting": filled} if kernel["metrics"]["launch__waves_per_multiprocessor"] < 1 else {}
+
+
+def _without_tail(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, float]:
+    gap = occupancy_gap(kernel)
+    filled = max(gap["waves_ratio"], gap["resident_ratio"])
+    return {"waiting": filled} if kernel["metrics"]["launch__waves_per_multiprocessor"] >= 1 else {}
+
+
+def _without_contention(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, float]:
+    metrics = kernel["metrics"]
+    loads, stores, adds, atomics = (
+        metrics.get(f"l1tex__t_requests_pipe_lsu_mem_global_op_{op}.sum")
+        for op in ("ld", "st", "red", "atom")
+    )
+    requests = loads + stores + adds + atomics
+    if not adds + atomics:
+        return {}
+    memory = _stalled(kernel)[0]
+    warps = metrics.get("sm__warps_active.avg.per_cycle_active")
+    waits = memory * warps * metrics.get("sm__cycles_active.sum") / requests
+    calm = min(1.0, UNCONTENDED_CYCLES / waits) if waits else 1.0
+    blame = min(1.0, (adds + atomics) / requests / ATOMIC_SHARE)
+    return {"waiting": 1 - memory * (1 - calm) * blame}
+
+
+def _without_plain_matrix_work(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, float]:
+    metrics = kernel["metrics"]
+    halves, floats, sums = (
+        metrics.get(f"smsp__sass_thread_inst_executed_op_{op}_pred_on.sum.per_cycle_elapsed")
+        for op in ("hfma", "ffma", "hadd")
+    )
+    work = halves + floats + sums
+    everything = WARP_THREADS * metrics.get("smsp__inst_executed.sum")
+    loads = metrics.get("sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_elapsed") / 100
+    tensor = metrics.get(TENSOR_METRIC) / 100
+    if (
+        work * metrics.get("gpc__cycles_elapsed.max") < MATRIX_SHARE * everything
+        or halves + sums < HALF_SHARE * work
+        or loads < OPERAND_SHARE * use["pipe"]
+        or tensor >= use["pipe"]
+    ):
+        return {}
+    memory, faster = _stalled(kernel)[0], 1 / TENSOR_SPEEDUP
+    left = dict.fromkeys(("l1", "issue", "pipe"), faster)
+    return {**left, "waiting": memory + (1 - memory) * faster}
+
+
+_LEFT = {
+    "uncoalesced_access": _without_uncoalesced,
+    "bank_conflicts": _without_conflicts,
+    "register_spills": _without_spills,
+    "divergence": _without_divergence,
+    "low_occupancy": _without_low_occupancy,
+    "small_grid": _without_small_grid,
+    "tail_effect": _without_tail,
+    "atomic_contention": _without_contention,
+    "tensor_cores_unused": _without_plain_matrix_work,
+}
 
 
 def classify_kernel(kernel: dict[str, Any]) -> Finding:
-    """What limits a kernel: the cause whose removal saves most, else the unit at its ceiling."""
-    raise NotImplementedError
+    """What limits a kernel: the cause whose removal saves most, else the unit at its ceiling.
+
+    A cause saves 1 − 1 / estimate_gain of the duration. If the largest saving is at least
+    FLOOR_RATIO, its cause is the category; of equal savings the cause with the lower precedence number
+    in `profiling_lab.findings.CATEGORIES`. Else the category is the limiter: where the largest unit_use is
+    below BUSY_RATIO "latency_bound", else by the unit: dram "memory_bound", l1 and l2 "cache_bound",
+    issue and pipe "compute_bound" (of equal units the first in that order).
+
+    subject: "kernel:<name>", the whole name.
+    evidence: "duration_ns" (gpu__time_duration.sum), "recoverable_ns" and "recoverable_ratio" (the
+    largest saving), "ceiling_ratio" (the largest unit_use), "unjudged_count" (causes that
+    estimate_gain cannot judge), and "margin_ratio", how far the verdict is from another one:
+        for a cause     its saving minus the larger of FLOOR_RATIO and the next cause's saving
+        for a limiter   the smallest of: FLOOR_RATIO minus the largest saving; the distance of
+                        ceiling_ratio from BUSY_RATIO; and, from BUSY_RATIO on, ceiling_ratio
+                        minus the largest use of a unit that stands for another limiter
+    recommendation: one sentence; "none" for a limiter with ceiling_ratio at least CEILING_RATIO. If
+    margin_ratio is at most BORDERLINE_RATIO it begins with "borderline", instead of "none" as well.
+
+    Raises CaptureError, naming the kernel, if its duration or all units of unit_use are missing.
+    """
+    name, metrics = kernel["name"], kernel["metrics"]
+    duration = metrics.get("gpu__time_duration.sum")
+    use = {unit: share for unit, share in unit_use(kernel).items() if share is not None}
+    if duration is None or not use:
+        raise CaptureError(f"{name}: no duration or no unit's throughput; record SpeedOfLight")
+    gains = {cause: estimate_gain(kernel, cause) for cause in CAUSES}
+    savings = {cause: 1 - 1 / gain for cause, gain in gains.items() if gain is not None}
+    ranked = sorted(savings, key=lambda cause: (-savings[cause], CATEGORIES[cause].precedence))
+    saving, following = [*(savings[cause] for cause in ranked), 0.0, 0.0][:2]
+    unit = max(use, key=lambda name: use[name])
+    ceiling = use[unit]
+    if saving >= FLOOR_RATIO:
+        category = ranked[0]
+        margin = saving - max(FLOOR_RATIO, following)
+        advice = _ADVICE[category]
+    else:
+        category = LIMITER_OF_UNIT[unit] if ceiling >= BUSY_RATIO else "latency_bound"
+        others = [use[other] for other in use if LIMITER_OF_UNIT[other] != LIMITER_OF_UNIT[unit]]
+        apart = ceiling - max(others, default=0.0) if ceiling >= BUSY_RATIO else 1.0
+        margin = min(FLOOR_RATIO - saving, abs(ceiling - BUSY_RATIO), apart)
+        advice = "none" if ceiling >= CEILING_RATIO else _ADVICE[category]
+    if margin <= BORDERLINE_RATIO:
+        advice = f"borderline (by {margin:.1%} of the duration): {advice}"
+    return Finding(
+        category,
+        f"kernel:{name}",
+        {
+            "duration_ns": duration,
+            "recoverable_ns": saving * duration,
+            "recoverable_ratio": saving,
+            "ceiling_ratio": ceiling,
+            "margin_ratio": margin,
+            "unjudged_count": len(CAUSES) - len(savings),
+        },
+        advice,
+    )
+
+
+_ADVICE = {
+    "uncoalesced_access": "let neighbouring threads use neighbouring addresses",
+    "bank_conflicts": "pad or swizzle the shared array so that the lanes of a warp hit different banks",
+    "register_spills": "allow more registers a thread, or keep fewer values alive",
+    "divergence": "give the lanes of a warp the same path: sort or compact the work",
+    "low_occupancy": "use less of what limits the resident blocks, or have more loads under way",
+    "small_grid": "cut the work into more blocks",
+    "tail_effect": "use more, smaller blocks, or as many as fit at once, each doing its share",
+    "atomic_contention": "add up in registers and shared memory first, then once a block",
+    "tensor_cores_unused": "use the tensor cores, through a library if one has the operation",
+    "memory_bound": "move fewer bytes, or have more of them under way",
+    "cache_bound": "keep more in registers: fewer and wider accesses",
+    "compute_bound": "do less arithmetic, or use a faster unit or a smaller type",
+    "latency_bound": "have more independent work under way in each thread",
+}
 
 
 def classify_kernels(capture: str) -> list[Finding]:
-    """A finding for each kernel of a capture, in the file's order."""
-    raise NotImplementedError
+    """classify_kernel of every launch that `read_metrics` finds in a capture, in the file's order."""
+    return [classify_kernel(kernel) for kernel in read_metrics(capture)]
 
 
-def rank_kernels(capture: str, launches: dict[str, int]) -> list[dict[str, Any]]:
-    """The kernels of an application by the time that mending them would save, most first."""
-    raise NotImplementedError
+def rank_kernels(findings: list[Finding], launches: dict[str, int]) -> list[dict[str, Any]]:
+    """The kernels of an application by the time that mending them would save, most first.
+
+    findings: as from classify_kernels. launches: how often the application launches each kernel, by
+    function name: the subject's name up to the first "(" or "<", without a return type before it
+    ("kernel:void scale<float>(float *)" is "scale"). A kernel that it does not launch has no row.
+
+    Returns a list of {"name": function name, "category": str, "total_ns": duration × launches,
+    "recoverable_ns": recoverable × launches}, sorted by recoverable_ns, then total_ns, largest first,
+    then name. Several findings of one function: the launches are shared out evenly among them, and the row
+    has the category of the finding with the largest recoverable_ns.
+    Raises ValueError, naming the kernel, for a negative number of launches.
+    """
+    groups: dict[str, list[Finding]] = {}
+    for finding in findings:
+        name = re.split(r"[<(]", finding.subject.partition(":")[2])[0].split(" ")[-1]
+        groups.setdefault(name, []).append(finding)
+    rows = []
+    for name, group in groups.items():
+        count = launches.get(name, 0)
+        if count < 0:
+            raise ValueError(f"{name}: {count} launches")
+        each = count / len(group)
+        worst = max(group, key=lambda finding: finding.evidence["recoverable_ns"])
+        if count:
+            rows.append(
+                {
+                    "name": name,
+                    "category": worst.category,
+                    "total_ns": each * sum(f.evidence["duration_ns"] for f in group),
+                    "recoverable_ns": each * sum(f.evidence["recoverable_ns"] for f in group),
+                }
+            )
+    return sorted(rows, key=lambda row: (-row["recoverable_ns"], -row["total_ns"], row["name"]))
