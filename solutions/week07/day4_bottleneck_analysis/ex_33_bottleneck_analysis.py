@@ -290,8 +290,7 @@ def transformer_cost(
     and kv_heads that does not divide heads.
     """
     check_sizes(layers=layers, hidden=hidden, ffn=ffn, ffn_matrices=ffn_matrices)
-    if type(cached_tokens) is not int or cached_tokens < 0:
-        raise ValueError(f"cached_tokens is {cached_tokens!r}: a number of at least 0 is needed")
+    # A negative or broken cached_tokens leaves fewer keys than queries, which attention_cost refuses.
     attention = attention_cost(
         batch, heads, new_tokens, cached_tokens + new_tokens, head_dim, dtype, kv_heads, causal=True
     )
@@ -552,12 +551,13 @@ def classify_bound(
     for label, value in (("device_ns", device_ns), ("host_ns", host_ns)):
         if value is not None and not 0 < value < math.inf:
             raise ValueError(f"{label} is {value!r}: a time above 0 is needed")
-    memory = predicted_time_ns([cost | {"flops": 0}], device, dtype) if cost["bytes"] else 0.0
-    compute = predicted_time_ns([cost | {"bytes": 0}], device, dtype) if cost["flops"] else 0.0
+    found = devices.get(device)
+    memory = cost["bytes"] / found.memory_bandwidth_bytes_per_s * 1e9
+    compute = cost["flops"] / found.peak(dtype) * 1e9
     roof = predicted_time_ns([cost], device, dtype)
     if device_ns < roof:
         raise ValueError(f"{name}: {device_ns} ns is faster than the roof of {roof} ns allows")
-    window = max(device_ns, host_ns or 0.0)
+    window = _window(device_ns, host_ns)
     parts = {
         "memory_bound" if memory > compute else "compute_bound": roof,
         "latency_bound": device_ns - roof,
@@ -763,16 +763,14 @@ def choose_optimization(
         raise ValueError(f"reachable_ratio is {reachable_ratio!r}: a share above 0, up to 1")
     evidence = classify_bound("call", cost, dtype, device, device_ns, host_ns).evidence
     window, above = evidence["window_ns"], evidence["above_roof_ns"]
-    host = host_ns or 0.0
     roof = device_ns - above
     windows = {
         "issue_less": device_ns,
-        "tune_kernel": max(min(device_ns, roof / reachable_ratio), host),
+        "tune_kernel": _window(min(device_ns, roof / reachable_ratio), host_ns),
     }
     for change in changes:
         new_roof = predicted_time_ns([change["cost"]], device, change["dtype"])
-        new_host = change.get("host_ns", host_ns) or 0.0
-        windows[change["action"]] = max(above + new_roof, new_host)
+        windows[change["action"]] = _window(above + new_roof, change.get("host_ns", host_ns))
     action = min(windows, key=lambda name: windows[name])
     saved = window - windows[action]
     return {
@@ -836,6 +834,11 @@ _NEXT_STEPS = {
     "latency_bound": "look inside with Nsight Compute: neither bandwidth nor arithmetic is used up",
     "launch_bound": "issue less: fuse operations, use larger batches, or replay a CUDA graph",
 }
+
+
+def _window(device_ns: float, host_ns: float | None) -> float:
+    """What a call takes when host and device work side by side."""
+    return device_ns if host_ns is None else max(device_ns, host_ns)
 
 
 def _samples(row: dict[str, Any], key: str) -> np.ndarray:

@@ -284,6 +284,39 @@ def test_a_chain_is_counted(stub: Any, seed: int, fused: bool, extra_inputs: lis
     )
 
 
+def judge_defaults(stub: Any, name: str, given: dict[str, Any], defaults: dict[str, Any]) -> None:
+    """What is not said is as the signature says."""
+    short = getattr(stub, name)(**given)
+    full = getattr(stub, name)(**given, **defaults)
+    said = ", ".join(f"{key}={value!r}" for key, value in defaults.items())
+    judge(call_words(name, **given), short, full, "operations, bytes", f"Left out means {said}.")
+
+
+@task("ex_33.matmul_cost")
+def test_a_product_by_default(stub: Any) -> None:
+    given = {"m": 2, "k": 3, "n": 5, "dtype": "bf16"}
+    judge_defaults(stub, "matmul_cost", given | {"batch": 3}, {"shared_b": False})
+    judge_defaults(stub, "matmul_cost", given, {"batch": 1})
+
+
+@task("ex_33.elementwise_cost")
+def test_a_chain_by_default(stub: Any) -> None:
+    given = {"element_count": 8, "extra_inputs": [1, 0], "dtype": "bf16"}
+    judge_defaults(stub, "elementwise_cost", given, {"fused": False})
+
+
+@task("ex_33.layer_norm_cost")
+def test_a_layer_norm_by_default(stub: Any) -> None:
+    judge_defaults(
+        stub, "layer_norm_cost", {"rows": 3, "width": 5, "dtype": "bf16"}, {"affine": True}
+    )
+
+
+@task("ex_33.softmax_cost")
+def test_a_softmax_by_default(stub: Any) -> None:
+    judge_defaults(stub, "softmax_cost", {"rows": 3, "width": 5, "dtype": "bf16"}, {"fused": True})
+
+
 @task("ex_33.elementwise_cost")
 def test_chains_that_do_not_exist(stub: Any) -> None:
     good = {"element_count": 8, "extra_inputs": [1, 0], "dtype": "bf16"}
@@ -564,6 +597,8 @@ def test_convolutions_that_do_not_exist(stub: Any) -> None:
         ({"dilation": [1, 0]}, "dilation counts from 1"),
         ({"padding": [-1, 0]}, "there is no negative padding"),
         ({"padding": [0, -1]}, "there is no negative padding"),
+        ({"padding": [-1, 0], "kernel": [1, 1]}, "there is no negative padding"),
+        ({"padding": [0.5, 0], "kernel": [1, 1]}, "there is no half an element of padding"),
         ({"in_channels": 3, "groups": 2}, "3 channels do not split into 2 groups"),
         ({"out_channels": 3, "groups": 2}, "3 channels do not split into 2 groups"),
         ({"kernel": [5, 3]}, "a filter of 5 rows does not fit an input of 4"),
@@ -1243,6 +1278,24 @@ def test_exactly_on_the_floor(stub: Any, tmp_path: Path) -> None:
 
 
 @task("ex_33.prediction_error")
+def test_as_fast_as_its_operations(stub: Any, tmp_path: Path) -> None:
+    # 989,000,000 operations take 1,000 ns on an H200 in bfloat16; their bytes take much longer.
+    given = {"element_count": 989_000_000, "extra_inputs": [0], "fused": True}
+    rows = []
+    for time_ns in (1000.0, 999.99999999, 999.9):
+        change = {"name": str(time_ns), "op": "elementwise", "arguments": given}
+        rows += one_row(**change, device_time=[time_ns], host_time=None)["measurements"]
+    document = {"format": 1, "unit": "ns", "device": "H200", "measurements": rows}
+    got = stub.prediction_error(write(tmp_path / "operations", document))
+    verdicts = [row["verdict"] for row in got]
+    want = ["memory_floor_broken", "compute_floor_broken", "compute_floor_broken"]
+    assert verdicts == want, (
+        "prediction_error: operations that take 1,000 ns at least, measured as 1,000 ns and a little "
+        f"less, gave {verdicts}, expected {want}: what is as long as the operations take is not shorter"
+    )
+
+
+@task("ex_33.prediction_error")
 def test_nothing_to_predict(stub: Any, tmp_path: Path) -> None:
     with stub.raises(CaptureError, "the row", why="there is no cost function for a training step"):
         stub.prediction_error(write(tmp_path / "step", one_row(op="training_step")))
@@ -1441,6 +1494,15 @@ def test_counters_that_say_nothing(stub: Any, tmp_path: Path) -> None:
         capture = write(tmp_path / f"bad_{number}", document, "counters.json")
         with stub.raises(CaptureError, words, why=why):
             stub.roofline_points(capture)
+    short = file(**{"gpu__time_duration.sum": {"value": 0.5, "unit": "ns"}})
+    got = stub.roofline_points(write(tmp_path / "short", short, "counters.json"))
+    judge_rows(
+        "roofline_points of a kernel of 0.5 ns",
+        got,
+        points(short),
+        "ns",
+        lambda key: "It is not 0.",
+    )
     capture = write(tmp_path / "bare", file(), "counters.json")
     got = stub.roofline_points(capture)
     want = dict.fromkeys(points(file())[0], None) | {"name": "the kernel"}
@@ -1602,6 +1664,22 @@ def test_equal_parts_and_borders(stub: Any) -> None:
     # On the ridge point operations and bytes take the same time: from there on it is compute_bound.
     rate = {"flops": 989 * 10**6, "bytes": 4_800_000}
     judge_class(stub, rate, "bf16", "H200", 1_100.0, None, "compute_bound", {})
+
+
+@task("ex_33.classify_bound")
+def test_on_the_roof_and_on_the_border(stub: Any) -> None:
+    copy = {"flops": 0, "bytes": 4_800_000}
+    roof = stub.predicted_time_ns([copy], "H200", "bf16")
+    got = stub.classify_bound("op", copy, "bf16", "H200", roof)
+    assert got.category == "memory_bound" and got.evidence["above_roof_ns"] == 0, (
+        f"classify_bound of a copy exactly on the roof ({roof} ns) says {got.category} and "
+        f"{got.evidence['above_roof_ns']} ns above it, expected memory_bound and 0"
+    )
+    # 19 ns of roof in 40 ns: the margin is 2 of 40, and that is 0.05 exactly.
+    even = {"flops": 0, "bytes": 19 * 4800}
+    judge_class(stub, even, "bf16", "H200", 40.0, None, "latency_bound", {})
+    tiny = {"flops": 0, "bytes": 480}
+    judge_class(stub, tiny, "bf16", "H200", 0.5, 1.0, "launch_bound", {})
 
 
 @task("ex_33.classify_bound")
@@ -1996,6 +2074,27 @@ def test_the_batch_that_leaves_the_roof(stub: Any, seed: int, device: str, dtype
                 f"{call}: fitting_batch is {show(fitting)}; matrices take {weights * size} bytes, the "
                 f"cache of a sequence {a_sequence}, and the device has {found.memory_bytes}"
             )
+
+
+@task("ex_33.decode_ridge_batch")
+def test_exactly_on_the_ridge(stub: Any) -> None:
+    # The ridge point of a T4 in float32 is 25.3125, which has an exact binary form.
+    names = ("layers", "hidden", "heads", "kv_heads", "head_dim", "ffn", "ffn_matrices")
+    model = dict(zip(names, (2, 44, 2, 1, 4, 31, 2), strict=True))
+    batch = 383_130
+    cost = pass_of(model, batch, 1, 3, "fp32")
+    assert cost["flops"] * 16 == cost["bytes"] * 405
+    got = stub.decode_ridge_batch(model, 3, "fp32", "T4")
+    assert got["ridge_batch"] == batch, (
+        f"decode_ridge_batch says {got['ridge_batch']}; a batch of {batch} has exactly the ridge "
+        "point's intensity, and that is enough"
+    )
+    never = dict(zip(names, (3, 10, 4, 1, 10, 9, 3), strict=True))
+    got = stub.decode_ridge_batch(never, 0, "fp32", "T4")
+    assert got["ridge_batch"] is None, (
+        f"decode_ridge_batch says {got['ridge_batch']}; the intensity comes as close to the ridge "
+        "point as one likes, and no batch reaches it: None"
+    )
 
 
 @task("ex_33.decode_ridge_batch")

@@ -22,16 +22,14 @@ def choose_optimization(
         raise ValueError(f"reachable_ratio is {reachable_ratio!r}: a share above 0, up to 1")
     evidence = classify_bound("call", cost, dtype, device, device_ns, host_ns).evidence
     window, above = evidence["window_ns"], evidence["above_roof_ns"]
-    host = host_ns or 0.0
     roof = device_ns - above
     windows = {
         "issue_less": device_ns,
-        "tune_kernel": max(min(device_ns, roof), host),
+        "tune_kernel": _window(min(device_ns, roof), host_ns),
     }
     for change in changes:
         new_roof = predicted_time_ns([change["cost"]], device, change["dtype"])
-        new_host = change.get("host_ns", host_ns) or 0.0
-        windows[change["action"]] = max(above + new_roof, new_host)
+        windows[change["action"]] = _window(above + new_roof, change.get("host_ns", host_ns))
     action = min(windows, key=lambda name: windows[name])
     saved = window - windows[action]
     return {

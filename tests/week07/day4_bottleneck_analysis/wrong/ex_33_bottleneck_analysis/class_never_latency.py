@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from profiling_lab import devices
 from profiling_lab.findings import Finding
 
 CAUGHT_BY = "test_each_class_once"
@@ -21,12 +22,13 @@ def classify_bound(
     for label, value in (("device_ns", device_ns), ("host_ns", host_ns)):
         if value is not None and not 0 < value < math.inf:
             raise ValueError(f"{label} is {value!r}: a time above 0 is needed")
-    memory = predicted_time_ns([cost | {"flops": 0}], device, dtype) if cost["bytes"] else 0.0
-    compute = predicted_time_ns([cost | {"bytes": 0}], device, dtype) if cost["flops"] else 0.0
+    found = devices.get(device)
+    memory = cost["bytes"] / found.memory_bandwidth_bytes_per_s * 1e9
+    compute = cost["flops"] / found.peak(dtype) * 1e9
     roof = predicted_time_ns([cost], device, dtype)
     if device_ns < roof:
         raise ValueError(f"{name}: {device_ns} ns is faster than the roof of {roof} ns allows")
-    window = max(device_ns, host_ns or 0.0)
+    window = _window(device_ns, host_ns)
     parts = {
         "memory_bound" if memory > compute else "compute_bound": roof,
         "latency_bound": device_ns - roof,
