@@ -114,8 +114,8 @@ def batched_matmul(
 
 
 @triton.jit
-def fused_chain(x_pointer, w_pointer, b_pointer, z_pointer, elements, BLOCK: tl.constexpr):  # noqa: N803
-    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+def fused_chain(x_pointer, w_pointer, b_pointer, z_pointer, elements, block: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
     inside = at < elements
     x = tl.load(x_pointer + at, inside)
     w = tl.load(w_pointer + at, inside)
@@ -144,7 +144,7 @@ def chain(elements: int, dtype: str, fused: bool, **more: Any) -> Case:
         def one_kernel() -> torch.Tensor:
             z = torch.empty_like(x)
             grid = (triton.cdiv(elements, 2048),)
-            fused_chain[grid](x, w, b, z, elements, BLOCK=2048)  # pyrefly: ignore
+            fused_chain[grid](x, w, b, z, elements, block=2048)  # pyrefly: ignore
             return z
 
         return one_kernel if fused else eager, lambda got: _error(got[part], exact)
