@@ -207,6 +207,18 @@ def _panel(axes: Axes, x: str, y: str, title: str = "") -> None:
     axes.set_title(title)
 
 
+def _ticks(axes: Axes, x: np.ndarray, y: np.ndarray, half: float, colour: str) -> None:
+    """Short upright strokes, all in one path: a file a tenth as long as with a dot each."""
+    gaps = np.full(len(x), np.nan)
+    axes.plot(
+        np.stack([x, x, gaps], axis=1).ravel(),
+        np.stack([y - half, y + half, gaps], axis=1).ravel(),
+        color=colour,
+        linewidth=1.2,
+        solid_capstyle="butt",
+    )
+
+
 def omission() -> Figure:
     """A server that stands still once: what its client measured, and what users waited."""
     import matplotlib.pyplot as plt
@@ -215,9 +227,9 @@ def omission() -> Figure:
     moments = np.array(runs(OPEN)[STALL]["intended_ns"]) / 1e9
     figure, panels = plt.subplots(1, 2, figsize=(8, 3.2), width_ratios=(3, 2))
     figure.subplots_adjust(left=0.08, right=0.98, top=0.9, bottom=0.26, wspace=0.3)
-    for kind, colour, size in (("latency_ns", VERMILION, 9), ("measured_ns", BLUE, 6)):
+    for kind, colour, width in (("latency_ns", VERMILION, 2.4), ("measured_ns", BLUE, 1.2)):
         values = np.array(found[kind]) / 1e6
-        panels[0].scatter(moments, values, s=size, color=colour, linewidth=0)
+        panels[0].plot(moments, values, color=colour, linewidth=width)
         ordered = np.sort(values)
         share = np.arange(1, len(ordered) + 1) / len(ordered) * 100
         panels[1].step(ordered, share, where="post", color=colour, linewidth=1.6)
@@ -372,13 +384,7 @@ def token_streams() -> Figure:
                 linewidth=2.2,
                 solid_capstyle="butt",
             )
-            axes.scatter(
-                (np.array(times) - origin) / 1e6,
-                [lane] * len(times),
-                s=4,
-                color=ORANGE,
-                linewidth=0,
-            )
+            _ticks(axes, (np.array(times) - origin) / 1e6, np.full(len(times), lane), 0.3, ORANGE)
         axes.set_ylim(len(rows), -1)
         axes.set_yticks([])
         _panel(axes, "ms", "requests", f"{capture}, {name}: 20 requests")
@@ -398,8 +404,8 @@ def breakdown() -> Figure:
         floor = np.zeros(len(rows))
         for stage, colour in STAGES.items():
             height = np.array([row[f"{stage}_ns"] for row in rows]) / 1e6
-            axes.bar(numbers, height, bottom=floor, color=colour, width=1.0, linewidth=0)
-            floor += height
+            axes.fill_between(numbers, floor, floor + height, color=colour, step="mid", linewidth=0)
+            floor = floor + height
         _panel(axes, "request", "", f"{capture}: mean {total(capture) / 1e6:.1f} ms")
         axes.grid(axis="x", visible=False)
     panels[0].set_ylabel("ms from arrival to answer")
@@ -452,7 +458,7 @@ def evidence() -> Figure:
         for offset, column, colour in ((-0.16, "after_ns", BLUE), (0.2, "again_ns", GREY)):
             ratios = np.array(run[column]) / before
             jitter = rng.uniform(-0.08, 0.08, len(ratios))
-            axes.scatter(ratios, lane + offset + jitter, s=5, color=colour, linewidth=0, alpha=0.7)
+            _ticks(axes, ratios, lane + offset + jitter, 0.05, colour)
         said = verdict(name)
         if said["noise_ratio"] is not None:
             noise = said["noise_ratio"]
