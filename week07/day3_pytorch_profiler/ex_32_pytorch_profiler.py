@@ -215,8 +215,7 @@ def operator_table(capture: str, by_shape: bool = False) -> list[dict[str, Any]]
 def step_breakdown(capture: str) -> list[dict[str, Any]]:
     """How much of each step each device was busy.
 
-    A device operation belongs to a step with the
-    part of it that lies inside, whoever issued it.
+    A device operation belongs to a step with the part of it that lies inside, whoever issued it.
 
     Returns a list, ordered by step and device, with an entry for each step and each device that
     worked anywhere in the trace:

@@ -274,7 +274,7 @@ def read_trace(capture: str) -> dict[str, Any]:
 
 
 def _event(raw: dict[str, Any], kind: str, file: Path) -> dict[str, Any]:
-    args = raw.get("args", {})
+    args = raw.get("args") or {}
     name, start, duration = raw.get("name"), raw.get("ts"), raw.get("dur")
     if not isinstance(name, str):
         raise CaptureError(f"{file}: an event of category {raw['cat']!r} has no name")
@@ -301,7 +301,7 @@ def _event(raw: dict[str, Any], kind: str, file: Path) -> dict[str, Any]:
 
 
 def _memory_event(raw: dict[str, Any], file: Path) -> dict[str, Any]:
-    args = raw.get("args", {})
+    args = raw.get("args") or {}
     return {
         "time_ns": _time_ns(raw.get("ts"), "[memory]", file),
         "device": args.get("Device Id") if args.get("Device Type") else None,
@@ -415,8 +415,7 @@ def _count_node(
 def step_breakdown(capture: str) -> list[dict[str, Any]]:
     """How much of each step each device was busy.
 
-    A device operation belongs to a step with the
-    part of it that lies inside, whoever issued it.
+    A device operation belongs to a step with the part of it that lies inside, whoever issued it.
 
     Returns a list, ordered by step and device, with an entry for each step and each device that
     worked anywhere in the trace:

@@ -998,12 +998,22 @@ def breakdown_mistakes(capture: str) -> Variants:
     def of(row: dict[str, Any]) -> list[dict[str, Any]]:
         return [e for e in work if e["device"] == row["device"]]
 
+    def added(row: dict[str, Any], a: int, b: int, kinds: tuple[str, ...] = DEVICE) -> int:
+        return sum(
+            max(0, min(e["end_ns"], b) - max(e["start_ns"], a))
+            for e in of(row)
+            if e["kind"] in kinds
+        )
+
+    sums = with_busy(added)
+    for row, (_, start, end) in zip(
+        sums,
+        [s for s in steps_of(capture) for _ in range(len(want) // len(steps_of(capture)))],
+        strict=True,
+    ):
+        row["kernel_ns"] = added(row, start, end, ("kernel",))
     yield (
-        with_busy(
-            lambda row, a, b: sum(
-                max(0, min(e["end_ns"], b) - max(e["start_ns"], a)) for e in of(row)
-            )
-        ),
+        sums,
         "Durations were added up; what runs at the same time counts once.",
     )
     yield (
@@ -1727,6 +1737,19 @@ def test_launches_of_graphs_and_devices(stub, draw):
     trace.memset(130_000, 131_000, call=(125_000, 126_000))
     trace.kernel(200_000, 201_000)  # its call was not recorded
     trace.kernel(600_000, 610_000, call=(500_000, 510_000))  # issued after the steps
+    judge_launch(stub, trace.save())
+
+
+@task("ex_32.launch_bound")
+def test_starved_is_not_launch_bound(stub, draw):
+    """Every kernel finds the device empty, for a moment; free launches would save next to nothing."""
+    trace = draw()
+    trace.step(1, 0, 10_000_000)
+    now = 0
+    for _ in range(9):
+        trace.kernel(now + 7_000, now + 1_000_000, call=(now, now + 5_000))
+        trace.call("cudaStreamSynchronize", now + 6_000, now + 1_003_000)
+        now += 1_004_000
     judge_launch(stub, trace.save())
 
 

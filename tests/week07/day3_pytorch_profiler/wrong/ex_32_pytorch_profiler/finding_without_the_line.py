@@ -1,0 +1,43 @@
+"""Does not name the line."""
+
+from __future__ import annotations
+
+from profiling_lab.findings import Finding
+
+CAUGHT_BY = "test_finding_of_a_program"
+SAYS = "must name the line"
+
+
+def name_trace_bottleneck(capture: str) -> Finding:
+    trace = _trace(capture)
+    busy: dict[int, int] = defaultdict(int)
+    for row in step_breakdown(capture):
+        busy[row["device"]] += row["busy_ns"]
+    subject = f"device:{min(busy, key=lambda device: (busy[device], device))}"
+    if growing := _growth_finding(capture, trace, subject):
+        return growing
+    start, end = _window(trace["events"], capture)
+    saved = recoverable_time(capture)
+    cause = max(saved, key=lambda name: (saved[name], -_precedence(name)))
+    ratio = saved[cause] / (end - start)
+    margin = ratio - HEALTHY_FLOOR_RATIO
+    category = CATEGORY_OF_CAUSE[cause] if margin >= 0 else "healthy"
+    recommendation = _RECOMMENDATIONS[category]
+    if category == "sync_bound":
+        lines = [row["where"] for row in synchronizing_calls(capture) if row["where"]]
+        pass
+    if abs(margin) <= BORDERLINE_RATIO:
+        recommendation = f"borderline ({ratio:.1%} of the steps): " + (
+            recommendation if category != "healthy" else f"watch {CATEGORY_OF_CAUSE[cause]}"
+        )
+    return Finding(
+        category,
+        subject,
+        {
+            "recoverable_ns": saved[cause],
+            "window_ns": end - start,
+            "recoverable_ratio": ratio,
+            "margin_ratio": margin,
+        },
+        recommendation,
+    )

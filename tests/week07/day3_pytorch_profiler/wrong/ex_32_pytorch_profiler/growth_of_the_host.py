@@ -1,0 +1,16 @@
+"""Mixes host memory in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+CAUGHT_BY = "test_growth_of_drawn_steps"
+SAYS = "expected"
+
+
+def _step_end_bytes(
+    trace: dict[str, Any], steps: list[tuple[int, int, int]], device: int
+) -> list[Any]:
+    events = trace["memory"]
+    before = [[e for e in events if e["time_ns"] <= end] for _, _, end in steps]
+    return [past[-1]["allocated_bytes"] for past in before if past]

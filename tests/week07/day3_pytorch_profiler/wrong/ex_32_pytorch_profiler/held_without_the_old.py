@@ -1,0 +1,23 @@
+"""Forgets blocks from before the history."""
+
+from __future__ import annotations
+
+from typing import Any
+
+CAUGHT_BY = "test_lines_of_holders"
+SAYS = "Blocks from before the history"
+
+
+def held_at_peak(capture: str, device: int = 0) -> list[dict[str, Any]]:
+    place = peak_memory(capture, device)["place"]
+    _, blocks = _history(capture, device)
+    held: dict[str | None, list[int]] = defaultdict(list)
+    for block in blocks:
+        if 0 <= block["from_place"] <= place and (
+            block["to_place"] is None or block["to_place"] > place
+        ):
+            held[_allocating_line(block["frames"])].append(block["bytes"])
+    rows = [
+        {"where": where, "bytes": sum(sizes), "count": len(sizes)} for where, sizes in held.items()
+    ]
+    return sorted(rows, key=lambda r: (-r["bytes"], r["where"] is None, r["where"] or ""))
