@@ -211,7 +211,8 @@ def latency_from_intended(capture: str, run: str) -> dict[str, list[int]]:
     Raises CaptureError for an unknown run (the message lists the runs), for a column that is missing
     (named in the message), and for a request whose moments are not in order:
     intended_ns <= sent_ns <= start_ns <= end_ns.
-    Source of the term "coordinated omission": G. Tene, "How NOT to Measure Latency", 2013.
+    Source of the term "coordinated omission": G. Tene, "How NOT to Measure Latency", QCon San
+    Francisco, 2012.
     """
     intended, sent, _, end = _moments(_run(capture, "requests.json", run))
     return {
