@@ -36,7 +36,12 @@ SQLITE_MAGIC = b"SQLite format 3\x00"
 TIMELINE = "timeline.sqlite"
 TOOL_HELP = "tool_help"  # a folder beside the captures: what the tools say about themselves
 # What a capture of each kind is read from; it may be kept compressed, with ".gz" behind the name.
-MAIN_FILES = {"timeline": TIMELINE, "kernels": "kernels.csv", "trace": "trace.json"}
+MAIN_FILES = {
+    "timeline": TIMELINE,
+    "kernels": "kernels.csv",
+    "trace": "trace.json",
+    "counters": "counters.json",
+}
 
 KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
 GRAPH = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
@@ -165,10 +170,10 @@ def text(capture: str | os.PathLike[str], name: str) -> str:
 
 
 def kind(capture: str | os.PathLike[str]) -> str:
-    """What a capture is, told by its content: "timeline", "kernels" or "trace".
+    """What a capture is, told by its content: "timeline", "kernels", "trace" or "counters".
 
     timeline: a SQLite file of Nsight Systems; kernels: the raw page of Nsight Compute as CSV; trace: a
-    Kineto trace (JSON). `capture`: a name, a folder, or a file. Raises NoSuchCapture, and CaptureError
+    Kineto trace (JSON); counters: chosen counters of named operations (JSON, Day 4). `capture`: a name, a folder, or a file. Raises NoSuchCapture, and CaptureError
     for what is none of these.
     """
     place = Path(os.fspath(capture))

@@ -58,3 +58,12 @@ class TraceFunctions(Protocol):
     def name_trace_bottleneck(self, capture: str) -> Finding:
         """The main finding."""
         ...
+
+
+@runtime_checkable
+class CounterFunctions(Protocol):
+    """What `ex_33` gives for a capture of chosen counters."""
+
+    def roofline_points(self, capture: str) -> list[dict]:
+        """A row a kernel, with "name", "intensity" (FLOP/byte), "rate_flops_per_s", "flops_source"."""
+        ...

@@ -18,6 +18,7 @@ from profiling_lab.functions import Functions, FunctionUnavailable
 
 if TYPE_CHECKING:
     from profiling_lab.captures import NsysCapture
+    from profiling_lab.roofline import Point, Roof
 
 LARGEST_GAPS = 5
 
@@ -162,6 +163,42 @@ def findings_of(kind: str, capture: str, functions: Functions) -> list[Finding]:
     if not found:
         raise EmptyCapture(f"{capture}: {name} found nothing to speak of (no kernel?)")
     return found
+
+
+def roofline_of(capture: str, functions: Functions) -> tuple[list[Roof], list[Point], list[str]]:
+    """What a capture of counters gives to draw: roofs, points, and the names of kernels without one.
+
+    A kernel has no point if its operations could not be counted, or its data type's peak is unknown.
+
+    Raises FunctionUnavailable if `roofline_points` gave no answer, DeviceError for an unknown device.
+    """
+    from profiling_lab import captures, devices, roofline
+
+    document = json.loads(captures.text(capture, "counters.json"))
+    rows = functions.call("roofline_points", capture)
+    known = devices.get(document["device"])
+    dtype_of = {row["name"]: row.get("dtype") for row in document["kernels"]}
+    has_roof = {dtype for dtype in dtype_of.values() if dtype in known.peak_flops_per_s}
+    roofs = [roofline.roof(known.name, dtype) for dtype in sorted(has_roof)]
+    placed = [
+        row
+        for row in rows
+        if row.get("intensity")
+        and row.get("rate_flops_per_s")
+        and dtype_of.get(row["name"]) in has_roof
+    ]
+    points = [
+        roofline.Point(
+            row["name"],
+            row["intensity"],
+            row["rate_flops_per_s"],
+            "operations counted"
+            if row.get("flops_source") == "counters"
+            else "operations computed",
+        )
+        for row in placed
+    ]
+    return roofs, points, [row["name"] for row in rows if row not in placed]
 
 
 def _ask(

@@ -23,7 +23,7 @@ from profiling_lab.course import Course
 from profiling_lab.errors import CourseError, LabError
 
 # The exercise whose functions read a kind of capture (see `profiling_lab.captures.kind`).
-EXERCISES = {"timeline": "ex_30", "kernels": "ex_31", "trace": "ex_32"}
+EXERCISES = {"timeline": "ex_30", "kernels": "ex_31", "trace": "ex_32", "counters": "ex_33"}
 
 
 class FunctionUnavailable(LabError):
@@ -111,7 +111,7 @@ def plain(value: Any) -> Any:
 def functions_for(kind: str, against: str | None = None) -> Functions:
     """The functions for captures of a kind, of the course around the current folder.
 
-    kind: "timeline", "kernels" or "trace".
+    kind: "timeline", "kernels", "trace" or "counters".
     against: another tree of the same shape (`solutions`, a submission), a clone of the course, or
     a Python file that defines the functions; looked for here, then in the course's root.
     Raises LabError if there is none.

@@ -114,6 +114,8 @@ def _findings(
     from profiling_lab.diagnosis import FINDING_FUNCTIONS, findings_of
 
     kind = captures.kind(name)
+    if kind == "counters":
+        raise LabError(f"{name}: counters for a roofline; draw it: {LAB} report {name}")
     functions = functions_for(kind, against)
     if kind == "timeline":
         diagnosis = _diagnosed(name, functions, nvtx_range)
@@ -196,19 +198,34 @@ def report(
 ) -> int:
     """Write captures and what your functions found as one HTML page that works offline.
 
-    With two captures the page also compares the first with the second.
+    FILE is a timeline, a page of kernels, a trace, or a capture of counters, which becomes a roofline.
+    With two timelines the page also compares the first with the second.
 
     \b
       uv run lab report my_run.sqlite --output my_run.html
       uv run lab report before.sqlite after.sqlite
+      uv run lab report roofline_counters ncu_memory
     """
+    from profiling_lab import captures
+
     _writable(output)
-    functions, why = _functions_if_any(against)
-    diagnoses = [_diagnosed(name, functions, nvtx_range) for name in files]
-    comparisons = [compare_diagnoses(*diagnoses)] if len(diagnoses) == 2 else []
+    kinds = {name: captures.kind(name) for name in files}
+    diagnoses, sections, missing = [], [], []
+    for name, kind in kinds.items():
+        if kind == "timeline":
+            functions, why = _functions_if_any(against)
+            diagnoses.append(_diagnosed(name, functions, nvtx_range))
+            sections.append(section(diagnoses[-1]))
+            missing += _not_shown(diagnoses[-1:], functions, why)
+        else:
+            made, more = _section_without_timeline(name, kind, against)
+            sections.append(made)
+            missing += more
+    comparisons = [compare_diagnoses(*diagnoses)] if len(diagnoses) == 2 == len(files) else []
     with note_while(f"writing {output}"):
-        write_page(output, diagnoses, comparisons, title=", ".join(d.name for d in diagnoses))
-    for sentence in _not_shown(diagnoses, functions, why):
+        title = ", ".join(made.name for made in sections)
+        write_page(output, sections, comparisons, title=title)
+    for sentence in dict.fromkeys(missing):
         click.echo(dim(wrap(f"Not shown: {sentence}")), err=True)
     click.echo(f"{output}  {output.stat().st_size / 1e6:.1f} MB, one file, works offline")
     return 0
@@ -253,7 +270,8 @@ def demo(output: Path, open_page: bool) -> int:
         _rule(title)
         show_pair(results[-1])
     with note_while(f"writing {output}"):
-        write_page(output, diagnoses, results, title="Two pipelines, before and after")
+        sections = [section(diagnosis) for diagnosis in diagnoses]
+        write_page(output, sections, results, title="Two pipelines, before and after")
     click.echo()
     size = output.stat().st_size / 1e6
     click.echo(bold("Report: ") + f"{short(output.resolve())}  ({size:.1f} MB, works offline)")
@@ -276,10 +294,12 @@ def _diagnosed(name: str, functions: Functions | None, nvtx_range: str | None) -
         return run(recording, functions, nvtx_range=nvtx_range)
 
 
-def _functions_if_any(against: str | None) -> tuple[Functions | None, str | None]:
+def _functions_if_any(
+    against: str | None, kind: str = "timeline"
+) -> tuple[Functions | None, str | None]:
     """The functions, or why there are none: captures can be compared without them."""
     try:
-        return functions_for("timeline", against), None
+        return functions_for(kind, against), None
     except FunctionUnavailable as error:
         return None, str(error)
 
@@ -620,6 +640,44 @@ def section(diagnosis: Diagnosis) -> CaptureSection:
     )
 
 
+def _section_without_timeline(
+    name: str, kind: str, against: str | None
+) -> tuple[CaptureSection, list[str]]:
+    """The section of a report for kernels, a trace or counters, and what could not be shown."""
+    from profiling_lab import captures, roofline
+    from profiling_lab.diagnosis import FINDING_FUNCTIONS, findings_of, provenance, roofline_of
+    from profiling_lab.errors import CaptureError
+    from profiling_lab.reports import CaptureSection
+
+    place = captures.file(name, captures.MAIN_FILES[kind])
+    made = CaptureSection(name=Path(name).name, provenance=provenance(place))
+    missing = []
+    if kind in FINDING_FUNCTIONS:
+        functions, why = _functions_if_any(against, kind)
+        try:
+            made.findings = findings_of(kind, name, functions) if functions else ()
+        except FunctionUnavailable as error:
+            why = str(error)
+        missing += [why] if why else []
+    try:
+        counters = captures.file(name, captures.MAIN_FILES["counters"])
+    except CaptureError:
+        return made, missing
+    if counters == place and kind != "counters":  # a file by itself, not a folder
+        return made, missing
+    functions, why = _functions_if_any(against, "counters")
+    try:
+        if functions:
+            roofs, points, without = roofline_of(name, functions)
+            caption = "Measured work under the ceilings of the device."
+            if without:
+                caption += f" Not placed, for want of a count or a peak: {', '.join(without)}."
+            made.drawings = [(caption, roofline.svg(roofs, points))]
+    except FunctionUnavailable as error:
+        why = str(error)
+    return made, missing + ([why] if why else [])
+
+
 def _facts(diagnosis: Diagnosis) -> list[tuple[Any, ...]]:
     facts: list[tuple[Any, ...]] = []
     for name, ns in _largest(diagnosis.blocking_ns):
@@ -644,14 +702,14 @@ def _facts(diagnosis: Diagnosis) -> list[tuple[Any, ...]]:
 
 
 def write_page(
-    output: Path, diagnoses: list[Diagnosis], comparisons: list[Compared], *, title: str
+    output: Path, sections: list[CaptureSection], comparisons: list[Compared], *, title: str
 ) -> None:
     """Write captures, findings and comparisons as one HTML page."""
     from profiling_lab.reports import write_report
 
     write_report(
         output,
-        [section(diagnosis) for diagnosis in diagnoses],
+        sections,
         title=title,
         comparison=comparisons[0].to_report() if comparisons else None,
     )

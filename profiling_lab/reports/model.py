@@ -140,7 +140,8 @@ class CaptureSection:
 
     window_ns: start and end of the window under examination; where_the_time_went: parts of it that
     sum to its length; busy_ns: per device, as the caller computed it; provenance: how it was
-    recorded; places: for a finding's subject, where on the timeline to look.
+    recorded; places: for a finding's subject, where on the timeline to look; drawings: (caption, SVG
+    text) of plots that this library drew (`profiling_lab.roofline.svg`), shown as they are.
     """
 
     name: str
@@ -155,6 +156,7 @@ class CaptureSection:
     busy_ns: Mapping[int, int] = field(default_factory=dict)
     devices: Mapping[int, str] = field(default_factory=dict)
     places: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    drawings: Sequence[tuple[str, str]] = ()
 
     def __post_init__(self) -> None:
         start, end = (int(edge) for edge in self.window_ns)

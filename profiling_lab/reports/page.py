@@ -148,6 +148,7 @@ def _view(index: int, section: CaptureSection) -> dict[str, Any]:
             for gap in gaps[:GAPS_SHOWN]
         ],
         "gap_count": len(gaps),
+        "drawings": section.drawings,
         "lanes": [
             {
                 "group": clean_text(lane.group),

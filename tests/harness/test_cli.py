@@ -662,6 +662,28 @@ def test_diagnose_tells_kernels_and_traces_by_their_content(outside: Lab, tmp_pa
     assert "neither" in one_line(outside("diagnose", str(other), "--against", str(mine)))
 
 
+def test_report_draws_counters_as_a_roofline(outside: Lab, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.py"
+    mine.write_text(
+        "def roofline_points(capture):\n"
+        "    return [{'name': 'a <b>', 'intensity': 0.25, 'rate_flops_per_s': 1e12,\n"
+        "             'flops_source': 'counters'},\n"
+        "            {'name': 'unknown', 'intensity': None, 'rate_flops_per_s': None}]\n"
+    )
+    counters = tmp_path / "counted" / "counters.json"
+    counters.parent.mkdir()
+    kernels = [{"name": "a <b>", "dtype": "float32"}, {"name": "unknown", "dtype": None}]
+    counters.write_text(json.dumps({"format": 1, "device": "NVIDIA H200", "kernels": kernels}))
+    page = tmp_path / "page.html"
+    result = outside("report", str(counters.parent), "--against", str(mine), "-o", str(page))
+    assert result.exit_code == 0, result.output
+    text = page.read_text()
+    assert "a &lt;b&gt;" in text and "a <b>" not in text
+    assert "Not placed, for want of a count or a peak: unknown" in text
+    told = outside("diagnose", str(counters.parent), "--against", str(mine))
+    assert "report" in one_line(told)
+
+
 def test_diagnose_outside_a_course_says_what_it_needs(
     outside: Lab, scenario: Callable[..., Path]
 ) -> None:
