@@ -1,0 +1,126 @@
+"""Day 5, the technical deep dive: one question, and evidence that anybody can derive again.
+
+Choose a question about the captures of this week, one that you could be asked in a review. Answer it
+with numbers from your own functions, and write it down below. The checks derive every number again,
+with the course's functions, and look whether each stands for what the text says. Whether the
+reasoning convinces, a person must judge: read it aloud to somebody.
+"""
+
+from __future__ import annotations
+
+# What a number of the evidence may be given in, and how much one of it is in the unit that a function
+# returns: times are in ns there, shares are ratios.
+UNITS = {
+    "ns": 1.0,
+    "us": 1e3,
+    "ms": 1e6,
+    "s": 1e9,
+    "ratio": 1.0,
+    "pct": 0.01,
+    "per_s": 1.0,
+    "count": 1.0,
+    "bytes": 1.0,
+    "mb": 1e6,
+}
+
+# The parts of the text, in order.
+SECTIONS = ("situation", "diagnosis", "change", "result", "limits")
+
+
+def deep_dive() -> dict:
+    """A performance question, answered with evidence.
+
+    Returns a dictionary of
+        "question"    one sentence, with a question mark at its end
+        "system"      {"gpu": …, "driver": …} as in the provenance.json of every capture it rests on
+        "evidence"    label ("E1", "E2", …) → number, at least six of them, from at least two
+                      captures; each a dictionary of
+            "function"    "ex_34.read_runs" for example: a function of ex_30 to ex_34 whose first
+                          parameter is a capture
+            "arguments"   its arguments by name; "capture" is the name of a capture of the course
+            "pick"        which part of what it returns: a list of keys and places, in order; "*" stands
+                          for every entry of a list; [] for the whole
+            "percent"     only where the pick is a list of numbers: the value is this percentile of it,
+                          by nearest rank
+            "value"       the number, at least to half a per cent
+            "unit"        one of UNITS; a result whose name ends in a unit (_ns, _ratio, _per_s, _count,
+                          _bytes) cannot be given in another kind of unit
+        "comparison"  {"before": label, "after": label}: two numbers of the same function, pick, percent
+                      and unit, for two captures or runs
+        "verdict"     {"capture": …, "run": …, "verdict": …}: what ex_34.evidence_verdict says of a run
+                      of an evidence.json
+        "sections"    SECTIONS → text of at least 150 characters each
+
+    In the sections, a number stands before the label of its evidence, with at most three words in
+    between: "4.4 ms [E1]", rounded as you like, in the unit of the evidence. Any other number is one
+    without evidence and may not stand there (names may: p99, H200, and what can be said in words,
+    too). Every label of the evidence is cited somewhere; "result" cites both sides of the comparison.
+    """
+    sweep = "ex_34.read_runs"
+    eager = {"capture": "serving_sweep_eager", "file": "service.json"}
+    graph = {"capture": "serving_sweep_graph", "file": "service.json"}
+    small, large = ["batch_8", "service_ns"], ["batch_256", "service_ns"]
+    share = {"function": "ex_30.utilization", "pick": [0], "unit": "pct"}
+    limit = {"limit_ns": 4_000_000}
+    in_time = {"function": "ex_34.best_batch", "pick": ["throughput_per_s"], "unit": "per_s"}
+    ab = {
+        "function": "ex_34.evidence_verdict",
+        "arguments": {"capture": "serving_evidence", "run": "change_a"},
+        "unit": "ratio",
+    }
+    half = {"function": sweep, "percent": 50, "unit": "ms"}
+    tail = {"function": sweep, "percent": 99, "unit": "ms"}
+    return {
+        "question": "Would CUDA graphs let this server keep a promise of a few milliseconds?",
+        "system": {"gpu": "NVIDIA H200", "driver": "580.159.04"},
+        "evidence": {
+            "E1": {**half, "arguments": eager, "pick": small, "value": 4.443},
+            "E2": {**half, "arguments": graph, "pick": small, "value": 2.222},
+            "E3": {**tail, "arguments": eager, "pick": small, "value": 7.829},
+            "E4": {**tail, "arguments": graph, "pick": small, "value": 2.336},
+            "E5": {**half, "arguments": eager, "pick": large, "value": 33.08},
+            "E6": {**half, "arguments": graph, "pick": large, "value": 33.84},
+            "E7": {**share, "arguments": {"capture": "decode_eager"}, "value": 10.74},
+            "E8": {**share, "arguments": {"capture": "decode_graph"}, "value": 94.07},
+            "E9": {
+                **in_time,
+                "arguments": {"capture": "serving_sweep_graph", **limit},
+                "value": 4958,
+            },
+            "E10": {**ab, "pick": ["ratio"], "value": 0.2881},
+            "E11": {**ab, "pick": ["noise_ratio"], "value": 0.0603},
+        },
+        "comparison": {"before": "E3", "after": "E4"},
+        "verdict": {"capture": "serving_evidence", "run": "change_a", "verdict": "win"},
+        "sections": {
+            "situation": (
+                "A classifier answers short texts in batches. Launched kernel by kernel, a batch of"
+                " eight takes 4.44 ms [E1] in the median, but its p99 is 7.83 ms [E3]. A batch of"
+                " thirty-two times as many texts takes 33.1 ms [E5]: for small batches something"
+                " else than the work sets the time."
+            ),
+            "diagnosis": (
+                "Small batches are bound by launching. A decoder of the same kind, recorded with"
+                " Nsight Systems, keeps its device busy for 10.7 % [E7] of the time when every kernel"
+                " is launched from Python, and for 94 % [E8] when the same kernels are replayed as"
+                " graphs. The device waits for the host, and every delay of the host shows in the tail."
+            ),
+            "change": (
+                "The forward pass is recorded once as a CUDA graph for each power of two, and a batch"
+                " is filled up to the next of them. Kernels and weights stay as they are, so batches"
+                " that keep the device busy by themselves should gain nothing."
+            ),
+            "result": (
+                "A batch of eight takes 2.22 ms [E2] instead, and its p99 falls from 7.83 ms [E3] to"
+                " 2.34 ms [E4]. The largest batch takes 33.8 ms [E6], no less than before, as"
+                " predicted. Within four milliseconds the server now gives 4,958 answers a second"
+                " [E9]; without graphs no batch size keeps that limit. Measured in turns, the new"
+                " time is 0.29 of [E10] the old one, with an A/A noise of 0.06 [E11]: a win."
+            ),
+            "limits": (
+                "The times are those of a batch alone, not of requests that wait for their turn, and of"
+                " one length of text. The share of busy time comes from another model. Clocks were not"
+                " locked, and the machine's host decides how slow launching is."
+            ),
+        },
+    }

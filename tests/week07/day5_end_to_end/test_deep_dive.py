@@ -1,0 +1,281 @@
+"""Checks of deep_dive: every number is derived again from its capture, and every number has evidence.
+
+The functions that evidence names are the course's own (`solutions/`): each has been checked against
+oracles by the checks of its day. What is judged here is the learner's statement about a capture, not
+the learner's function.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grading.checking import task
+from profiling_lab import captures
+from profiling_lab import course as manifest
+from profiling_lab.errors import LabError
+from profiling_lab.functions import load_file, plain
+
+ROOT = Path(__file__).resolve().parents[3]
+EXERCISES = ("ex_30", "ex_31", "ex_32", "ex_33", "ex_34")
+SECTIONS = ("situation", "diagnosis", "change", "result", "limits")
+TIMES = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
+SCALES = TIMES | {"ratio": 1.0, "pct": 0.01, "per_s": 1.0, "count": 1.0, "bytes": 1.0, "mb": 1e6}
+# The kinds of unit that the name of a result allows.
+KINDS = {
+    "_ns": TIMES.keys(),
+    "_ratio": {"ratio", "pct"},
+    "_per_s": {"per_s"},
+    "_count": {"count"},
+    "_bytes": {"bytes", "mb"},
+}
+LEAST_ITEMS, LEAST_LETTERS = 6, 150
+TOLERANCE = 0.005
+NUMBER = re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?")
+CITED = re.compile(r"(?P<number>\d[\d,]*(?:\.\d+)?)(?P<between>[^\d\[\].;:]*)\[(?P<label>E\d+)\]")
+LABEL = re.compile(r"\[(E\d+)\]")
+# Evidence by function and arguments, derived once.
+_derived: dict[str, Any] = {}
+
+
+@cache
+def functions_of(exercise: str) -> Any:
+    return load_file(ROOT / "solutions" / manifest.load(ROOT).exercise(exercise).stub)
+
+
+def dive(stub) -> dict[str, Any]:
+    """What deep_dive returned, if it has the form that the docstring describes."""
+    told = stub.deep_dive()
+    parts = ("question", "system", "evidence", "comparison", "verdict", "sections")
+    assert type(told) is dict and not set(parts) - set(told), (
+        f"deep_dive() returned {type(told).__name__}"
+        + (f" without {sorted(set(parts) - set(told))}" if type(told) is dict else "")
+        + f"; expected a dictionary of {', '.join(parts)}"
+    )
+    for part in ("system", "evidence", "comparison", "verdict", "sections"):
+        assert type(told[part]) is dict, (
+            f'deep_dive()["{part}"] is {type(told[part]).__name__}; expected a dictionary'
+        )
+    for label, item in told["evidence"].items():
+        keys = ("function", "arguments", "pick", "value", "unit")
+        assert type(item) is dict and not set(keys) - set(item), (
+            f"deep_dive(), evidence {label}: {item}; expected a dictionary of {', '.join(keys)}"
+        )
+        value = item["value"]
+        assert type(value) in (int, float) and math.isfinite(value), (
+            f"deep_dive(), evidence {label}: value is {value!r}; expected a number"
+        )
+        assert item["unit"] in SCALES, (
+            f"deep_dive(), evidence {label}: unit is {item['unit']!r}; known: {', '.join(SCALES)}"
+        )
+    for section, text in told["sections"].items():
+        assert type(text) is str, f'deep_dive()["sections"]["{section}"] is no text'
+    return told
+
+
+def described(item: dict[str, Any]) -> str:
+    """A piece of evidence as one would ask for it."""
+    given = ", ".join(f"{name}={value!r}" for name, value in item["arguments"].items())
+    at = "".join(f"[{key!r}]" for key in item["pick"])
+    percent = f", percentile {item['percent']}" if "percent" in item else ""
+    return f"{item['function']}({given}){at}{percent}"
+
+
+def called(label: str, item: dict[str, Any]) -> Any:
+    """What the named function returns; an AssertionError if it cannot be asked."""
+    where = f"deep_dive(), evidence {label}, {item['function']}"
+    exercise, _, name = str(item["function"]).partition(".")
+    assert exercise in EXERCISES and name, (
+        f"{where}: expected a function of {EXERCISES[0]} to {EXERCISES[-1]}, such as ex_34.best_batch"
+    )
+    function = getattr(functions_of(exercise), name, None)
+    public = inspect.isfunction(function) and not name.startswith("_")
+    first = next(iter(inspect.signature(function).parameters), "") if public else ""
+    assert first == "capture", (
+        f"{where}: {exercise} has no such function whose first parameter is a capture"
+    )
+    arguments = item["arguments"]
+    capture = arguments.get("capture") if type(arguments) is dict else None
+    known = type(capture) is str and re.fullmatch(r"\w+", capture)
+    assert known and (captures.folder() / capture / "provenance.json").is_file(), (
+        f"{where}: capture is {capture!r}; expected the name of a capture of the course"
+    )
+    key = f"{item['function']} {sorted(arguments.items())}"
+    if key not in _derived:
+        try:
+            _derived[key] = plain(function(**arguments))
+        except (LabError, TypeError, ValueError) as error:
+            raise AssertionError(
+                f"{described(item)} of evidence {label} raised {type(error).__name__}: {error}"
+            ) from None
+    return _derived[key]
+
+
+def picked(value: Any, path: list) -> Any:
+    """The part of a result that a path leads to. Raises LookupError or TypeError."""
+    for place, key in enumerate(path):
+        if key == "*":
+            return [picked(entry, path[place + 1 :]) for entry in value]
+        value = value[key]
+    return value
+
+
+def derived(label: str, item: dict[str, Any]) -> float:
+    """The number that evidence stands for, in the unit that the function returns."""
+    result = called(label, item)
+    try:
+        value = picked(result, item["pick"])
+    except (LookupError, TypeError):
+        has = list(result) if type(result) is dict else type(result).__name__
+        raise AssertionError(
+            f"deep_dive(), evidence {label}: {item['function']} returned no {item['pick']}; it has {has}"
+        ) from None
+    if "percent" in item:
+        assert type(value) is list and value, (
+            f"deep_dive(), evidence {label}: {described(item)} is no list to take a percentile of"
+        )
+        ordered = sorted(value)
+        rank = math.ceil(len(ordered) * item["percent"] / 100 - 1e-9)
+        value = ordered[max(rank, 1) - 1]
+    assert type(value) in (int, float), (
+        f"deep_dive(), evidence {label}: {described(item)} is {type(value).__name__}, not a number"
+    )
+    return float(value)
+
+
+@task("ex_34.deep_dive")
+def test_it_has_every_part(stub) -> None:
+    told = dive(stub)
+    question = told["question"]
+    assert type(question) is str and question.strip().endswith("?"), (
+        f'deep_dive()["question"] is {question!r}; expected one sentence with a question mark'
+    )
+    items = told["evidence"]
+    assert len(items) >= LEAST_ITEMS, (
+        f"deep_dive() has {len(items)} pieces of evidence, expected at least {LEAST_ITEMS}"
+    )
+    wrong = [label for label in items if not re.fullmatch(r"E\d+", str(label))]
+    assert not wrong, f"deep_dive(): evidence is labelled {wrong}; expected E1, E2, …"
+    used = {str(item["arguments"].get("capture")) for item in items.values()}
+    assert len(used) >= 2, f"deep_dive() rests on {sorted(used)}; expected at least two captures"
+    for section in SECTIONS:
+        text = told["sections"].get(section, "")
+        assert len(text) >= LEAST_LETTERS, (
+            f'deep_dive()["sections"]["{section}"] has {len(text)} characters, expected at least '
+            f"{LEAST_LETTERS}"
+        )
+
+
+@task("ex_34.deep_dive")
+def test_every_number_is_derived_again(stub) -> None:
+    for label, item in dive(stub)["evidence"].items():
+        right = derived(label, item) / SCALES[item["unit"]]
+        name = next((key for key in reversed(item["pick"]) if type(key) is str and key != "*"), "")
+        for ending, units in KINDS.items():
+            assert not name.endswith(ending) or item["unit"] in units, (
+                f"deep_dive(), evidence {label}: {described(item)} is given in {item['unit']!r}; its "
+                f"name allows {', '.join(units)}"
+            )
+        assert abs(item["value"] - right) <= TOLERANCE * abs(right), (
+            f"deep_dive(), evidence {label}: value {item['value']} {item['unit']}, but "
+            f"{described(item)} gives {right:.6g} {item['unit']} when it is derived from the capture"
+        )
+
+
+@task("ex_34.deep_dive")
+def test_every_number_in_the_text_has_evidence(stub) -> None:
+    told = dive(stub)
+    for section, text in told["sections"].items():
+        cited = {match.start("number"): match for match in CITED.finditer(text)}
+        for match in NUMBER.finditer(text):
+            near = text[max(0, match.start() - 25) : match.end() + 25]
+            citation = cited.get(match.start())
+            assert citation and len(citation["between"].split()) <= 3, (
+                f"deep_dive(), {section}: {match[0]} in “…{near}…” has no evidence behind it; expected "
+                "its label, such as [E1], within three words"
+            )
+            label = citation["label"]
+            assert label in told["evidence"], (
+                f"deep_dive(), {section}: {match[0]} cites [{label}], and there is no evidence {label}"
+            )
+            digits = len(match[0].partition(".")[2])
+            stands = float(match[0].replace(",", ""))
+            value = told["evidence"][label]["value"]
+            assert abs(stands - value) <= 0.5000001 * 10**-digits, (
+                f"deep_dive(), {section}: {match[0]} cites [{label}], which is {value} "
+                f"{told['evidence'][label]['unit']}"
+            )
+
+
+@task("ex_34.deep_dive")
+def test_all_evidence_is_cited(stub) -> None:
+    told = dive(stub)
+    cited = {label for text in told["sections"].values() for label in LABEL.findall(text)}
+    unused = [label for label in told["evidence"] if label not in cited]
+    assert not unused, (
+        f"deep_dive(): no section cites {', '.join(unused)}; expected every piece of evidence to carry "
+        "something that is said"
+    )
+    missing = sorted(cited - set(told["evidence"]))
+    assert not missing, (
+        f"deep_dive(): the text cites {', '.join(missing)}, which is not in the evidence"
+    )
+
+
+@task("ex_34.deep_dive")
+def test_comparison_compares_like_with_like(stub) -> None:
+    told = dive(stub)
+    labels = [told["comparison"].get(side) for side in ("before", "after")]
+    assert all(label in told["evidence"] for label in labels) and labels[0] != labels[1], (
+        f"deep_dive(): the comparison is of {labels}; expected two labels of the evidence"
+    )
+    before, after = (told["evidence"][label] for label in labels)
+    for key in ("function", "pick", "percent", "unit"):
+        assert before.get(key) == after.get(key), (
+            f"deep_dive(): {labels[0]} and {labels[1]} are compared, but their {key} is "
+            f"{before.get(key)!r} and {after.get(key)!r}: that compares two different things"
+        )
+    assert before["arguments"] != after["arguments"], (
+        f"deep_dive(): {labels[0]} and {labels[1]} are compared, and are the same number of the same "
+        "capture"
+    )
+    for label in labels:
+        assert f"[{label}]" in told["sections"].get("result", ""), (
+            f"deep_dive(): the section result does not cite [{label}], a side of the comparison"
+        )
+
+
+@task("ex_34.deep_dive")
+def test_verdict_is_what_the_rounds_say(stub) -> None:
+    verdict = dive(stub)["verdict"]
+    item = {
+        "function": "ex_34.evidence_verdict",
+        "arguments": {key: verdict.get(key) for key in ("capture", "run")},
+        "pick": [],
+    }
+    right = called("for the verdict", item)["verdict"]
+    assert verdict.get("verdict") == right, (
+        f"deep_dive(): the verdict on {verdict.get('run')} of {verdict.get('capture')} is "
+        f"{verdict.get('verdict')!r}; its rounds, with the A/A noise beside them, say {right!r}"
+    )
+
+
+@task("ex_34.deep_dive")
+@pytest.mark.parametrize("what", ["gpu", "driver"])
+def test_system_is_that_of_the_captures(stub, what: str) -> None:
+    told = dive(stub)
+    for label, item in told["evidence"].items():
+        called(label, item)
+        capture = item["arguments"]["capture"]
+        said = captures.provenance(capture)
+        right = said["gpu"][0]["name"] if what == "gpu" else said["driver"]
+        assert told["system"].get(what) == right, (
+            f'deep_dive()["system"]["{what}"] is {told["system"].get(what)!r}; the provenance of '
+            f"{capture}, on which {label} rests, says {right!r}"
+        )

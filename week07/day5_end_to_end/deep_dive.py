@@ -1,0 +1,59 @@
+"""Day 5, the technical deep dive: one question, and evidence that anybody can derive again.
+
+Choose a question about the captures of this week, one that you could be asked in a review. Answer it
+with numbers from your own functions, and write it down below. The checks derive every number again,
+with the course's functions, and look whether each stands for what the text says. Whether the
+reasoning convinces, a person must judge: read it aloud to somebody.
+"""
+
+from __future__ import annotations
+
+# What a number of the evidence may be given in, and how much one of it is in the unit that a function
+# returns: times are in ns there, shares are ratios.
+UNITS = {
+    "ns": 1.0,
+    "us": 1e3,
+    "ms": 1e6,
+    "s": 1e9,
+    "ratio": 1.0,
+    "pct": 0.01,
+    "per_s": 1.0,
+    "count": 1.0,
+    "bytes": 1.0,
+    "mb": 1e6,
+}
+
+# The parts of the text, in order.
+SECTIONS = ("situation", "diagnosis", "change", "result", "limits")
+
+
+def deep_dive() -> dict:
+    """A performance question, answered with evidence.
+
+    Returns a dictionary of
+        "question"    one sentence, with a question mark at its end
+        "system"      {"gpu": …, "driver": …} as in the provenance.json of every capture it rests on
+        "evidence"    label ("E1", "E2", …) → number, at least six of them, from at least two
+                      captures; each a dictionary of
+            "function"    "ex_34.read_runs" for example: a function of ex_30 to ex_34 whose first
+                          parameter is a capture
+            "arguments"   its arguments by name; "capture" is the name of a capture of the course
+            "pick"        which part of what it returns: a list of keys and places, in order; "*" stands
+                          for every entry of a list; [] for the whole
+            "percent"     only where the pick is a list of numbers: the value is this percentile of it,
+                          by nearest rank
+            "value"       the number, at least to half a per cent
+            "unit"        one of UNITS; a result whose name ends in a unit (_ns, _ratio, _per_s, _count,
+                          _bytes) cannot be given in another kind of unit
+        "comparison"  {"before": label, "after": label}: two numbers of the same function, pick, percent
+                      and unit, for two captures or runs
+        "verdict"     {"capture": …, "run": …, "verdict": …}: what ex_34.evidence_verdict says of a run
+                      of an evidence.json
+        "sections"    SECTIONS → text of at least 150 characters each
+
+    In the sections, a number stands before the label of its evidence, with at most three words in
+    between: "4.4 ms [E1]", rounded as you like, in the unit of the evidence. Any other number is one
+    without evidence and may not stand there (names may: p99, H200, and what can be said in words,
+    too). Every label of the evidence is cited somewhere; "result" cites both sides of the comparison.
+    """
+    raise NotImplementedError
