@@ -1,0 +1,152 @@
+"""Day 3, repairs: the same results from less work.
+
+`model_slow.py`, beside this file, holds programs that are right and slow. Here you write them again.
+
+    uv run lab check ex_32
+
+runs both on fresh inputs, compares the results, and counts: graph breaks, compilations, numbers read
+from the device, operators, bytes, floating-point operations. All of that needs no GPU; with one,
+`--live` also compares times. The lesson is `README.md`, hints are in `hints.md`.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def repair_graph_breaks(
+    x: torch.Tensor, weight: torch.Tensor, limit: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """`clipped_mean` of model_slow.py as one graph: nothing in it needs a number on the host.
+
+    Arguments and results are those of `clipped_mean`, printing apart: x [rows, inputs], weight
+    [inputs, outputs]; the mean of the used rows, [outputs], and the largest number before scaling, a
+    tensor of no dimension. Gradients with respect to x and weight are the same too: there the factor
+    that scales is a mere number.
+
+    `torch.compile(…, fullgraph=True)` must take it, the same graph must serve inputs that are scaled
+    and inputs that are not, and no operator may read a number from the device or give a result whose
+    shape depends on the numbers in it.
+    """
+    raise NotImplementedError
+
+
+def repair_recompilations(
+    query: torch.Tensor, buckets: Sequence[int], compile_function: Callable[..., Any]
+) -> Callable[[torch.Tensor, int], torch.Tensor]:
+    """`pool` of model_slow.py for rows in any number, compiled at most once for each bucket.
+
+    query: [width]. buckets: numbers of rows, in any order, at least one, each at least 1.
+    compile_function: `torch.compile` for exact shapes (dynamic=False), with a backend that counts; use
+    it once, on a function of yours. Whatever that function is called with, exact shapes and the values
+    of Python numbers included, is part of what TorchDynamo guards.
+
+    Returns a function (x, step) that gives what `pool(x, query, step)` gives, with gradients, for x of
+    1 row up to as many as the largest bucket has. The rows go through the compiled function in the
+    smallest bucket that holds them; the rows that fill it up must not change the result. However many
+    different row counts and steps there are, there is no more than one compilation for each bucket in
+    use, and every call runs compiled code.
+    Raises ValueError if buckets is empty or holds a number below 1; the returned function does if x
+    has no row, or more rows than the largest bucket (the message names both numbers).
+    """
+    raise NotImplementedError
+
+
+def repair_memory_growth(
+    model: Callable[[torch.Tensor], torch.Tensor],
+    loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+    batches: Iterable[tuple[torch.Tensor, torch.Tensor]],
+) -> float:
+    """`mean_loss` of model_slow.py in memory that does not grow with the number of batches.
+
+    batches: any iterable, read once. Returns the mean of the losses of all batches as a float, each
+    batch counting the same.
+
+    No graph for a backward pass is built: neither `model` nor `loss` is called with gradients
+    enabled. When a batch is read, nothing of the batches before the last one is alive, inputs, results
+    and losses: what is kept is a sum. A number is read from the device once, at the end. Whether
+    gradients are enabled is afterwards as it was before, after an exception too.
+    Raises ValueError if there is no batch.
+    """
+    raise NotImplementedError
+
+
+def capture_step(
+    cuda: Any,
+    step: Callable[[torch.Tensor], torch.Tensor],
+    example: torch.Tensor,
+    state: Sequence[torch.Tensor] = (),
+    warm_up: int = 3,
+) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Put a step into a CUDA graph: the host then issues one call, however many kernels it has.
+
+    cuda: `torch.cuda`, or without a GPU a stand-in for it with Stream, stream, current_stream,
+    CUDAGraph and graph, that records what a capture would and plays it back on the same addresses.
+    step: takes one tensor and returns one. It may change the tensors in `state`, in place (say,
+    parameters and an optimizer's buffers), and nothing else.
+    example: an input; shape, dtype and device of all that follow. It is left as it is.
+
+    Before the capture `step` runs `warm_up` times on a stream that is not the current one, after that
+    stream was told to wait for the current one, and the current one then waits for it (source: "CUDA
+    Graphs" in PyTorch's "CUDA semantics"). Then it runs once under `cuda.graph`. All of these calls get
+    a tensor of your own, always the same one: a graph replays addresses, not values. In the end the
+    tensors in `state` hold what they held before the call.
+
+    Returns a function of one input that replays the graph for it, without calling `step`, and returns
+    the result as a new tensor: results of earlier calls stay as they are.
+    Raises ValueError if warm_up is less than 1; the returned function does if the input's shape, dtype
+    or device is not the example's (the message names both), before anything is replayed.
+    """
+    raise NotImplementedError
+
+
+def capture_step_live(
+    step: Callable[[torch.Tensor], torch.Tensor], example: torch.Tensor
+) -> dict[str, float]:
+    """What a CUDA graph saves on this machine's GPU: the step as it is, and captured.
+
+    step, example: as in capture_step, on the GPU; the step changes nothing.
+
+    Returns "before_ns" and "after_ns", times of one call of `step` and of one replay, and "ratio",
+    before over after. A time is the median of 5 measurements, taken in turns (before, after, before,
+    …), after 3 calls of each that are not measured; a measurement is the time between two CUDA events
+    around 20 calls, divided by 20.
+    """
+    raise NotImplementedError
+
+
+def optimized_model(slow: nn.Module) -> nn.Module:
+    """`SlowModel` of model_slow.py with less work in a forward and backward pass.
+
+    slow: a SlowModel, of any vocabulary, width, number of heads and layers. Returns a module that is
+    called in the same way, on any batch and number of tokens up to `longest`, and gives the same
+    scores and, for all parameters of `slow`, the same gradients, within rounding (1e-4 relative). It
+    computes with these very parameters, not with copies: what an optimizer does to them counts in the
+    next call. `slow` itself is not changed.
+
+    Counted over one forward and backward pass, against `slow`: at most 25 % of the operators, 30 % of
+    the bytes that operators read and write, 60 % of the floating-point operations, and no number read
+    from the device. (Operators are what PyTorch dispatches, views not counted; a matrix product of
+    [m, k] and [k, n] is 2·m·k·n operations.) Results are not kept from one call to the next.
+    """
+    raise NotImplementedError
+
+
+def optimized_model_live(
+    slow: nn.Module, tokens: torch.Tensor, lengths: torch.Tensor
+) -> dict[str, float]:
+    """What the optimized model saves on this machine's GPU, forward and backward.
+
+    slow: a SlowModel on the GPU. tokens, lengths: a batch, on the GPU. One call computes the scores and
+    the gradients of their sum, and takes the gradients away again.
+
+    Returns "before_ns", "after_ns" and "ratio" as capture_step_live does, measured in the same way, with
+    3 calls in a measurement. A ratio of at least 3 is asked for on the batches of the check.
+    """
+    raise NotImplementedError
