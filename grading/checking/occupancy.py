@@ -177,7 +177,7 @@ def _program() -> Path:
     key = toolchain._key(b"occupancy", PROGRAM, header)
     folder = toolchain.cache_folder()
     program = folder / f"{key}.occupancy"
-    with toolchain._locked(folder, key):
+    with toolchain.locked(folder, key):
         if not program.is_file():
             source = folder / f"{key}.occupancy.cpp"
             source.write_text(PROGRAM, encoding="ascii")

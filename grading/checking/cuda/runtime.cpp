@@ -56,6 +56,7 @@ struct State {
     std::set<CUstream_st*> open_streams;
     std::set<CUevent_st*> open_events;
     std::map<const void*, std::string> kernels;  // host function -> demangled name
+    std::map<const void*, std::string> symbols;  // host function -> name as compiled
     std::map<std::thread::id, int> threads;
     cudaError_t last_error = cudaSuccess;
 };
@@ -67,6 +68,12 @@ State& state() {
 
 thread_local std::vector<Configuration> configurations;
 thread_local int host_function = -1;  // line of the host function that runs now
+
+// $LAB_MULTIPROCESSORS makes a small device: grids that are cut to it can be emulated.
+int multiprocessors() {
+    const char* wanted = std::getenv("LAB_MULTIPROCESSORS");
+    return wanted ? std::atoi(wanted) : 132;
+}
 
 constexpr int kLegacyStream = 0;
 constexpr int kFirstPerThreadStream = 1000;
@@ -236,8 +243,8 @@ cudaError_t set(const char* function, void* destination, int value, size_t bytes
     if (!find(destination) || !fits(destination, bytes))
         return refuse(function, cudaErrorInvalidValue, "the bytes lie outside every allocation");
     write("memset", format("\"function\": \"%s\", \"stream\": %d, \"async\": %s, \"bytes\": %zu, "
-                           "\"destination\": ",
-                           function, stream, async ? "true" : "false", bytes) +
+                           "\"value\": %d, \"destination\": ",
+                           function, stream, async ? "true" : "false", bytes, value & 255) +
                         place(destination));
     std::memset(destination, value, bytes);
     return cudaSuccess;
@@ -287,6 +294,7 @@ std::string argument(const std::string& type, const void* value) {
         return head + ", \"value\": " + std::to_string(sample) + "}";
     };
     if (type == "int") return number(int{});
+    if (type == "float") return number(float{});
     if (type == "unsigned int") return number(0u);
     if (type == "long" || type == "long long") return number(0ll);
     if (type == "unsigned long" || type == "unsigned long long") return number(0ull);
@@ -294,7 +302,7 @@ std::string argument(const std::string& type, const void* value) {
 }
 
 cudaError_t launch(const char* function, const void* kernel, dim3 grid, dim3 block, void** arguments,
-                   cudaStream_t stream) {
+                   size_t shared_bytes, cudaStream_t stream) {
     STREAM(stream, number);
     auto found = state().kernels.find(kernel);
     if (found == state().kernels.end())
@@ -312,7 +320,9 @@ cudaError_t launch(const char* function, const void* kernel, dim3 grid, dim3 blo
         list += (i ? ", " : "") + argument(types[i], arguments[i]);
     write("kernel", format("\"stream\": %d, \"grid\": [%u, %u, %u], \"block\": [%u, %u, %u], ", number,
                            grid.x, grid.y, grid.z, block.x, block.y, block.z) +
-                        "\"name\": " + quoted(name) + ", \"arguments\": [" + list + "]");
+                        format("\"shared_bytes\": %zu, ", shared_bytes) + "\"name\": " + quoted(name) +
+                        ", \"symbol\": " + quoted(state().symbols[kernel]) + ", \"arguments\": [" +
+                        list + "]");
     return cudaSuccess;
 }
 
@@ -343,6 +353,7 @@ void __cudaRegisterFunction(void**, const char* host, char*, const char* name, i
     int status = 0;
     char* demangled = abi::__cxa_demangle(name, nullptr, nullptr, &status);
     state().kernels[host] = demangled ? demangled : name;
+    state().symbols[host] = name;
     std::free(demangled);
 }
 
@@ -363,10 +374,10 @@ cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared_b
     return cudaSuccess;
 }
 
-cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** arguments, size_t,
-                             cudaStream_t stream) {
+cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** arguments,
+                             size_t shared_bytes, cudaStream_t stream) {
     LOCKED;
-    return launch(__func__, kernel, grid, block, arguments, stream);
+    return launch(__func__, kernel, grid, block, arguments, shared_bytes, stream);
 }
 
 // Since CUDA 13 a launch goes through a handle.
@@ -374,10 +385,10 @@ cudaError_t __cudaGetKernel(cudaKernel_t* handle, const void* kernel) {
     *handle = reinterpret_cast<cudaKernel_t>(const_cast<void*>(kernel));
     return cudaSuccess;
 }
-cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, size_t,
-                               cudaStream_t stream) {
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments,
+                               size_t shared_bytes, cudaStream_t stream) {
     LOCKED;
-    return launch("cudaLaunchKernel", kernel, grid, block, arguments, stream);
+    return launch("cudaLaunchKernel", kernel, grid, block, arguments, shared_bytes, stream);
 }
 
 // -- errors, devices, versions -------------------------------------------------------------------
@@ -430,7 +441,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
     std::memset(static_cast<void*>(properties), 0, sizeof(*properties));
     std::snprintf(properties->name, sizeof(properties->name), "recording stand-in");
     properties->major = 9;
-    properties->multiProcessorCount = 132;
+    properties->multiProcessorCount = multiprocessors();
     properties->asyncEngineCount = 3;
     properties->concurrentKernels = 1;
     properties->unifiedAddressing = 1;
@@ -444,7 +455,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
     switch (attribute) {
         case cudaDevAttrMaxThreadsPerBlock: *value = 1024; break;
         case cudaDevAttrWarpSize: *value = 32; break;
-        case cudaDevAttrMultiProcessorCount: *value = 132; break;
+        case cudaDevAttrMultiProcessorCount: *value = multiprocessors(); break;
         case cudaDevAttrConcurrentKernels: *value = 1; break;
         case cudaDevAttrAsyncEngineCount: *value = 3; break;
         case cudaDevAttrUnifiedAddressing: *value = 1; break;

@@ -68,7 +68,7 @@ def cxx() -> Path:
 @functools.cache
 def _nvcc_setting(name: str) -> str:
     """What nvcc itself uses, from its dry run."""
-    result = _run([str(nvcc()), "--dryrun", "-x", "cu", "-c", "-o", os.devnull, os.devnull])
+    result = run([str(nvcc()), "--dryrun", "-x", "cu", "-c", "-o", os.devnull, os.devnull])
     found = re.search(rf"^#\$ {name}=(.*)$", result.stderr, re.MULTILINE)
     if found is None:
         raise ToolchainError(f"{nvcc()} --dryrun names no {name}: {result.stderr.strip()}")
@@ -79,7 +79,7 @@ def _include_folders() -> list[str]:
     return re.findall(r'"-I([^"]+)"', _nvcc_setting("INCLUDES"))
 
 
-def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+def run(command: list[str]) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(
             command, capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S, check=False
@@ -107,7 +107,7 @@ def cache_folder() -> Path:
 
 
 @contextmanager
-def _locked(folder: Path, key: str) -> Iterator[None]:
+def locked(folder: Path, key: str) -> Iterator[None]:
     """One process compiles, the others wait and find the result."""
     import fcntl  # not on Windows, where cxx() has refused before
 
@@ -131,6 +131,11 @@ def _toolchain_key() -> str:
     return _key(str(nvcc()), f"{status.st_size} {status.st_mtime_ns}", str(cxx()), *NVCC_FLAGS)
 
 
+def key_of(source: Path, folders: list[Path], *more: str) -> str:
+    """Of everything that goes into compiling a source: where its results are kept."""
+    return _key(source, *_headers(*folders), _toolchain_key(), str(source), *more)
+
+
 def _headers(*folders: Path) -> list[Path]:
     found = {
         p.resolve() for f in folders for p in f.glob("*") if p.suffix in (".cuh", ".h", ".hpp")
@@ -143,12 +148,12 @@ def stand_in() -> Path:
     folder = cache_folder()
     key = _key(RUNTIME_SOURCE, _toolchain_key(), *CXX_FLAGS)
     target = folder / f"runtime-{key}.o"
-    with _locked(folder, f"runtime-{key}"):
+    with locked(folder, f"runtime-{key}"):
         if not target.exists():
             includes = [f"-I{path}" for path in _include_folders()]
             made = target.with_suffix(".tmp.o")
             command = [str(cxx()), *CXX_FLAGS, *includes, "-c", str(RUNTIME_SOURCE)]
-            result = _run([*command, "-o", str(made)])
+            result = run([*command, "-o", str(made)])
             if result.returncode != 0:
                 raise ToolchainError(f"the stand-in does not compile here:\n{result.stderr}")
             made.replace(target)
@@ -171,6 +176,12 @@ def build(source: Path, given: Path) -> Program:
     return Program(_build(source, [source.parent, given]))
 
 
+def build_alone(source: Path, given: Path) -> Program:
+    """As `build`, one source by itself; for stubs of which no two can share a program."""
+    source, given = source.resolve(), given.resolve()
+    return Program(_build(source, [source.parent, given]))
+
+
 def build_for_gpu(source: Path, given: Path, folder: Path) -> Path:
     """Compile a source for the GPUs of this machine, with the real runtime, into `folder`.
 
@@ -182,9 +193,9 @@ def build_for_gpu(source: Path, given: Path, folder: Path) -> Path:
     libraries = nvcc().parent.parent / "lib"  # where the wheels keep the runtime
     if (libraries / "libcudart_static.a").exists():
         command.append(f"-L{libraries}")
-    result = _run([*command, "-o", str(target), str(source)])
+    result = run([*command, "-o", str(target), str(source)])
     if result.returncode != 0:
-        raise BuildError(f"nvcc does not compile {source.name}:\n{_first_errors(result)}")
+        raise BuildError(f"nvcc does not compile {source.name}:\n{first_errors(result)}")
     return target
 
 
@@ -193,7 +204,7 @@ def _build(source: Path, folders: list[Path]) -> Path:
     name = source.stem
     key = _key(source, *_headers(*folders), RUNTIME_SOURCE, _toolchain_key(), str(source))
     target, failure = folder / f"{name}-{key}", folder / f"{name}-{key}.error"
-    with _locked(folder, f"{name}-{key}"):
+    with locked(folder, f"{name}-{key}"):
         if failure.exists():
             raise BuildError(failure.read_text(encoding="utf-8"))
         if not target.exists():
@@ -210,11 +221,11 @@ def _compile(source: Path, folders: list[Path], target: Path) -> None:
     includes = [f"-I{path}" for path in folders]
     host = ["-ccbin", str(cxx())]
     command = [str(nvcc()), *NVCC_FLAGS, *host, *includes, "-c", str(source)]
-    result = _run([*command, "-o", str(compiled)])
+    result = run([*command, "-o", str(compiled)])
     if result.returncode != 0:
-        raise BuildError(f"nvcc does not compile {source.name}:\n{_first_errors(result)}")
+        raise BuildError(f"nvcc does not compile {source.name}:\n{first_errors(result)}")
     linked = target.with_suffix(".tmp")
-    result = _run(
+    result = run(
         [str(cxx()), str(compiled), str(stand_in()), "-ldl", "-lpthread", "-o", str(linked)]
     )
     compiled.unlink()
@@ -223,7 +234,7 @@ def _compile(source: Path, folders: list[Path], target: Path) -> None:
     linked.replace(target)
 
 
-def _first_errors(result: subprocess.CompletedProcess[str], count: int = 5) -> str:
+def first_errors(result: subprocess.CompletedProcess[str], count: int = 5) -> str:
     lines = (result.stderr + result.stdout).splitlines()
     errors = [line for line in lines if "error" in line] or lines
     return "\n".join(errors[:count])
@@ -254,7 +265,7 @@ def _build_together(sources: list[Path], given: Path) -> Path | None:
     folder = cache_folder()
     key = _key(*sources, *_headers(given), RUNTIME_SOURCE, _toolchain_key(), str(given))
     target, failed = folder / f"together-{key}", folder / f"together-{key}.failed"
-    with _locked(folder, f"together-{key}"):
+    with locked(folder, f"together-{key}"):
         if target.exists() or failed.exists():
             return target if target.exists() else None
         text = ['#include "pipeline.cuh"', "#include <cstdlib>"]

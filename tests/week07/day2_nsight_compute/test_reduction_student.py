@@ -1,0 +1,225 @@
+"""Checks of cuda/reduction_student.cu.
+
+Without a GPU its PTX is run by an emulator (grading/checking/cuda), which counts loads, atomics and
+wavefronts and says what comes out; ptxas says what the kernels take. With `--live` it runs.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import statistics
+import subprocess
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+import pytest
+
+from grading.checking import task
+from grading.checking.cuda import compiled, emulator, recording, toolchain
+
+SECTOR_BYTES = 32
+MOST_SECTORS_RATIO = 1.02
+WIDE_BYTES = 16
+SMALLEST_WIDE_SHARE = 0.9
+RELATIVE_ERROR = 1e-5  # kRelativeError of reduction.cuh
+MOST_WAVEFRONTS_RATIO = 1.05
+SMS = 132
+SMALL_DEVICE_SMS = 4  # what the host code is told, so that its grids can be emulated
+FEWEST_BLOCKS_PER_SM = 1
+SMALLEST_LIVE_RATIO = 0.95
+
+
+def fail(message: str) -> NoReturn:
+    pytest.fail(message, pytrace=False)
+
+
+def ran(cuda_stub, values: np.ndarray, calls: int = 1, descending: bool = False):
+    """The emulated run, or a failed check that says why there is none."""
+    try:
+        run = compiled.run(
+            cuda_stub.source,
+            cuda_stub.given,
+            ["--plan", "--count", str(values.size), "--calls", str(calls)],
+            {0: values},
+            multiprocessors=SMALL_DEVICE_SMS,
+            descending=descending,
+        )
+    except (toolchain.BuildError, toolchain.ToolchainError, recording.RunError) as error:
+        fail(str(error))
+    except emulator.EmulatorError as error:
+        fail(f"reduce_sum of {values.size} floats: {error}")
+    except emulator.Unsupported as error:
+        fail(
+            f"{cuda_stub.source.name} uses {error}, which the emulator of these checks does not follow. "
+            "Plain loads, stores, shared memory, shuffles, barriers and atomics are enough for this task."
+        )
+    if not run.launches:
+        fail(f"reduce_sum of {values.size} floats launched no kernel")
+    return run
+
+
+def drawn(seed: int, count: int) -> np.ndarray:
+    return np.random.default_rng(seed + count).random(count, dtype=np.float32) - np.float32(0.25)
+
+
+def judge(values: np.ndarray, found: float, called: str) -> None:
+    exact = float(values.sum(dtype=np.float64))
+    allowed = RELATIVE_ERROR * float(np.abs(values).sum(dtype=np.float64))
+    if not abs(found - exact) <= allowed:
+        fail(
+            f"{called}: the sum is {found}; expected {exact}, give or take {allowed:.3g}. What was "
+            "left out, counted twice, read before it was written, or not reset shows up here."
+        )
+
+
+@task("ex_31.reduction")
+def test_compiles(cuda_stub):
+    try:
+        toolchain.build_alone(cuda_stub.source, cuda_stub.given)
+        compiled.compiled(cuda_stub.source, cuda_stub.given)
+    except (toolchain.BuildError, toolchain.ToolchainError) as error:
+        fail(str(error))
+
+
+@task("ex_31.reduction")
+@pytest.mark.parametrize("descending", [False, True], ids=["warps in order", "last warp first"])
+def test_the_sum_is_right(cuda_stub, seed, descending):
+    chance = random.Random(seed)
+    for count in (
+        1,
+        31,
+        4 * chance.randint(300, 900) + 3,
+        65_536,
+        60_000 + chance.randint(1, 9_000),
+    ):
+        values = drawn(seed, count)
+        run = ran(cuda_stub, values, descending=descending)
+        order = "backwards" if descending else "in order"
+        judge(values, float(run.buffers[1][0]), f"reduce_sum of {count} floats, warps run {order}")
+
+
+@task("ex_31.reduction")
+def test_a_second_call_starts_anew(cuda_stub, seed):
+    values = drawn(seed, 5_000)
+    run = ran(cuda_stub, values, calls=2)
+    judge(
+        values, float(run.buffers[1][0]), "reduce_sum of 5000 floats, called twice, the second time"
+    )
+
+
+@task("ex_31.reduction")
+def test_every_float_is_read_once(cuda_stub, seed):
+    values = drawn(seed, 131_072)
+    run = ran(cuda_stub, values)
+    loads = run.total("loads")
+    needed = values.size * 4 // SECTOR_BYTES
+    if loads.sectors > MOST_SECTORS_RATIO * needed:
+        fail(
+            f"reduce_sum of {values.size} floats: its loads touch {loads.sectors} sectors of 32 bytes "
+            f"({loads.sectors / loads.requests:.1f} a request); {needed} hold all of the input. A sum "
+            "reads everything once, and memory moves whole sectors."
+        )
+
+
+@task("ex_31.reduction")
+def test_loads_are_wide(cuda_stub, seed):
+    values = drawn(seed, 131_072)
+    loads = ran(cuda_stub, values).total("loads")
+    wide = loads.widths[WIDE_BYTES]
+    bytes_wide = wide * 32 * WIDE_BYTES
+    if bytes_wide < SMALLEST_WIDE_SHARE * values.size * 4:
+        widths = ", ".join(
+            f"{n} requests of {w} bytes a thread" for w, n in sorted(loads.widths.items())
+        )
+        fail(
+            f"reduce_sum of {values.size} floats: {widths}. Expected: at least "
+            f"{SMALLEST_WIDE_SHARE:.0%} of the bytes by loads of {WIDE_BYTES} bytes a thread. To keep the "
+            "memory busy enough bytes must be under way at once; a wide load puts four times as many."
+        )
+
+
+@task("ex_31.reduction")
+def test_few_atomics(cuda_stub, seed):
+    run = ran(cuda_stub, drawn(seed, 65_536))
+    for launch in run.launches:
+        if launch.counters.atomics > 2 * launch.blocks:
+            fail(
+                f"reduce_sum of 65536 floats: {launch} does {launch.counters.atomics} atomic additions, "
+                f"{launch.counters.atomics / launch.blocks:.0f} a block. Expected: at most two a block. "
+                "Atomics to one address come one after the other; what threads of a block have in common "
+                "they can add up among themselves first."
+            )
+
+
+@task("ex_31.reduction")
+def test_shared_memory_is_visited_once(cuda_stub, seed):
+    run = ran(cuda_stub, drawn(seed, 65_536))
+    for kind, words in (("shared_loads", "loads"), ("shared_stores", "stores")):
+        traffic = run.total(kind)
+        if traffic.wavefronts > MOST_WAVEFRONTS_RATIO * traffic.ideal:
+            fail(
+                f"reduce_sum of 65536 floats: its {words} of shared memory take {traffic.wavefronts} "
+                f"wavefronts where {traffic.ideal} would do. Words in the same bank come one after the "
+                "other: with which stride do the threads walk?"
+            )
+
+
+@task("ex_31.reduction")
+def test_nothing_spills(cuda_stub, seed):
+    run = ran(cuda_stub, drawn(seed, 4_096))
+    made = compiled.compiled(cuda_stub.source, cuda_stub.given)
+    for launch in run.launches:
+        resources = made.resources[launch.symbol]
+        if resources.spill_bytes or resources.stack_bytes:
+            fail(
+                f"kernel {launch.name} takes {resources.registers} registers, spills "
+                f"{resources.spill_bytes} bytes and keeps {resources.stack_bytes} bytes of each thread in "
+                "local memory (ptxas -v). Local memory is device memory: a sum needs none."
+            )
+
+
+@task("ex_31.reduction")
+def test_enough_blocks(cuda_stub):
+    count = 1 << 24
+    try:
+        lines = compiled.issued(
+            cuda_stub.source, cuda_stub.given, ["--plan", "--count", str(count)]
+        )
+    except (toolchain.BuildError, toolchain.ToolchainError, recording.RunError) as error:
+        fail(str(error))
+    kernels = [line for line in lines if line["kind"] == "kernel"]
+    blocks = max((int(np.prod(line["grid"])) for line in kernels), default=0)
+    if blocks < FEWEST_BLOCKS_PER_SM * SMS:
+        fail(
+            f"reduce_sum of {count} floats is launched with at most {blocks} block(s). Expected: at least "
+            f"{FEWEST_BLOCKS_PER_SM * SMS}, as many as an H200 has multiprocessors. A block runs on one; "
+            "the others would have nothing to do."
+        )
+
+
+# -- on a GPU -------------------------------------------------------------------------------------
+
+
+@task("ex_31.reduction_live")
+def test_live_nearly_as_fast_as_reading(cuda_stub, tmp_path: Path):
+    try:
+        program = toolchain.build_for_gpu(cuda_stub.source, cuda_stub.given, tmp_path)
+    except (toolchain.BuildError, toolchain.ToolchainError) as error:
+        fail(str(error))
+    result = subprocess.run([program], capture_output=True, text=True, timeout=300, check=False)
+    found = re.search(r"^RESULT (\{.*\})", result.stdout, re.MULTILINE)
+    if result.returncode != 0 or not found:
+        fail(f"{program.name} ended with exit code {result.returncode}: {result.stderr.strip()}")
+    measured = json.loads(found[1])
+    if measured["wrong"]:
+        fail("reduce_sum of 2^28 floats: the sum is not within the stated error of the exact one")
+    own, read = (statistics.median(measured[name]) for name in ("own_ns", "ceiling_ns"))
+    if read < SMALLEST_LIVE_RATIO * own:
+        fail(
+            f"reduce_sum of 2^28 floats takes {own / 1e3:.1f} us, reading them {read / 1e3:.1f} us "
+            f"(medians of {len(measured['own_ns'])} in turns): {read / own:.1%} of its speed. Expected: "
+            f"at least {SMALLEST_LIVE_RATIO:.0%}."
+        )

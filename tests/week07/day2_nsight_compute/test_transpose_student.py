@@ -1,0 +1,263 @@
+"""Checks of cuda/transpose_student.cu.
+
+Without a GPU its PTX is run by an emulator (grading/checking/cuda), which counts sectors, wavefronts
+and what comes out; ptxas says what the kernels take. With `--live` it runs and is timed.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import statistics
+import subprocess
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+import pytest
+
+from grading.checking import task
+from grading.checking.cuda import compiled, emulator, recording, toolchain
+
+SECTOR_BYTES = 32
+# One in a hundred may be lost at edges; the next worse thing, half a sector, is far away.
+MOST_SECTORS_RATIO = 1.01
+# A pitch that is odd, or a swizzle, has none; the mildest conflict doubles the wavefronts.
+MOST_WAVEFRONTS_RATIO = 1.05
+FEWEST_BLOCKS_PER_SM = 2
+SMS = 132
+SMALLEST_LIVE_RATIO = 0.90
+
+
+def fail(message: str) -> NoReturn:
+    pytest.fail(message, pytrace=False)
+
+
+def ran(cuda_stub, rows: int, columns: int, descending: bool = False):
+    """The matrix that went in, and the emulated run; or a failed check that says why there is none."""
+    values = np.random.default_rng(rows * 1000 + columns).random((rows, columns), dtype=np.float32)
+    arguments = ["--plan", "--rows", str(rows), "--columns", str(columns)]
+    try:
+        run = compiled.run(
+            cuda_stub.source, cuda_stub.given, arguments, {0: values}, descending=descending
+        )
+    except (toolchain.BuildError, toolchain.ToolchainError, recording.RunError) as error:
+        fail(str(error))
+    except emulator.EmulatorError as error:
+        fail(f"transpose of {rows} x {columns}: {error}")
+    except emulator.Unsupported as error:
+        fail(
+            f"{cuda_stub.source.name} uses {error}, which the emulator of these checks does not follow. "
+            "Plain loads, stores, shared memory, shuffles and barriers are enough for this task."
+        )
+    if not run.launches:
+        fail(f"transpose({rows} x {columns}) launched no kernel")
+    return values, run
+
+
+def shapes(seed: int) -> list[tuple[int, int]]:
+    """Square, wide and tall; multiples of usual tiles, of four, and of nothing."""
+    chance = random.Random(seed)
+    return [
+        (128, 192),
+        (4 * chance.randint(9, 30), 4 * chance.randint(31, 60)),
+        (2 * chance.randint(20, 60) + 1, 2 * chance.randint(20, 60) + 1),
+        (1, chance.randint(2, 300)),
+        (chance.randint(100, 300), 3),
+    ]
+
+
+@task("ex_31.transpose")
+def test_compiles(cuda_stub):
+    try:
+        toolchain.build_alone(cuda_stub.source, cuda_stub.given)
+        compiled.compiled(cuda_stub.source, cuda_stub.given)
+    except (toolchain.BuildError, toolchain.ToolchainError) as error:
+        fail(str(error))
+
+
+@task("ex_31.transpose")
+@pytest.mark.parametrize("descending", [False, True], ids=["warps in order", "last warp first"])
+def test_every_element_is_in_its_place(cuda_stub, seed, descending):
+    for rows, columns in shapes(seed):
+        values, run = ran(cuda_stub, rows, columns, descending)
+        found, expected = run.buffers[1].reshape(columns, rows), values.T
+        wrong = found != expected
+        if not wrong.any():
+            continue
+        column, row = (int(x[0]) for x in np.nonzero(wrong))
+        got = found[column, row]
+        if np.isnan(got):
+            what = (
+                "what stands there was never written, or was read from shared memory before another "
+                "warp had written it (nothing orders the warps of a block but a barrier)"
+            )
+        elif (place := np.argwhere(values == got)).size:
+            what = f"there stands the element of row {place[0][0]}, column {place[0][1]}"
+        else:
+            what = f"there stands {got}, which is no element of the input"
+        fail(
+            f"transpose of {rows} x {columns}, warps run {'backwards' if descending else 'in order'}: "
+            f"{int(wrong.sum())} of {rows * columns} elements are not in their place. The first: "
+            f"out[{column} * rows + {row}] should hold the element of row {row}, column {column}; {what}."
+        )
+
+
+@task("ex_31.transpose")
+@pytest.mark.parametrize("kind", ["loads", "stores"])
+def test_whole_sectors(cuda_stub, kind):
+    rows, columns = 256, 192
+    _, run = ran(cuda_stub, rows, columns)
+    traffic = run.total(kind)
+    needed = rows * columns * 4 // SECTOR_BYTES
+    if traffic.sectors > MOST_SECTORS_RATIO * needed:
+        used = traffic.bytes / traffic.sectors / SECTOR_BYTES
+        fail(
+            f"transpose of {rows} x {columns}: its {kind} touch {traffic.sectors} sectors of 32 bytes "
+            f"({traffic.sectors / max(traffic.requests, 1):.1f} a request) where {needed} hold the whole "
+            f"matrix; of the bytes of each sector {used:.0%} are used. Memory moves sectors: what is "
+            "moved and not used is time. (ncu: sectors per request, bytes per sector.)"
+        )
+
+
+@task("ex_31.transpose")
+def test_shared_memory_is_visited_once(cuda_stub):
+    _, run = ran(cuda_stub, 256, 192)
+    for kind, words in (("shared_loads", "loads"), ("shared_stores", "stores")):
+        traffic = run.total(kind)
+        if traffic.wavefronts > MOST_WAVEFRONTS_RATIO * traffic.ideal:
+            fail(
+                f"transpose of 256 x 192: its {words} of shared memory take {traffic.wavefronts} "
+                f"wavefronts where {traffic.ideal} would do: on average "
+                f"{traffic.wavefronts / traffic.ideal:.1f} visits for each. Words that lie in the same "
+                "bank come one after the other. (ncu: bank conflicts.)"
+            )
+
+
+@task("ex_31.transpose")
+def test_nothing_spills(cuda_stub):
+    _, run = ran(cuda_stub, 128, 192)
+    made = compiled.compiled(cuda_stub.source, cuda_stub.given)
+    for launch in run.launches:
+        resources = made.resources[launch.symbol]
+        if resources.spill_bytes or resources.stack_bytes:
+            fail(
+                f"kernel {launch.name} takes {resources.registers} registers, spills "
+                f"{resources.spill_bytes} bytes and keeps {resources.stack_bytes} bytes of each thread in "
+                "local memory (ptxas -v). Local memory is device memory: a transpose needs none, what it "
+                "holds fits into registers."
+            )
+
+
+@task("ex_31.transpose")
+def test_enough_blocks(cuda_stub):
+    side = 4096
+    try:
+        lines = compiled.issued(
+            cuda_stub.source,
+            cuda_stub.given,
+            ["--plan", "--rows", str(side), "--columns", str(side)],
+        )
+    except (toolchain.BuildError, toolchain.ToolchainError, recording.RunError) as error:
+        fail(str(error))
+    kernels = [line for line in lines if line["kind"] == "kernel"]
+    blocks = max((int(np.prod(line["grid"])) for line in kernels), default=0)
+    if blocks < FEWEST_BLOCKS_PER_SM * SMS:
+        fail(
+            f"transpose of {side} x {side} is launched with at most {blocks} block(s). Expected: at least "
+            f"{FEWEST_BLOCKS_PER_SM * SMS}, {FEWEST_BLOCKS_PER_SM} for each of the {SMS} multiprocessors "
+            "of an H200. A block runs on one; the others would have nothing to do."
+        )
+
+
+# -- on a GPU -------------------------------------------------------------------------------------
+
+
+def built(cuda_stub, folder: Path) -> Path:
+    try:
+        return toolchain.build_for_gpu(cuda_stub.source, cuda_stub.given, folder)
+    except (toolchain.BuildError, toolchain.ToolchainError) as error:
+        fail(str(error))
+
+
+def run_live(program: Path) -> dict:
+    result = subprocess.run([program], capture_output=True, text=True, timeout=300, check=False)
+    found = re.search(r"^RESULT (\{.*\})", result.stdout, re.MULTILINE)
+    if result.returncode != 0 or not found:
+        fail(f"{program.name} ended with exit code {result.returncode}: {result.stderr.strip()}")
+    return json.loads(found[1])
+
+
+@task("ex_31.transpose_live")
+def test_live_nearly_as_fast_as_a_copy(cuda_stub, tmp_path):
+    result = run_live(built(cuda_stub, tmp_path))
+    if result["wrong"]:
+        fail(f"transpose of 16384 x 16384: {result['wrong']} elements are not in their place")
+    own, copy = (statistics.median(result[name]) for name in ("own_ns", "ceiling_ns"))
+    if copy < SMALLEST_LIVE_RATIO * own:
+        fail(
+            f"transpose of 16384 x 16384 takes {own / 1e3:.1f} us, a copy of as many bytes "
+            f"{copy / 1e3:.1f} us (medians of {len(result['own_ns'])} in turns): {copy / own:.1%} of its "
+            f"speed. Expected: at least {SMALLEST_LIVE_RATIO:.0%}."
+        )
+
+
+METRICS = {
+    "loads": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+    "stores": "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+    "conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",
+    "wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
+}
+
+
+@task("ex_31.transpose_counters_live")
+def test_live_counters_say_so(cuda_stub, tmp_path):
+    import csv
+
+    from profiling_lab.record.errors import RecordError
+    from profiling_lab.record.tools import find_ncu
+
+    try:
+        ncu = find_ncu()
+    except RecordError as error:
+        fail(str(error))
+    side = 8192
+    program = built(cuda_stub, tmp_path)
+    command = [
+        ncu,
+        "--clock-control",
+        "none",
+        "--profile-from-start",
+        "off",
+        "--csv",
+        "--page",
+        "raw",
+    ]
+    command += ["--print-units", "base", "--metrics", ",".join(METRICS.values())]
+    command += [program, "--once", "--rows", str(side), "--columns", str(side)]
+    result = subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, timeout=300, check=False
+    )
+    lines = [line for line in result.stdout.splitlines() if line.startswith('"')]
+    if result.returncode != 0 or len(lines) < 3:
+        fail(f"ncu: {(result.stdout + result.stderr).strip()[-400:]}")
+    rows = list(csv.DictReader(lines))[1:]
+    got = {
+        name: sum(float(row[metric].replace(",", "")) for row in rows)
+        for name, metric in METRICS.items()
+    }
+    needed = side * side * 4 // SECTOR_BYTES
+    for kind in ("loads", "stores"):
+        if got[kind] > MOST_SECTORS_RATIO * needed:
+            fail(
+                f"transpose of {side} x {side}: ncu counts {got[kind]:.0f} sectors for its {kind}; "
+                f"{needed} hold the whole matrix."
+            )
+    # The counter also holds what the banks lose to other traffic, some per mille of the wavefronts.
+    if got["conflicts"] > (MOST_WAVEFRONTS_RATIO - 1) * got["wavefronts"]:
+        fail(
+            f"transpose of {side} x {side}: ncu counts {got['conflicts']:.0f} bank conflicts in "
+            f"{got['wavefronts']:.0f} wavefronts of shared memory; expected at most "
+            f"{MOST_WAVEFRONTS_RATIO - 1:.0%}."
+        )
