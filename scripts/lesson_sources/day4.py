@@ -170,14 +170,21 @@ def reachable() -> float:
     )
 
 
-def change_to(name: str, action: str) -> dict[str, Any]:
-    """The change that replaces a call of `roofline_ops` by another one that was measured there."""
+def to(name: str, action: str) -> dict[str, Any]:
+    """Another call of `roofline_ops` as a change that one may make."""
     found = ops(name)
-    return {
-        "action": action,
-        "cost": found["cost"],
-        "dtype": found["dtype"],
-        "host_ns": found["host_ns"],
+    host_ns = found["host_ns"]
+    return {"action": action, "cost": found["cost"], "dtype": found["dtype"], "host_ns": host_ns}
+
+
+def fusing() -> dict[str, Any]:
+    """What is said about the chain in three kernels, and what the fused one then took."""
+    said = choice("chain fp32 67108864 eager", [to("chain fp32 67108864 fused", "fuse")])
+    before = ops("chain fp32 67108864 eager")["device_ns"]
+    return said | {
+        "before_ns": before,
+        "predicted_ns": before - said["saved_ns"],
+        "measured_ns": ops("chain fp32 67108864 fused")["device_ns"],
     }
 
 
@@ -245,8 +252,9 @@ def predictions() -> Figure:
     axes.set_ylim(0.3, len(BARS) + 0.7)
     axes.grid(axis="x", color=GRID, linewidth=0.6)
     axes.set_axisbelow(True)
+    axes.xaxis.set_major_formatter("{x:.0f}×")
     axes.set_xlabel("measured over predicted time (cold caches)")
-    axes.set_title("roofline_ops: every operation is above its floor")
+    axes.set_title("roofline_ops: how much longer than predicted")
     return figure
 
 
@@ -297,35 +305,35 @@ def rows_and_ridges() -> Figure:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(8, 3.9))
-    figure.subplots_adjust(left=0.09, right=0.79, top=0.92, bottom=0.14)
+    figure.subplots_adjust(left=0.07, right=0.87, top=0.92, bottom=0.14)
     counts = [2**power for power in range(14)]
     cost = reference("ex_33").matmul_cost
-    for size, colour, label in ((8192, INK, "k = n = 8192"), (256, SKY, "k = n = 256")):
+    for size, colour in ((8192, INK), (256, SKY)):
         costs = [cost(m, size, size, "float16") for m in counts]
         values = [c["flops"] / c["bytes"] for c in costs]
         axes.plot(counts, values, color=colour, linewidth=1.6)
-        axes.text(counts[-1] * 1.15, values[-1], label, color=colour, va="center")
+        axes.text(counts[-1] * 1.15, values[-1], f"k = n = {size}", color=colour, va="center")
     ridges = by_device(1, 8192, 8192, "float16")
-    for name, colour in zip(FIVE, DEVICE_COLOURS, strict=True):
+    ordered = sorted(zip(FIVE, DEVICE_COLOURS, strict=True), key=lambda it: -ridges[it[0]]["ridge"])
+    for place, (name, colour) in enumerate(ordered):
         entry = ridges[name]
         axes.plot(
             [1, entry["rows_to_ridge"]], [entry["ridge"]] * 2, color=colour, linewidth=1, ls="--"
         )
         axes.plot(entry["rows_to_ridge"], entry["ridge"], "o", color=colour, markersize=5)
-    for place, (name, colour) in enumerate(
-        sorted(zip(FIVE, DEVICE_COLOURS, strict=True), key=lambda it: -ridges[it[0]]["ridge"])
-    ):
-        entry = ridges[name]
         axes.text(
-            1.02,
-            0.62 - 0.075 * place,
-            f"{name}: {entry['ridge']:.0f}, {entry['rows_to_ridge']} rows",
+            0.6,
+            0.36 - 0.075 * place,
+            f"{name}: ridge {entry['ridge']:.0f}, from {entry['rows_to_ridge']} rows",
             color=colour,
             transform=axes.transAxes,
         )
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xlim(1, counts[-1])
+    axes.set_xticks([2**power for power in range(0, 14, 2)])
+    axes.xaxis.set_major_formatter("{x:.0f}")
+    axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.set_xlabel("rows m of x (m, k) @ w (k, n), float16")
     axes.set_title("operations per byte; dashed: ridge points, each up to the rows that reach it")
     axes.grid(color=GRID, linewidth=0.6)
@@ -361,10 +369,13 @@ def decode_and_batch() -> Figure:
         if ridge is not None:
             axes.axvline(ridge, color=VERMILION, linewidth=1, ls="--")
         words = "never reaches the ridge" if ridge is None else f"ridge at batch {ridge}"
-        axes.text(1.2, 3.2e5, words, color=VERMILION)
+        axes.text(0.97, 0.05, words, color=VERMILION, ha="right", transform=axes.transAxes)
         axes.set_title(f"{cached} tokens in the cache")
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
+        axes.set_xticks([2**power for power in range(0, 10, 2)])
+        axes.xaxis.set_major_formatter("{x:.0f}")
+        axes.yaxis.set_major_formatter("{x:,.0f}")
         axes.set_xlabel("batch")
         axes.grid(color=GRID, linewidth=0.6)
     panels[0].set_ylabel("tokens per second")

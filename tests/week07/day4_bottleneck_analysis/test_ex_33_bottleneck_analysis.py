@@ -1806,6 +1806,14 @@ def test_products_that_never_reach_the_ridge(stub: Any) -> None:
 
 
 @task("ex_33.class_by_device")
+def test_exactly_the_ridge_points_intensity(stub: Any) -> None:
+    # The ridge point of a T4 in float32 is 25.3125 = 405 / 16, and this product has just that.
+    flops, elements = counting.closed("matmul", {"m": 23_490, "k": 58, "n": 405})
+    assert flops * 16 == elements * 4 * 405
+    judge_devices(stub, 23_490, 58, 405, "fp32", ["T4"])
+
+
+@task("ex_33.class_by_device")
 def test_devices_that_are_not_known(stub: Any) -> None:
     with stub.raises(LabError, "H200", why="there is no such device"):
         stub.class_by_device(2, 3, 4, "bf16", ["H200", "Voodoo2"])
