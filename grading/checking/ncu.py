@@ -18,7 +18,8 @@ UNITS: dict[str, Fraction] = {}
 for _short, _ns in TIME.items():
     for _word in (_short, _short.replace("s", "") + "second"):
         UNITS[_word] = Fraction(_ns)
-        UNITS[f"cycle/{_word}"] = UNITS[f"inst/{_word}"] = Fraction(10**9, _ns)
+        for _counted in ("cycle", "inst", "sector", "request"):
+            UNITS[f"{_counted}/{_word}"] = Fraction(10**9, _ns)
 for _power, _prefix in enumerate(("", "k", "m", "g", "t")):
     _worth = Fraction(1000**_power)
     UNITS[f"{_prefix}hz"] = _worth
@@ -98,3 +99,32 @@ def kernel(capture: str, name: str) -> dict[str, Any]:
 def short(name: str) -> str:
     """A kernel's function name without template arguments and parameters."""
     return name.split("(")[0].split("<")[0].split(" ")[-1].split("::")[-1]
+
+
+@cache
+def listing(capture: str, function: str) -> tuple[dict[str, Any], ...]:
+    """The instructions of a kernel on the source page, as read_source describes them."""
+    out: dict[tuple[Any, ...], dict[str, Any]] = {}
+    file = inside = ""
+    head: dict[str, int] = {}
+    line, text = 0, ""
+    for row in csv.reader(_text(file_of(capture, "source.csv")).splitlines()):
+        if row[0] in ("File Path", "Function Name"):
+            file = row[1] if row[0] == "File Path" else file
+            inside = short(row[1]) if row[0] == "Function Name" else inside
+        elif row[0] == "Line No":
+            head = {name: i for i, name in reversed(list(enumerate(row)))}
+        elif row[0]:
+            line, text = int(row[0]), row[1].strip()
+        elif inside == function and row[2].startswith("0x"):
+            samples, executed = row[head["# Samples"]], row[head["Instructions Executed"]]
+            out[file, line, row[2]] = {
+                "file": file,
+                "line": line,
+                "text": text,
+                "address": row[2],
+                "instruction": row[3].strip(),
+                "samples": int(samples) if samples.isdigit() else None,
+                "executed": int(executed) if executed.isdigit() else None,
+            }
+    return tuple(out.values())

@@ -134,6 +134,36 @@ LIMITER_OF_UNIT = {
     "pipe": "compute_bound",
 }
 
+# Opcodes of Volta to Hopper by what they do (source: CUDA Binary Utilities, Instruction Set Reference).
+# A move may hide in another opcode: IMAD.MOV, HFMA2.MMA with -RZ.
+INSTRUCTION_CLASSES: dict[str, tuple[str, ...]] = {
+    "fp32": ("FADD", "FMUL", "FFMA", "FMNMX", "FSEL", "FSETP", "FCHK"),
+    "fp64": ("DADD", "DMUL", "DFMA", "DMNMX", "DSETP"),
+    "fp16": ("HADD2", "HMUL2", "HFMA2", "HMNMX2", "HSETP2"),
+    "tensor": ("HMMA", "IMMA", "DMMA", "BMMA", "HGMMA", "IGMMA", "QGMMA"),
+    "special": ("MUFU",),
+    "convert": ("F2F", "F2I", "I2F", "F2FP", "I2FP", "FRND"),
+    "integer": (
+        "IADD3",
+        "IMAD",
+        "ISETP",
+        "IMNMX",
+        "IABS",
+        "LEA",
+        "LOP3",
+        "SHF",
+        "POPC",
+        "SEL",
+        "PRMT",
+        "VIADD",
+    ),
+    "global": ("LDG", "STG", "LD", "ST", "RED", "REDG", "ATOM", "ATOMG", "LDGSTS"),
+    "shared": ("LDS", "STS", "LDSM", "STSM", "ATOMS"),
+    "local": ("LDL", "STL"),
+    "constant": ("LDC", "ULDC"),
+    "control": ("BRA", "BRX", "EXIT", "BSSY", "BSYNC", "BAR", "WARPSYNC", "CALL", "RET", "NOP"),
+}
+
 # What can be mended in a kernel; each is a category of profiling_lab.findings.
 CAUSES = (
     "uncoalesced_access",
@@ -620,18 +650,150 @@ def rank_stalls(kernel: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def read_source(capture: str, kernel: str) -> list[dict[str, Any]]:
-    """The machine instructions of one kernel, with their source lines and what was sampled at them."""
-    raise NotImplementedError
+    """The machine instructions of one kernel, with their source lines and what was sampled at them.
+
+    Reads `captures.text(capture, "source.csv")`: `ncu --page source --csv --print-source cuda,sass`. The
+    file is a sequence of blocks: a row "File Path" with a source file, a row "Function Name" with the
+    kernel's whole name, a header that begins with "Line No", then rows of two kinds. A row with a line
+    number is a line of the source; the rows below it without one, whose address begins with "0x", are
+    the instructions that it became. Rows with other addresses ("...") mean nothing. A function may have
+    several blocks: code inlined from other files has its own.
+    kernel: a function name as in rank_kernels.
+
+    Returns, in the file's order, a list of {"file": str, "line": int, "text": the line without
+    blanks around it, "address": str, "instruction": str without blanks around it, "samples": int or None,
+    "executed": int or None} from the columns "# Samples" and "Instructions Executed"; None for a cell
+    that is no number. An instruction stands once for each line that it belongs to, even if
+    the file repeats it there.
+
+    The tool does not escape quotation marks in a source line, so such a row has too many cells: take its
+    number and as much of the text as the first cells hold. Raises CaptureError, with the file's
+    name in the message, for an instruction whose row has another length than the header and a line
+    whose row is shorter (cut off; with the line's number), for a header without these columns, and for
+    a kernel that is not there (with the functions that are, sorted and separated by ", ").
+    """
+    place = captures.file(capture, "source.csv")
+    reader = csv.reader(captures.text(capture, "source.csv").splitlines())
+    file = function = text = ""
+    line = 0
+    header: list[str] = []
+    found: dict[tuple[str, int, str], dict[str, Any]] = {}
+    functions = set()
+    for row in reader:
+        first = row[0] if row else ""
+        if first == "File Path":
+            file = row[1]
+        elif first == "Function Name":
+            function = _function(row[1])
+            functions.add(function)
+        elif first == "Line No":
+            header = row
+            missing = [name for name in _SOURCE_COLUMNS if name not in header]
+            if missing:
+                raise CaptureError(f"{place.name}: the header lacks {', '.join(missing)}")
+            at = {name: header.index(name) for name in _SOURCE_COLUMNS}
+        elif len(row) < len(header) or (not first and len(row) > len(header)):
+            raise CaptureError(
+                f"{place.name}: line {reader.line_num} has {len(row)} columns, the header "
+                f"{len(header)}: was the file cut off?"
+            )
+        elif first:
+            line, text = int(first), row[1].strip()
+        elif function == kernel and row[at["Address"]].startswith("0x"):
+            address = row[at["Address"]]
+            found[file, line, address] = {
+                "file": file,
+                "line": line,
+                "text": text,
+                "address": address,
+                "instruction": row[at["Address"] + 1].strip(),
+                "samples": _count(row[at["# Samples"]]),
+                "executed": _count(row[at["Instructions Executed"]]),
+            }
+    if kernel not in functions:
+        known = ", ".join(sorted(functions)) or "none"
+        raise CaptureError(f"{place.name}: no kernel {kernel!r}; it has {known}")
+    return list(found.values())
+
+
+_SOURCE_COLUMNS = ("Address", "# Samples", "Instructions Executed")
+
+
+def _function(name: str) -> str:
+    return re.split(r"[<(]", name)[0].split(" ")[-1]
+
+
+def _count(text: str) -> int | None:
+    text = text.replace(",", "")
+    return int(text) if text.isdecimal() else None
 
 
 def hottest_line(listing: list[dict[str, Any]]) -> dict[str, Any]:
-    """The source line at which warps were found most often, and the hottest instruction in it."""
-    raise NotImplementedError
+    """The source line at which warps were found most often, and the hottest instruction in it.
+
+    listing: as from read_source. A line is a file and a number; its samples are those of its
+    instructions, where a missing count adds nothing. Equal lines, and equal instructions of a line: the
+    one that comes first in the listing.
+
+    Returns {"file", "line", "text", "samples_count": int, "share_ratio": of the samples of all
+    instructions of the listing, each address counted once, "instruction": of the line's
+    instruction with most samples}. Raises ValueError if the listing has no sample at all.
+    """
+    total = sum(_by_address(listing, "samples").values())
+    if not total:
+        raise ValueError("the listing has no samples: record SourceCounters, of a longer kernel")
+    lines: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for row in listing:
+        lines.setdefault((row["file"], row["line"]), []).append(row)
+    hottest = max(lines.values(), key=lambda rows: sum(row["samples"] or 0 for row in rows))
+    samples = sum(row["samples"] or 0 for row in hottest)
+    return {
+        "file": hottest[0]["file"],
+        "line": hottest[0]["line"],
+        "text": hottest[0]["text"],
+        "samples_count": samples,
+        "share_ratio": samples / total,
+        "instruction": max(hottest, key=lambda row: row["samples"] or 0)["instruction"],
+    }
+
+
+def _by_address(listing: list[dict[str, Any]], key: str) -> dict[str, int]:
+    """A count per instruction: one that belongs to two lines stands twice in a listing."""
+    return {row["address"]: row[key] or 0 for row in listing}
 
 
 def instruction_mix(listing: list[dict[str, Any]]) -> dict[str, float]:
-    """Which kinds of instructions a kernel executes: share of all warp instructions, by class."""
-    raise NotImplementedError
+    """Which kinds of instructions a kernel executes: the share of each class.
+
+    listing: as from read_source. An instruction counts as often as warps executed it, each
+    address once; a missing count adds nothing. Its opcode is the word that follows a predicate, if
+    there is one ("@P0", "@!UP1"), up to the first "."; the class is the one in INSTRUCTION_CLASSES that
+    names the opcode, else "other".
+
+    Returns {class: ratio}, all classes of the table and "other", together 1.0. Raises ValueError if
+    nothing was executed.
+    """
+    executed = _by_address(listing, "executed")
+    total = sum(executed.values())
+    if not total:
+        raise ValueError("the listing has no executed instruction")
+    opcodes = {row["address"]: _opcode(row["instruction"]) for row in listing}
+    counts = dict.fromkeys([*INSTRUCTION_CLASSES, "other"], 0)
+    for address, count in executed.items():
+        counts[_class_of(opcodes[address])] += count
+    return {name: count / total for name, count in counts.items()}
+
+
+def _opcode(instruction: str) -> str:
+    words = instruction.split()
+    return words[1 if words[0].startswith("@") else 0].split(".")[0].rstrip(";")
+
+
+def _class_of(opcode: str) -> str:
+    for name, opcodes in INSTRUCTION_CLASSES.items():
+        if opcode in opcodes:
+            return name
+    return "other"
 
 
 def unit_use(kernel: dict[str, Any]) -> dict[str, float | None]:
@@ -1004,8 +1166,7 @@ def rank_kernels(findings: list[Finding], launches: dict[str, int]) -> list[dict
     """
     groups: dict[str, list[Finding]] = {}
     for finding in findings:
-        name = re.split(r"[<(]", finding.subject.partition(":")[2])[0].split(" ")[-1]
-        groups.setdefault(name, []).append(finding)
+        groups.setdefault(_function(finding.subject.partition(":")[2]), []).append(finding)
     rows = []
     for name, group in groups.items():
         count = launches.get(name, 0)

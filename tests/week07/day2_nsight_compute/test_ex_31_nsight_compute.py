@@ -8,7 +8,9 @@ can say which evidence it contradicts.
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 import math
 import random
 import re
@@ -845,13 +847,15 @@ def sectors(op: str) -> tuple[str, str, str]:
 
 
 HIT_RATES = ("l1tex__t_sector_hit_rate.pct", "lts__t_sector_hit_rate.pct")
-SECTOR_METRICS = (*sectors("ld"), *sectors("st"), *HIT_RATES)
+IDEAL = ("memory_l2_theoretical_sectors_global_ideal", "memory_l2_theoretical_sectors_global")
+SECTOR_METRICS = (*sectors("ld"), *sectors("st"), *HIT_RATES, *IDEAL)
 WHY_SECTORS = {
     "load_ratio": "A sector has 32 bytes: how many of them did a thread ask for?",
     "store_ratio": "A sector has 32 bytes: how many of them did a thread write?",
     "sectors_per_load_ratio": "Sectors over requests; a request is one instruction of one warp.",
     "sectors_per_store_ratio": "Sectors over requests; a request is one instruction of one warp.",
     "used_ratio": "All bytes used over all bytes moved: the kind with more sectors weighs more.",
+    "ideal_ratio": "The sectors that are needed over the sectors that there are.",
     "l1_hit_ratio": "A ratio is per cent over 100.",
     "l2_hit_ratio": "A ratio is per cent over 100.",
 }
@@ -871,6 +875,7 @@ def efficiency_of(kernel: Kernel) -> dict[str, float | None]:
             parts.append((count * used, count * 32))
     moved = sum(part[1] for part in parts)
     out["used_ratio"] = ratio(sum(part[0] for part in parts), moved)
+    out["ideal_ratio"] = ratio(*(metrics.get(name) for name in IDEAL))
     out["l1_hit_ratio"], out["l2_hit_ratio"] = (ratio(metrics.get(name), 100) for name in HIT_RATES)
     return out
 
@@ -886,6 +891,8 @@ def made_sectors(rng: random.Random) -> Kernel:
             rng.choice((4.0, 32.0, rng.uniform(2, 32))),
         )
         metrics |= zip(sectors(op), values, strict=True)
+    needed = rng.randrange(1, 10**6)
+    metrics |= zip(IDEAL, (needed, needed + rng.choice((0, rng.randrange(10**6)))), strict=True)
     return made(metrics | {name: rng.uniform(0, 100) for name in HIT_RATES})
 
 
@@ -921,10 +928,12 @@ def test_sectors_on_a_slip_of_paper(stub):
         "store_ratio": 1.0,
         "sectors_per_store_ratio": 4.0,
         "used_ratio": (3200 * 4 + 400 * 32) / (3600 * 32),
+        "ideal_ratio": 800 / 3600,
         "l1_hit_ratio": None,
         "l2_hit_ratio": 0.4321,
     }
-    kernel = made(load | store | {"lts__t_sector_hit_rate.pct": 43.21})
+    ideal = dict(zip(IDEAL, (800, 3600), strict=True))
+    kernel = made(load | store | ideal | {"lts__t_sector_hit_rate.pct": 43.21})
     judge_keys("sector_efficiency(strided copy)", stub.sector_efficiency(kernel), want, WHY_SECTORS)
 
 
@@ -1026,24 +1035,27 @@ def test_needed_bytes_without_sense(stub, needed):
 # == bank_conflicts ===============================================================================
 
 BANK_METRICS = (
-    "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
-    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",
-    "l1tex__data_pipe_lsu_wavefronts.sum",
+    "memory_l1_wavefronts_shared",
+    "memory_l1_wavefronts_shared_ideal",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed",
 )
 WHY_BANKS = {
-    "conflict_ratio": "Conflicts over the wavefronts of shared memory.",
-    "data_pipe_ratio": "The data pipe serves global memory as well: over all of its wavefronts.",
+    "conflicts_count": "Wavefronts beyond those that the accesses need anyway.",
+    "conflict_ratio": "Conflicts over wavefronts.",
+    "pipe_ratio": "The conflicts' share of the time in which the pipe serves shared memory; per cent over 100.",
     "": "It is the metric's value.",
 }
 
 
 def banks_of(kernel: Kernel) -> dict[str, float | None]:
-    wavefronts, conflicts, everything = (kernel["metrics"].get(name) for name in BANK_METRICS)
+    wavefronts, ideal, use = (kernel["metrics"].get(name) for name in BANK_METRICS)
+    conflicts = wavefronts - ideal if None not in (wavefronts, ideal) else None
+    share = ratio(conflicts, wavefronts)
     return {
         "wavefronts_count": wavefronts,
         "conflicts_count": conflicts,
-        "conflict_ratio": ratio(conflicts, wavefronts),
-        "data_pipe_ratio": ratio(conflicts, everything),
+        "conflict_ratio": share,
+        "pipe_ratio": share * use / 100 if None not in (share, use) else None,
     }
 
 
@@ -1051,7 +1063,8 @@ def banks_of(kernel: Kernel) -> dict[str, float | None]:
 @recordings(MEMORY, SHARED)
 def test_conflicts_of_recorded_kernels(stub, recording):
     for kernel in ncu.kernels(recording):
-        got = stub.bank_conflicts(only(kernel, BANK_METRICS))
+        polluted = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"
+        got = stub.bank_conflicts(only(kernel, (*BANK_METRICS, polluted)))
         judge_keys(f"bank_conflicts({ncu.short(kernel['name'])})", got, banks_of(kernel), WHY_BANKS)
 
 
@@ -1060,7 +1073,7 @@ def test_conflicts_of_made_kernels(stub, seed):
     rng = random.Random(seed)
     for missing in (*[None] * 10, *BANK_METRICS):
         wavefronts = rng.choice((0, rng.randrange(1, 10**8)))
-        values = (wavefronts, rng.randint(0, wavefronts), wavefronts + rng.randrange(10**8))
+        values = (wavefronts, rng.randint(0, wavefronts), rng.uniform(0, 100))
         kernel = made(dict(zip(BANK_METRICS, values, strict=True)))
         kernel = without(kernel, missing, seed) if missing else kernel
         call = f"bank_conflicts of {show(kernel['metrics'])}"
@@ -1154,16 +1167,20 @@ def test_no_stalls_at_all(stub):
 
 UNITS = {
     "dram": ("gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",),
-    "l2": ("lts__throughput.avg.pct_of_peak_sustained_elapsed",),
+    "l2": (
+        "lts__t_sectors.avg.pct_of_peak_sustained_elapsed",
+        "lts__t_tag_requests.avg.pct_of_peak_sustained_elapsed",
+        "lts__lts2xbar_cycles_active.avg.pct_of_peak_sustained_elapsed",
+        "lts__xbar2lts_cycles_active.avg.pct_of_peak_sustained_elapsed",
+    ),
     "l1": ("l1tex__throughput.avg.pct_of_peak_sustained_active",),
     "issue": ("smsp__issue_active.avg.pct_of_peak_sustained_active",),
     "pipe": (
         "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_active",
         "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active",
         "sm__pipe_fp64_cycles_active.avg.pct_of_peak_sustained_active",
-        "sm__inst_executed_pipe_fp16.avg.pct_of_peak_sustained_active",
         "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active",
-        "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
+        "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed",
     ),
 }
 BUSY = ("sm__cycles_active.avg", "gpc__cycles_elapsed.max")
@@ -1214,7 +1231,7 @@ def test_units_of_made_kernels(stub, seed):
     rng = random.Random(seed)
     for _ in range(20):
         kernel = made_units(rng)
-        for name in rng.sample(UNITS["pipe"], rng.randint(0, 5)):
+        for name in rng.sample(UNITS["pipe"], rng.randint(0, 4)):
             kernel = without(kernel, name, rng.randrange(99))
         call = f"unit_use of {show(kernel['metrics'])}"
         judge_keys(call, stub.unit_use(kernel), use_of(kernel), WHY_UNITS, repeat(seed))
@@ -1228,7 +1245,9 @@ def test_units_with_a_metric_missing(stub, seed):
         want = use_of(kernel)
         why = dict.fromkeys(want, WHY_NONE)
         judge_keys(f"unit_use without {name}", stub.unit_use(kernel), want, why)
-    judge_keys("unit_use without metrics", stub.unit_use(made({})), use_of(made({})), {"": WHY_NONE})
+    judge_keys(
+        "unit_use without metrics", stub.unit_use(made({})), use_of(made({})), {"": WHY_NONE}
+    )
 
 
 # == duration_gap =================================================================================
@@ -1324,9 +1343,14 @@ def test_duration_with_a_metric_missing(stub, seed):
     for name in GAP_METRICS:
         cold, warm, alone, hz = made_pair(rng)
         why = dict.fromkeys(WHY_DURATION, WHY_NONE)
-        judge_gap(stub, f"duration_gap without {name}", (without(cold, name, seed), warm, alone, hz), why)
         judge_gap(
-            stub, f"duration_gap, warm without {name}", (cold, without(warm, name, seed), alone, hz), why
+            stub, f"duration_gap without {name}", (without(cold, name, seed), warm, alone, hz), why
+        )
+        judge_gap(
+            stub,
+            f"duration_gap, warm without {name}",
+            (cold, without(warm, name, seed), alone, hz),
+            why,
         )
 
 
@@ -1338,3 +1362,374 @@ def test_duration_without_sense(stub, seed, bad):
         stub.duration_gap(cold, warm, bad, hz)
     with stub.raises(ValueError, "application_hz", "a clock that runs has a rate"):
         stub.duration_gap(cold, warm, alone, bad)
+
+
+# == read_source ==================================================================================
+
+SOURCE_HEAD = (
+    *("Line No", "Source", "Address", "Source", "Warp Stall Sampling (All Samples)", "# Samples"),
+    *("Instructions Executed", "Thread Instructions Executed", "stall_long_sb"),
+)
+WHY_LISTING = {
+    "file": "Code from another file has a block of its own: the row File Path above it counts.",
+    "line": "An instruction belongs to the last line above it that has a number.",
+    "text": "The source line, without the blanks around it.",
+    "address": "Addresses that begin with 0x are instructions.",
+    "instruction": "Two columns are called Source: the second is the instruction's.",
+    "samples": "The column # Samples, not the one beside it; a cell that is no number is None.",
+    "executed": "The column Instructions Executed (by warps); a cell that is no number is None.",
+}
+
+
+def judge_listing(call: str, got: Any, want: list[dict[str, Any]], where: str = "") -> None:
+    if type(got) is not list or len(got) != len(want):
+        what = f"{len(got)} instructions" if type(got) is list else show(got)
+        addresses = [row.get("address") for row in got] if type(got) is list else []
+        twice = len(addresses) != len({*addresses})
+        pytest.fail(
+            f"{call} gives {what}; expected {len(want)}. "
+            f"{'The file repeats instructions below one line: each stands once. ' * twice}{where}",
+            pytrace=False,
+        )
+    for number, (row, right) in enumerate(zip(got, want, strict=True)):
+        judge_keys(f"{call}[{number}]", row, right, WHY_LISTING, where)
+
+
+@task("ex_31.read_source")
+@recordings(MEMORY, SHARED)
+def test_listing_of_recorded_kernels(stub, recording):
+    for kernel in ncu.kernels(recording):
+        name = ncu.short(kernel["name"])
+        want = list(ncu.listing(recording, name))
+        judge_listing(
+            f"read_source({Path(recording).name!r}, {name!r})",
+            stub.read_source(recording, name),
+            want,
+        )
+
+
+def made_source(folder: Path, seed: int) -> dict[str, list[dict[str, Any]]]:
+    """A source page of two or three kernels, one with code from another file; what it holds."""
+    rng = random.Random(seed)
+    head = list(SOURCE_HEAD)
+    tail = head[4:]
+    rng.shuffle(tail)  # columns move between versions
+    head[4:] = tail
+    opcodes = (
+        "LDG.E",
+        "@P0 STG.E",
+        "FFMA",
+        "IMAD.WIDE",
+        "@!UP1 BRA",
+        "MUFU.SIN",
+        "LDS",
+        "HFMA2.MMA",
+    )
+    rows: list[list[str]] = []
+    truth: dict[str, list[dict[str, Any]]] = {}
+    address = rng.randrange(1 << 40) * 16
+    for number in range(rng.randint(2, 3)):
+        name = f"kernel_{rng.randrange(1000)}_{number}"
+        listing = truth.setdefault(name, [])
+        for file in ("own.cu", "include/other.hpp")[: 1 + number % 2]:
+            rows += [
+                ["File Path", file],
+                ["Function Name", f"void {name}<float, {number}>(T1 *)"],
+                head,
+            ]
+            for line in sorted(rng.sample(range(1, 400), rng.randint(2, 6))):
+                text = f"value[{line}] += in[i];"
+                cells = {"# Samples": "99", "Instructions Executed": "99"}
+                rows.append(
+                    [str(line), f"    {text}", "-", "-", *(cells.get(c, "1") for c in tail)]
+                )
+                for _ in range(rng.randint(1, 5)):
+                    address += 16
+                    samples, executed = (
+                        rng.choice((rng.randrange(5000), "-")),
+                        rng.randrange(1, 10**6),
+                    )
+                    instruction = f"{rng.choice(opcodes)} R{rng.randrange(99)}, R1"
+                    cells = {"# Samples": str(samples), "Instructions Executed": str(executed)}
+                    row = ["", "", hex(address), f"      {instruction}"]
+                    row += [cells.get(column, str(rng.randrange(99))) for column in tail]
+                    rows += [row] * rng.choice((1, 1, 2))
+                    if rng.random() < 0.3:
+                        rows.append(["", "", "...", "...", *("-" for _ in tail)])
+                    listing.append(
+                        {
+                            "file": file,
+                            "line": line,
+                            "text": text,
+                            "address": hex(address),
+                            "instruction": instruction,
+                            "samples": None if samples == "-" else samples,
+                            "executed": executed,
+                        }
+                    )
+    out = io.StringIO()
+    csv.writer(out, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(rows)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "source.csv").write_text(out.getvalue(), encoding="utf-8")
+    return truth
+
+
+@task("ex_31.read_source")
+def test_listing_of_a_made_page(stub, seed, tmp_path):
+    truth = made_source(tmp_path, seed)
+    for name, want in truth.items():
+        judge_listing(
+            f"read_source(made, {name!r})",
+            stub.read_source(str(tmp_path), name),
+            want,
+            repeat(seed),
+        )
+    with stub.raises(
+        CaptureError, ", ".join(sorted(truth)), "the message names the kernels that are there"
+    ):
+        stub.read_source(str(tmp_path), "no_such_kernel")
+
+
+HEAD = ",".join(SOURCE_HEAD)
+
+
+def source_csv(folder: Path, *lines: str) -> str:
+    """A source page written by hand; rows of an instruction begin with a dot."""
+    text = [line if line[:1] != "." else f",,{line[1:]}" for line in lines]
+    (folder / "source.csv").write_text("\n".join(text) + "\n", encoding="utf-8")
+    return str(folder)
+
+
+@task("ex_31.read_source")
+def test_line_with_quotation_marks_is_not_whole(stub, tmp_path):
+    folder = source_csv(
+        tmp_path,
+        'File Path,"a.hpp"',
+        'Function Name,"f(int *)"',
+        HEAD,
+        '"7","asm ("ld %0, %1" : "=f"(x), "l"(p), "r"(q), "r"(n));","-","-","5","5","5","5","5","5"',
+        ".0x10,LD R1,3,3,64,2048,1",
+    )
+    got = stub.read_source(folder, "f")
+    judge(
+        "read_source: instructions",
+        len(got) if type(got) is list else got,
+        1,
+        "The instruction is whole.",
+    )
+    for key, value in {"line": 7, "address": "0x10", "samples": 3, "executed": 64}.items():
+        judge(f"read_source[0][{key!r}]", got[0].get(key), value, WHY_LISTING[key])
+
+
+@task("ex_31.read_source")
+@pytest.mark.parametrize(
+    ("lines", "words", "why"),
+    [
+        ((".0x10,LD R1,3,3,64,2048",), "5", "the last row was cut off"),
+        ((".0x10,LD R1,3,3,64,2048,1,9",), "5", "an instruction has no place for more cells"),
+        (("7,x = 1;,-",), "5", "a line's row was cut off"),
+        (
+            ("7,x = 1;,-,-,1,1,1,1,1", ".0x10,LD R1,3,3,64,2048,1", "8"),
+            "7",
+            "a line's row was cut off",
+        ),
+    ],
+)
+def test_page_that_is_cut_off_is_refused(stub, tmp_path, lines, words, why):
+    lines = ("File Path,a.cu", "Function Name,f(int *)", HEAD, "6,y = 1;,-,-,1,1,1,1,1", *lines)
+    folder = source_csv(tmp_path, *lines)
+    with stub.raises(CaptureError, rf"source\.csv.*\b{words}\b", why):
+        stub.read_source(folder, "f")
+
+
+@task("ex_31.read_source")
+def test_page_without_the_columns_is_refused(stub, tmp_path):
+    for column in ("# Samples", "Instructions Executed", "Address"):
+        head = (
+            HEAD.replace(column, "x", 1)
+            if column != "Instructions Executed"
+            else HEAD.replace(",Instructions Executed", ",x", 1)
+        )
+        folder = source_csv(tmp_path, "File Path,a.cu", "Function Name,f(int *)", head)
+        with stub.raises(CaptureError, rf"source\.csv.*{column}", "the message names the column"):
+            stub.read_source(folder, "f")
+    with stub.raises(CaptureError, "source.csv", "the capture holds no source page"):
+        stub.read_source("ncu_memory_basic", "scale")
+
+
+# == hottest_line =================================================================================
+
+
+def hottest_of(listing: list[dict[str, Any]]) -> dict[str, Any]:
+    lines: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    once = {row["address"]: row["samples"] or 0 for row in listing}
+    for row in listing:
+        lines.setdefault((row["file"], row["line"]), []).append(row)
+    best, most = None, -1
+    for rows in lines.values():
+        samples = sum(row["samples"] or 0 for row in rows)
+        if samples > most:
+            best, most = rows, samples
+    assert best is not None
+    first = best[0]
+    hottest = sorted(best, key=lambda row: -(row["samples"] or 0))[0]
+    return {
+        "file": first["file"],
+        "line": first["line"],
+        "text": first["text"],
+        "samples_count": most,
+        "share_ratio": most / sum(once.values()),
+        "instruction": hottest["instruction"],
+    }
+
+
+def judge_hottest(call: str, got: Any, listing: list[dict[str, Any]], where: str = "") -> None:
+    why = {
+        "line": "The samples of a line are those of all its instructions.",
+        "file": "Lines of different files may have the same number.",
+        "share_ratio": "Of the samples of all instructions, each address counted once.",
+        "instruction": "The instruction of this line at which most samples were taken.",
+        "": "It goes with the hottest line.",
+    }
+    want = hottest_of(listing)
+    if type(got) is dict and type(got.get("line")) is int and got["line"] != want["line"]:
+        want = {"line": want["line"], **{k: v for k, v in want.items() if k != "line"}}
+    judge_keys(call, got, want, why, where)
+
+
+@task("ex_31.hottest_line")
+@recordings(MEMORY, SHARED)
+def test_hottest_lines_of_recorded_kernels(stub, recording):
+    for kernel in ncu.kernels(recording):
+        name = ncu.short(kernel["name"])
+        listing = list(ncu.listing(recording, name))
+        judge_hottest(f"hottest_line({name})", stub.hottest_line(listing), listing)
+
+
+@task("ex_31.hottest_line")
+def test_hottest_line_of_a_made_page(stub, seed, tmp_path):
+    for name, listing in made_source(tmp_path, seed).items():
+        if any(row["samples"] for row in listing):
+            judge_hottest(
+                f"hottest_line({name}, made)", stub.hottest_line(listing), listing, repeat(seed)
+            )
+
+
+def instruction(line: int, address: int, samples: int | None, **more: Any) -> dict[str, Any]:
+    return {
+        "file": "a.cu",
+        "line": line,
+        "text": f"line {line};",
+        "address": hex(address),
+        "instruction": f"LDG R{address}",
+        "samples": samples,
+        "executed": 1,
+    } | more
+
+
+@task("ex_31.hottest_line")
+def test_hottest_line_on_a_slip_of_paper(stub):
+    # Line 4 has the hottest instruction, line 9 more samples in all; an address of two lines counts once
+    # in the whole; the same number in another file is another line.
+    listing = [
+        instruction(4, 1, 50),
+        instruction(9, 2, 30),
+        instruction(9, 3, 40),
+        instruction(9, 4, None),
+        instruction(9, 5, 60, file="b.hpp"),
+        instruction(7, 3, 40),
+    ]
+    judge_hottest("hottest_line(drawn)", stub.hottest_line(listing), listing)
+    equal = [
+        instruction(3, 1, 10),
+        instruction(2, 2, 5),
+        instruction(2, 3, 5),
+        instruction(1, 4, 10),
+    ]
+    judge_hottest("hottest_line(equal lines)", stub.hottest_line(equal), equal)
+    for nothing in ([], [instruction(1, 1, None), instruction(2, 2, 0)]):
+        with stub.raises(ValueError, why="there is no hottest line without a sample"):
+            stub.hottest_line(nothing)
+
+
+# == instruction_mix ==============================================================================
+
+CLASSES = {
+    "fp32": "FADD FMUL FFMA FMNMX FSEL FSETP FCHK",
+    "fp64": "DADD DMUL DFMA DMNMX DSETP",
+    "fp16": "HADD2 HMUL2 HFMA2 HMNMX2 HSETP2",
+    "tensor": "HMMA IMMA DMMA BMMA HGMMA IGMMA QGMMA",
+    "special": "MUFU",
+    "convert": "F2F F2I I2F F2FP I2FP FRND",
+    "integer": "IADD3 IMAD ISETP IMNMX IABS LEA LOP3 SHF POPC SEL PRMT VIADD",
+    "global": "LDG STG LD ST RED REDG ATOM ATOMG LDGSTS",
+    "shared": "LDS STS LDSM STSM ATOMS",
+    "local": "LDL STL",
+    "constant": "LDC ULDC",
+    "control": "BRA BRX EXIT BSSY BSYNC BAR WARPSYNC CALL RET NOP",
+}
+CLASS_OF = {opcode: name for name, opcodes in CLASSES.items() for opcode in opcodes.split()}
+
+
+def mix_of(listing: list[dict[str, Any]]) -> dict[str, float]:
+    counts = dict.fromkeys([*CLASSES, "other"], 0)
+    seen = set()
+    for row in listing:
+        if row["address"] not in seen:
+            seen.add(row["address"])
+            opcode = re.sub(r"^@!?\w+\s+", "", row["instruction"])
+            counts[CLASS_OF.get(re.split(r"[.\s;]", opcode)[0], "other")] += row["executed"] or 0
+    return {name: count / sum(counts.values()) for name, count in counts.items()}
+
+
+WHY_MIX = {
+    "": "An instruction counts as often as warps executed it, each address once; its class is told by the "
+    "opcode before the first dot, behind a predicate if there is one."
+}
+
+
+@task("ex_31.instruction_mix")
+@recordings("ncu_compute", SHARED)
+def test_mix_of_recorded_kernels(stub, recording):
+    for kernel in ncu.kernels(recording):
+        name = ncu.short(kernel["name"])
+        listing = list(ncu.listing(recording, name))
+        if len(listing) < 1000 and any(row["executed"] for row in listing):
+            judge_keys(
+                f"instruction_mix({name})", stub.instruction_mix(listing), mix_of(listing), WHY_MIX
+            )
+
+
+@task("ex_31.instruction_mix")
+def test_mix_of_a_made_page(stub, seed, tmp_path):
+    for name, listing in made_source(tmp_path, seed).items():
+        got = stub.instruction_mix(listing)
+        judge_keys(f"instruction_mix({name}, made)", got, mix_of(listing), WHY_MIX, repeat(seed))
+
+
+@task("ex_31.instruction_mix")
+def test_mix_on_a_slip_of_paper(stub):
+    words = (
+        "LDG.E.128 R0",
+        "@P0 FFMA R1",
+        "@!UP2 FFMA.FTZ R2",
+        "EXIT;",
+        "LDGDEPBAR",
+        "FFMAX R3",
+        "@!P0  LDS R1",
+    )
+    listing = [
+        instruction(1, i, None, instruction=word, executed=10**i) for i, word in enumerate(words)
+    ]
+    listing.append(listing[1] | {"line": 2})
+    listing.append(instruction(3, 99, 1, instruction="DADD R4", executed=None))
+    judge_keys("instruction_mix(drawn)", stub.instruction_mix(listing), mix_of(listing), WHY_MIX)
+    for name, opcodes in CLASSES.items():
+        for opcode in opcodes.split():
+            got = stub.instruction_mix([instruction(1, 1, 1, instruction=f"{opcode} R1")])
+            judge(
+                f"instruction_mix of {opcode}", got.get(name), 1.0, f"It is in the class {name!r}."
+            )
+    for nothing in ([], [instruction(1, 1, 5, executed=0)]):
+        with stub.raises(ValueError, why="there is no mix of nothing"):
+            stub.instruction_mix(nothing)
