@@ -308,14 +308,13 @@ class _Run:
             "%smid": np.zeros(count, np.uint32),
             "%dynamic_smem_size": np.full(count, shared_bytes, np.uint32),
         }
-        for prefix, index, shape in (("", thread, block), ("cta", self.block_of, grid)):
-            counts = "%ntid" if not prefix else "%nctaid"
+        for index, shape, own, counts in (
+            (thread, block, "%tid", "%ntid"),
+            (self.block_of, grid, "%ctaid", "%nctaid"),
+        ):
             for number, axis in enumerate("xyz"):
                 below = int(np.prod(shape[:number]))
-                value = index // below % shape[number]
-                self.special[
-                    f"%{prefix}{'' if prefix else ''}{'tid' if not prefix else 'id'}.{axis}"
-                ] = value
+                self.special[f"{own}.{axis}"] = index // below % shape[number]
                 self.special[f"{counts}.{axis}"] = np.full(count, shape[number], np.uint32)
         self.special = {k: np.asarray(v) for k, v in self.special.items()}
 
@@ -493,12 +492,7 @@ class _Run:
             raise Unsupported(f"the address {operand}")
         base = found[1]
         if base in self.registers:
-            register = self.registers[base][lanes]
-            value = (
-                register.astype(np.int64)
-                if register.dtype.itemsize == 8
-                else register.astype(np.int64)
-            )
+            value = self.registers[base][lanes].astype(np.int64)
         else:
             value = np.full(
                 len(lanes), self.symbols[base] if base in self.symbols else int(base), np.int64

@@ -63,6 +63,8 @@ def shapes(seed: int) -> list[tuple[int, int]]:
         (128, 192),
         (4 * chance.randint(9, 30), 4 * chance.randint(31, 60)),
         (2 * chance.randint(20, 60) + 1, 2 * chance.randint(20, 60) + 1),
+        (4 * chance.randint(9, 30), 4 * chance.randint(9, 30) + 1),
+        (4 * chance.randint(9, 30) + 2, 4 * chance.randint(9, 30)),
         (1, chance.randint(2, 300)),
         (chance.randint(100, 300), 3),
     ]

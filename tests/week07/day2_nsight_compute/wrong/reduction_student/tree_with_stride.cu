@@ -1,0 +1,52 @@
+// CAUGHT_BY: test_shared_memory_is_visited_once
+// SAYS: with which stride
+//
+// A tree in shared memory whose active threads lie further apart with every step.
+#include "reduction.cuh"
+
+constexpr int kThreads = 256;
+constexpr int kBlocksPerSm = 8;
+constexpr int kLoads = 4;  // of four floats, under way at once in every thread
+
+__global__ void __launch_bounds__(kThreads, kBlocksPerSm)
+    sum_blocks(const float* __restrict__ in, size_t count, float* out) {
+    __shared__ float of_thread[kThreads];
+    const size_t first = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
+    const size_t stride = size_t(gridDim.x) * blockDim.x;
+    const size_t chunks = count / 4;
+    const float4* chunk = reinterpret_cast<const float4*>(in);
+
+    float sum = 0;
+    size_t i = first;
+    for (; i + (kLoads - 1) * stride < chunks; i += kLoads * stride) {
+        float4 values[kLoads];
+#pragma unroll
+        for (int k = 0; k < kLoads; ++k) values[k] = chunk[i + k * stride];
+#pragma unroll
+        for (int k = 0; k < kLoads; ++k)
+            sum += (values[k].x + values[k].y) + (values[k].z + values[k].w);
+    }
+    for (; i < chunks; i += stride) {
+        const float4 value = chunk[i];
+        sum += (value.x + value.y) + (value.z + value.w);
+    }
+    if (first < count % 4) sum += in[chunks * 4 + first];
+
+    of_thread[threadIdx.x] = sum;
+    for (int step = 1; step < kThreads; step *= 2) {
+        __syncthreads();
+        const int own = 2 * step * threadIdx.x;
+        if (own + step < kThreads) of_thread[own] += of_thread[own + step];
+    }
+    if (threadIdx.x == 0) atomicAdd(out, of_thread[0]);
+}
+
+void reduce_sum(const float* in, size_t count, float* out, float*) {
+    static int multiprocessors = 0;  // asked once: the question takes longer than the launch
+    if (multiprocessors == 0)
+        CHECK(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0));
+    const size_t needed = (count + kThreads * 4 - 1) / (kThreads * 4);
+    const size_t resident = size_t(multiprocessors) * kBlocksPerSm;
+    CHECK(cudaMemsetAsync(out, 0, sizeof(float)));
+    sum_blocks<<<unsigned(std::min(needed, resident)), kThreads>>>(in, count, out);
+}
