@@ -22,7 +22,7 @@ from typing import Any
 
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError
-from profiling_lab.findings import Finding
+from profiling_lab.findings import CATEGORIES, Finding
 
 # Limits of one SM by compute capability (source: cuda_occupancy.h of CUDA 13.2 and the CUDA C++
 # Programming Guide, technical specifications). kB here are 1,024 bytes. `shared_steps_kb` are the
@@ -102,6 +102,104 @@ SM_PARTITIONS = 4  # an SM's registers and warp slots are split over four schedu
 WARP_REGISTER_UNIT = 256  # registers are granted to a warp in multiples of this
 
 SECTOR_BYTES = 32
+
+TENSOR_METRIC = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"
+
+# What tells how busy a unit is: the largest counts. `lts__throughput` is left out: it is the largest of
+# many counters, and some of those are not shown. The pipes: fma and fp64 multiply and add, alu does
+# integers and comparisons, xu transcendental functions and conversions, tensor matrices.
+UNIT_METRICS = {
+    "dram": ("gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",),
+    "l2": (
+        "lts__t_sectors.avg.pct_of_peak_sustained_elapsed",
+        "lts__t_tag_requests.avg.pct_of_peak_sustained_elapsed",
+        "lts__lts2xbar_cycles_active.avg.pct_of_peak_sustained_elapsed",
+        "lts__xbar2lts_cycles_active.avg.pct_of_peak_sustained_elapsed",
+    ),
+    "l1": ("l1tex__throughput.avg.pct_of_peak_sustained_active",),
+    "issue": ("smsp__issue_active.avg.pct_of_peak_sustained_active",),
+    "pipe": (
+        "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_active",
+        "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active",
+        "sm__pipe_fp64_cycles_active.avg.pct_of_peak_sustained_active",
+        "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active",
+        TENSOR_METRIC,
+    ),
+}
+LIMITER_OF_UNIT = {
+    "dram": "memory_bound",
+    "l2": "cache_bound",
+    "l1": "cache_bound",
+    "issue": "compute_bound",
+    "pipe": "compute_bound",
+}
+
+# Opcodes of Volta to Hopper by what they do (source: CUDA Binary Utilities, Instruction Set Reference).
+# A move may hide in another opcode: IMAD.MOV, HFMA2.MMA with -RZ.
+INSTRUCTION_CLASSES: dict[str, tuple[str, ...]] = {
+    "fp32": ("FADD", "FMUL", "FFMA", "FMNMX", "FSEL", "FSETP", "FCHK"),
+    "fp64": ("DADD", "DMUL", "DFMA", "DMNMX", "DSETP"),
+    "fp16": ("HADD2", "HMUL2", "HFMA2", "HMNMX2", "HSETP2"),
+    "tensor": ("HMMA", "IMMA", "DMMA", "BMMA", "HGMMA", "IGMMA", "QGMMA"),
+    "special": ("MUFU",),
+    "convert": ("F2F", "F2I", "I2F", "F2FP", "I2FP", "FRND"),
+    "integer": (
+        "IADD3",
+        "IMAD",
+        "ISETP",
+        "IMNMX",
+        "IABS",
+        "LEA",
+        "LOP3",
+        "SHF",
+        "POPC",
+        "SEL",
+        "PRMT",
+        "VIADD",
+    ),
+    "global": ("LDG", "STG", "LD", "ST", "RED", "REDG", "ATOM", "ATOMG", "LDGSTS"),
+    "shared": ("LDS", "STS", "LDSM", "STSM", "ATOMS"),
+    "local": ("LDL", "STL"),
+    "constant": ("LDC", "ULDC"),
+    "control": ("BRA", "BRX", "EXIT", "BSSY", "BSYNC", "BAR", "WARPSYNC", "CALL", "RET", "NOP"),
+}
+
+# What can be mended in a kernel; each is a category of profiling_lab.findings.
+CAUSES = (
+    "uncoalesced_access",
+    "bank_conflicts",
+    "register_spills",
+    "divergence",
+    "low_occupancy",
+    "small_grid",
+    "tail_effect",
+    "atomic_contention",
+    "tensor_cores_unused",
+)
+
+# What a well-written kernel reaches of a unit's peak: a fix takes no unit beyond this.
+ATTAINABLE_RATIO = 0.9
+# From this use on, warps queue for a unit: their waiting is its work.
+SATURATED_RATIO = 0.8
+# Cycles that a request waits for DRAM while nothing else is in its way (section 14 measures it).
+UNCONTENDED_CYCLES = 1_000
+# From this share of all requests on, the queue behind contended atomics holds up the others too.
+ATOMIC_SHARE = 0.25
+# Matrix work in 16 bits: see estimate_gain.
+MATRIX_SHARE = 0.5
+HALF_SHARE = 0.1
+OPERAND_SHARE = 0.03
+# Half the ratio of the H200's dense fp16 peaks on tensor cores and CUDA cores: 989 / 134 TFLOP/s.
+TENSOR_SPEEDUP = 3.7
+
+# A saving below this share of the duration is not worth naming.
+FLOOR_RATIO = 0.10
+# With no unit used this much, nothing is near a ceiling.
+BUSY_RATIO = 0.6
+# From this use on, the kernel is at its ceiling.
+CEILING_RATIO = 0.8
+# A verdict this close to another one says "borderline".
+BORDERLINE_RATIO = 0.03
 
 
 def ncu_command(
@@ -241,6 +339,9 @@ def sector_efficiency(kernel: dict[str, Any]) -> dict[str, float | None]:
         "sectors_per_load_ratio", "sectors_per_store_ratio"   sectors / requests
         "used_ratio"                  both kinds together: bytes used / bytes of the sectors. A kind
                                       without accesses has no part in it; None if there are none at all
+        "ideal_ratio"                 memory_l2_theoretical_sectors_global_ideal / …_global (without
+                                      "_ideal"): the sectors that the same accesses need if their lanes
+                                      lay side by side. A broadcast uses 4 bytes of a sector and is ideal
         "l1_hit_ratio", "l2_hit_ratio"  l1tex__t_sector_hit_rate.pct and lts__t_sector_hit_rate.pct / 100
     each None if a metric for it is missing. No access of a kind: its sectors are 0, or missing.
     """
@@ -266,12 +367,15 @@ def bank_conflicts(kernel: dict[str, Any]) -> dict[str, float | None]:
 
     A request of a warp is served in one or more *wavefronts*; those that conflicts add are waste.
     Returns
-        "wavefronts_count"  l1tex__data_pipe_lsu_wavefronts_mem_shared.sum
-        "conflicts_count"   l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum
+        "wavefronts_count"  memory_l1_wavefronts_shared
+        "conflicts_count"   wavefronts minus those that are needed (memory_l1_wavefronts_shared_ideal)
         "conflict_ratio"    conflicts / wavefronts
-        "data_pipe_ratio"   the share of all wavefronts of the data pipe (they serve global memory as
-                            well: l1tex__data_pipe_lsu_wavefronts.sum) that conflicts add
-    each None if a metric for it is missing or its divisor is 0.
+        "pipe_ratio"        the share of the duration in which the data pipe serves conflicts:
+                            conflict_ratio × the pipe's use for shared memory,
+                            l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed
+    each None if a metric for it is missing or its divisor is 0. (The counter
+    l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum is another thing: it counts every wait for a bank,
+    also that of different requests for each other.)
     """
     raise NotImplementedError
 
@@ -292,50 +396,198 @@ def rank_stalls(kernel: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def read_source(capture: str, kernel: str) -> list[dict[str, Any]]:
-    """The machine instructions of one kernel, with their source lines and what was sampled at them."""
+    """The machine instructions of one kernel, with their source lines and what was sampled at them.
+
+    Reads `captures.text(capture, "source.csv")`: `ncu --page source --csv --print-source cuda,sass`. The
+    file is a sequence of blocks: a row "File Path" with a source file, a row "Function Name" with the
+    kernel's whole name, a header that begins with "Line No", then rows of two kinds. A row with a line
+    number is a line of the source; the rows below it without one, whose address begins with "0x", are
+    the instructions that it became. Rows with other addresses ("...") mean nothing. A function may have
+    several blocks: code inlined from other files has its own.
+    kernel: a function name as in rank_kernels.
+
+    Returns, in the file's order, a list of {"file": str, "line": int, "text": the line without
+    blanks around it, "address": str, "instruction": str without blanks around it, "samples": int or None,
+    "executed": int or None} from the columns "# Samples" and "Instructions Executed"; None for a cell
+    that is no number. An instruction stands once for each line that it belongs to, even if
+    the file repeats it there.
+
+    The tool does not escape quotation marks in a source line, so such a row has too many cells: take its
+    number and as much of the text as the first cells hold. Raises CaptureError, with the file's
+    name in the message, for an instruction whose row has another length than the header and a line
+    whose row is shorter (cut off; with the line's number), for a header without these columns, and for
+    a kernel that is not there (with the functions that are, sorted and separated by ", ").
+    """
     raise NotImplementedError
 
 
 def hottest_line(listing: list[dict[str, Any]]) -> dict[str, Any]:
-    """The source line at which warps were found most often, and the hottest instruction in it."""
+    """The source line at which warps were found most often, and the hottest instruction in it.
+
+    listing: as from read_source. A line is a file and a number; its samples are those of its
+    instructions, where a missing count adds nothing. Equal lines, and equal instructions of a line: the
+    one that comes first in the listing.
+
+    Returns {"file", "line", "text", "samples_count": int, "share_ratio": of the samples of all
+    instructions of the listing, each address counted once, "instruction": of the line's
+    instruction with most samples}. Raises ValueError if the listing has no sample at all.
+    """
     raise NotImplementedError
 
 
 def instruction_mix(listing: list[dict[str, Any]]) -> dict[str, float]:
-    """Which kinds of instructions a kernel executes: share of all warp instructions, by class."""
+    """Which kinds of instructions a kernel executes: the share of each class.
+
+    listing: as from read_source. An instruction counts as often as warps executed it, each
+    address once; a missing count adds nothing. Its opcode is the word that follows a predicate, if
+    there is one ("@P0", "@!UP1"), up to the first "."; the class is the one in INSTRUCTION_CLASSES that
+    names the opcode, else "other".
+
+    Returns {class: ratio}, all classes of the table and "other", together 1.0. Raises ValueError if
+    nothing was executed.
+    """
     raise NotImplementedError
 
 
 def unit_use(kernel: dict[str, Any]) -> dict[str, float | None]:
-    """How near each unit of the device is to its ceiling, as a share of the kernel's duration."""
+    """How near each unit of the device is to its ceiling, over the whole duration of a kernel.
+
+    For each unit of UNIT_METRICS, the largest of its metrics that the capture holds, as a ratio. A
+    metric whose name ends in "_active" is a share of the time in which an SM had work: it is
+    multiplied with busy_sm_ratio of occupancy_gap, and counts as missing where that is None.
+
+    Returns {unit: ratio}, every unit; None for one of which no metric is there.
+    """
     raise NotImplementedError
 
 
 def duration_gap(
-    profiled: dict[str, Any],
-    warm: dict[str, Any],
-    application_ns: float,
-    application_hz: float | None = None,
+    profiled: dict[str, Any], warm: dict[str, Any], application_ns: float, application_hz: float
 ) -> dict[str, float | None]:
-    """Why a kernel's duration under the profiler is not its duration in the application."""
+    """Why a kernel's duration under the profiler is not its duration in the application.
+
+    profiled: the kernel as the profiler measures by default, caches flushed before each pass.
+    warm: the same kernel with `--cache-control none`. application_ns: its duration in the program, without
+    a profiler. application_hz: the SM clock while it ran there.
+
+    A duration is cycles over a clock. With gpu__time_duration.sum (ns), gpc__cycles_elapsed.max
+    (cycles) and gpc__cycles_elapsed.avg.per_second (Hz):
+        "profiled_ns"  the profiled duration
+        "ratio"        profiled / application
+        "clock_ns"     what the profiler's clock adds: the profiled duration minus the time that the same
+                       cycles take at application_hz
+        "cache_ns"     what cold caches add: the cycles of `profiled` more than those of `warm`, at
+                       application_hz
+        "rest_ns"      what is left of profiled minus application: replay, other work on the device,
+                       the launch itself
+    clock_ns + cache_ns + rest_ns + application_ns = profiled_ns. Parts may be negative. None where a
+    metric for it is missing.
+
+    Raises ValueError if application_ns or application_hz is not a finite number above 0.
+    """
     raise NotImplementedError
 
 
 def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
-    """The speed-up to expect if one cause were removed: 1.0 is none."""
+    """The speed-up to expect if one cause were removed: 1.0 is none.
+
+    Take the duration as 1. Without the cause, units have less to do and warps wait less; then the kernel
+    takes as long as the largest of
+        each unit of unit_use that is known: its use × what is left of its work / ATTAINABLE_RATIO
+        the waiting of warps: what is left of it
+    but never more than before: the gain is 1 / min(1, the largest).
+    An SM cannot give work away: for "l1", "issue", "pipe" the use counts over the time in which an SM
+    has work (use / busy_sm_ratio), unless the cause is "small_grid" or "tail_effect".
+
+    What is left, as a share; what is not named stays 1:
+        "uncoalesced_access"   e = ideal_ratio of sector_efficiency. l1, l2: e. dram: b = bytes used /
+                               bytes moved, at most 1, where used are the ideal sectors × SECTOR_BYTES and
+                               moved is DRAM's read + write. waiting: 1 − memory × (1 − min(e, b))
+        "bank_conflicts"       l1: (use − pipe_ratio of bank_conflicts) / use, at least 0.
+                               waiting: 1 − shared × conflict_ratio
+        "register_spills"      f = sectors of local memory / (local + global), loads and stores
+                               together. l1, l2, dram: 1 − f. issue: 1 − spilling instructions / all.
+                               waiting: 1 − memory × f
+        "divergence"           d = smsp__thread_inst_executed_per_inst_executed.ratio / WARP_THREADS.
+                               issue, pipe: d. waiting: memory + (1 − memory) × d
+        "low_occupancy"        waiting: the larger of theoretical_ratio and 1 / waves (fewer waves than
+                               one leave no block to add: 1)
+        "small_grid"           with fewer waves than one, waiting: the larger of waves_ratio and
+                               resident_ratio of occupancy_gap; else nothing changes
+        "tail_effect"          with at least one wave, the same; else nothing changes
+        "atomic_contention"    a = atomics / all requests to global memory. c = UNCONTENDED_CYCLES / the
+                               cycles that a request now waits, at most 1.
+                               waiting: 1 − memory × (1 − c) × min(1, a / ATOMIC_SHARE)
+        "tensor_cores_unused"  for matrix work (below) with s = 1 / TENSOR_SPEEDUP. l1, issue, pipe: s.
+                               waiting: memory + (1 − memory) × s; for other work nothing changes
+    with, from rank_stalls,
+        shared   the shares of short_scoreboard and mio_throttle
+        memory   the shares of long_scoreboard, lg_throttle and drain, and `shared` as well where the
+                 kernel has no wavefront of shared memory (the same queue serves both)
+    Where the unit with the largest use is used at least SATURATED_RATIO and the cause leaves less of
+    its work, warps queue for that unit: what is left of the waiting is the smaller of the above and of
+    what is left of that unit's work.
+
+    Metrics besides those of your other functions: launch__waves_per_multiprocessor; sectors
+    l1tex__t_sectors_pipe_lsu_mem_<local|global>_op_<ld|st>.sum;
+    sass__inst_executed_register_spilling, smsp__inst_executed.sum; requests
+    l1tex__t_requests_pipe_lsu_mem_global_op_<ld|st|red|atom>.sum (the last two are the atomics); cycles
+    that a request waits = memory × warps × cycles / requests, with warps =
+    sm__warps_active.avg.per_cycle_active and cycles = sm__cycles_active.sum.
+    Matrix work in 16 bits outside the tensor cores, all four: multiply-adds and 16-bit additions (hfma,
+    ffma, hadd of smsp__sass_thread_inst_executed_op_<op>_pred_on.sum.per_cycle_elapsed, together, times
+    gpc__cycles_elapsed.max) are at least MATRIX_SHARE of WARP_THREADS × smsp__inst_executed.sum; of
+    them at least HALF_SHARE are hfma or hadd; the use of the load-store pipe
+    (sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_elapsed) is at least OPERAND_SHARE of the use
+    of "pipe" (products of matrices fetch operands all the time, polynomials do not); and "pipe" is used
+    more than the tensor cores (TENSOR_METRIC).
+
+    None if a metric that the cause needs is missing. Raises ValueError, listing CAUSES, for another.
+    """
     raise NotImplementedError
 
 
 def classify_kernel(kernel: dict[str, Any]) -> Finding:
-    """What limits a kernel: the cause whose removal saves most, else the unit at its ceiling."""
+    """What limits a kernel: the cause whose removal saves most, else the unit at its ceiling.
+
+    A cause saves 1 − 1 / estimate_gain of the duration. If the largest saving is at least
+    FLOOR_RATIO, its cause is the category; of equal savings the cause with the lower precedence number
+    in `profiling_lab.findings.CATEGORIES`. Else the category is the limiter: where the largest unit_use is
+    below BUSY_RATIO "latency_bound", else by the unit: dram "memory_bound", l1 and l2 "cache_bound",
+    issue and pipe "compute_bound" (of equal units the first in that order).
+
+    subject: "kernel:<name>", the whole name.
+    evidence: "duration_ns" (gpu__time_duration.sum), "recoverable_ns" and "recoverable_ratio" (the
+    largest saving), "ceiling_ratio" (the largest unit_use), "unjudged_count" (causes that
+    estimate_gain cannot judge), and "margin_ratio", how far the verdict is from another one:
+        for a cause     its saving minus the larger of FLOOR_RATIO and the next cause's saving
+        for a limiter   the smallest of: FLOOR_RATIO minus the largest saving; the distance of
+                        ceiling_ratio from BUSY_RATIO; and, from BUSY_RATIO on, ceiling_ratio
+                        minus the largest use of a unit that stands for another limiter
+    recommendation: one sentence; "none" for a limiter with ceiling_ratio at least CEILING_RATIO. If
+    margin_ratio is at most BORDERLINE_RATIO it begins with "borderline", instead of "none" as well.
+
+    Raises CaptureError, naming the kernel, if its duration or all units of unit_use are missing.
+    """
     raise NotImplementedError
 
 
 def classify_kernels(capture: str) -> list[Finding]:
-    """A finding for each kernel of a capture, in the file's order."""
+    """classify_kernel of every launch that `read_metrics` finds in a capture, in the file's order."""
     raise NotImplementedError
 
 
-def rank_kernels(capture: str, launches: dict[str, int]) -> list[dict[str, Any]]:
-    """The kernels of an application by the time that mending them would save, most first."""
+def rank_kernels(findings: list[Finding], launches: dict[str, int]) -> list[dict[str, Any]]:
+    """The kernels of an application by the time that mending them would save, most first.
+
+    findings: as from classify_kernels. launches: how often the application launches each kernel, by
+    function name: the subject's name up to the first "(" or "<", without a return type before it
+    ("kernel:void scale<float>(float *)" is "scale"). A kernel that it does not launch has no row.
+
+    Returns a list of {"name": function name, "category": str, "total_ns": duration × launches,
+    "recoverable_ns": recoverable × launches}, sorted by recoverable_ns, then total_ns, largest first,
+    then name. Several findings of one function: the launches are shared out evenly among them, and the row
+    has the category of the finding with the largest recoverable_ns.
+    Raises ValueError, naming the kernel, for a negative number of launches.
+    """
     raise NotImplementedError

@@ -26,7 +26,7 @@ DRAM_SECTORS, L2_SECTORS = 88.0, 176.0
 L1_WAVEFRONTS, ISSUE_SLOTS, PIPE_SLOTS = 1.0, 4.0, 4.0
 # What a warp waits for one answer, in cycles, while nobody else asks.
 DRAM_LATENCY, L2_LATENCY, L1_LATENCY, SHARED_LATENCY = 700, 280, 40, 30
-TENSOR_SPEED = 8  # matrix work of a tensor instruction against a packed half instruction
+TENSOR_SPEED = 4  # what a plain kernel gets from tensor instructions, against packed halves
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,10 @@ class Work:
     @property
     def l2_sectors(self) -> float:
         loads, stores = self.global_sectors
-        return (loads + self.local_sectors / 2) * (1 - self.l1_hit) + stores + (
-            self.local_sectors / 2 + self.warps * self.atomics
+        return (
+            (loads + self.local_sectors / 2) * (1 - self.l1_hit)
+            + stores
+            + (self.local_sectors / 2 + self.warps * self.atomics)
         )
 
     @property
@@ -133,7 +135,10 @@ class Work:
         answered = self.loads + self.spills / 2
         return {
             "long_scoreboard": answered * latency / self.in_flight * self.spread,
-            "short_scoreboard": self.shared * (SHARED_LATENCY + self.conflict_ways) / 4 * self.spread,
+            "short_scoreboard": self.shared
+            * (SHARED_LATENCY + self.conflict_ways)
+            / 4
+            * self.spread,
             "wait": (self.floats + self.halves) * self.chain_cycles * self.spread,
             "selected": self.instructions / self.warps,
         }
@@ -215,48 +220,67 @@ class Work:
         cycles, busy, life = self.cycles, self.busy_cycles(), self.life()
         theoretical = self.blocks_per_sm * self.block_warps / 64
         full = self.waves / math.ceil(self.waves)
-        active = min(1.0, self.blocks / self.sms)
+        share = self.blocks / self.sms
+        active = share / math.ceil(share)
         issued = self.instructions / (self.sms * 4)
         loads, stores = self.global_sectors
         floats, halves = self.warps * self.floats * 32, self.warps * self.halves * 32
         total = sum(life.values())
+        memory = self.loads + self.stores + self.shared + self.spills + self.atomics
+        resident = 64 * theoretical * full / active
+        used = self.used_bytes / SECTOR
         metrics: dict[str, Any] = {
             "gpu__time_duration.sum": cycles / CLOCK_HZ * 1e9,
             "gpc__cycles_elapsed.max": cycles,
             "gpc__cycles_elapsed.avg.per_second": CLOCK_HZ,
             "sm__cycles_active.avg": cycles * active,
+            "sm__cycles_active.sum": cycles * active * self.sms,
+            "sm__warps_active.avg.per_cycle_active": resident,
             "sm__maximum_warps_per_active_cycle_pct": 100 * theoretical,
-            "sm__warps_active.avg.pct_of_peak_sustained_active": 100 * theoretical * full / active,
+            "sm__warps_active.avg.pct_of_peak_sustained_active": 100 * resident / 64,
             "launch__waves_per_multiprocessor": self.waves,
             "dram__bytes_read.sum": SECTOR * self.dram_sectors * loads / max(1, loads + stores),
             "dram__bytes_write.sum": SECTOR * self.dram_sectors * stores / max(1, loads + stores),
             "l1tex__t_sector_hit_rate.pct": 100 * self.l1_hit,
             "lts__t_sector_hit_rate.pct": 100 * self.l2_hit,
-            "lts__t_sectors.sum": self.l2_sectors,
-            "lts__t_sectors_op_red.sum": self.warps * self.atomics,
-            "lts__t_sectors_op_atom.sum": 0,
-            "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum": self.shared_wavefronts,
-            "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum": self.shared_wavefronts
-            * (1 - 1 / self.conflict_ways),
-            "l1tex__data_pipe_lsu_wavefronts.sum": self.wavefronts,
+            "memory_l2_theoretical_sectors_global": loads + stores,
+            "memory_l2_theoretical_sectors_global_ideal": (loads + stores) * used,
+            "memory_l1_wavefronts_shared": self.shared_wavefronts,
+            "memory_l1_wavefronts_shared_ideal": self.shared_wavefronts / self.conflict_ways,
+            "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed": 100
+            * self.shared_wavefronts
+            / (L1_WAVEFRONTS * self.sms * cycles),
             "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum": self.local_sectors / 2,
             "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum": self.local_sectors / 2,
+            "l1tex__t_requests_pipe_lsu_mem_global_op_red.sum": self.warps * self.atomics,
+            "l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum": 0,
+            "sass__inst_executed_register_spilling": self.warps * self.spills * self.spread,
             "smsp__thread_inst_executed_per_inst_executed.ratio": self.lanes,
             "smsp__inst_executed.sum": self.instructions,
-            "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum": floats,
-            "smsp__sass_thread_inst_executed_op_hfma_pred_on.sum": 0 if self.tensor else halves,
+            "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum.per_cycle_elapsed": floats
+            / cycles,
+            "smsp__sass_thread_inst_executed_op_hfma_pred_on.sum.per_cycle_elapsed": (
+                0 if self.tensor else halves / cycles
+            ),
+            "smsp__sass_thread_inst_executed_op_hadd_pred_on.sum.per_cycle_elapsed": 0,
+            "sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_elapsed": 100
+            * self.warps
+            * memory
+            * self.spread
+            / (self.sms * cycles),
+            "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed": (
+                100 * busy["pipe"] / cycles if self.tensor else 0
+            ),
             "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed": 100 * busy["dram"] / cycles,
-            "lts__throughput.avg.pct_of_peak_sustained_elapsed": 100 * busy["l2"] / cycles,
-            "l1tex__throughput.avg.pct_of_peak_sustained_active": 100 * busy["l1"] / cycles / active,
-            "smsp__issue_active.avg.pct_of_peak_sustained_active": 100
-            * busy["issue"]
-            / cycles
-            / active,
-            "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active": 100
-            * busy["pipe"]
-            / cycles
-            / active,
+            "lts__t_sectors.avg.pct_of_peak_sustained_elapsed": 100 * busy["l2"] / cycles,
         }
+        for counter, unit in (
+            ("l1tex__throughput", "l1"),
+            ("smsp__issue_active", "issue"),
+            ("sm__pipe_fma_cycles_active", "pipe"),
+        ):
+            share = 100 * busy[unit] / cycles / active
+            metrics[f"{counter}.avg.pct_of_peak_sustained_active"] = share
         for op, requests, sectors in (
             ("ld", self.warps * self.loads, loads),
             ("st", self.warps * self.stores, stores),

@@ -4,8 +4,9 @@
     table.add("copy(float *, int)", {"gpu__time_duration.sum": 81_920.0}, grid=(…), block=(…))
     truth = table.save(folder)                         # the values as written, in base units
 
-`--print-units auto` rounds: a column gets one unit for all kernels and two decimals. The truth is what
-the file says, computed in exact arithmetic from the written text, and not what was put in.
+With `--print-units auto` a column gets one unit for all kernels and six decimals; older versions wrote two,
+and commas between thousands. The truth is what the file says, computed in exact arithmetic from the
+written text, and not what was put in.
 """
 
 from __future__ import annotations
@@ -67,8 +68,8 @@ class Raw:
         self._random = random.Random(seed)
         self._units = units
         self._preamble = preamble
+        self._separators = units == "old"  # of thousands
         self._kernels: list[dict[str, Any]] = []
-        self._rounded: set[str] = set()
 
     def add(
         self,
@@ -155,8 +156,9 @@ class Raw:
         if isinstance(value, str):
             return value, value
         if isinstance(value, int) and worth == 1:
-            return f"{value:,}", value
-        written = f"{value / worth:,.2f}" if self._units != "base" else f"{value:,}"
+            return (f"{value:,}" if self._separators else str(value)), value
+        decimals = {"auto": ".6f", "old": ".2f", "base": ""}[self._units]
+        written = f"{value / worth:{',' * self._separators}{decimals}}"
         exact = Fraction(Decimal(written.replace(",", ""))) * worth
         return written, float(exact)
 

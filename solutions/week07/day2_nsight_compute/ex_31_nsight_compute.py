@@ -963,14 +963,15 @@ def _sectors(kernel: dict[str, Any], space: str) -> float:
 
 
 def _without_uncoalesced(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, float]:
-    traffic = dram_traffic(kernel, 1)["moved_bytes"]
-    ideal = kernel["metrics"].get("memory_l2_theoretical_sectors_global_ideal") * SECTOR_BYTES
-    sectors = sector_efficiency(kernel)["ideal_ratio"]
-    if sectors is None:  # no access to global memory
+    moved = dram_traffic(kernel, 1)["moved_bytes"]
+    sectors = kernel["metrics"].get("memory_l2_theoretical_sectors_global")
+    ideal = kernel["metrics"].get("memory_l2_theoretical_sectors_global_ideal")
+    if sectors == 0:
         return {}
-    dram = min(1.0, ideal / traffic) if traffic else 1.0
-    waiting = 1 - _stalled(kernel)[0] * (1 - min(sectors, dram))
-    return {"l1": sectors, "l2": sectors, "dram": dram, "waiting": waiting}
+    share = ideal / sectors
+    dram = 1.0 if moved == 0 else min(1.0, ideal * SECTOR_BYTES / moved)
+    waiting = 1 - _stalled(kernel)[0] * (1 - min(share, dram))
+    return {"l1": share, "l2": share, "dram": dram, "waiting": waiting}
 
 
 def _without_conflicts(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, float]:

@@ -15,7 +15,8 @@ import math
 import random
 import re
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ import pytest
 
 from grading.checking import ncu, occupancy, task
 from grading.checking.fixtures import MOST_SEED, SEED_VARIABLE, recordings
+from grading.checking.generate.kernels import Work
 from grading.checking.generate.ncu import Raw
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError, NoSuchCapture
@@ -1694,7 +1696,7 @@ def test_mix_of_recorded_kernels(stub, recording):
     for kernel in ncu.kernels(recording):
         name = ncu.short(kernel["name"])
         listing = list(ncu.listing(recording, name))
-        if len(listing) < 1000 and any(row["executed"] for row in listing):
+        if len(listing) < 400 and any(row["executed"] for row in listing):
             judge_keys(
                 f"instruction_mix({name})", stub.instruction_mix(listing), mix_of(listing), WHY_MIX
             )
@@ -1733,3 +1735,740 @@ def test_mix_on_a_slip_of_paper(stub):
     for nothing in ([], [instruction(1, 1, 5, executed=0)]):
         with stub.raises(ValueError, why="there is no mix of nothing"):
             stub.instruction_mix(nothing)
+
+
+# == estimate_gain ================================================================================
+
+CAUSES = (
+    *("uncoalesced_access", "bank_conflicts", "register_spills", "divergence", "low_occupancy"),
+    *("small_grid", "tail_effect", "atomic_contention", "tensor_cores_unused"),
+)
+FP_OPS = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum.per_cycle_elapsed"
+LOCAL = "l1tex__t_sectors_pipe_lsu_mem_local_op_{}.sum"
+REQUESTS = "l1tex__t_requests_pipe_lsu_mem_global_op_{}.sum"
+LSU = "sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_elapsed"
+TENSOR = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"
+LANES = "smsp__thread_inst_executed_per_inst_executed.ratio"
+SPILLING = "sass__inst_executed_register_spilling"
+INSTRUCTIONS = "smsp__inst_executed.sum"
+WAVES = "launch__waves_per_multiprocessor"
+GAIN_METRICS = (
+    *(*UNIT_METRICS, *OCCUPANCY_METRICS, *SECTOR_METRICS, *TRAFFIC_METRICS, *BANK_METRICS),
+    *(STALL.format(reason) for reason in (*REASONS, "selected")),
+    *(FP_OPS.format(op) for op in ("hfma", "ffma", "hadd")),
+    *(LOCAL.format(op) for op in ("ld", "st")),
+    *(REQUESTS.format(op) for op in ("ld", "st", "red", "atom")),
+    *(LSU, TENSOR, LANES, SPILLING, INSTRUCTIONS, WAVES),
+    *("sm__warps_active.avg.per_cycle_active", "sm__cycles_active.sum"),
+)
+# Besides those of unit_use and the stalls: what each cause cannot be judged without.
+NEEDED = {
+    "uncoalesced_access": (*IDEAL, "dram__bytes_read.sum", "dram__bytes_write.sum"),
+    "bank_conflicts": BANK_METRICS,
+    "register_spills": (
+        *(*(LOCAL.format(op) for op in ("ld", "st")), SPILLING, INSTRUCTIONS),
+        *(f"l1tex__t_sectors_pipe_lsu_mem_global_op_{op}.sum" for op in ("ld", "st")),
+    ),
+    "divergence": (LANES,),
+    "low_occupancy": ("sm__maximum_warps_per_active_cycle_pct", WAVES),
+    "small_grid": OCCUPANCY_METRICS,
+    "tail_effect": OCCUPANCY_METRICS,
+    "atomic_contention": (
+        *(REQUESTS.format(op) for op in ("ld", "st", "red", "atom")),
+        *("sm__warps_active.avg.per_cycle_active", "sm__cycles_active.sum"),
+    ),
+    "tensor_cores_unused": (
+        *(FP_OPS.format(op) for op in ("hfma", "ffma", "hadd")),
+        *(LSU, TENSOR, INSTRUCTIONS, "gpc__cycles_elapsed.max"),
+    ),
+}
+
+
+def left_of(kernel: Kernel, cause: str) -> dict[str, float]:
+    """The table of estimate_gain's docstring: what is left of units and of "waiting"."""
+    value = kernel["metrics"].__getitem__
+    shares = {row["reason"]: row["share_ratio"] for row in stalls_of(kernel)}
+    shared = shares.get("short_scoreboard", 0.0) + shares.get("mio_throttle", 0.0)
+    memory = sum(shares.get(name, 0.0) for name in ("long_scoreboard", "lg_throttle", "drain"))
+    if not kernel["metrics"].get(BANK_METRICS[0]):
+        memory += shared
+    use, gap, banks = use_of(kernel), gap_of(kernel), banks_of(kernel)
+    if cause == "uncoalesced_access":
+        ideal, asked = map(value, IDEAL)
+        moved = value("dram__bytes_read.sum") + value("dram__bytes_write.sum")
+        if not asked:
+            return {}
+        bytes_left = min(1.0, 32 * ideal / moved) if moved else 1.0
+        waiting = 1 - memory * (1 - min(ideal / asked, bytes_left))
+        return {
+            "l1": ideal / asked,
+            "l2": ideal / asked,
+            "dram": bytes_left,
+            "waiting": waiting,
+        }
+    if cause == "bank_conflicts":
+        if not banks["wavefronts_count"]:
+            return {}
+        left = max(0.0, (use["l1"] - banks["pipe_ratio"]) / use["l1"]) if use["l1"] else 1.0
+        return {"l1": left, "waiting": 1 - shared * banks["conflict_ratio"]}
+    if cause == "register_spills":
+        local = sum(value(LOCAL.format(op)) for op in ("ld", "st"))
+        everything = local + sum(value(sectors(op)[0]) for op in ("ld", "st"))
+        part = local / everything if local else 0.0
+        issue = 1 - value(SPILLING) / value(INSTRUCTIONS) if local else 1.0
+        return dict.fromkeys(("l1", "l2", "dram"), 1 - part) | {
+            "issue": issue,
+            "waiting": 1 - memory * part,
+        }
+    if cause == "divergence":
+        lanes = value(LANES) / 32
+        return {"issue": lanes, "pipe": lanes, "waiting": memory + (1 - memory) * lanes}
+    waves = kernel["metrics"].get(WAVES)
+    if cause == "low_occupancy":
+        return {"waiting": max(gap["theoretical_ratio"], min(1.0, 1 / waves))}
+    if cause in ("small_grid", "tail_effect"):
+        concerns = (waves < 1) == (cause == "small_grid")
+        return {"waiting": max(gap["waves_ratio"], gap["resident_ratio"])} if concerns else {}
+    if cause == "atomic_contention":
+        counts = [value(REQUESTS.format(op)) for op in ("ld", "st", "red", "atom")]
+        atomics, requests = sum(counts[2:]), sum(counts)
+        if not atomics:
+            return {}
+        warps, cycles = (
+            value("sm__warps_active.avg.per_cycle_active"),
+            value("sm__cycles_active.sum"),
+        )
+        waits = memory * warps * cycles / requests
+        calm = min(1.0, 1000 / waits) if waits else 1.0
+        return {"waiting": 1 - memory * (1 - calm) * min(1.0, 4 * atomics / requests)}
+    halves, floats, sums = (value(FP_OPS.format(op)) for op in ("hfma", "ffma", "hadd"))
+    work = halves + floats + sums
+    signs = (
+        work * value("gpc__cycles_elapsed.max") >= 0.5 * 32 * value(INSTRUCTIONS),
+        halves + sums >= 0.1 * work,
+        value(LSU) / 100 >= 0.03 * use["pipe"],
+        use["pipe"] > value(TENSOR) / 100,
+    )
+    less = {"l1": 1 / 3.7, "issue": 1 / 3.7, "pipe": 1 / 3.7}
+    return less | {"waiting": memory + (1 - memory) / 3.7} if all(signs) else {}
+
+
+def gain_of(kernel: Kernel, cause: str) -> float | None:
+    """The speed-up by the docstring; None where a metric is missing."""
+    use = {unit: share for unit, share in use_of(kernel).items() if share is not None}
+    if not use or any(kernel["metrics"].get(name) is None for name in NEEDED[cause]):
+        return None
+    left = {"waiting": 1.0} | left_of(kernel, cause)
+    fullest = max(use, key=lambda unit: use[unit])
+    if use[fullest] >= 0.8:
+        left["waiting"] = min(left["waiting"], left.get(fullest, 1.0))
+    local = (
+        1.0 if cause in ("small_grid", "tail_effect") else gap_of(kernel)["busy_sm_ratio"] or 1.0
+    )
+    needed = [left["waiting"]]
+    for unit, share in use.items():
+        own = share / local if unit in ("l1", "issue", "pipe") else share
+        needed.append(own * left.get(unit, 1.0) / 0.9)
+    return 1 / min(1.0, *[max(needed)])
+
+
+WHY_GAIN = {
+    "uncoalesced_access": "Sectors fall to the ideal ones, DRAM's bytes to no more than those sectors hold.",
+    "bank_conflicts": "Only wavefronts that conflicts add go away, and what waits for shared memory.",
+    "register_spills": "The share of local memory in the traffic, and of spilling in the instructions.",
+    "divergence": "With all lanes active fewer instructions do the same; memory waits stay.",
+    "low_occupancy": "More resident warps overlap more, if the grid has them; no unit passes its ceiling.",
+    "small_grid": "A grid of less than a wave leaves slots empty: waves and residency tell how many.",
+    "tail_effect": "The last wave of a few: waves and residency tell how empty the slots were.",
+    "atomic_contention": "Waiting beyond what an uncontended request waits, if atomics are many.",
+    "tensor_cores_unused": "All four signs of matrix work in 16 bits, or nothing changes.",
+}
+
+
+def judge_gains(stub: Any, name: str, kernel: Kernel, where: str = "") -> None:
+    small = only(kernel, GAIN_METRICS)
+    for cause in CAUSES:
+        got, want = stub.estimate_gain(small, cause), gain_of(small, cause)
+        if not agree(got, want):
+            units = {unit: share for unit, share in use_of(kernel).items() if share is not None}
+            pytest.fail(
+                f"estimate_gain({name}, {cause!r}) says {show(got)}; expected {show(want)}. "
+                f"{WHY_GAIN[cause]} Unit use: {show(units)}. Left without the cause: "
+                f"{show(left_of(small, cause)) if want is not None else 'unknown'}. {where}",
+                pytrace=False,
+            )
+
+
+@task("ex_31.estimate_gain")
+@recordings(MEMORY, SHARED, "ncu_compute", "ncu_parallelism", "ncu_atomics")
+def test_gains_of_recorded_kernels(stub, recording):
+    for kernel in ncu.kernels(recording):
+        judge_gains(stub, ncu.short(kernel["name"]), kernel)
+
+
+# A simulated kernel's truth is the same work timed without the cause. Estimate over truth: as good as
+# the evidence in the counters; of contention they show the least that is to be gained.
+CLOSE = {
+    "uncoalesced_access": (0.8, 1.1),
+    "small_grid": (0.9, 2.1),
+    "atomic_contention": (0.03, 0.3),
+}
+
+
+@task("ex_31.estimate_gain")
+@pytest.mark.parametrize("cause", CAUSES)
+def test_gain_is_what_the_same_work_gains(stub, seed, cause):
+    for number in range(3):
+        work = Work.drawn(cause, seed + number)
+        kernel = work.profile()
+        judge_gains(stub, f"simulated {cause}", kernel, repeat(seed))
+        truth = work.cycles / work.without(cause).cycles
+        got = stub.estimate_gain(kernel, cause)
+        low, high = CLOSE.get(cause, (0.9, 1.1))
+        assert low * truth <= got <= high * truth, (
+            f"estimate_gain(simulated, {cause!r}) says {got:.2f}; without the cause the same work takes "
+            f"1/{truth:.2f} of the time {repeat(seed)}"
+        )
+
+
+@task("ex_31.estimate_gain")
+@pytest.mark.parametrize(
+    "limiter", ["memory_bound", "compute_bound", "cache_bound", "latency_bound"]
+)
+def test_nothing_to_gain_from_causes_that_are_not_there(stub, seed, limiter):
+    kernel = Work.drawn(limiter, seed).profile()
+    judge_gains(stub, f"simulated {limiter}", kernel, repeat(seed))
+    for cause in CAUSES:
+        got = stub.estimate_gain(kernel, cause)
+        assert got is not None and got < 1.1, (
+            f"estimate_gain(simulated {limiter}, {cause!r}) says {got}; nothing of the kind is there: "
+            f"unit use {show(use_of(kernel))} {repeat(seed)}"
+        )
+
+
+# What a decoy shows does not cost it: the sign is there, and mending it changes nothing.
+DECOYS = {
+    "bank_conflicts": {"shared": 10, "conflict_ways": 2.0},
+    "low_occupancy": {"blocks_per_sm": 4, "in_flight": 32.0},
+    "divergence": {"lanes": 16.0},
+    "uncoalesced_access": {"load_sectors": 4.2, "used_bytes": 30.5},
+    "register_spills": {"spills": 1},
+    "atomic_contention": {"atomics": 1, "atomic_cycles": 1e-6},
+}
+
+
+@task("ex_31.estimate_gain")
+@pytest.mark.parametrize("cause", DECOYS)
+def test_sign_that_costs_nothing(stub, seed, cause):
+    work = replace(Work.drawn("memory_bound", seed), **DECOYS[cause])
+    kernel = work.profile()
+    judge_gains(stub, f"DRAM-bound, with a sign of {cause}", kernel, repeat(seed))
+    truth = work.cycles / work.without(cause).cycles
+    got = stub.estimate_gain(kernel, cause)
+    assert got is not None and got <= 1.15 * truth, (
+        f"estimate_gain(DRAM-bound, {cause!r}) says {got:.2f}; without the sign the same work takes "
+        f"1/{truth:.2f} of the time: DRAM is the limit either way {repeat(seed)}"
+    )
+
+
+# Sick kernel, cause, mended twin, and how far an estimate may be from what the twin gained (a factor).
+# The twin of a contended sum or histogram also does without most of the atomics' own work, and the
+# counters show only the least that is to be gained: the estimate must not exceed the truth.
+TWINS = (
+    ("ncu_memory", "row_sums_by_thread", "uncoalesced_access", "row_sums_by_warp", 1.8),
+    ("ncu_memory", "drift_structs", "uncoalesced_access", "drift_arrays", 1.8),
+    ("ncu_memory", "gather_shuffled", "uncoalesced_access", "gather_ascending", 1.8),
+    ("ncu_shared", "transpose_direct", "uncoalesced_access", "transpose_tile33", 1.8),
+    ("ncu_shared", "transpose_tile32", "bank_conflicts", "transpose_tile33", 1.8),
+    ("ncu_shared", "relax_pitch32", "bank_conflicts", "relax_pitch33", 1.8),
+    ("ncu_shared", "stream_large_tile", "low_occupancy", "stream_small_tile", 1.8),
+    ("ncu_compute", "blend_32_registers", "register_spills", "blend", 2.5),
+    ("ncu_compute", "gemm_half2", "tensor_cores_unused", "gemm_fragments", 2.5),
+    ("ncu_compute", "gemm_half_float", "tensor_cores_unused", "gemm_fragments", 2.5),
+    ("ncu_parallelism", "normalise_32_blocks", "small_grid", "normalise_1056_blocks", 1.8),
+    ("ncu_parallelism", "evolve_140_blocks", "tail_effect", "evolve_1120_blocks", 1.8),
+    ("ncu_parallelism", "shade_mixed", "divergence", "shade_sorted", 1.8),
+    ("ncu_parallelism", "windows_128", "low_occupancy", "windows_16", 1.8),
+)
+CONTENDED = (
+    ("ncu_atomics", "histogram_direct", "histogram_private"),
+    ("ncu_atomics", "total_by_thread", "total_by_block"),
+)
+
+
+def gained(capture: str, sick: str, twin: str) -> float:
+    """How many times faster the mended kernel was, in the program, without a profiler."""
+    told = captures.provenance(capture)["reported_by_program"]["kernels"]
+    return told[sick]["duration_ns"] / told[twin]["duration_ns"]
+
+
+@task("ex_31.estimate_gain")
+@pytest.mark.parametrize(("capture", "sick", "cause", "twin", "factor"), TWINS)
+def test_gain_is_near_what_the_mended_twin_gained(stub, capture, sick, cause, twin, factor):
+    got = stub.estimate_gain(only(ncu.kernel(capture, sick), GAIN_METRICS), cause)
+    truth = gained(capture, sick, twin)
+    assert got is not None and truth / factor <= got <= truth * factor, (
+        f"estimate_gain({sick}, {cause!r}) says {show(got)}; {twin}, which does the same without the "
+        f"cause, was {truth:.2f} times as fast, and an estimate within a factor of {factor} can be had"
+    )
+
+
+@task("ex_31.estimate_gain")
+@pytest.mark.parametrize(("capture", "sick", "twin"), CONTENDED)
+def test_gain_from_contention_is_at_least_shown(stub, capture, sick, twin):
+    kernel = only(ncu.kernel(capture, sick), GAIN_METRICS)
+    got = stub.estimate_gain(kernel, "atomic_contention")
+    truth = gained(capture, sick, twin)
+    assert got is not None and 10 <= got <= truth, (
+        f"estimate_gain({sick}, 'atomic_contention') says {show(got)}; {twin} was {truth:.0f} times as "
+        "fast, and the counters show that at least a factor of 10 is to be had"
+    )
+
+
+@task("ex_31.estimate_gain")
+def test_gain_with_a_metric_missing(stub, seed):
+    for cause in CAUSES:
+        whole = Work.drawn(cause, seed).profile()
+        for name in dict.fromkeys(NEEDED[cause]):
+            kernel = without(whole, name, seed)
+            got, want = stub.estimate_gain(kernel, cause), gain_of(kernel, cause)
+            judge(f"estimate_gain(made, {cause!r}) without {name}", got, want, WHY_NONE)
+        judge_gains(
+            stub, "made, without SM activity", without(whole, "sm__cycles_active.avg", seed)
+        )
+    nothing = made({})
+    for cause in CAUSES:
+        judge(
+            f"estimate_gain(no metrics, {cause!r})",
+            stub.estimate_gain(nothing, cause),
+            None,
+            WHY_NONE,
+        )
+
+
+@task("ex_31.estimate_gain")
+def test_gain_of_kernels_without_the_unit(stub, seed):
+    # No access to global memory, no shared memory, no DRAM traffic, no waiting: shares of nothing.
+    for number in range(4):
+        kernel = Work.drawn("compute_bound", seed + number).profile()
+        metrics = kernel["metrics"]
+        for name in ((*IDEAL,), TRAFFIC_METRICS[:2], (BANK_METRICS[0],), BANK_METRICS[:2])[number]:
+            metrics[name] = 0
+        for reason in REASONS:
+            metrics.pop(STALL.format(reason), None)
+        if number == 3:
+            metrics["l1tex__throughput.avg.pct_of_peak_sustained_active"] = 0
+            metrics[BANK_METRICS[0]] = 10
+        judge_gains(stub, "made, without some work", kernel, repeat(seed))
+
+
+@task("ex_31.estimate_gain")
+def test_gain_at_the_edges(stub, seed):
+    # Exactly one wave; exactly at the saturation; every sign of matrix work just met, just missed.
+    rng = random.Random(seed)
+    for cause in CAUSES:
+        kernel = Work.drawn(cause, seed).profile()
+        for waves in (1, 1.0, 0.999, 2.0):
+            judge_gains(stub, f"made, {waves} waves", with_metrics(kernel, {WAVES: waves}))
+        for use in (80.0, 79.99, 100.0):
+            changed = with_metrics(kernel, {UNITS["dram"][0]: use})
+            judge_gains(stub, f"made, DRAM at {use} %", changed)
+    kernel = Work.drawn("tensor_cores_unused", seed).profile()
+    cycles = kernel["metrics"]["gpc__cycles_elapsed.max"]
+    full = 32 * kernel["metrics"][INSTRUCTIONS] / cycles
+    for halves, floats, sums in (
+        (0.05, 0.45, 0.0),
+        (0.0, 0.45, 0.05),
+        (0.049, 0.46, 0),
+        (0.25, 0.24, 0.0),
+    ):
+        ops = zip(("hfma", "ffma", "hadd"), (halves, floats, sums), strict=True)
+        changed = with_metrics(
+            kernel, {FP_OPS.format(op): share * full * 1.0001 for op, share in ops}
+        )
+        judge_gains(stub, f"made, {halves}/{floats}/{sums} of the instructions", changed)
+    pipe = use_of(kernel)["pipe"]
+    for loads in (2.9, 3.1):
+        judge_gains(stub, "made, few operands", with_metrics(kernel, {LSU: loads * pipe}))
+    for tensor in (99.0, 100 * pipe * rng.uniform(0.5, 0.99)):
+        judge_gains(stub, "made, with tensor cores", with_metrics(kernel, {TENSOR: tensor}))
+
+
+def with_metrics(kernel: Kernel, changes: dict[str, Any]) -> Kernel:
+    """The same kernel with some metrics changed."""
+    return kernel | {"metrics": kernel["metrics"] | changes}
+
+
+@task("ex_31.estimate_gain")
+@pytest.mark.parametrize("unknown", ["memory_bound", "Divergence", ""])
+def test_unknown_cause_lists_the_known_ones(stub, unknown):
+    with stub.raises(
+        ValueError, "uncoalesced_access.*tensor_cores_unused", "the message lists the known ones"
+    ):
+        stub.estimate_gain(Work().profile(), unknown)
+
+
+# == classify_kernel ==============================================================================
+
+LIMITERS = {
+    "dram": "memory_bound",
+    "l1": "cache_bound",
+    "l2": "cache_bound",
+    "issue": "compute_bound",
+    "pipe": "compute_bound",
+}
+
+
+def verdict_of(kernel: Kernel) -> dict[str, Any]:
+    """Category, evidence and form of the recommendation, by the docstring."""
+    gains = {cause: gain_of(kernel, cause) for cause in CAUSES}
+    savings = {cause: 1 - 1 / gain for cause, gain in gains.items() if gain is not None}
+    order = sorted(savings, key=lambda cause: (-savings[cause], CATEGORIES[cause].precedence))
+    largest = [savings[cause] for cause in order] + [0.0, 0.0]
+    use = {unit: share for unit, share in use_of(kernel).items() if share is not None}
+    ceiling = max(use.values())
+    if largest[0] >= 0.10:
+        category, margin, none = order[0], largest[0] - max(0.10, largest[1]), False
+    else:
+        named = next(LIMITERS[unit] for unit in use if use[unit] == ceiling)
+        category = named if ceiling >= 0.6 else "latency_bound"
+        margin = min(0.10 - largest[0], abs(ceiling - 0.6))
+        if ceiling >= 0.6:
+            others = [share for unit, share in use.items() if LIMITERS[unit] != named]
+            margin = min(margin, ceiling - max(others, default=0.0))
+        none = ceiling >= 0.8
+    duration = kernel["metrics"]["gpu__time_duration.sum"]
+    return {
+        "category": category,
+        "evidence": {
+            "duration_ns": duration,
+            "recoverable_ns": largest[0] * duration,
+            "recoverable_ratio": largest[0],
+            "ceiling_ratio": ceiling,
+            "margin_ratio": margin,
+            "unjudged_count": len(CAUSES) - len(savings),
+        },
+        "none": none,
+        "savings": savings,
+    }
+
+
+def judge_finding(call: str, got: Any, kernel: Kernel, where: str = "") -> None:
+    want = verdict_of(kernel)
+    if type(got) is not Finding:
+        pytest.fail(f"{call} returned {show(got)}; expected a Finding {where}", pytrace=False)
+    wrong = problems(got)
+    assert not wrong, f"{call}: {wrong[0]}"
+    facts = f"Savings: {show(want['savings'])}; unit use: {show(use_of(kernel))}."
+    if got.category != want["category"]:
+        saving = want["savings"].get(got.category)
+        most = max(want["savings"], key=lambda cause: want["savings"][cause], default=None)
+        why = (
+            f"without it {saving:.0%} of the duration would be saved, without the cause that costs most "
+            f"{want['savings'][most]:.0%}"
+            if saving is not None and most is not None
+            else "a limiter is named only where no cause saves 10 % of the duration, by the fullest unit; "
+            "below 60 % use of every unit nothing is near a ceiling"
+        )
+        pytest.fail(f"{call} says {got.category}: {why}. {facts} {where}", pytrace=False)
+    subject = f"kernel:{kernel['name']}"
+    judge(f"{call}.subject", got.subject, subject, "The kernel's whole name.", where=where)
+    why = {
+        "recoverable_ratio": "The largest saving, as a share of the duration.",
+        "recoverable_ns": "The saving in ns.",
+        "ceiling_ratio": "The use of the fullest unit.",
+        "unjudged_count": "Causes for which estimate_gain says None.",
+        "margin_ratio": f"How far it is to another verdict. {facts}",
+        "duration_ns": "gpu__time_duration.sum.",
+    }
+    judge_keys(f"{call}.evidence", got.evidence, want["evidence"], why, where)
+    margin = want["evidence"]["margin_ratio"]
+    if abs(margin - 0.03) > 1e-9:
+        assert got.recommendation.startswith("borderline") == (margin <= 0.03), (
+            f"{call} recommends {got.recommendation!r}; its margin is {margin:.3f}, and it says borderline "
+            f"exactly if that is at most 0.03. {facts} {where}"
+        )
+    if margin > 0.03:
+        assert (got.recommendation == "none") == want["none"], (
+            f"{call} recommends {got.recommendation!r}: 'none' is for a kernel at its ceiling (use at least "
+            f"0.8) that no cause holds up, and for no other. {facts} {where}"
+        )
+
+
+@task("ex_31.classify_kernel")
+@recordings(MEMORY, SHARED, "ncu_compute", "ncu_parallelism", "ncu_atomics")
+def test_verdict_on_recorded_kernels(stub, recording):
+    for kernel in ncu.kernels(recording):
+        small = only(kernel, GAIN_METRICS)
+        judge_finding(
+            f"classify_kernel({ncu.short(kernel['name'])})", stub.classify_kernel(small), small
+        )
+
+
+# What each program was written to show; what its twin's time confirms.
+PLANTED = {
+    **{sick: (capture, cause) for capture, sick, cause, _, _ in TWINS},
+    **{sick: (capture, "atomic_contention") for capture, sick, _ in CONTENDED},
+    "scale": ("ncu_memory", "memory_bound"),
+    "sum_table": ("ncu_memory", "cache_bound"),
+    "iterate": ("ncu_compute", "compute_bound"),
+    "oscillate": ("ncu_compute", "compute_bound"),
+    "matmul_direct": ("ncu_compute", "cache_bound"),
+    "follow_one": ("ncu_parallelism", "latency_bound"),
+    "copy_resident": ("ncu_parallelism", "memory_bound"),
+    "total_by_block": ("ncu_atomics", "memory_bound"),
+}
+
+
+@task("ex_31.classify_kernel")
+@pytest.mark.parametrize("name", PLANTED)
+def test_verdict_is_what_the_program_was_written_to_show(stub, name):
+    capture, planted = PLANTED[name]
+    kernel = only(ncu.kernel(capture, name), GAIN_METRICS)
+    got = stub.classify_kernel(kernel)
+    assert type(got) is Finding and got.category == planted, (
+        f"classify_kernel({name}) says {got.category if type(got) is Finding else show(got)}, and the "
+        f"program was written to show something else. Savings: {show(verdict_of(kernel)['savings'])}; "
+        f"unit use: {show(use_of(kernel))}"
+    )
+
+
+@task("ex_31.classify_kernel")
+@pytest.mark.parametrize(
+    "planted", ["memory_bound", "compute_bound", "cache_bound", "latency_bound", *CAUSES]
+)
+def test_verdict_on_simulated_kernels(stub, seed, planted):
+    for number in range(2):
+        kernel = Work.drawn(planted, seed + number).profile()
+        got = stub.classify_kernel(kernel)
+        judge_finding(f"classify_kernel(simulated {planted})", got, kernel, repeat(seed))
+        assert got.category == planted, (
+            f"classify_kernel(simulated) says {got.category}; the same work is only faster without "
+            f"{planted} {repeat(seed)}"
+        )
+
+
+def at(use: dict[str, float], **changes: Any) -> Kernel:
+    """A kernel without any cause whose units are used this much."""
+    metrics = dict.fromkeys(GAIN_METRICS, 0.0)
+    metrics |= {
+        "gpu__time_duration.sum": 100_000.0,
+        "gpc__cycles_elapsed.max": 1000.0,
+        "sm__cycles_active.avg": 1000.0,
+        "sm__cycles_active.sum": 132_000.0,
+        "sm__maximum_warps_per_active_cycle_pct": 100.0,
+        "sm__warps_active.avg.pct_of_peak_sustained_active": 100.0,
+        WAVES: 8.0,
+        LANES: 32.0,
+        INSTRUCTIONS: 1000.0,
+        STALL.format("wait"): 1.0,
+    }
+    metrics |= {UNITS[unit][0]: 100 * share for unit, share in use.items()}
+    return made(metrics | changes)
+
+
+@task("ex_31.classify_kernel")
+def test_verdict_near_a_border(stub):
+    for use in (
+        *({"dram": share} for share in (0.55, 0.575, 0.599, 0.601, 0.625, 0.65, 0.79, 0.81, 0.95)),
+        {"dram": 0.85, "l2": 0.83},
+        {"dram": 0.83, "l1": 0.85},
+        {"l2": 0.85, "l1": 0.84, "pipe": 0.5},
+        {"pipe": 0.9, "issue": 0.89},
+        {"issue": 0.9, "dram": 0.86},
+        {"dram": 0.7, "l2": 0.7},
+        {"l1": 0.9, "issue": 0.9},
+    ):
+        judge_finding(
+            f"classify_kernel(made, use {show(use)})", stub.classify_kernel(at(use)), at(use)
+        )
+    for occupancy_pct in (86.0, 88.0, 89.9, 90.1, 92.0, 95.0):
+        kernel = at({"dram": 0.7}, **{OCCUPANCY_METRICS[0]: occupancy_pct})
+        call = f"classify_kernel(made, {occupancy_pct} % theoretical occupancy)"
+        judge_finding(call, stub.classify_kernel(kernel), kernel)
+
+
+@task("ex_31.classify_kernel")
+def test_verdict_of_equal_savings_goes_by_precedence(stub):
+    # Half of the slots, and half of the lanes: either fix saves half.
+    kernel = at({"dram": 0.2}, **{OCCUPANCY_METRICS[0]: 50.0, LANES: 16.0})
+    judge_finding("classify_kernel(two causes of equal cost)", stub.classify_kernel(kernel), kernel)
+
+
+@task("ex_31.classify_kernel")
+def test_verdict_with_metrics_missing(stub, seed):
+    for name in ("memory_l1_wavefronts_shared", LANES, WAVES, UNITS["l1"][0], TENSOR):
+        kernel = without(Work.drawn("memory_bound", seed).profile(), name, seed)
+        judge_finding(f"classify_kernel without {name}", stub.classify_kernel(kernel), kernel)
+    alone = made({"gpu__time_duration.sum": 5e4, UNITS["dram"][0]: 91.0})
+    judge_finding("classify_kernel with DRAM's use only", stub.classify_kernel(alone), alone)
+    units = {name: None for names in UNITS.values() for name in names}
+    for gone in ({"gpu__time_duration.sum": None}, units):
+        whole = Work.drawn("memory_bound", seed).profile("lonely(int *)")
+        with stub.raises(CaptureError, "lonely", "nothing can be said of it"):
+            stub.classify_kernel(with_metrics(whole, gone))
+
+
+# == classify_kernels =============================================================================
+
+
+@task("ex_31.classify_kernels")
+@recordings(MEMORY, "ncu_atomics")
+def test_verdicts_on_a_recording(stub, recording):
+    kernels = ncu.kernels(recording)
+    got = stub.classify_kernels(recording)
+    call = f"classify_kernels({Path(recording).name!r})"
+    assert type(got) is list and len(got) == len(kernels), (
+        f"{call} gives {len(got) if type(got) is list else show(got)} findings; the capture has "
+        f"{len(kernels)} launches, each with its own verdict"
+    )
+    for number, (finding, kernel) in enumerate(zip(got, kernels, strict=True)):
+        judge_finding(f"{call}[{number}]", finding, kernel)
+
+
+@task("ex_31.classify_kernels")
+def test_verdicts_on_a_made_capture(stub, seed, tmp_path):
+    rng = random.Random(seed)
+    table = Raw(seed)
+    planted = [rng.choice(("memory_bound", *CAUSES)) for _ in range(4)]
+    for number, cause in enumerate([*planted, planted[0]]):
+        kernel = Work.drawn(cause, seed + number).profile()
+        table.add(
+            "void step<float>(float *)",
+            kernel["metrics"],
+            grid=kernel["grid"],
+            block=kernel["block"],
+        )
+    truth = table.save(tmp_path)
+    got = stub.classify_kernels(str(tmp_path))
+    assert type(got) is list and len(got) == 5, (
+        f"classify_kernels(made) gives {show(got)}; the capture has five launches of one function, and each "
+        f"has its own finding {repeat(seed)}"
+    )
+    for number, (finding, kernel) in enumerate(zip(got, truth, strict=True)):
+        judge_finding(f"classify_kernels(made)[{number}]", finding, kernel, repeat(seed))
+
+
+@task("ex_31.classify_kernels")
+def test_verdicts_on_few_sections(stub):
+    got = stub.classify_kernels("ncu_memory_basic")
+    for finding, kernel in zip(got, ncu.kernels("ncu_memory_basic"), strict=True):
+        judge_finding(
+            f"classify_kernels('ncu_memory_basic'), {ncu.short(kernel['name'])}", finding, kernel
+        )
+
+
+@task("ex_31.classify_kernels")
+def test_verdicts_on_what_is_no_capture(stub, tmp_path):
+    with stub.raises(CaptureError, "kernels.csv"):
+        stub.classify_kernels(str(tmp_path))
+
+
+# == rank_kernels =================================================================================
+
+
+def finding(name: str, category: str, duration: float, recoverable: float) -> Finding:
+    evidence = {"duration_ns": duration, "recoverable_ns": recoverable}
+    return Finding(category, f"kernel:{name}", evidence, "do something")
+
+
+def ranking_of(findings: list[Finding], launches: dict[str, int]) -> list[dict[str, Any]]:
+    rows: dict[str, list[Finding]] = {}
+    for one in findings:
+        rows.setdefault(ncu.short(one.subject.removeprefix("kernel:")), []).append(one)
+    out = []
+    for name, group in rows.items():
+        times = Fraction(launches.get(name, 0), len(group))
+        if times:
+            most = sorted(group, key=lambda one: -one.evidence["recoverable_ns"])[0]
+            totals = {
+                key: float(sum(times * Fraction(one.evidence[f"{key}_ns"]) for one in group))
+                for key in ("duration", "recoverable")
+            }
+            row = {"name": name, "category": most.category, "total_ns": totals["duration"]}
+            out.append(row | {"recoverable_ns": totals["recoverable"]})
+    return sorted(out, key=lambda row: (-row["recoverable_ns"], -row["total_ns"], row["name"]))
+
+
+def judge_ranking(stub: Any, call: str, findings: list[Finding], launches: dict[str, int]) -> None:
+    got, want = stub.rank_kernels(findings, launches), ranking_of(findings, launches)
+    if agree(got, want):
+        return
+    names, right = (
+        [row.get("name") for row in rows] if type(rows) is list else rows for rows in (got, want)
+    )
+    why = "It must be a list of dictionaries."
+    if type(names) is list:
+        by_time = [row["name"] for row in sorted(want, key=lambda row: -row["total_ns"])]
+        if names == right:
+            why = "Times are per launch times launches; several findings of a function share its launches."
+        elif names == by_time:
+            why = "A long kernel that is at its ceiling has nothing to give: order by what mending saves."
+        else:
+            why = f"In this order: {', '.join(map(str, right))}; what is not launched has no row."
+    pytest.fail(f"{call} says {show(got)}; expected {show(want)}. {why}", pytrace=False)
+
+
+@task("ex_31.rank_kernels")
+@recordings(MEMORY, SHARED)
+def test_ranking_of_recorded_kernels(stub, recording, own_recording, seed):
+    findings = []
+    for kernel in ncu.kernels(recording):
+        verdict = verdict_of(only(kernel, GAIN_METRICS))
+        evidence = verdict["evidence"]
+        findings.append(
+            finding(
+                kernel["name"],
+                verdict["category"],
+                evidence["duration_ns"],
+                evidence["recoverable_ns"],
+            )
+        )
+    names = [ncu.short(kernel["name"]) for kernel in ncu.kernels(recording)]
+    rng = random.Random(seed)
+    launches = {name: rng.randrange(9) for name in names}
+    if not own_recording:
+        told = captures.provenance(recording)["reported_by_program"]["kernels"]
+        judge_ranking(
+            stub,
+            f"rank_kernels({recording})",
+            findings,
+            {name: told[name]["launch_count"] for name in names},
+        )
+    judge_ranking(
+        stub, f"rank_kernels({Path(recording).name}, {show(launches)})", findings, launches
+    )
+
+
+@task("ex_31.rank_kernels")
+def test_ranking_of_made_findings(stub, seed):
+    rng = random.Random(seed)
+    for _ in range(5):
+        findings, launches = [], {}
+        for number in range(rng.randint(2, 6)):
+            name, duration = f"kernel_{number}", rng.uniform(1e4, 1e7)
+            launches[name] = rng.choice((0, 1, rng.randrange(100)))
+            for _ in range(rng.choice((1, 1, 3))):
+                category = rng.choice(CAUSES)
+                saving = rng.choice((0.0, rng.random()))
+                whole = rng.choice((f"void {name}<float>(T1 *)", f"{name}(int)", name))
+                findings.append(finding(whole, category, duration, saving * duration))
+        launches["not profiled"] = 7
+        rng.shuffle(findings)
+        judge_ranking(stub, f"rank_kernels(made, {show(launches)})", findings, launches)
+
+
+@task("ex_31.rank_kernels")
+def test_ranking_on_a_slip_of_paper(stub):
+    findings = [
+        finding("at_its_ceiling(float *)", "memory_bound", 1000.0, 0.0),
+        finding("void b<int, (bool)1>(T1 *)", "divergence", 10.0, 5.0),
+        finding("a(int)", "bank_conflicts", 10.0, 5.0),
+        finding("rare(int)", "small_grid", 1000.0, 900.0),
+        finding("c(int)", "low_occupancy", 20.0, 5.0),
+    ]
+    launches = {"at_its_ceiling": 50, "a": 100, "b": 100, "c": 100, "other": 3}
+    judge_ranking(stub, "rank_kernels(drawn)", findings, launches)
+    judge_ranking(stub, "rank_kernels([], …)", [], launches)
+    with stub.raises(ValueError, r"\bc\b", "a program cannot launch a kernel less than never"):
+        stub.rank_kernels(findings, launches | {"c": -1})
