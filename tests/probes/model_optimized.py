@@ -145,6 +145,7 @@ def recompilations(
     query = torch.randn(width, generator=generator)
     compilations: list[list[list[int]]] = []
     ran: list[str] = []
+    sizes: list[int] = []
 
     def backend(graph: torch.fx.GraphModule, examples: list[Any]) -> Callable[..., Any]:
         shapes = [list(item.shape) for item in examples if isinstance(item, torch.Tensor)]
@@ -155,6 +156,8 @@ def recompilations(
             with operators:
                 result = graph.forward(*args)
             ran.extend(operators.names)
+            given = [arg for arg in args if isinstance(arg, torch.Tensor)]
+            sizes.extend(arg.shape[0] for arg in given if list(arg.shape[1:]) == [width])
             return result
 
         return run
@@ -172,7 +175,9 @@ def recompilations(
             mine, theirs = x.clone().requires_grad_(), x.clone().requires_grad_()
             expected = slow_programs.pool(mine, query, step)
             before = len(ran)
+            sizes.clear()
             result = pool(theirs, step)
+            sizes_now = list(sizes)
             for value in (expected, result):
                 (value * torch.arange(1.0, width + 1)).sum().backward()
             ran_now = ran[before:]
@@ -180,6 +185,7 @@ def recompilations(
                 {
                     "rows": count,
                     "step": step,
+                    "sizes": sizes_now,
                     "expected": _plain(expected),
                     "found": _plain(result),
                     "expected gradient": _plain(mine.grad),
