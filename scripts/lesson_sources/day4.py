@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from profiling_lab import captures, roofline
+from profiling_lab import captures, devices, roofline
 from scripts.lesson_sources.drawing import (
     BLUE,
     GREEN,
@@ -159,6 +159,13 @@ def choice(name: str, changes: list[dict[str, Any]] | None = None) -> dict[str, 
         reachable(),
         changes or [],
     )
+
+
+def l2_bytes() -> int:
+    """The L2 cache of the H200, from the device table."""
+    found = devices.get("H200").l2_bytes
+    assert found is not None
+    return found
 
 
 def reachable() -> float:
