@@ -22,6 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 Tensor = torch.Tensor
 CUDA, HOST = torch.device("cuda:0"), torch.device("cpu")
+DEVICE, IS_CUDA = (vars(torch._C.TensorBase)[name].__get__ for name in ("device", "is_cuda"))
 READS = {
     *(Tensor.item, Tensor.tolist, Tensor.__bool__, Tensor.__int__, Tensor.__float__),
     *(Tensor.__index__, Tensor.__repr__, Tensor.__format__, Tensor.__contains__),
@@ -132,11 +133,12 @@ class Device(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):  # noqa: ANN001, ANN204
         kwargs = dict(kwargs or {})
+        args: tuple = tuple(args)
         given = [x for x in _pytree.tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
         on_device = any(isinstance(x, OnDevice) for x in given)
-        if func is Tensor.device.__get__:
+        if func is DEVICE:
             return CUDA if on_device else HOST
-        if func is Tensor.is_cuda.__get__:
+        if func is IS_CUDA:
             return on_device
         if func in (Tensor.pin_memory, Tensor.is_pinned):
             return self._pin(func, args[0])
@@ -260,7 +262,8 @@ def _wrapped(values: Any) -> Any:
 def put_on_device(module: torch.nn.Module) -> None:
     """The parameters and buffers of a module onto the stand-in; nothing is counted."""
     for part in module.modules():
-        for own in (part._parameters, part._buffers):
+        kept: tuple[dict[str, Any], ...] = (part._parameters, part._buffers)
+        for own in kept:
             for name, tensor in own.items():
                 if tensor is not None:
                     moved = tensor.detach().as_subclass(OnDevice)

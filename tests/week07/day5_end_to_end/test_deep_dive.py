@@ -97,7 +97,7 @@ def called(label: str, item: dict[str, Any]) -> Any:
     function = getattr(functions_of(exercise), name, None)
     public = inspect.isfunction(function) and not name.startswith("_")
     first = next(iter(inspect.signature(function).parameters), "") if public else ""
-    assert first == "capture", (
+    assert function is not None and first == "capture", (
         f"{where}: {exercise} has no such function whose first parameter is a capture"
     )
     arguments = item["arguments"]
