@@ -1801,8 +1801,11 @@ def test_products_that_never_reach_the_ridge(stub: Any) -> None:
     judge_devices(stub, 5, 64, 128, "fp16", FIVE)
     judge_devices(stub, 100_000, 139, 139, "fp16", ["V100", "NVIDIA T4"])
     judge_devices(stub, 1, 10**6, 10**6, "float8", ["L4", "H200", "T4"])
-    # 1000 x 16 with 16 columns: its own side is what keeps it below, not the rows.
+    # Its own short side keeps it below, not the rows; the second one by a little only.
     judge_devices(stub, 1000, 16, 4096, "fp32", FIVE)
+    judge_devices(stub, 1000, 250, 250, "fp16", ["V100"])
+    # 8 * 54 * 810 = 405 * (54 + 810): the limit is the ridge point of a T4 itself, never reached.
+    judge_devices(stub, 1000, 54, 810, "fp32", ["T4"])
 
 
 @task("ex_33.class_by_device")
