@@ -632,7 +632,8 @@ def _functions_inside(region: dict[str, Any], events: list[dict[str, Any]]) -> I
 
 def _resumed_at(region: dict[str, Any], events: list[dict[str, Any]]) -> str | None:
     for file, _, function in _functions_inside(region, events):
-        if found := re.fullmatch(r"torch_dynamo_resume_in_(.+)_at_(\d+)", function):
+        found = re.fullmatch(r"torch_dynamo_resume_in_(.+)_at_(\d+)", function)
+        if found:
             return f"{file}:{found[2]} {found[1]}"
     return None
 
@@ -1134,7 +1135,8 @@ def name_trace_bottleneck(capture: str) -> Finding:
     for row in step_breakdown(capture):
         busy[row["device"]] += row["busy_ns"]
     subject = f"device:{min(busy, key=lambda device: (busy[device], device))}"
-    if growing := _growth_finding(capture, trace, subject):
+    growing = _growth_finding(capture, trace, subject)
+    if growing is not None:
         return growing
     start, end = _window(trace["events"], capture)
     saved = recoverable_time(capture)

@@ -229,212 +229,6 @@ def length(intervals: Iterable[tuple[int, int]], start: int, end: int) -> int:
     return total
 
 
-# == profile_steps ================================================================================
-
-
-def profiled(stub: Any, wait: int, warmup: int, active: int, repeat: int, fail_at=None) -> dict:
-    return stub.probe(PROBE, "steps", wait, warmup, active, repeat, fail_at)
-
-
-def judge_steps(stub: Any, wait: int, warmup: int, active: int, repeat: int) -> None:
-    told = profiled(stub, wait, warmup, active, repeat)
-    call = f"profile_steps(step, folder, {wait=}, {warmup=}, {active=}, {repeat=})"
-    cycle = wait + warmup + active
-    if told["raised"]:
-        pytest.fail(f"{call} raised {told['raised']}", pytrace=False)
-    if told["calls"] != cycle * repeat:
-        pytest.fail(
-            f"{call} called the step {told['calls']} times; expected ({wait} + {warmup} + {active}) * "
-            f"{repeat} = {cycle * repeat}: a training step that runs once more changes the model.",
-            pytrace=False,
-        )
-    names = [file["name"] for file in told["files"]]
-    want = [f"trace_{number}.json" for number in range(repeat)]
-    if told["kind"] != "list" or names != want or not all(f["inside"] for f in told["files"]):
-        pytest.fail(
-            f"{call} returned a {told['kind']} with the files {names}, and the folder holds "
-            f"{told['in_folder']}; expected a list of the paths of {want} in the folder: one file a "
-            "cycle, in order.",
-            pytrace=False,
-        )
-    for number, file in enumerate(told["files"]):
-        if "error" in file:
-            pytest.fail(f"{call}: {file['name']} cannot be read ({file['error']})", pytrace=False)
-        first = number * cycle + wait + warmup
-        expected = list(range(first, first + active))
-        if file["sines"] and not file["shapes"]:
-            pytest.fail(f"{call}: {file['name']} holds no shapes of inputs.", pytrace=False)
-        if file["calls"] != expected:
-            pytest.fail(
-                f"{call}: {file['name']} holds the work of calls {file['calls']} of the step; expected "
-                f"{expected}: {wait} are waited for and {warmup} warm up in each cycle, because the first "
-                "steps are not like the others.",
-                pytrace=False,
-            )
-        if len(file["steps"]) != active:
-            pytest.fail(
-                f"{call}: {file['name']} marks the steps {file['steps']}; expected {active} "
-                "ProfilerStep ranges: the profiler's own step() ends each.",
-                pytrace=False,
-            )
-        for what in ("stacks", "memory"):
-            if not file[what]:
-                pytest.fail(
-                    f"{call}: {file['name']} holds no {what}; without them nobody can tell the line "
-                    "(stacks), or what grows (memory).",
-                    pytrace=False,
-                )
-
-
-@task("ex_32.profile_steps")
-def test_the_steady_steps_are_recorded(stub, seed):
-    rng = random.Random(seed)
-    judge_steps(stub, 1, 1, 3, 1)
-    judge_steps(stub, rng.randint(1, 2), rng.randint(2, 3), rng.randint(1, 2), 2)
-
-
-@task("ex_32.profile_steps")
-def test_a_failing_step_stops_the_profiler(stub):
-    told = profiled(stub, 1, 1, 3, 1, fail_at=3)
-    call = "profile_steps of a step whose fourth call raises ArithmeticError"
-    if told["raised"] != "ArithmeticError" or told["calls"] != 4:
-        pytest.fail(
-            f"{call}: the exception did not come back after 4 calls (came back: {told['raised']}, "
-            f"{told['calls']} calls); the caller must learn of it.",
-            pytrace=False,
-        )
-    if told["left_on"]:
-        pytest.fail(
-            f"{call}: the profiler is still on afterwards; everything that follows pays for it.",
-            pytrace=False,
-        )
-
-
-@task("ex_32.profile_steps")
-@pytest.mark.parametrize(
-    ("wait", "warmup", "active", "repeat"),
-    [(-1, 1, 3, 1), (1, -1, 3, 1), (1, 1, 0, 1), (1, 1, 3, 0), (1, 1, -2, 1), (0, 0, 1, -1)],
-)
-def test_an_impossible_schedule_is_refused(stub, wait, warmup, active, repeat):
-    told = profiled(stub, wait, warmup, active, repeat)
-    if told["raised"] != "ValueError" or told["calls"]:
-        pytest.fail(
-            f"profile_steps(step, folder, {wait=}, {warmup=}, {active=}, {repeat=}): expected "
-            f"ValueError before anything runs; raised {told['raised']}, after {told['calls']} calls.",
-            pytrace=False,
-        )
-
-
-@task("ex_32.profile_steps")
-def test_the_smallest_schedule_is_possible(stub):
-    told = profiled(stub, 0, 0, 1, 1)
-    assert told["raised"] is None and told["calls"] == 1 and len(told["files"]) == 1, (
-        "profile_steps(step, folder, wait=0, warmup=0, active=1, repeat=1) records one step: "
-        f"raised {told['raised']}, {told['calls']} calls, files {told['in_folder']}"
-    )
-
-
-# == operator_table_of ============================================================================
-
-TIMES = {
-    "host_self_ns": ("self_cpu_time_total",),
-    "host_total_ns": ("cpu_time_total",),
-    "device_self_ns": ("self_device_time_total", "self_cuda_time_total"),
-    "device_total_ns": ("device_time_total", "cuda_time_total"),
-}
-
-
-def profile_rows(rng: random.Random, age: str) -> list[dict[str, Any]]:
-    """Rows of a profile of a torch that is "new", "old", or so old that it has no device times."""
-    rows = []
-    for number in range(rng.randint(8, 12)):
-        host = rng.randrange(1_000, 900_000)
-        device = rng.choice([0, rng.randrange(1_000, 900_000)])
-        row: dict[str, Any] = {
-            "key": f"aten::op_{number}",
-            "input_shapes": [[rng.randint(1, 64), 8], []],
-            "count": rng.randint(1, 40),
-            "self_cpu_time_total": (host // 2) / 1000,
-            "cpu_time_total": host / 1000,
-            "device_type": rng.choice(["DeviceType.CPU", "DeviceType.CPU", "DeviceType.CUDA"]),
-        }
-        if age != "host only":
-            self_name, total_name = (
-                TIMES[k][age == "old"] for k in ("device_self_ns", "device_total_ns")
-            )
-            row |= {self_name: device / 2000, total_name: device / 1000}
-        rows.append(row)
-    rows[0] |= {"device_type": "DeviceType.CPU"}
-    rows[1] = dict(rows[0]) | {"key": "aten::another"}  # equal times: ordered by name
-    del rows[2]["device_type"]
-    rng.shuffle(rows)
-    return rows
-
-
-def expected_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    out = []
-    for row in rows:
-        if row.get("device_type", "DeviceType.CPU") == "DeviceType.CUDA":
-            continue
-        times = {
-            key: next((round(row[name] * 1000) for name in names if name in row), None)
-            for key, names in TIMES.items()
-        }
-        out.append(
-            {"name": row["key"], "shapes": row["input_shapes"], "calls": row["count"], **times}
-        )
-    return sorted(
-        out, key=lambda r: (-(r["device_total_ns"] or 0), -(r["host_total_ns"] or 0), r["name"])
-    )
-
-
-@task("ex_32.operator_table_of")
-@pytest.mark.parametrize("age", ["new", "old", "host only"])
-def test_table_of_a_profile(stub, seed, age):
-    rows = profile_rows(random.Random(f"{age} {seed}"), age)
-    told = stub.probe(PROBE, "table", rows, age == "new")
-    named = {"new": "device_time_total", "old": "cuda_time_total", "host only": "no device times"}
-    call = f"operator_table_of(a profile whose rows have {named[age]})"
-    want = expected_rows(rows)
-
-    def mistakes() -> Variants:
-        def changed(key: str, change: Callable[[int], Any]) -> list[dict[str, Any]]:
-            return [r | {key: None if r[key] is None else change(r[key])} for r in want]
-
-        yield (
-            [
-                {k: v // 1000 if k.endswith("_ns") and v is not None else v for k, v in r.items()}
-                for r in want
-            ],
-            "torch counts in µs; this table is in ns.",
-        )
-        yield (
-            [r | {k: 0 for k in r if k.endswith("_ns") and r[k] is None} for r in want],
-            "The profile has no device times. That is not the same as 0: nobody measured.",
-        )
-        yield (changed("device_self_ns", lambda v: v * 2), "That is the total, called self.")
-
-    judge(call, told["rows"], want, "", mistakes)
-    asked = [call | {"args": []} for call in told["asked"]]
-    by_shape = any(call.get("group_by_input_shape") for call in asked) or any(
-        call["args"][:1] == [True] for call in told["asked"]
-    )
-    assert by_shape, (
-        f"{call}: key_averages was asked as {told['asked']}, without the shapes of inputs"
-    )
-
-
-@task("ex_32.operator_table_of")
-def test_shapes_are_asked_for(stub):
-    row = {"key": "aten::mm", "input_shapes": [[2, 2]], "count": 1, "self_cpu_time_total": 1.0,
-           "cpu_time_total": 1.5, "self_device_time_total": 0.0, "device_time_total": 0.0,
-           "device_type": "DeviceType.CPU"}  # fmt: skip
-    told = stub.probe(PROBE, "table", [row], True)
-    assert len(told["asked"]) == 1, (
-        f"key_averages was asked {len(told['asked'])} times; once will do"
-    )
-
-
 # == read_trace ===================================================================================
 
 READ_ORDER = "The order is by start_ns, the longest first where these are equal."
@@ -2598,3 +2392,209 @@ def test_finding_needs_steps_and_a_device(stub, draw):
         stub.name_trace_bottleneck(without_steps(draw))
     with stub.raises(CaptureError, why="nothing ran on a device: that is not healthy"):
         stub.name_trace_bottleneck(without_device(draw))
+
+
+# == profile_steps ================================================================================
+
+
+def profiled(stub: Any, wait: int, warmup: int, active: int, repeat: int, fail_at=None) -> dict:
+    return stub.probe(PROBE, "steps", wait, warmup, active, repeat, fail_at)
+
+
+def judge_steps(stub: Any, wait: int, warmup: int, active: int, repeat: int) -> None:
+    told = profiled(stub, wait, warmup, active, repeat)
+    call = f"profile_steps(step, folder, {wait=}, {warmup=}, {active=}, {repeat=})"
+    cycle = wait + warmup + active
+    if told["raised"]:
+        pytest.fail(f"{call} raised {told['raised']}", pytrace=False)
+    if told["calls"] != cycle * repeat:
+        pytest.fail(
+            f"{call} called the step {told['calls']} times; expected ({wait} + {warmup} + {active}) * "
+            f"{repeat} = {cycle * repeat}: a training step that runs once more changes the model.",
+            pytrace=False,
+        )
+    names = [file["name"] for file in told["files"]]
+    want = [f"trace_{number}.json" for number in range(repeat)]
+    if told["kind"] != "list" or names != want or not all(f["inside"] for f in told["files"]):
+        pytest.fail(
+            f"{call} returned a {told['kind']} with the files {names}, and the folder holds "
+            f"{told['in_folder']}; expected a list of the paths of {want} in the folder: one file a "
+            "cycle, in order.",
+            pytrace=False,
+        )
+    for number, file in enumerate(told["files"]):
+        if "error" in file:
+            pytest.fail(f"{call}: {file['name']} cannot be read ({file['error']})", pytrace=False)
+        first = number * cycle + wait + warmup
+        expected = list(range(first, first + active))
+        if file["sines"] and not file["shapes"]:
+            pytest.fail(f"{call}: {file['name']} holds no shapes of inputs.", pytrace=False)
+        if file["calls"] != expected:
+            pytest.fail(
+                f"{call}: {file['name']} holds the work of calls {file['calls']} of the step; expected "
+                f"{expected}: {wait} are waited for and {warmup} warm up in each cycle, because the first "
+                "steps are not like the others.",
+                pytrace=False,
+            )
+        if len(file["steps"]) != active:
+            pytest.fail(
+                f"{call}: {file['name']} marks the steps {file['steps']}; expected {active} "
+                "ProfilerStep ranges: the profiler's own step() ends each.",
+                pytrace=False,
+            )
+        for what in ("stacks", "memory"):
+            if not file[what]:
+                pytest.fail(
+                    f"{call}: {file['name']} holds no {what}; without them nobody can tell the line "
+                    "(stacks), or what grows (memory).",
+                    pytrace=False,
+                )
+
+
+@task("ex_32.profile_steps")
+def test_the_steady_steps_are_recorded(stub, seed):
+    rng = random.Random(seed)
+    judge_steps(stub, 1, 1, 3, 1)
+    judge_steps(stub, rng.randint(1, 2), rng.randint(2, 3), rng.randint(1, 2), 2)
+
+
+@task("ex_32.profile_steps")
+def test_a_failing_step_stops_the_profiler(stub):
+    told = profiled(stub, 1, 1, 3, 1, fail_at=3)
+    call = "profile_steps of a step whose fourth call raises ArithmeticError"
+    if told["raised"] != "ArithmeticError" or told["calls"] != 4:
+        pytest.fail(
+            f"{call}: the exception did not come back after 4 calls (came back: {told['raised']}, "
+            f"{told['calls']} calls); the caller must learn of it.",
+            pytrace=False,
+        )
+    if told["left_on"]:
+        pytest.fail(
+            f"{call}: the profiler is still on afterwards; everything that follows pays for it.",
+            pytrace=False,
+        )
+
+
+@task("ex_32.profile_steps")
+@pytest.mark.parametrize(
+    ("wait", "warmup", "active", "repeat"),
+    [(-1, 1, 3, 1), (1, -1, 3, 1), (1, 1, 0, 1), (1, 1, 3, 0), (1, 1, -2, 1), (0, 0, 1, -1)],
+)
+def test_an_impossible_schedule_is_refused(stub, wait, warmup, active, repeat):
+    told = profiled(stub, wait, warmup, active, repeat)
+    if told["raised"] != "ValueError" or told["calls"]:
+        pytest.fail(
+            f"profile_steps(step, folder, {wait=}, {warmup=}, {active=}, {repeat=}): expected "
+            f"ValueError before anything runs; raised {told['raised']}, after {told['calls']} calls.",
+            pytrace=False,
+        )
+
+
+@task("ex_32.profile_steps")
+def test_the_smallest_schedule_is_possible(stub):
+    told = profiled(stub, 0, 0, 1, 1)
+    assert told["raised"] is None and told["calls"] == 1 and len(told["files"]) == 1, (
+        "profile_steps(step, folder, wait=0, warmup=0, active=1, repeat=1) records one step: "
+        f"raised {told['raised']}, {told['calls']} calls, files {told['in_folder']}"
+    )
+
+
+# == operator_table_of ============================================================================
+
+TIMES = {
+    "host_self_ns": ("self_cpu_time_total",),
+    "host_total_ns": ("cpu_time_total",),
+    "device_self_ns": ("self_device_time_total", "self_cuda_time_total"),
+    "device_total_ns": ("device_time_total", "cuda_time_total"),
+}
+
+
+def profile_rows(rng: random.Random, age: str) -> list[dict[str, Any]]:
+    """Rows of a profile of a torch that is "new", "old", or so old that it has no device times."""
+    rows = []
+    for number in range(rng.randint(8, 12)):
+        host = rng.randrange(1_000, 900_000)
+        device = rng.choice([0, rng.randrange(1_000, 900_000)])
+        row: dict[str, Any] = {
+            "key": f"aten::op_{number}",
+            "input_shapes": [[rng.randint(1, 64), 8], []],
+            "count": rng.randint(1, 40),
+            "self_cpu_time_total": (host // 2) / 1000,
+            "cpu_time_total": host / 1000,
+            "device_type": rng.choice(["DeviceType.CPU", "DeviceType.CPU", "DeviceType.CUDA"]),
+        }
+        if age != "host only":
+            self_name, total_name = (
+                TIMES[k][age == "old"] for k in ("device_self_ns", "device_total_ns")
+            )
+            row |= {self_name: device / 2000, total_name: device / 1000}
+        rows.append(row)
+    rows[0] |= {"device_type": "DeviceType.CPU"}
+    rows[1] = dict(rows[0]) | {"key": "aten::another"}  # equal times: ordered by name
+    del rows[2]["device_type"]
+    rng.shuffle(rows)
+    return rows
+
+
+def expected_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    out = []
+    for row in rows:
+        if row.get("device_type", "DeviceType.CPU") == "DeviceType.CUDA":
+            continue
+        times = {
+            key: next((round(row[name] * 1000) for name in names if name in row), None)
+            for key, names in TIMES.items()
+        }
+        out.append(
+            {"name": row["key"], "shapes": row["input_shapes"], "calls": row["count"], **times}
+        )
+    return sorted(
+        out, key=lambda r: (-(r["device_total_ns"] or 0), -(r["host_total_ns"] or 0), r["name"])
+    )
+
+
+@task("ex_32.operator_table_of")
+@pytest.mark.parametrize("age", ["new", "old", "host only"])
+def test_table_of_a_profile(stub, seed, age):
+    rows = profile_rows(random.Random(f"{age} {seed}"), age)
+    told = stub.probe(PROBE, "table", rows, age == "new")
+    named = {"new": "device_time_total", "old": "cuda_time_total", "host only": "no device times"}
+    call = f"operator_table_of(a profile whose rows have {named[age]})"
+    want = expected_rows(rows)
+
+    def mistakes() -> Variants:
+        def changed(key: str, change: Callable[[int], Any]) -> list[dict[str, Any]]:
+            return [r | {key: None if r[key] is None else change(r[key])} for r in want]
+
+        yield (
+            [
+                {k: v // 1000 if k.endswith("_ns") and v is not None else v for k, v in r.items()}
+                for r in want
+            ],
+            "torch counts in µs; this table is in ns.",
+        )
+        yield (
+            [r | {k: 0 for k in r if k.endswith("_ns") and r[k] is None} for r in want],
+            "The profile has no device times. That is not the same as 0: nobody measured.",
+        )
+        yield (changed("device_self_ns", lambda v: v * 2), "That is the total, called self.")
+
+    judge(call, told["rows"], want, "", mistakes)
+    asked = [call | {"args": []} for call in told["asked"]]
+    by_shape = any(call.get("group_by_input_shape") for call in asked) or any(
+        call["args"][:1] == [True] for call in told["asked"]
+    )
+    assert by_shape, (
+        f"{call}: key_averages was asked as {told['asked']}, without the shapes of inputs"
+    )
+
+
+@task("ex_32.operator_table_of")
+def test_shapes_are_asked_for(stub):
+    row = {"key": "aten::mm", "input_shapes": [[2, 2]], "count": 1, "self_cpu_time_total": 1.0,
+           "cpu_time_total": 1.5, "self_device_time_total": 0.0, "device_time_total": 0.0,
+           "device_type": "DeviceType.CPU"}  # fmt: skip
+    told = stub.probe(PROBE, "table", [row], True)
+    assert len(told["asked"]) == 1, (
+        f"key_averages was asked {len(told['asked'])} times; once will do"
+    )

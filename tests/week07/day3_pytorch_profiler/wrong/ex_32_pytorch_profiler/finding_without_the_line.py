@@ -14,7 +14,8 @@ def name_trace_bottleneck(capture: str) -> Finding:
     for row in step_breakdown(capture):
         busy[row["device"]] += row["busy_ns"]
     subject = f"device:{min(busy, key=lambda device: (busy[device], device))}"
-    if growing := _growth_finding(capture, trace, subject):
+    growing = _growth_finding(capture, trace, subject)
+    if growing is not None:
         return growing
     start, end = _window(trace["events"], capture)
     saved = recoverable_time(capture)
