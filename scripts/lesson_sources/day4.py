@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -116,6 +117,23 @@ def model(capture: str = "roofline_decode") -> dict[str, int]:
 def decode(batch: int, cached: int, capture: str = "roofline_decode") -> dict[str, Any]:
     """The decode step of a batch after so many tokens."""
     return row(capture, f"decode batch {batch} after {cached}")
+
+
+def decode_part(which: str, batch: int, cached: int) -> float:
+    """The median time in ns of the "linear" layers or the "attention" of a decode step alone."""
+    document = json.loads(captures.text("roofline_decode", "measurements.json"))
+    name = f"{which} of decode batch {batch} after {cached}"
+    samples = next(part["device_time"] for part in document["parts"] if part["name"] == name)
+    return statistics.median(samples) * reference("ex_33").NS_PER_UNIT[document["unit"]]
+
+
+def cache_ns(batch: int, cached: int) -> float:
+    """How long an H200 takes at least to read the KV cache of `roofline_decode`."""
+    ex_33, sizes = reference("ex_33"), model()
+    held = ex_33.kv_cache_bytes(
+        sizes["layers"], sizes["kv_heads"], sizes["head_dim"], cached + 1, batch, "bfloat16"
+    )
+    return ex_33.predicted_time_ns([{"flops": 0, "bytes": held}], "H200", "bfloat16")
 
 
 def pass_cost(batch: int, new: int, cached: int, capture: str = "roofline_decode") -> dict:

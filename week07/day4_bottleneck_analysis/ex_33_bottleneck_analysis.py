@@ -57,7 +57,7 @@ COUNTER_UNITS = {
     **{"inst": 1.0, "": 1.0},
 }
 
-# Instructions that the tensor cores execute, as Nsight Compute counts them.
+# Instructions of warps that the tensor pipe executed, as Nsight Compute counts them.
 TENSOR_COUNTER = "sm__inst_executed_pipe_tensor.sum"
 
 
@@ -345,7 +345,8 @@ def roofline_points(capture: str) -> list[dict[str, Any]]:
         flops        with flops_source "counters": from the thread instructions
                      smsp__sass_thread_inst_executed_op_<x>_pred_on.sum, where <x> is fadd, fmul, ffma
                      (float32) and dadd, dmul, dfma (float64), and a fused multiply-add is two
-                     operations. These count nothing of what the tensor pipe does. So where
+                     operations. These count nothing of what the tensor pipe does: matrix
+                     products, and on some devices half-precision multiply-adds as well. So where
                      TENSOR_COUNTER is missing or above 0, or one of the six is missing: flops_source
                      "analytic", the operations of the row's cost; or, if it names no operation, None
                      for both.
