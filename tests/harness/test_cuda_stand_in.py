@@ -564,7 +564,7 @@ int main() {
     float *d, *h, *u = static_cast<float*>(std::malloc(64));
     cudaMalloc(&d, 64);
     cudaMallocHost(&h, 64);
-    deep::scale<float><<<dim3(2, 3), 32, 0, t>>>(d + 4, d, 5, 6ul, 1.0f);
+    deep::scale<float><<<dim3(2, 3), 32, 48, t>>>(d + 4, d, 5, 6ul, 1.0f);
     cudaMemsetAsync(d, 0, 64, s);
     cudaMemcpyAsync(h, d, 64, cudaMemcpyDefault, s);
     int value = 0;
@@ -603,8 +603,9 @@ def test_recorder(tmp_path):
         {"type": "float*", "pointer": {"memory": "device", "buffer": 0, "offset": 0}},
         {"type": "int", "value": 5},
         {"type": "unsigned long", "value": 6},
-        {"type": "float"},
+        {"type": "float", "value": 1.0},
     ]
+    assert kernel["symbol"].startswith("_ZN4deep5scale") and kernel["shared_bytes"] == 48
     streams = [line for line in lines if line["kind"] == "create_stream"]
     assert [s["blocking"] for s in streams] == [True, False]
     copies = [line for line in lines if line["kind"] == "copy"]
