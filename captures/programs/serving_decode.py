@@ -90,8 +90,7 @@ class Decoder(nn.Module):
         super().__init__()
         self.embed = nn.Embedding(VOCABULARY, width)
         self.position = nn.Embedding(longest, width)
-        self.stack = [Layer(width, heads) for _ in range(layers)]
-        self.layers = nn.ModuleList(self.stack)
+        self.layers = nn.ModuleList(Layer(width, heads) for _ in range(layers))
         self.head = nn.Linear(width, VOCABULARY)
         shape = (layers, 2, slots, heads, longest, width // heads)
         self.register_buffer("cache", torch.zeros(shape))
@@ -100,7 +99,7 @@ class Decoder(nn.Module):
         """Logits (vocabulary,) of the token after the prompt `ids` (length,)."""
         x = self.embed(ids) + self.position.weight[: len(ids)]
         x = x[None]
-        for layer, cache in zip(self.stack, self.cache, strict=True):
+        for layer, cache in zip(self.layers, self.cache, strict=True):
             x = layer.prefill(x, cache, slot)
         return self.head(x[0, -1])
 
@@ -109,7 +108,7 @@ class Decoder(nn.Module):
         x = (self.embed(ids) + self.position(places))[:, None]
         longest = self.cache.shape[-2]
         mask = torch.arange(longest, device=ids.device)[None] <= places[:, None]
-        for layer, cache in zip(self.stack, self.cache, strict=True):
+        for layer, cache in zip(self.layers, self.cache, strict=True):
             x = layer.decode(x, cache, places, mask[:, None, None])
         return self.head(x[:, 0])
 
@@ -123,7 +122,6 @@ def check_decoder() -> None:
     whole = model.prefill(ids, 0)
     model.cache.zero_()
     model.prefill(ids[:12], 1)
-    logits = torch.zeros_like(whole)[None]
     for place in range(12, 20):
         step = torch.stack([ids[0], ids[place]])
         logits = model.decode(step, torch.tensor([0, place], device=DEVICE))

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import io
-from typing import Any
 
 import torch
 from serving_model import (
@@ -59,7 +58,9 @@ class Stall:
         self.lasted_ns = clock()
 
 
-def run_of(name: str, loop: str, rate: float, max_batch: int, requests: Requests) -> dict[str, Any]:
+def run_of(
+    name: str, loop: str, rate: float, max_batch: int, requests: Requests
+) -> dict[str, object]:
     requests.check()
     concurrency = 1 if loop == "closed" else None
     facts = {"loop": loop, "concurrency": concurrency, "rate_per_s": rate, "max_batch": max_batch}
