@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import random
 import statistics
 import sys
 import time
+import types
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[2]
 GIVEN = ROOT / "week07" / "day5_end_to_end" / "pipeline_slow.py"
@@ -143,7 +146,7 @@ def on_this_gpu(
     """Both pipelines on the GPU of this machine.
 
     Returns the answers as "slow" and "fast", the copies that the profiler saw of each, what
-    `pipeline_speedup` said ("told") and called ("calls"), and the median ratio of times taken here.
+    `pipeline_on_gpu` said ("told") and called ("calls"), and the median ratio of times taken here.
     """
     import torch
     from torch.profiler import ProfilerActivity, profile
@@ -174,15 +177,7 @@ def on_this_gpu(
 
         return call
 
-    def measure(rounds: int) -> dict:
-        return module.pipeline_speedup(
-            noted("slow", runs["slow"]),
-            noted("fast", runs["fast"]),
-            noted("synchronize", torch.cuda.synchronize),
-            rounds,
-        )
-
-    told = measure(rounds)
+    told = module.pipeline_on_gpu(noted("slow", runs["slow"]), noted("fast", runs["fast"]), rounds)
     times: dict[str, list[float]] = {"slow": [], "fast": []}
     for _ in range(rounds):
         for name, run in runs.items():
@@ -192,4 +187,59 @@ def on_this_gpu(
             torch.cuda.synchronize()
             times[name].append(time.perf_counter() - start)
     ratios = [slow / fast for slow, fast in zip(times["slow"], times["fast"], strict=True)]
-    return {**found, "told": told, "calls": calls, "median_ratio": statistics.median(ratios)}
+    return {
+        **found,
+        "told": told,
+        "calls": calls,
+        "median_ratio": statistics.median(ratios),
+        "device": torch.cuda.get_device_name(),
+    }
+
+
+class Clock:
+    """A clock that moves when the host works or waits, and a device that works on meanwhile."""
+
+    def __init__(self) -> None:
+        self.now_ns = 1_000_000_000
+        self.device_free_ns = 0
+
+    def launch(self, host_ns: int, device_ns: int) -> None:
+        """The host starts work for the device and goes on."""
+        self.device_free_ns = max(self.device_free_ns, self.now_ns) + device_ns
+        self.now_ns += host_ns
+
+    def synchronize(self) -> None:
+        """The host waits until the device has done everything."""
+        self.now_ns = max(self.now_ns, self.device_free_ns)
+
+
+def speedup_on_paper(module: Any, slow_ns: list[int], fast_ns: list[int], rounds: int) -> dict:
+    """`pipeline_speedup` of two functions whose calls take given times on a clock of their own.
+
+    slow_ns, fast_ns: what each call takes on the device, the first of them to warm up; a call returns
+    after a tenth of that. Returns what it "told" and the order of its "calls".
+    """
+    clock, calls = Clock(), []
+    times = {"slow": iter(slow_ns), "fast": iter(fast_ns)}
+
+    def call(name: str) -> None:
+        calls.append(name)
+        device_ns = next(times[name], 1_000_000)
+        clock.launch(device_ns // 10, device_ns)
+
+    clocks = {
+        name: (lambda: clock.now_ns) if name.endswith("_ns") else (lambda: clock.now_ns / 1e9)
+        for base in ("perf_counter", "monotonic", "time")
+        for name in (base, f"{base}_ns")
+    }
+    real = {getattr(time, name): stand_in for name, stand_in in clocks.items()}
+    with contextlib.ExitStack() as patches:
+        for name, stand_in in clocks.items():
+            patches.enter_context(mock.patch.object(time, name, stand_in))
+        for name, value in list(vars(module).items()):  # from time import perf_counter
+            if isinstance(value, types.BuiltinFunctionType) and value in real:
+                patches.enter_context(mock.patch.object(module, name, real[value]))
+        told = module.pipeline_speedup(
+            lambda: call("slow"), lambda: call("fast"), clock.synchronize, rounds
+        )
+    return {"told": told, "calls": calls}

@@ -2,7 +2,7 @@
 
 The slow one is `pipeline_slow.py` in this folder. Without a GPU the checks run your function on a
 stand-in for one, which counts what it is asked for; with `--live` it is also timed on the GPU of this
-machine, with your own `pipeline_speedup`.
+machine, with your own `pipeline_speedup` and `pipeline_on_gpu`.
 """
 
 from __future__ import annotations
@@ -67,6 +67,17 @@ def pipeline_speedup(
     nothing to do when a time begins, and has done everything when it ends.
 
     Returns the median over the rounds of slow's time / fast's time as "ratio", and the smallest and the
-    largest of them as "low_ratio" and "high_ratio". Raises ValueError for fewer than 3 rounds.
+    largest of them as "low_ratio" and "high_ratio". The clock is time.perf_counter or its relative in ns.
+    Raises ValueError for fewer than 3 rounds.
+    """
+    raise NotImplementedError
+
+
+def pipeline_on_gpu(
+    slow: Callable[[], object], fast: Callable[[], object], rounds: int
+) -> dict[str, float | str]:
+    """`pipeline_speedup` of two functions that use this machine's GPU.
+
+    Returns its result, and the name of the GPU as "device": a ratio without its machine says little.
     """
     raise NotImplementedError

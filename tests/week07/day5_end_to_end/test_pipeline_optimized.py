@@ -7,6 +7,8 @@ for less than the least work. With `--live` both also run on the GPU, in turns.
 
 from __future__ import annotations
 
+import random
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -198,7 +200,53 @@ def test_sizes_that_make_no_sense(stub, seed: int, max_batch: int, best: int) ->
         compared(stub, seed, 3, max_batch, best)
 
 
+# -- timing both ------------------------------------------------------------------------------------
+
+
+def drawn_times(seed: int, rounds: int) -> tuple[list[int], list[int]]:
+    """What each call takes, in ns: slow first calls, and rounds in which everything is slower."""
+    chance = random.Random(seed)
+    slow, fast = [900_000_000], [700_000_000]
+    for _ in range(rounds):
+        machine = chance.choice([1.0, 1.1, 2.5])
+        slow.append(int(machine * chance.randint(20_000_000, 24_000_000)))
+        fast.append(int(machine * chance.randint(4_000_000, 6_000_000)))
+    return slow, fast
+
+
 @task("ex_34.pipeline_speedup")
+@pytest.mark.parametrize("rounds", [3, 4, 9])
+def test_times_are_taken_in_turns(stub, seed: int, rounds: int) -> None:
+    slow, fast = drawn_times(seed, rounds)
+    got = stub.probe(PROBE, "speedup_on_paper", slow, fast, rounds)
+    asked = f"pipeline_speedup(slow, fast, synchronize, rounds={rounds})"
+    expected = ["slow", "fast"] * (rounds + 1)
+    assert got["calls"] == expected, (
+        f"{asked} called {got['calls']}; expected each once to warm up, then both in turns: what slows "
+        "the machine down for a while must meet both"
+    )
+    ratios = [a / b for a, b in zip(slow[1:], fast[1:], strict=True)]
+    right = {
+        "ratio": statistics.median(ratios),
+        "low_ratio": min(ratios),
+        "high_ratio": max(ratios),
+    }
+    for key, value in right.items():
+        told = got["told"].get(key)
+        assert told is not None and abs(told - value) <= 1e-6 * value, (
+            f"{asked} returned {key} = {told}, expected {value:.4f}: the device worked "
+            f"{slow[1:]} ns in the rounds of slow, {fast[1:]} ns in those of fast"
+        )
+
+
+@task("ex_34.pipeline_speedup")
+@pytest.mark.parametrize("rounds", [2, 0, -1])
+def test_too_few_rounds(stub, rounds: int) -> None:
+    with stub.raises(ValueError, why="a median needs three rounds at least"):
+        stub.probe(PROBE, "speedup_on_paper", [1_000] * 3, [1_000] * 3, rounds)
+
+
+@task("ex_34.pipeline_on_gpu")
 def test_it_is_faster_on_this_gpu(stub, seed: int) -> None:
     rounds = 7
     got = stub.probe(PROBE, "on_this_gpu", seed, rounds=rounds)
@@ -209,16 +257,13 @@ def test_it_is_faster_on_this_gpu(stub, seed: int) -> None:
         f"4 batches (pipeline_slow: {got['slow_copies']})"
     )
     told, median = got["told"], got["median_ratio"]
-    asked = f"pipeline_speedup(pipeline_slow, pipeline_optimized, …, rounds={rounds})"
-    timed = [name for name in got["calls"] if name != "synchronize"]
-    assert timed == ["slow", "fast"] * (rounds + 1), (
-        f"{asked} called {timed}; expected each once to warm up, then both in turns"
+    asked = f"pipeline_on_gpu(pipeline_slow, pipeline_optimized, rounds={rounds})"
+    assert got["calls"] == ["slow", "fast"] * (rounds + 1), (
+        f"{asked} called {got['calls']}; expected each once to warm up, then both in turns"
     )
-    assert got["calls"].count("synchronize") >= 4 * rounds, (
-        f"{asked} waited for the device {got['calls'].count('synchronize')} times; expected it before "
-        f"each of {2 * rounds} times begins and before it ends"
+    assert told.get("device") == got["device"], (
+        f"{asked} named the device {told.get('device')!r}; it is {got['device']!r}"
     )
-    assert told["low_ratio"] <= told["ratio"] <= told["high_ratio"], f"{asked} returned {told}"
     assert 0.6 * median <= told["ratio"] <= median / 0.6, (
         f"{asked} returned a ratio of {told['ratio']:.2f}; timed here, {median:.2f}"
     )
