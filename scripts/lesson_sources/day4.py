@@ -370,7 +370,7 @@ def decode_and_batch() -> Figure:
     import matplotlib.pyplot as plt
 
     figure, panels = plt.subplots(1, 2, figsize=(8, 3.6), sharey=True)
-    figure.subplots_adjust(left=0.1, right=0.98, top=0.9, bottom=0.26, wspace=0.06)
+    figure.subplots_adjust(left=0.125, right=0.98, top=0.9, bottom=0.26, wspace=0.06)
     decode_ridge_batch = reference("ex_33").decode_ridge_batch
     for axes, cached in zip(panels, (256, 4096), strict=True):
         found = [
@@ -394,7 +394,7 @@ def decode_and_batch() -> Figure:
         if ridge is not None:
             axes.axvline(ridge, color=VERMILION, linewidth=1, ls="--")
         words = "never reaches the ridge" if ridge is None else f"ridge at batch {ridge}"
-        axes.text(0.97, 0.05, words, color=VERMILION, ha="right", transform=axes.transAxes)
+        axes.text(0.03, 0.92, words, color=VERMILION, transform=axes.transAxes)
         axes.set_title(f"{cached} tokens in the cache")
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
