@@ -1189,7 +1189,7 @@ BUSY = ("sm__cycles_active.avg", "gpc__cycles_elapsed.max")
 UNIT_METRICS = (*(name for names in UNITS.values() for name in names), *BUSY)
 WHY_UNITS = {
     "dram": "Per cent over 100.",
-    "l2": "Per cent over 100.",
+    "l2": "The largest of the unit's metrics, per cent over 100.",
     "l1": "A share of the time in which an SM was active is not a share of the duration.",
     "issue": "A share of the time in which an SM was active is not a share of the duration.",
     "pipe": "The busiest pipe counts, over the whole duration and not only while an SM is active.",

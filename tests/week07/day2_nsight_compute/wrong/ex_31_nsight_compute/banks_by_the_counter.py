@@ -1,0 +1,23 @@
+"""Uses the counter that counts other waits for a bank too."""
+
+from __future__ import annotations
+
+CAUGHT_BY = "test_conflicts_of_recorded_kernels"
+SAYS = "beyond those that the accesses need"
+
+
+def bank_conflicts(kernel: dict[str, Any]) -> dict[str, float | None]:
+    metrics = kernel["metrics"]
+    wavefronts = metrics.get("memory_l1_wavefronts_shared")
+    ideal = metrics.get("memory_l1_wavefronts_shared_ideal")
+    conflicts = metrics.get("l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum")
+    share = _quotient(conflicts, wavefronts)
+    use = _share(
+        metrics, "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"
+    )
+    return {
+        "wavefronts_count": wavefronts,
+        "conflicts_count": conflicts,
+        "conflict_ratio": share,
+        "pipe_ratio": _product(share, use),
+    }

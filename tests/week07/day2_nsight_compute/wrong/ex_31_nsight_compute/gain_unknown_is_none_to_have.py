@@ -1,0 +1,33 @@
+"""Says 1.0 where a metric is missing."""
+
+from __future__ import annotations
+
+CAUGHT_BY = "test_gain_with_a_metric_missing"
+SAYS = "None, not 0"
+
+
+def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
+    if cause not in CAUSES:
+        raise ValueError(f"unknown cause {cause!r}; known: {', '.join(CAUSES)}")
+    use = unit_use(kernel)
+    try:
+        left = _LEFT[cause](kernel, use)
+    except TypeError:
+        return 1.0
+    waiting = left.pop("waiting", 1.0)
+    fullest = max(
+        (unit for unit in use if use[unit] is not None), key=lambda u: use[u], default=None
+    )
+    if fullest is None:
+        return None
+    if use[fullest] >= SATURATED_RATIO:
+        waiting = min(waiting, left.get(fullest, 1.0))
+    busy = 1.0
+    if cause not in ("small_grid", "tail_effect"):
+        busy = occupancy_gap(kernel)["busy_sm_ratio"] or 1.0
+    needed = [waiting]
+    for unit, share in use.items():
+        if share is not None:
+            own = share / busy if unit in ("l1", "issue", "pipe") else share
+            needed.append(own * left.get(unit, 1.0) / ATTAINABLE_RATIO)
+    return 1 / min(1.0, max(needed))

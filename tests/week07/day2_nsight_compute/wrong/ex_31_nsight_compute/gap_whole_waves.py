@@ -1,0 +1,22 @@
+"""Rounds the waves before comparing them."""
+
+from __future__ import annotations
+
+CAUGHT_BY = "test_gap_of_recorded_kernels"
+SAYS = "takes as long as a full one"
+
+
+def occupancy_gap(kernel: dict[str, Any]) -> dict[str, float | None]:
+    metrics = kernel["metrics"]
+    theoretical = _share(metrics, "sm__maximum_warps_per_active_cycle_pct")
+    achieved = _share(metrics, "sm__warps_active.avg.pct_of_peak_sustained_active")
+    busy = _quotient(metrics.get("sm__cycles_active.avg"), metrics.get("gpc__cycles_elapsed.max"))
+    waves = metrics.get("launch__waves_per_multiprocessor")
+    return {
+        "theoretical_ratio": theoretical,
+        "achieved_ratio": achieved,
+        "gap_ratio": None if theoretical is None or achieved is None else theoretical - achieved,
+        "busy_sm_ratio": busy,
+        "resident_ratio": _quotient(_product(achieved, busy), theoretical),
+        "waves_ratio": _quotient(round(waves), math.ceil(waves)) if waves is not None else None,
+    }

@@ -1,0 +1,45 @@
+"""Decides equal savings by name."""
+
+from __future__ import annotations
+
+CAUGHT_BY = "test_verdict_of_equal_savings_goes_by_precedence"
+SAYS = "of the duration would be saved"
+
+
+def classify_kernel(kernel: dict[str, Any]) -> Finding:
+    name, metrics = kernel["name"], kernel["metrics"]
+    duration = metrics.get("gpu__time_duration.sum")
+    use = {unit: share for unit, share in unit_use(kernel).items() if share is not None}
+    if duration is None or not use:
+        raise CaptureError(f"{name}: no duration or no unit's throughput; record SpeedOfLight")
+    gains = {cause: estimate_gain(kernel, cause) for cause in CAUSES}
+    savings = {cause: 1 - 1 / gain for cause, gain in gains.items() if gain is not None}
+    ranked = sorted(savings, key=lambda cause: (-savings[cause], cause))
+    saving, following = [*(savings[cause] for cause in ranked), 0.0, 0.0][:2]
+    unit = max(use, key=lambda name: use[name])
+    ceiling = use[unit]
+    if saving >= FLOOR_RATIO:
+        category = ranked[0]
+        margin = saving - max(FLOOR_RATIO, following)
+        advice = _ADVICE[category]
+    else:
+        category = LIMITER_OF_UNIT[unit] if ceiling >= BUSY_RATIO else "latency_bound"
+        others = [use[other] for other in use if LIMITER_OF_UNIT[other] != LIMITER_OF_UNIT[unit]]
+        apart = ceiling - max(others, default=0.0) if ceiling >= BUSY_RATIO else 1.0
+        margin = min(FLOOR_RATIO - saving, abs(ceiling - BUSY_RATIO), apart)
+        advice = "none" if ceiling >= CEILING_RATIO else _ADVICE[category]
+    if margin <= BORDERLINE_RATIO:
+        advice = f"borderline (by {margin:.1%} of the duration): {advice}"
+    return Finding(
+        category,
+        f"kernel:{name}",
+        {
+            "duration_ns": duration,
+            "recoverable_ns": saving * duration,
+            "recoverable_ratio": saving,
+            "ceiling_ratio": ceiling,
+            "margin_ratio": margin,
+            "unjudged_count": len(CAUSES) - len(savings),
+        },
+        advice,
+    )
