@@ -925,7 +925,7 @@ def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
         raise ValueError(f"unknown cause {cause!r}; known: {', '.join(CAUSES)}")
     use = unit_use(kernel)
     try:
-        left = _LEFT[cause](kernel, use)
+        left = _left_without(kernel, use, cause)
     except TypeError:  # arithmetic with a metric that is missing
         return None
     waiting = left.pop("waiting", 1.0)
@@ -1057,17 +1057,20 @@ def _without_plain_matrix_work(kernel: dict[str, Any], use: dict[str, Any]) -> d
     return {**left, "waiting": memory + (1 - memory) * faster}
 
 
-_LEFT = {
-    "uncoalesced_access": _without_uncoalesced,
-    "bank_conflicts": _without_conflicts,
-    "register_spills": _without_spills,
-    "divergence": _without_divergence,
-    "low_occupancy": _without_low_occupancy,
-    "small_grid": _without_small_grid,
-    "tail_effect": _without_tail,
-    "atomic_contention": _without_contention,
-    "tensor_cores_unused": _without_plain_matrix_work,
-}
+def _left_without(kernel: dict[str, Any], use: dict[str, Any], cause: str) -> dict[str, float]:
+    """What is left of the units' work and of the waiting; TypeError if a metric is missing."""
+    functions = {
+        "uncoalesced_access": _without_uncoalesced,
+        "bank_conflicts": _without_conflicts,
+        "register_spills": _without_spills,
+        "divergence": _without_divergence,
+        "low_occupancy": _without_low_occupancy,
+        "small_grid": _without_small_grid,
+        "tail_effect": _without_tail,
+        "atomic_contention": _without_contention,
+        "tensor_cores_unused": _without_plain_matrix_work,
+    }
+    return functions[cause](kernel, use)
 
 
 def classify_kernel(kernel: dict[str, Any]) -> Finding:

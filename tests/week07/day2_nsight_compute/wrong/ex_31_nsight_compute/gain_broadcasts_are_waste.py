@@ -16,6 +16,3 @@ def _without_uncoalesced(kernel: dict[str, Any], use: dict[str, Any]) -> dict[st
     dram = 1.0 if moved == 0 else min(1.0, ideal * SECTOR_BYTES / moved)
     waiting = 1 - _stalled(kernel)[0] * (1 - min(share, dram))
     return {"l1": share, "l2": share, "dram": dram, "waiting": waiting}
-
-
-_LEFT = {**_LEFT, "uncoalesced_access": _without_uncoalesced}

@@ -9,6 +9,3 @@ SAYS = "if the grid has them"
 def _without_low_occupancy(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, float]:
     waves = kernel["metrics"].get("launch__waves_per_multiprocessor")
     return {"waiting": occupancy_gap(kernel)["theoretical_ratio"]}
-
-
-_LEFT = {**_LEFT, "low_occupancy": _without_low_occupancy}

@@ -12,6 +12,3 @@ def _without_conflicts(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str,
         return {}
     left = max(0.0, 1 - conflicts["conflict_ratio"]) if use["l1"] else 1.0
     return {"l1": left, "waiting": 1 - _stalled(kernel)[1] * conflicts["conflict_ratio"]}
-
-
-_LEFT = {**_LEFT, "bank_conflicts": _without_conflicts}

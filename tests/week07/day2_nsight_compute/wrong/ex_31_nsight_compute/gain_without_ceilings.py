@@ -11,7 +11,7 @@ def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
         raise ValueError(f"unknown cause {cause!r}; known: {', '.join(CAUSES)}")
     use = unit_use(kernel)
     try:
-        left = _LEFT[cause](kernel, use)
+        left = _left_without(kernel, use, cause)
     except TypeError:  # arithmetic with a metric that is missing
         return None
     waiting = left.pop("waiting", 1.0)
