@@ -28,6 +28,9 @@ MOST_WAVEFRONTS_RATIO = 1.05
 FEWEST_BLOCKS_PER_SM = 2
 SMS = 132
 SMALLEST_LIVE_RATIO = 0.90
+# The counter also holds what the banks lose to other traffic: 3.5 % in the recorded transpose_tile33,
+# which has no conflict. The mildest real one is half of the wavefronts.
+MOST_LIVE_CONFLICTS = 0.15
 
 
 def fail(message: str) -> NoReturn:
@@ -256,10 +259,9 @@ def test_live_counters_say_so(cuda_stub, tmp_path):
                 f"transpose of {side} x {side}: ncu counts {got[kind]:.0f} sectors for its {kind}; "
                 f"{needed} hold the whole matrix."
             )
-    # The counter also holds what the banks lose to other traffic, some per mille of the wavefronts.
-    if got["conflicts"] > (MOST_WAVEFRONTS_RATIO - 1) * got["wavefronts"]:
+    if got["conflicts"] > MOST_LIVE_CONFLICTS * got["wavefronts"]:
         fail(
             f"transpose of {side} x {side}: ncu counts {got['conflicts']:.0f} bank conflicts in "
             f"{got['wavefronts']:.0f} wavefronts of shared memory; expected at most "
-            f"{MOST_WAVEFRONTS_RATIO - 1:.0%}."
+            f"{MOST_LIVE_CONFLICTS:.0%}."
         )
