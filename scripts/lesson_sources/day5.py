@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from profiling_lab.functions import load_file
 from scripts.lesson_sources.drawing import (
     BLUE,
     GREEN,
@@ -17,6 +18,7 @@ from scripts.lesson_sources.drawing import (
     INK,
     ORANGE,
     PURPLE,
+    ROOT,
     SKY,
     VERMILION,
     legend,
@@ -42,6 +44,8 @@ STAGES = {
 # The settings among which the lesson chooses, and its promise.
 BATCHES = (1, 2, 4, 8, 16, 32)
 WAITS_NS = (0, 500_000, 1_000_000, 2_000_000, 4_000_000)
+# What section 13 counts: `compare` of tests/probes/pipelines.py.
+COUNTED = {"seed": 7, "count": 43, "max_batch": 10, "best": 3}
 
 
 # -- what the lesson's text uses as well ------------------------------------------------------------
@@ -129,6 +133,11 @@ def total(capture: str) -> float:
     return sum(parts(capture).values())
 
 
+def work(capture: str) -> float:
+    """The same without the queue."""
+    return total(capture) - parts(capture)["queue"]
+
+
 def load(place: int = 2) -> tuple[list[int], dict[int, int]]:
     """Arrivals of an open-loop run by its place, and the median service time per batch size."""
     arrivals = sorted(runs(OPEN)[by_rate(OPEN, place)]["intended_ns"])
@@ -194,6 +203,24 @@ def best_round(run: str) -> float:
 def needed_samples(percent: float, confidence: float = 0.95) -> int:
     """How many samples it takes until a percentile has an upper bound."""
     return math.ceil(math.log((1 - confidence) / 2) / math.log(percent / 100))
+
+
+@cache
+def counted() -> dict[str, Any]:
+    """Both pipelines on the stand-in device: what they asked for."""
+    probe = load_file(ROOT / "tests" / "probes" / "pipelines.py")
+    folder = ROOT / "solutions" / "week07" / "day5_end_to_end"
+    return probe.compare(load_file(folder / "pipeline_optimized.py"), **COUNTED)
+
+
+def asked(which: str, what: str) -> int:
+    """How often "slow" or "fast" asked for something, or how much of it."""
+    found = counted()[which]
+    if what == "calls":
+        return len(found["calls"])
+    if what == "places":
+        return sum(texts * length for texts, length, _ in found["calls"])
+    return found["searches"] if what == "searches" else found["counts"][what]
 
 
 # -- drawing ----------------------------------------------------------------------------------------
@@ -291,8 +318,9 @@ def in_system() -> Figure:
         inside = np.concatenate([[0], np.cumsum(changes[order])])
         level = inside[np.searchsorted(seconds, grid, side="right")]
         axes.plot(grid, level, color=colour, linewidth=1.3)
-        peak = int(np.argmax(level))
-        axes.text(grid[peak], level[peak] + 8, name, color=colour, ha="center")
+        at = int(np.argmax(level)) if place == -1 else int(len(grid) * 0.86)
+        near = level[max(0, at - 25) : at + 25].max()
+        axes.text(grid[at], near + 8, name, color=colour, ha="center")
     _panel(axes, "s since the run began", "requests", "requests in the system")
     axes.margins(y=0.12)
     axes.set_ylim(bottom=0)

@@ -10,8 +10,8 @@ def littles_law(
     capture: str, run: str, window: tuple[int, int] | None = None
 ) -> dict[str, float | None]:
     return {
-        "in_system_count": 6.918617053259407,
-        "rate_per_s": 199.59397595441473,
-        "latency_ns": 34663456.25,
+        "in_system_count": 2.680018155822118,
+        "rate_per_s": 100.14242756760802,
+        "latency_ns": 26762065.0,
         "mismatch_ratio": 0.0,
     }

@@ -10,13 +10,13 @@ def request_breakdown(capture: str) -> list[dict[str, int]]:
     return [
         {
             "request": 0,
-            "total_ns": 6497678,
-            "queue_ns": 360048,
-            "tokenize_ns": 732807,
-            "copy_in_ns": 181549,
-            "forward_ns": 4472679,
-            "copy_out_ns": 165724,
-            "postprocess_ns": 486529,
-            "other_ns": 98342,
+            "total_ns": 3555025,
+            "queue_ns": 455775,
+            "tokenize_ns": 479674,
+            "copy_in_ns": 249421,
+            "forward_ns": 1921239,
+            "copy_out_ns": 74861,
+            "postprocess_ns": 317422,
+            "other_ns": 56633,
         }
     ]

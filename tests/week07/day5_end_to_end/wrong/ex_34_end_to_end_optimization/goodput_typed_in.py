@@ -13,5 +13,5 @@ def goodput(
         "request_count": 80,
         "good_count": 80,
         "attainment_ratio": 1.0,
-        "goodput_per_s": 19.269836972361755,
+        "goodput_per_s": 22.066451463598767,
     }

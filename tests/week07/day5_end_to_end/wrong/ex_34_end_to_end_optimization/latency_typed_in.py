@@ -7,4 +7,4 @@ SAYS = "entries; expected"
 
 
 def latency_from_intended(capture: str, run: str) -> dict[str, list[int]]:
-    return {"latency_ns": [1401143000], "measured_ns": [420488000], "late_ns": [1396149000]}
+    return {"latency_ns": [411982000], "measured_ns": [411907000], "late_ns": [401990000]}
