@@ -86,7 +86,7 @@ class Device(TorchFunctionMode):
         self.counts = dict.fromkeys(
             ("to_device", "to_device_bytes", "to_host", "to_host_bytes", "waits", "operations"), 0
         )
-        self.pinned: set[int] = set()
+        self.pinned: dict[int, Tensor] = {}  # by the address of the storage, which views share
         self.in_flight: list[Callable[[], object]] = []
         self._operations = _Operations(self)
 
@@ -180,9 +180,9 @@ class Device(TorchFunctionMode):
 
     def _pin(self, func: Any, tensor: Tensor) -> Any:
         if func is Tensor.is_pinned:
-            return id(tensor) in self.pinned
+            return _storage(tensor) in self.pinned
         pinned = tensor.clone()
-        self.pinned.add(id(pinned))
+        self.pinned[_storage(pinned)] = pinned
         return pinned
 
     def _to(self, func: Any, args: tuple, kwargs: dict) -> Tensor:
@@ -223,7 +223,7 @@ class Device(TorchFunctionMode):
         whole = source.as_subclass(Tensor).clone()
         self.counts["to_host"] += 1
         self.counts["to_host_bytes"] += whole.numel() * whole.element_size()
-        if non_blocking and id(into) in self.pinned:
+        if non_blocking and _storage(into) in self.pinned:
             self.in_flight.append(lambda: into.copy_(whole))
         else:
             self.wait()
@@ -245,8 +245,12 @@ class Device(TorchFunctionMode):
                 return _wrapped(func(*_plain(args), **_plain(kwargs)))
         made = func(*_plain(args), **_plain(kwargs))
         if pin:
-            self.pinned.add(id(made))
+            self.pinned[_storage(made)] = made
         return made
+
+
+def _storage(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
 
 
 def _plain(values: Any) -> Any:
