@@ -71,6 +71,20 @@ def judge(call: str, got: Any, want: Any, unit: str, why: str, mistakes: Mistake
     pytest.fail(f"{call} returned {show(got)}, expected {show(want)} ({unit}). {why}", False)
 
 
+def value_of(call: str, got: Any, key: str) -> Any:
+    """One value of a returned dict."""
+    if not isinstance(got, dict) or key not in got:
+        pytest.fail(f"{call} returned {show(got)}, expected a dict with {key!r}", False)
+    return got[key]
+
+
+def verdicts_of(call: str, got: Any) -> list[Any]:
+    """The verdicts of returned rows."""
+    if not isinstance(got, list):
+        pytest.fail(f"{call} returned {show(got)}, expected a list of rows", False)
+    return [value_of(call, row, "verdict") for row in got]
+
+
 def judge_keys(
     call: str, got: Any, want: dict[str, Any], unit: str, why: Callable[..., str]
 ) -> None:
@@ -189,7 +203,7 @@ def judge_cost(
             else f"Walked step by step, it moves {machine.elements} elements of {size} bytes."
         )
 
-    judge_keys(call, got, want, "operations" if got and "flops" in got else "bytes", why)
+    judge_keys(call, got, want, "operations and bytes", why)
     for key in want:
         if type(got[key]) is not int:
             pytest.fail(f"{call}: {key} is {got[key]!r}: counts are whole numbers (int)", False)
@@ -519,7 +533,7 @@ def test_attention_that_does_not_exist(stub: Any) -> None:
     with stub.raises(ValueError, why="with more queries than keys some would see none"):
         stub.attention_cost(**(good | {"query_tokens": 5, "causal": True}))
     more = stub.attention_cost(**(good | {"query_tokens": 5}))
-    assert more["flops"] == 4 * 4 * 4 * 5 * 4 * 4, (
+    assert value_of("attention_cost", more, "flops") == 4 * 4 * 4 * 5 * 4 * 4, (
         f"attention_cost with 5 queries and 4 keys returned {more}: without a mask that is fine, "
         f"and takes {4 * 4 * 4 * 5 * 4 * 4} operations"
     )
@@ -1270,7 +1284,7 @@ def test_exactly_on_the_floor(stub: Any, tmp_path: Path) -> None:
     document = {"format": 1, "unit": "ns", "device": "H200", "measurements": rows}
     capture = write(tmp_path / "floor", document)
     got = stub.prediction_error(capture)
-    verdicts = [row["verdict"] for row in got]
+    verdicts = verdicts_of("prediction_error", got)
     assert verdicts == ["holds", "memory_floor_broken"], (
         f"prediction_error: 4.8 MB on an H200, measured as 1,000 ns and as 999 ns, gave {verdicts}; "
         "expected 'holds' and 'memory_floor_broken': its bytes take 1,000 ns"
@@ -1287,7 +1301,7 @@ def test_as_fast_as_its_operations(stub: Any, tmp_path: Path) -> None:
         rows += one_row(**change, device_time=[time_ns], host_time=None)["measurements"]
     document = {"format": 1, "unit": "ns", "device": "H200", "measurements": rows}
     got = stub.prediction_error(write(tmp_path / "operations", document))
-    verdicts = [row["verdict"] for row in got]
+    verdicts = verdicts_of("prediction_error", got)
     want = ["memory_floor_broken", "compute_floor_broken", "compute_floor_broken"]
     assert verdicts == want, (
         "prediction_error: operations that take 1,000 ns at least, measured as 1,000 ns and a little "
@@ -1671,6 +1685,7 @@ def test_on_the_roof_and_on_the_border(stub: Any) -> None:
     copy = {"flops": 0, "bytes": 4_800_000}
     roof = stub.predicted_time_ns([copy], "H200", "bf16")
     got = stub.classify_bound("op", copy, "bf16", "H200", roof)
+    assert isinstance(got, Finding), f"classify_bound returned {show(got)}, expected a Finding"
     assert got.category == "memory_bound" and got.evidence["above_roof_ns"] == 0, (
         f"classify_bound of a copy exactly on the roof ({roof} ns) says {got.category} and "
         f"{got.evidence['above_roof_ns']} ns above it, expected memory_bound and 0"
@@ -2096,13 +2111,13 @@ def test_exactly_on_the_ridge(stub: Any) -> None:
     cost = pass_of(model, batch, 1, 3, "fp32")
     assert cost["flops"] * 16 == cost["bytes"] * 405
     got = stub.decode_ridge_batch(model, 3, "fp32", "T4")
-    assert got["ridge_batch"] == batch, (
+    assert value_of("decode_ridge_batch", got, "ridge_batch") == batch, (
         f"decode_ridge_batch says {got['ridge_batch']}; a batch of {batch} has exactly the ridge "
         "point's intensity, and that is enough"
     )
     never = dict(zip(names, (3, 10, 4, 1, 10, 9, 3), strict=True))
     got = stub.decode_ridge_batch(never, 0, "fp32", "T4")
-    assert got["ridge_batch"] is None, (
+    assert value_of("decode_ridge_batch", got, "ridge_batch") is None, (
         f"decode_ridge_batch says {got['ridge_batch']}; the intensity comes as close to the ridge "
         "point as one likes, and no batch reaches it: None"
     )
@@ -2112,7 +2127,7 @@ def test_exactly_on_the_ridge(stub: Any) -> None:
 def test_a_model_that_does_not_fit(stub: Any) -> None:
     model = BLOCK | {"layers": 400}
     got = stub.decode_ridge_batch(model, 100, "fp16", "T4")
-    assert got["fitting_batch"] == 0, (
+    assert value_of("decode_ridge_batch", got, "fitting_batch") == 0, (
         f"decode_ridge_batch of 400 layers on a T4 says fitting_batch {got['fitting_batch']}, "
         "expected 0: the matrices alone are larger than its memory"
     )
