@@ -278,7 +278,6 @@ def _best(
 def _bandwidth_texts(colours: dict[Roof, str], scale: _Scale, taken: list[Box]) -> list[Text]:
     """A text along each slanted line, at different heights so that close lines stay apart."""
     texts = []
-    several = len({r.device for r in colours}) > 1
     lines: dict[float, list[tuple[Roof, str]]] = {}
     for r, colour in colours.items():
         lines.setdefault(r.bytes_per_s, []).append((r, colour))
@@ -289,7 +288,7 @@ def _bandwidth_texts(colours: dict[Roof, str], scale: _Scale, taken: list[Box]) 
     ordered = sorted(lines.items(), reverse=True)
     for rank, (bandwidth, members) in enumerate(ordered):
         named = ", ".join(dict.fromkeys(r.device for r, _ in members))
-        text = format_bytes_per_s(bandwidth) + (f" ({named})" if several else " memory")
+        text = f"{format_bytes_per_s(bandwidth)} ({named})"
         low = scale.x_range[0]
         start = 10 ** (math.log10(low) + (8 + 125 * (rank % 2)) * decades)
         above = math.log10(ordered[rank - 1][0] / bandwidth) * across if rank else math.inf

@@ -66,7 +66,10 @@ def test_device_dtype_ridge_and_points_are_named() -> None:
         assert point.name in shown
     assert {"measured", "predicted"} <= set(shown)
     assert "bfloat16: 989 TFLOP/s" in shown
-    assert "4.80 TB/s memory" in shown
+    assert "4.80 TB/s (H200)" in shown
+    # A title of one's own takes neither the device nor the data types away.
+    own = [text.text for text in roofline.plan(H200, title="mine").texts]
+    assert {"4.80 TB/s (H200)", "bfloat16: 989 TFLOP/s"} <= set(own)
 
 
 def test_hovering_over_a_point_tells_its_figures() -> None:
