@@ -49,12 +49,12 @@ class SearchedList(list):
 
 
 def texts_of(seed: int, count: int, words: int) -> list[str]:
-    """Texts of very different lengths: empty ones, unknown words, capitals, some that are too long."""
+    """Short and long texts in turns: empty ones, unknown words, capitals, some that are too long."""
     choose = random.Random(seed)
     known = [f"word{number}" for number in range(words)]
     texts = []
     for number in range(count):
-        length = choose.choice([1, 2, 4, 5, 40, 48, 55])
+        length = choose.choice([40, 48, 55] if number % 2 else [1, 2, 4, 5])
         chosen = choose.choices([*known, "strange", "words"], k=length)
         texts.append(("  " if number % 3 else " ").join(chosen).title())
     if count > 5:

@@ -146,6 +146,12 @@ def test_waiting_counts_from_the_arrival(stub) -> None:
 
 
 @task("ex_34.dynamic_batcher")
+def test_who_comes_at_the_very_moment_is_in(stub) -> None:
+    # The second request comes when the first one's time is up, to the nanosecond.
+    compare(stub, [1_000, 1_000 + 2 * MS, 40 * MS], {4: 3 * MS}, 4, 2 * MS)
+
+
+@task("ex_34.dynamic_batcher")
 def test_a_burst_is_cut_into_batches(stub) -> None:
     compare(stub, [1_000] * 11 + [40 * MS], {4: 3 * MS + 1}, 4, 2 * MS)
 
