@@ -434,10 +434,12 @@ def name_trace_bottleneck(capture: str) -> Finding:
     read_trace's "devices" with its "id"; left out where unknown), rounded down.
 
     Otherwise it is the cause whose removal saves most, by recoverable_time, or "healthy" (with the
-    recommendation "none") where that is less than HEALTHY_FLOOR_RATIO of the window. Of equal savings
-    the category with the lower precedence in `profiling_lab.findings.CATEGORIES` wins. Evidence:
-    "recoverable_ns", "window_ns", "recoverable_ratio", "margin_ratio" (that ratio minus
-    HEALTHY_FLOOR_RATIO).
+    recommendation "none") where that is less than HEALTHY_FLOOR_RATIO of the window. Causes cure the
+    same gap at times, so savings are told apart only down to BORDERLINE_RATIO of the window: of those
+    that reach the floor and come that close to the largest (the difference is at most that share), the
+    category with the lowest precedence in `profiling_lab.findings.CATEGORIES` wins. Evidence:
+    "recoverable_ns" (of the cause that is named; of a healthy trace the largest), "window_ns",
+    "recoverable_ratio" and "margin_ratio" (that ratio minus HEALTHY_FLOOR_RATIO).
 
     recommendation: one sentence; it names the line if synchronizing_calls (for sync_bound, that of
     the longest blocking) or memory_growth knows one. If |margin_ratio| <= BORDERLINE_RATIO it begins

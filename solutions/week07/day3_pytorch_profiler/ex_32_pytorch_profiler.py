@@ -1121,10 +1121,12 @@ def name_trace_bottleneck(capture: str) -> Finding:
     read_trace's "devices" with its "id"; left out where unknown), rounded down.
 
     Otherwise it is the cause whose removal saves most, by recoverable_time, or "healthy" (with the
-    recommendation "none") where that is less than HEALTHY_FLOOR_RATIO of the window. Of equal savings
-    the category with the lower precedence in `profiling_lab.findings.CATEGORIES` wins. Evidence:
-    "recoverable_ns", "window_ns", "recoverable_ratio", "margin_ratio" (that ratio minus
-    HEALTHY_FLOOR_RATIO).
+    recommendation "none") where that is less than HEALTHY_FLOOR_RATIO of the window. Causes cure the
+    same gap at times, so savings are told apart only down to BORDERLINE_RATIO of the window: of those
+    that reach the floor and come that close to the largest (the difference is at most that share), the
+    category with the lowest precedence in `profiling_lab.findings.CATEGORIES` wins. Evidence:
+    "recoverable_ns" (of the cause that is named; of a healthy trace the largest), "window_ns",
+    "recoverable_ratio" and "margin_ratio" (that ratio minus HEALTHY_FLOOR_RATIO).
 
     recommendation: one sentence; it names the line if synchronizing_calls (for sync_bound, that of
     the longest blocking) or memory_growth knows one. If |margin_ratio| <= BORDERLINE_RATIO it begins
@@ -1140,10 +1142,15 @@ def name_trace_bottleneck(capture: str) -> Finding:
         return growing
     start, end = _window(trace["events"], capture)
     saved = recoverable_time(capture)
-    cause = max(saved, key=lambda name: (saved[name], -_precedence(name)))
+    largest = max(saved, key=lambda name: (saved[name], -_precedence(name)))
+    near_ns = max(
+        HEALTHY_FLOOR_RATIO * (end - start), saved[largest] - BORDERLINE_RATIO * (end - start)
+    )
+    near = [name for name in saved if saved[name] >= near_ns]
+    cause = min(near, key=_precedence, default=largest)
     ratio = saved[cause] / (end - start)
     margin = ratio - HEALTHY_FLOOR_RATIO
-    category = CATEGORY_OF_CAUSE[cause] if margin >= 0 else "healthy"
+    category = CATEGORY_OF_CAUSE[cause] if near else "healthy"
     recommendation = _RECOMMENDATIONS[category]
     if category == "sync_bound":
         lines = [row["where"] for row in synchronizing_calls(capture) if row["where"]]

@@ -1880,9 +1880,9 @@ def test_peak_before_the_history(stub, allocator):
     third = memory.alloc(pool, 2_000_000)
     memory.free(second, complete=False)
     memory.free(third)
-    capture = memory.save(devices=3)
+    capture = memory.save(devices=2)
     judge_peak(stub, capture, 1)
-    for device in (0, 2, 3, -1):
+    for device in (0, 2, -1):
         with stub.raises(CaptureError, "_record_memory_history", f"device {device} has no history"):
             stub.peak_memory(capture, device)
 
@@ -1901,6 +1901,7 @@ def test_peak_of_an_older_snapshot(stub, allocator):
     for entry in snapshot["device_traces"][0]:
         del entry["time_us"]
     for segment in snapshot["segments"]:
+        del segment["device"]
         for block in segment["blocks"]:
             del block["address"]
     snapshot["device_traces"][0] += [
@@ -2272,9 +2273,12 @@ def judge_finding(stub: Any, capture: str) -> Finding:
     saved = recoverable_by_hand(capture)
     steps = steps_of(capture)
     window = max(s[2] for s in steps) - min(s[1] for s in steps)
-    cause = min(saved, key=lambda c: (-saved[c], CATEGORIES[CATEGORY_OF_CAUSE[c]].precedence))
+    by_rank = sorted(saved, key=lambda c: CATEGORIES[CATEGORY_OF_CAUSE[c]].precedence)
+    most = max(saved.values())
+    close = [c for c in by_rank if saved[c] >= max(most - 0.02 * window, 0.10 * window)]
+    cause = close[0] if close else max(by_rank, key=lambda c: saved[c])
     ratio = saved[cause] / window
-    category = CATEGORY_OF_CAUSE[cause] if ratio >= 0.10 else "healthy"
+    category = CATEGORY_OF_CAUSE[cause] if close else "healthy"
     judge(
         f"{call}.category",
         got.category,
@@ -2355,10 +2359,24 @@ def paused(draw: Callable[[], made.Trace], pause: int, window: int = 1_000_000) 
 
 @task("ex_32.name_trace_bottleneck")
 @pytest.mark.parametrize(
-    "pause", [300_000, 130_000, 118_000, 112_000, 104_500, 104_000, 101_000, 70_000, 20_000]
+    "pause", [300_000, 130_000, 121_001, 120_999, 112_000, 101_000, 100_999, 81_001, 80_999, 20_000]
 )
 def test_finding_near_the_floor(stub, draw, pause):
     judge_finding(stub, paused(draw, pause).save())
+
+
+@task("ex_32.name_trace_bottleneck")
+@pytest.mark.parametrize("host_ns", [200_000, 530_000, 545_000, 545_001, 900_000])
+def test_causes_that_cure_the_same_gap(stub, draw, host_ns):
+    """A wait, and launches after it: taking either away closes nearly the same gap."""
+    trace = draw()
+    trace.step(1, 0, 15_100_000)  # with 545_000 the savings differ by exactly 2 %
+    now = 0
+    for _ in range(10):
+        trace.kernel(now + 20_000, now + 520_000, call=(now, now + 5_000))
+        trace.call("cudaStreamSynchronize", now + 6_000, now + 523_000)
+        now += 523_000 + host_ns
+    judge_finding(stub, trace.save())
 
 
 @task("ex_32.name_trace_bottleneck")

@@ -19,10 +19,15 @@ def name_trace_bottleneck(capture: str) -> Finding:
         return growing
     start, end = _window(trace["events"], capture)
     saved = recoverable_time(capture)
-    cause = max(saved, key=lambda name: (saved[name], -_precedence(name)))
+    largest = max(saved, key=lambda name: (saved[name], -_precedence(name)))
+    near_ns = max(
+        HEALTHY_FLOOR_RATIO * (end - start), saved[largest] - BORDERLINE_RATIO * (end - start)
+    )
+    near = [name for name in saved if saved[name] >= near_ns]
+    cause = min(near, key=_precedence, default=largest)
     ratio = saved[cause] / (end - start)
     margin = ratio - HEALTHY_FLOOR_RATIO
-    category = CATEGORY_OF_CAUSE[cause] if margin >= 0 else "healthy"
+    category = CATEGORY_OF_CAUSE[cause] if near else "healthy"
     recommendation = _RECOMMENDATIONS[category]
     if category == "sync_bound":
         lines = [row["where"] for row in synchronizing_calls(capture) if row["where"]]

@@ -16,10 +16,15 @@ def name_trace_bottleneck(capture: str) -> Finding:
     subject = f"device:{min(busy, key=lambda device: (busy[device], device))}"
     start, end = _window(trace["events"], capture)
     saved = recoverable_time(capture)
-    cause = max(saved, key=lambda name: (saved[name], -_precedence(name)))
+    largest = max(saved, key=lambda name: (saved[name], -_precedence(name)))
+    near_ns = max(
+        HEALTHY_FLOOR_RATIO * (end - start), saved[largest] - BORDERLINE_RATIO * (end - start)
+    )
+    near = [name for name in saved if saved[name] >= near_ns]
+    cause = min(near, key=_precedence, default=largest)
     ratio = saved[cause] / (end - start)
     margin = ratio - HEALTHY_FLOOR_RATIO
-    category = CATEGORY_OF_CAUSE[cause] if margin >= 0 else "healthy"
+    category = CATEGORY_OF_CAUSE[cause] if near else "healthy"
     if category == "healthy" and (growing := _growth_finding(capture, trace, subject)):
         return growing
     recommendation = _RECOMMENDATIONS[category]
