@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from functools import cache
 from itertools import pairwise
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -1565,12 +1564,17 @@ def judge_choice(
         want = kept[0] if kept else None
 
         def mistakes(kept=kept) -> Iterable[tuple[Any, str]]:
-            if kept:
-                yield (
-                    min(kept, key=itemgetter("percentile_ns")),
-                    "That is the fastest setting. Every one that keeps the limit is fast enough: "
-                    "of those, the one that costs least.",
-                )
+            if not kept:
+                yield found[0], "That one costs least, but does not keep the limit."
+                return
+            fastest = min(setting["percentile_ns"] for setting in kept)
+            for setting in kept:
+                if setting["percentile_ns"] == fastest:
+                    yield (
+                        setting,
+                        "That is the fastest setting. Every one that keeps the limit is fast "
+                        "enough: of those, the one that costs least.",
+                    )
             yield found[0], "That one costs least, but does not keep the limit."
 
         arguments = (arrivals, service, limit, max_batches, max_waits)
