@@ -2,10 +2,344 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from profiling_lab import captures
+from profiling_lab.findings import Finding
+from scripts.lesson_sources.drawing import (
+    BLUE,
+    GREEN,
+    GREY,
+    GRID,
+    INK,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILION,
+    YELLOW,
+    legend,
+    reference,
+)
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FIGURES: dict[str, Callable[[], Figure]] = {}
+CAPTURES = ("ncu_memory", "ncu_shared", "ncu_compute", "ncu_parallelism", "ncu_atomics")
+UNITS = {
+    "dram": ("DRAM", BLUE),
+    "l2": ("L2", SKY),
+    "l1": ("L1 and shared memory", GREEN),
+    "issue": ("issue slots", GREY),
+    "pipe": ("busiest arithmetic pipe", ORANGE),
+}
+# Sick kernel, its cause, the twin that was mended.
+TWINS = (
+    ("row_sums_by_thread", "uncoalesced_access", "row_sums_by_warp"),
+    ("drift_structs", "uncoalesced_access", "drift_arrays"),
+    ("gather_shuffled", "uncoalesced_access", "gather_ascending"),
+    ("transpose_direct", "uncoalesced_access", "transpose_tile33"),
+    ("transpose_tile32", "bank_conflicts", "transpose_tile33"),
+    ("relax_pitch32", "bank_conflicts", "relax_pitch33"),
+    ("stream_large_tile", "low_occupancy", "stream_small_tile"),
+    ("windows_128", "low_occupancy", "windows_16"),
+    ("blend_32_registers", "register_spills", "blend"),
+    ("gemm_half2", "tensor_cores_unused", "gemm_fragments"),
+    ("gemm_half_float", "tensor_cores_unused", "gemm_fragments"),
+    ("normalise_32_blocks", "small_grid", "normalise_1056_blocks"),
+    ("evolve_140_blocks", "tail_effect", "evolve_1120_blocks"),
+    ("shade_mixed", "divergence", "shade_sorted"),
+    ("histogram_direct", "atomic_contention", "histogram_private"),
+    ("total_by_thread", "atomic_contention", "total_by_block"),
+)
+
+
+# -- what the lesson's text uses -------------------------------------------------------------------
+
+
+@cache
+def _kernels(capture: str) -> dict[str, dict[str, Any]]:
+    return {short(kernel["name"]): kernel for kernel in reference("ex_31").read_metrics(capture)}
+
+
+def short(name: str) -> str:
+    """A function's name without its arguments."""
+    return name.split("(")[0]
+
+
+def home(name: str) -> str:
+    """The capture that holds a kernel."""
+    return next(capture for capture in CAPTURES if name in _kernels(capture))
+
+
+def kernel(name: str, capture: str | None = None) -> dict[str, Any]:
+    """A recorded kernel, as read_metrics gives it."""
+    return _kernels(capture or home(name))[name]
+
+
+def metric(name: str, counter: str, capture: str | None = None) -> float:
+    """A counter of a recorded kernel, in base units."""
+    return kernel(name, capture)["metrics"][counter]
+
+
+def reported(name: str, key: str) -> float:
+    """What the program itself said of a kernel: duration_ns, useful_bytes, flops, launch_count."""
+    return captures.provenance(home(name))["reported_by_program"]["kernels"][name][key]
+
+
+def alone(name: str) -> float:
+    """The duration of a kernel in its program, without a profiler, in ns."""
+    return reported(name, "duration_ns")
+
+
+def profiled(name: str, capture: str | None = None) -> float:
+    """The duration of a kernel as the profiler measured it, in ns."""
+    return metric(name, "gpu__time_duration.sum", capture)
+
+
+def use(name: str, unit: str) -> float:
+    """How busy a unit was."""
+    return reference("ex_31").unit_use(kernel(name))[unit]
+
+
+def gain(name: str, cause: str) -> float:
+    """What the reference expects of a fix."""
+    return reference("ex_31").estimate_gain(kernel(name), cause)
+
+
+def verdict(name: str) -> Finding:
+    """What the reference says of a kernel."""
+    return reference("ex_31").classify_kernel(kernel(name))
+
+
+def stall(name: str, reason: str) -> float:
+    """The share of a stall reason in a warp's life."""
+    rows = reference("ex_31").rank_stalls(kernel(name))
+    return next(row["share_ratio"] for row in rows if row["reason"] == reason)
+
+
+def request_wait(name: str) -> float:
+    """Cycles that a request to global memory waited."""
+    module = reference("ex_31")
+    one = kernel(name)
+    metrics = one["metrics"]
+    requests = sum(
+        metrics[f"l1tex__t_requests_pipe_lsu_mem_global_op_{op}.sum"]
+        for op in ("ld", "st", "red", "atom")
+    )
+    warps = metrics["sm__warps_active.avg.per_cycle_active"]
+    return module._stalled(one)[0] * warps * metrics["sm__cycles_active.sum"] / requests
+
+
+def gap(name: str) -> dict[str, float]:
+    """duration_gap of a kernel of ncu_memory against the same with warm caches."""
+    told = captures.provenance("ncu_memory")["reported_by_program"]
+    return reference("ex_31").duration_gap(
+        kernel(name), kernel(name, "ncu_memory_warm"), alone(name), told["sm_clock_hz"]
+    )
+
+
+def hottest(name: str) -> dict[str, Any]:
+    """hottest_line of a kernel."""
+    module = reference("ex_31")
+    return module.hottest_line(module.read_source(home(name), name))
+
+
+def mix(name: str) -> dict[str, float]:
+    """instruction_mix of a kernel."""
+    module = reference("ex_31")
+    return module.instruction_mix(module.read_source(home(name), name))
+
+
+def passes(capture: str, name: str) -> int:
+    """How many passes the profiler ran a kernel for (its log)."""
+    for line in captures.text(capture, "ncu.log").splitlines():
+        if f'"{name}"' in line and "passes" in line:
+            return int(line.split()[-2])
+    raise LookupError(f"{capture}: no passes of {name}")
+
+
+def columns(capture: str) -> int:
+    """Columns of a raw page."""
+    return len(next(csv.reader(captures.text(capture, "kernels.csv").splitlines())))
+
+
+def advice(name: str, rule: str) -> float:
+    """The speed-up in per cent that a rule of the tool promises for a kernel."""
+    for row in csv.DictReader(captures.text(home(name), "details.csv").splitlines()):
+        asked = short(row["Kernel Name"]) == name and row["Rule Name"] == rule
+        if asked and row["Estimated Speedup"]:
+            return float(row["Estimated Speedup"])
+    raise LookupError(f"no advice of {rule} for {name}")
+
+
+def occupancy(capability: str, threads: int, registers: int = 32, shared: int = 0) -> float:
+    """Theoretical occupancy as a ratio."""
+    found = reference("ex_31").theoretical_occupancy(capability, threads, registers, shared)
+    return found["occupancy_ratio"]
+
+
+def ranking(capture: str) -> list[dict[str, Any]]:
+    """rank_kernels of a capture, with the launches of one step of its program."""
+    module = reference("ex_31")
+    told = captures.provenance(capture)["reported_by_program"]["kernels"]
+    launches = {name: row["launch_count"] for name, row in told.items()}
+    return module.rank_kernels(module.classify_kernels(capture), launches)
+
+
+def number(value: float, digits: int = 1) -> str:
+    """A number without a unit."""
+    return f"{value:,.{digits}f}"
+
+
+# -- plots -----------------------------------------------------------------------------------------
+
+
+def _plain(axes: Axes, along: str) -> None:
+    axes.grid(axis=along, color=GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+
+
+def same_result() -> Figure:
+    """Three transposes of one matrix: how busy each unit was, and how long it took."""
+    from matplotlib.figure import Figure
+
+    names = ("transpose_direct", "transpose_tile32", "transpose_tile33")
+    figure = Figure(figsize=(8.6, 3.1))
+    panels = figure.subplots(1, 3, sharex=True)
+    module = reference("ex_31")
+    for axes, name in zip(panels, names, strict=True):
+        shares = module.unit_use(kernel(name))
+        units = list(UNITS)[::-1]
+        axes.barh(
+            [UNITS[unit][0] for unit in units],
+            [100 * shares[unit] for unit in units],
+            color=[UNITS[unit][1] for unit in units],
+            height=0.7,
+        )
+        axes.set_title(f"{name}\n{alone(name) / 1e3:,.0f} µs")
+        axes.set_xlim(0, 100)
+        axes.set_xticks([0, 25, 50, 75])
+        axes.set_xlabel("use, % of peak")
+        axes.axvline(90, color=INK, linewidth=0.8, linestyle=(0, (3, 3)))
+        _plain(axes, "x")
+        if axes is not panels[0]:
+            axes.set_yticklabels([])
+    figure.subplots_adjust(left=0.2, right=0.98, top=0.8, bottom=0.17, wspace=0.1)
+    return figure
+
+
+def block_sizes() -> Figure:
+    """Theoretical occupancy over block sizes, for five compute capabilities."""
+    from matplotlib.figure import Figure
+
+    threads = [32 * warps for warps in range(1, 33)]
+    figure = Figure(figsize=(8.6, 3.3))
+    panels = figure.subplots(1, 2, sharey=True)
+    # (colour, width): where lines cover each other the wider one shows at both sides.
+    shown = {"7.5": (PURPLE, 1.6), "9.0": (GREEN, 1.6), "8.6": (ORANGE, 4.0), "12.0": (BLUE, 1.4)}
+    for axes, registers in zip(panels, (32, 64), strict=True):
+        for capability, (colour, width) in shown.items():
+            axes.plot(
+                threads,
+                [100 * occupancy(capability, count, registers) for count in threads],
+                color=colour,
+                linewidth=width,
+                drawstyle="steps-mid",
+            )
+        axes.set_title(f"{registers} registers a thread")
+        axes.set_xlabel("threads a block")
+        axes.set_xticks([32, 256, 512, 768, 1024])
+        axes.set_ylim(0, 104)
+        _plain(axes, "both")
+    panels[0].set_ylabel("theoretical occupancy, %")
+    legend(figure, {f"cc {name}": colour for name, (colour, _) in shown.items()}, 4)
+    figure.subplots_adjust(left=0.08, right=0.98, top=0.91, bottom=0.28, wspace=0.06)
+    return figure
+
+
+def where_warps_wait() -> Figure:
+    """What a warp's life goes into, for eight kernels."""
+    from matplotlib.figure import Figure
+
+    names = (
+        "scale",
+        "row_sums_by_thread",
+        "transpose_tile32",
+        "iterate",
+        "oscillate",
+        "shade_mixed",
+        "follow_one",
+        "total_by_thread",
+    )
+    groups = {
+        "long_scoreboard": ("long scoreboard", BLUE),
+        "lg_throttle": ("LG throttle", SKY),
+        "drain": ("drain", PURPLE),
+        "short_scoreboard": ("short scoreboard", GREEN),
+        "mio_throttle": ("MIO throttle", YELLOW),
+        "barrier": ("barrier", VERMILION),
+        "not_selected": ("not selected", GREY),
+        "wait": ("wait", ORANGE),
+        "other": ("other, issued", "#EEEEEE"),
+    }
+    figure = Figure(figsize=(8.6, 3.6))
+    axes = figure.subplots()
+    left = dict.fromkeys(names, 0.0)
+    for reason, (_, colour) in groups.items():
+        shares = []
+        for name in names:
+            rows = {
+                r["reason"]: r["share_ratio"] for r in reference("ex_31").rank_stalls(kernel(name))
+            }
+            shares.append(100 - left[name] if reason == "other" else 100 * rows.get(reason, 0.0))
+        axes.barh(names, shares, left=list(left.values()), color=colour, height=0.72)
+        for name, share in zip(names, shares, strict=True):
+            left[name] += share
+    axes.invert_yaxis()
+    axes.set_xlim(0, 100)
+    axes.set_xlabel("share of a warp's life, %")
+    legend(figure, dict(groups.values()), 5)
+    figure.subplots_adjust(left=0.2, right=0.97, top=0.97, bottom=0.29)
+    return figure
+
+
+def expected_and_gained() -> Figure:
+    """What the counters of a sick kernel promised, and what its mended twin gained."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8.6, 4.8))
+    axes = figure.subplots()
+    rows = [
+        (sick, cause, gain(sick, cause), alone(sick) / alone(twin)) for sick, cause, twin in TWINS
+    ]
+    rows.sort(key=lambda row: row[3])
+    for place, (_, _, expected, gained) in enumerate(rows):
+        axes.plot([expected, gained], [place, place], color=GREY, linewidth=2, zorder=1)
+    axes.scatter([row[2] for row in rows], range(len(rows)), color=SKY, s=42, zorder=2)
+    axes.scatter([row[3] for row in rows], range(len(rows)), color=GREEN, s=42, zorder=3)
+    axes.set_yticks(range(len(rows)), [f"{row[0]}  ({row[1].replace('_', ' ')})" for row in rows])
+    axes.set_xscale("log")
+    ticks = [1, 2, 5, 10, 20, 50, 100, 1000]
+    axes.set_xticks(ticks, [str(tick) for tick in ticks])
+    axes.minorticks_off()
+    axes.set_xlabel("times as fast")
+    _plain(axes, "x")
+    legend(
+        figure,
+        {"expected from the sick kernel's counters": SKY, "gained by the mended twin": GREEN},
+        2,
+    )
+    figure.subplots_adjust(left=0.38, right=0.97, top=0.98, bottom=0.2)
+    return figure
+
+
+FIGURES: dict[str, Callable[[], Figure]] = {
+    "same_result": same_result,
+    "block_sizes": block_sizes,
+    "where_warps_wait": where_warps_wait,
+    "expected_and_gained": expected_and_gained,
+}

@@ -181,7 +181,7 @@ CAUSES = (
 ATTAINABLE_RATIO = 0.9
 # From this use on, warps queue for a unit: their waiting is its work.
 SATURATED_RATIO = 0.8
-# Cycles that a request waits for DRAM while nothing else is in its way (section 14 measures it).
+# Twice the cycles that a request to DRAM waits where nothing is in its way (the lesson measures them).
 UNCONTENDED_CYCLES = 1_000
 # From this share of all requests on, the queue behind contended atomics holds up the others too.
 ATOMIC_SHARE = 0.25
@@ -361,7 +361,8 @@ def _factor(unit: str) -> float:
     """What a value in this unit is multiplied with."""
     above, _, below = unit.strip().lower().replace("second", "s").partition("/")
     factor: float = _NS.get(above, 1)
-    if found := re.fullmatch(r"([kmgt]?)(?:byte|hz)", above):
+    found = re.fullmatch(r"([kmgt]?)(?:byte|hz)", above)
+    if found:
         factor = _PREFIXES[found[1]]
     return factor * 1e9 / _NS[below] if below in _NS else factor
 

@@ -9,6 +9,7 @@ SAYS = "row of units says"
 def _factor(unit: str) -> float:
     above, _, below = unit.strip().lower().replace("second", "s").partition("/")
     factor: float = _NS.get(above, 1)
-    if found := re.fullmatch(r"([kmgt]?)(?:byte|hz)", above):
+    found = re.fullmatch(r"([kmgt]?)(?:byte|hz)", above)
+    if found:
         factor = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}[found[1]]
     return factor * 1e9 / _NS[below] if below in _NS else factor
