@@ -162,6 +162,21 @@ def passes(capture: str, name: str) -> int:
     raise LookupError(f"{capture}: no passes of {name}")
 
 
+def cell(capture: str, name: str, column: str) -> str:
+    """A cell of a raw page as it is written, without its unit."""
+    header, _, *rows = csv.reader(captures.text(capture, "kernels.csv").splitlines())
+    at = header.index("Kernel Name")
+    return next(row for row in rows if short(row[at]) == name)[header.index(column)]
+
+
+def detail(capture: str, name: str, label: str) -> str:
+    """A value of the details page as it is written, without its unit."""
+    for row in csv.DictReader(captures.text(capture, "details.csv").splitlines()):
+        if short(row["Kernel Name"]) == name and row["Metric Name"] == label:
+            return row["Metric Value"]
+    raise LookupError(f"{capture}: no {label} of {name}")
+
+
 def columns(capture: str) -> int:
     """Columns of a raw page."""
     return len(next(csv.reader(captures.text(capture, "kernels.csv").splitlines())))

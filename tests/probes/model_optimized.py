@@ -68,7 +68,7 @@ def _plain(tensor: torch.Tensor | None) -> Any:
 def graph_breaks(
     module: ModuleType, seed: int, rows: int, inputs: int, outputs: int
 ) -> dict[str, Any]:
-    """Results and gradients on four inputs; graph breaks, graphs, and reads of the learner's code."""
+    """Results and gradients on six inputs; graph breaks, graphs, and reads of the learner's code."""
     import torch._dynamo
 
     generator = torch.Generator().manual_seed(seed)
@@ -78,10 +78,14 @@ def graph_breaks(
     limit = 0.5 * largest if largest > 0 else 1.0
     dead = base.clone()
     dead[0] = 0.0
+    alone = torch.zeros_like(base)
+    alone[-1] = base[int(torch.relu(base @ weight).sum(dim=1).argmax())]
     cases = {
         "nothing is scaled": base * (0.9 * limit / max(largest, 1e-6)),
         "scaled": base,
         "scaled, a row all zero": dead * 2,
+        "small numbers": base * 1e-3,
+        "one row used": alone,
         "all rows zero": torch.zeros_like(base),
     }
     out: dict[str, Any] = {"limit": limit, "cases": {}, "reads": []}
@@ -338,7 +342,8 @@ def captured(
             cuda.step_called(x.data_ptr())
 
     steps.note = note
-    replay = module.capture_step(cuda, steps, example, steps.state, warm_up)
+    given = () if warm_up is None else (warm_up,)
+    replay = module.capture_step(cuda, steps, example, steps.state, *given)
     calls_before = calls
     state_after = [_plain(tensor) for tensor in steps.state]
     log_before = [] if live else [list(entry) for entry in cuda.log]

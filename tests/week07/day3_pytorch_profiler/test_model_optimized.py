@@ -59,7 +59,7 @@ def watched_breaks(stub, seed: int) -> dict[str, Any]:
 
 @task("ex_32.repair_graph_breaks")
 def test_repaired_function_gives_the_same(stub, seed):
-    """Values of four kinds of input: nothing scaled, scaled, rows of zeros, nothing but zeros."""
+    """Values of several kinds of input: nothing scaled, scaled, rows of zeros, nothing but zeros."""
     for name, case in watched_breaks(stub, seed)["cases"].items():
         expected, found = case["expected"], case["found"]
         assert found["types"] == ["Tensor", "Tensor"], (
@@ -87,14 +87,14 @@ def test_repaired_function_has_the_same_gradients(stub, seed):
 
 @task("ex_32.repair_graph_breaks")
 def test_repaired_function_is_one_graph(stub, seed):
-    """TorchDynamo finds no break, and the graph serves all four inputs."""
+    """TorchDynamo finds no break, and the graph serves all inputs."""
     watched = watched_breaks(stub, seed + 2)
     assert not watched["breaks"], (
         f"repair_graph_breaks: TorchDynamo breaks the graph {watched['breaks']} times, because of: "
         + "; ".join(reason.splitlines()[0] for reason in watched["reasons"][:3] if reason)
     )
     assert watched["graphs"] == 1, (
-        f"repair_graph_breaks: {watched['graphs']} graphs were compiled for four inputs of one shape, "
+        f"repair_graph_breaks: {watched['graphs']} graphs were compiled for six inputs of one shape, "
         "some to be scaled and some not; expected 1 graph that serves them all"
     )
     for name, case in watched["cases"].items():
@@ -111,7 +111,7 @@ def test_repaired_function_reads_no_number(stub, seed):
     read = watched_breaks(stub, seed + 3)["reads"]
     assert not read, (
         f"repair_graph_breaks: the host waits for {', '.join(sorted(set(read)))} ({len(read)} times in "
-        "4 calls); a number, or a shape that depends on numbers, has to come back from the device first"
+        "6 calls); a number, or a shape that depends on numbers, has to come back from the device first"
     )
 
 
@@ -178,9 +178,10 @@ def test_bad_buckets_and_rows(stub):
         with stub.raises(ValueError, why="a bucket holds at least one row"):
             stub.probe(PROBE, "pool_bad", buckets, None)
     with stub.raises(ValueError, "9.*8|8.*9", why="9 rows do not fit into a bucket of 8"):
-        stub.probe(PROBE, "pool_bad", [8, 4], 9)
+        stub.probe(PROBE, "pool_bad", [8, 4, 6], 9)
     with stub.raises(ValueError, why="there is nothing to pool in no rows"):
         stub.probe(PROBE, "pool_bad", [8, 4], 0)
+    stub.probe(PROBE, "pool_bad", [8, 1], 1)  # a bucket of one row is a bucket
 
 
 # -- memory that grows ------------------------------------------------------------------------------
@@ -270,12 +271,16 @@ def test_no_batch(stub):
 # -- CUDA graphs ------------------------------------------------------------------------------------
 
 
-def watched_capture(stub, seed: int, kind: str) -> dict[str, Any]:
+DEFAULT_WARM_UP = 3
+
+
+def watched_capture(stub, seed: int, kind: str, warm_up: int | None = 2) -> dict[str, Any]:
     chance = random.Random(seed)
-    rows, width, warm_up = chance.randint(3, 6), chance.randint(4, 7), chance.randint(2, 4)
+    rows, width = chance.randint(3, 6), chance.randint(4, 7)
+    more = "" if warm_up is None else f", warm_up={warm_up}"
     return {
-        "warm_up": warm_up,
-        "call": f"capture_step(cuda, step, example, state, warm_up={warm_up})",
+        "warm_up": DEFAULT_WARM_UP if warm_up is None else warm_up,
+        "call": f"capture_step(cuda, step, example, state{more})",
         **stub.probe(PROBE, "captured", seed, kind, rows, width, warm_up),
     }
 
@@ -325,9 +330,10 @@ def test_results_stay_what_they_were(stub, seed):
 
 
 @task("ex_32.capture_step")
-def test_warm_up_and_capture(stub, seed):
+@pytest.mark.parametrize("warm_up", [None, 1, 4])
+def test_warm_up_and_capture(stub, seed, warm_up):
     """The order of calls, streams and waits that PyTorch asks for."""
-    watched = watched_capture(stub, seed + 3, "statistics")
+    watched = watched_capture(stub, seed + 3, "statistics", warm_up)
     log, call = watched["log"], watched["call"]
     names = [entry[0] for entry in log]
     assert names.count("capture") == 1, (
