@@ -181,7 +181,7 @@ CAUSES = (
 ATTAINABLE_RATIO = 0.9
 # From this use on, warps queue for a unit: their waiting is its work.
 SATURATED_RATIO = 0.8
-# Cycles that a request waits for DRAM while nothing else is in its way (section 14 measures it).
+# Twice the cycles that a request to DRAM waits where nothing is in its way (the lesson measures them).
 UNCONTENDED_CYCLES = 1_000
 # From this share of all requests on, the queue behind contended atomics holds up the others too.
 ATOMIC_SHARE = 0.25
