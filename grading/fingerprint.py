@@ -7,7 +7,9 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
-from profiling_lab.course import Course
+from grading import manifest
+from profiling_lab.closure import closure_hash
+from profiling_lab.course import Course, Task
 
 
 def of_stubs(course: Course, stubs: Iterable[PurePosixPath]) -> dict[str, str]:
@@ -20,6 +22,21 @@ def of_stubs(course: Course, stubs: Iterable[PurePosixPath]) -> dict[str, str]:
     return {
         "references": _hash(course.solution(stub) for stub in stubs),
         "checks": _hash(course.checks(stub) for stub in stubs),
+    }
+
+
+def of_task(course: Course, task: Task) -> dict[str, str]:
+    """Hashes of what one task rests on: its function, its check functions, and what these use.
+
+    Other tasks of the same files may change. A stub that is not Python counts as a whole.
+    """
+    solution, checks = course.solution(task.stub), course.checks(task.stub)
+    reference = solution.read_text(encoding="utf-8")
+    source = checks.read_text(encoding="utf-8")
+    bound = sorted(name for name, bound_to in manifest.checks_in(checks) if bound_to == task.id)
+    return {
+        "reference": closure_hash(reference, task.name),
+        "checks": " ".join(closure_hash(source, name) for name in bound),
     }
 
 

@@ -17,11 +17,6 @@ from profiling_lab.course import Course, Exercise
 FILE = "tests/live_score.json"
 
 
-def stubs_of_live_tasks(exercise: Exercise) -> list:
-    """The stubs that live tasks of an exercise judge."""
-    return sorted({task.stub for task in exercise.tasks if task.live})
-
-
 def provenance(course: Course, exercises: list[Exercise]) -> dict:
     """Machine, date and hashes for a live run."""
     query = "--query-gpu=name,driver_version"
@@ -39,8 +34,9 @@ def provenance(course: Course, exercises: list[Exercise]) -> dict:
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "gpus": [line.strip() for line in gpus],
         "hashes": {
-            exercise.id: fingerprint.of_stubs(course, stubs_of_live_tasks(exercise))
+            task.id: fingerprint.of_task(course, task)
             for exercise in exercises
-            if stubs_of_live_tasks(exercise)
+            for task in exercise.tasks
+            if task.live
         },
     }

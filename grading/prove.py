@@ -83,7 +83,9 @@ def read_wrong_solution(file: Path) -> WrongSolution:
             and isinstance(node.targets[0], ast.Name)
             and node.targets[0].id in ("CAUGHT_BY", "SAYS")
         }
-        functions = tuple(node.name for node in body if isinstance(node, ast.FunctionDef))
+        functions = tuple(
+            node.name for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        )
     else:
         found = re.findall(r"^// (CAUGHT_BY|SAYS): (.+)$", source, flags=re.MULTILINE)
         values, functions = dict(found), ()
