@@ -7,9 +7,8 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
-from grading import manifest
 from profiling_lab.closure import closure_hash
-from profiling_lab.course import Course, Task
+from profiling_lab.course import Course, Task, checks_in
 
 
 def of_stubs(course: Course, stubs: Iterable[PurePosixPath]) -> dict[str, str]:
@@ -33,7 +32,7 @@ def of_task(course: Course, task: Task) -> dict[str, str]:
     solution, checks = course.solution(task.stub), course.checks(task.stub)
     reference = solution.read_text(encoding="utf-8")
     source = checks.read_text(encoding="utf-8")
-    bound = sorted(name for name, bound_to in manifest.checks_in(checks) if bound_to == task.id)
+    bound = sorted(name for name, bound_to in checks_in(checks) if bound_to == task.id)
     return {
         "reference": closure_hash(reference, task.name),
         "checks": " ".join(closure_hash(source, name) for name in bound),
