@@ -105,6 +105,12 @@ def use(name: str, unit: str) -> float:
     return reference("ex_31").unit_use(kernel(name))[unit]
 
 
+def pipe(name: str, which: str) -> float:
+    """How busy an arithmetic pipe was."""
+    rows = reference("ex_31").pipe_use(kernel(name))
+    return next(row["use_ratio"] for row in rows if row["pipe"] == which)
+
+
 def gain(name: str, cause: str) -> float:
     """What the reference expects of a fix."""
     return reference("ex_31").estimate_gain(kernel(name), cause)
@@ -248,7 +254,7 @@ def same_result() -> Figure:
 
 
 def block_sizes() -> Figure:
-    """Theoretical occupancy over block sizes, for five compute capabilities."""
+    """Theoretical occupancy over block sizes, for four compute capabilities."""
     from matplotlib.figure import Figure
 
     threads = [32 * warps for warps in range(1, 33)]

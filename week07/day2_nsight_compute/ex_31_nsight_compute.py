@@ -105,9 +105,19 @@ SECTOR_BYTES = 32
 
 TENSOR_METRIC = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"
 
+# The arithmetic pipes of an SM: alu does integers, comparisons and bits; fma multiplies and adds floats and
+# halves; fp64 doubles; xu transcendental functions and conversions; tensor matrices (source: Nsight
+# Compute, Kernel Profiling Guide, pipelines).
+PIPE_METRICS = {
+    "alu": "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_active",
+    "fma": "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active",
+    "fp64": "sm__pipe_fp64_cycles_active.avg.pct_of_peak_sustained_active",
+    "xu": "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active",
+    "tensor": TENSOR_METRIC,
+}
+
 # What tells how busy a unit is: the largest counts. `lts__throughput` is left out: it is the largest of
-# many counters, and some of those are not shown. The pipes: fma and fp64 multiply and add, alu does
-# integers and comparisons, xu transcendental functions and conversions, tensor matrices.
+# many counters, and some of those are not shown.
 UNIT_METRICS = {
     "dram": ("gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",),
     "l2": (
@@ -118,13 +128,7 @@ UNIT_METRICS = {
     ),
     "l1": ("l1tex__throughput.avg.pct_of_peak_sustained_active",),
     "issue": ("smsp__issue_active.avg.pct_of_peak_sustained_active",),
-    "pipe": (
-        "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_active",
-        "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active",
-        "sm__pipe_fp64_cycles_active.avg.pct_of_peak_sustained_active",
-        "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active",
-        TENSOR_METRIC,
-    ),
+    "pipe": tuple(PIPE_METRICS.values()),
 }
 LIMITER_OF_UNIT = {
     "dram": "memory_bound",
@@ -457,6 +461,17 @@ def unit_use(kernel: dict[str, Any]) -> dict[str, float | None]:
     multiplied with busy_sm_ratio of occupancy_gap, and counts as missing where that is None.
 
     Returns {unit: ratio}, every unit; None for one of which no metric is there.
+    """
+    raise NotImplementedError
+
+
+def pipe_use(kernel: dict[str, Any]) -> list[dict[str, Any]]:
+    """Which arithmetic pipe is busy, over the whole duration of a kernel, the busiest first.
+
+    For each pipe of PIPE_METRICS its metric as a ratio; "_active" as in unit_use.
+
+    Returns a list of {"pipe": str, "use_ratio": float}, without pipes whose use is not known. Sorted by
+    use, largest first; equal uses in the order of PIPE_METRICS. [] if none is known.
     """
     raise NotImplementedError
 

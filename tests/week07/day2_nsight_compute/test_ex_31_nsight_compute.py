@@ -572,6 +572,27 @@ def test_table_that_is_not_whole_is_refused(stub, tmp_path, lines, words, why):
 
 
 @task("ex_31.read_metrics")
+@pytest.mark.parametrize("share", [0.2, 0.9])
+def test_compressed_table_that_was_cut_off(stub, seed, tmp_path, share):
+    some_table(seed).save(tmp_path)
+    data = gzip.compress((tmp_path / "kernels.csv").read_bytes(), mtime=0)
+    (tmp_path / "kernels.csv").unlink()
+    (tmp_path / "kernels.csv.gz").write_bytes(data[: int(len(data) * share)])
+    why = "half a file must not pass for a whole one"
+    with stub.raises(CaptureError, r"kernels\.csv\.gz", why):
+        stub.read_metrics(str(tmp_path))
+
+
+@task("ex_31.read_metrics")
+def test_table_that_is_no_text(stub, tmp_path):
+    (tmp_path / "kernels.csv").write_bytes(b"\x00\xff\xfe report \x80")
+    with stub.raises(
+        CaptureError, r"kernels\.csv", "a report is not its raw page: export it first"
+    ):
+        stub.read_metrics(str(tmp_path))
+
+
+@task("ex_31.read_metrics")
 def test_capture_that_is_not_there(stub, tmp_path):
     with stub.raises(NoSuchCapture):
         stub.read_metrics("no_such_capture")
@@ -1250,6 +1271,72 @@ def test_units_with_a_metric_missing(stub, seed):
     judge_keys(
         "unit_use without metrics", stub.unit_use(made({})), use_of(made({})), {"": WHY_NONE}
     )
+
+
+# == pipe_use =====================================================================================
+
+PIPES = dict(zip(("alu", "fma", "fp64", "xu", "tensor"), UNITS["pipe"], strict=True))
+
+
+def pipes_of(kernel: Kernel) -> list[dict[str, Any]]:
+    metrics = kernel["metrics"]
+    busy = ratio(*(metrics.get(name) for name in BUSY))
+    rows = []
+    for pipe, name in PIPES.items():
+        value, factor = metrics.get(name), 1.0 if name.endswith("_elapsed") else busy
+        if value is not None and factor is not None:
+            rows.append({"pipe": pipe, "use_ratio": value / 100 * factor})
+    order = list(PIPES)
+    return sorted(rows, key=lambda row: (-row["use_ratio"], order.index(row["pipe"])))
+
+
+def judge_pipes(call: str, got: Any, want: list[dict[str, Any]], where: str = "") -> None:
+    if agree(got, want):
+        return
+    why = "It must be a list of dictionaries."
+    if type(got) is list and all(type(row) is dict for row in got):
+        names, right = [row.get("pipe") for row in got], [row["pipe"] for row in want]
+        if sorted(map(str, names)) != sorted(right):
+            why = f"The pipes whose use is known are {', '.join(right) or 'none'}."
+        elif names != right:
+            why = f"In this order: {', '.join(right)}."
+        else:
+            why = "A share of the time in which an SM was active is not a share of the duration."
+    pytest.fail(f"{call} says {show(got)}; expected {show(want)}. {why} {where}", pytrace=False)
+
+
+@task("ex_31.pipe_use")
+@recordings("ncu_compute", "ncu_parallelism", MEMORY)
+def test_pipes_of_recorded_kernels(stub, recording):
+    for kernel in ncu.kernels(recording):
+        got = stub.pipe_use(only(kernel, (*PIPES.values(), *BUSY)))
+        judge_pipes(f"pipe_use({ncu.short(kernel['name'])})", got, pipes_of(kernel))
+
+
+@task("ex_31.pipe_use")
+def test_pipes_of_made_kernels(stub, seed):
+    rng = random.Random(seed)
+    for _ in range(20):
+        kernel = made_units(rng)
+        equal = rng.sample(list(PIPES.values()), rng.randint(0, 3))
+        kernel = with_metrics(kernel, dict.fromkeys(equal, float(rng.randint(0, 90))))
+        for name in rng.sample(list(PIPES.values()), rng.randint(0, 2)):
+            kernel = without(kernel, name, rng.randrange(99))
+        call = f"pipe_use of {show(only(kernel, (*PIPES.values(), *BUSY))['metrics'])}"
+        judge_pipes(call, stub.pipe_use(kernel), pipes_of(kernel), repeat(seed))
+
+
+@task("ex_31.pipe_use")
+def test_pipes_with_a_metric_missing(stub, seed):
+    rng = random.Random(seed)
+    for name in (*PIPES.values(), *BUSY):
+        kernel = without(made_units(rng), name, seed)
+        judge_pipes(f"pipe_use without {name}", stub.pipe_use(kernel), pipes_of(kernel))
+    idle = made(dict.fromkeys((*PIPES.values(), *BUSY), 0))
+    judge_pipes("pipe_use of a kernel that took no cycle", stub.pipe_use(idle), pipes_of(idle))
+    judge_pipes("pipe_use without metrics", stub.pipe_use(made({})), [])
+    equal = made(dict.fromkeys(PIPES.values(), 40.0) | dict.fromkeys(BUSY, 1000))
+    judge_pipes("pipe_use of equal pipes", stub.pipe_use(equal), pipes_of(equal))
 
 
 # == duration_gap =================================================================================
