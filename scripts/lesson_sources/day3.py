@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from profiling_lab import captures
 from scripts.lesson_sources.drawing import (
+    BLUE,
     GREEN,
     GREY,
     GRID,
@@ -161,6 +162,51 @@ def nearest_float(place: int = 0) -> tuple[str, str]:
     return str(odd[place]), str(int(float(odd[place]) * 1000) % 1_000)
 
 
+def float_step_ns() -> str:
+    """What the last binary digit of a float is worth for a time of nearest_float."""
+    import math
+
+    return f"{math.ulp(float(nearest_float()[0])) * 1e3:.2f} ns"
+
+
+def _regions(capture: str) -> list[dict[str, Any]]:
+    """The compiled regions inside the steps."""
+    events = trace(capture)["events"]
+    inside = [(start, end) for _, start, end in ex()._steps(events, capture)]
+    return [
+        e
+        for e in events
+        if e["name"].startswith("Torch-Compiled Region")
+        and any(start <= e["start_ns"] < end for start, end in inside)
+    ]
+
+
+def regions_per_step(capture: str) -> float:
+    """How many compiled regions a step runs."""
+    return len(_regions(capture)) / len(steps(capture))
+
+
+def waits_between_regions(capture: str) -> int:
+    """Time blocked, over all steps, in waits inside the outermost compiled regions."""
+    regions = _regions(capture)
+    return sum(
+        e["end_ns"] - e["start_ns"]
+        for e in trace(capture)["events"]
+        if e["kind"] == "call"
+        and "Synchronize" in e["name"]
+        and any(
+            r["thread"] == e["thread"] and r["start_ns"] <= e["start_ns"] < r["end_ns"]
+            for r in regions
+        )
+    )
+
+
+def compiling_ratio(capture: str) -> float:
+    """The share of the steps that compilations fill."""
+    spent = sum(row["duration_ns"] for row in compiled(capture))
+    return spent / sum(row["step_ns"] for row in steps(capture))
+
+
 def compiled(capture: str) -> list[dict[str, Any]]:
     """The compilations inside the steps."""
     return ex().recompilations(capture)
@@ -209,7 +255,13 @@ def _bars(
     colour: str,
     height: float = 0.7,
 ) -> None:
-    spans = [((a - start) / 1e6, max(b - a, 1) / 1e6) for a, b in rows]
+    merged: list[list[int]] = []  # nested bars look like their union
+    for a, b in sorted(rows):
+        if merged and a <= merged[-1][1]:
+            merged[-1][1] = max(merged[-1][1], b)
+        else:
+            merged.append([a, b])
+    spans = [((a - start) / 1e6, max(b - a, 1) / 1e6) for a, b in merged]
     axes.broken_barh(spans, (lane - height / 2, height), color=colour, linewidth=0)
 
 
@@ -225,8 +277,12 @@ def step_before_after() -> Figure:
     """One step of the inference pair: operators, CUDA calls, and the device."""
     import matplotlib.pyplot as plt
 
-    width = max(row["step_ns"] for name in (EAGER, GRAPH) for row in steps(name))
-    figure, panels = plt.subplots(2, 1, figsize=(8.6, 3.9), sharex=True)
+    middle = {
+        name: ex()._steps(trace(name)["events"], name)[len(steps(name)) // 2]
+        for name in (EAGER, GRAPH)
+    }
+    width = max(end - start for _, start, end in middle.values())
+    figure, panels = plt.subplots(2, 1, figsize=(8.6, 4.2), sharex=True)
     for axes, name, title in zip(
         panels,
         (EAGER, GRAPH),
@@ -236,11 +292,12 @@ def step_before_after() -> Figure:
         ),
         strict=True,
     ):
-        number = len(steps(name)) // 2
-        _, start, end = ex()._steps(trace(name)["events"], name)[number]
-        operators = _inside(name, ("operator",), start, end)
-        _bars(axes, 2, operators, start, SKY)
-        _bars(axes, 1, _inside(name, ("call",), start, end), start, PURPLE)
+        _, start, end = middle[name]
+        waiting = {e["start_ns"] for e in trace(name)["events"] if "Synchronize" in e["name"]}
+        calls = _inside(name, ("call",), start, end)
+        _bars(axes, 2, _inside(name, ("operator",), start, end), start, SKY)
+        _bars(axes, 1, [c for c in calls if c[0] not in waiting], start, PURPLE)
+        _bars(axes, 1, [c for c in calls if c[0] in waiting], start, GREY)
         _bars(axes, 0, _inside(name, WORK, start, end), start, ORANGE)
         axes.axvline((end - start) / 1e6, color=INK, linewidth=0.8)
         axes.set_yticks([0, 1, 2], ["device", "CUDA calls", "operators"])
@@ -249,6 +306,9 @@ def step_before_after() -> Figure:
         axes.set_title(title)
     panels[1].set_xlabel("ms since the start of the step (the line: its end)")
     figure.tight_layout()
+    figure.subplots_adjust(bottom=0.22)
+    entries = {"operators": SKY, "calls that issue": PURPLE, "calls that wait": GREY}
+    legend(figure, {**entries, "kernels and copies": ORANGE}, 4)
     return figure
 
 
@@ -358,8 +418,8 @@ def memory_over_steps() -> Figure:
         window = ex()._window(read["events"], name)
         first, last = ((time + read["epoch_ns"]) / 1e3 for time in window)
         timed = [m for m in moments if m["time_us"] and first <= m["time_us"] <= last]
-        # About a thousand points: the highest and the last of each stretch.
-        size = max(1, len(timed) // 500)
+        # Some hundred points: the highest and the last of each stretch.
+        size = max(1, len(timed) // 300)
         points = []
         for start in range(0, len(timed), size):
             part = timed[start : start + size]
@@ -371,6 +431,7 @@ def memory_over_steps() -> Figure:
         x = [(m["time_us"] - first) / 1e3 for m in chosen]
         y = [m["allocated_bytes"] / 1e6 for m in chosen]
         axes.fill_between(x, y, step="post", color=SKY, alpha=0.6, linewidth=0)
+        axes.plot(x, y, drawstyle="steps-post", color=BLUE, linewidth=0.7)
         axes.axhline(older_bytes(name) / 1e6, color=INK, linewidth=0.8, linestyle=":")
         top_ = peak(name)
         when = next(m for m in timed if m["place"] == top_["place"])
