@@ -47,7 +47,15 @@ PATTERNS: tuple[tuple[str, re.Pattern[bytes]], ...] = (
     ("secret", re.compile(rb"AKIA[0-9A-Z]{16}|-----BEGIN [A-Z ]*PRIVATE KEY|ssh-(?:rsa|ed25519) ")),
     ("process of the host", re.compile(rb"kworker/|ksoftirqd/|systemd-|containerd")),
 )
-VARIABLE = re.compile(rb"(?<![A-Za-z0-9_$.-])([A-Z_][A-Z0-9_]{2,})=([\x21-\x7e][\x20-\x7e]{0,200})")
+# Block sizes that TorchInductor gives to a Triton kernel ("XBLOCK=2") are spelled like variables of an
+# environment and are none. They are passed over in the pattern itself: a match takes in the rest of its
+# line, and a real variable behind one must still be found.
+BLOCK_SIZE = rb"(?:[XYZR]|R\d_)BLOCK=\d+(?![\w/.:-])"
+VARIABLE = re.compile(
+    rb"(?<![A-Za-z0-9_$.-])(?!"
+    + BLOCK_SIZE
+    + rb")([A-Z_][A-Z0-9_]{2,})=([\x21-\x7e][\x20-\x7e]{0,200})"
+)
 # Among millions of bytes of numbers some look like a short name, "=" and a character or two.
 BINARY_VARIABLE = re.compile(
     rb"(?<![A-Za-z0-9_$.-])"

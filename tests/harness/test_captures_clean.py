@@ -205,6 +205,32 @@ def test_found_in_other_files(tmp_path, kind, what):
     assert leaks.find_leaks(file, EXTRA)
 
 
+BLOCK_SIZES = b'a launch with "XBLOCK=2", R0_BLOCK=64'
+
+
+def test_block_sizes_of_a_kernel_are_no_variables(tmp_path):
+    file = tmp_path / "program.py"
+    file.write_bytes(BLOCK_SIZES + b"\n")
+    assert leaks.find_leaks(file) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        BLOCK_SIZES + b" API_TOKEN=abc123",
+        BLOCK_SIZES + b"\nSHELL=/bin/sh",
+        b'["XBLOCK=2", "CUDA_VISIBLE_DEVICES=3"]',
+        b"XBLOCK=/opt/models",
+        b"MY_XBLOCK=2",
+        b"BLOCK=2",
+    ],
+)
+def test_a_variable_beside_block_sizes_is_found(tmp_path, text):
+    file = tmp_path / "program.py"
+    file.write_bytes(text)
+    assert any("environment variable" in line for line in leaks.find_leaks(file))
+
+
 def test_found_behind_a_nul(shipped):
     hidden = b"kernel\0" + b"HOME=" + ADA + b"\0"
     execute(shipped, ("INSERT INTO StringIds VALUES (99999, CAST(? AS TEXT))", (hidden,)))
