@@ -314,13 +314,23 @@ def test_empty_sections_are_written(tmp_path: Path, window_ns: tuple[int, int]) 
     )
     page = written.read_text(encoding="utf-8")
     assert "No findings were given" in page
-    assert "Nothing was recorded inside this window" in page
+    # Of a window it is worth knowing that it is empty; a section without one has no timeline at all.
+    has_window = window_ns != (0, 0)
+    assert ("Nothing was recorded inside this window" in page) == has_window
+    assert ("The timeline in text" in page) == has_window
+    assert "Provenance" not in page, "a heading with nothing below it"
     assert sorted(path.name for path in written.parent.iterdir()) == ["report.html"]
     both = render_report(
         [section(), CaptureSection("nothing")], title="A", comparison=Comparison("a", "b")
     )
     assert "Timeline of nothing" in both
     assert render_report([], title="None")
+
+
+def test_a_section_without_a_window_still_says_how_it_was_recorded() -> None:
+    page = render_report([CaptureSection("kernels", provenance={"gpu": "H200"})], title="A")
+    assert "Provenance" in page and "How it was recorded: kernels" in page
+    assert "The timeline in text" not in page
 
 
 def test_a_window_that_ends_before_it_starts_is_refused() -> None:
