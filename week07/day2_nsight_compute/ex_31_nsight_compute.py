@@ -188,21 +188,24 @@ SATURATED_RATIO = 0.8
 # Twice the cycles that a request to DRAM waits where nothing is in its way (the lesson measures them).
 UNCONTENDED_CYCLES = 1_000
 # From this share of all requests on, the queue behind contended atomics holds up the others too.
-ATOMIC_SHARE = 0.25
+ATOMIC_RATIO = 0.25
 # Matrix work in 16 bits: see estimate_gain.
-MATRIX_SHARE = 0.5
-HALF_SHARE = 0.1
-OPERAND_SHARE = 0.03
-# Half the ratio of the H200's dense fp16 peaks on tensor cores and CUDA cores: 989 / 134 TFLOP/s.
+MATRIX_RATIO = 0.5
+HALF_PRECISION_RATIO = 0.1
+OPERAND_RATIO = 0.03
+# Half of what the peaks promise: dense fp16 on an H200's tensor cores 989 TFLOP/s (profiling_lab/devices.toml),
+# on its CUDA cores 134, twice fp32 (NVIDIA H100 architecture whitepaper). Half, because a plain kernel
+# does not keep tensor cores fed: the recorded gemm_fragments has them a third busy.
 TENSOR_SPEEDUP = 3.7
 
-# A saving below this share of the duration is not worth naming.
+# A saving below this share of the duration is not worth naming (Day 1's HEALTHY_FLOOR_RATIO).
 FLOOR_RATIO = 0.10
 # With no unit used this much, nothing is near a ceiling.
 BUSY_RATIO = 0.6
 # From this use on, the kernel is at its ceiling.
 CEILING_RATIO = 0.8
-# A verdict this close to another one says "borderline".
+# A verdict this close to another one says "borderline": two recordings of one kernel differ by as much as
+# 0.022 in a saving or a use (the lesson compares them).
 BORDERLINE_RATIO = 0.03
 
 
@@ -428,8 +431,8 @@ def read_source(capture: str, kernel: str) -> list[dict[str, Any]]:
 def hottest_line(listing: list[dict[str, Any]]) -> dict[str, Any]:
     """The source line at which warps were found most often, and the hottest instruction in it.
 
-    listing: as from read_source. A line is a file and a number; its samples are those of its
-    instructions, where a missing count adds nothing. Equal lines, and equal instructions of a line: the
+    listing: as from read_source, whose keys are named after the tool's columns. A line is a file and a
+    number; its samples are those of its instructions, where a missing count adds nothing. Equal lines, and equal instructions of a line: the
     one that comes first in the listing.
 
     Returns {"file", "line", "text", "samples_count": int, "share_ratio": of the samples of all
@@ -532,7 +535,7 @@ def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
         "tail_effect"          with at least one wave, the same; else nothing changes
         "atomic_contention"    a = atomics / all requests to global memory. c = UNCONTENDED_CYCLES / the
                                cycles that a request now waits, at most 1.
-                               waiting: 1 − memory × (1 − c) × min(1, a / ATOMIC_SHARE)
+                               waiting: 1 − memory × (1 − c) × min(1, a / ATOMIC_RATIO)
         "tensor_cores_unused"  for matrix work (below) with s = 1 / TENSOR_SPEEDUP. l1, issue, pipe: s.
                                waiting: memory + (1 − memory) × s; for other work nothing changes
     with, from rank_stalls,
@@ -551,9 +554,9 @@ def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
     sm__warps_active.avg.per_cycle_active and cycles = sm__cycles_active.sum.
     Matrix work in 16 bits outside the tensor cores, all four: multiply-adds and 16-bit additions (hfma,
     ffma, hadd of smsp__sass_thread_inst_executed_op_<op>_pred_on.sum.per_cycle_elapsed, together, times
-    gpc__cycles_elapsed.max) are at least MATRIX_SHARE of WARP_THREADS × smsp__inst_executed.sum; of
-    them at least HALF_SHARE are hfma or hadd; the use of the load-store pipe
-    (sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_elapsed) is at least OPERAND_SHARE of the use
+    gpc__cycles_elapsed.max) are at least MATRIX_RATIO of WARP_THREADS × smsp__inst_executed.sum; of
+    them at least HALF_PRECISION_RATIO are hfma or hadd; the use of the load-store pipe
+    (sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_elapsed) is at least OPERAND_RATIO of the use
     of "pipe" (products of matrices fetch operands all the time, polynomials do not); and "pipe" is used
     more than the tensor cores (TENSOR_METRIC).
 

@@ -21,13 +21,13 @@ def classify_kernel(kernel: dict[str, Any]) -> Finding:
     if saving >= FLOOR_RATIO:
         category = ranked[0]
         margin = saving - max(FLOOR_RATIO, following)
-        advice = _ADVICE[category]
+        advice = _RECOMMENDATIONS[category]
     else:
         category = LIMITER_OF_UNIT[unit] if ceiling >= BUSY_RATIO else "latency_bound"
         others = [use[other] for other in use if LIMITER_OF_UNIT[other] != LIMITER_OF_UNIT[unit]]
         apart = ceiling - max(others, default=0.0) if ceiling >= BUSY_RATIO else 1.0
         margin = min(FLOOR_RATIO - saving, abs(ceiling - BUSY_RATIO), apart)
-        advice = "none" if ceiling >= CEILING_RATIO else _ADVICE[category]
+        advice = "none" if ceiling >= CEILING_RATIO else _RECOMMENDATIONS[category]
     if False:
         advice = f"borderline (by {margin:.1%} of the duration): {advice}"
     return Finding(
