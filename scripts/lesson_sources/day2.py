@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from profiling_lab import captures
 from profiling_lab.findings import Finding
@@ -219,7 +219,7 @@ def number(value: float, digits: int = 1) -> str:
 # -- plots -----------------------------------------------------------------------------------------
 
 
-def _plain(axes: Axes, along: str) -> None:
+def _plain(axes: Axes, along: Literal["x", "y", "both"]) -> None:
     axes.grid(axis=along, color=GRID, linewidth=0.8)
     axes.set_axisbelow(True)
 

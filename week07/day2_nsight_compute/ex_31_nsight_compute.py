@@ -328,7 +328,9 @@ def occupancy_gap(kernel: dict[str, Any]) -> dict[str, float | None]:
         "resident_ratio"     achieved × busy / theoretical: how full the slots that the launch could have
                              used were, over all SMs and all of the time
         "waves_ratio"        what the launch's waves (launch__waves_per_multiprocessor) would make of
-                             resident_ratio if all blocks took equally long: waves / ceil(waves)
+                             resident_ratio if all blocks took equally long: waves over the next whole
+                             number, at least 1. The tool rounds waves to two decimals: 0 is a grid
+                             of a few blocks
     """
     raise NotImplementedError
 
@@ -422,8 +424,9 @@ def read_source(capture: str, kernel: str) -> list[dict[str, Any]]:
     The tool does not escape quotation marks in a source line, so such a row has too many cells: take its
     number and as much of the text as the first cells hold. Raises CaptureError, with the file's
     name in the message, for an instruction whose row has another length than the header and a line
-    whose row is shorter (cut off; with the line's number), for a header without these columns, and for
-    a kernel that is not there (with the functions that are, sorted and separated by ", ").
+    whose row is shorter (cut off; with the line's number), for a row of any other kind (is it another
+    page?), for a header without these columns, and for a kernel that is not there (with the
+    functions that are, sorted and separated by ", ").
     """
     raise NotImplementedError
 
@@ -528,8 +531,8 @@ def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
                                waiting: 1 − memory × f
         "divergence"           d = smsp__thread_inst_executed_per_inst_executed.ratio / WARP_THREADS.
                                issue, pipe: d. waiting: memory + (1 − memory) × d
-        "low_occupancy"        waiting: the larger of theoretical_ratio and 1 / waves (fewer waves than
-                               one leave no block to add: 1)
+        "low_occupancy"        waiting: the larger of theoretical_ratio and 1 / waves, with at least one
+                               wave (fewer leave no block to add)
         "small_grid"           with fewer waves than one, waiting: the larger of waves_ratio and
                                resident_ratio of occupancy_gap; else nothing changes
         "tail_effect"          with at least one wave, the same; else nothing changes

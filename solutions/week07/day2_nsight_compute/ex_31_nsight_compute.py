@@ -489,7 +489,9 @@ def occupancy_gap(kernel: dict[str, Any]) -> dict[str, float | None]:
         "resident_ratio"     achieved × busy / theoretical: how full the slots that the launch could have
                              used were, over all SMs and all of the time
         "waves_ratio"        what the launch's waves (launch__waves_per_multiprocessor) would make of
-                             resident_ratio if all blocks took equally long: waves / ceil(waves)
+                             resident_ratio if all blocks took equally long: waves over the next whole
+                             number, at least 1. The tool rounds waves to two decimals: 0 is a grid
+                             of a few blocks
     """
     metrics = kernel["metrics"]
     theoretical = _share(metrics, "sm__maximum_warps_per_active_cycle_pct")
@@ -502,7 +504,7 @@ def occupancy_gap(kernel: dict[str, Any]) -> dict[str, float | None]:
         "gap_ratio": None if theoretical is None or achieved is None else theoretical - achieved,
         "busy_sm_ratio": busy,
         "resident_ratio": _quotient(_product(achieved, busy), theoretical),
-        "waves_ratio": _quotient(waves, math.ceil(waves)) if waves is not None else None,
+        "waves_ratio": None if waves is None else waves / max(1, math.ceil(waves)),
     }
 
 
@@ -677,14 +679,16 @@ def read_source(capture: str, kernel: str) -> list[dict[str, Any]]:
     The tool does not escape quotation marks in a source line, so such a row has too many cells: take its
     number and as much of the text as the first cells hold. Raises CaptureError, with the file's
     name in the message, for an instruction whose row has another length than the header and a line
-    whose row is shorter (cut off; with the line's number), for a header without these columns, and for
-    a kernel that is not there (with the functions that are, sorted and separated by ", ").
+    whose row is shorter (cut off; with the line's number), for a row of any other kind (is it another
+    page?), for a header without these columns, and for a kernel that is not there (with the
+    functions that are, sorted and separated by ", ").
     """
     place = captures.file(capture, "source.csv")
     reader = csv.reader(captures.text(capture, "source.csv").splitlines())
     file = function = text = ""
     line = 0
     header: list[str] = []
+    at: dict[str, int] = {}
     found: dict[tuple[str, int, str], dict[str, Any]] = {}
     functions = set()
     for row in reader:
@@ -700,6 +704,8 @@ def read_source(capture: str, kernel: str) -> list[dict[str, Any]]:
             if missing:
                 raise CaptureError(f"{place.name}: the header lacks {', '.join(missing)}")
             at = {name: header.index(name) for name in _SOURCE_COLUMNS}
+        elif not header or (first and not first.isdecimal()):
+            raise CaptureError(f"{place.name}: line {reader.line_num}: is it the source page?")
         elif len(row) < len(header) or (not first and len(row) > len(header)):
             raise CaptureError(
                 f"{place.name}: line {reader.line_num} has {len(row)} columns, the header "
@@ -913,8 +919,8 @@ def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
                                waiting: 1 − memory × f
         "divergence"           d = smsp__thread_inst_executed_per_inst_executed.ratio / WARP_THREADS.
                                issue, pipe: d. waiting: memory + (1 − memory) × d
-        "low_occupancy"        waiting: the larger of theoretical_ratio and 1 / waves (fewer waves than
-                               one leave no block to add: 1)
+        "low_occupancy"        waiting: the larger of theoretical_ratio and 1 / waves, with at least one
+                               wave (fewer leave no block to add)
         "small_grid"           with fewer waves than one, waiting: the larger of waves_ratio and
                                resident_ratio of occupancy_gap; else nothing changes
         "tail_effect"          with at least one wave, the same; else nothing changes
@@ -949,27 +955,25 @@ def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
     """
     if cause not in CAUSES:
         raise ValueError(f"unknown cause {cause!r}; known: {', '.join(CAUSES)}")
-    use = unit_use(kernel)
+    use: dict[str, Any] = unit_use(kernel)
     try:
         left = _left_without(kernel, use, cause)
     except TypeError:  # arithmetic with a metric that is missing
         return None
     waiting = left.pop("waiting", 1.0)
-    fullest = max(
-        (unit for unit in use if use[unit] is not None), key=lambda u: use[u], default=None
-    )
-    if fullest is None:
+    known = {unit: share for unit, share in use.items() if share is not None}
+    if not known:
         return None
-    if use[fullest] >= SATURATED_RATIO:
+    fullest = max(known, key=lambda unit: known[unit])
+    if known[fullest] >= SATURATED_RATIO:
         waiting = min(waiting, left.get(fullest, 1.0))
     busy = 1.0
     if cause not in ("small_grid", "tail_effect"):
         busy = occupancy_gap(kernel)["busy_sm_ratio"] or 1.0
     needed = [waiting]
-    for unit, share in use.items():
-        if share is not None:
-            own = share / busy if unit in ("l1", "issue", "pipe") else share
-            needed.append(own * left.get(unit, 1.0) / ATTAINABLE_RATIO)
+    for unit, share in known.items():
+        own = share / busy if unit in ("l1", "issue", "pipe") else share
+        needed.append(own * left.get(unit, 1.0) / ATTAINABLE_RATIO)
     return 1 / min(1.0, max(needed))
 
 
@@ -1001,7 +1005,7 @@ def _without_uncoalesced(kernel: dict[str, Any], use: dict[str, Any]) -> dict[st
 
 
 def _without_conflicts(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, float]:
-    conflicts = bank_conflicts(kernel)
+    conflicts: dict[str, Any] = bank_conflicts(kernel)
     if conflicts["wavefronts_count"] == 0:
         return {}
     left = max(0.0, 1 - conflicts["pipe_ratio"] / use["l1"]) if use["l1"] else 1.0
@@ -1029,17 +1033,18 @@ def _without_divergence(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str
 
 def _without_low_occupancy(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, float]:
     waves = kernel["metrics"].get("launch__waves_per_multiprocessor")
-    return {"waiting": max(occupancy_gap(kernel)["theoretical_ratio"], min(1.0, 1 / waves))}
+    theoretical: Any = occupancy_gap(kernel)["theoretical_ratio"]
+    return {"waiting": max(theoretical, 1 / max(1.0, waves))}
 
 
 def _without_small_grid(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, float]:
-    gap = occupancy_gap(kernel)
+    gap: dict[str, Any] = occupancy_gap(kernel)
     filled = max(gap["waves_ratio"], gap["resident_ratio"])
     return {"waiting": filled} if kernel["metrics"]["launch__waves_per_multiprocessor"] < 1 else {}
 
 
 def _without_tail(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, float]:
-    gap = occupancy_gap(kernel)
+    gap: dict[str, Any] = occupancy_gap(kernel)
     filled = max(gap["waves_ratio"], gap["resident_ratio"])
     return {"waiting": filled} if kernel["metrics"]["launch__waves_per_multiprocessor"] >= 1 else {}
 

@@ -802,8 +802,10 @@ def gap_of(kernel: Kernel) -> dict[str, float | None]:
         "achieved_ratio": ratio(achieved, 100),
         "gap_ratio": (theoretical - achieved) / 100 if have else None,
         "busy_sm_ratio": busy,
-        "resident_ratio": achieved * busy / theoretical if have and busy is not None else None,
-        "waves_ratio": None if not waves else waves / math.ceil(waves),
+        "resident_ratio": ratio(achieved * busy, theoretical)
+        if None not in (achieved, busy)
+        else None,
+        "waves_ratio": None if waves is None else waves / max(math.ceil(waves), 1),
     }
 
 
@@ -847,14 +849,15 @@ def test_gap_with_a_metric_missing(stub, seed):
         call = f"occupancy_gap without {name}"
         why = dict.fromkeys(WHY_GAP, WHY_GAP[""])
         judge_keys(call, stub.occupancy_gap(kernel), gap_of(kernel), why)
-    zero = made_occupancy(rng)
-    for name in ("gpc__cycles_elapsed.max", "launch__waves_per_multiprocessor"):
-        kernel = zero | {"metrics": zero["metrics"] | {name: 0}}
-        call, why = (
-            f"occupancy_gap with {name} = 0",
-            {"": "Nothing is known of a share of nothing."},
-        )
-        judge_keys(call, stub.occupancy_gap(kernel), gap_of(kernel), why)
+    for name, why in (
+        ("gpc__cycles_elapsed.max", "Nothing is known of a share of nothing."),
+        ("sm__maximum_warps_per_active_cycle_pct", "Nothing is known of a share of nothing."),
+        ("launch__waves_per_multiprocessor", "One block on a large device is written as 0 waves."),
+    ):
+        for zero in (0, 0.0):
+            kernel = with_metrics(made_occupancy(rng), {name: zero})
+            call = f"occupancy_gap with {name} = {zero}"
+            judge_keys(call, stub.occupancy_gap(kernel), gap_of(kernel), {"": why})
 
 
 # == sector_efficiency ============================================================================
@@ -1632,6 +1635,22 @@ def test_page_that_is_cut_off_is_refused(stub, tmp_path, lines, words, why):
 
 
 @task("ex_31.read_source")
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("ID,Kernel Name,CC,m", ",,,us", "0,f(int *),9.0,1"),
+        ("File Path,a.cu", "Function Name,f(int *)", ".0x10,LD R1,3,3,64,2048,1"),
+        ("File Path,a.cu", "Function Name,f(int *)", HEAD, "six,y = 1;,-,-,1,1,1,1,1"),
+    ],
+    ids=["another page", "no header", "no number"],
+)
+def test_page_of_another_kind_is_refused(stub, tmp_path, lines):
+    folder = source_csv(tmp_path, *lines)
+    with stub.raises(CaptureError, r"source\.csv", "it is not, or no longer, a source page"):
+        stub.read_source(folder, "f")
+
+
+@task("ex_31.read_source")
 def test_page_without_the_columns_is_refused(stub, tmp_path):
     for column in ("# Samples", "Instructions Executed", "Address"):
         head = (
@@ -1879,7 +1898,9 @@ def left_of(kernel: Kernel, cause: str) -> dict[str, float]:
     memory = sum(shares.get(name, 0.0) for name in ("long_scoreboard", "lg_throttle", "drain"))
     if not kernel["metrics"].get(BANK_METRICS[0]):
         memory += shared
-    use, gap, banks = use_of(kernel), gap_of(kernel), banks_of(kernel)
+    use: dict[str, Any] = use_of(kernel)
+    gap: dict[str, Any] = gap_of(kernel)
+    banks: dict[str, Any] = banks_of(kernel)
     if cause == "uncoalesced_access":
         ideal, asked = map(value, IDEAL)
         moved = value("dram__bytes_read.sum") + value("dram__bytes_write.sum")
@@ -1912,7 +1933,7 @@ def left_of(kernel: Kernel, cause: str) -> dict[str, float]:
         return {"issue": lanes, "pipe": lanes, "waiting": memory + (1 - memory) * lanes}
     waves = kernel["metrics"].get(WAVES)
     if cause == "low_occupancy":
-        return {"waiting": max(gap["theoretical_ratio"], min(1.0, 1 / waves))}
+        return {"waiting": max(gap["theoretical_ratio"], 1 / waves if waves > 1 else 1.0)}
     if cause in ("small_grid", "tail_effect"):
         concerns = (waves < 1) == (cause == "small_grid")
         return {"waiting": max(gap["waves_ratio"], gap["resident_ratio"])} if concerns else {}
@@ -2034,7 +2055,7 @@ def test_nothing_to_gain_from_causes_that_are_not_there(stub, seed, limiter):
 
 
 # What a decoy shows does not cost it: the sign is there, and mending it changes nothing.
-DECOYS = {
+DECOYS: dict[str, dict[str, Any]] = {
     "bank_conflicts": {"shared": 10, "conflict_ways": 2.0},
     "low_occupancy": {"blocks_per_sm": 4, "in_flight": 32.0},
     "divergence": {"lanes": 16.0},
@@ -2155,7 +2176,7 @@ def test_gain_at_the_edges(stub, seed):
     rng = random.Random(seed)
     for cause in CAUSES:
         kernel = Work.drawn(cause, seed).profile()
-        for waves in (1, 1.0, 0.999, 2.0):
+        for waves in (1, 1.0, 0.999, 2.0, 0, 0.0):
             judge_gains(stub, f"made, {waves} waves", with_metrics(kernel, {WAVES: waves}))
         for use in (80.0, 79.99, 100.0):
             changed = with_metrics(kernel, {UNITS["dram"][0]: use})
@@ -2174,7 +2195,7 @@ def test_gain_at_the_edges(stub, seed):
             kernel, {FP_OPS.format(op): share * full * 1.0001 for op, share in ops}
         )
         judge_gains(stub, f"made, {halves}/{floats}/{sums} of the instructions", changed)
-    pipe = use_of(kernel)["pipe"]
+    pipe: Any = use_of(kernel)["pipe"]
     for loads in (2.9, 3.1):
         judge_gains(stub, "made, few operands", with_metrics(kernel, {LSU: loads * pipe}))
     for tensor in (99.0, 100 * pipe * rng.uniform(0.5, 0.99)):
@@ -2373,6 +2394,14 @@ def test_verdict_near_a_border(stub):
         kernel = at({"dram": 0.7}, **{OCCUPANCY_METRICS[0]: occupancy_pct})
         call = f"classify_kernel(made, {occupancy_pct} % theoretical occupancy)"
         judge_finding(call, stub.classify_kernel(kernel), kernel)
+
+
+@task("ex_31.classify_kernel")
+def test_verdict_on_a_grid_of_one_block(stub):
+    # The tool writes 1/1056 of a wave as 0.
+    alone = {WAVES: 0.0, "sm__cycles_active.avg": 1000 / 132, "sm__cycles_active.sum": 1000.0}
+    kernel = at({"dram": 0.01}, **alone)
+    judge_finding("classify_kernel(one block, 0 waves)", stub.classify_kernel(kernel), kernel)
 
 
 @task("ex_31.classify_kernel")

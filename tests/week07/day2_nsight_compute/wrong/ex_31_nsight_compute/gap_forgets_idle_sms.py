@@ -18,5 +18,5 @@ def occupancy_gap(kernel: dict[str, Any]) -> dict[str, float | None]:
         "gap_ratio": None if theoretical is None or achieved is None else theoretical - achieved,
         "busy_sm_ratio": busy,
         "resident_ratio": _quotient(achieved, theoretical),
-        "waves_ratio": _quotient(waves, math.ceil(waves)) if waves is not None else None,
+        "waves_ratio": None if waves is None else waves / max(1, math.ceil(waves)),
     }
