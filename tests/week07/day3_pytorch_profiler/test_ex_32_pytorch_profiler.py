@@ -99,10 +99,15 @@ def agree(got: Any, want: Any) -> bool:
     return bool(got == want)
 
 
+def comparable(got: Any, want: Any) -> bool:
+    """Whether both are of one type; a whole number may stand for a decimal one."""
+    return type(got) is type(want) or (type(got) is int and isinstance(want, float))
+
+
 def difference(got: Any, want: Any, where: str = "") -> str:
     """The first place at which two values differ, as a sentence."""
     at = f" at {where}" if where else ""
-    if type(got) is not type(want) and not (isinstance(want, float) and type(got) is int):
+    if not comparable(got, want):
         return f"It says{at} {show(got)}, a {type(got).__name__}; expected {show(want)}."
     if isinstance(want, dict):
         if missing := [key for key in want if key not in got]:
@@ -171,7 +176,7 @@ def content(capture: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=16)
 def _events(file: str, _changed: int) -> list[dict[str, Any]]:
-    found = []
+    found: list[dict[str, Any]] = []
     for raw in content(file)["traceEvents"]:
         if raw.get("ph") != "X" or raw.get("cat") not in WORDS:
             continue
@@ -207,13 +212,19 @@ def events_of(capture: str) -> list[dict[str, Any]]:
     return _events(str(file), file.stat().st_mtime_ns)
 
 
-def steps_of(capture: str) -> list[tuple[int, int, int]]:
-    """(number, start, end) of each step."""
+@lru_cache(maxsize=16)
+def _steps(file: str, _changed: int) -> list[tuple[int, int, int]]:
     return sorted(
         (int(e["name"].partition("#")[2]), e["start_ns"], e["end_ns"])
-        for e in events_of(capture)
+        for e in _events(file, _changed)
         if e["kind"] in ("range", "operator") and re.fullmatch(r"ProfilerStep#\d+", e["name"])
     )
+
+
+def steps_of(capture: str) -> list[tuple[int, int, int]]:
+    """(number, start, end) of each step."""
+    file = captures.file(capture, "trace.json")
+    return _steps(str(file), file.stat().st_mtime_ns)
 
 
 def length(intervals: Iterable[tuple[int, int]], start: int, end: int) -> int:
@@ -957,11 +968,11 @@ def sync_by_hand(capture: str, pick: str = "right") -> list[dict[str, Any]]:
             ),
             key=lambda e: e["end_ns"] - e["start_ns"],
         )  # innermost first
-        where, inner = None, None
+        where: str | None = None
+        inner: dict[str, Any] | None = None
         for event in around if pick != "outermost" else around[::-1]:
             match = re.fullmatch(r"(.+)\((\d+)\): (.+)", event["name"])
-            own = match and (pick == "library" or not is_library(match[1]))
-            if own:
+            if match and (pick == "library" or not is_library(match[1])):
                 line = f"{match[1]}:{match[2]}"
                 if inner is not None and inner["called_from"] and pick not in ("def", "outermost"):
                     line = inner["called_from"]
@@ -1336,8 +1347,14 @@ def replayed(operations: list[Any], length_of: Callable[[Any], int], waits: bool
 
 
 def recoverable_by_hand(capture: str, limit: int = 1_000_000) -> dict[str, int]:
-    steps = steps_of(capture)
-    events = events_of(capture)
+    file = captures.file(capture, "trace.json")
+    return dict(_recoverable(str(file), file.stat().st_mtime_ns, limit))
+
+
+@lru_cache(maxsize=32)
+def _recoverable(file: str, _changed: int, limit: int) -> dict[str, int]:
+    steps = steps_of(file)
+    events = events_of(file)
     window = min(s[1] for s in steps), max(s[2] for s in steps)
     operations = kineto.operations(events, window)
     compiling = defaultdict(list)
@@ -1837,6 +1854,7 @@ def history(allocator: Callable[..., made.Memory], seed: int) -> made.Memory:
     memory.begin_history()
     lines = [MODEL, LOSS, [("net.py", rng.randrange(40, 99), "attention"), *MODEL[1:]], []]
     awaiting: list[int] = []
+    extra = -1
     for step in range(120):
         time = 1_795_000_000_000_000 + step * 500
         choice = rng.random()
@@ -2054,7 +2072,8 @@ def growth_by_hand(capture: str, device: int = 0, pick: str = "right") -> dict[s
             pick, min(differences)
         ),
     )
-    out = {"step_end_bytes": ends, "growth_bytes": growth, "where": None, "where_bytes": None}
+    out: dict[str, Any] = {"step_end_bytes": ends, "growth_bytes": growth}
+    out |= {"where": None, "where_bytes": None}
     base = raw.get("baseTimeNanoseconds")
     if base is None or not list(
         captures.file(capture, "trace.json").parent.glob("snapshot.pickle*")
@@ -2068,11 +2087,12 @@ def growth_by_hand(capture: str, device: int = 0, pick: str = "right") -> dict[s
         elif entry["action"] == "free_completed":
             live.pop(entry["addr"], None)
     kept: dict[str, dict[int, int]] = defaultdict(dict)
+    steps = steps_of(capture)
     for entry in live.values():
         if entry.get("time_us") is None:
             continue
         time = entry["time_us"] * 1000 - base - first
-        step = [n for n, a, b in steps_of(capture) if a <= time < b]
+        step = [n for n, a, b in steps if a <= time < b]
         own = [
             f
             for f in entry["frames"]
@@ -2081,9 +2101,7 @@ def growth_by_hand(capture: str, device: int = 0, pick: str = "right") -> dict[s
         if step and own:
             where = f"{own[0]['filename']}:{own[0]['line']} {own[0]['name']}"
             kept[where][step[0]] = kept[where].get(step[0], 0) + entry["size"]
-    least = {
-        where: min(sums.get(n, 0) for n, _, _ in steps_of(capture)) for where, sums in kept.items()
-    }
+    least = {where: min(sums.get(n, 0) for n, _, _ in steps) for where, sums in kept.items()}
     if pick == "total":
         least = {where: sum(sums.values()) for where, sums in kept.items()}
     best = max(least.values(), default=0)
