@@ -35,8 +35,8 @@ import statistics
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from profiling_lab.captures import NsysCapture
 from profiling_lab.errors import EmptyCapture
+from profiling_lab.nsys_export import NsysCapture
 
 # What a host call does, by its name. Order matters: the first pattern that matches wins.
 CALL_KINDS = (

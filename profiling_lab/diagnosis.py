@@ -17,7 +17,7 @@ from profiling_lab.findings import Finding, problems
 from profiling_lab.functions import Functions, FunctionUnavailable
 
 if TYPE_CHECKING:
-    from profiling_lab.captures import NsysCapture
+    from profiling_lab.nsys_export import NsysCapture
     from profiling_lab.roofline import Point, Roof
 
 LARGEST_GAPS = 5
@@ -149,8 +149,9 @@ FINDING_FUNCTIONS = {"kernels": "classify_kernels", "trace": "name_trace_bottlen
 
 
 def findings_of(kind: str, capture: str, functions: Functions) -> list[Finding]:
-    """What the functions find in a capture of kernels or a trace, in the order that they give.
+    """What the functions find in a capture of kernels or a trace, the main finding first.
 
+    That is the one whose removal saves most ("recoverable_ns"); equal ones keep the functions' order.
     Raises FunctionUnavailable if they gave no answer, or one that is not well formed.
     """
     name = FINDING_FUNCTIONS[kind]
@@ -162,7 +163,7 @@ def findings_of(kind: str, capture: str, functions: Functions) -> list[Finding]:
             raise FunctionUnavailable(f"{name} returned {one!r:.60}, {wrong}; lab check {check}")
     if not found:
         raise EmptyCapture(f"{capture}: {name} found nothing to speak of (no kernel?)")
-    return found
+    return sorted(found, key=lambda one: -one.evidence.get("recoverable_ns", 0))
 
 
 def roofline_of(capture: str, functions: Functions) -> tuple[list[Roof], list[Point], list[str]]:
@@ -306,12 +307,3 @@ def cannot_show(recording: NsysCapture) -> list[str]:
     if not recording.api_calls.height:
         out.append("what the host did: no CUDA calls (record with --trace=cuda)")
     return out
-
-
-def provenance(file: Path) -> dict[str, Any]:
-    """What `provenance.json` beside a capture says; empty if there is none."""
-    try:
-        data = json.loads((file.parent / "provenance.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return data if isinstance(data, dict) else {}

@@ -22,7 +22,7 @@ from profiling_lab.errors import EmptyCapture
 if TYPE_CHECKING:
     import polars as pl
 
-    from profiling_lab.captures import NsysCapture
+    from profiling_lab.nsys_export import NsysCapture
 
 _COPY_NAME = re.compile(r"Memcpy (\w+) \((\w+) -> (\w+)\)")
 _KINDS = {"HtoD": "H2D", "DtoH": "D2H", "DtoD": "D2D", "PtoP": "P2P", "HtoH": "H2H"}

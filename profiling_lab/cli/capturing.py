@@ -22,7 +22,7 @@ from profiling_lab.functions import Functions, FunctionUnavailable, functions_fo
 from profiling_lab.units import evidence, format_ns, format_quantity, format_ratio, format_share
 
 if TYPE_CHECKING:
-    from profiling_lab.captures import NsysCapture
+    from profiling_lab.nsys_export import NsysCapture
     from profiling_lab.reports import CaptureSection
 
 DEMO_PAIRS = (
@@ -645,12 +645,12 @@ def _section_without_timeline(
 ) -> tuple[CaptureSection, list[str]]:
     """The section of a report for kernels, a trace or counters, and what could not be shown."""
     from profiling_lab import captures, roofline
-    from profiling_lab.diagnosis import FINDING_FUNCTIONS, findings_of, provenance, roofline_of
+    from profiling_lab.diagnosis import FINDING_FUNCTIONS, findings_of, roofline_of
     from profiling_lab.errors import CaptureError
     from profiling_lab.reports import CaptureSection
 
     place = captures.file(name, captures.MAIN_FILES[kind])
-    made = CaptureSection(name=Path(name).name, provenance=provenance(place))
+    made = CaptureSection(name=Path(name).name, provenance=captures.provenance_beside(place))
     missing = []
     if kind in FINDING_FUNCTIONS:
         functions, why = _functions_if_any(against, kind)

@@ -6,18 +6,18 @@ findings) is the caller's, and is passed through.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from profiling_lab import captures
 from profiling_lab.reports.model import CaptureSection, Fact, Lane, MetricSeries, TimeShare
 from profiling_lab.units import format_bytes
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from profiling_lab.captures import NsysCapture
     from profiling_lab.findings import Finding
+    from profiling_lab.nsys_export import NsysCapture
 
 HOST = "Host"
 COPY_KIND = {"H2D": "copy_in", "H2A": "copy_in", "D2H": "copy_out", "A2H": "copy_out"}
@@ -64,7 +64,7 @@ def section_from_capture(
     Raises what the capture raises for tables it lacks.
     """
     if provenance is None:
-        provenance = _provenance_beside(capture)
+        provenance = captures.provenance_beside(capture.file)
     lanes = _host_lanes(capture, window_ns) + _device_lanes(capture, window_ns)
     if busy is None:
         busy = {}
@@ -84,15 +84,6 @@ def section_from_capture(
         devices=dict(capture.devices.select("device", "name").iter_rows()),
         places=places or {},
     )
-
-
-def _provenance_beside(capture: NsysCapture) -> dict[str, Any]:
-    try:
-        text = (capture.file.parent / "provenance.json").read_text(encoding="utf-8")
-        recorded = json.loads(text)
-    except (OSError, ValueError):
-        return {}
-    return recorded if isinstance(recorded, dict) else {}
 
 
 def _inside(frame: pl.DataFrame, window_ns: tuple[int, int]) -> pl.DataFrame:

@@ -10,10 +10,10 @@ import pytest
 
 from grading.checking import oracles
 from grading.checking.generate import SCENARIOS
-from profiling_lab import captures
+from profiling_lab import captures, nsys_export
 from profiling_lab.errors import CaptureError, EmptyCapture, MissingTable, NoSuchCapture
 
-RUNTIME = captures.RUNTIME
+RUNTIME = nsys_export.RUNTIME
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_a_changed_file_is_read_again(generated: Path) -> None:
     before = captures.open(generated)
     assert before.kernels.height > 0
     assert captures.open(generated) is before
-    edit(generated, f"DELETE FROM {captures.KERNEL}")
+    edit(generated, f"DELETE FROM {nsys_export.KERNEL}")
     after = captures.open(generated)
     assert after is not before
     assert after.kernels.height == 0
@@ -75,9 +75,9 @@ def test_tables_are_ordered_by_time(generated: Path) -> None:
 @pytest.mark.parametrize(
     ("statement", "error", "words"),
     [
-        (f"ALTER TABLE {captures.KERNEL} DROP COLUMN gridX", MissingTable, "gridX"),
+        (f"ALTER TABLE {nsys_export.KERNEL} DROP COLUMN gridX", MissingTable, "gridX"),
         ("DROP TABLE StringIds", MissingTable, "StringIds"),
-        (f"DELETE FROM {captures.KERNEL}", EmptyCapture, "no kernel"),
+        (f"DELETE FROM {nsys_export.KERNEL}", EmptyCapture, "no kernel"),
     ],
 )
 def test_what_is_missing_is_named(
@@ -100,3 +100,35 @@ def test_a_truncated_file_is_told_apart_from_an_empty_table(generated: Path) -> 
     with pytest.raises(CaptureError, match="truncated"):
         captures.open(generated)
     assert generated.read_bytes() == content[: len(content) // 2]
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "kind"),
+    [
+        ("decode_graph", "timeline.sqlite", "timeline"),
+        ("ncu_shared", "kernels.csv", "kernels"),
+        ("torch_train_sync", "trace.json", "trace"),
+        ("roofline_counters", "counters.json", "counters"),
+    ],
+)
+def test_a_capture_tells_its_kind_by_its_files_and_by_their_content(
+    name: str, file: str, kind: str, tmp_path: Path
+) -> None:
+    assert captures.kind(name) == kind
+    place = captures.file(name, file)
+    copy = tmp_path / f"a_copy{place.suffix}"
+    copy.write_bytes(place.read_bytes())
+    assert captures.kind(copy) == kind
+
+
+def test_provenance_is_an_object_or_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "trace.json"
+    file.write_text("{}")
+    assert captures.provenance_beside(file) == {}
+    (tmp_path / "provenance.json").write_text('{"gpu": [{"name": "H200"}]}')
+    assert captures.provenance(tmp_path) == captures.provenance_beside(file)
+    for wrong in ("[1]", '{"gpu": '):
+        (tmp_path / "provenance.json").write_text(wrong)
+        with pytest.raises(CaptureError, match=r"provenance\.json"):
+            captures.provenance(tmp_path)
+        assert captures.provenance_beside(file) == {}
