@@ -25,12 +25,28 @@ class TimelineFunctions(Protocol):
 
     def idle_gaps(
         self, capture: str, nvtx_range: str | None = None, min_gap_ns: int = 0
-    ) -> list[dict]:
+    ) -> list[dict[str, int]]:
         """Stretches in which a device did nothing."""
         ...
 
     def blocking_time(self, capture: str, nvtx_range: str | None = None) -> dict[str, int]:
         """Per CUDA call: host time spent in it waiting."""
+        ...
+
+    def missed_overlap(
+        self, capture: str, nvtx_range: str | None = None
+    ) -> dict[int, dict[str, int]]:
+        """Per device: copies that could run beside kernels and do not."""
+        ...
+
+    def profiler_overhead(self, capture: str, nvtx_range: str | None = None) -> int:
+        """Time in which the profiler itself was at work."""
+        ...
+
+    def busy_against_active(
+        self, capture: str, nvtx_range: str | None = None
+    ) -> dict[int, dict[str, float]]:
+        """Per device: shares of the window with a kernel, with SMs active, and of DRAM's rate."""
         ...
 
     def recoverable_time(self, capture: str, nvtx_range: str | None = None) -> dict[str, int]:
