@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from profiling_lab.reports.model import Comparison
 
 TOLERANCE = 0.02
+WINDOW = "Window"
 SHOWN_KERNELS = 10
 
 
@@ -35,6 +36,12 @@ class Row:
     after: float | None
     unit: str = "ns"
     grew: bool = False
+
+    def counts(self, allowed_ns: float) -> bool:
+        """Whether less is better here, and a time changed by more than is allowed."""
+        if self.what in NEITHER_BETTER or self.before is None or self.after is None:
+            return False
+        return self.unit != "ns" or abs(self.after - self.before) > allowed_ns
 
     @property
     def ratio(self) -> float | None:
@@ -93,6 +100,7 @@ class Compared:
         from profiling_lab.reports import Comparison, ComparisonRow
 
         shown = [row for row in self.rows if row.group == "time" or row.before or row.after]
+        allowed_ns = self.tolerance * self.before.length_ns
         names = [row for row in shown if row.group == "kernels" and row.unit == "ns"]
         return Comparison(
             self.before.name,
@@ -105,7 +113,7 @@ class Compared:
                     row.before,
                     row.after,
                     row.unit,
-                    better="" if row.what in NEITHER_BETTER else "lower",
+                    better="lower" if row.what == WINDOW or row.counts(allowed_ns) else "",
                 )
                 for row in shown
                 if row not in names[SHOWN_KERNELS:]
@@ -136,7 +144,7 @@ def compare(before: Diagnosis, after: Diagnosis, *, tolerance: float = TOLERANCE
         grew = unit == "ns" and old is not None and new is not None and new - old > allowed_ns
         out.rows.append(Row(group, what, old, new, unit, grew))
 
-    add("time", "Window", before.length_ns, after.length_ns)
+    add("time", WINDOW, before.length_ns, after.length_ns)
     devices = sorted({*before.devices, *after.devices})
     for device in devices:
         label = f" (device {device})" if len(devices) > 1 else ""

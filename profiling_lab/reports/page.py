@@ -294,10 +294,11 @@ def _provenance_summary(provenance: Mapping[str, Any]) -> list[str]:
         f"{count} × {name}" if (count := names.count(name)) > 1 else name
         for name in dict.fromkeys(names)
     ]
+    tool = text(provenance.get("tool"), "name", "version")
     parts += [
         f"driver {driver}" if driver else "",
         f"CUDA {cuda}" if cuda else "",
-        text(provenance.get("tool"), "name", "version"),
+        f"recorded by {tool}" if tool else "",
         text(provenance.get("date")),
     ]
     return [part for part in parts if part]

@@ -15,10 +15,12 @@ import subprocess
 import sys
 from array import array
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from profiling_lab import captures, units
+from profiling_lab.compare import Compared, Row
 from profiling_lab.findings import Finding
 from profiling_lab.reports import (
     CaptureSection,
@@ -331,6 +333,34 @@ def test_a_section_without_a_window_still_says_how_it_was_recorded() -> None:
     page = render_report([CaptureSection("kernels", provenance={"gpu": "H200"})], title="A")
     assert "Provenance" in page and "How it was recorded: kernels" in page
     assert "The timeline in text" not in page
+
+
+def test_a_section_with_a_drawing_needs_no_findings() -> None:
+    drawn = CaptureSection("counters", drawings=[("under the roof", "<svg></svg>")])
+    page = render_report([drawn, section()], title="A")
+    assert (
+        page.count("finding-group") == Elements(page).inside["style"][0].count("finding-group") + 1
+    )
+    assert "No findings were given" not in page
+
+
+def test_the_tool_is_told_apart_from_what_it_ran_on() -> None:
+    provenance = {"gpu": "H200", "tool": {"name": "the program itself", "version": "Python 3.12"}}
+    page = render_report([CaptureSection("a", provenance=provenance)], title="A")
+    assert "H200 · recorded by the program itself Python 3.12" in page
+
+
+def test_changes_within_the_tolerance_are_neither_better_nor_worse() -> None:
+    before, after = (SimpleNamespace(name=name, length_ns=1_000) for name in "ab")
+    rows = [
+        Row("time", "Window", 1_000, 999),
+        Row("kernels", "gemm", 500, 505),
+        Row("kernels", "copy", 500, 300),
+        Row("copies", "of these pageable", 10, 0, "bytes"),
+        Row("kernels", "Kernels", 3, 2, "count"),
+    ]
+    shown = Compared(before, after, 0.02, rows).to_report().rows  # type: ignore[arg-type]
+    assert [row.verdict() for row in shown] == ["better", "", "better", "better", ""]
 
 
 def test_a_window_that_ends_before_it_starts_is_refused() -> None:
