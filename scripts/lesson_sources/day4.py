@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FIVE = ("T4", "V100 SXM2", "A100 40GB", "H100 SXM", "H200")
-DEVICE_COLOURS = (GREY, GREEN, ORANGE, PURPLE, BLUE)
+DEVICE_COLOURS = (VERMILION, GREEN, ORANGE, PURPLE, BLUE)
 ROOF, ABOVE, IDLE = GREEN, ORANGE, VERMILION
 
 # The block that `roofline_decode` runs, and the one of `roofline_decode_mha`.
@@ -186,6 +186,11 @@ def l2_bytes() -> int:
     return found
 
 
+def gb_per_s(device: str) -> str:
+    """The memory bandwidth of a device, as text."""
+    return f"{devices.get(device).memory_bandwidth_bytes_per_s / 1e9:,.0f} GB/s"
+
+
 def reachable() -> float:
     """The share of the memory roof that the best kernel of `roofline_ops` reaches."""
     return max(
@@ -228,10 +233,19 @@ SHORT = {
 }
 
 
+# Where a point's operations come from, for the legend.
+SOURCES = {"counters": "operations from counters", "analytic": "operations from the cost"}
+
+
 def roofline_measured() -> Figure:
     """Kernels of `roofline_counters` under two roofs of the H200."""
     points = [
-        roofline.Point(SHORT[point["name"]], point["intensity"], point["rate_flops_per_s"])
+        roofline.Point(
+            SHORT[point["name"]],
+            point["intensity"],
+            point["rate_flops_per_s"],
+            SOURCES[point["flops_source"]],
+        )
         for point in reference("ex_33").roofline_points("roofline_counters")
         if point["name"] in SHORT
     ]

@@ -275,10 +275,11 @@ def predicted_time_ns(costs: Sequence[Cost], device: str, dtype: str) -> float:
 
 
 def load_document(capture: str, name: str) -> dict[str, Any]:
-    """Given: a JSON file of a capture: a dict with "format" 1, "device" and a list of rows.
+    """Given: a JSON file of a capture: a dict with "format" 1, "device" and a list of rows, each with
+    "name", "op", "arguments" and "dtype".
 
-    Raises CaptureError for what is no JSON (cut off, say) or has another format, besides the errors of
-    `captures.text`.
+    Raises CaptureError for what is no JSON (cut off, say), has another format, or lacks one of these,
+    besides the errors of `captures.text`.
     """
     try:
         document = json.loads(captures.text(capture, name))
@@ -286,6 +287,13 @@ def load_document(capture: str, name: str) -> dict[str, Any]:
         raise CaptureError(f"{capture}: {name} is no JSON, perhaps cut off ({error})") from None
     if not isinstance(document, dict) or document.get("format") != 1:
         raise CaptureError(f"{capture}: {name} is not of format 1, the one that this course reads")
+    rows = document.get("kernels" if name == "counters.json" else "measurements")
+    if not isinstance(document.get("device"), str) or not isinstance(rows, list):
+        raise CaptureError(f"{capture}: {name} names no device, or has no list of rows")
+    for row in rows:
+        for key in ("name", "op", "arguments", "dtype"):
+            if key not in row:
+                raise CaptureError(f"{capture}: {name} has a row without {key}")
     return document
 
 
@@ -303,8 +311,9 @@ def read_measurements(capture: str) -> list[dict[str, Any]]:
     quartiles of device_time, and how many samples it has. Quartiles are interpolated linearly between
     the neighbours, as `numpy.percentile` does. host_ns is None where the row has no host_time.
 
-    Raises CaptureError for an unknown or missing unit, and, naming the row, for device_time without
-    samples and for a sample of either kind that is not a finite number above 0; besides what
+    Raises CaptureError for an unknown or missing unit, with the known ones in its message, and, naming
+    the row, for device_time that is missing, null or empty, for a host_time that is empty, and for a
+    sample of either kind that is not a finite number above 0 (text is none); besides what
     `load_document` and `devices.dtype` raise.
     """
     raise NotImplementedError
@@ -325,7 +334,7 @@ def prediction_error(capture: str) -> list[dict[str, Any]]:
                                 not in this data type
 
     Where the device has no peak for the row's data type, predicted_ns, error_ratio and verdict are
-    None. Raises CaptureError as `read_measurements` and `cost_of`.
+    None. Raises CaptureError as `read_measurements` and `cost_of`, DeviceError for an unknown device.
     """
     raise NotImplementedError
 
@@ -351,10 +360,11 @@ def roofline_points(capture: str) -> list[dict[str, Any]]:
                      "analytic", the operations of the row's cost; or, if it names no operation, None
                      for both.
         intensity    flops per byte of DRAM traffic, rate_flops_per_s: flops per second
-    What cannot be computed from what is there is None (also an intensity over 0 bytes).
+    What cannot be computed from what is there is None (also an intensity over 0 bytes). A counted 0 is
+    a number: a copy does 0 operations per second.
 
-    Raises CaptureError for an unknown unit (naming the metric) and for a duration that is not above 0;
-    besides what `load_document` raises.
+    Raises CaptureError for an unknown unit (naming the metric) and for a duration that is not above 0
+    (naming the row); besides what `load_document` raises.
     """
     raise NotImplementedError
 
@@ -385,7 +395,8 @@ def classify_bound(
     recommendation is a sentence; it begins with "borderline" if margin_ratio <= BORDERLINE_RATIO.
 
     Raises ValueError if a time is not a finite number above 0, and if the device was faster than the
-    roof allows: then cost, data type or device are not those of this measurement.
+    roof allows: then cost, data type or device are not those of this measurement. DeviceError as
+    `ridge_point`.
     """
     raise NotImplementedError
 
@@ -425,7 +436,8 @@ def model_flops_utilization(capture: str) -> list[dict[str, Any]]:
     the second forward pass included.
 
     Raises CaptureError if the capture holds no training step, ValueError for a size that is no whole
-    number of at least 1.
+    number of at least 1, DeviceError for an unknown device and one that has no peak for the row's data
+    type.
     """
     raise NotImplementedError
 
@@ -488,7 +500,8 @@ def choose_optimization(
     being the share of the window; of equal ones the first in the order above. If its saved_ratio is
     below SAVING_FLOOR_RATIO the action is "none" (with that candidate's numbers).
 
-    Raises ValueError as `classify_bound`, and for a reachable_ratio that is not above 0 and at most 1.
+    Raises ValueError as `classify_bound`, for the host_ns of a change as well, and for a reachable_ratio
+    that is not above 0 and at most 1; DeviceError as `ridge_point`.
     """
     raise NotImplementedError
 

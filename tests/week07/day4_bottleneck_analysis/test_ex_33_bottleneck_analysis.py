@@ -530,8 +530,9 @@ def test_attention_that_does_not_exist(stub: Any) -> None:
     refuses_names(stub, "attention_cost", good, "dtype")
     with stub.raises(ValueError, why="3 heads of keys cannot be shared evenly by 4 heads"):
         stub.attention_cost(**(good | {"kv_heads": 3}))
-    with stub.raises(ValueError, why="with more queries than keys some would see none"):
-        stub.attention_cost(**(good | {"query_tokens": 5, "causal": True}))
+    for fused in (True, False):
+        with stub.raises(ValueError, why="with more queries than keys some would see none"):
+            stub.attention_cost(**(good | {"query_tokens": 5, "causal": True, "fused": fused}))
     more = stub.attention_cost(**(good | {"query_tokens": 5}))
     assert value_of("attention_cost", more, "flops") == 4 * 4 * 4 * 5 * 4 * 4, (
         f"attention_cost with 5 queries and 4 keys returned {more}: without a mask that is fine, "
@@ -612,6 +613,7 @@ def test_convolutions_that_do_not_exist(stub: Any) -> None:
         ({"padding": [-1, 0]}, "there is no negative padding"),
         ({"padding": [0, -1]}, "there is no negative padding"),
         ({"padding": [-1, 0], "kernel": [1, 1]}, "there is no negative padding"),
+        ({"padding": [0, -1], "kernel": [1, 1]}, "there is no negative padding"),
         ({"padding": [0.5, 0], "kernel": [1, 1]}, "there is no half an element of padding"),
         ({"in_channels": 3, "groups": 2}, "3 channels do not split into 2 groups"),
         ({"out_channels": 3, "groups": 2}, "3 channels do not split into 2 groups"),
@@ -989,6 +991,10 @@ def measured_variants(document: dict[str, Any]) -> list[tuple[list[dict[str, Any
         ),
         (measured_rows(document, centre=min), "That is the fastest sample, not the median."),
         (
+            measured_rows(document, centre=lambda values: sorted(values)[len(values) // 2]),
+            "The median of an even number of samples is the middle of the two in the middle.",
+        ),
+        (
             measured_rows(document, scale=1.0),
             f"The file gives its times in {document.get('unit')}; the result is in ns.",
         ),
@@ -1067,7 +1073,7 @@ def made_up(folder: Path, seed: int, unit: str, device: str = "A100 80GB SXM") -
             middle = (low + high) / 2 if number % 8 == 1 else low * pick.uniform(0.3, 0.8)
         samples = [middle * pick.uniform(0.95, 1.05) for _ in range(pick.randint(7, 12))]
         samples[-1] *= 30 if number % 4 != 1 else 1  # one sample was disturbed
-        host = [pick.uniform(2e3, 9e3) for _ in range(5)] if number % 3 else None
+        host = [pick.uniform(2e3, 9e3) for _ in range(4 + number % 2)] if number % 3 else None
         scale = SCALE[unit]
         rows.append(
             {
@@ -1132,6 +1138,13 @@ def one_row(**change: Any) -> dict[str, Any]:
     return {"format": 1, "unit": "us", "device": "H200", "measurements": [row | change]}
 
 
+def without(document: dict[str, Any], key: str) -> dict[str, Any]:
+    """The file of one row, the row without a key."""
+    for row in document["measurements"]:
+        del row[key]
+    return document
+
+
 @task("ex_33.read_measurements")
 def test_samples_that_say_nothing(stub: Any, tmp_path: Path) -> None:
     rows = [
@@ -1143,6 +1156,10 @@ def test_samples_that_say_nothing(stub: Any, tmp_path: Path) -> None:
         ({"device_time": [5.0, -1.0]}, "a negative time was not measured"),
         ({"host_time": [5.0, math.nan]}, "NaN is no time"),
         ({"host_time": [-5.0]}, "a negative time was not measured"),
+        ({"host_time": []}, "samples were to be there, and are not"),
+        ({"device_time": [5.0, "7.0"]}, "text is no number"),
+        ({"device_time": [5.0, "fast"]}, "text is no number"),
+        ({"device_time": [5.0, None]}, "a missing sample is no time"),
     ]
     for number, (change, why) in enumerate(rows):
         capture = write(tmp_path / f"row_{number}", one_row(**change))
@@ -1163,6 +1180,12 @@ def test_samples_that_say_nothing(stub: Any, tmp_path: Path) -> None:
             (text[: len(text) // 2], "the file is cut off"),
             (json.dumps(one_row() | {"format": 2}), "the format is a newer one"),
             ("[]", "the file is of another kind"),
+            (json.dumps(one_row() | {"device": None}), "the file names no device"),
+            (json.dumps(one_row() | {"measurements": None}), "the file holds no list of rows"),
+            *(
+                (json.dumps(without(one_row(), key)), f"the row has no {key}")
+                for key in ("name", "op", "arguments", "dtype")
+            ),
         )
     ):
         with stub.raises(CaptureError, why=why):
@@ -1315,6 +1338,17 @@ def test_nothing_to_predict(stub: Any, tmp_path: Path) -> None:
         stub.prediction_error(write(tmp_path / "step", one_row(op="training_step")))
     with stub.raises(CaptureError, why="there are no samples"):
         stub.prediction_error(write(tmp_path / "empty", one_row(device_time=[])))
+    with stub.raises(LabError, "H200", why="there is no such device"):
+        stub.prediction_error(write(tmp_path / "device", one_row() | {"device": "Voodoo2"}))
+    # A T4 has no peak in bfloat16.
+    document = one_row() | {"device": "T4"}
+    judge_rows(
+        "prediction_error of a row in bfloat16 on a T4",
+        stub.prediction_error(write(tmp_path / "no_peak", document)),
+        predicted_rows(document),
+        "times in ns, the error as a ratio",
+        lambda key: "The T4 has no peak in bfloat16, so nothing is predicted: None.",
+    )
 
 
 # -- counters -------------------------------------------------------------------------------------
@@ -1478,6 +1512,29 @@ def test_generated_counters(stub: Any, seed: int, tmp_path: Path, nth: int) -> N
 
 
 @task("ex_33.roofline_points")
+def test_a_kernel_without_operations(stub: Any, tmp_path: Path) -> None:
+    metrics: dict[str, Any] = {metric: {"value": 0, "unit": "inst"} for metric in EXECUTED}
+    metrics |= {
+        TENSOR: {"value": 0, "unit": "inst"},
+        "gpu__time_duration.sum": {"value": 5.0, "unit": "us"},
+        "dram__bytes_read.sum": {"value": 8.0, "unit": "Mbyte"},
+        "dram__bytes_write.sum": {"value": 0, "unit": "byte"},
+    }
+    row = {"name": "a copy", "op": None, "arguments": None, "dtype": None, "metrics": metrics}
+    document = {"format": 1, "device": "H200", "kernels": [row]}
+    judge_rows(
+        "roofline_points of a copy",
+        stub.roofline_points(write(tmp_path / "copy", document, "counters.json")),
+        points(document),
+        "operations, bytes, ns, operations per byte or per second",
+        lambda key: (
+            "A counted 0 is a number, not a missing one: a copy does no operations, and nothing was "
+            "written."
+        ),
+    )
+
+
+@task("ex_33.roofline_points")
 def test_counters_that_say_nothing(stub: Any, tmp_path: Path) -> None:
     def file(**metrics: Any) -> dict[str, Any]:
         row = {"name": "the kernel", "op": None, "arguments": None, "dtype": None}
@@ -1503,6 +1560,12 @@ def test_counters_that_say_nothing(stub: Any, tmp_path: Path) -> None:
             ),
             (json.dumps(file(**duration))[:-9], None, "the file is cut off"),
             (file(**duration) | {"format": 3}, None, "the format is a newer one"),
+            (file(**duration) | {"device": 7}, None, "the file names no device"),
+            (
+                {"format": 1, "device": "H200", "measurements": []},
+                None,
+                "the file holds no kernels, but something else",
+            ),
         )
     ):
         capture = write(tmp_path / f"bad_{number}", document, "counters.json")
@@ -1560,8 +1623,9 @@ def judge_class(
     mistakes: dict[str, str],
 ) -> None:
     """classify_bound against parts worked out here. mistakes: wrong category to sentence."""
-    call = call_words("classify_bound", "op", cost, dtype, device, device_ns, host_ns)
-    got = stub.classify_bound("op", cost, dtype, device, device_ns, host_ns)
+    name = f"op of {cost['bytes']} bytes"
+    call = call_words("classify_bound", name, cost, dtype, device, device_ns, host_ns)
+    got = stub.classify_bound(name, cost, dtype, device, device_ns, host_ns)
     assert isinstance(got, Finding), f"{call} returned {show(got)}, expected a Finding"
     want = parts_of(cost, dtype, device, device_ns, host_ns)
     roof = max(want["memory_ns"], want["compute_ns"])
@@ -1578,7 +1642,8 @@ def judge_class(
             f"{mistakes.get(got.category, '')}",
             False,
         )
-    assert got.subject == "kernel:op", f"{call}: subject is {got.subject!r}, expected 'kernel:op'"
+    subject = f"kernel:{name}"
+    assert got.subject == subject, f"{call}: subject is {got.subject!r}, expected {subject!r}"
     judge_keys(
         f"{call}, evidence",
         got.evidence,
@@ -1824,6 +1889,14 @@ def test_products_that_never_reach_the_ridge(stub: Any) -> None:
 
 
 @task("ex_33.class_by_device")
+def test_the_ridge_far_out(stub: Any) -> None:
+    # 405 * 52 * 1915 / (8 * 52 * 1915 - 405 * (52 + 1915)) = 8,065,980: the limit is above the
+    # ridge point by very little, and so many rows do reach it.
+    assert 8 * 52 * 1915 - 405 * (52 + 1915) == 5
+    judge_devices(stub, 1000, 52, 1915, "fp32", ["T4"])
+
+
+@task("ex_33.class_by_device")
 def test_exactly_the_ridge_points_intensity(stub: Any) -> None:
     # The ridge point of a T4 in float32 is 25.3125 = 405 / 16, and this product has just that.
     flops, elements = counting.closed("matmul", {"m": 23_490, "k": 58, "n": 405})
@@ -1879,7 +1952,7 @@ def training_rows(document: dict[str, Any], **flips: Any) -> list[dict[str, Any]
         rows.append(
             {
                 "name": row["name"],
-                "model_flops": total,
+                "model_flops": float(total),
                 "rate_flops_per_s": rate,
                 "mfu_ratio": rate / peak,
                 "hfu_ratio": rate / peak * again,
@@ -1930,9 +2003,9 @@ def test_recorded_training(stub: Any, recording: str) -> None:
 
 
 def made_up_training(folder: Path, seed: int) -> str:
-    """A capture of training steps that nobody saw before, and one row of something else."""
+    """A capture of training steps that nobody saw before, with rows of something else between."""
     pick = random.Random(seed)
-    rows = [one_row()["measurements"][0]]
+    rows = []
     for number in range(4):
         hidden, layers = 64 * pick.randint(3, 20), pick.randint(3, 30)
         time_ms = pick.uniform(50, 900)
@@ -1955,6 +2028,8 @@ def made_up_training(folder: Path, seed: int) -> str:
             }
         )
     pick.shuffle(rows)
+    for place in (0, 2, 6):
+        rows.insert(place, one_row(name=f"no step {place}")["measurements"][0])
     return write(
         folder, {"format": 1, "unit": "ms", "device": "A100 80GB PCIe", "measurements": rows}
     )
@@ -1978,6 +2053,9 @@ def test_steps_that_do_not_exist(stub: Any, tmp_path: Path) -> None:
             capture = write(tmp_path / f"{number}_{bad}", document)
             with stub.raises(ValueError, why=f"{size} is {bad}"):
                 stub.model_flops_utilization(capture)
+    step = one_row(op="training_step", arguments=good | {"recompute": False})
+    with stub.raises(LabError, "float16", why="the T4 has no peak in bfloat16 to take a share of"):
+        stub.model_flops_utilization(write(tmp_path / "no_peak", step | {"device": "T4"}))
 
 
 # -- inference ------------------------------------------------------------------------------------
@@ -2039,6 +2117,22 @@ def test_both_phases(stub: Any, seed: int, device: str, dtype: str) -> None:
                     f"The bytes take {memory:.5g} ns, the operations {compute:.5g} ns.",
                 ),
             )
+
+
+@task("ex_33.prefill_decode")
+def test_a_phase_on_the_ridge(stub: Any) -> None:
+    # The ridge point of a T4 in float32 is 25.3125, which has an exact binary form.
+    names = ("layers", "hidden", "heads", "kv_heads", "head_dim", "ffn", "ffn_matrices")
+    model = dict(zip(names, (2, 44, 2, 1, 4, 31, 2), strict=True))
+    cost = pass_of(model, 383_130, 1, 3, "fp32")
+    assert cost["flops"] * 16 == cost["bytes"] * 405
+    got = stub.prefill_decode(model, 383_130, 3, "fp32", "T4")
+    decode = value_of("prefill_decode", got, "decode")
+    category = value_of("prefill_decode, decode", decode, "category")
+    assert category == "compute_bound", (
+        f"prefill_decode: a decode step of exactly the T4's ridge point in float32, 25.3125 operations "
+        f"per byte, is called {category}; it is compute_bound from the ridge point on"
+    )
 
 
 @task("ex_33.prefill_decode")
@@ -2254,6 +2348,53 @@ def test_the_largest_saving_wins(stub: Any, seed: int) -> None:
 
 
 @task("ex_33.choose_optimization")
+def test_a_kernel_behind_a_busy_host(stub: Any, seed: int) -> None:
+    scale = random.Random(seed).randint(2, 9) * 1000
+    side = "Host and device work side by side: what the host hides is not saved."
+    judge_choice(
+        stub,
+        situation(copy_of(9 * scale), 30 * scale, 40.0 * scale),
+        "issue_less",
+        10.0 * scale,
+        40 * scale,
+        "The calls wait for the host; a better kernel would make the device wait longer for it.",
+        {"tune_kernel": side},
+    )
+    judge_choice(
+        stub,
+        situation(copy_of(9 * scale), 40 * scale, 32.0 * scale),
+        "tune_kernel",
+        8.0 * scale,
+        40 * scale,
+        f"A better kernel needs 10 parts of 40, and the host still 32. {side}",
+    )
+
+
+@task("ex_33.choose_optimization")
+def test_several_changes(stub: Any) -> None:
+    slow, fast = (
+        {"action": action, "cost": copy_of(time), "dtype": "bf16"}
+        for action, time in (("fuse two", 6_000), ("fuse all", 3_000))
+    )
+    for changes, why in (
+        ((slow, fast), "The second change saves more than the first."),
+        ((fast, slow), "The first change saves more than the second."),
+    ):
+        judge_choice(
+            stub, situation(copy_of(9_000), 10_000, None, *changes), "fuse all", 6e3, 1e4, why
+        )
+    same = slow | {"action": "fuse all"}
+    judge_choice(
+        stub,
+        situation(copy_of(9_000), 10_000, None, fast, same),
+        "fuse all",
+        6_000.0,
+        10_000.0,
+        "Both changes have the same name, and the first one saves more.",
+    )
+
+
+@task("ex_33.choose_optimization")
 def test_a_smaller_type_pays_where_it_is_the_limit(stub: Any) -> None:
     # In float8 an H200 does twice the operations of bfloat16.
     fast = {"action": "float8", "cost": product_of(9_000), "dtype": "float8"}
@@ -2363,6 +2504,10 @@ def test_evidence_that_cannot_be(stub: Any) -> None:
     ):
         with stub.raises(ValueError, why=why):
             stub.choose_optimization(**(situation(copy_of(9_000), 10_000, None) | change))
+    for bad in (0.0, -1.0, math.nan, math.inf):
+        change = {"action": "fuse", "cost": copy_of(3_000), "dtype": "bf16", "host_ns": bad}
+        with stub.raises(ValueError, why=f"a host_ns of {bad} is no time; None is nothing"):
+            stub.choose_optimization(**situation(copy_of(9_000), 10_000, None, change))
     whole = situation(copy_of(9_000), 10_000, None) | {"reachable_ratio": 1.0}
     judge_choice(
         stub, whole, "tune_kernel", 1_000.0, 10_000.0, "All of the roof can be reached here."
