@@ -2383,6 +2383,14 @@ def test_several_changes(stub: Any) -> None:
         judge_choice(
             stub, situation(copy_of(9_000), 10_000, None, *changes), "fuse all", 6e3, 1e4, why
         )
+    judge_choice(
+        stub,
+        situation(copy_of(9_000), 10_000, None, fast | {"host_ns": 0.5}),
+        "fuse all",
+        6_000.0,
+        10_000.0,
+        "Half a nanosecond is a time, and the host is not what the calls wait for.",
+    )
     same = slow | {"action": "fuse all"}
     judge_choice(
         stub,
