@@ -34,6 +34,8 @@ MARGIN_LEFT, MARGIN_RIGHT, MARGIN_TOP, MARGIN_BOTTOM = 82, 30, 34, 46
 FONT, SMALL = 12, 11
 LETTER = 0.56  # mean width of a letter, as a part of the font's size
 DOT = 4.5
+FAR = 16  # pixels up or down from which on a text needs a line to its point
+POINT_WEIGHT = 8  # a text that hides a point is so many times worse than one that crosses a line
 # Okabe and Ito: apart for colour-blind readers too.
 ROOF_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "D", "s", "^")
@@ -93,7 +95,11 @@ def format_flops_per_s(value: float) -> str:
 
 @dataclass(frozen=True)
 class Text:
-    """A piece of text: x and y in data, moved by dx and dy in pixels (dy downwards)."""
+    """A piece of text: x and y in data, moved by dx and dy in pixels (dy downwards).
+
+    led: a thin line leads from the place in data to the text, which lies too far away to belong to it
+    at a glance.
+    """
 
     x: float
     y: float
@@ -103,6 +109,7 @@ class Text:
     anchor: str = "start"
     angle: float = 0.0
     colour: str = INK
+    led: bool = False
 
 
 @dataclass(frozen=True)
@@ -163,7 +170,8 @@ def plan(
     ]
     corners = [(r.corner, r.flops_per_s, colour) for r, colour in colours.items()]
     taken = [box for line, _ in lines for box in _line_boxes(line, scale)]
-    taken += [_around(*scale.at(p.intensity, p.flops_per_s), DOT + 1) for p in points]
+    marks = [_around(*scale.at(p.intensity, p.flops_per_s), DOT + 1) for p in points]
+    taken += POINT_WEIGHT * marks
 
     texts = [
         *_bandwidth_texts(colours, scale, taken),
@@ -357,7 +365,7 @@ def _point_texts(points: Sequence[Point], scale: _Scale, taken: list[Box]) -> li
             (0, -near, "middle"),
             (0, near + SMALL - 2, "middle"),
         ]
-        for far in (10, 16, 24, 34):
+        for far in (10, FAR, 24, 34):
             places += [
                 (near, far + 4, "start"),
                 (near, 4 - far, "start"),
@@ -365,7 +373,8 @@ def _point_texts(points: Sequence[Point], scale: _Scale, taken: list[Box]) -> li
                 (-near, 4 - far, "end"),
             ]
         dx, dy, anchor = _best(places, at, point.name, scale, taken)
-        texts.append(Text(point.intensity, point.flops_per_s, point.name, dx, dy, anchor))
+        led = abs(dy - 4) >= FAR
+        texts.append(Text(point.intensity, point.flops_per_s, point.name, dx, dy, anchor, led=led))
     return texts
 
 
@@ -435,6 +444,8 @@ def svg(
     for text in drawn.texts:
         x, y = scale.at(text.x, text.y)
         colour = ink if text.colour == INK else text.colour
+        if text.led:
+            out.append(_line(x, y, x + text.dx, y + text.dy - 4, dim, ' stroke-width="0.8"'))
         out.append(_text(x + text.dx, y + text.dy, text.text, text.anchor, colour, text.angle))
     if len(drawn.kinds) > 1:
         for index, kind in enumerate(drawn.kinds):
@@ -443,14 +454,6 @@ def svg(
             out.append(_text(x + 10, y, kind, "start", ink))
     out.append("</svg>")
     return "\n".join(out) + "\n"
-
-
-def html(
-    roofs: Sequence[Roof], points: Iterable[Point] = (), caption: str = "", title: str | None = None
-) -> str:
-    """The plot as a piece of a page: a figure with its caption. Raises ValueError as `plan`."""
-    words = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
-    return f'<figure class="roofline">{svg(roofs, points, title)}{words}</figure>\n'
 
 
 def figure(
@@ -522,6 +525,7 @@ def figure(
             fontsize=SMALL * pixel,
             annotation_clip=False,
             bbox=None if text.angle else paper,
+            arrowprops={"arrowstyle": "-", "color": DIM, "linewidth": 0.6} if text.led else None,
         )
     return picture
 

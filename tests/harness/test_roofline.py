@@ -137,12 +137,36 @@ def test_the_same_input_gives_the_same_text() -> None:
     assert roofline.svg(H200, POINTS) == roofline.svg(H200, POINTS)
 
 
-def test_names_are_escaped_and_the_caption_too() -> None:
-    text = roofline.html(H200, [Point("<script>", 1.0, 1e12)], caption="a < b")
+def test_names_are_escaped() -> None:
+    text = roofline.svg(H200, [Point("<script>", 1.0, 1e12)], title="a < b")
     assert "<script>" not in text
-    assert "&lt;script&gt;" in text
-    assert "<figcaption>a &lt; b</figcaption>" in text
+    assert "&lt;script&gt;" in text and "a &lt; b" in text
     ElementTree.fromstring(text)
+
+
+def test_no_text_hides_a_point_and_far_ones_are_led_to_theirs() -> None:
+    roofs = [roofline.roof("H200", dtype) for dtype in ("bfloat16", "float32", "tfloat32")]
+    points = [
+        Point("matmul fp32 4096x4096x4096", 347, 5.12e13),
+        Point("matmul tf32 4096x4096x4096", 394, 4e14),
+        Point("matmul bf16 256x256x256", 121, 8.19e12),
+        Point("matmul bf16 8192x8192x8192", 794, 7.83e14),
+        Point("matmul bf16 1x8192x8192", 0.982, 3.79e12),
+        Point("matmul bf16 64x8192x8192", 62.4, 2.38e14),
+        Point("chain fp32 67108864 fused", 0.127, 5.52e11),
+        Point("layer_norm bf16 16384x4096", 1.87, 4.57e12),
+        Point("softmax fp32 16384x4096", 0.649, 1.59e12),
+        Point("attention bf16 4x32x4096x4096x128 flash", 1.93e03, 3.58e14),
+    ]
+    plan = roofline.plan(roofs, points)
+    scale = roofline._Scale(plan.x_range, plan.y_range, roofline.WIDTH, roofline.HEIGHT)
+    marks = [roofline._around(*scale.at(p.intensity, p.flops_per_s), 3) for p in points]
+    for name, box in boxes(plan):
+        assert roofline._overlap(box, marks) == 0, name
+    led = {text.text for text in plan.texts if text.led}
+    assert led and led < {point.name for point in points}
+    lines = ElementTree.fromstring(roofline.svg(roofs, points)).iter(f"{SVG}line")
+    assert sum(node.get("stroke-width") == "0.8" for node in lines) == len(led)
 
 
 def test_matplotlib_draws_the_same_plot() -> None:
