@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from profiling_lab import captures
+from profiling_lab import captures, devices
 from profiling_lab.findings import Finding
 from scripts.lesson_sources.drawing import (
     BLUE,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CAPTURES = ("ncu_memory", "ncu_shared", "ncu_compute", "ncu_parallelism", "ncu_atomics")
+STATE = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 UNITS = {
     "dram": ("DRAM", BLUE),
     "l2": ("L2", SKY),
@@ -116,6 +117,59 @@ def gain(name: str, cause: str) -> float:
     return reference("ex_31").estimate_gain(kernel(name), cause)
 
 
+def device(key: str) -> float:
+    """A fact of the H200, from the course's table of devices."""
+    return getattr(devices.get("H200"), key)
+
+
+def warps(name: str) -> float:
+    """Warps that a scheduler had, on average, while its SM had work."""
+    return metric(name, "smsp__warps_active.avg.per_cycle_active")
+
+
+def life(name: str) -> float:
+    """Cycles from one instruction of a warp to its next: all its states, the issue included."""
+    reasons = sum(row["warps_ratio"] for row in reference("ex_31").rank_stalls(kernel(name)))
+    return reasons + metric(name, STATE.format("selected"))
+
+
+def opcode(name: str) -> str:
+    """The hottest instruction of the hottest line, without operands."""
+    return reference("ex_31")._opcode(hottest(name)["instruction"])
+
+
+def matrix_signs(name: str) -> tuple[float, float, float]:
+    """Multiply-adds among the instructions, 16-bit ones among them, loads against the busiest pipe."""
+    metrics = kernel(name)["metrics"]
+    halves, floats, sums = (
+        metrics[f"smsp__sass_thread_inst_executed_op_{op}_pred_on.sum.per_cycle_elapsed"]
+        for op in ("hfma", "ffma", "hadd")
+    )
+    work = halves + floats + sums
+    everything = 32 * metrics["smsp__inst_executed.sum"] / metrics["gpc__cycles_elapsed.max"]
+    loads = metrics["sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_elapsed"] / 100
+    return work / everything, (halves + sums) / work, loads / use(name, "pipe")
+
+
+def scatter() -> float:
+    """How far two recordings of the same kernels are apart, at most, in a saving or a use."""
+    module = reference("ex_31")
+    return max(
+        abs(
+            module.classify_kernel(one).evidence[key]
+            - module.classify_kernel(kernel(name, "ncu_memory_warm")).evidence[key]
+        )
+        for name, one in _kernels("ncu_memory").items()
+        for key in ("recoverable_ratio", "ceiling_ratio")
+    )
+
+
+def apart(capture: str) -> float:
+    """How far durations of another capture of the same kernels are from ncu_memory's, at most, as a ratio."""
+    names = _kernels("ncu_memory")
+    return max(abs(profiled(name, capture) / profiled(name) - 1) for name in names)
+
+
 def verdict(name: str) -> Finding:
     """What the reference says of a kernel."""
     return reference("ex_31").classify_kernel(kernel(name))
@@ -201,6 +255,24 @@ def occupancy(capability: str, threads: int, registers: int = 32, shared: int = 
     """Theoretical occupancy as a ratio."""
     found = reference("ex_31").theoretical_occupancy(capability, threads, registers, shared)
     return found["occupancy_ratio"]
+
+
+def shared_limit(capability: str, config_bytes: int) -> int:
+    """Blocks without shared memory of their own for which the SM has shared memory set aside."""
+    module = reference("ex_31")
+    found = module.theoretical_occupancy(capability, 256, 22, shared_config_bytes=config_bytes)
+    return found["limits"]["shared"]
+
+
+def register_limit(capability: str, threads: int, registers: int) -> int:
+    """Blocks for which an SM has registers."""
+    found = reference("ex_31").theoretical_occupancy(capability, threads, registers)
+    return found["limits"]["registers"]
+
+
+def limit(name: str, resource: str) -> int:
+    """Blocks per SM that a resource allows a recorded kernel, as the profiler says."""
+    return round(metric(name, f"launch__occupancy_limit_{resource}"))
 
 
 def ranking(capture: str) -> list[dict[str, Any]]:

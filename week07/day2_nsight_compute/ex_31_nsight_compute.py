@@ -205,7 +205,7 @@ BUSY_RATIO = 0.6
 # From this use on, the kernel is at its ceiling.
 CEILING_RATIO = 0.8
 # A verdict this close to another one says "borderline": two recordings of one kernel differ by as much as
-# 0.022 in a saving or a use (the lesson compares them).
+# 0.021 in a saving or a use (the lesson compares them).
 BORDERLINE_RATIO = 0.03
 
 
@@ -298,9 +298,7 @@ def theoretical_occupancy(
         "blocks"     the SM's blocks
         "registers"  a warp gets its 32 threads' registers, rounded up to WARP_REGISTER_UNIT, in one of
                      four partitions, each with a quarter of SM_REGISTERS: whole warps per partition,
-                     times four, divided by the warps of a block. No limit for 0 registers.
-                     0 if one block, its warps rounded up to a multiple of four, needs more
-                     than SM_REGISTERS
+                     times four, divided by the warps of a block. No limit for 0 registers
         "shared"     the shared memory set aside, divided by what a block needs: static + dynamic +
                      reserved, rounded up to `shared_unit_bytes`. No limit if a block needs none.
                      0 if static + dynamic is more than `block_kb`
@@ -310,7 +308,7 @@ def theoretical_occupancy(
 
     Raises ValueError for an unknown compute capability (the message lists the known ones), for
     block_threads outside 1 … MAX_BLOCK_THREADS, for thread_registers outside 0 … MAX_THREAD_REGISTERS,
-    for negative bytes, and for shared_config_bytes above the largest step.
+    for negative bytes, and for shared_config_bytes above the largest step (the message has its bytes).
     """
     raise NotImplementedError
 

@@ -205,7 +205,7 @@ BUSY_RATIO = 0.6
 # From this use on, the kernel is at its ceiling.
 CEILING_RATIO = 0.8
 # A verdict this close to another one says "borderline": two recordings of one kernel differ by as much as
-# 0.022 in a saving or a use (the lesson compares them).
+# 0.021 in a saving or a use (the lesson compares them).
 BORDERLINE_RATIO = 0.03
 
 
@@ -409,9 +409,7 @@ def theoretical_occupancy(
         "blocks"     the SM's blocks
         "registers"  a warp gets its 32 threads' registers, rounded up to WARP_REGISTER_UNIT, in one of
                      four partitions, each with a quarter of SM_REGISTERS: whole warps per partition,
-                     times four, divided by the warps of a block. No limit for 0 registers.
-                     0 if one block, its warps rounded up to a multiple of four, needs more
-                     than SM_REGISTERS
+                     times four, divided by the warps of a block. No limit for 0 registers
         "shared"     the shared memory set aside, divided by what a block needs: static + dynamic +
                      reserved, rounded up to `shared_unit_bytes`. No limit if a block needs none.
                      0 if static + dynamic is more than `block_kb`
@@ -421,7 +419,7 @@ def theoretical_occupancy(
 
     Raises ValueError for an unknown compute capability (the message lists the known ones), for
     block_threads outside 1 … MAX_BLOCK_THREADS, for thread_registers outside 0 … MAX_THREAD_REGISTERS,
-    for negative bytes, and for shared_config_bytes above the largest step.
+    for negative bytes, and for shared_config_bytes above the largest step (the message has its bytes).
     """
     if compute_capability not in SM_LIMITS:
         raise ValueError(
@@ -434,10 +432,10 @@ def theoretical_occupancy(
         raise ValueError(
             f"thread_registers must be 0 to {MAX_THREAD_REGISTERS}, got {thread_registers}"
         )
-    if min(static_shared_bytes, dynamic_shared_bytes, shared_config_bytes or 0) < 0:
-        raise ValueError("shared memory must not be negative")
     steps = [kb * 1024 for kb in sm["shared_steps_kb"]]
     config = steps[-1] if shared_config_bytes is None else shared_config_bytes
+    if min(static_shared_bytes, dynamic_shared_bytes, config) < 0:
+        raise ValueError("shared memory must not be negative")
     if config > steps[-1]:
         raise ValueError(f"an SM of {compute_capability} has {steps[-1]} bytes, not {config}")
 
@@ -450,11 +448,8 @@ def theoretical_occupancy(
     }
     if thread_registers:
         warp_registers = _round_up(thread_registers * WARP_THREADS, WARP_REGISTER_UNIT)
-        if warp_registers * _round_up(block_warps, SM_PARTITIONS) > SM_REGISTERS:
-            limits["registers"] = 0
-        else:
-            partition_warps = SM_REGISTERS // SM_PARTITIONS // warp_registers
-            limits["registers"] = partition_warps * SM_PARTITIONS // block_warps
+        partition_warps = SM_REGISTERS // SM_PARTITIONS // warp_registers
+        limits["registers"] = partition_warps * SM_PARTITIONS // block_warps
     asked = static_shared_bytes + dynamic_shared_bytes
     needed = _round_up(asked + sm["reserved_kb"] * 1024, sm["shared_unit_bytes"])
     if asked > sm["block_kb"] * 1024:
@@ -517,13 +512,8 @@ def _quotient(above: float | None, below: float | None) -> float | None:
     return None if above is None or not below else above / below
 
 
-def _product(*factors: float | None) -> float | None:
-    out = 1.0
-    for factor in factors:
-        if factor is None:
-            return None
-        out *= factor
-    return out
+def _product(a: float | None, b: float | None) -> float | None:
+    return None if a is None or b is None else a * b
 
 
 def sector_efficiency(kernel: dict[str, Any]) -> dict[str, float | None]:

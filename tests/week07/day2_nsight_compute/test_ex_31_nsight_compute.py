@@ -500,7 +500,7 @@ def drawn_csv(folder: Path, *lines: str, name: str = "kernels.csv") -> str:
         ("us", "1.5", 1500.0),
         ("ms", '"1,234.5"', 1234.5e6),
         ("second", "2", 2e9),
-        ("nsecond", "7", 7.0),
+        ("nsecond", "7", 7),
         ("Mbyte", "3.25", 3.25e6),
         ("Kbyte/block", "1.02", 1020.0),
         ("Gbyte/s", "2.5", 2.5e9),
@@ -509,11 +509,11 @@ def drawn_csv(folder: Path, *lines: str, name: str = "kernels.csv") -> str:
         ("cycle/nsecond", "1.98", 1.98e9),
         ("GHz", "1.98", 1.98e9),
         ("Mhz", "3,201.5".join('""'), 3201.5e6),
-        ("hz", "5", 5.0),
+        ("hz", "5", 5),
         ("inst/cycle", "2.75", 2.75),
         ("%", "93.31", 93.31),
-        ("", "-12", -12.0),
-        ("inst", '"1,234,567"', 1_234_567.0),
+        ("", "-12", -12),
+        ("inst", '"1,234,567"', 1_234_567),
         ("", "1e3", 1000.0),
         ("us", "0", 0.0),
         ("us", "n/a", None),
@@ -532,6 +532,8 @@ def test_each_kind_of_cell(stub, tmp_path, unit, cell, value):
     call = f"read_metrics of {cell!r} in a column of unit {unit!r}"
     metric = got[0]["metrics"]["m"] if type(got) is list and got else got
     judge(call, metric, value, why_value(metric, value))
+    if type(value) is int and type(metric) is not int:
+        pytest.fail(f"{call} is the float {metric}; a count is an int: {value}", pytrace=False)
 
 
 @task("ex_31.read_metrics")
@@ -752,6 +754,27 @@ def test_launch_that_cannot_be_asked_for(stub, arguments, why):
 
 
 @task("ex_31.theoretical_occupancy")
+def test_more_than_the_sm_has_is_refused(stub):
+    for capability, kilobytes in (("7.0", 96), ("8.6", 100), ("9.0", 228)):
+        most = kilobytes << 10
+        why = "the message says how many bytes the SM has"
+        with stub.raises(ValueError, f"{most}|{most:,}", why):
+            stub.theoretical_occupancy(capability, 256, 32, 0, 0, most + 1)
+
+
+@task("ex_31.theoretical_occupancy")
+def test_without_shared_memory_a_block_has_the_drivers_part(stub):
+    got = stub.theoretical_occupancy("8.0", 256, 32)
+    want = {"warps": 8, "blocks": 32, "registers": 8, "shared": 164}
+    judge(
+        "theoretical_occupancy('8.0', 256, 32)['limits']",
+        got.get("limits") if type(got) is dict else got,
+        want,
+        "Nothing asked for, 1 kB of the driver's: 164 blocks.",
+    )
+
+
+@task("ex_31.theoretical_occupancy")
 @pytest.mark.parametrize(
     ("launch", "blocks", "limits"),
     [
@@ -764,6 +787,18 @@ def test_launch_that_cannot_be_asked_for(stub, arguments, why):
             0,
             {"warps": 8, "blocks": 32, "registers": 8, "shared": 0},
         ),
+        # The most that a block may ask for, a byte more, and a single byte.
+        (
+            ("9.0", 256, 32, 0, 227 << 10),
+            1,
+            {"warps": 8, "blocks": 32, "registers": 8, "shared": 1},
+        ),
+        (
+            ("8.6", 256, 32, 1, 99 << 10),
+            0,
+            {"warps": 6, "blocks": 16, "registers": 8, "shared": 0},
+        ),
+        (("9.0", 1024, 32, 1), 2, {"warps": 2, "blocks": 32, "registers": 2, "shared": 202}),
     ],
 )
 def test_launch_on_a_slip_of_paper(stub, launch, blocks, limits):
