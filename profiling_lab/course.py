@@ -56,7 +56,6 @@ class Exercise:
     minutes: int
     difficulty: int
     skills: tuple[str, ...]
-    captures: tuple[str, ...]
     tasks: tuple[Task, ...]
 
     @property
@@ -192,7 +191,6 @@ def _exercise(table: dict) -> Exercise:
         minutes=table["minutes"],
         difficulty=table["difficulty"],
         skills=tuple(table["skills"]),
-        captures=tuple(table.get("captures", ())),
         tasks=tasks,
     )
 

@@ -129,7 +129,7 @@ class Machine:
 
     def importer_trouble(self, nsys: str) -> str:
         """What keeps Nsight Systems from turning a recording into a report; "" where nothing."""
-        from profiling_lab.record.recipes import RecordError
+        from profiling_lab.record.errors import RecordError
         from profiling_lab.record.tools import check_importer
 
         try:

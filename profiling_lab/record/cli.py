@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from profiling_lab.record import recipes, tools
+from profiling_lab.record.errors import RecordError
 from profiling_lab.record.profilers import PROFILERS
-from profiling_lab.record.recipes import RecordError
 
 if TYPE_CHECKING:
     from profiling_lab.record.session import Session

@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from profiling_lab.record import leaks, recipes, tools
+from profiling_lab.record.errors import RecordError
 from profiling_lab.record.profilers import PROFILERS, Profiler, Setting
 from profiling_lab.record.profilers.base import last_line
-from profiling_lab.record.recipes import PROVENANCE, README, Recipe, RecordError
+from profiling_lab.record.recipes import PROVENANCE, README, Recipe
 
 
 class Session:
@@ -124,7 +125,7 @@ class Session:
             reported = dict(pairs)
         profiler = self.profiler(recipe.tool)
         files = {
-            str(file.relative_to(fresh)): recipes.sha256(file)
+            str(file.relative_to(fresh)): tools.sha256(file)
             for file in sorted(fresh.rglob("*"))
             if file.is_file()
         }

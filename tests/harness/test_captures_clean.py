@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from profiling_lab.record import leaks, recipes
+from profiling_lab.record import leaks, recipes, tools
 from profiling_lab.record.profilers.nsys import TIMELINE
 
 CAPTURES = Path(__file__).resolve().parents[2] / "captures"
@@ -90,7 +90,7 @@ def test_capture_is_whole(name):
     present = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     assert present == described
     for file, expected in record["files"].items():
-        assert recipes.sha256(folder / file) == expected, f"{name}/{file}: changed since recording"
+        assert tools.sha256(folder / file) == expected, f"{name}/{file}: changed since recording"
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -140,7 +140,7 @@ def test_help_texts_are_described():
     present = {path.name for path in (CAPTURES / "tool_help").iterdir()}
     assert present == {recipes.PROVENANCE, *record["files"]}
     for file, expected in record["files"].items():
-        assert recipes.sha256(CAPTURES / "tool_help" / file) == expected
+        assert tools.sha256(CAPTURES / "tool_help" / file) == expected
 
 
 # -- the search can fail -------------------------------------------------------------------------

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from profiling_lab.record import cli, leaks, recipes, scrub, tools
+from profiling_lab.record import cli, leaks, scrub, tools
+from profiling_lab.record.errors import RecordError
 
 PID = 0x1000001C6000000  # a globalPid as the exporter writes it; + thread = globalTid
 OTHER_PID = 0x1000000A7000000
@@ -362,7 +363,7 @@ def test_records_what_is_missing_and_says_what_is_left(course, capsys):
     assert provenance["tool"]["schema_version"] == "3.20.3"
     assert provenance["reported_by_program"] == {"steps": 3, "checksum": 42}
     for name, expected in provenance["files"].items():
-        assert recipes.sha256(folder / name) == expected
+        assert tools.sha256(folder / name) == expected
     assert course.left_over() == []
 
 
@@ -456,7 +457,7 @@ def test_help_texts_and_schema_are_kept_once(course):
     schema = (folder / "nsys_schema.sql").read_text()
     assert "-- Event start timestamp (ns)." in schema
     provenance = json.loads((folder / "provenance.json").read_text())
-    assert provenance["files"]["nsys_schema.sql"] == recipes.sha256(folder / "nsys_schema.sql")
+    assert provenance["files"]["nsys_schema.sql"] == tools.sha256(folder / "nsys_schema.sql")
     definition = rows(
         course.captures / "first" / "timeline.sqlite",
         "SELECT sql FROM sqlite_master WHERE name = 'CUPTI_ACTIVITY_KIND_KERNEL'",
@@ -638,9 +639,9 @@ def test_a_program_that_does_not_write_its_file_is_named(kinds, capsys):
 
 def test_a_pickle_that_would_run_something_is_refused():
     data = pickle.dumps(Path("x"))
-    with pytest.raises(recipes.RecordError, match=r"asks for pathlib"):
+    with pytest.raises(RecordError, match=r"asks for pathlib"):
         scrub.neutral_pickle(data, Path("/nowhere"))
-    with pytest.raises(recipes.RecordError, match="cannot be read"):
+    with pytest.raises(RecordError, match="cannot be read"):
         scrub.neutral_pickle(pickle.dumps({"a": 1})[:-3], Path("/nowhere"))
 
 
@@ -692,7 +693,7 @@ def test_a_missing_library_of_the_importer_is_named(tmp_path, monkeypatch, capsy
     ldd.write_text("#!/bin/sh\necho '\tlibdw.so.1 => not found'\n")
     ldd.chmod(0o755)
     monkeypatch.setenv("PATH", str(ldd.parent))
-    with pytest.raises(recipes.RecordError, match=r"lacks libdw\.so\.1; .*apt install libdw1"):
+    with pytest.raises(RecordError, match=r"lacks libdw\.so\.1; .*apt install libdw1"):
         tools.check_importer(nsys)
 
 
