@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import importlib.util
 import io
 import logging
 import statistics
@@ -21,6 +20,8 @@ from typing import Any
 
 import torch
 
+from profiling_lab.functions import load_file
+
 HERE = Path(__file__).resolve().parent
 SLOW = HERE.parents[1] / "week07" / "day3_pytorch_profiler" / "model_slow.py"
 
@@ -29,12 +30,8 @@ torch.set_num_threads(1)  # small tensors: more threads only wait for each other
 
 
 def _load(name: str, file: Path) -> ModuleType:
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, file)
-        assert spec is not None and spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
+    """The module of a file, the same one each time."""
+    return sys.modules.get(name) or load_file(file, name)
 
 
 counted_work = _load("grading_probe_counted_work", HERE / "counted_work.py")

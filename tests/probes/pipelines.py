@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import random
 import statistics
 import sys
@@ -14,20 +13,17 @@ from types import ModuleType
 from typing import Any
 from unittest import mock
 
+from profiling_lab.functions import load_file
+
 ROOT = Path(__file__).resolve().parents[2]
 GIVEN = ROOT / "week07" / "day5_end_to_end" / "pipeline_slow.py"
 STAND_IN = Path(__file__).with_name("stand_in_device.py")
 
 
 def _load(file: Path) -> ModuleType:
+    """The module of a file, the same one each time."""
     name = f"_probed_{file.stem}"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, file)
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-    return sys.modules[name]
+    return sys.modules.get(name) or load_file(file, name)
 
 
 class SearchedList(list):
