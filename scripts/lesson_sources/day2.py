@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
@@ -255,6 +256,16 @@ def occupancy(capability: str, threads: int, registers: int = 32, shared: int = 
     """Theoretical occupancy as a ratio."""
     found = reference("ex_31").theoretical_occupancy(capability, threads, registers, shared)
     return found["occupancy_ratio"]
+
+
+def rule_line(name: str) -> str:
+    """The share of the peak at which the tool's rule on ceilings draws a line, as it says of a kernel."""
+    for row in csv.DictReader(captures.text(home(name), "details.csv").splitlines()):
+        if short(row["Kernel Name"]) == name and row["Rule Name"] == "SOLBottleneck":
+            share = re.search(r"(?:below|greater than) ([\d.]+)%", row["Rule Description"])
+            if share:
+                return f"{float(share[1]):.0f} %"
+    raise LookupError(f"no line drawn for {name}")
 
 
 def shared_limit(capability: str, config_bytes: int) -> int:

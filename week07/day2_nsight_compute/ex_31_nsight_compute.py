@@ -200,7 +200,8 @@ TENSOR_SPEEDUP = 3.7
 
 # A saving below this share of the duration is not worth naming (Day 1's HEALTHY_FLOOR_RATIO).
 FLOOR_RATIO = 0.10
-# With no unit used this much, nothing is near a ceiling.
+# With no unit used this much, nothing is near a ceiling. This and the next are the lines of the tool's own rule
+# (details.csv, SOLBottleneck).
 BUSY_RATIO = 0.6
 # From this use on, the kernel is at its ceiling.
 CEILING_RATIO = 0.8

@@ -200,7 +200,8 @@ TENSOR_SPEEDUP = 3.7
 
 # A saving below this share of the duration is not worth naming (Day 1's HEALTHY_FLOOR_RATIO).
 FLOOR_RATIO = 0.10
-# With no unit used this much, nothing is near a ceiling.
+# With no unit used this much, nothing is near a ceiling. This and the next are the lines of the tool's own rule
+# (details.csv, SOLBottleneck).
 BUSY_RATIO = 0.6
 # From this use on, the kernel is at its ceiling.
 CEILING_RATIO = 0.8
@@ -749,15 +750,16 @@ def hottest_line(listing: list[dict[str, Any]]) -> dict[str, Any]:
     lines: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for row in listing:
         lines.setdefault((row["file"], row["line"]), []).append(row)
-    hottest = max(lines.values(), key=lambda rows: sum(row["samples"] or 0 for row in rows))
-    samples = sum(row["samples"] or 0 for row in hottest)
+    sums = {line: sum(row["samples"] or 0 for row in rows) for line, rows in lines.items()}
+    file, line = max(sums, key=lambda line: sums[line])
+    hottest = max(lines[file, line], key=lambda row: row["samples"] or 0)
     return {
-        "file": hottest[0]["file"],
-        "line": hottest[0]["line"],
-        "text": hottest[0]["text"],
-        "samples_count": samples,
-        "share_ratio": samples / total,
-        "instruction": max(hottest, key=lambda row: row["samples"] or 0)["instruction"],
+        "file": file,
+        "line": line,
+        "text": hottest["text"],
+        "samples_count": sums[file, line],
+        "share_ratio": sums[file, line] / total,
+        "instruction": hottest["instruction"],
     }
 
 

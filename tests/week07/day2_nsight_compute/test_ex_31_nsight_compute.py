@@ -1790,6 +1790,17 @@ def test_hottest_line_on_a_slip_of_paper(stub):
         instruction(1, 4, 10),
     ]
     judge_hottest("hottest_line(equal lines)", stub.hottest_line(equal), equal)
+    missing = [
+        instruction(1, 1, 10),
+        instruction(1, 2, None),
+        instruction(2, 3, 9),
+        instruction(2, 4, None),
+        instruction(2, 5, None),
+        instruction(3, 6, 10),
+    ]
+    judge_hottest("hottest_line(missing counts)", stub.hottest_line(missing), missing)
+    lonely = [instruction(1, 1, None), instruction(1, 2, 1)]
+    judge_hottest("hottest_line(one sample)", stub.hottest_line(lonely), lonely)
     for nothing in ([], [instruction(1, 1, None), instruction(2, 2, 0)]):
         with stub.raises(ValueError, why="there is no hottest line without a sample"):
             stub.hottest_line(nothing)
