@@ -539,6 +539,7 @@ def sector_efficiency(kernel: dict[str, Any]) -> dict[str, float | None]:
     metrics = kernel["metrics"]
     out: dict[str, float | None] = {}
     moved = used = 0.0
+    whole = True
     for op, name in (("ld", "load"), ("st", "store")):
         sectors = metrics.get(f"l1tex__t_sectors_pipe_lsu_mem_global_op_{op}.sum")
         requests = metrics.get(f"l1tex__t_requests_pipe_lsu_mem_global_op_{op}.sum")
@@ -551,7 +552,9 @@ def sector_efficiency(kernel: dict[str, Any]) -> dict[str, float | None]:
         if share is not None:
             moved += sectors * SECTOR_BYTES
             used += sectors * per_sector
-    out["used_ratio"] = _quotient(used, moved)
+        elif sectors:
+            whole = False
+    out["used_ratio"] = _quotient(used, moved) if whole else None
     out["ideal_ratio"] = _quotient(
         metrics.get("memory_l2_theoretical_sectors_global_ideal"),
         metrics.get("memory_l2_theoretical_sectors_global"),
@@ -792,7 +795,7 @@ def instruction_mix(listing: list[dict[str, Any]]) -> dict[str, float]:
 
 def _opcode(instruction: str) -> str:
     words = instruction.split()
-    return words[1 if words[0].startswith("@") else 0].split(".")[0].rstrip(";")
+    return words[1 if words[0].startswith("@") else 0].split(".")[0]
 
 
 def _class_of(opcode: str) -> str:
@@ -903,8 +906,9 @@ def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
     What is left, as a share; what is not named stays 1:
         "uncoalesced_access"   e = ideal_ratio of sector_efficiency. l1, l2: e. dram: b = bytes used /
                                bytes moved, at most 1, where used are the ideal sectors × SECTOR_BYTES and
-                               moved is DRAM's read + write. waiting: 1 − memory × (1 − min(e, b))
-        "bank_conflicts"       l1: (use − pipe_ratio of bank_conflicts) / use, at least 0.
+                               moved is DRAM's read + write (1 if that is 0).
+                               waiting: 1 − memory × (1 − min(e, b))
+        "bank_conflicts"       l1: 1 − pipe_ratio of bank_conflicts / use, if l1 is used.
                                waiting: 1 − shared × conflict_ratio
         "register_spills"      f = sectors of local memory / (local + global), loads and stores
                                together. l1, l2, dram: 1 − f. issue: 1 − spilling instructions / all.
@@ -952,13 +956,15 @@ def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
         left = _left_without(kernel, use, cause)
     except TypeError:  # arithmetic with a metric that is missing
         return None
-    waiting = left.pop("waiting", 1.0)
     known = {unit: share for unit, share in use.items() if share is not None}
     if not known:
         return None
+    if not left:
+        return 1.0
+    waiting = left.pop("waiting")
     fullest = max(known, key=lambda unit: known[unit])
-    if known[fullest] >= SATURATED_RATIO:
-        waiting = min(waiting, left.get(fullest, 1.0))
+    if known[fullest] >= SATURATED_RATIO and fullest in left:
+        waiting = min(waiting, left[fullest])
     busy = 1.0
     if cause not in ("small_grid", "tail_effect"):
         busy = occupancy_gap(kernel)["busy_sm_ratio"] or 1.0
@@ -985,9 +991,10 @@ def _sectors(kernel: dict[str, Any], space: str) -> float:
 
 
 def _without_uncoalesced(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, float]:
-    moved = dram_traffic(kernel, 1)["moved_bytes"]
-    sectors = kernel["metrics"].get("memory_l2_theoretical_sectors_global")
-    ideal = kernel["metrics"].get("memory_l2_theoretical_sectors_global_ideal")
+    metrics = kernel["metrics"]
+    moved = metrics.get("dram__bytes_read.sum") + metrics.get("dram__bytes_write.sum")
+    sectors = metrics.get("memory_l2_theoretical_sectors_global")
+    ideal = metrics.get("memory_l2_theoretical_sectors_global_ideal")
     if sectors == 0:
         return {}
     share = ideal / sectors
@@ -1000,8 +1007,10 @@ def _without_conflicts(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str,
     conflicts: dict[str, Any] = bank_conflicts(kernel)
     if conflicts["wavefronts_count"] == 0:
         return {}
-    left = max(0.0, 1 - conflicts["pipe_ratio"] / use["l1"]) if use["l1"] else 1.0
-    return {"l1": left, "waiting": 1 - _stalled(kernel)[1] * conflicts["conflict_ratio"]}
+    left = {"waiting": 1 - _stalled(kernel)[1] * conflicts["conflict_ratio"]}
+    if use["l1"]:
+        left["l1"] = 1 - conflicts["pipe_ratio"] / use["l1"]
+    return left
 
 
 def _without_spills(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, float]:

@@ -161,6 +161,8 @@ SWITCHES = {
     "own_clocks": ("clock-control", "none", "by default the clock is locked while profiling"),
 }
 QUESTIONS = (*SECTIONS, "warm_caches", "own_clocks")
+# The tool's help gives both words.
+SAME_VALUE = {("import-source", "on"): "yes"}
 PROGRAM = ["python3", "train.py", "--set", "full", "--launch-count=3", "64 x 2"]
 FLAGS = {"nvtx", "force-overwrite"}
 
@@ -249,7 +251,7 @@ def ncu_complaints(
     for name, value in expected.items():
         if name not in given:
             out.append(f"--{name} is missing: {why[name]}")
-        elif given[name] != value:
+        elif SAME_VALUE.get((name, given[name]), given[name]) != value:
             out.append(f"--{name}={given[name]} is not what was asked: {why[name]}")
     once = [name for name, _ in options if name != "section"]
     out += [
@@ -483,7 +485,7 @@ def test_generated_table_in_any_units(stub, seed, tmp_path, units):
 def drawn_csv(folder: Path, *lines: str, name: str = "kernels.csv") -> str:
     """A raw page written by hand: the columns up to CC are filled in for rows that begin with a dot."""
     header = "ID,Process ID,Process Name,Host Name,Kernel Name,Context,Stream,Block Size,Grid Size,Device,CC"
-    row = '0,1,app,host,"void f<int>(int *, float)",1,7,"(32, 2, 1)","(7, 8, 9)",0,9.0'
+    row = '3,1,app,host,"void f<int>(int *, float)",1,7,"(32, 2, 1)","(7, 8, 9)",0,9.0'
     text = [
         line.replace("HEADER", header).replace("UNITS", "," * 10).replace("KERNEL", row)
         for line in lines
@@ -541,7 +543,7 @@ def test_lines_of_the_tool_and_compression_do_not_matter(stub, tmp_path):
     lines = ("==PROF== Connected, ID 5", "==WARNING== x", "HEADER,m", "UNITS,us", "KERNEL,2")
     folder = drawn_csv(tmp_path, *lines, name="kernels.csv.gz")
     want = {
-        "id": 0,
+        "id": 3,
         "name": "void f<int>(int *, float)",
         "grid": (7, 8, 9),
         "block": (32, 2, 1),
@@ -849,7 +851,7 @@ def made_occupancy(rng: random.Random) -> Kernel:
     elapsed = rng.randrange(10_000, 1_000_000)
     values = (
         theoretical,
-        theoretical * rng.uniform(0.1, 1),
+        theoretical * rng.uniform(0.1, 1.1),  # measured: may be above what was computed
         elapsed * rng.uniform(0.05, 1),
         elapsed,
         rng.choice((rng.uniform(0.01, 1), rng.uniform(1, 40), float(rng.randint(1, 9)))),
@@ -926,16 +928,17 @@ WHY_NONE = "What cannot be known from the metrics that are there is None, not 0.
 def efficiency_of(kernel: Kernel) -> dict[str, float | None]:
     metrics = kernel["metrics"]
     out: dict[str, float | None] = {}
-    parts = []
+    parts, whole = [], True
     for op, name in (("ld", "load"), ("st", "store")):
         count, requests, used = (metrics.get(metric) for metric in sectors(op))
         known = bool(count) and used is not None
+        whole = whole and (known or not count)
         out[f"{name}_ratio"] = used / 32 if known else None
         out[f"sectors_per_{name}_ratio"] = ratio(count, requests)
         if known:
             parts.append((count * used, count * 32))
     moved = sum(part[1] for part in parts)
-    out["used_ratio"] = ratio(sum(part[0] for part in parts), moved)
+    out["used_ratio"] = ratio(sum(part[0] for part in parts), moved) if whole else None
     out["ideal_ratio"] = ratio(*(metrics.get(name) for name in IDEAL))
     out["l1_hit_ratio"], out["l2_hit_ratio"] = (ratio(metrics.get(name), 100) for name in HIT_RATES)
     return out
@@ -1465,6 +1468,12 @@ def test_duration_on_a_slip_of_paper(stub):
 
 
 @task("ex_31.duration_gap")
+def test_shortest_duration_and_slowest_clock(stub, seed):
+    cold, warm, _, _ = made_pair(random.Random(seed))
+    judge_gap(stub, "duration_gap(application: 1 ns at 1 Hz)", (cold, warm, 1, 1), WHY_DURATION)
+
+
+@task("ex_31.duration_gap")
 def test_duration_with_a_metric_missing(stub, seed):
     rng = random.Random(seed)
     for name in GAP_METRICS:
@@ -1618,6 +1627,11 @@ def test_listing_of_a_made_page(stub, seed, tmp_path):
 
 
 HEAD = ",".join(SOURCE_HEAD)
+PAGE_OF_F = (
+    *("File Path,a.cu", "Function Name,f(int *)", HEAD, "6,y = 1;,-,-,1,1,1,1,1"),
+    *(".0x10,LD R1,3,3,64,2048,1", "File Path,b.hpp", "Function Name,f(int *)", HEAD),
+    *("6,z = 1;,-,-,1,1,1,1,1", ".0x10,LD R1,3,3,64,2048,1"),
+)
 
 
 def source_csv(folder: Path, *lines: str) -> str:
@@ -1625,6 +1639,22 @@ def source_csv(folder: Path, *lines: str) -> str:
     text = [line if line[:1] != "." else f",,{line[1:]}" for line in lines]
     (folder / "source.csv").write_text("\n".join(text) + "\n", encoding="utf-8")
     return str(folder)
+
+
+@task("ex_31.read_source")
+def test_kernels_go_by_their_whole_name(stub, tmp_path):
+    lines = list(PAGE_OF_F)
+    for number, name in enumerate(("ff(int *)", '"void f2<int, (bool)1>(T1 *)"', "my_f(int *)"), 2):
+        lines += ["File Path,a.cu", f"Function Name,{name}", HEAD, "9,x = 1;,-,-,1,1,1,1,1"]
+        lines += [f".0x{number}0,ST R1,3,3,64,2048,1"]
+    row = {"line": 6, "address": "0x10", "instruction": "LD R1", "samples": 3, "executed": 64}
+    want = [{"file": "a.cu", "text": "y = 1;"} | row, {"file": "b.hpp", "text": "z = 1;"} | row]
+    judge_listing(
+        "read_source(made, 'f')",
+        stub.read_source(source_csv(tmp_path, *lines), "f"),
+        want,
+        "The page also holds ff, f2 and my_f; and an instruction of f stands under line 6 of two files.",
+    )
 
 
 @task("ex_31.read_source")
@@ -1784,7 +1814,8 @@ def test_hottest_line_on_a_slip_of_paper(stub):
     ]
     judge_hottest("hottest_line(drawn)", stub.hottest_line(listing), listing)
     equal = [
-        instruction(3, 1, 10),
+        instruction(3, 1, 5),
+        instruction(3, 5, 5),
         instruction(2, 2, 5),
         instruction(2, 3, 5),
         instruction(1, 4, 10),
@@ -1832,7 +1863,7 @@ def mix_of(listing: list[dict[str, Any]]) -> dict[str, float]:
         if row["address"] not in seen:
             seen.add(row["address"])
             opcode = re.sub(r"^@!?\w+\s+", "", row["instruction"])
-            counts[CLASS_OF.get(re.split(r"[.\s;]", opcode)[0], "other")] += row["executed"] or 0
+            counts[CLASS_OF.get(re.split(r"[.\s]", opcode)[0], "other")] += row["executed"] or 0
     return {name: count / sum(counts.values()) for name, count in counts.items()}
 
 
@@ -1867,7 +1898,7 @@ def test_mix_on_a_slip_of_paper(stub):
         "LDG.E.128 R0",
         "@P0 FFMA R1",
         "@!UP2 FFMA.FTZ R2",
-        "EXIT;",
+        "EXIT",
         "LDGDEPBAR",
         "FFMAX R3",
         "@!P0  LDS R1",
@@ -1963,8 +1994,8 @@ def left_of(kernel: Kernel, cause: str) -> dict[str, float]:
     if cause == "bank_conflicts":
         if not banks["wavefronts_count"]:
             return {}
-        left = max(0.0, (use["l1"] - banks["pipe_ratio"]) / use["l1"]) if use["l1"] else 1.0
-        return {"l1": left, "waiting": 1 - shared * banks["conflict_ratio"]}
+        less = {"l1": (use["l1"] - banks["pipe_ratio"]) / use["l1"]} if use["l1"] else {}
+        return less | {"waiting": 1 - shared * banks["conflict_ratio"]}
     if cause == "register_spills":
         local = sum(value(LOCAL.format(op)) for op in ("ld", "st"))
         everything = local + sum(value(sectors(op)[0]) for op in ("ld", "st"))
@@ -2190,6 +2221,7 @@ def test_gain_with_a_metric_missing(stub, seed):
         judge_gains(
             stub, "made, without SM activity", without(whole, "sm__cycles_active.avg", seed)
         )
+        judge_gains(stub, "made, wavefronts unknown", without(whole, BANK_METRICS[0], seed))
     nothing = made({})
     for cause in CAUSES:
         judge(
@@ -2217,8 +2249,42 @@ def test_gain_of_kernels_without_the_unit(stub, seed):
 
 
 @task("ex_31.estimate_gain")
+def test_gain_on_a_slip_of_paper(stub):
+    memory, shared = STALL.format("long_scoreboard"), STALL.format("short_scoreboard")
+    apart = dict(zip(IDEAL, (100.0, 400.0), strict=True))
+    moved = dict(zip(TRAFFIC_METRICS[:2], (12_800.0, 0.0), strict=True))
+    conflicts = dict(zip(BANK_METRICS, (1000.0, 250.0, 50.0), strict=True))
+    for use, changes in (
+        # Exactly saturated, and just not: the queue goes with the work, or nothing shows.
+        ({"dram": 0.8}, apart | moved),
+        ({"dram": 0.799}, apart | moved),
+        # No bytes from DRAM: the sectors came from a cache, and what waits for them waits less.
+        ({"dram": 0.5}, apart | {memory: 4.0}),
+        ({"dram": 0.0}, apart | {memory: 4.0}),
+        # Conflicts on an L1 that is busy, full, or not known to be used.
+        ({"l1": 0.6}, conflicts | {shared: 9.0}),
+        ({"l1": 0.85}, conflicts | {shared: 9.0}),
+        ({"l1": 0.0, "dram": 0.1}, conflicts | {shared: 9.0}),
+        # Nothing known of SM activity: tensor cores alone tell of the pipes.
+        ({}, {TENSOR: 72.0, OCCUPANCY_METRICS[0]: 25.0, "sm__cycles_active.avg": None}),
+        # Half of the requests are atomics, a quarter, an eighth; calm and contended.
+        *(
+            (
+                {"l2": 0.1},
+                {REQUESTS.format("red"): share, REQUESTS.format("ld"): 1 - share}
+                | {memory: 9.0, "sm__warps_active.avg.per_cycle_active": warps},
+            )
+            for share in (0.5, 0.25, 0.125)
+            for warps in (0.005, 0.02, 64.0)
+        ),
+    ):
+        judge_gains(stub, f"made, use {show(use)}, {show(changes)}", at(use, **changes))
+
+
+@task("ex_31.estimate_gain")
 def test_gain_at_the_edges(stub, seed):
-    # Exactly one wave; exactly at the saturation; every sign of matrix work just met, just missed.
+    # Exactly one wave; exactly at the saturation; every sign of matrix work just met, just missed; SMs
+    # that are full for half of the time; atomics with and without an answer.
     rng = random.Random(seed)
     for cause in CAUSES:
         kernel = Work.drawn(cause, seed).profile()
@@ -2230,9 +2296,15 @@ def test_gain_at_the_edges(stub, seed):
     kernel = Work.drawn("tensor_cores_unused", seed).profile()
     cycles = kernel["metrics"]["gpc__cycles_elapsed.max"]
     full = 32 * kernel["metrics"][INSTRUCTIONS] / cycles
+    exact = {"gpc__cycles_elapsed.max": 2**20, "sm__cycles_active.avg": 2**20}
+    exact[INSTRUCTIONS] = 10 * 2**20 // 16
+    for counts in ((1, 9, 0), (0, 9, 1)):  # no rounding, in whichever order it is computed
+        ops = zip(("hfma", "ffma", "hadd"), counts, strict=True)
+        changed = with_metrics(kernel, exact | {FP_OPS.format(op): count for op, count in ops})
+        judge_gains(stub, "made, exactly at two borders", changed)
     for halves, floats, sums in (
-        (0.05, 0.45, 0.0),
-        (0.0, 0.45, 0.05),
+        (0.051, 0.45, 0.0),
+        (0.0, 0.45, 0.051),
         (0.049, 0.46, 0),
         (0.25, 0.24, 0.0),
     ):
@@ -2246,6 +2318,13 @@ def test_gain_at_the_edges(stub, seed):
         judge_gains(stub, "made, few operands", with_metrics(kernel, {LSU: loads * pipe}))
     for tensor in (99.0, 100 * pipe * rng.uniform(0.5, 0.99)):
         judge_gains(stub, "made, with tensor cores", with_metrics(kernel, {TENSOR: tensor}))
+    full_at_times = {BUSY[0]: 500.0, UNITS["issue"][0]: 90.0, LANES: 16.0}
+    full_at_times |= {STALL.format("long_scoreboard"): 0.6, STALL.format("wait"): 0.4}
+    judge_gains(stub, "made, SMs busy half of the time", at({"dram": 0.2}, **full_at_times))
+    kernel = Work.drawn("atomic_contention", seed).profile()
+    adds, answered = (kernel["metrics"][REQUESTS.format(op)] for op in ("red", "atom"))
+    exchanged = {REQUESTS.format("red"): answered, REQUESTS.format("atom"): adds}
+    judge_gains(stub, "made, red and atom exchanged", with_metrics(kernel, exchanged))
 
 
 def with_metrics(kernel: Kernel, changes: dict[str, Any]) -> Kernel:
@@ -2632,5 +2711,12 @@ def test_ranking_on_a_slip_of_paper(stub):
     launches = {"at_its_ceiling": 50, "a": 100, "b": 100, "c": 100, "other": 3}
     judge_ranking(stub, "rank_kernels(drawn)", findings, launches)
     judge_ranking(stub, "rank_kernels([], …)", [], launches)
+    several = [
+        finding("void b<float>(T1 *)", "memory_bound", 10.0, 0.0),
+        finding("b(int)", "bank_conflicts", 10.0, 5.0),
+        finding("a(int)", "small_grid", 30.0, 1.0),
+        finding("b(int)", "divergence", 40.0, 5.0),
+    ]
+    judge_ranking(stub, "rank_kernels(one function three times)", several, launches)
     with stub.raises(ValueError, r"\bc\b", "a program cannot launch a kernel less than never"):
         stub.rank_kernels(findings, launches | {"c": -1})
