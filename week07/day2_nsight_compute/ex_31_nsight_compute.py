@@ -273,9 +273,10 @@ def read_metrics(capture: str) -> list[dict[str, Any]]:
         all other words, "%" among them, and an empty unit change nothing
     The case of letters does not matter ("GHz").
 
-    Raises CaptureError, with the file's name in the message, if there is no header with these columns,
-    no row of units (ID, Kernel Name and CC empty in it), no kernel, or a row that is shorter or longer
-    than the header (a file that was cut off; the message has the line's number).
+    Raises CaptureError, with the file's name in the message, if there is no header with these columns
+    (the message names the missing ones), no row of units (ID, Kernel Name and CC empty in it; the
+    message says so), no kernel, or a row, that of units included, that is shorter or longer than the
+    header (a file that was cut off; the message has the line's number in the file).
     """
     raise NotImplementedError
 
@@ -346,7 +347,8 @@ def sector_efficiency(kernel: dict[str, Any]) -> dict[str, float | None]:
                                       thread asked for; None if the kernel has no such accesses
         "sectors_per_load_ratio", "sectors_per_store_ratio"   sectors / requests
         "used_ratio"                  both kinds together: bytes used / bytes of the sectors. A kind
-                                      without accesses has no part in it; None if there are none at all
+                                      without accesses has no part in it; None if there are none at
+                                      all, and if a kind has sectors and its `used` is missing
         "ideal_ratio"                 memory_l2_theoretical_sectors_global_ideal / …_global (without
                                       "_ideal"): the sectors that the same accesses need if their lanes
                                       lay side by side. A broadcast uses 4 bytes of a sector and is ideal
@@ -424,7 +426,7 @@ def read_source(capture: str, kernel: str) -> list[dict[str, Any]]:
     number and as much of the text as the first cells hold. Raises CaptureError, with the file's
     name in the message, for an instruction whose row has another length than the header and a line
     whose row is shorter (cut off; with the line's number), for a row of any other kind (is it another
-    page?), for a header without these columns, and for a kernel that is not there (with the
+    page?), for a header without these columns (the message names them), and for a kernel that is not there (with the
     functions that are, sorted and separated by ", ").
     """
     raise NotImplementedError
@@ -434,8 +436,8 @@ def hottest_line(listing: list[dict[str, Any]]) -> dict[str, Any]:
     """The source line at which warps were found most often, and the hottest instruction in it.
 
     listing: as from read_source, whose keys are named after the tool's columns. A line is a file and a
-    number; its samples are those of its instructions, where a missing count adds nothing. Equal lines, and equal instructions of a line: the
-    one that comes first in the listing.
+    number; its samples are those of its instructions, where a missing count adds nothing. Equal lines,
+    and equal instructions of a line: the one that comes first in the listing.
 
     Returns {"file", "line", "text", "samples_count": int, "share_ratio": of the samples of all
     instructions of the listing, each address counted once, "instruction": of the line's
@@ -494,16 +496,16 @@ def duration_gap(
     (cycles) and gpc__cycles_elapsed.avg.per_second (Hz):
         "profiled_ns"  the profiled duration
         "ratio"        profiled / application
-        "clock_ns"     what the profiler's clock adds: the profiled duration minus the time that the same
-                       cycles take at application_hz
-        "cache_ns"     what cold caches add: the cycles of `profiled` more than those of `warm`, at
-                       application_hz
+        "clock_ns"     what the profiler's clock adds: the profiled duration minus the time that its
+                       cycles, here duration × clock, take at application_hz
+        "cache_ns"     what cold caches add: the gpc__cycles_elapsed.max of `profiled` more than that
+                       of `warm`, at application_hz
         "rest_ns"      what is left of profiled minus application: replay, other work on the device,
                        the launch itself
     clock_ns + cache_ns + rest_ns + application_ns = profiled_ns. Parts may be negative. None where a
     metric for it is missing.
 
-    Raises ValueError if application_ns or application_hz is not a finite number above 0.
+    Raises ValueError, naming it, if application_ns or application_hz is not a finite number above 0.
     """
     raise NotImplementedError
 
@@ -517,13 +519,15 @@ def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
         the waiting of warps: what is left of it
     but never more than before: the gain is 1 / min(1, the largest).
     An SM cannot give work away: for "l1", "issue", "pipe" the use counts over the time in which an SM
-    has work (use / busy_sm_ratio), unless the cause is "small_grid" or "tail_effect".
+    has work (use / busy_sm_ratio, if that is known and not 0), unless the cause is "small_grid" or
+    "tail_effect".
 
     What is left, as a share; what is not named stays 1:
         "uncoalesced_access"   e = ideal_ratio of sector_efficiency. l1, l2: e. dram: b = bytes used /
                                bytes moved, at most 1, where used are the ideal sectors × SECTOR_BYTES and
-                               moved is DRAM's read + write. waiting: 1 − memory × (1 − min(e, b))
-        "bank_conflicts"       l1: (use − pipe_ratio of bank_conflicts) / use, at least 0.
+                               moved is DRAM's read + write (1 if that is 0).
+                               waiting: 1 − memory × (1 − min(e, b))
+        "bank_conflicts"       l1: 1 − pipe_ratio of bank_conflicts / unit_use, if l1 is used.
                                waiting: 1 − shared × conflict_ratio
         "register_spills"      f = sectors of local memory / (local + global), loads and stores
                                together. l1, l2, dram: 1 − f. issue: 1 − spilling instructions / all.
@@ -543,9 +547,10 @@ def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
     with, from rank_stalls,
         shared   the shares of short_scoreboard and mio_throttle
         memory   the shares of long_scoreboard, lg_throttle and drain, and `shared` as well where the
-                 kernel has no wavefront of shared memory (the same queue serves both)
-    Where the unit with the largest use is used at least SATURATED_RATIO and the cause leaves less of
-    its work, warps queue for that unit: what is left of the waiting is the smaller of the above and of
+                 kernel has no wavefront of shared memory, or none is known (the same queue serves
+                 both). A reason that is missing has a share of 0
+    Where the unit with the largest unit_use is used at least SATURATED_RATIO and the cause leaves less
+    of its work, warps queue for that unit: what is left of the waiting is the smaller of the above and of
     what is left of that unit's work.
 
     Metrics besides those of your other functions: launch__waves_per_multiprocessor; sectors
@@ -562,7 +567,10 @@ def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
     of "pipe" (products of matrices fetch operands all the time, polynomials do not); and "pipe" is used
     more than the tensor cores (TENSOR_METRIC).
 
-    None if a metric that the cause needs is missing. Raises ValueError, listing CAUSES, for another.
+    A kernel that has nothing of the kind (0 sectors of global or of local memory, wavefronts, atomics)
+    has nothing to gain: 1.0. None if a metric that the line of the cause needs is missing, even where
+    it would not change the result, or if no unit is known. Raises ValueError, listing CAUSES, for
+    another cause.
     """
     raise NotImplementedError
 
@@ -607,7 +615,7 @@ def rank_kernels(findings: list[Finding], launches: dict[str, int]) -> list[dict
     Returns a list of {"name": function name, "category": str, "total_ns": duration × launches,
     "recoverable_ns": recoverable × launches}, sorted by recoverable_ns, then total_ns, largest first,
     then name. Several findings of one function: the launches are shared out evenly among them, and the row
-    has the category of the finding with the largest recoverable_ns.
+    has the category of the finding with the largest recoverable_ns, the first of equal ones.
     Raises ValueError, naming the kernel, for a negative number of launches.
     """
     raise NotImplementedError
