@@ -1210,6 +1210,6 @@ def _trace(capture: str) -> dict[str, Any]:
     return _kept_trace(str(file), file.stat().st_mtime_ns)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=32)
 def _kept_trace(file: str, _changed_ns: int) -> dict[str, Any]:
     return read_trace(file)
