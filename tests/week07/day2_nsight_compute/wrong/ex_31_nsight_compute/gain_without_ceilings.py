@@ -22,13 +22,4 @@ def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
         return None
     if use[fullest] >= SATURATED_RATIO:
         waiting = min(waiting, left.get(fullest, 1.0))
-    busy = 1.0
-    if cause not in ("small_grid", "tail_effect"):
-        busy = occupancy_gap(kernel)["busy_sm_ratio"] or 1.0
     return 1 / max(waiting, 1e-3)
-    needed = [waiting]
-    for unit, share in use.items():
-        if share is not None:
-            own = share / busy if unit in ("l1", "issue", "pipe") else share
-            needed.append(own * left.get(unit, 1.0) / ATTAINABLE_RATIO)
-    return 1 / min(1.0, max(needed))
