@@ -288,6 +288,12 @@ def display_name(file: Path) -> str:
     return file.parent.name if file.name == "timeline.sqlite" else file.stem
 
 
+def largest(values: dict[str, int] | None, count: int = 5) -> list[tuple[str, int]]:
+    """The largest of some times by name, those above 0 only, largest first."""
+    ordered = sorted((values or {}).items(), key=lambda item: -item[1])
+    return [item for item in ordered if item[1] > 0][:count]
+
+
 def cannot_show(recording: NsysCapture) -> list[str]:
     """What a capture does not hold, each a sentence that says what it would take to see it."""
     out = []

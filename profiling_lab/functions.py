@@ -139,6 +139,17 @@ def functions_for(kind: str, against: str | None = None) -> Functions:
     )
 
 
+def functions_if_any(kind: str, against: str | None = None) -> tuple[Functions | None, str | None]:
+    """The functions, or why there are none: captures can be looked at without them.
+
+    Arguments as for `functions_for`. Raises LabError for what that finds wrong otherwise.
+    """
+    try:
+        return functions_for(kind, against), None
+    except FunctionUnavailable as error:
+        return None, str(error)
+
+
 def _tree(against: str) -> Path:
     bases = [Path.cwd()]
     try:
