@@ -206,6 +206,8 @@ def run(
             start = starts[line["destination"]["buffer"]] + line["destination"]["offset"]
             memory.view(start, np.uint8, line["bytes"])[:] = line["value"]
         elif line["kind"] == "copy":
+            if line["direction"] != "D2D":
+                raise RunError(f"{source.name} copies from or to memory of the host")
             places = [
                 starts[line[end]["buffer"]] + line[end]["offset"]
                 for end in ("source", "destination")

@@ -85,6 +85,27 @@ def test_compiles(cuda_stub):
 
 
 @task("ex_31.reduction")
+def test_launches_and_nothing_else(cuda_stub):
+    try:
+        lines = compiled.issued(cuda_stub.source, cuda_stub.given, ["--plan", "--count", "5000"])
+    except (toolchain.BuildError, toolchain.ToolchainError, recording.RunError) as error:
+        fail(str(error))
+    for line in lines[3:-1]:  # main allocates before it and waits behind it
+        if line["kind"] not in ("kernel", "memset"):
+            fail(
+                f"reduce_sum calls {line.get('function', line['kind'])}. Its contract "
+                f"({cuda_stub.source.name.replace('_student.cu', '.cuh')}, top) is kernels and memsets, and nothing "
+                "else: a call that allocates, copies or waits holds its caller up."
+            )
+        if line["stream"] != 0:
+            fail(
+                f"reduce_sum issues {line.get('name', line['kind'])} on a stream of its own. Expected: on the "
+                "default stream, as the contract says. Elsewhere nothing orders it behind what the "
+                "caller did before."
+            )
+
+
+@task("ex_31.reduction")
 @pytest.mark.parametrize("descending", [False, True], ids=["warps in order", "last warp first"])
 def test_the_sum_is_right(cuda_stub, seed, descending):
     chance = random.Random(seed)

@@ -83,6 +83,29 @@ def test_compiles(cuda_stub):
 
 
 @task("ex_31.transpose")
+def test_launches_and_nothing_else(cuda_stub):
+    try:
+        lines = compiled.issued(
+            cuda_stub.source, cuda_stub.given, ["--plan", "--rows", "96", "--columns", "160"]
+        )
+    except (toolchain.BuildError, toolchain.ToolchainError, recording.RunError) as error:
+        fail(str(error))
+    for line in lines[2:-1]:  # main allocates before it and waits behind it
+        if line["kind"] not in ("kernel",):
+            fail(
+                f"transpose calls {line.get('function', line['kind'])}. Its contract "
+                f"({cuda_stub.source.name.replace('_student.cu', '.cuh')}, top) is launches of kernels, and nothing "
+                "else: a call that allocates, copies or waits holds its caller up."
+            )
+        if line["stream"] != 0:
+            fail(
+                f"transpose issues {line.get('name', line['kind'])} on a stream of its own. Expected: on the "
+                "default stream, as the contract says. Elsewhere nothing orders it behind what the "
+                "caller did before."
+            )
+
+
+@task("ex_31.transpose")
 @pytest.mark.parametrize("descending", [False, True], ids=["warps in order", "last warp first"])
 def test_every_element_is_in_its_place(cuda_stub, seed, descending):
     for rows, columns in shapes(seed):
