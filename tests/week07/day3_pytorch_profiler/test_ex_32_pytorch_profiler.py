@@ -342,9 +342,13 @@ def test_memory_events(stub, draw, seed):
     trace.memory(500_003, 4_096, 90_000_000)
     trace.memory(100_001, -512, 80_000_000, device=None)
     trace.memory(300_009, 512, None, device=1)
+    trace.memory(-400_007, 2_048, 70_000_000)  # before the first event of the list
+    trace.events[-3]["args"]["Device Id"] = 0  # of the host
     capture = trace.save()
     first = min(e["ts"] for e in trace.events if e["ph"] == "X" and e["cat"] in WORDS)
     want = [
+        {"time_ns": -400_007 - first, "device": 0, "bytes": 2_048,
+         "allocated_bytes": 70_000_000, "reserved_bytes": 72_000_000},
         {"time_ns": 100_001 - first, "device": None, "bytes": -512,
          "allocated_bytes": 80_000_000, "reserved_bytes": 82_000_000},
         {"time_ns": 300_009 - first, "device": 1, "bytes": 512, "allocated_bytes": None,
@@ -360,10 +364,17 @@ def test_memory_events(stub, draw, seed):
                     "reserved_bytes": row["reserved_bytes"] or 0} for row in want],
             "An absent total is None: 0 would say that nothing was allocated.",
         )  # fmt: skip
-        yield [want[2], want[0], want[1]], "The order is by time; order in the file means nothing."
         yield (
-            [want[0] | {"device": -1}, *want[1:]],
+            [want[3], want[1], want[2], want[0]],
+            "The order is by time; order in the file means nothing.",
+        )
+        yield (
+            [want[0], want[1] | {"device": 0}, *want[2:]],
             "Device Type 0 is the host, whatever the number: None.",
+        )
+        yield (
+            [row | {"time_ns": row["time_ns"] - want[0]["time_ns"]} for row in want],
+            "0 is the start of the earliest event of the list \"events\", not of a memory event.",
         )
         yield (
             [row | {"time_ns": row["time_ns"] + first} for row in want],
@@ -395,6 +406,8 @@ def test_absent_fields_are_none(stub, draw):
         for key in ("External id", "correlation"):
             event["args"].pop(key, None)
     del trace.events[1]["args"]
+    trace.events[2]["args"] |= {"device": 0, "stream": 7}  # of an operator: not asked for
+    trace.events[2]["args"]["External id"] = 0  # a number like any other
     del trace.header["deviceProperties"]
     capture = trace.save(packed=False)
     got = stub.read_trace(capture)
