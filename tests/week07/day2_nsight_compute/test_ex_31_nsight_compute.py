@@ -162,7 +162,7 @@ SWITCHES = {
 }
 QUESTIONS = (*SECTIONS, "warm_caches", "own_clocks")
 # The tool's help gives both words.
-SAME_VALUE = {("import-source", "on"): "yes"}
+SAME_VALUE: dict[tuple[str, str | None], str] = {("import-source", "on"): "yes"}
 PROGRAM = ["python3", "train.py", "--set", "full", "--launch-count=3", "64 x 2"]
 FLAGS = {"nvtx", "force-overwrite"}
 
@@ -2254,6 +2254,9 @@ def test_gain_on_a_slip_of_paper(stub):
     apart = dict(zip(IDEAL, (100.0, 400.0), strict=True))
     moved = dict(zip(TRAFFIC_METRICS[:2], (12_800.0, 0.0), strict=True))
     conflicts = dict(zip(BANK_METRICS, (1000.0, 250.0, 50.0), strict=True))
+    spilled = {LOCAL.format("ld"): 250.0, LOCAL.format("st"): 50.0, SPILLING: 300.0}
+    spilled |= {sectors("ld")[0]: 70.0, sectors("st")[0]: 30.0}
+    requests = {REQUESTS.format(op): 10.0**n for n, op in enumerate(("atom", "red", "st", "ld"), 2)}
     for use, changes in (
         # Exactly saturated, and just not: the queue goes with the work, or nothing shows.
         ({"dram": 0.8}, apart | moved),
@@ -2267,6 +2270,12 @@ def test_gain_on_a_slip_of_paper(stub):
         ({"l1": 0.0, "dram": 0.1}, conflicts | {shared: 9.0}),
         # Nothing known of SM activity: tensor cores alone tell of the pipes.
         ({}, {TENSOR: 72.0, OCCUPANCY_METRICS[0]: 25.0, "sm__cycles_active.avg": None}),
+        # Spills that cost waiting, and spills that keep L1 and the issue slots busy.
+        ({"l2": 0.2}, spilled | {memory: 4.0}),
+        ({"l1": 0.7, "issue": 0.1}, spilled | {memory: 1.0}),
+        ({"issue": 0.75}, spilled | {memory: 0.5}),
+        # All four kinds of requests.
+        ({"l2": 0.1}, requests | {memory: 9.0, "sm__warps_active.avg.per_cycle_active": 60.0}),
         # Half of the requests are atomics, a quarter, an eighth; calm and contended.
         *(
             (

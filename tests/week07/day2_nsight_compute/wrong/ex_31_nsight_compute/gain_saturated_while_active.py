@@ -1,0 +1,37 @@
+"""Asks whether a unit is saturated while SMs have work."""
+
+from __future__ import annotations
+
+CAUGHT_BY = "test_gain_at_the_edges"
+SAYS = "SMs busy half of the time"
+
+
+def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
+    if cause not in CAUSES:
+        raise ValueError(f"unknown cause {cause!r}; known: {', '.join(CAUSES)}")
+    use: dict[str, Any] = unit_use(kernel)
+    try:
+        left = _left_without(kernel, use, cause)
+    except TypeError:  # arithmetic with a metric that is missing
+        return None
+    known = {unit: share for unit, share in use.items() if share is not None}
+    if not known:
+        return None
+    if not left:
+        return 1.0
+    waiting = left.pop("waiting")
+    busy = 1.0
+    if cause not in ("small_grid", "tail_effect"):
+        busy = occupancy_gap(kernel)["busy_sm_ratio"] or 1.0
+    active = {
+        unit: share / busy if unit in ("l1", "issue", "pipe") else share
+        for unit, share in known.items()
+    }
+    fullest = max(active, key=lambda unit: active[unit])
+    if active[fullest] >= SATURATED_RATIO and fullest in left:
+        waiting = min(waiting, left[fullest])
+    needed = [waiting]
+    for unit, share in known.items():
+        own = share / busy if unit in ("l1", "issue", "pipe") else share
+        needed.append(own * left.get(unit, 1.0) / ATTAINABLE_RATIO)
+    return 1 / min(1.0, max(needed))
