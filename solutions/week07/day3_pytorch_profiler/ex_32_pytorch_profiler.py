@@ -324,7 +324,8 @@ def operator_table(capture: str, by_shape: bool = False) -> list[dict[str, Any]]
     Considered are the events of kind "operator" and "range" (both have rows) and "call" (these only
     take part in the nesting). On one thread of one process an event is the child of the shortest one
     that it lies inside: it starts no earlier, ends no later, and starts before that one's end. Of two
-    that are equal the first in the order of read_trace is the parent.
+    that are equal the first in the order of read_trace is the parent. Where two cross (compilers leave
+    such events), the earlier one is closed, as in torch's own table: no child after that.
 
     One row a name, or a name and shapes if by_shape, as a dict
         "name"             with every "ProfilerStep#<number>" as "ProfilerStep*"
@@ -500,7 +501,7 @@ def synchronizing_calls(capture: str) -> list[dict[str, Any]]:
 
     Returns a list of dicts, one for each call and line,
         "call"         its name
-        "where"        "file:line function", or None if no Python function contains the calls (backward
+        "where"        "file:line function", or None if no such function contains the calls (backward
                        passes run on a thread without Python; or the trace was made without stacks)
         "count"
         "blocked_ns"   the durations, added up
@@ -796,8 +797,8 @@ def launch_bound(capture: str) -> dict[str, Any]:
         "recoverable_ratio"   their quotient
         "kernel_count"        kernels that a CUDA call starting in the window issued
         "starved_ratio"       share of these that found their device empty: the call that issued them
-                              began after everything that the device had started before the kernel
-                              (any kind, by start_ns) had ended
+                              began when everything that the device had started before the kernel
+                              (any kind, in the order of read_trace) had ended, or at that moment
         "launches_per_step"   CUDA calls starting in the window that issued at least one kernel, over
                               the number of steps
     A replayed CUDA graph is one call that issues many kernels.
@@ -904,8 +905,9 @@ def peak_memory(capture: str, device: int = 0) -> dict[str, Any]:
         "place"             index of the entry of the history after which allocated_bytes was first
                             reached; -1 if it was before the first entry
         "time_us"           of that entry, or None (place -1, or a snapshot without times)
-    Raises CaptureError if there is no such device, or no history of it (naming
-    `_record_memory_history`).
+    Older snapshots lack some keys: a segment without "device" is of device 0, and blocks without
+    "address" lie in their segment one after the other, from its "address" on, each as long as its "size".
+    Raises CaptureError, naming `_record_memory_history`, if there is no such device or no history of it.
     """
     history, _ = _history(capture, device)
     peak = max(history, key=lambda moment: moment["allocated_bytes"])  # the first of equals
@@ -1041,7 +1043,7 @@ def memory_growth(capture: str, device: int = 0) -> dict[str, Any]:
     """Does memory grow from step to step, and which line keeps it?
 
     capture: a folder with a trace, recorded with memory, and, for the line, a snapshot of the same
-    steps. "End of a step" is the last memory event of the device that is not after the step's end; a
+    steps. (Given the path of the trace, look for the snapshot beside it.) "End of a step" is the last memory event of the device that is not after the step's end; a
     step that no event of the device precedes is left out.
 
     Returns
@@ -1051,7 +1053,8 @@ def memory_growth(capture: str, device: int = 0) -> dict[str, Any]:
                            add up the blocks that were allocated in that step and are still in use in
                            the end; a line keeps the smallest of these sums, as every step leaves at
                            least that much behind. None if that is 0 for all lines, or without a
-                           snapshot, or without the times to join the two. Of equal lines the first
+                           snapshot, or without the times to join the two. Of lines that keep the same
+                           the first by alphabet
         "where_bytes"      what that line keeps, a step; None with where
     The times: an entry of the snapshot has "time_us", in µs since 1970; the trace has "epoch_ns". A
     block belongs to the step with start <= time < end.

@@ -374,7 +374,7 @@ def test_memory_events(stub, draw, seed):
         )
         yield (
             [row | {"time_ns": row["time_ns"] - want[0]["time_ns"]} for row in want],
-            "0 is the start of the earliest event of the list \"events\", not of a memory event.",
+            '0 is the start of the earliest event of the list "events", not of a memory event.',
         )
         yield (
             [row | {"time_ns": row["time_ns"] + first} for row in want],
@@ -521,13 +521,29 @@ def table_by_hand(capture: str) -> dict[str, dict[str, int]]:
     for event in events_of(capture):
         if event["kind"] in DEVICE and event["external_id"] is not None:
             device[event["external_id"]] += event["end_ns"] - event["start_ns"]
+
+    def thread(event: dict[str, Any]) -> tuple[Any, Any]:
+        return event["process"], event["thread"]
+
+    # What outlasts an event closes it: one that comes later, or one that crosses it.
+    closed_by = [
+        next(
+            (
+                at
+                for at, other in enumerate(host[place + 1 :], place + 1)
+                if thread(other) == thread(event) and other["end_ns"] > event["end_ns"]
+            ),
+            len(host),
+        )
+        for place, event in enumerate(host)
+    ]
     parents: list[int | None] = []
     for place, event in enumerate(host):
         around = [
             (other["end_ns"] - other["start_ns"], -at)
             for at, other in enumerate(host)
-            if at != place
-            and (other["process"], other["thread"]) == (event["process"], event["thread"])
+            if at != place <= closed_by[at]
+            and thread(other) == thread(event)
             and other["start_ns"] <= event["start_ns"] < other["end_ns"]
             and event["end_ns"] <= other["end_ns"]
             and not (
@@ -772,6 +788,31 @@ def test_an_only_child_of_the_same_name_is_one_with_its_parent(stub, draw):
         "aten::odd": (2, 0, 0, 0, 0),
     }  # fmt: skip
     want = {(name, ""): dict(zip(ROW, row, strict=True)) for name, row in rows.items()}
+    judge_rows(words("operator_table", capture), stub.operator_table(capture), want, False)
+
+
+@task("ex_32.operator_table")
+def test_of_two_that_cross_the_earlier_is_closed(stub, draw):
+    """As in torch's own table: what follows belongs to the later one, or to what is around both."""
+    trace = draw()
+    trace.step(1, 0, 90_000)
+    trace.operator("aten::around", 1_000, 80_000)
+    trace.operator("aten::early", 2_000, 30_000)
+    trace.operator("aten::before", 3_000, 9_000)
+    trace.range("late", 10_000, 60_000)
+    inside = trace.operator("aten::inside_both", 12_000, 20_000)
+    trace.kernel(40_000, 45_000, call=(13_000, 14_000), operator=inside)
+    capture = trace.save()
+    rows = {
+        "ProfilerStep*": (1, 90_000, 90_000 - 79_000, 5_000, 0),
+        "aten::around": (1, 79_000, 79_000 - 28_000 - 50_000, 5_000, 0),
+        "aten::early": (1, 28_000, 28_000 - 6_000, 0, 0),
+        "aten::before": (1, 6_000, 6_000, 0, 0),
+        "late": (1, 50_000, 50_000 - 8_000, 5_000, 0),
+        "aten::inside_both": (1, 8_000, 7_000, 5_000, 5_000),
+    }
+    want = {(name, ""): dict(zip(ROW, row, strict=True)) for name, row in rows.items()}
+    assert {key: want[key, ""] for key in rows} == table_by_hand(capture), "two oracles disagree"
     judge_rows(words("operator_table", capture), stub.operator_table(capture), want, False)
 
 
