@@ -1069,9 +1069,10 @@ def _without_contention(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str
     memory = _stalled(kernel)[0]
     warps = metrics.get("sm__warps_active.avg.per_cycle_active")
     waits = memory * warps * metrics.get("sm__cycles_active.sum") / requests
-    calm = min(1.0, UNCONTENDED_CYCLES / waits) if waits else 1.0
+    if waits < UNCONTENDED_CYCLES:
+        return {}
     blame = min(1.0, (adds + atomics) / requests / ATOMIC_RATIO)
-    return {"waiting": 1 - memory * (1 - calm) * blame}
+    return {"waiting": 1 - memory * (1 - UNCONTENDED_CYCLES / waits) * blame}
 
 
 def _without_plain_matrix_work(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, float]:

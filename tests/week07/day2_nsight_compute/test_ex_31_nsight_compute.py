@@ -2292,6 +2292,26 @@ def test_gain_on_a_slip_of_paper(stub):
 
 
 @task("ex_31.estimate_gain")
+def test_gain_of_matrix_work_needs_every_sign(stub):
+    # 1,000 instructions in 1,000 cycles, half of them multiply-adds, a tenth of these in 16 bits, and
+    # operands for three in a hundred: every sign is just there.
+    signs = {FP_OPS.format("hfma"): 0.6, FP_OPS.format("hadd"): 1.0, FP_OPS.format("ffma"): 14.4}
+    signs |= {LSU: 1.5, TENSOR: 0.0}
+    for changes in (
+        {},
+        {FP_OPS.format("ffma"): 14.3},
+        {INSTRUCTIONS: 1010.0},
+        {FP_OPS.format("hfma"): 0.5},
+        {LSU: 1.49},
+        {TENSOR: 49.8},
+        {TENSOR: 50.0},
+        {TENSOR: 50.2},
+    ):
+        kernel = at({"pipe": 0.5}, **signs | changes)
+        judge_gains(stub, f"made, just matrix work, but {show(changes)}", kernel)
+
+
+@task("ex_31.estimate_gain")
 def test_gain_at_the_edges(stub, seed):
     # Exactly one wave; exactly at the saturation; every sign of matrix work just met, just missed; SMs
     # that are full for half of the time; atomics with and without an answer.
