@@ -324,8 +324,9 @@ def operator_table(capture: str, by_shape: bool = False) -> list[dict[str, Any]]
     Considered are the events of kind "operator" and "range" (both have rows) and "call" (these only
     take part in the nesting). On one thread of one process an event is the child of the shortest one
     that it lies inside: it starts no earlier, ends no later, and starts before that one's end. Of two
-    that are equal the first in the order of read_trace is the parent. Where two cross (compilers leave
-    such events), the earlier one is closed, as in torch's own table: no child after that.
+    that are equal the first in the order of read_trace is the parent, and the second that of what lies
+    inside both. Where two cross (compilers leave such events), the earlier one is closed, as in torch's
+    own table: no child after that.
 
     One row a name, or a name and shapes if by_shape, as a dict
         "name"             with every "ProfilerStep#<number>" as "ProfilerStep*"

@@ -781,9 +781,13 @@ def test_an_only_child_of_the_same_name_is_one_with_its_parent(stub, draw):
             trace.kernel(at + 50_000, at + 54_000, call=(at + 10, at + 1_010), operator=own)
         trace.operator("aten::odd", start + 20_000, start + 20_000)  # starts at its end: not inside
     assert outer
+    for deep in range(3):
+        own = trace.operator("aten::to", 70_000 + deep * 1_000, 80_000 - deep * 1_000)
+    trace.kernel(81_000, 83_000, call=(74_000, 75_000), operator=own)
     capture = trace.save()
     rows = {
-        "ProfilerStep*": (1, 90_000, 50_000, 12_000, 0),
+        "ProfilerStep*": (1, 90_000, 50_000 - 10_000, 12_000 + 2_000, 0),
+        "aten::to": (1, 10_000, 10_000 - 1_000, 2_000, 2_000),
         "aten::sum": (1 + 3, 20_000 + 20_000 + 12_000, 19_000 + 8_000 + 10_000, 4_000 + 8_000 + 8_000, 12_000),
         "aten::odd": (2, 0, 0, 0, 0),
     }  # fmt: skip
@@ -792,8 +796,8 @@ def test_an_only_child_of_the_same_name_is_one_with_its_parent(stub, draw):
 
 
 @task("ex_32.operator_table")
-def test_of_two_that_cross_the_earlier_is_closed(stub, draw):
-    """As in torch's own table: what follows belongs to the later one, or to what is around both."""
+def test_operators_that_cross_or_begin_together(stub, draw):
+    """Of two that cross the earlier is closed, as in torch's own table; edges may be equal."""
     trace = draw()
     trace.step(1, 0, 90_000)
     trace.operator("aten::around", 1_000, 80_000)
@@ -802,10 +806,16 @@ def test_of_two_that_cross_the_earlier_is_closed(stub, draw):
     trace.range("late", 10_000, 60_000)
     inside = trace.operator("aten::inside_both", 12_000, 20_000)
     trace.kernel(40_000, 45_000, call=(13_000, 14_000), operator=inside)
+    trace.operator("aten::outer", 62_000, 78_000)
+    trace.operator("aten::starts_with_it", 62_000, 69_000)
+    trace.operator("aten::ends_with_it", 71_000, 78_000)
     capture = trace.save()
     rows = {
         "ProfilerStep*": (1, 90_000, 90_000 - 79_000, 5_000, 0),
-        "aten::around": (1, 79_000, 79_000 - 28_000 - 50_000, 5_000, 0),
+        "aten::around": (1, 79_000, 79_000 - 28_000 - 50_000 - 16_000, 5_000, 0),
+        "aten::outer": (1, 16_000, 16_000 - 14_000, 0, 0),
+        "aten::starts_with_it": (1, 7_000, 7_000, 0, 0),
+        "aten::ends_with_it": (1, 7_000, 7_000, 0, 0),
         "aten::early": (1, 28_000, 28_000 - 6_000, 0, 0),
         "aten::before": (1, 6_000, 6_000, 0, 0),
         "late": (1, 50_000, 50_000 - 8_000, 5_000, 0),
