@@ -1143,18 +1143,19 @@ def classify_kernel(kernel: dict[str, Any]) -> Finding:
     gains = {cause: estimate_gain(kernel, cause) for cause in CAUSES}
     savings = {cause: 1 - 1 / gain for cause, gain in gains.items() if gain is not None}
     ranked = sorted(savings, key=lambda cause: (-savings[cause], CATEGORIES[cause].precedence))
-    saving, following = [*(savings[cause] for cause in ranked), 0.0, 0.0][:2]
+    saving = savings[ranked[0]] if ranked else 0.0
     unit = max(use, key=lambda name: use[name])
     ceiling = use[unit]
     if saving >= FLOOR_RATIO:
         category = ranked[0]
-        margin = saving - max(FLOOR_RATIO, following)
+        margin = saving - max([FLOOR_RATIO, *(savings[cause] for cause in ranked[1:])])
         advice = _RECOMMENDATIONS[category]
     else:
         category = LIMITER_OF_UNIT[unit] if ceiling >= BUSY_RATIO else "latency_bound"
-        others = [use[other] for other in use if LIMITER_OF_UNIT[other] != LIMITER_OF_UNIT[unit]]
-        apart = ceiling - max(others, default=0.0) if ceiling >= BUSY_RATIO else 1.0
-        margin = min(FLOOR_RATIO - saving, abs(ceiling - BUSY_RATIO), apart)
+        margins = [FLOOR_RATIO - saving, abs(ceiling - BUSY_RATIO)]
+        if category != "latency_bound":
+            margins += [ceiling - use[other] for other in use if LIMITER_OF_UNIT[other] != category]
+        margin = min(margins)
         advice = "none" if ceiling >= CEILING_RATIO else _RECOMMENDATIONS[category]
     if margin <= BORDERLINE_RATIO:
         advice = f"borderline (by {margin:.1%} of the duration): {advice}"

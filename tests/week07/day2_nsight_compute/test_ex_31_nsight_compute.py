@@ -2533,7 +2533,8 @@ def at(use: dict[str, float], **changes: Any) -> Kernel:
 @task("ex_31.classify_kernel")
 def test_verdict_near_a_border(stub):
     for use in (
-        *({"dram": share} for share in (0.55, 0.575, 0.599, 0.601, 0.625, 0.65, 0.79, 0.81, 0.95)),
+        *({"dram": share} for share in (0.55, 0.575, 0.599, 0.6, 0.601, 0.625, 0.65)),
+        *({"dram": share} for share in (0.79, 0.8, 0.81, 0.95)),
         {"dram": 0.85, "l2": 0.83},
         {"dram": 0.83, "l1": 0.85},
         {"l2": 0.85, "l1": 0.84, "pipe": 0.5},
