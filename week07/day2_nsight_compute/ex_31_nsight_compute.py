@@ -310,7 +310,8 @@ def theoretical_occupancy(
 
     Raises ValueError for an unknown compute capability (the message lists the known ones), for
     block_threads outside 1 … MAX_BLOCK_THREADS, for thread_registers outside 0 … MAX_THREAD_REGISTERS,
-    for negative bytes, and for shared_config_bytes above the largest step (the message has its bytes).
+    for negative bytes, and for shared_config_bytes above the largest step (the message says how many
+    bytes that step is).
     """
     raise NotImplementedError
 
@@ -425,8 +426,8 @@ def read_source(capture: str, kernel: str) -> list[dict[str, Any]]:
     The tool does not escape quotation marks in a source line, so such a row has too many cells: take its
     number and as much of the text as the first cells hold. Raises CaptureError, with the file's
     name in the message, for an instruction whose row has another length than the header and a line
-    whose row is shorter (cut off; with the line's number), for a row of any other kind (is it another
-    page?), for a header without these columns (the message names them), and for a kernel that is not
+    whose row is shorter (cut off; with the line's number), for a row of another kind, with no header
+    above it or with a line number that is none (is it another page?), for a header without these columns (the message names them), and for a kernel that is not
     there (with the functions that are, sorted and separated by ", ").
     """
     raise NotImplementedError
