@@ -71,6 +71,12 @@ def judge(call: str, got: Any, want: Any, unit: str, why: str, mistakes: Mistake
     pytest.fail(f"{call} returned {show(got)}, expected {show(want)} ({unit}). {why}", False)
 
 
+def require(right: bool, otherwise: str) -> None:
+    """Fail with a message, without a traceback, unless something is right."""
+    if not right:
+        pytest.fail(otherwise, False)
+
+
 def value_of(call: str, got: Any, key: str) -> Any:
     """One value of a returned dict."""
     if not isinstance(got, dict) or key not in got:
@@ -534,9 +540,10 @@ def test_attention_that_does_not_exist(stub: Any) -> None:
         with stub.raises(ValueError, why="with more queries than keys some would see none"):
             stub.attention_cost(**(good | {"query_tokens": 5, "causal": True, "fused": fused}))
     more = stub.attention_cost(**(good | {"query_tokens": 5}))
-    assert value_of("attention_cost", more, "flops") == 4 * 4 * 4 * 5 * 4 * 4, (
+    require(
+        value_of("attention_cost", more, "flops") == 4 * 4 * 4 * 5 * 4 * 4,
         f"attention_cost with 5 queries and 4 keys returned {more}: without a mask that is fine, "
-        f"and takes {4 * 4 * 4 * 5 * 4 * 4} operations"
+        f"and takes {4 * 4 * 4 * 5 * 4 * 4} operations",
     )
 
 
@@ -1308,9 +1315,10 @@ def test_exactly_on_the_floor(stub: Any, tmp_path: Path) -> None:
     capture = write(tmp_path / "floor", document)
     got = stub.prediction_error(capture)
     verdicts = verdicts_of("prediction_error", got)
-    assert verdicts == ["holds", "memory_floor_broken"], (
+    require(
+        verdicts == ["holds", "memory_floor_broken"],
         f"prediction_error: 4.8 MB on an H200, measured as 1,000 ns and as 999 ns, gave {verdicts}; "
-        "expected 'holds' and 'memory_floor_broken': its bytes take 1,000 ns"
+        "expected 'holds' and 'memory_floor_broken': its bytes take 1,000 ns",
     )
 
 
@@ -1326,9 +1334,10 @@ def test_as_fast_as_its_operations(stub: Any, tmp_path: Path) -> None:
     got = stub.prediction_error(write(tmp_path / "operations", document))
     verdicts = verdicts_of("prediction_error", got)
     want = ["memory_floor_broken", "compute_floor_broken", "compute_floor_broken"]
-    assert verdicts == want, (
+    require(
+        verdicts == want,
         "prediction_error: operations that take 1,000 ns at least, measured as 1,000 ns and a little "
-        f"less, gave {verdicts}, expected {want}: what is as long as the operations take is not shorter"
+        f"less, gave {verdicts}, expected {want}: what is as long as the operations take is not shorter",
     )
 
 
@@ -1626,7 +1635,7 @@ def judge_class(
     name = f"op of {cost['bytes']} bytes"
     call = call_words("classify_bound", name, cost, dtype, device, device_ns, host_ns)
     got = stub.classify_bound(name, cost, dtype, device, device_ns, host_ns)
-    assert isinstance(got, Finding), f"{call} returned {show(got)}, expected a Finding"
+    require(isinstance(got, Finding), f"{call} returned {show(got)}, expected a Finding")
     want = parts_of(cost, dtype, device, device_ns, host_ns)
     roof = max(want["memory_ns"], want["compute_ns"])
     parts = sorted((roof, want["above_roof_ns"], want["idle_ns"]))
@@ -1643,7 +1652,7 @@ def judge_class(
             False,
         )
     subject = f"kernel:{name}"
-    assert got.subject == subject, f"{call}: subject is {got.subject!r}, expected {subject!r}"
+    require(got.subject == subject, f"{call}: subject is {got.subject!r}, expected {subject!r}")
     judge_keys(
         f"{call}, evidence",
         got.evidence,
@@ -1655,7 +1664,7 @@ def judge_class(
             else shares
         ),
     )
-    assert not problems(got), f"{call}: {'; '.join(problems(got))}"
+    require(not problems(got), f"{call}: {'; '.join(problems(got))}")
     begins = got.recommendation.startswith("borderline")
     if begins != (margin <= 0.05):
         pytest.fail(
@@ -1750,10 +1759,11 @@ def test_on_the_roof_and_on_the_border(stub: Any) -> None:
     copy = {"flops": 0, "bytes": 4_800_000}
     roof = stub.predicted_time_ns([copy], "H200", "bf16")
     got = stub.classify_bound("op", copy, "bf16", "H200", roof)
-    assert isinstance(got, Finding), f"classify_bound returned {show(got)}, expected a Finding"
-    assert got.category == "memory_bound" and got.evidence["above_roof_ns"] == 0, (
+    require(isinstance(got, Finding), f"classify_bound returned {show(got)}, expected a Finding")
+    require(
+        got.category == "memory_bound" and got.evidence.get("above_roof_ns") == 0,
         f"classify_bound of a copy exactly on the roof ({roof} ns) says {got.category} and "
-        f"{got.evidence['above_roof_ns']} ns above it, expected memory_bound and 0"
+        f"{got.evidence.get('above_roof_ns')} ns above it, expected memory_bound and 0",
     )
     # 19 ns of roof in 40 ns: the margin is 2 of 40, and that is 0.05 exactly.
     even = {"flops": 0, "bytes": 19 * 4800}
@@ -1846,25 +1856,28 @@ def judge_devices(stub: Any, m: int, k: int, n: int, dtype: str, names: list[str
         rows, ridge = row["rows_to_ridge"], right["ridge"]
         where = f"{call}, {right['device']}: rows_to_ridge is {show(rows)}"
         if ridge is None:
-            assert rows is None, f"{where}; without a peak there is no ridge point to reach: None"
+            require(rows is None, f"{where}; without a peak there is no ridge point to reach: None")
             continue
         limit = 2 * k * n / ((k + n) * devices.dtype(dtype).bytes)
         reachable = limit > ridge
         if rows is None or type(rows) is not int or rows < 1:
-            assert rows is None and not reachable, (
+            require(
+                rows is None and not reachable,
                 f"{where}; with k = {k} and n = {n} the intensity grows up to {limit:.4g} operations a "
-                f"byte, the ridge point is {ridge:.4g}: a whole number of rows reaches it"
+                f"byte, the ridge point is {ridge:.4g}: a whole number of rows reaches it",
             )
             continue
-        assert reachable, (
+        require(
+            reachable,
             f"{where}; however large m is, the intensity stays below {limit:.4g} operations a byte, "
-            f"and the ridge point is {ridge:.4g}: None"
+            f"and the ridge point is {ridge:.4g}: None",
         )
         here = intensity_of(rows, k, n, dtype)
         before = intensity_of(rows - 1, k, n, dtype) if rows > 1 else 0.0
-        assert before < ridge <= here, (
+        require(
+            before < ridge <= here,
             f"{where}; there the intensity is {here:.6g}, one row less gives {before:.6g}, and the "
-            f"ridge point is {ridge:.6g} operations a byte: the smallest m that reaches it is asked for"
+            f"ridge point is {ridge:.6g} operations a byte: the smallest m that reaches it is asked for",
         )
 
 
@@ -2129,9 +2142,10 @@ def test_a_phase_on_the_ridge(stub: Any) -> None:
     got = stub.prefill_decode(model, 383_130, 3, "fp32", "T4")
     decode = value_of("prefill_decode", got, "decode")
     category = value_of("prefill_decode, decode", decode, "category")
-    assert category == "compute_bound", (
+    require(
+        category == "compute_bound",
         f"prefill_decode: a decode step of exactly the T4's ridge point in float32, 25.3125 operations "
-        f"per byte, is called {category}; it is compute_bound from the ridge point on"
+        f"per byte, is called {category}; it is compute_bound from the ridge point on",
     )
 
 
@@ -2168,31 +2182,42 @@ def test_the_batch_that_leaves_the_roof(stub: Any, seed: int, device: str, dtype
             limit = intensity(10**12)
             where = f"{call}: ridge_batch is {show(batch)}"
             if batch is None:
-                assert limit <= ridge, (
+                require(
+                    limit <= ridge,
                     f"{where}; with growing batches the intensity comes up to {limit:.4g} operations "
-                    f"a byte, and the ridge point is {ridge:.4g}: some batch reaches it"
+                    f"a byte, and the ridge point is {ridge:.4g}: some batch reaches it",
                 )
             else:
-                assert limit > ridge, (
+                require(
+                    limit > ridge,
                     f"{where}; however large the batch, the KV cache grows with it and keeps the "
-                    f"intensity below {limit:.4g} operations a byte; the ridge point is {ridge:.4g}: None"
+                    f"intensity below {limit:.4g} operations a byte; the ridge point is {ridge:.4g}: None",
                 )
-                assert type(batch) is int and batch >= 1, f"{where}: a batch is a whole number"
+                require(
+                    type(batch) is int and batch >= 1,
+                    f"{call}: ridge_batch is {batch!r}, expected a whole number (int) of at least 1",
+                )
                 before = intensity(batch - 1) if batch > 1 else 0.0
-                assert before < ridge <= intensity(batch), (
+                require(
+                    before < ridge <= intensity(batch),
                     f"{where}; its intensity is {intensity(batch):.6g}, that of one less {before:.6g}, "
-                    f"and the ridge point is {ridge:.6g}: the smallest that reaches it is asked for"
+                    f"and the ridge point is {ridge:.6g}: the smallest that reaches it is asked for",
                 )
             fitting = got["fitting_batch"]
+            require(
+                type(fitting) is int,
+                f"{call}: fitting_batch is {fitting!r}, expected a whole number (int), 0 if none fits",
+            )
             weights = model["layers"] * (
                 2 * model["hidden"] * 128 * (32 + kv_heads) + 3 * 4096 * 14336
             )
             a_sequence = 2 * model["layers"] * kv_heads * 128 * (cached + 1) * size
             fits = weights * size + fitting * a_sequence <= found.memory_bytes
             more = weights * size + (fitting + 1) * a_sequence <= found.memory_bytes
-            assert type(fitting) is int and fits and not more, (
+            require(
+                fits and not more,
                 f"{call}: fitting_batch is {show(fitting)}; matrices take {weights * size} bytes, the "
-                f"cache of a sequence {a_sequence}, and the device has {found.memory_bytes}"
+                f"cache of a sequence {a_sequence}, and the device has {found.memory_bytes}",
             )
 
 
@@ -2205,15 +2230,17 @@ def test_exactly_on_the_ridge(stub: Any) -> None:
     cost = pass_of(model, batch, 1, 3, "fp32")
     assert cost["flops"] * 16 == cost["bytes"] * 405
     got = stub.decode_ridge_batch(model, 3, "fp32", "T4")
-    assert value_of("decode_ridge_batch", got, "ridge_batch") == batch, (
+    require(
+        value_of("decode_ridge_batch", got, "ridge_batch") == batch,
         f"decode_ridge_batch says {got['ridge_batch']}; a batch of {batch} has exactly the ridge "
-        "point's intensity, and that is enough"
+        "point's intensity, and that is enough",
     )
     never = dict(zip(names, (3, 10, 4, 1, 10, 9, 3), strict=True))
     got = stub.decode_ridge_batch(never, 0, "fp32", "T4")
-    assert value_of("decode_ridge_batch", got, "ridge_batch") is None, (
+    require(
+        value_of("decode_ridge_batch", got, "ridge_batch") is None,
         f"decode_ridge_batch says {got['ridge_batch']}; the intensity comes as close to the ridge "
-        "point as one likes, and no batch reaches it: None"
+        "point as one likes, and no batch reaches it: None",
     )
 
 
@@ -2221,9 +2248,10 @@ def test_exactly_on_the_ridge(stub: Any) -> None:
 def test_a_model_that_does_not_fit(stub: Any) -> None:
     model = BLOCK | {"layers": 400}
     got = stub.decode_ridge_batch(model, 100, "fp16", "T4")
-    assert value_of("decode_ridge_batch", got, "fitting_batch") == 0, (
+    require(
+        value_of("decode_ridge_batch", got, "fitting_batch") == 0,
         f"decode_ridge_batch of 400 layers on a T4 says fitting_batch {got['fitting_batch']}, "
-        "expected 0: the matrices alone are larger than its memory"
+        "expected 0: the matrices alone are larger than its memory",
     )
     good = {"model": MODEL, "cached_tokens": 5, "dtype": "bf16", "device": "H200"}
     refuses_names(stub, "decode_ridge_batch", good, "device", "dtype")
