@@ -28,7 +28,7 @@ def repair_graph_breaks(
     Arguments and results are those of `clipped_mean`, printing apart: x [rows, inputs], weight
     [inputs, outputs]; the mean of the used rows, [outputs], and the largest number before scaling, a
     tensor of no dimension. Gradients with respect to x and weight are the same too: there the factor
-    that scales is a mere number.
+    that scales is a mere number, and so is the largest one that is returned.
 
     `torch.compile(…, fullgraph=True)` must take it, the same graph must serve inputs that are scaled
     and inputs that are not, and no operator may read a number from the device or give a result whose
@@ -42,13 +42,15 @@ def repair_recompilations(
 ) -> Callable[[torch.Tensor, int], torch.Tensor]:
     """`pool` of model_slow.py for rows in any number, compiled at most once for each bucket.
 
-    query: [width]. buckets: numbers of rows, in any order, at least one, each at least 1.
+    query: [width]. buckets: numbers of rows, in any order, one to eight of them (TorchDynamo gives a
+    function up after eight versions, `torch._dynamo.config.recompile_limit`), each at least 1.
     compile_function: `torch.compile` for exact shapes (dynamic=False), with a backend that counts; use
     it once, on a function of yours. Whatever that function is called with, exact shapes and the values
     of Python numbers included, is part of what TorchDynamo guards.
 
     Returns a function (x, step) that gives what `pool(x, query, step)` gives, with gradients, for x of
-    1 row up to as many as the largest bucket has. The rows go through the compiled function in the
+    1 row up to as many as the largest bucket has (all x contiguous, of one dtype, and alike in whether
+    they ask for gradients: these are guarded, too). The rows go through the compiled function in the
     smallest bucket that holds them; the rows that fill it up must not change the result. However many
     different row counts and steps there are, there is no more than one compilation for each bucket in
     use, and every call runs compiled code.

@@ -1112,10 +1112,11 @@ def waiting(draw: Callable[[], made.Trace]) -> made.Trace:
     trace.python("contextlib.py(78): inner", 41_000, 51_000, called_from="torch/_tensor.py:568")
     trace.python("lib/site-packages/pkg/deep.py(3): helper", 41_500, 50_500)
     trace.python("<string>(2): generated", 41_600, 50_400)
+    trace.python("asyncio/events.py(84): _run", 41_650, 50_350)
     trace.python("nn.Module: Linear_0", 41_700, 50_300)
     trace.call("cudaDeviceSynchronize", 42_000, 50_000)
-    # the program's own, without knowledge of the line: the def's
-    trace.python("src/metrics.py(7): log", 55_000, 65_000)
+    # the program's own (named like a module of Python), without knowledge of the line: the def's
+    trace.python("src/queue.py(7): log", 55_000, 65_000)
     trace.call("cudaEventSynchronize", 56_000, 58_000)
     trace.python("torch/cuda/streams.py(4): sync", 59_000, 64_000)
     trace.call("cudaEventSynchronize", 60_000, 63_000)
