@@ -163,8 +163,11 @@ def write_pins(document: tomlkit.TOMLDocument, key: str, wanted: list[str]) -> N
 
 
 def differences(have: Iterable[str], want: Iterable[str]) -> list[str]:
-    """One line for each pin that is missing or left over."""
-    have, want = set(have), set(want)
+    """One line for each pin that is missing or left over.
+
+    Versions are compared, not markers: releases of uv spell the same marker differently.
+    """
+    have, want = ({pin.partition(";")[0].strip() for pin in side} for side in (have, want))
     return [f"missing: {pin}" for pin in sorted(want - have)] + [
         f"left over: {pin}" for pin in sorted(have - want)
     ]

@@ -164,6 +164,11 @@ def check(identifier: str, verbose: bool) -> int:
 
     The stubs are generated and todo, the reference passes, every wrong solution is caught by the
     check meant for it and with its words, verdicts in a process of its own are the same.
+
+    The mutation test, which takes minutes, is left for the end:
+
+    \b
+      uv run --group mutation python -m grading.mutation ID
     """
     course = load_course()
     exercise, _ = find(course, identifier)
@@ -194,7 +199,8 @@ def check(identifier: str, verbose: bool) -> int:
         return complain(f"no check and no proof ran for {exercise.id}; add -v", code=1)
     if bad or code == 1:
         return complain(f"{exercise.id} is not proven; mend what is marked above", code=1)
-    click.echo(f"{exercise.id} is proven.")
+    click.echo(f"{exercise.id} is proven, but for the mutation test:")
+    click.echo(f"  uv run --group mutation python -m grading.mutation {exercise.id}")
     return 0
 
 
@@ -261,7 +267,8 @@ def _run_proof(
     runs = []
     if proof.is_file():
         # The ids of the proof's cases are the exercise's id, or begin with it.
-        runs.append(("", [str(proof), "-k", f"{exercise.id}] or {exercise.id}-"]))
+        cases = f"({exercise.id}] or {exercise.id}-) and not mutant"
+        runs.append(("", [str(proof), "-k", cases]))
     elif checks:
         runs.append(("the checks, on the reference", checks))
     groups: dict[str, list[tuple[str, float, str]]] = {}

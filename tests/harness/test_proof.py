@@ -7,10 +7,11 @@ message meant for it, and the verdicts are the same with the code in a process o
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -48,14 +49,15 @@ def prover() -> Iterator[Prover]:
 
 
 @pytest.fixture(scope="module")
-def reference_runs(prover: Prover) -> dict[str, Run]:
-    return {name: prover.run(prover.check_files(e)) for name, e in EXERCISES.items()}
+def reference_run(prover: Prover) -> Callable[[str], Run]:
+    """The run of an exercise's checks on its reference, once for all proofs that look at it."""
+    return functools.cache(lambda name: prover.run(prover.check_files(EXERCISES[name])))
 
 
 @pytest.mark.proof
 @each_exercise
-def test_reference_earns_every_point(identifier: str, reference_runs: dict[str, Run]) -> None:
-    run = reference_runs[identifier]
+def test_reference_earns_every_point(identifier: str, reference_run: Callable[[str], Run]) -> None:
+    run = reference_run(identifier)
     exercise = EXERCISES[identifier]
     assert set(run.tasks) == {task.id for task in exercise.tasks}, run.output
     lost = {
@@ -113,11 +115,11 @@ def test_wrong_solution_is_caught(name: str, wrong_runs: dict[tuple[str, bool], 
 @pytest.mark.proof
 @each_exercise
 def test_isolated_verdicts_are_identical(
-    identifier: str, prover: Prover, reference_runs: dict[str, Run], tmp_path: Path
+    identifier: str, prover: Prover, reference_run: Callable[[str], Run], tmp_path: Path
 ) -> None:
     exercise = EXERCISES[identifier]
     isolated = prover.run(prover.check_files(exercise), isolated=True)
-    assert isolated.outcomes() == reference_runs[identifier].outcomes(), isolated.output
+    assert isolated.outcomes() == reference_run(identifier).outcomes(), isolated.output
     tree = prover.stub_tree(exercise, tmp_path)
     of_stub = prover.run(prover.check_files(exercise), tree=tree, isolated=True)
     assert set(of_stub.outcomes().values()) == {"todo"}, of_stub.output
