@@ -171,9 +171,9 @@ def apart(capture: str) -> float:
     return max(abs(profiled(name, capture) / profiled(name) - 1) for name in names)
 
 
-def verdict(name: str) -> Finding:
+def verdict(name: str, capture: str | None = None) -> Finding:
     """What the reference says of a kernel."""
-    return reference("ex_31").classify_kernel(kernel(name))
+    return reference("ex_31").classify_kernel(kernel(name, capture))
 
 
 def stall(name: str, reason: str) -> float:

@@ -593,7 +593,8 @@ def classify_kernel(kernel: dict[str, Any]) -> Finding:
         for a limiter   the smallest of: FLOOR_RATIO minus the largest saving; the distance of
                         ceiling_ratio from BUSY_RATIO; and, from BUSY_RATIO on, ceiling_ratio
                         minus the largest use of a unit that stands for another limiter
-    recommendation: one sentence; "none" for a limiter with ceiling_ratio at least CEILING_RATIO. If
+    recommendation: one sentence; "none" for a limiter with ceiling_ratio at least CEILING_RATIO, if every
+    cause was judged. It names each cause that was not: of that one nothing is known. If
     margin_ratio is at most BORDERLINE_RATIO it begins with "borderline", instead of "none" as well.
 
     Raises CaptureError, naming the kernel, if its duration or all units of unit_use are missing.

@@ -1131,7 +1131,8 @@ def classify_kernel(kernel: dict[str, Any]) -> Finding:
         for a limiter   the smallest of: FLOOR_RATIO minus the largest saving; the distance of
                         ceiling_ratio from BUSY_RATIO; and, from BUSY_RATIO on, ceiling_ratio
                         minus the largest use of a unit that stands for another limiter
-    recommendation: one sentence; "none" for a limiter with ceiling_ratio at least CEILING_RATIO. If
+    recommendation: one sentence; "none" for a limiter with ceiling_ratio at least CEILING_RATIO, if every
+    cause was judged. It names each cause that was not: of that one nothing is known. If
     margin_ratio is at most BORDERLINE_RATIO it begins with "borderline", instead of "none" as well.
 
     Raises CaptureError, naming the kernel, if its duration or all units of unit_use are missing.
@@ -1158,6 +1159,9 @@ def classify_kernel(kernel: dict[str, Any]) -> Finding:
             margins += [ceiling - use[other] for other in use if LIMITER_OF_UNIT[other] != category]
         margin = min(margins)
         advice = "none" if ceiling >= CEILING_RATIO else _RECOMMENDATIONS[category]
+    unjudged = [cause for cause in CAUSES if cause not in savings]
+    if unjudged:
+        advice = f"record more sections; not judged: {', '.join(unjudged)}; else: {advice}"
     if margin <= BORDERLINE_RATIO:
         advice = f"borderline (by {margin:.1%} of the duration): {advice}"
     return Finding(
@@ -1169,7 +1173,7 @@ def classify_kernel(kernel: dict[str, Any]) -> Finding:
             "recoverable_ratio": saving,
             "ceiling_ratio": ceiling,
             "margin_ratio": margin,
-            "unjudged_count": len(CAUSES) - len(savings),
+            "unjudged_count": len(unjudged),
         },
         advice,
     )

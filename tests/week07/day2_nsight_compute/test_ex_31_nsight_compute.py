@@ -2451,11 +2451,18 @@ def judge_finding(call: str, got: Any, kernel: Kernel, where: str = "") -> None:
             f"{call} recommends {got.recommendation!r}; its margin is {margin:.3f}, and it says borderline "
             f"exactly if that is at most 0.03. {facts} {where}"
         )
+    unjudged = [cause for cause in CAUSES if cause not in want["savings"]]
     if margin > 0.03:
-        assert (got.recommendation == "none") == want["none"], (
+        assert (got.recommendation == "none") == (want["none"] and not unjudged), (
             f"{call} recommends {got.recommendation!r}: 'none' is for a kernel at its ceiling (use at least "
-            f"0.8) that no cause holds up, and for no other. {facts} {where}"
+            f"0.8) that no cause holds up, and for no other; of a cause that was not judged nobody knows "
+            f"({', '.join(unjudged) or 'all were'}). {facts} {where}"
         )
+    unnamed = [cause for cause in unjudged if cause not in got.recommendation]
+    assert not unnamed, (
+        f"{call} recommends {got.recommendation!r}, without a word on {', '.join(unnamed)}: of a cause that "
+        f"was not judged nobody knows; the counters that would tell are missing {where}"
+    )
 
 
 @task("ex_31.classify_kernel")
