@@ -1255,6 +1255,8 @@ def broken_up(draw: Callable[[], made.Trace], seed: int) -> made.Trace:
             )
             base += 12_000
         trace.operator("Torch-Compiled Region: 7/0", base + 3_000, base + 5_000, thread=2)
+    # once, and later than pairs of higher numbers
+    trace.operator("Torch-Compiled Region: 1/0", 272_000, 276_000)
     trace.operator("Torch-Compiled Region: 0/0", 310_000, 390_000)  # after the steps
     trace.operator("Torch-Compiled Region: 3/0", 320_000, 380_000)
     trace.range("Torch-Compiled Region: 5/0", 4_000, 5_000)
@@ -1375,6 +1377,7 @@ def test_compilations_of_a_drawn_trace(stub, draw):
     trace.operator(COMPILATION, 12_000, 40_000)
     trace.operator(COMPILATION, 20_000, 30_000)  # inside: what the function calls
     trace.operator(COMPILATION, 15_000, 18_000, thread=2)
+    trace.operator("Torch-Compiled Region: 9/0", 35_000, 36_000)  # while it is compiled
     trace.operator("Torch-Compiled Region: 4/0", 41_000, 50_000, thread=2)
     trace.operator("Torch-Compiled Region: 2/1", 42_000, 60_000)
     trace.python("<built-in function f>", 42_010, 42_100)
@@ -2499,12 +2502,18 @@ def test_finding_needs_steps_and_a_device(stub, draw):
 
 
 def profiled(stub: Any, wait: int, warmup: int, active: int, repeat: int, fail_at=None) -> dict:
-    return stub.probe(PROBE, "steps", wait, warmup, active, repeat, fail_at)
+    plan = {"wait": wait, "warmup": warmup, "active": active, "repeat": repeat}
+    return stub.probe(PROBE, "steps", plan, fail_at)
 
 
-def judge_steps(stub: Any, wait: int, warmup: int, active: int, repeat: int) -> None:
-    told = profiled(stub, wait, warmup, active, repeat)
-    call = f"profile_steps(step, folder, {wait=}, {warmup=}, {active=}, {repeat=})"
+def judge_steps(
+    stub: Any, wait: int, warmup: int, active: int, repeat: int, by_default: bool = False
+) -> None:
+    if by_default:
+        told, call = stub.probe(PROBE, "steps", {}), "profile_steps(step, folder)"
+    else:
+        told = profiled(stub, wait, warmup, active, repeat)
+        call = f"profile_steps(step, folder, {wait=}, {warmup=}, {active=}, {repeat=})"
     cycle = wait + warmup + active
     if told["raised"]:
         pytest.fail(f"{call} raised {told['raised']}", pytrace=False)
@@ -2557,6 +2566,11 @@ def test_the_steady_steps_are_recorded(stub, seed):
     rng = random.Random(seed)
     judge_steps(stub, 1, 1, 3, 1)
     judge_steps(stub, rng.randint(1, 2), rng.randint(2, 3), rng.randint(1, 2), 2)
+
+
+@task("ex_32.profile_steps")
+def test_one_cycle_of_three_is_the_default(stub):
+    judge_steps(stub, 1, 1, 3, 1, by_default=True)
 
 
 @task("ex_32.profile_steps")
