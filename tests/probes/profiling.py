@@ -11,10 +11,10 @@ from typing import Any
 FIRST_LENGTH = 11  # call number i works on a tensor of FIRST_LENGTH + i elements
 
 
-def steps(
-    module: ModuleType, wait: int, warmup: int, active: int, repeat: int, fail_at: int | None
-) -> dict[str, Any]:
+def steps(module: ModuleType, plan: dict[str, int], fail_at: int | None = None) -> dict[str, Any]:
     """Run profile_steps on a step that counts, and read what was written.
+
+    plan: wait, warmup, active and repeat; what is left out is left to the default.
 
     Returns calls, names of the returned files, and for each file the numbers of the calls that it
     recorded, the names of its steps, and whether it holds shapes, stacks and memory.
@@ -33,9 +33,7 @@ def steps(
     out: dict[str, Any] = {"raised": None, "returned": None, "files": []}
     with tempfile.TemporaryDirectory() as folder:
         try:
-            paths = module.profile_steps(
-                work_of_one_step, folder, wait=wait, warmup=warmup, active=active, repeat=repeat
-            )
+            paths = module.profile_steps(work_of_one_step, folder, **plan)
         except (ArithmeticError, ValueError) as error:
             out["raised"] = type(error).__name__
             paths = []

@@ -240,7 +240,7 @@ def read_trace(capture: str) -> dict[str, Any]:
     """
     file = captures.file(capture, "trace.json")
     try:
-        # Numbers stay decimal: as floats, µs since the machine started are off by a ns.
+        # Numbers stay decimal: as floats, µs of this size are off by up to a ns.
         data = json.loads(captures.text(capture, "trace.json"), parse_float=Decimal)
     except ValueError as error:
         raise CaptureError(f"{file}: is no JSON, or cut off ({error})") from None

@@ -1609,7 +1609,7 @@ def test_launches_of_graphs_and_devices(stub, draw):
         at = 22_000 + place * 3_000
         trace.kernel(at, at + 2_500, correlation=graph)
     trace.kernel(36_500, 39_000, call=(36_000, 36_400))  # the device still works: not starved
-    trace.kernel(60_000, 90_000, call=(39_000, 40_000))  # empty to the ns
+    trace.kernel(45_000, 90_000, call=(39_000, 40_000))  # empty to the ns
     trace.copy(50_000, 120_000, call=(41_000, 42_000), stream=9)
     trace.kernel(121_000, 122_000, call=(100_000, 101_000))  # a copy is running
     trace.kernel(70_000, 71_000, call=(65_000, 66_000), device=1)  # the other device is empty
