@@ -207,7 +207,8 @@ def read_trace(capture: str) -> dict[str, Any]:
     Returns a dict with
         "events"          a list of dicts, one for each complete event ("ph" is "X") of a category in
                           KIND_OF_CATEGORY (compared in lower case), ordered by start_ns, and longest
-                          first where these are equal
+                          first where these are equal. All else in the file's list is left out, also
+                          what is no object
         "memory"          a list of dicts, one for each instant event ("ph" is "i") called "[memory]",
                           ordered by time_ns
         "devices"         the trace's `deviceProperties`; None if it has none (older versions)

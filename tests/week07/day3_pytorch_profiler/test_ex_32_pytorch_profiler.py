@@ -488,6 +488,22 @@ def test_a_damaged_trace_is_refused(stub, draw, how):
     )
 
 
+@task("ex_32.read_trace")
+def test_entries_that_are_no_objects_are_left_out(stub, draw):
+    trace = draw()
+    trace.step(1, 0, 10_000)
+    trace.operator("aten::relu", 100, 900)
+    text = trace.text().replace('"traceEvents": [', '"traceEvents": [null, 5, ')
+    (trace.folder / "trace.json").write_text(text, encoding="utf-8")
+    got = stub.read_trace(str(trace.folder))
+    judge(
+        "read_trace(a trace whose traceEvents begin with null and 5)",
+        [event["name"] for event in got["events"]],
+        ["ProfilerStep#1", "aten::relu"],
+        "(names) What is no object is no event, and what follows it is one.",
+    )
+
+
 # == operator_table ===============================================================================
 
 ROW = ("calls", "host_total_ns", "host_self_ns", "device_total_ns", "device_self_ns")
