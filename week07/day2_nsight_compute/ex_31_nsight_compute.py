@@ -427,8 +427,9 @@ def read_source(capture: str, kernel: str) -> list[dict[str, Any]]:
     number and as much of the text as the first cells hold. Raises CaptureError, with the file's
     name in the message, for an instruction whose row has another length than the header and a line
     whose row is shorter (cut off; with the line's number), for a row of another kind, with no header
-    above it or with a line number that is none (is it another page?), for a header without these columns (the message names them), and for a kernel that is not
-    there (with the functions that are, sorted and separated by ", ").
+    above it or with a line number that is none (is it another page?), for a header without these
+    columns (the message names them), and for a kernel that is not there (with the functions that
+    are, sorted and separated by ", ").
     """
     raise NotImplementedError
 

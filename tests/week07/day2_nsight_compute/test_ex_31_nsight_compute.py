@@ -853,7 +853,7 @@ def made_occupancy(rng: random.Random) -> Kernel:
         theoretical,
         # Measured: it may be above what was computed.
         theoretical * rng.choice((rng.uniform(0.1, 1), rng.uniform(1, 1.1))),
-        elapsed * rng.uniform(0.05, 1),
+        elapsed * rng.choice((1.0, rng.uniform(0.05, 1))),
         elapsed,
         rng.choice((rng.uniform(0.01, 1), rng.uniform(1, 40), float(rng.randint(1, 9)))),
     )
