@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import tempfile
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
+from unittest import mock
 
 FIRST_LENGTH = 11  # call number i works on a tensor of FIRST_LENGTH + i elements
 
@@ -46,6 +48,30 @@ def steps(module: ModuleType, plan: dict[str, int], fail_at: int | None = None) 
             out["files"].append(_file(path, folder))
         out["in_folder"] = sorted(entry.name for entry in Path(folder).iterdir())
     return out
+
+
+def activities(module: ModuleType, gpu: bool) -> list[list[str] | None]:
+    """Names of the activities that profile_steps asks torch for if it finds a GPU, or finds none.
+
+    None: it left them to torch, which takes all that it supports.
+    """
+    import torch
+
+    asked: list[list[str] | None] = []
+
+    def note(self: Any, *args: Any, **more: Any) -> None:
+        given = more.get("activities", args[0] if args else None)
+        asked.append(None if given is None else sorted(activity.name for activity in given))
+        raise InterruptedError  # nothing is to run
+
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        mock.patch.object(torch.profiler.profile, "__init__", note),
+        mock.patch.object(torch.cuda, "is_available", lambda: gpu),
+        contextlib.suppress(InterruptedError),
+    ):
+        module.profile_steps(lambda: None, folder)
+    return asked
 
 
 def _file(path: Any, folder: str) -> dict[str, Any]:

@@ -428,7 +428,7 @@ def broken(draw: Callable[[], made.Trace], how: str) -> tuple[str, str]:
     if how == "no time":
         del operator["dur"]
     elif how == "negative":
-        operator["dur"] = -5
+        operator["dur"] = -1
     elif how == "no name":
         del operator["name"]
     elif how == "no device":
@@ -1620,12 +1620,14 @@ def test_launches_of_graphs_and_devices(stub, draw):
     trace = draw()
     trace.step(1, 0, 400_000)
     trace.step(2, 400_000, 500_000)
+    trace.kernel(-9_000, 11_000, call=(-10_000, -9_500))  # of before, and still running
     graph = trace.call("cudaGraphLaunch", 10_000, 20_000)
     for place in range(5):
         at = 22_000 + place * 3_000
         trace.kernel(at, at + 2_500, correlation=graph)
     trace.kernel(36_500, 39_000, call=(36_000, 36_400))  # the device still works: not starved
-    trace.kernel(45_000, 90_000, call=(39_000, 40_000))  # empty to the ns
+    trace.kernel(42_000, 43_000, call=(39_000, 40_000))  # empty to the ns
+    trace.kernel(60_000, 90_000, call=(44_000, 45_000), stream=11)  # beside the copy
     trace.copy(50_000, 120_000, call=(41_000, 42_000), stream=9)
     trace.kernel(121_000, 122_000, call=(100_000, 101_000))  # a copy is running
     trace.kernel(70_000, 71_000, call=(65_000, 66_000), device=1)  # the other device is empty
@@ -2587,6 +2589,20 @@ def test_the_steady_steps_are_recorded(stub, seed):
 @task("ex_32.profile_steps")
 def test_one_cycle_of_three_is_the_default(stub):
     judge_steps(stub, 1, 1, 3, 1, by_default=True)
+
+
+@task("ex_32.profile_steps")
+@pytest.mark.parametrize("gpu", [True, False])
+def test_the_gpu_is_recorded_where_there_is_one(stub, gpu):
+    asked = stub.probe(PROBE, "activities", gpu)
+    where = "a machine with a GPU" if gpu else "a machine without a GPU"
+    for names in asked:
+        if names is not None and ("CPU" not in names or ("CUDA" in names) != gpu):
+            pytest.fail(
+                f"profile_steps on {where} asks torch.profiler for the activities {names}; expected "
+                f"the host{' and the GPU: else the trace holds no kernel' if gpu else ' alone'}.",
+                pytrace=False,
+            )
 
 
 @task("ex_32.profile_steps")

@@ -1,0 +1,45 @@
+"""Records the host only, as the table of the lesson does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+CAUGHT_BY = "test_the_gpu_is_recorded_where_there_is_one"
+SAYS = "else the trace holds no kernel"
+
+
+def profile_steps(
+    step: Callable[[], object],
+    folder: str,
+    wait: int = 1,
+    warmup: int = 1,
+    active: int = 3,
+    repeat: int = 1,
+) -> list[str]:
+    from torch.profiler import ProfilerActivity, profile, schedule
+
+    if wait < 0 or warmup < 0 or active < 1 or repeat < 1:
+        raise ValueError(
+            "wait and warmup must be at least 0, active and repeat at least 1; "
+            f"got {wait=}, {warmup=}, {active=}, {repeat=}"
+        )
+    files: list[str] = []
+
+    def write(profiler: Any) -> None:
+        files.append(str(Path(folder) / f"trace_{len(files)}.json"))
+        profiler.export_chrome_trace(files[-1])
+
+    with profile(
+        activities=[ProfilerActivity.CPU],
+        schedule=schedule(wait=wait, warmup=warmup, active=active, repeat=repeat),
+        on_trace_ready=write,
+        record_shapes=True,
+        with_stack=True,
+        profile_memory=True,
+    ) as profiler:
+        for _ in range((wait + warmup + active) * repeat):
+            step()
+            profiler.step()
+    return files
