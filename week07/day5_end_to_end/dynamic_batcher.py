@@ -41,9 +41,9 @@ async def dynamic_batcher(
 
     When it is free, a batch starts as soon as max_batch requests wait, or the one that waits longest
     has waited max_wait_s since its arrival (also while the server was busy), whichever comes first.
-    Into the batch go the requests that have arrived by then, oldest first, at most max_batch. Those
-    whose sender has given up by then (`answer` is done) are left out of it; if none is left, serve
-    is not called.
+    Into the batch go the requests that have arrived by then (at that very moment included), oldest
+    first, at most max_batch. Those whose sender has given up by then (`answer` is done) are left out
+    of it; if none is left, serve is not called.
 
     Each answer becomes the result of its request's `answer`. If serve raises an exception, the
     `answer`s of that batch get that exception; if it returns another number of answers than items,

@@ -60,8 +60,8 @@ def read_runs(capture: str, file: str) -> dict[str, dict]:
 
     Returns {name: run}, in the file's order, each run as it stands in the file, with its "run".
     Raises CaptureError, never an incomplete answer, if the text is no JSON (cut off?) or no such
-    object, if the schema is not SCHEMA or the unit not UNIT (the message holds what stands there and
-    what is known), if there are no runs, if a run has no name or a name occurs twice, if a run's
+    object, if the schema is not SCHEMA (true is not 1) or the unit not UNIT (the message holds what
+    stands there and what is known), if there are no runs, if a run has no name or a name occurs twice, if a run's
     columns have different lengths (the message holds the run's name), and if an "_ns" value is or
     holds anything else than it may: null, text, NaN, true, a fraction, a negative number (the message
     holds the run's and the value's name).
@@ -120,8 +120,8 @@ def latency_from_intended(capture: str, run: str) -> dict[str, list[int]]:
         "late_ns"      from intended_ns to sent_ns
 
     Raises CaptureError for an unknown run (the message lists the runs), for a column that is missing
-    (named in the message), and for a request whose moments are not in order:
-    intended_ns <= sent_ns <= start_ns <= end_ns.
+    (named in the message), and for a request whose moments are not in order (the message holds the
+    run's name): intended_ns <= sent_ns <= start_ns <= end_ns.
     Source of the term "coordinated omission": G. Tene, "How NOT to Measure Latency", QCon San
     Francisco, 2012.
     """
@@ -134,7 +134,7 @@ def littles_law(
     """Both sides of Little's law, L = λ · W, for a window of a run of requests.json.
 
     A request is in the system from sent_ns to end_ns. window: start and end in ns; without one,
-    from the first sent_ns to the last end_ns. Returns
+    from the earliest sent_ns to the latest end_ns, wherever they stand in the file. Returns
         "in_system_count"   L: requests in the system, on average over the window: the time that
                             requests spent in the system inside the window, added up, over its length
         "rate_per_s"        λ: requests sent in the window (start <= sent_ns < end), a second
@@ -156,13 +156,13 @@ def throughput_latency_curve(capture: str) -> list[dict]:
 
     Returns a list of dictionaries, ordered by throughput_per_s (equal ones by run), of
         "run"                its name
-        "throughput_per_s"   requests a second, from the first sent_ns to the last end_ns
+        "throughput_per_s"   requests a second, from the earliest sent_ns to the latest end_ns
         "p50_ns", "p99_ns"   percentiles of the latency (from intended_ns), by nearest rank
         "mean_batch"         how many requests a batch held on average. Requests with the same
                              start_ns were in the same batch.
 
     Raises CaptureError as `latency_from_intended` does, and for a run without requests or one that
-    took no time.
+    took no time (the message holds its name).
     """
     raise NotImplementedError
 
@@ -177,8 +177,9 @@ def best_batch(capture: str, limit_ns: float, percent: float = 99) -> dict | Non
 
     Returns {"batch", "throughput_per_s", "percentile_ns"} of the size within the limit with the
     highest throughput, of equal ones the smaller size; None if no size is within the limit.
-    Raises ValueError for a limit that is not above 0, and CaptureError for a run whose "batch" is not
-    a whole number above 0, or that has no service_ns, or whose times add up to 0.
+    Raises ValueError for a limit that is not above 0, and CaptureError (the message holds the run's
+    name) for a run whose "batch" is not a whole number above 0, or that has no service_ns, or whose
+    times add up to 0.
     """
     raise NotImplementedError
 
@@ -193,10 +194,11 @@ def token_metrics(capture: str, run: str) -> dict:
                           in one list
         "tpot_ns"         time per output token, one entry a request: from first to last token, over
                           the number of steps between them; None for a request with one token
-        "tokens_per_s"    output tokens of all requests, from the first sent_ns to the last token
+        "tokens_per_s"    output tokens of all requests, from the earliest sent_ns to the latest token
 
-    Raises CaptureError for an unknown run, for missing columns, for no requests, for a request
-    without a token, and for tokens that are not in order or come before their request was sent.
+    Raises CaptureError for an unknown run (the message lists the runs), for missing columns, for no
+    requests, for a request without a token, for tokens that are not in order or come before their
+    request was sent, and for a run that took no time.
     """
     raise NotImplementedError
 
@@ -212,7 +214,7 @@ def goodput(
         "request_count"      all requests
         "good_count"         the good ones
         "attainment_ratio"   good ones over all
-        "goodput_per_s"      good ones a second, from the first sent_ns to the last token
+        "goodput_per_s"      good ones a second, from the earliest sent_ns to the latest token
 
     Raises ValueError for a limit that is not above 0, besides the errors of `token_metrics`.
     Source of the term: Y. Zhong et al., "DistServe", OSDI 2024.
@@ -320,7 +322,7 @@ def evidence_verdict(capture: str, run: str, confidence: float = 0.95) -> dict:
                          above 1 + noise_ratio, else "no_win"; "undecided" if any of these three
                          numbers is None: too few rounds to say anything
 
-    Raises CaptureError for an unknown run, for a missing column, for no rounds and for a time of 0,
-    and ValueError as `percentile_interval` does.
+    Raises CaptureError for an unknown run (the message lists the runs), for a missing column, for no
+    rounds and for a time of 0, and ValueError as `percentile_interval` does.
     """
     raise NotImplementedError

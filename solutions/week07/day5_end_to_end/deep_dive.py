@@ -33,8 +33,8 @@ def deep_dive() -> dict:
     Returns a dictionary of
         "question"    one sentence, with a question mark at its end
         "system"      {"gpu": …, "driver": …} as in the provenance.json of every capture it rests on
-        "evidence"    label ("E1", "E2", …) → number, at least six of them, from at least two
-                      captures; each a dictionary of
+        "evidence"    label ("E1", "E2", …) → number, at least six different ones, from at least
+                      two captures; each a dictionary of
             "function"    "ex_34.read_runs" for example: a function of ex_30 to ex_34 whose first
                           parameter is a capture
             "arguments"   its arguments by name; "capture" is the name of a capture of the course
@@ -49,12 +49,13 @@ def deep_dive() -> dict:
                       and unit, for two captures or runs
         "verdict"     {"capture": …, "run": …, "verdict": …}: what ex_34.evidence_verdict says of a run
                       of an evidence.json
-        "sections"    SECTIONS → text of at least 150 characters each
+        "sections"    SECTIONS → text of at least 150 characters and twelve different words each
 
     In the sections, a number stands before the label of its evidence, with at most three words in
-    between: "4.4 ms [E1]", rounded as you like, in the unit of the evidence. Any other number is one
-    without evidence and may not stand there (names may: p99, H200, and what can be said in words,
-    too). Every label of the evidence is cited somewhere; "result" cites both sides of the comparison.
+    between: "4.4 ms [E1]", rounded as you like (but not to nothing), with its sign, in the unit of
+    the evidence. Any other number is one without evidence and may not stand there (names may: p99,
+    H200, and what can be said in words, too). Every label of the evidence is cited somewhere;
+    "result" cites both sides of the comparison, with their numbers.
     """
     sweep = "ex_34.read_runs"
     eager = {"capture": "serving_sweep_eager", "file": "service.json"}

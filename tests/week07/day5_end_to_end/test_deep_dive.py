@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import math
 import re
+import unicodedata
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -35,10 +36,24 @@ KINDS = {
     "_count": {"count"},
     "_bytes": {"bytes", "mb"},
 }
-LEAST_ITEMS, LEAST_LETTERS = 6, 150
+LEAST_ITEMS, LEAST_LETTERS, LEAST_WORDS = 6, 150, 12
 TOLERANCE = 0.005
 NUMBER = re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?")
 CITED = re.compile(r"(?P<number>\d[\d,]*(?:\.\d+)?)(?P<between>[^\d\[\].;:]*)\[(?P<label>E\d+)\]")
+MINUS = re.compile(r"(?<![\w)%])[-\u2212]$")
+# How a unit may be written right after a number.
+SPOKEN = {name: name for name in ("ns", "us", "ms", "s", "pct", "bytes")} | {
+    "\u00b5s": "us",
+    "\u03bcs": "us",
+    "%": "pct",
+    "percent": "pct",
+    "seconds": "s",
+    "milliseconds": "ms",
+    "microseconds": "us",
+    "nanoseconds": "ns",
+    "MB": "mb",
+    "mb": "mb",
+}
 LABEL = re.compile(r"\[(E\d+)\]")
 # Evidence by function and arguments, derived once.
 _derived: dict[str, Any] = {}
@@ -166,10 +181,24 @@ def test_it_has_every_part(stub) -> None:
     assert len(used) >= 2, f"deep_dive() rests on {sorted(used)}; expected at least two captures"
     for section in SECTIONS:
         text = told["sections"].get(section, "")
-        assert len(text) >= LEAST_LETTERS, (
-            f'deep_dive()["sections"]["{section}"] has {len(text)} characters, expected at least '
-            f"{LEAST_LETTERS}"
+        words = set(re.findall(r"[^\W\d_]+", text.lower()))
+        assert len(text) >= LEAST_LETTERS and len(words) >= LEAST_WORDS, (
+            f'deep_dive()["sections"]["{section}"] has {len(text)} characters and {len(words)} '
+            f"different words, expected at least {LEAST_LETTERS} and {LEAST_WORDS}"
         )
+
+
+@task("ex_34.deep_dive")
+def test_no_number_counts_twice(stub) -> None:
+    asked: dict[str, str] = {}
+    for label, item in dive(stub)["evidence"].items():
+        called(label, item)
+        key = f"{described(item | {'arguments': dict(sorted(item['arguments'].items()))})}"
+        assert key not in asked, (
+            f"deep_dive(), evidence {asked[key]} and {label} are the same number, {described(item)}; "
+            "cite one label as often as you like"
+        )
+        asked[key] = label
 
 
 @task("ex_34.deep_dive")
@@ -178,7 +207,7 @@ def test_every_number_is_derived_again(stub) -> None:
         right = derived(label, item) / SCALES[item["unit"]]
         name = next((key for key in reversed(item["pick"]) if type(key) is str and key != "*"), "")
         for ending, units in KINDS.items():
-            assert not name.endswith(ending) or item["unit"] in units, (
+            assert not f"_{name}".endswith(ending) or item["unit"] in units, (
                 f"deep_dive(), evidence {label}: {described(item)} is given in {item['unit']!r}; its "
                 f"name allows {', '.join(units)}"
             )
@@ -193,6 +222,11 @@ def test_every_number_in_the_text_has_evidence(stub) -> None:
     told = dive(stub)
     for section, text in told["sections"].items():
         cited = {match.start("number"): match for match in CITED.finditer(text)}
+        odd = [letter for letter in text if unicodedata.category(letter) in ("No", "Nl")]
+        assert not odd, (
+            f"deep_dive(), {section}: {odd[0]!r} is a number without evidence; write digits with the "
+            "label of their evidence, or words"
+        )
         for match in NUMBER.finditer(text):
             near = text[max(0, match.start() - 25) : match.end() + 25]
             citation = cited.get(match.start())
@@ -205,11 +239,19 @@ def test_every_number_in_the_text_has_evidence(stub) -> None:
                 f"deep_dive(), {section}: {match[0]} cites [{label}], and there is no evidence {label}"
             )
             digits = len(match[0].partition(".")[2])
-            stands = float(match[0].replace(",", ""))
-            value = told["evidence"][label]["value"]
-            assert abs(stands - value) <= 0.5000001 * 10**-digits, (
-                f"deep_dive(), {section}: {match[0]} cites [{label}], which is {value} "
-                f"{told['evidence'][label]['unit']}"
+            minus = bool(MINUS.search(text[: match.start()]))
+            stands = float(match[0].replace(",", "")) * (-1 if minus else 1)
+            value, unit = (told["evidence"][label][key] for key in ("value", "unit"))
+            close = abs(stands - value) <= 0.5000001 * 10**-digits and (stands or not value)
+            assert close, (
+                f"deep_dive(), {section}: {'-' * minus}{match[0]} cites [{label}], which is {value} "
+                f"{unit}"
+            )
+            spoken = re.match(r"\s*([^\W\d]+|%)", citation["between"])
+            said = SPOKEN.get(spoken[1], unit) if spoken else unit
+            assert said == unit, (
+                f"deep_dive(), {section}: “{match[0]}{citation['between']}[{label}]” is in "
+                f"{spoken[1] if spoken else ''}; the evidence {label} is in {unit}"
             )
 
 
@@ -245,9 +287,13 @@ def test_comparison_compares_like_with_like(stub) -> None:
         f"deep_dive(): {labels[0]} and {labels[1]} are compared, and are the same number of the same "
         "capture"
     )
+    told_in_result = {
+        match["label"] for match in CITED.finditer(told["sections"].get("result", ""))
+    }
     for label in labels:
-        assert f"[{label}]" in told["sections"].get("result", ""), (
-            f"deep_dive(): the section result does not cite [{label}], a side of the comparison"
+        assert label in told_in_result, (
+            f"deep_dive(): the section result holds no number that cites [{label}], a side of the "
+            "comparison"
         )
 
 

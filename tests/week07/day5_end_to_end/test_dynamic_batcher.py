@@ -2,8 +2,8 @@
 
 The expected batches come from `by_the_rule`, an event simulation of its own. The batcher runs beside
 the learner's code (tests/probes/virtual_time.py); what comes back from there is a claim, which fresh
-arrivals bound. Arrivals are moved by some nanoseconds where two events would meet: which of two events
-at one moment comes first is not part of the rule.
+arrivals bound. Drawn arrivals are moved by some nanoseconds where two events would meet; that who comes
+at the very moment is in, a check of its own asks.
 """
 
 from __future__ import annotations
@@ -84,6 +84,8 @@ def compare(
             f"and may wait until {arrivals[items[0]] + max_wait} ns"
         )
         assert len(told[1]) <= max_batch, f"{came}: more than max_batch = {max_batch} in a batch"
+        for other in sorted(set(items) ^ set(told[1]))[:1]:
+            reason += f"; request {other} came at {arrivals[other]} ns"
         assert told == [start, items], f"{came}; {wanted}: {reason}"
         free = start + service[min(size for size in service if size >= len(items))]
     assert len(got["batches"]) == len(expected), (
