@@ -405,8 +405,9 @@ def memory_growth(capture: str, device: int = 0) -> dict[str, Any]:
     """Does memory grow from step to step, and which line keeps it?
 
     capture: a folder with a trace, recorded with memory, and, for the line, a snapshot of the same
-    steps. (Given the path of the trace, look for the snapshot beside it.) "End of a step" is the last memory event of the device that is not after the step's end; a
-    step that no event of the device precedes is left out.
+    steps. (Given the path of the trace, look for the snapshot beside it.) "End of a step" is the last
+    memory event of the device that is not after the step's end; a step that no event of the device
+    precedes is left out.
 
     Returns
         "step_end_bytes"   allocated_bytes at the end of each step, in order

@@ -346,7 +346,7 @@ def test_memory_events(stub, draw, seed):
     trace.events[-3]["args"]["Device Id"] = 0  # of the host
     capture = trace.save()
     first = min(e["ts"] for e in trace.events if e["ph"] == "X" and e["cat"] in WORDS)
-    want = [
+    want: list[dict[str, Any]] = [
         {"time_ns": -400_007 - first, "device": 0, "bytes": 2_048,
          "allocated_bytes": 70_000_000, "reserved_bytes": 72_000_000},
         {"time_ns": 100_001 - first, "device": None, "bytes": -512,
@@ -1110,6 +1110,16 @@ def test_waits_of_a_recording(stub, recording):
 @pytest.mark.parametrize("kind", ["sync", "launch"])
 def test_waits_of_a_program(stub, program, kind):
     judge_sync(stub, program(kind).capture)
+
+
+@task("ex_32.synchronizing_calls")
+def test_a_step_begins_with_its_first_ns(stub, draw):
+    """A call at the very start of a step is in it, one at the very end is not."""
+    trace = draw()
+    trace.step(1, 1_000, 10_000)
+    trace.call("cudaStreamSynchronize", 1_000, 1_700)
+    trace.call("cudaEventSynchronize", 10_000, 10_900)
+    judge_sync(stub, trace.save())
 
 
 def waiting(draw: Callable[[], made.Trace]) -> made.Trace:
