@@ -1113,11 +1113,13 @@ def test_waits_of_a_program(stub, program, kind):
 
 
 @task("ex_32.synchronizing_calls")
-def test_a_step_begins_with_its_first_ns(stub, draw):
-    """A call at the very start of a step is in it, one at the very end is not."""
+def test_edges_of_steps_and_functions(stub, draw):
+    """A call at the start of a step is in it, at its end not; as long as a function, it is inside."""
     trace = draw()
     trace.step(1, 1_000, 10_000)
     trace.call("cudaStreamSynchronize", 1_000, 1_700)
+    trace.python("src/edge.py(5): exactly", 3_000, 4_000)
+    trace.call("cudaDeviceSynchronize", 3_000, 4_000)
     trace.call("cudaEventSynchronize", 10_000, 10_900)
     judge_sync(stub, trace.save())
 
@@ -1791,6 +1793,8 @@ def test_a_hostile_snapshot_runs_nothing(stub, tmp_path, how):
     [
         "cut off",
         "cut off packed",
+        "damaged packed",
+        "damaged text",
         "no pickle",
         "empty",
         "a list",
@@ -1802,9 +1806,11 @@ def test_a_hostile_snapshot_runs_nothing(stub, tmp_path, how):
 def test_a_damaged_snapshot_is_refused(stub, tmp_path, how):
     whole = plain_snapshot()
     data = pickle.dumps(whole, 4)
-    packed = how == "cut off packed"
+    packed = how.endswith("packed")
     if how == "cut off":
         data = data[: len(data) // 2]
+    elif how == "damaged text":
+        data = data.replace(b"alloc", b"\xff\xfeloc", 1)
     elif how == "no pickle":
         data = b"\x93NUMPY and something else"
     elif how == "empty":
@@ -1819,7 +1825,9 @@ def test_a_damaged_snapshot_is_refused(stub, tmp_path, how):
     capture = made.save_pickle(tmp_path, data, packed)
     if packed:
         file = tmp_path / "snapshot.pickle.gz"
-        file.write_bytes(file.read_bytes()[:-12])
+        bytes_ = file.read_bytes()
+        broken = bytes_[:20] + b"\xff" * 8 + bytes_[28:]
+        file.write_bytes(bytes_[:-12] if how == "cut off packed" else broken)
     with stub.raises(
         CaptureError, "snapshot.pickle", f"{how}: that is no snapshot; the message names the file"
     ):
@@ -1982,6 +1990,20 @@ def test_peak_of_a_history(stub, allocator, seed):
         assert want["allocated_bytes"] == max(memory.held), "the generator contradicts itself"
         assert want["reserved_bytes"] == max(memory.reserved), "the generator contradicts itself"
         judge_peak(stub, capture)
+
+
+@task("ex_32.peak_memory")
+def test_a_release_that_is_requested_only(stub, allocator):
+    """A block is in use until no stream uses it any more, and new ones are allocated meanwhile."""
+    memory = allocator()
+    pool = memory.segment(20_000_000)
+    memory.begin_history()
+    first = memory.alloc(pool, 5_000_000)
+    memory.free(first, complete=False)
+    second = memory.alloc(pool, 4_000_000)
+    memory.complete(first)
+    memory.free(second)
+    judge_peak(stub, memory.save())
 
 
 @task("ex_32.peak_memory")
