@@ -1309,6 +1309,20 @@ def test_a_break_whose_line_is_unknown(stub, draw):
 
 
 @task("ex_32.graph_breaks")
+def test_edges_of_regions(stub, draw):
+    """What starts with a region is inside it, what starts at its end is not."""
+    trace = draw()
+    trace.step(1, 0, 100_000)
+    trace.operator("Torch-Compiled Region: 0/0", 10_000, 50_000)
+    trace.operator("Torch-Compiled Region: 1/0", 10_000, 40_000)
+    trace.python("model.py(9): torch_dynamo_resume_in_f_at_9", 10_000, 20_000)
+    trace.operator("Torch-Compiled Region: 0/0", 60_000, 90_000)
+    trace.operator("Torch-Compiled Region: 2/0", 70_000, 80_000)
+    trace.python("model.py(9): torch_dynamo_resume_in_f_at_9", 80_000, 85_000)
+    judge_breaks(stub, trace.save())
+
+
+@task("ex_32.graph_breaks")
 def test_breaks_need_compiled_code(stub, draw, program):
     with stub.raises(CaptureError, why="nothing ran compiled here: that is not 'no break'"):
         stub.graph_breaks(program("sync").capture)
@@ -2041,6 +2055,8 @@ def test_peak_of_an_older_snapshot(stub, allocator):
         for block in segment["blocks"]:
             del block["address"]
     snapshot["device_traces"][0] += [
+        {"action": "segment_unmap", "addr": 9, "size": 3_000_000, "stream": 0, "frames": []},
+        {"action": "segment_map", "addr": 9, "size": 3_000_000, "stream": 0, "frames": []},
         {"action": "segment_map", "addr": 1, "size": 2_000_000, "stream": 0, "frames": []},
         {"action": "snapshot", "addr": 0, "size": 0, "stream": 0, "frames": []},
         {"action": "segment_unmap", "addr": 1, "size": 2_000_000, "stream": 0, "frames": []},
@@ -2155,6 +2171,7 @@ def test_lines_of_holders(stub, allocator):
         (9_000, MODEL),
         (8_000, [("a.py", 3, "h")]),
         (8_000, [("a.py", 30, "h")]),
+        (9_000, [("z.py", 1, "h")]),  # as much as nobody's blocks
     ]  # fmt: skip
     for size, frames in lines:
         memory.alloc(pool, size, frames)
@@ -2329,6 +2346,17 @@ def test_growth_without_the_line(stub, draw, allocator, seed, missing):
     if missing != "snapshot":
         memory.save()
     judge_growth(stub, capture)
+
+
+@task("ex_32.memory_growth")
+def test_growth_of_memory_that_shrinks(stub, draw):
+    """Less after the second step than after the first, and an event at the very end of a step."""
+    trace = draw()
+    for number in range(3):
+        trace.step(number + 1, number * 100_000, number * 100_000 + 100_000)
+        trace.memory(number * 100_000 + 50_000, 512, (9_000_000, 5_000_000, 7_000_000)[number])
+    trace.memory(100_000, -512, 8_000_000)
+    judge_growth(stub, trace.save())
 
 
 @task("ex_32.memory_growth")
