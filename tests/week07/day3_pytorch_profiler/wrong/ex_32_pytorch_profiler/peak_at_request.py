@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-CAUGHT_BY = "test_peak_of_a_history"
+CAUGHT_BY = "test_a_release_that_is_requested_only"
 SAYS = "expected"
 
 
