@@ -277,7 +277,8 @@ def interval_width() -> Figure:
     samples = ex().latency_from_intended(capture, run)["latency_ns"]
     # In an order that has nothing to do with time: neighbours wait in the same queue.
     samples = [samples[i] for i in np.random.default_rng(5).permutation(len(samples))]
-    sizes = np.unique(np.geomspace(20, len(samples), 60).astype(int))
+    first = needed_samples(99)
+    sizes = np.unique([*np.geomspace(20, len(samples), 60).astype(int), first])
     figure, axes = plt.subplots(figsize=(8, 3.1))
     figure.subplots_adjust(left=0.08, right=0.98, top=0.89, bottom=0.17)
     middles = [ex().percentile(samples[:n], 99) / 1e6 for n in sizes]
@@ -285,9 +286,8 @@ def interval_width() -> Figure:
     top, floor = max(samples) / 1e6 * 1.05, ex().percentile(samples, 50) / 1e6
     low = [floor if a is None else a / 1e6 for a, _ in bounds]
     high = [top if b is None else b / 1e6 for _, b in bounds]
-    axes.fill_between(sizes, low, high, color=SKY, alpha=0.45, linewidth=0, step="mid")
-    axes.step(sizes, middles, where="mid", color=BLUE, linewidth=1.6)
-    first = needed_samples(99)
+    axes.fill_between(sizes, low, high, color=SKY, alpha=0.45, linewidth=0, step="post")
+    axes.step(sizes, middles, where="post", color=BLUE, linewidth=1.6)
     axes.axvline(first, color=VERMILION, linewidth=1)
     text = f"from {first} samples on\np99 has an upper bound"
     axes.text(first * 1.04, floor + 0.02 * (top - floor), text, va="bottom")
@@ -332,7 +332,7 @@ def curve() -> Figure:
     import matplotlib.pyplot as plt
 
     figure, panels = plt.subplots(1, 2, figsize=(8, 3.6), sharey=True)
-    figure.subplots_adjust(left=0.08, right=0.98, top=0.9, bottom=0.24, wspace=0.08)
+    figure.subplots_adjust(left=0.08, right=0.97, top=0.9, bottom=0.24, wspace=0.1)
     for axes, kind, title in (
         (panels[0], "serving_sweep", "closed loop: clients that wait"),
         (panels[1], "serving_open_loop", "open loop: users who come anyway"),
@@ -353,6 +353,7 @@ def curve() -> Figure:
                     axes.annotate(name, (a, b), (4, -11), textcoords="offset points", fontsize=7.5)
         axes.set_yscale("log")
         axes.set_xlim(0, 8_000)
+        axes.set_xticks(range(0, 8_000, 1_000), [f"{tick:,}" for tick in range(0, 8_000, 1_000)])
         _panel(axes, "requests served a second", "", title)
         ticks = [2, 5, 10, 20, 50, 100]
         axes.set_yticks(ticks, [str(tick) for tick in ticks])
@@ -446,7 +447,7 @@ def batcher_settings() -> Figure:
     import matplotlib.pyplot as plt
 
     figure, panels = plt.subplots(1, 2, figsize=(8, 3.5), sharey=True)
-    figure.subplots_adjust(left=0.08, right=0.98, top=0.9, bottom=0.27, wspace=0.08)
+    figure.subplots_adjust(left=0.1, right=0.98, top=0.9, bottom=0.27, wspace=0.08)
     colours = dict(zip(BATCHES, (GREY, PURPLE, SKY, GREEN, BLUE, ORANGE), strict=True))
     for axes, place in zip(panels, (0, 1), strict=True):
         for max_batch, colour in colours.items():
@@ -478,8 +479,8 @@ def evidence() -> Figure:
     import matplotlib.pyplot as plt
 
     found = runs("serving_evidence", "evidence.json")
-    figure, axes = plt.subplots(figsize=(8, 3.3))
-    figure.subplots_adjust(left=0.13, right=0.98, top=0.89, bottom=0.27)
+    figure, axes = plt.subplots(figsize=(8, 3.9))
+    figure.subplots_adjust(left=0.13, right=0.98, top=0.91, bottom=0.23)
     rng = np.random.default_rng(5)
     for lane, (name, run) in enumerate(found.items()):
         before = np.array(run["before_ns"])
@@ -490,7 +491,7 @@ def evidence() -> Figure:
         said = verdict(name)
         if said["noise_ratio"] is not None:
             noise = said["noise_ratio"]
-            axes.plot([1 - noise, 1 + noise], [lane + 0.38] * 2, color=INK, linewidth=2)
+            axes.plot([1 - noise, 1 + noise], [lane + 0.36] * 2, color=INK, linewidth=2)
         if said["low_ratio"] is not None and said["high_ratio"] is not None:
             axes.plot(
                 [said["low_ratio"], said["high_ratio"]],
@@ -500,8 +501,11 @@ def evidence() -> Figure:
             )
     axes.axvline(1, color=INK, linewidth=0.8)
     axes.set_yticks(range(len(found)), list(found))
-    axes.set_ylim(len(found) - 0.4, -0.6)
+    axes.set_ylim(len(found) - 0.5, -0.5)
     _panel(axes, "time, as a ratio to the old program in the same round", "", "serving_evidence")
+    axes.grid(axis="y", visible=False)
+    for edge in range(1, len(found)):
+        axes.axhline(edge - 0.5, color=GREY, linewidth=0.8)
     axes.set_xlim(0.2, 1.5)
     legend(
         figure,

@@ -52,13 +52,14 @@ def simulate(
     give_up_ns: dict[int, int] | None = None,
     failing: list[int] | None = None,
     short: list[int] | None = None,
+    long: list[int] | None = None,
     close_ns: int | None = None,
 ) -> dict[str, Any]:
     """Let `module.dynamic_batcher` answer requests; request i asks for i and is answered with i².
 
     service_ns: batch size → time, sizes not in it take as long as the next larger one. give_up_ns:
-    when senders give up, by request. failing, short: the batches (by number) whose serve raises, or
-    returns an answer too few. close_ns: when None is put; without it, after the last answer.
+    when senders give up, by request. failing, short, long: the batches (by number) whose serve raises,
+    or returns an answer too few or too many. close_ns: when None is put; without it, after the last answer.
 
     Returns "batches" ([start in ns, items] each), "most_at_once", and by request "end_ns" and
     "answers" (text for an exception); "returned_ns"; "stuck", a sentence, if it came to nothing.
@@ -76,6 +77,7 @@ def simulate(
         "give_up_ns": give_up_ns or {},
         "failing": failing or [],
         "short": short or [],
+        "long": long or [],
         "close_ns": close_ns,
     }
     try:
@@ -109,6 +111,7 @@ async def _drive(
     give_up_ns: dict[int, int],
     failing: list[int],
     short: list[int],
+    long: list[int],
     close_ns: int | None,
 ) -> None:
     loop = asyncio.get_running_loop()
@@ -127,6 +130,8 @@ async def _drive(
         if number in failing:
             raise RuntimeError("out of memory")
         answers = [item * item for item in items]
+        if number in long:
+            answers.append(0)
         return answers[:-1] if number in short else answers
 
     futures = [loop.create_future() for _ in arrival_ns]

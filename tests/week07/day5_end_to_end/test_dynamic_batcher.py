@@ -187,13 +187,22 @@ def test_senders_that_gave_up_are_left_out(stub) -> None:
 @task("ex_34.dynamic_batcher")
 @pytest.mark.parametrize(
     ("fault", "words"),
-    [("failing", "RuntimeError: out of memory"), ("short", "ValueError")],
-    ids=["serve raises", "an answer too few"],
+    [
+        ("failing", "RuntimeError: out of memory"),
+        ("short", "ValueError"),
+        ("long", "ValueError"),
+    ],
+    ids=["serve raises", "an answer too few", "an answer too many"],
 )
 def test_a_failing_batch_reaches_its_senders_only(stub, fault: str, words: str) -> None:
     arrivals = [1_000, 1_500, 20_000_000, 30_000_000]
     got = stub.probe(PROBE, "simulate", arrivals, {2: 5 * MS}, 2, 0, **{fault: [1]})
-    asked = f"dynamic_batcher, the second of whose batches {'fails' if fault == 'failing' else 'gets an answer too few'}"
+    what = {
+        "failing": "fails",
+        "short": "gets an answer too few",
+        "long": "gets an answer too many",
+    }[fault]
+    asked = f"dynamic_batcher, the second of whose batches {what}"
     starts = [items for _, items in got["batches"]]
     assert not got["stuck"] and len(starts) >= 3, (
         f"{asked}: it served {starts} and then nothing; expected it to go on with the next request"
@@ -205,11 +214,34 @@ def test_a_failing_batch_reaches_its_senders_only(stub, fault: str, words: str) 
     )
     told = got["answers"][failed[0]]
     assert told.startswith(words), f"{asked}: its senders got {told!r}, expected {words!r}"
-    if fault == "short":
+    if fault != "failing":
         size = len(starts[1])
-        assert str(size) in told and str(size - 1) in told, (
-            f"{asked}: its senders got {told!r}; expected both numbers in it, {size - 1} and {size}"
+        other = size - 1 if fault == "short" else size + 1
+        assert str(size) in told and str(other) in told, (
+            f"{asked}: its senders got {told!r}; expected both numbers in it, {other} and {size}"
         )
+
+
+@task("ex_34.dynamic_batcher")
+def test_giving_up_does_not_stop_a_failing_batch(stub) -> None:
+    # Requests 0 and 1 are one batch, 0 gives up while it is served, and then the batch fails.
+    got = stub.probe(
+        PROBE,
+        "simulate",
+        [1_000, 1_500, 20 * MS],
+        {2: 5 * MS},
+        2,
+        MS,
+        give_up_ns={0: 3 * MS},
+        failing=[0],
+    )
+    asked = "dynamic_batcher, whose first batch fails after one of its two senders gave up"
+    assert not got["stuck"], f"{asked}: {got['stuck']}"
+    want = ["given up", "RuntimeError: out of memory", 4]
+    assert got["answers"] == want, (
+        f"{asked}: the senders got {got['answers']}, expected {want}: whoever gave up is left alone, "
+        "also by an exception, and the next batch is served"
+    )
 
 
 @task("ex_34.dynamic_batcher")

@@ -230,6 +230,11 @@ def test_times_are_taken_in_turns(stub, seed: int, rounds: int) -> None:
         f"{asked} called {got['calls']}; expected each once to warm up, then both in turns: what slows "
         "the machine down for a while must meet both"
     )
+    set_by_others = [name for name in got["clocks"] if name.startswith("time")]
+    assert not set_by_others, (
+        f"{asked} read time.{set_by_others[0]}: that clock tells the time of day, and is set, also "
+        "backwards, while a program runs; expected time.perf_counter"
+    )
     ratios = [a / b for a, b in zip(slow[1:], fast[1:], strict=True)]
     right = {
         "ratio": statistics.median(ratios),
