@@ -74,13 +74,6 @@ class Machine:
         self.elements += len(self.touched)
         self.touched = set()
 
-    @contextmanager
-    def uncounted(self) -> Iterator[None]:
-        """Operations in the block are not counted; accesses are."""
-        before = self.flops
-        yield
-        self.flops = before
-
     def dot(self, pairs: Sequence[tuple[Number, Number]]) -> Number:
         """Multiply and add up, beginning with zero."""
         return reduce(lambda total, pair: total + pair[0] * pair[1], pairs, self.number)

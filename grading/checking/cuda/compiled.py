@@ -10,8 +10,6 @@ from __future__ import annotations
 import functools
 import os
 import re
-import subprocess
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,8 +19,7 @@ import numpy as np
 
 from grading.checking.cuda import toolchain
 from grading.checking.cuda.emulator import Counters, Memory, Module
-from grading.checking.cuda.recording import RUN_TIMEOUT_S, RunError
-from grading.checking.cuda.schedule import read_lines
+from grading.checking.cuda.recording import RunError, run_on_stand_in
 
 PTX_FLAGS = ("-O3", "-std=c++17", f"-arch={toolchain.ARCHITECTURE}", "-ptx")
 
@@ -145,28 +142,12 @@ def issued(
 ) -> list[dict[str, Any]]:
     """The record of what the source's host code issues. Raises BuildError, RunError, ToolchainError."""
     program = toolchain.build_alone(source, given)
-    with tempfile.TemporaryDirectory(prefix="lab-issued-") as folder:
-        file = Path(folder) / "schedule.jsonl"
-        environment = {
-            "PATH": os.defpath,
-            "LAB_SCHEDULE_FILE": str(file),
-            "LAB_MULTIPROCESSORS": str(multiprocessors),
-        }
-        called = f"{source.name} {' '.join(arguments)}"
-        try:
-            result = subprocess.run(
-                [str(program.executable), *arguments],
-                capture_output=True,
-                text=True,
-                errors="replace",
-                cwd=folder,
-                env=environment,
-                timeout=RUN_TIMEOUT_S,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise RunError(f"{called} did not end within {RUN_TIMEOUT_S} s") from None
-        lines = read_lines(file) if file.exists() else []
+    called = f"{source.name} {' '.join(arguments)}"
+    result, lines = run_on_stand_in(
+        called,
+        [str(program.executable), *arguments],
+        LAB_MULTIPROCESSORS=str(multiprocessors),
+    )
     refused = [line for line in lines if line["kind"] == "refused"]
     if result.returncode != 0 or refused:
         words = [f"{x['function']} returned {x['error']}: {x['why']}" for x in refused[:1]]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from grading.checking.cuda import toolchain
 from grading.checking.cuda.schedule import Schedule, read_lines
@@ -26,15 +28,25 @@ def record(
     Raises BuildError, RunError, ToolchainError.
     """
     program = toolchain.build(source, given)
+    arguments = ["--batches", str(batches), "--elements", str(elements)]
+    arguments += ["--warmup-batches", str(warmup_batches)]
+    called = f"{source.name} with {' '.join(arguments)}"
+    command = [str(program.executable), *arguments]
+    result, lines = run_on_stand_in(called, command, LAB_VARIANT=str(program.variant))
+    if result.returncode != 0:
+        raise RunError(_how_it_ended(called, result, lines))
+    return Schedule(lines, elements)
+
+
+def run_on_stand_in(
+    called: str, command: Sequence[str], **environment: str
+) -> tuple[subprocess.CompletedProcess[str], list[dict[str, Any]]]:
+    """Run a program that is linked to the stand-in: how it ended, and what its host code issued.
+
+    called: the run in words, for the message. Raises RunError if it does not end.
+    """
     with tempfile.TemporaryDirectory(prefix="lab-schedule-") as folder:
         file = Path(folder) / "schedule.jsonl"
-        command = [str(program.executable), "--batches", str(batches), "--elements", str(elements)]
-        command += ["--warmup-batches", str(warmup_batches)]
-        environment = {
-            "PATH": os.defpath,
-            "LAB_SCHEDULE_FILE": str(file),
-            "LAB_VARIANT": str(program.variant),
-        }
         try:
             result = subprocess.run(
                 command,
@@ -42,30 +54,24 @@ def record(
                 text=True,
                 errors="replace",
                 cwd=folder,
-                env=environment,
+                env={"PATH": os.defpath, "LAB_SCHEDULE_FILE": str(file), **environment},
                 timeout=RUN_TIMEOUT_S,
                 check=False,
             )
         except subprocess.TimeoutExpired:
             raise RunError(
-                f"{source.name} with {' '.join(command[1:])} did not end within {RUN_TIMEOUT_S} s; "
+                f"{called} did not end within {RUN_TIMEOUT_S} s; "
                 "on the stand-in every wait returns at once, so a loop of its own does not end"
             ) from None
-        lines = read_lines(file) if file.exists() else []
-        if result.returncode != 0:
-            raise RunError(_how_it_ended(source, command, result, lines))
-        return Schedule(lines, elements)
+        return result, read_lines(file) if file.exists() else []
 
 
 def _how_it_ended(
-    source: Path,
-    command: list[str],
-    result: subprocess.CompletedProcess[str],
-    lines: list[dict],
+    called: str, result: subprocess.CompletedProcess[str], lines: list[dict[str, Any]]
 ) -> str:
     code = result.returncode
     ended = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
-    text = f"{source.name} with {' '.join(command[1:])} {ended}"
+    text = f"{called} {ended}"
     for line in lines:
         if line["kind"] == "refused":
             text += f"\n{line['function']} refused: {line['error']}, {line['why']}"
