@@ -27,6 +27,7 @@ SMALLEST_WIDE_SHARE = 0.9
 RELATIVE_ERROR = 1e-5  # kRelativeError of reduction.cuh
 MOST_WAVEFRONTS_RATIO = 1.05
 SMS = 132
+SCRATCH, SCRATCH_FLOATS = 2, 1 << 16  # its allocation in main(), and kScratchFloats
 SMALL_DEVICE_SMS = 4  # what the host code is told, so that its grids can be emulated
 FEWEST_BLOCKS_PER_SM = 1
 SMALLEST_LIVE_RATIO = 0.95
@@ -219,6 +220,32 @@ def test_enough_blocks(cuda_stub):
             f"{FEWEST_BLOCKS_PER_SM * SMS}, as many as an H200 has multiprocessors. A block runs on one; "
             "the others would have nothing to do."
         )
+
+
+@task("ex_31.reduction")
+def test_scratch_is_large_enough(cuda_stub, seed):
+    # What a launch leaves in scratch here, a float a block, it would leave there, too.
+    small, count = 131_072, 1 << 28
+    run = ran(cuda_stub, drawn(seed, small))
+    written = int(np.count_nonzero(~np.isnan(run.buffers[SCRATCH])))
+    try:
+        arguments = ["--plan", "--count", str(count)]
+        lines = compiled.issued(cuda_stub.source, cuda_stub.given, arguments)
+    except recording.RunError as error:
+        fail(str(error))
+    cleared = any(x["kind"] == "memset" and x["destination"]["buffer"] == SCRATCH for x in lines)
+    for line in lines:
+        if line["kind"] != "kernel" or cleared:
+            continue
+        blocks = int(np.prod(line["grid"]))
+        given = any((x.get("pointer") or {}).get("buffer") == SCRATCH for x in line["arguments"])
+        before = [launch.blocks for launch in run.launches if launch.symbol == line["symbol"]]
+        if given and blocks > SCRATCH_FLOATS and max(before, default=0) == written > 1:
+            fail(
+                f"reduce_sum of {count} floats: {line['name']} runs {blocks} blocks, and with {small} floats "
+                f"each of its {written} blocks left a float in scratch, which has room for "
+                f"{SCRATCH_FLOATS}. The others would be written past its end."
+            )
 
 
 # -- on a GPU -------------------------------------------------------------------------------------
