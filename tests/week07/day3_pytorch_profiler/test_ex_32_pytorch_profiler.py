@@ -1688,6 +1688,23 @@ def test_launches_need_kernels(stub, draw):
         stub.launch_bound(without_steps(draw))
 
 
+@task("ex_32.launch_bound")
+def test_a_share_at_the_floor(stub, draw):
+    """The step is drawn so long that free launches save exactly a tenth of it."""
+
+    def drawn(end: int) -> str:
+        trace = draw()
+        trace.step(1, 0, end)
+        for at in range(10_000, 90_000, 20_000):
+            trace.kernel(at + 9_000, at + 14_000, call=(at, at + 5_000))
+        return trace.save()
+
+    saved = recoverable_by_hand(drawn(100_000))["launch_cost"]
+    capture = drawn(10 * saved)
+    assert recoverable_by_hand(capture)["launch_cost"] == saved, "the drawing contradicts itself"
+    judge_launch(stub, capture)
+
+
 # == load_snapshot ================================================================================
 
 
@@ -2360,6 +2377,21 @@ def test_growth_of_memory_that_shrinks(stub, draw):
 
 
 @task("ex_32.memory_growth")
+def test_growth_of_lines_that_keep_the_same(stub, draw, allocator, seed):
+    """The second one's release is requested, and not yet done: it is in use still."""
+    trace, memory = growing(draw, allocator, seed, 3_000_000)
+    frames = [{"filename": "eval.py", "line": 4, "name": "keep"}]
+    kept = [e for e in memory.entries if e["frames"][:1] and e["frames"][0]["line"] == 55]
+    for number, entry in enumerate(kept):
+        twin = entry | {"addr": 7 * 10**14 + number, "frames": frames}
+        memory.entries.insert(memory.entries.index(entry) + 1, twin)
+        memory.entries.append(twin | {"action": "free_requested", "frames": []})
+    capture = trace.save()
+    memory.save()
+    judge_growth(stub, capture)
+
+
+@task("ex_32.memory_growth")
 def test_growth_of_the_other_device(stub, draw, allocator, seed):
     trace, _ = growing(draw, allocator, seed, 2_000_000)
     judge_growth(stub, trace.save(), 1)
@@ -2559,12 +2591,36 @@ def test_growth_goes_first(stub, draw, allocator, seed, total):
 @task("ex_32.name_trace_bottleneck")
 @pytest.mark.parametrize("leak", [0, 2_500])
 def test_no_growth_worth_naming(stub, draw, leak):
+    judge_finding(stub, leaking(draw, leak))
+
+
+@task("ex_32.name_trace_bottleneck")
+@pytest.mark.parametrize("leak", [3_000, 3_002])
+def test_growth_near_its_floor(stub, draw, leak):
+    """0.1 % of the first step's end is left alone, more is not."""
+    judge_finding(stub, leaking(draw, leak))
+
+
+def leaking(draw: Callable[[], made.Trace], leak: int) -> str:
     trace = paused(draw, 300_000, 500_000)
     trace.step(2, 500_000, 1_000_000)
     trace.step(3, 1_000_000, 1_500_000)
     for number in range(3):
         trace.memory(number * 500_000 + 400_000, leak, 3_000_000 + leak * number)
         trace.memory(number * 500_000 + 400_000, leak, 1_000 * (number + 1), device=None)
+    return trace.save()
+
+
+@task("ex_32.name_trace_bottleneck")
+def test_finding_is_about_the_idlest_device(stub, draw):
+    """The lowest of two that are equally idle over all steps, not in the first one."""
+    trace = paused(draw, 300_000)
+    trace.step(2, 1_000_000, 1_100_000)
+    trace.kernel(0, 50_000, device=3)
+    trace.kernel(100_000, 140_000, device=2)
+    trace.kernel(1_010_000, 1_020_000, device=2)
+    trace.kernel(200_000, 230_000, device=4)
+    trace.kernel(1_020_000, 1_080_000, device=4)
     judge_finding(stub, trace.save())
 
 
