@@ -2277,6 +2277,9 @@ def test_gain_on_a_slip_of_paper(stub):
     spilled = {LOCAL.format("ld"): 250.0, LOCAL.format("st"): 50.0, SPILLING: 300.0}
     spilled |= {sectors("ld")[0]: 70.0, sectors("st")[0]: 30.0}
     requests = {REQUESTS.format(op): 10.0**n for n, op in enumerate(("atom", "red", "st", "ld"), 2)}
+    same = dict.fromkeys(requests, 100.0)
+    contended = {memory: 9.0, "sm__warps_active.avg.per_cycle_active": 60.0}
+    contended["sm__cycles_active.sum"] = 1e9
     for use, changes in (
         # Exactly saturated, and just not: the queue goes with the work, or nothing shows.
         ({"dram": 0.8}, apart | moved),
@@ -2295,7 +2298,8 @@ def test_gain_on_a_slip_of_paper(stub):
         ({"l1": 0.7, "issue": 0.1}, spilled | {memory: 1.0}),
         ({"issue": 0.75}, spilled | {memory: 0.5}),
         # All four kinds of requests.
-        ({"l2": 0.1}, requests | {memory: 9.0, "sm__warps_active.avg.per_cycle_active": 60.0}),
+        ({"l2": 0.1}, requests | contended),
+        ({"l2": 0.1}, same | contended),
         # Half of the requests are atomics, a quarter, an eighth; calm and contended.
         *(
             (
