@@ -2377,6 +2377,19 @@ def test_growth_of_memory_that_shrinks(stub, draw):
 
 
 @task("ex_32.memory_growth")
+def test_growth_of_two_steps(stub, draw):
+    """Two ends make one difference. The device is left to its default, and device 1 grows more."""
+    trace = draw()
+    for number in range(2):
+        trace.step(number + 1, number * 100_000, number * 100_000 + 100_000)
+        trace.memory(number * 100_000 + 50_000, 512, 3_000_000 + number * 2_000)
+        trace.memory(number * 100_000 + 60_000, 512, 1_000_000 + number * 9_000, device=1)
+    capture = trace.save()
+    got = stub.memory_growth(capture)
+    judge(words("memory_growth", capture), got, growth_by_hand(capture), "(bytes)")
+
+
+@task("ex_32.memory_growth")
 def test_growth_of_lines_that_keep_the_same(stub, draw, allocator, seed):
     """The second one's release is requested, and not yet done: it is in use still."""
     trace, memory = growing(draw, allocator, seed, 3_000_000)
@@ -2562,11 +2575,21 @@ def test_finding_near_the_floor(stub, draw, pause):
 
 
 @task("ex_32.name_trace_bottleneck")
-@pytest.mark.parametrize("host_ns", [200_000, 530_000, 545_000, 545_001, 900_000])
-def test_causes_that_cure_the_same_gap(stub, draw, host_ns):
+@pytest.mark.parametrize(
+    ("host_ns", "window_ns"),
+    [
+        (200_000, 15_100_000),
+        (530_000, 15_100_000),
+        (530_000, 47_500_000),  # only the launches reach the floor
+        (545_000, 15_100_000),  # the savings differ by exactly 2 %
+        (545_001, 15_100_000),
+        (900_000, 15_100_000),
+    ],
+)
+def test_causes_that_cure_the_same_gap(stub, draw, host_ns, window_ns):
     """A wait, and launches after it: taking either away closes nearly the same gap."""
     trace = draw()
-    trace.step(1, 0, 15_100_000)  # with 545_000 the savings differ by exactly 2 %
+    trace.step(1, 0, window_ns)
     now = 0
     for _ in range(10):
         trace.kernel(now + 20_000, now + 520_000, call=(now, now + 5_000))
