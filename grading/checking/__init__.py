@@ -1,4 +1,10 @@
-"""What check files share: the `task` marker, fixtures, oracles and instruments."""
+"""What check files share: the `task` marker, fixtures, oracles and instruments.
+
+fixtures: the seed, recordings, generated and drawn captures. generate: captures with a known answer.
+Oracles, which share nothing with the exercises: oracles (Nsight Systems exports), ncu (Nsight Compute
+pages), occupancy (NVIDIA's own calculator), counting (operations and bytes of written-out kernels).
+Instruments: cuda (CUDA sources without a GPU).
+"""
 
 from __future__ import annotations
 
