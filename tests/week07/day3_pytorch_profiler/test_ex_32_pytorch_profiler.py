@@ -2326,6 +2326,8 @@ def growing(
             size = leak + rng.randrange(1_000)
             memory.alloc(pool, size, LOSS, at(start + 300_000))
             change(start + 300_000, size)
+            # by the backward pass: it keeps more, and nobody knows the line
+            memory.alloc(pool, 2 * leak, [], at(start + 310_000))
         memory.free(block, at(start + 600_000))
         change(start + 600_000, -activation)
         trace.memory(start + 700_000, 64, 999_000_000 + number, device=None)
@@ -2589,6 +2591,7 @@ def test_finding_near_the_floor(stub, draw, pause):
 def test_causes_that_cure_the_same_gap(stub, draw, host_ns, window_ns):
     """A wait, and launches after it: taking either away closes nearly the same gap."""
     trace = draw()
+    trace.operator("aten::long_before", -15_000_000, -14_000_000)
     trace.step(1, 0, window_ns)
     now = 0
     for _ in range(10):
