@@ -2602,6 +2602,24 @@ def test_causes_that_cure_the_same_gap(stub, draw, host_ns, window_ns):
 
 
 @task("ex_32.name_trace_bottleneck")
+def test_a_borderline_finding_names_the_line_too(stub, draw):
+    """Waits that cost 11 % of a step that is drawn as long as that needs."""
+
+    def drawn(window_ns: int) -> str:
+        trace = draw()
+        trace.step(1, 0, window_ns)
+        trace.python("train.py(7): log_loss", 0, 8_000_000)
+        for now in range(0, 7_000_000, 723_000):
+            trace.kernel(now + 20_000, now + 520_000, call=(now, now + 5_000))
+            trace.call("cudaStreamSynchronize", now + 6_000, now + 523_000)
+        return trace.save()
+
+    waits = recoverable_by_hand(drawn(15_000_000))["waits"]
+    got = judge_finding(stub, drawn(round(waits / 0.11)))
+    assert got.category == "sync_bound", f"the drawing is {got.category}"
+
+
+@task("ex_32.name_trace_bottleneck")
 @pytest.mark.parametrize("total", [True, False])
 def test_growth_goes_first(stub, draw, allocator, seed, total):
     trace, memory = growing(draw, allocator, seed, 4_000_000)
