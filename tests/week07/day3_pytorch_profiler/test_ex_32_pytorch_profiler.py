@@ -2645,6 +2645,15 @@ def test_growth_near_its_floor(stub, draw, leak):
     judge_finding(stub, leaking(draw, leak))
 
 
+@task("ex_32.name_trace_bottleneck")
+def test_two_steps_can_grow(stub, draw):
+    trace = paused(draw, 300_000, 500_000)
+    trace.step(2, 500_000, 1_000_000)
+    for number in range(2):
+        trace.memory(number * 500_000 + 400_000, 64, 3_000_000 + 90_000 * number)
+    assert judge_finding(stub, trace.save()).category == "memory_growth"
+
+
 def leaking(draw: Callable[[], made.Trace], leak: int) -> str:
     trace = paused(draw, 300_000, 500_000)
     trace.step(2, 500_000, 1_000_000)
