@@ -64,23 +64,8 @@ def names() -> list[str]:
 
 
 def path(name_or_path: str | os.PathLike[str]) -> Path:
-    """The SQLite file of a capture, given its name or any path to it.
-
-    Raises NoSuchCapture, naming the captures that exist, and CaptureError for a folder without one.
-    """
-    text = os.fspath(name_or_path)
-    named = folder() / text / TIMELINE
-    if os.sep not in text and "/" not in text and named.is_file():
-        return named
-    given = Path(text)
-    if given.is_dir():
-        if (given / TIMELINE).is_file():
-            return given / TIMELINE
-        raise CaptureError(f"{given}: is a folder without {TIMELINE}; name a capture file")
-    if not given.exists():
-        known = ", ".join(names()) or "none"
-        raise NoSuchCapture(f"{text}: no such file or capture; captures here: {known}")
-    return given
+    """The SQLite file of a timeline, given its name or any path to it; raises what `file` raises."""
+    return file(name_or_path, TIMELINE)
 
 
 def file(capture: str | os.PathLike[str], name: str) -> Path:
@@ -96,7 +81,7 @@ def file(capture: str | os.PathLike[str], name: str) -> Path:
     if place.is_file():
         return place
     if not place.is_dir():
-        known = ", ".join(_folders()) or "none"
+        known = ", ".join(names() if name == TIMELINE else _folders()) or "none"
         raise NoSuchCapture(f"{text}: no such file or capture; captures here: {known}")
     for candidate in (place / name, place / f"{name}.gz"):
         if candidate.is_file():

@@ -94,6 +94,13 @@ def test_a_name_that_does_not_exist_names_those_that_do() -> None:
         captures.open("torch_inference_basline")
 
 
+def test_a_capture_that_is_no_timeline_tells_what_it_is() -> None:
+    with pytest.raises(
+        CaptureError, match=r"ncu_shared: holds no timeline\.sqlite; it has .*kernels"
+    ):
+        captures.open("ncu_shared")
+
+
 def test_a_truncated_file_is_told_apart_from_an_empty_table(generated: Path) -> None:
     content = generated.read_bytes()
     generated.write_bytes(content[: len(content) // 2])
