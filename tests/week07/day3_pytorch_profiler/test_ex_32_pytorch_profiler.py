@@ -2646,6 +2646,15 @@ def test_growth_near_its_floor(stub, draw, leak):
 
 
 @task("ex_32.name_trace_bottleneck")
+def test_memory_of_one_step_is_no_growth(stub, draw):
+    """Nothing was recorded before the end of the first step: the time decides."""
+    trace = paused(draw, 300_000, 500_000)
+    trace.step(2, 500_000, 1_000_000)
+    trace.memory(900_000, 64, 3_000_000)
+    assert judge_finding(stub, trace.save()).category == "launch_bound"
+
+
+@task("ex_32.name_trace_bottleneck")
 def test_two_steps_can_grow(stub, draw):
     trace = paused(draw, 300_000, 500_000)
     trace.step(2, 500_000, 1_000_000)
