@@ -5,8 +5,8 @@ In a lesson a figure stands between two comments that a reader of the rendered p
     The device was busy for <!--= ms(ex_30.busy_time("decode_eager")[0]) -->12.3 ms<!--/-->.
 
 The first comment is a Python expression over the captures, evaluated with the reference functions
-(`ex_30.…`), `captures.open`, and the formatters below. This script says which figures differ and,
-with --write, puts the right ones in.
+(`ex_30.…`), what a lesson computes besides (`day1.…`, see `scripts/lesson_sources`), `captures.open`, and
+the formatters below. This script says which figures differ and, with --write, puts the right ones in.
 
     uv run python scripts/lesson_figures.py [--write] [FILE…]
 """
@@ -35,11 +35,6 @@ MEASURED = re.compile(
 )
 
 
-def ns(value: float) -> str:
-    """1234567 → "1,234,567 ns"."""
-    return f"{round(value):,} ns"
-
-
 def us(value_ns: float, digits: int = 1) -> str:
     """Nanoseconds as microseconds."""
     return f"{value_ns / 1e3:,.{digits}f} µs"
@@ -60,11 +55,6 @@ def mb(value_bytes: float, digits: int = 1) -> str:
     return f"{value_bytes / 1e6:,.{digits}f} MB"
 
 
-def gbps(value_bytes: float, duration_ns: float, digits: int = 1) -> str:
-    """Bytes over nanoseconds as GB/s (10^9 bytes a second)."""
-    return f"{value_bytes / duration_ns:,.{digits}f} GB/s"
-
-
 def times(before: float, after: float, digits: int = 2) -> str:
     """A ratio: times(10, 4) → "2.50×"."""
     return f"{before / after:.{digits}f}×"
@@ -75,59 +65,9 @@ def count(value: float) -> str:
     return f"{round(value):,}"
 
 
-def span_ns(capture: str) -> int:
-    """From the first to the last device operation of a capture."""
-    start, end = captures.open(capture).span_ns
-    return end - start
-
-
-def told(capture: str, key: str) -> float:
-    """A number that the recorded program reported about itself (provenance.json)."""
-    return captures.provenance(capture)["reported_by_program"][key]
-
-
-def copied(capture: str, kind: str) -> str:
-    """The rate of all copies of one kind ("H2D") of a capture, bytes over their durations."""
-    copies = captures.open(capture).copies
-    copies = copies.filter(copies["kind"] == kind)
-    return gbps(int(copies["bytes"].sum()), int(copies["duration_ns"].sum()))
-
-
-def ranges_ns(capture: str, name: str) -> int:
-    """The durations of all NVTX ranges of one name, added up."""
-    ranges = captures.open(capture).nvtx_ranges
-    return int(ranges.filter(ranges["name"] == name)["duration_ns"].sum())
-
-
-def calls_ns(capture: str, name: str) -> int:
-    """The durations of all calls of one name, added up."""
-    calls = captures.open(capture).api_calls
-    return int(calls.filter(calls["name"] == name)["duration_ns"].sum())
-
-
-def gap_durations(capture: str, at_least_ns: int = 0) -> np.ndarray:
-    """Lengths of the idle gaps of all devices."""
-    gaps = reference("ex_30").idle_gaps(capture, min_gap_ns=at_least_ns)
-    return np.array([gap["end_ns"] - gap["start_ns"] for gap in gaps])
-
-
-def idle_while(capture: str, call: str) -> int:
-    """Time in ns in which the device was idle and the host inside a call of one name."""
-    gaps = reference("ex_30").idle_gaps(capture)
-    calls = captures.open(capture).api_calls
-    calls = calls.filter(calls["name"] == call)
-    return sum(
-        max(0, min(end, gap["end_ns"]) - max(start, gap["start_ns"]))
-        for start, end in calls.select("start_ns", "end_ns").iter_rows()
-        for gap in gaps
-    )
-
-
 def namespace() -> dict[str, Any]:
     """What the expressions of figures may use."""
-    formatters = (ns, us, ms, pct, mb, gbps, times, count)
-    sources = (span_ns, told, copied, ranges_ns, calls_ns, gap_durations, idle_while)
-    names: dict[str, Any] = {f.__name__: f for f in (*formatters, *sources)}
+    names: dict[str, Any] = {f.__name__: f for f in (us, ms, pct, mb, times, count)}
     names |= {"captures": captures, "dependencies": dependencies, "np": np, **SOURCES}
     for exercise in course.load(ROOT).exercises:
         names[exercise.id] = reference(exercise.id)

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from profiling_lab import captures
 from scripts.lesson_sources.drawing import (
     BLUE,
@@ -50,6 +52,55 @@ TWINS = (
 
 
 # -- what the lesson's text uses as well ------------------------------------------------------------
+
+
+def span_ns(capture: str) -> int:
+    """From the first to the last device operation of a capture."""
+    start, end = captures.open(capture).span_ns
+    return end - start
+
+
+def told(capture: str, key: str) -> float:
+    """A number that the recorded program reported about itself (provenance.json)."""
+    return captures.provenance(capture)["reported_by_program"][key]
+
+
+def copied(capture: str, kind: str) -> str:
+    """The rate of all copies of one kind ("H2D") of a capture, bytes over their durations."""
+    copies = captures.open(capture).copies
+    copies = copies.filter(copies["kind"] == kind)
+    rate = int(copies["bytes"].sum()) / int(copies["duration_ns"].sum())  # bytes a ns: GB/s
+    return f"{rate:,.1f} GB/s"
+
+
+def ranges_ns(capture: str, name: str) -> int:
+    """The durations of all NVTX ranges of one name, added up."""
+    ranges = captures.open(capture).nvtx_ranges
+    return int(ranges.filter(ranges["name"] == name)["duration_ns"].sum())
+
+
+def calls_ns(capture: str, name: str) -> int:
+    """The durations of all calls of one name, added up."""
+    calls = captures.open(capture).api_calls
+    return int(calls.filter(calls["name"] == name)["duration_ns"].sum())
+
+
+def gap_durations(capture: str, at_least_ns: int = 0) -> np.ndarray:
+    """Lengths of the idle gaps of all devices."""
+    gaps = reference("ex_30").idle_gaps(capture, min_gap_ns=at_least_ns)
+    return np.array([gap["end_ns"] - gap["start_ns"] for gap in gaps])
+
+
+def idle_while(capture: str, call: str) -> int:
+    """Time in ns in which the device was idle and the host inside a call of one name."""
+    gaps = reference("ex_30").idle_gaps(capture)
+    calls = captures.open(capture).api_calls
+    calls = calls.filter(calls["name"] == call)
+    return sum(
+        max(0, min(end, gap["end_ns"]) - max(start, gap["start_ns"]))
+        for start, end in calls.select("start_ns", "end_ns").iter_rows()
+        for gap in gaps
+    )
 
 
 def one_launch() -> dict[str, int]:
