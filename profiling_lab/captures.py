@@ -68,6 +68,21 @@ def path(name_or_path: str | os.PathLike[str]) -> Path:
     return file(name_or_path, TIMELINE)
 
 
+def _place(capture: str | os.PathLike[str]) -> Path:
+    """The folder of a capture of this name, else the path itself, whether there is something or not."""
+    text = os.fspath(capture)
+    named = folder() / text
+    return named if os.sep not in text and "/" not in text and named.is_dir() else Path(text)
+
+
+def place(capture: str | os.PathLike[str]) -> Path:
+    """The folder of a capture, given its name, or the folder or file at a path. Raises NoSuchCapture."""
+    found = _place(capture)
+    if not found.exists():
+        raise NoSuchCapture(f"{found}: no such file or capture; captures: {', '.join(_folders())}")
+    return found
+
+
 def file(capture: str | os.PathLike[str], name: str) -> Path:
     """One file of a capture: `file("ncu_memory", "kernels.csv")`.
 
@@ -75,14 +90,12 @@ def file(capture: str | os.PathLike[str], name: str) -> Path:
     compressed (`kernels.csv.gz`) is found under its plain name too. Raises NoSuchCapture, naming the
     captures that exist, and CaptureError, naming the files that the capture holds.
     """
-    text = os.fspath(capture)
-    named = folder() / text
-    place = named if os.sep not in text and "/" not in text and named.is_dir() else Path(text)
+    place = _place(capture)
     if place.is_file():
         return place
     if not place.is_dir():
         known = ", ".join(names() if name == TIMELINE else _folders()) or "none"
-        raise NoSuchCapture(f"{text}: no such file or capture; captures here: {known}")
+        raise NoSuchCapture(f"{place}: no such file or capture; captures here: {known}")
     for candidate in (place / name, place / f"{name}.gz"):
         if candidate.is_file():
             return candidate

@@ -16,8 +16,9 @@ from profiling_lab import progress
 from profiling_lab.cli.app import complain
 from profiling_lab.cli.screen import LAB, find, load_course
 from profiling_lab.cli.status import next_task
-from profiling_lab.course import Course, Task
+from profiling_lab.course import Course, Exercise, Task
 from profiling_lab.errors import CourseError, LabError
+from profiling_lab.functions import EXERCISES
 
 NO_CHECKS_COLLECTED = 5  # pytest's exit code
 
@@ -27,8 +28,8 @@ NO_CHECKS_COLLECTED = 5  # pytest's exit code
 @click.option(
     "--capture",
     metavar="FILE",
-    help="Run the checks that read the course's recordings on your own; what is expected is "
-    "computed from it.",
+    help="Run the checks that read the course's recordings on your own, a file or a folder; what is "
+    "expected is computed from it.",
 )
 @click.option("--against", metavar="TREE", help="Judge another tree (solutions, a submission).")
 @click.option("--live", is_flag=True, help="Add the checks that need this machine's GPU.")
@@ -44,6 +45,7 @@ def check(
     \b
       uv run lab check ex_30.busy_time
       uv run lab check ex_30 --capture my_run.sqlite
+      uv run lab check ex_31 --capture my_kernels.csv
       uv run lab check ex_30 --against solutions
 
     Stuck? uv run lab hint ID. Passed? uv run lab solution ID shows the reference.
@@ -55,13 +57,14 @@ def check(
             click.echo(f"All tasks have their points. Name one to check it again: {LAB} check ID")
             return 0
         identifier = following.exercise
-    _, tasks = find(course, identifier)
+    exercise, tasks = find(course, identifier)
     arguments = selection(course, tasks)
     if not arguments:
         raise CourseError(f"{identifier}: has no checks yet (see CONTRIBUTING.md)")
     arguments += ["--against", _tree(course, against)] if against else []
     arguments += ["--live"] if live or all(task.live for task in tasks) else []
-    arguments += ["--recording", str(_own_capture(capture))] if capture is not None else []
+    if capture is not None:
+        arguments += ["--recording", str(_own_capture(capture, exercise))]
     return run_checks(course, arguments, verbose=verbose)
 
 
@@ -121,10 +124,20 @@ def _tree(course: Course, against: str) -> str:
     raise LabError(f"{against}: no such folder to check against; the reference is: solutions")
 
 
-def _own_capture(name: str) -> Path:
-    """The file of a capture, after making sure that it can be read and holds device work."""
+def _own_capture(name: str, exercise: Exercise) -> Path:
+    """Where a capture lies, after making sure that it is of the kind that an exercise reads.
+
+    A timeline is opened too: it must be readable and hold device work.
+    """
     from profiling_lab import captures
 
+    reads = {identifier: kind for kind, identifier in EXERCISES.items()}.get(exercise.id)
+    place = captures.place(name)
+    found = captures.kind(name) if reads in ("kernels", "trace") or place.is_file() else ""
+    if reads in ("kernels", "trace") and found != reads:
+        raise LabError(f"{name}: a capture of kind {found}; {exercise.id} reads {reads}")
+    if "timeline" not in (reads, found):
+        return place.resolve()  # the checks say what they do not find in it
     with captures.open(name) as recording:
         recording.device_operations  # noqa: B018 - raises if there is none
         return recording.file.resolve()

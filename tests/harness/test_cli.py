@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import queue
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -24,8 +25,9 @@ from click.testing import CliRunner, Result
 
 from profiling_lab import course as manifest
 from profiling_lab import progress
-from profiling_lab.cli import lab
+from profiling_lab.cli import checking, lab
 from profiling_lab.cli.app import COMMANDS, SECTIONS
+from profiling_lab.errors import LabError
 
 ROOT = Path(__file__).resolve().parents[2]
 STUB = Path("week07/day1/mini.py")
@@ -323,6 +325,37 @@ def test_check_with_a_bad_capture(small: Lab, tmp_path: Path) -> None:
     file = tmp_path / "text.sqlite"
     file.write_text("not a database")
     assert str(file) in one_line(small("check", "mini", "--capture", str(file)))
+
+
+@pytest.mark.parametrize(
+    ("exercise", "capture", "said"),
+    [
+        ("ex_30", "ncu_shared", "holds no timeline.sqlite; it has"),
+        ("ex_31", "torch_train_sync", "a capture of kind trace; ex_31 reads kernels"),
+        ("ex_32", "ncu_shared", "a capture of kind kernels; ex_32 reads trace"),
+        ("ex_34", "nope", "no such file or capture"),
+    ],
+)
+def test_check_wants_a_capture_of_the_kind_that_an_exercise_reads(
+    exercise: str, capture: str, said: str
+) -> None:
+    with pytest.raises(LabError, match=re.escape(said)):
+        checking._own_capture(capture, manifest.load(ROOT).exercise(exercise))
+
+
+@pytest.mark.parametrize(
+    ("exercise", "capture", "place"),
+    [
+        ("ex_30", "two_streams", "two_streams/timeline.sqlite"),
+        ("ex_31", "ncu_shared", "ncu_shared"),
+        ("ex_32", "torch_train_sync", "torch_train_sync"),
+        ("ex_33", "roofline_ops", "roofline_ops"),
+        ("ex_34", "serving_sweep_eager", "serving_sweep_eager"),
+    ],
+)
+def test_check_takes_captures_of_every_exercise(exercise: str, capture: str, place: str) -> None:
+    found = checking._own_capture(capture, manifest.load(ROOT).exercise(exercise))
+    assert found == ROOT / "captures" / place
 
 
 def test_check_of_a_task_without_checks(small: Lab) -> None:
