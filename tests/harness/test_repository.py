@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from profiling_lab import course as manifest
+from profiling_lab.functions import load_file
 
 ROOT = Path(__file__).resolve().parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -116,6 +117,15 @@ def test_captures_stay_small() -> None:
 
 
 # -- everything is pinned ---------------------------------------------------------------------------
+
+
+def test_pins_are_stale_by_version_and_not_by_the_spelling_of_a_marker() -> None:
+    script = load_file(ROOT / "scripts" / "update_constraints.py", "update_constraints")
+    have = ["scipy==1.17.1 ; (a == 'x' and b == 'y') or (a == 'x' and b == 'z')", "six==1.17.0"]
+    same = ["scipy==1.17.1 ; a == 'x' and (b == 'y' or b == 'z')", "six==1.17.0"]
+    assert script.differences(have, same) == []
+    newer = ["scipy==1.18.0", "six==1.17.0"]
+    assert script.differences(have, newer) == ["missing: scipy==1.18.0", "left over: scipy==1.17.1"]
 
 
 def declared() -> list[str]:
