@@ -65,22 +65,27 @@ def _plain(tensor: torch.Tensor | None) -> Any:
 def graph_breaks(
     module: ModuleType, seed: int, rows: int, inputs: int, outputs: int
 ) -> dict[str, Any]:
-    """Results and gradients on six inputs; graph breaks, graphs, and reads of the learner's code."""
+    """Results and gradients on seven inputs; graph breaks, graphs, and reads of the learner's code."""
     import torch._dynamo
 
     generator = torch.Generator().manual_seed(seed)
     weight = torch.randn(inputs, outputs, generator=generator)
+    weight[0] = weight[0].abs() + 0.1
     base = torch.randn(rows, inputs, generator=generator)
     largest = float(torch.relu(base @ weight).max())
     limit = 0.5 * largest if largest > 0 else 1.0
     dead = base.clone()
     dead[0] = 0.0
+    cut = base.clone()
+    cut[1] = 0.0
+    cut[1, 0] = -2.0  # all its products are negative
     alone = torch.zeros_like(base)
     alone[-1] = base[int(torch.relu(base @ weight).sum(dim=1).argmax())]
     cases = {
         "nothing is scaled": base * (0.9 * limit / max(largest, 1e-6)),
         "scaled": base,
         "scaled, a row all zero": dead * 2,
+        "scaled, a row that relu makes zero": cut,
         "small numbers": base * 1e-3,
         "one row used": alone,
         "all rows zero": torch.zeros_like(base),
