@@ -2186,8 +2186,8 @@ def test_lines_of_holders(stub, allocator):
         (4_000, [("torch/optim/adam.py", 100, "step")]),
         (4_000, []),
         (9_000, MODEL),
-        (8_000, [("a.py", 3, "h")]),
         (8_000, [("a.py", 30, "h")]),
+        (8_000, [("a.py", 3, "h")]),
         (9_000, [("z.py", 1, "h")]),  # as much as nobody's blocks
     ]  # fmt: skip
     for size, frames in lines:
