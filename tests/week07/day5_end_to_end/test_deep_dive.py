@@ -82,6 +82,14 @@ def dive(stub) -> dict[str, Any]:
         assert type(item) is dict and not set(keys) - set(item), (
             f"deep_dive(), evidence {label}: {item}; expected a dictionary of {', '.join(keys)}"
         )
+        for key, kind, words in (("arguments", dict, "dictionary"), ("pick", list, "list")):
+            assert type(item[key]) is kind, (
+                f"deep_dive(), evidence {label}: {key} is {item[key]!r}; expected a {words}"
+            )
+        percent = item.get("percent", 50)
+        assert type(percent) in (int, float) and 0 < percent <= 100, (
+            f"deep_dive(), evidence {label}: percent is {percent!r}; expected above 0, at most 100"
+        )
         value = item["value"]
         assert type(value) in (int, float) and math.isfinite(value), (
             f"deep_dive(), evidence {label}: value is {value!r}; expected a number"
@@ -116,7 +124,7 @@ def called(label: str, item: dict[str, Any]) -> Any:
         f"{where}: {exercise} has no such function whose first parameter is a capture"
     )
     arguments = item["arguments"]
-    capture = arguments.get("capture") if type(arguments) is dict else None
+    capture = arguments.get("capture")
     known = type(capture) is str and re.fullmatch(r"\w+", capture)
     assert known and (captures.folder() / capture / "provenance.json").is_file(), (
         f"{where}: capture is {capture!r}; expected the name of a capture of the course"
