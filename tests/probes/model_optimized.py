@@ -148,7 +148,7 @@ def recompilations(
 ) -> dict[str, Any]:
     """Call the learner's pooling with each number of rows in turn; compilations, runs, results."""
     generator = torch.Generator().manual_seed(seed)
-    query = torch.randn(width, generator=generator)
+    query = torch.randn(width, generator=generator).requires_grad_()
     compilations: list[list[list[int]]] = []
     ran: list[str] = []
     sizes: list[int] = []
@@ -184,8 +184,11 @@ def recompilations(
             sizes.clear()
             result = pool(theirs, step)
             sizes_now = list(sizes)
+            of_query = []
             for value in (expected, result):
+                query.grad = None
                 (value * torch.arange(1.0, width + 1)).sum().backward()
+                of_query.append(_plain(query.grad))
             ran_now = ran[before:]
             calls.append(
                 {
@@ -196,6 +199,8 @@ def recompilations(
                     "found": _plain(result),
                     "expected gradient": _plain(mine.grad),
                     "found gradient": _plain(theirs.grad),
+                    "expected gradient of query": of_query[0],
+                    "found gradient of query": of_query[1],
                     "compiled": any("softmax" in name or name == "exp" for name in ran_now)
                     and any(name in ("mv", "mm", "bmm", "addmv", "dot") for name in ran_now),
                 }

@@ -53,7 +53,7 @@ def repair_recompilations(
     it once, on a function of yours. Whatever that function is called with, exact shapes and the values
     of Python numbers included, is part of what TorchDynamo guards.
 
-    Returns a function (x, step) that gives what `pool(x, query, step)` gives, with gradients, for x of
+    Returns a function (x, step) that gives what `pool(x, query, step)` gives, with both gradients, for x of
     1 row up to as many as the largest bucket has (all x contiguous, of one dtype, and alike in whether
     they ask for gradients: these are guarded, too). The rows go through the compiled function in the
     smallest bucket that holds them; the rows that fill it up must not change the result. However many

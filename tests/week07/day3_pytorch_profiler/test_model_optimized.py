@@ -137,7 +137,7 @@ def test_pooling_is_the_same(stub, seed):
     """Each number of rows, each step: results and gradients of `pool`."""
     buckets, watched = watched_pooling(stub, seed)
     for call in watched["calls"]:
-        for part in ("", " gradient"):
+        for part in ("", " gradient", " gradient of query"):
             expected, found = call[f"expected{part}"], call[f"found{part}"]
             assert close(found, expected), (
                 f"repair_recompilations(buckets={buckets}): for {call['rows']} rows in step "
