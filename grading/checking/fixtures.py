@@ -29,6 +29,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from grading.outcomes import NotGraded
+from profiling_lab import captures
+from profiling_lab.errors import CaptureError
+
 if TYPE_CHECKING:
     from grading.checking.generate import Scenario
     from grading.checking.generate.drawn import Timeline
@@ -37,9 +41,25 @@ SEED_VARIABLE = "LAB_SEED"
 MOST_SEED = 99_999
 
 
-def recordings(*names: str) -> pytest.MarkDecorator:
-    """Run a check that takes the fixture `recording` on each of these captures of the course."""
-    return pytest.mark.recordings(*names)
+def recordings(*names: str, holding: str | None = None) -> pytest.MarkDecorator:
+    """Run a check that takes the fixture `recording` on each of these captures of the course.
+
+    holding: a file that the check needs. On a capture of the learner's own without it the check is
+    not run; a capture of the course without it is an error of the course.
+    """
+    return pytest.mark.recordings(*names, holding=holding)
+
+
+@pytest.fixture(autouse=True)
+def _holds_what_is_judged(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> None:
+    marker = request.node.get_closest_marker("recordings")
+    holding = marker and marker.kwargs.get("holding")
+    own = pytestconfig.getoption("--recording")
+    if own and holding and "recording" in request.fixturenames:
+        try:
+            captures.file(own, holding)
+        except CaptureError:
+            raise NotGraded("not run", f"{Path(own).name} holds no {holding}") from None
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

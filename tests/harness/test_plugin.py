@@ -30,7 +30,7 @@ tasks = [
 """
 CONFIGURATION = """
 [tool.pytest.ini_options]
-addopts = ["--import-mode=importlib", "-p", "grading.plugin", "-p", "no:anyio"]
+addopts = ["--import-mode=importlib", "-p", "grading.plugin", "-p", "grading.checking.fixtures", "-p", "no:anyio"]
 testpaths = ["tests"]
 """
 CHECKS = """
@@ -123,6 +123,30 @@ def test_solved_earns_and_a_wrong_function_fails(small: Small) -> None:
     assert done.returncode == 1
     assert outcomes["double"] == "failed"
     assert "double(3) is 6" in done.stdout
+
+
+ON_RECORDINGS = """
+from grading.checking.fixtures import recordings
+
+
+@task("ex_1.double")
+@recordings("decode_eager", holding="provenance.json")
+def test_double_of_a_recording(stub, recording):
+    assert stub.double(3) == 6
+"""
+
+
+def test_a_check_is_not_run_on_a_capture_that_lacks_its_file(small: Small, tmp_path: Path) -> None:
+    checks = small.folder / "tests/part/test_ex_1_one.py"
+    checks.write_text(checks.read_text() + ON_RECORDINGS)
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "trace.json").write_text("{}")
+    done, outcomes = small.run(SOLVED, f"--recording={own}")
+    assert (done.returncode, outcomes["double"]) == (0, "not run"), done.stdout
+    (own / "provenance.json").write_text("{}")
+    done, outcomes = small.run(SOLVED, f"--recording={own}")
+    assert (done.returncode, outcomes["double"]) == (0, "passed"), done.stdout
 
 
 def test_a_task_that_needs_a_todo_is_blocked(small: Small) -> None:

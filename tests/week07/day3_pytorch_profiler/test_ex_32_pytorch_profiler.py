@@ -1735,7 +1735,7 @@ def snapshot_of(capture: str) -> dict[str, Any]:
 
 
 @task("ex_32.load_snapshot")
-@recordings("torch_memory_growth", "torch_memory_peak")
+@recordings("torch_memory_growth", "torch_memory_peak", holding="snapshot.pickle")
 def test_snapshot_of_a_recording(stub, recording, own_recording):
     got = stub.load_snapshot(recording)
     call = words("load_snapshot", recording)
@@ -1948,7 +1948,7 @@ def judge_peak(stub: Any, capture: str, device: int = 0) -> None:
 
 
 @task("ex_32.peak_memory")
-@recordings("torch_memory_peak", "torch_memory_growth")
+@recordings("torch_memory_peak", "torch_memory_growth", holding="snapshot.pickle")
 def test_peak_of_a_recording(stub, recording, own_recording):
     if own_recording:
         stub.load_snapshot(recording)
@@ -2156,7 +2156,7 @@ def judge_held(stub: Any, capture: str) -> None:
 
 
 @task("ex_32.held_at_peak")
-@recordings("torch_memory_peak", "torch_memory_growth")
+@recordings("torch_memory_peak", "torch_memory_growth", holding="snapshot.pickle")
 def test_holders_of_a_recording(stub, recording):
     judge_held(stub, recording)
 
@@ -2286,7 +2286,7 @@ def judge_growth(stub: Any, capture: str, device: int = 0) -> None:
 
 
 @task("ex_32.memory_growth")
-@recordings("torch_memory_growth", "torch_memory_detached")
+@recordings("torch_memory_growth", "torch_memory_detached", holding="snapshot.pickle")
 def test_growth_of_a_recording(stub, recording):
     judge_growth(stub, recording)
 
