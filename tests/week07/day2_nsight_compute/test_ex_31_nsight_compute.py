@@ -1093,6 +1093,9 @@ def test_kernel_that_moves_nothing(stub):
         want,
         {"": WHY_NONE},
     )
+    one = made(dict(zip(TRAFFIC_METRICS, (32, 0, 1000), strict=True)))
+    call = "dram_traffic of a kernel whose answer is a byte"
+    judge_keys(call, stub.dram_traffic(one, 1), traffic_of(one, 1), WHY_TRAFFIC)
 
 
 @task("ex_31.dram_traffic")
