@@ -25,7 +25,8 @@ from pathlib import Path, PurePosixPath
 from grading import fingerprint
 from grading.prove import EQUIVALENTS, Prover
 from profiling_lab import course as manifest
-from profiling_lab.course import Course, Exercise
+from profiling_lab.closure import users
+from profiling_lab.course import Course, Exercise, Task
 
 RESULT = "mutants.json"
 
@@ -84,7 +85,7 @@ def mutants(source: str) -> Iterator[Mutant]:
 
     known = set(operator_names())
     for node in ast.parse(source).body:
-        if not isinstance(node, ast.FunctionDef):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         segment = ast.get_source_segment(source, node) or ""
         original = "\n".join(segment.splitlines()) + "\n"
@@ -112,7 +113,7 @@ def _meaning(source: str) -> str:
     """A function without what has no effect when it runs: annotations and docstring."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             node.returns = None
             for argument in (*node.args.args, *node.args.kwonlyargs):
                 argument.annotation = None
@@ -151,6 +152,16 @@ def equivalents(course: Course, exercise: Exercise) -> dict[str, str]:
     return tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
+def tasks_nearest(
+    course: Course, exercise: Exercise, stub: PurePosixPath, function: str
+) -> list[Task]:
+    """The tasks whose functions use a function of the reference: its own first, then in order."""
+    source = course.solution(stub).read_text(encoding="utf-8")
+    using = users(source, {function})
+    tasks = [t for t in exercise.tasks if t.stub == stub and not t.live and t.name in using]
+    return sorted(tasks, key=lambda task: task.name != function)
+
+
 def run(course: Course, exercise: Exercise, only: str | None = None) -> dict:
     """Run all mutants (or those whose name contains `only`); returns the result."""
     todo = [
@@ -169,14 +180,10 @@ def run(course: Course, exercise: Exercise, only: str | None = None) -> dict:
             file.parent.mkdir(exist_ok=True)
             file.write_text(mutant.source, encoding="utf-8")
             checks = str(course.checks(stub))
-            # Checks of the function's own task first: most mutants die there.
-            if mutant.function in {task.name for task in exercise.tasks if task.stub == stub}:
-                own = prover.run(
-                    [checks],
-                    overlay=file,
-                    arguments=("-x", "--only-task", f"{exercise.id}.{mutant.function}"),
-                )
-                if own.exit_code != 0:
+            # The tasks that use the function first: most mutants die there.
+            for task in tasks_nearest(course, exercise, stub, mutant.function)[:3]:
+                arguments = ("-x", "--only-task", task.id)
+                if prover.run([checks], overlay=file, arguments=arguments).exit_code != 0:
                     return False
             return prover.run([checks], overlay=file, arguments=("-x",)).exit_code == 0
 
