@@ -387,6 +387,7 @@ def capture_bad(module: ModuleType, what: str) -> int:
         "no rows dimension": torch.ones(3),
         "double": torch.ones(4, 3, dtype=torch.float64),
         "whole numbers": torch.ones(4, 3, dtype=torch.int64),
+        "another device": torch.ones(4, 3, device="meta"),
     }
     try:
         replay(bad[what])

@@ -18,12 +18,19 @@ def steps(module: ModuleType, plan: dict[str, int], fail_at: int | None = None) 
 
     plan: wait, warmup, active and repeat; what is left out is left to the default.
 
-    Returns calls, names of the returned files, and for each file the numbers of the calls that it
-    recorded, the names of its steps, and whether it holds shapes, stacks and memory.
+    Returns calls, "on_from" (the calls before each of which the profiler was switched on), names of
+    the returned files, and for each file the numbers of the calls that it recorded, the names of its
+    steps, and whether it holds shapes, stacks and memory.
     """
     import torch
 
     calls: list[int] = []
+    on_from: list[int] = []
+    switch_on = torch.profiler.profile.prepare_trace
+
+    def note(self: Any, *args: Any, **more: Any) -> Any:
+        on_from.append(len(calls))
+        return switch_on(self, *args, **more)
 
     def work_of_one_step() -> None:
         number = len(calls)
@@ -35,11 +42,12 @@ def steps(module: ModuleType, plan: dict[str, int], fail_at: int | None = None) 
     out: dict[str, Any] = {"raised": None, "returned": None, "files": []}
     with tempfile.TemporaryDirectory() as folder:
         try:
-            paths = module.profile_steps(work_of_one_step, folder, **plan)
+            with mock.patch.object(torch.profiler.profile, "prepare_trace", note):
+                paths = module.profile_steps(work_of_one_step, folder, **plan)
         except (ArithmeticError, ValueError) as error:
             out["raised"] = type(error).__name__
             paths = []
-        out["calls"] = len(calls)
+        out |= {"calls": len(calls), "on_from": on_from}
         out["left_on"] = bool(torch.autograd._profiler_enabled())  # type: ignore[attr-defined]
         if out["left_on"]:
             torch.autograd._disable_profiler()  # type: ignore[attr-defined]

@@ -2742,6 +2742,13 @@ def judge_steps(
                 "steps are not like the others.",
                 pytrace=False,
             )
+        if told["on_from"][number : number + 1] != [number * cycle + wait]:
+            pytest.fail(
+                f"{call} switched the profiler on before calls {told['on_from']} of the step; expected "
+                f"{[n * cycle + wait for n in range(repeat)]}: off for {wait} in each cycle (wait), then "
+                f"on and discarding for {warmup} (warmup).",
+                pytrace=False,
+            )
         if len(file["steps"]) != active:
             pytest.fail(
                 f"{call}: {file['name']} marks the steps {file['steps']}; expected {active} "
@@ -2761,7 +2768,7 @@ def judge_steps(
 def test_the_steady_steps_are_recorded(stub, seed):
     rng = random.Random(seed)
     judge_steps(stub, 1, 1, 3, 1)
-    judge_steps(stub, rng.randint(1, 2), rng.randint(2, 3), rng.randint(1, 2), 2)
+    judge_steps(stub, rng.randint(1, 2), 3, rng.randint(1, 2), 2)
 
 
 @task("ex_32.profile_steps")
