@@ -1,13 +1,16 @@
 """What a function of a module rests on: its own source, and that of everything it uses there.
 
 Read with `ast`, never by running. A verdict on one task holds while its closure is unchanged, even
-if other functions of the same file are edited.
+if other functions of the same file are edited. Hashes are of the words of the code as they were
+typed, so that they are the same under every version of Python: `ast.unparse` and `ast.dump` are not.
 """
 
 from __future__ import annotations
 
 import ast
 import hashlib
+import io
+import tokenize
 
 MODULE = ""  # the name of what is no definition: imports, and statements at module level
 
@@ -19,15 +22,8 @@ def definitions(source: str) -> dict[str, str]:
     """
     out: dict[str, str] = {MODULE: ""}
     for node in ast.parse(source).body:
-        text = ast.unparse(node) + "\n"
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            out[node.name] = out.get(node.name, "") + text
-        elif isinstance(node, ast.Assign) and all(isinstance(t, ast.Name) for t in node.targets):
-            for target in node.targets:
-                assert isinstance(target, ast.Name)
-                out[target.id] = out.get(target.id, "") + text
-        else:
-            out[MODULE] += text
+        for name in _names_of(node):
+            out[name] = out.get(name, "") + ast.unparse(node) + "\n"
     return out
 
 
@@ -52,9 +48,9 @@ def closure_hash(source: str, name: str) -> str:
     Of the whole text if it does not parse or does not define the name.
     """
     try:
-        parts = definitions(source)
-    except (SyntaxError, ValueError):
-        parts = {}
+        parts, typed = definitions(source), _typed(source)
+    except (SyntaxError, ValueError, tokenize.TokenError):
+        parts, typed = {}, {}
     if name not in parts:
         return _digest(source)
     reached: set[str] = set()
@@ -65,7 +61,63 @@ def closure_hash(source: str, name: str) -> str:
             continue
         reached.add(current)
         queue += _names_in(parts[current])
-    return _digest("".join(f"{part}\n{parts[part]}" for part in sorted(reached)))
+    return _digest("".join(f"{part}\n{typed[part]}" for part in sorted(reached)))
+
+
+def words(source: str) -> str:
+    """The tokens of some Python code, without comments and layout within a line of it.
+
+    Raises SyntaxError (IndentationError) or tokenize.TokenError for what is no Python.
+    """
+    lines = io.StringIO(source).readlines()
+    out: list[str] = []
+    depth, begin = 0, (1, 0)
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        name = tokenize.tok_name[token.type]
+        # From Python 3.12 on an f-string is many tokens, before it is one: take its text.
+        if name.endswith("STRING_START"):
+            begin = begin if depth else token.start
+            depth += 1
+        elif name.endswith("STRING_END"):
+            depth -= 1
+            if not depth:
+                out.append(_between(lines, begin, token.end))
+        elif depth or name in ("COMMENT", "NL", "ENDMARKER"):
+            continue
+        else:
+            out.append(name if name in ("NEWLINE", "INDENT", "DEDENT") else token.string)
+    return " ".join(out)
+
+
+def _between(lines: list[str], begin: tuple[int, int], end: tuple[int, int]) -> str:
+    """The text from one (line, column) to another; lines count from 1."""
+    if begin[0] == end[0]:
+        return lines[begin[0] - 1][begin[1] : end[1]]
+    inner = lines[begin[0] : end[0] - 1]
+    return "".join([lines[begin[0] - 1][begin[1] :], *inner, lines[end[0] - 1][: end[1]]])
+
+
+def _typed(source: str) -> dict[str, str]:
+    """`definitions`, as words."""
+    lines = io.StringIO(source).readlines()
+    out = {MODULE: ""}
+    for node in ast.parse(source).body:
+        first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])
+        text = words("".join(lines[first - 1 : node.end_lineno])) + "\n"
+        for name in _names_of(node):
+            out[name] = out.get(name, "") + text
+    return out
+
+
+def _names_of(node: ast.stmt) -> list[str]:
+    """What a statement at module level defines; `MODULE` if it defines no single thing."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [node.name]
+    if isinstance(node, ast.Assign):
+        names = [target.id for target in node.targets if isinstance(target, ast.Name)]
+        if len(names) == len(node.targets):
+            return names
+    return [MODULE]
 
 
 def _names_in(text: str) -> set[str]:

@@ -1001,6 +1001,29 @@ def test_closure_hash_changes_with_what_is_used() -> None:
     assert altered("def c():", "def c(:") == "abc"
 
 
+SAMPLE = '''
+LIMIT = {"a": 1}  # what is allowed
+@cached
+def shown(rows):
+    """Words."""
+    return [
+        f"{row['name']!r:>{LIMIT["a"]}} {'ns'}" f"""{
+            row}""" for row in rows]
+'''.replace('LIMIT["a"]', "LIMIT")
+
+
+def test_words_of_code_are_those_that_were_typed() -> None:
+    from profiling_lab.closure import closure_hash, words
+
+    assert words("def f( x ):  # why\n\n    return f'{x!r}' + 'a'\n") == (
+        "def f ( x ) : NEWLINE INDENT return f'{x!r}' + 'a' NEWLINE DEDENT"
+    )
+    assert words(SAMPLE) == words(SAMPLE.replace("  # what is allowed", "").replace(", ", ",  "))
+    assert words(SAMPLE) != words(SAMPLE.replace("'ns'", "'us'"))
+    # The same under every Python, where ast.unparse and ast.dump of it differ.
+    assert closure_hash(SAMPLE, "shown") == "5274e1fe3b935589"
+
+
 @pytest.fixture
 def watching(small: Lab) -> Iterator[tuple[Lab, object]]:
     from grading.forkserver import ForkServer
