@@ -407,7 +407,9 @@ def test_state_is_as_if_nothing_had_run(stub, seed):
 )
 def test_other_inputs_are_refused(stub, what):
     """`copy_` would stretch, or convert, many of them without a word."""
-    with stub.raises(ValueError, why="the graph was captured for float32 of shape [4, 3] on the CPU"):
+    with stub.raises(
+        ValueError, why="the graph was captured for float32 of shape [4, 3] on the CPU"
+    ):
         stub.probe(PROBE, "capture_bad", what)
 
 
