@@ -8,22 +8,40 @@ typed, so that they are the same under every version of Python: `ast.unparse` an
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
 import io
 import tokenize
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 
 MODULE = ""  # the name of what is no definition: imports, and statements at module level
 
 
-def definitions(source: str) -> dict[str, str]:
-    """The definitions of a module by name, as normalised source; all else under `MODULE`.
+@dataclass(frozen=True)
+class Definition:
+    """A definition as it was typed (comments and layout do not count), and the names that it uses."""
 
-    Comments and layout do not count. Raises SyntaxError.
-    """
-    out: dict[str, str] = {MODULE: ""}
+    text: str = ""
+    uses: frozenset[str] = frozenset()
+
+
+@lru_cache(maxsize=32)
+def definitions(source: str) -> Mapping[str, Definition]:
+    """The definitions of a module by name; all else under `MODULE`. Raises SyntaxError."""
+    lines = io.StringIO(source).readlines()
+    out = {MODULE: Definition()}
     for node in ast.parse(source).body:
+        first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])
+        text = "".join(lines[first - 1 : node.end_lineno])
+        # Its lines may also hold a part of a neighbour (`a = 1; b = (`): they count as they are then.
+        with contextlib.suppress(SyntaxError, tokenize.TokenError):
+            text = words(text)
+        uses = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
         for name in _names_of(node):
-            out[name] = out.get(name, "") + ast.unparse(node) + "\n"
+            before = out.get(name, Definition())
+            out[name] = Definition(f"{before.text}{text}\n", before.uses | uses)
     return out
 
 
@@ -35,11 +53,11 @@ def changed(before: str, after: str) -> set[str]:
 
 def users(source: str, names: set[str]) -> set[str]:
     """The definitions that use one of these names, directly or through others; and the names."""
-    uses = {name: _names_in(text) for name, text in definitions(source).items()}
+    known = definitions(source)
     out = set(names)
-    while more := {name for name, used in uses.items() if used & out} - out:
+    while more := {name for name, one in known.items() if one.uses & out} - out:
         out |= more
-    return set(uses) | out if MODULE in out else out
+    return set(known) | out if MODULE in out else out
 
 
 def closure_hash(source: str, name: str) -> str:
@@ -48,9 +66,9 @@ def closure_hash(source: str, name: str) -> str:
     Of the whole text if it does not parse or does not define the name.
     """
     try:
-        parts, typed = definitions(source), _typed(source)
-    except (SyntaxError, ValueError, tokenize.TokenError):
-        parts, typed = {}, {}
+        parts = definitions(source)
+    except (SyntaxError, ValueError):
+        parts = {}
     if name not in parts:
         return _digest(source)
     reached: set[str] = set()
@@ -60,8 +78,8 @@ def closure_hash(source: str, name: str) -> str:
         if current in reached or current not in parts:
             continue
         reached.add(current)
-        queue += _names_in(parts[current])
-    return _digest("".join(f"{part}\n{typed[part]}" for part in sorted(reached)))
+        queue += parts[current].uses
+    return _digest("".join(f"{part}\n{parts[part].text}" for part in sorted(reached)))
 
 
 def words(source: str) -> str:
@@ -97,18 +115,6 @@ def _between(lines: list[str], begin: tuple[int, int], end: tuple[int, int]) -> 
     return "".join([lines[begin[0] - 1][begin[1] :], *inner, lines[end[0] - 1][: end[1]]])
 
 
-def _typed(source: str) -> dict[str, str]:
-    """`definitions`, as words."""
-    lines = io.StringIO(source).readlines()
-    out = {MODULE: ""}
-    for node in ast.parse(source).body:
-        first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])
-        text = words("".join(lines[first - 1 : node.end_lineno])) + "\n"
-        for name in _names_of(node):
-            out[name] = out.get(name, "") + text
-    return out
-
-
 def _names_of(node: ast.stmt) -> list[str]:
     """What a statement at module level defines; `MODULE` if it defines no single thing."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -118,10 +124,6 @@ def _names_of(node: ast.stmt) -> list[str]:
         if len(names) == len(node.targets):
             return names
     return [MODULE]
-
-
-def _names_in(text: str) -> set[str]:
-    return {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
 
 
 def _digest(text: str) -> str:

@@ -1020,6 +1020,8 @@ def test_words_of_code_are_those_that_were_typed() -> None:
     )
     assert words(SAMPLE) == words(SAMPLE.replace("  # what is allowed", "").replace(", ", ",  "))
     assert words(SAMPLE) != words(SAMPLE.replace("'ns'", "'us'"))
+    beside = "a = 1; b = (\n    2)\n"  # lines that two statements share
+    assert closure_hash(beside, "a") != closure_hash(beside.replace("1", "3"), "a")
     # The same under every Python, where ast.unparse and ast.dump of it differ.
     assert closure_hash(SAMPLE, "shown") == "5274e1fe3b935589"
 
