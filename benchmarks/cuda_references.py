@@ -1,7 +1,7 @@
 """How near do the CUDA references come to their ceilings, timed in turns in one run of a program?
 
     uv run python benchmarks/cuda_references.py                      on a machine with a GPU and nvcc
-    uv run python benchmarks/cuda_references.py --log FILE --gpu "NVIDIA H200, 580.159.04" --date …
+    uv run python benchmarks/cuda_references.py --log FILE --gpu "NVIDIA H200, driver 580.159.04" --date …
 
 Builds the transpose and the reduction of solutions/ and runs each: its own time and that of its
 ceiling (a copy; a read-only sweep) alternate five times, in ns. Raw times and the ratio of the medians
@@ -18,11 +18,16 @@ import re
 import shutil
 import statistics
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from profiling_lab.record.tools import query_gpus  # noqa: E402
+
 CUDA = Path("week07/day2_nsight_compute/cuda")
 RESULT = ROOT / "benchmarks/results/cuda_references.json"
 TARGETS = {"transpose": 0.90, "reduction": 0.95}  # of the ceiling's speed
@@ -71,10 +76,12 @@ def main() -> None:
     if arguments.log:
         gpu, date, output = arguments.gpu, arguments.date, arguments.log.read_text()
     else:
-        query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
-        gpu = subprocess.run(query, capture_output=True, text=True, check=True).stdout.split("\n")[
-            0
-        ]
+        found = query_gpus(("name", "driver_version"))
+        if not found:
+            parser.error(
+                "no GPU answers here; bring the programs' output from another machine: --log"
+            )
+        gpu = f"{found[0]['name']}, driver {found[0]['driver_version']}"
         date, output = datetime.date.today().isoformat(), output_of_programs()
     run = {"gpu_and_driver": gpu, "date": date, "programs": measured(output)}
     kept = json.loads(RESULT.read_text()) if RESULT.exists() else {"runs": []}

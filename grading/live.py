@@ -9,30 +9,20 @@ judged; the proof says when it no longer speaks of the present references and ch
 from __future__ import annotations
 
 import datetime
-import subprocess
 
 from grading import fingerprint
 from profiling_lab.course import Course, Exercise
+from profiling_lab.record.tools import query_gpus
 
 FILE = "tests/live_score.json"
 
 
 def provenance(course: Course, exercises: list[Exercise]) -> dict:
     """Machine, date and hashes for a live run."""
-    query = "--query-gpu=name,driver_version"
-    try:
-        gpus = subprocess.run(
-            ["nvidia-smi", query, "--format=csv,noheader"],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=True,
-        ).stdout.splitlines()
-    except (OSError, subprocess.SubprocessError):
-        gpus = []
+    gpus = query_gpus(("name", "driver_version"))
     return {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "gpus": [line.strip() for line in gpus],
+        "gpus": [f"{gpu['name']}, {gpu['driver_version']}" for gpu in gpus],
         "hashes": {
             task.id: fingerprint.of_task(course, task)
             for exercise in exercises

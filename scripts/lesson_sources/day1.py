@@ -22,6 +22,7 @@ from scripts.lesson_sources.drawing import (
     VERMILION,
     legend,
     reference,
+    told,  # noqa: F401 -- for the expressions in the lesson
 )
 
 if TYPE_CHECKING:
@@ -58,11 +59,6 @@ def span_ns(capture: str) -> int:
     """From the first to the last device operation of a capture."""
     start, end = captures.open(capture).span_ns
     return end - start
-
-
-def told(capture: str, key: str) -> float:
-    """A number that the recorded program reported about itself (provenance.json)."""
-    return captures.provenance(capture)["reported_by_program"][key]
 
 
 def copied(capture: str, kind: str) -> str:

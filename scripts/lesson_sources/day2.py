@@ -23,6 +23,7 @@ from scripts.lesson_sources.drawing import (
     YELLOW,
     legend,
     reference,
+    told,
 )
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def metric(name: str, counter: str, capture: str | None = None) -> float:
 
 def reported(name: str, key: str) -> float:
     """What the program itself said of a kernel: duration_ns, useful_bytes, flops, launch_count."""
-    return captures.provenance(home(name))["reported_by_program"]["kernels"][name][key]
+    return told(home(name), "kernels")[name][key]
 
 
 def alone(name: str) -> float:
@@ -197,9 +198,9 @@ def request_wait(name: str) -> float:
 
 def gap(name: str) -> dict[str, float]:
     """duration_gap of a kernel of ncu_memory against the same with warm caches."""
-    told = captures.provenance("ncu_memory")["reported_by_program"]
+    clock_hz = told("ncu_memory", "sm_clock_hz")
     return reference("ex_31").duration_gap(
-        kernel(name), kernel(name, "ncu_memory_warm"), alone(name), told["sm_clock_hz"]
+        kernel(name), kernel(name, "ncu_memory_warm"), alone(name), clock_hz
     )
 
 
@@ -289,8 +290,7 @@ def limit(name: str, resource: str) -> int:
 def ranking(capture: str) -> list[dict[str, Any]]:
     """rank_kernels of a capture, with the launches of one step of its program."""
     module = reference("ex_31")
-    told = captures.provenance(capture)["reported_by_program"]["kernels"]
-    launches = {name: row["launch_count"] for name, row in told.items()}
+    launches = {name: row["launch_count"] for name, row in told(capture, "kernels").items()}
     return module.rank_kernels(module.classify_kernels(capture), launches)
 
 

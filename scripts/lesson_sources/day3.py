@@ -19,6 +19,7 @@ from scripts.lesson_sources.drawing import (
     VERMILION,
     legend,
     reference,
+    told,
 )
 
 if TYPE_CHECKING:
@@ -41,11 +42,6 @@ WORK = ("kernel", "copy", "memset")
 def ex() -> Any:
     """The reference of this day."""
     return reference("ex_32")
-
-
-def told(capture: str, key: str) -> Any:
-    """What the recorded program reported about itself (provenance.json)."""
-    return captures.provenance(capture)["reported_by_program"][key]
 
 
 def unprofiled_ns(capture: str) -> float:

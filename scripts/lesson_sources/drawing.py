@@ -1,13 +1,13 @@
-"""What the plots of all lessons share: colours, style, legend, and the references to compute with."""
+"""What all lessons share: colours, style and legend of plots, the references, what programs told."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from profiling_lab import course
+from profiling_lab import captures, course
 from profiling_lab.functions import load_file
 
 if TYPE_CHECKING:
@@ -49,6 +49,11 @@ def reference(identifier: str) -> ModuleType:
         known = course.load(ROOT)
         load_file(known.solution(known.exercise(identifier).stub), name)
     return sys.modules[name]
+
+
+def told(capture: str, key: str) -> Any:
+    """What the recorded program reported about itself (provenance.json)."""
+    return captures.provenance(capture)["reported_by_program"][key]
 
 
 def legend(figure: Figure, entries: dict[str, str], columns: int) -> None:
