@@ -181,6 +181,11 @@ def _functions_in(file: Path, tasks: dict[str, str]) -> Functions:
     return Functions(file.resolve(), tasks, frozenset(todo))
 
 
+def load_once(file: Path, name: str) -> ModuleType:
+    """The module that is loaded under this name already, else the file, as `load_file` does."""
+    return sys.modules.get(name) or load_file(file, name)
+
+
 def load_file(file: Path, name: str | None = None) -> ModuleType:
     """A Python file as a module, under `name` in `sys.modules` (one of its own by default).
 

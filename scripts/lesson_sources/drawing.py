@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from profiling_lab import captures, course
-from profiling_lab.functions import load_file
+from profiling_lab.functions import load_once
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,13 +42,11 @@ STYLE = {
 }
 
 
+@cache
 def reference(identifier: str) -> ModuleType:
     """The reference of an exercise ("ex_30") as a module, loaded once."""
-    name = f"reference_{identifier}"
-    if name not in sys.modules:
-        known = course.load(ROOT)
-        load_file(known.solution(known.exercise(identifier).stub), name)
-    return sys.modules[name]
+    known = course.load(ROOT)
+    return load_once(known.solution(known.exercise(identifier).stub), f"reference_{identifier}")
 
 
 def told(capture: str, key: str) -> Any:

@@ -10,7 +10,6 @@ import copy
 import io
 import logging
 import statistics
-import sys
 import time
 import weakref
 from collections.abc import Callable, Iterator
@@ -20,7 +19,7 @@ from typing import Any
 
 import torch
 
-from profiling_lab.functions import load_file
+from profiling_lab.functions import load_once
 
 HERE = Path(__file__).resolve().parent
 SLOW = HERE.parents[1] / "week07" / "day3_pytorch_profiler" / "model_slow.py"
@@ -29,14 +28,9 @@ SLOW = HERE.parents[1] / "week07" / "day3_pytorch_profiler" / "model_slow.py"
 torch.set_num_threads(1)  # small tensors: more threads only wait for each other
 
 
-def _load(name: str, file: Path) -> ModuleType:
-    """The module of a file, the same one each time."""
-    return sys.modules.get(name) or load_file(file, name)
-
-
-counted_work = _load("grading_probe_counted_work", HERE / "counted_work.py")
-stand_in = _load("grading_probe_graph_stand_in", HERE / "graph_stand_in.py")
-slow_programs = _load("grading_probe_model_slow", SLOW)
+counted_work = load_once(HERE / "counted_work.py", "grading_probe_counted_work")
+stand_in = load_once(HERE / "graph_stand_in.py", "grading_probe_graph_stand_in")
+slow_programs = load_once(SLOW, "grading_probe_model_slow")
 
 
 @contextlib.contextmanager

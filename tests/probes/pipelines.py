@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import random
 import statistics
-import sys
 import time
 import types
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from types import ModuleType
 from typing import Any
 from unittest import mock
 
-from profiling_lab.functions import load_file
+from profiling_lab.functions import load_once
 
 ROOT = Path(__file__).resolve().parents[2]
 GIVEN = ROOT / "week07" / "day5_end_to_end" / "pipeline_slow.py"
@@ -23,8 +22,7 @@ STAND_IN = Path(__file__).with_name("stand_in_device.py")
 
 def _load(file: Path) -> ModuleType:
     """The module of a file, the same one each time."""
-    name = f"_probed_{file.stem}"
-    return sys.modules.get(name) or load_file(file, name)
+    return load_once(file, f"_probed_{file.stem}")
 
 
 class SearchedList(list):
