@@ -108,15 +108,14 @@ class GradingSession:
             if not path.is_relative_to(base):
                 continue
             inside = PurePosixPath(path.relative_to(base).as_posix())
-            for exercise in self.course.exercises:
-                for stub in exercise.stubs:
-                    if inside == stub:
-                        return str(self.course.checks(stub)) + separator + rest
-                folders = [exercise.folder, *exercise.folder.parents]
-                if inside != PurePosixPath(".") and inside in folders:
-                    return str(self.course.root / "tests" / inside)
-                if exercise.folder in inside.parents and path.is_dir():
-                    return str(self.course.root / "tests" / exercise.folder)
+            stubs = {stub for exercise in self.course.exercises for stub in exercise.stubs}
+            if inside in stubs:
+                return str(self.course.checks(inside)) + separator + rest
+            above = {folder for stub in stubs for folder in stub.parents} - {PurePosixPath(".")}
+            for folder in (inside, *inside.parents) if path.is_dir() else ():
+                mirrored = self.course.root / "tests" / folder
+                if folder in above and mirrored.is_dir():  # a cuda/ folder has none of its own
+                    return str(mirrored)
         return argument
 
     @property

@@ -95,8 +95,15 @@ def read_wrong_solution(file: Path) -> WrongSolution:
     return WrongSolution(file, values["CAUGHT_BY"].strip(), values["SAYS"].strip(), functions)
 
 
-# What checks of model code import; three seconds, paid once. Absent modules are left out.
-FRAMEWORKS = ("torch", "torch._dynamo", "torch.utils.flop_counter")
+# What checks of model code import; five seconds, paid once. Absent modules are left out. None of
+# them starts a thread or a backend when it is imported.
+FRAMEWORKS = (
+    "torch",
+    "torch._dynamo",
+    "torch.utils.flop_counter",
+    "triton.runtime.interpreter",
+    "jax.numpy",
+)
 
 
 class Prover:

@@ -48,20 +48,19 @@ class Task:
 
 @dataclass(frozen=True)
 class Exercise:
-    """One exercise: a folder with a lesson, one main stub, hints, and tasks."""
+    """One exercise: a folder with a lesson, one main stub, hints, and tasks.
+
+    folder: where lesson and hints lie inside a tree; the main stub's own, or one above it.
+    """
 
     id: str
     title: str
     stub: PurePosixPath
+    folder: PurePosixPath
     minutes: int
     difficulty: int
     skills: tuple[str, ...]
     tasks: tuple[Task, ...]
-
-    @property
-    def folder(self) -> PurePosixPath:
-        """The exercise's folder inside a tree; the lesson is its README.md."""
-        return self.stub.parent
 
     @property
     def stubs(self) -> tuple[PurePosixPath, ...]:
@@ -188,6 +187,7 @@ def _exercise(table: dict) -> Exercise:
         id=table["id"],
         title=table["title"],
         stub=stub,
+        folder=PurePosixPath(table.get("folder", stub.parent)),
         minutes=table["minutes"],
         difficulty=table["difficulty"],
         skills=tuple(table["skills"]),

@@ -70,8 +70,18 @@ def namespace() -> dict[str, Any]:
     names: dict[str, Any] = {f.__name__: f for f in (us, ms, pct, mb, times, count)}
     names |= {"captures": captures, "dependencies": dependencies, "np": np, **SOURCES}
     for exercise in course.load(ROOT).exercises:
-        names[exercise.id] = reference(exercise.id)
+        names[exercise.id] = _Reference(exercise.id)
     return names
+
+
+class _Reference:
+    """The reference of an exercise, loaded when a figure asks for it."""
+
+    def __init__(self, identifier: str) -> None:
+        self._identifier = identifier
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(reference(self._identifier), name)
 
 
 def texts() -> list[Path]:

@@ -1,7 +1,7 @@
 """Draw the figures of the lessons from the captures.
 
 Every bar is a recorded interval, every number in a figure is computed from a recording or a table
-of the course (`scripts/lesson_sources/dayN.py`); a test draws them again and compares
+of the course (`scripts/lesson_sources/`); a test draws them again and compares
 (`tests/harness/test_lesson_plots.py`).
 
     uv run python scripts/lesson_plots.py [--write] [--png FOLDER] [NAME…]
@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from scripts.lesson_sources import DAYS  # noqa: E402
+from scripts.lesson_sources import LESSONS  # noqa: E402
 from scripts.lesson_sources.drawing import STYLE  # noqa: E402
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SOURCES = {day: importlib.import_module(f"scripts.lesson_sources.{day}") for day in DAYS}
+SOURCES = {name: importlib.import_module(f"scripts.lesson_sources.{name}") for name in LESSONS}
 FIGURES: dict[str, Callable[[], Figure]] = {
     name: figure for source in SOURCES.values() for name, figure in source.FIGURES.items()
 }
@@ -38,8 +38,8 @@ FIGURES: dict[str, Callable[[], Figure]] = {
 
 def file_of(name: str) -> Path:
     """Where a figure lies: `figures/` of its lesson's folder."""
-    day = next(day for day, source in SOURCES.items() if name in source.FIGURES)
-    return ROOT / DAYS[day] / "figures" / f"{name}.svg"
+    lesson = next(lesson for lesson, source in SOURCES.items() if name in source.FIGURES)
+    return ROOT / LESSONS[lesson] / "figures" / f"{name}.svg"
 
 
 def draw(name: str, image_format: str = "svg") -> bytes:

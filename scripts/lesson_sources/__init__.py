@@ -1,7 +1,7 @@
 """A module a lesson: functions for the expressions in its text, and the plots that it shows."""
 
 # module → the lesson's folder
-DAYS = {
+LESSONS = {
     "day1": "week07/day1_nsight_systems",
     "day2": "week07/day2_nsight_compute",
     "day3": "week07/day3_pytorch_profiler",

@@ -227,7 +227,11 @@ TEXTS = [
     "README.md",
     "CONTRIBUTING.md",
     "AGENTS.md",
-    *(names(file) for file in sorted((ROOT / "week07").rglob("*.md"))),
+    *(
+        names(file)
+        for folder in ("week07", "labs", "modules", "docs")
+        for file in sorted((ROOT / folder).rglob("*.md"))
+    ),
 ]
 COMMAND = re.compile(r"uv run lab ([a-z]+)(?: ([a-z]+))?")
 
