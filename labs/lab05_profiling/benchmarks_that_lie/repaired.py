@@ -1,0 +1,11 @@
+"""Benchmarks that lie
+
+The lesson is `README.md` in this folder, hints are in `hints.md`.
+"""
+
+from __future__ import annotations
+
+
+def no_sync(first: int, second: int) -> int:
+    """The larger of two numbers of ns. Shapes, units, errors and the source stand here."""
+    raise NotImplementedError
