@@ -464,6 +464,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="lab-compiled-") as compiled:
         sys.pycache_prefix, sys.dont_write_bytecode = compiled, False
         serve(socket.socket(fileno=options.fd))
+    # What is frozen is never freed, and some libraries (nanobind's) print a list of it at the end.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Mutation testing of the references: change one thing in a reference, and a check must fail.
 
     uv run --group mutation python -m grading.mutation ex_30
+    uv run --group mutation python -m grading.mutation ex_30 --changed    (what changed since)
 
 Mutants are made by cosmic-ray's operators, one function at a time, and run as an overlay over the
 reference against all checks of the exercise's file. The result is written beside the wrong
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import hashlib
 import json
 import sys
 import tempfile
@@ -21,14 +23,16 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from grading import fingerprint
 from grading.prove import EQUIVALENTS, Prover
 from profiling_lab import course as manifest
-from profiling_lab.closure import users
+from profiling_lab.closure import closure_hash, users
 from profiling_lab.course import Course, Exercise, Task
 
 RESULT = "mutants.json"
+NEAREST = 3  # so many tasks that use a function judge its mutants before the whole file does
 
 # One or two replacements an operator: enough to show that a check looks at it.
 OPERATORS = tuple(
@@ -162,18 +166,57 @@ def tasks_nearest(
     return sorted(tasks, key=lambda task: task.name != function)
 
 
-def run(course: Course, exercise: Exercise, only: str | None = None) -> dict:
-    """Run all mutants (or those whose name contains `only`); returns the result."""
-    todo = [
-        (stub, mutant)
-        for stub in python_stubs(exercise)
-        for mutant in mutants(course.solution(stub).read_text(encoding="utf-8"))
-        if only is None or only in mutant.name
+def bases(course: Course, exercise: Exercise, stub: PurePosixPath) -> dict[str, str]:
+    """By function of a reference: a hash of what the verdicts of the tasks that use it rest on."""
+    source = course.solution(stub).read_text(encoding="utf-8")
+    of_task = {
+        task.name: json.dumps(fingerprint.of_task(course, task))
+        for task in exercise.tasks
+        if task.stub == stub
+    }
+    functions = [
+        node.name
+        for node in ast.parse(source).body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
-    survivors: list[Mutant] = []
+    out = {}
+    for function in functions:
+        near = tasks_nearest(course, exercise, stub, function)[:NEAREST]
+        parts = [closure_hash(source, function), *(of_task[task.name] for task in near)]
+        out[function] = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+    return out
+
+
+def run(course: Course, exercise: Exercise, only: str | None = None, again: bool = True) -> dict:
+    """Run all mutants (or those whose name contains `only`); returns the result.
+
+    again: False takes over what an earlier result found killed by the checks of the function's own
+    tasks, where neither these nor the function have changed since.
+    """
+    basis = {stub: bases(course, exercise, stub) for stub in python_stubs(exercise)}
+    earlier = {} if again else _earlier(course, exercise)
+    done: dict[str, dict[str, Any]] = {}
+    todo = []
+    killed = 0
+    for stub in python_stubs(exercise):
+        for mutant in mutants(course.solution(stub).read_text(encoding="utf-8")):
+            if only is not None and only not in mutant.name:
+                continue
+            key = f"{stub.stem}.{mutant.function}"
+            entry = done.setdefault(
+                key, {"basis": basis[stub][mutant.function], "alive_to_own": []}
+            )
+            kept = earlier.get(key, {})
+            same = kept.get("basis") == entry["basis"]
+            if same and mutant.name not in kept["alive_to_own"]:
+                killed += 1
+            else:
+                todo.append((stub, mutant))
+    survivors = []
+    print(f"{len(todo)} mutants to run", flush=True)
     with tempfile.TemporaryDirectory(prefix="lab-mutants-") as scratch, Prover(course) as prover:
 
-        def survives(numbered: tuple[int, tuple[PurePosixPath, Mutant]]) -> bool:
+        def killed_by(numbered: tuple[int, tuple[PurePosixPath, Mutant]]) -> str:
             number, (stub, mutant) = numbered
             # The proof knows by the folder's name which stub an overlay belongs to.
             file = Path(scratch) / stub.stem / f"mutant_{number}.py"
@@ -181,24 +224,37 @@ def run(course: Course, exercise: Exercise, only: str | None = None) -> dict:
             file.write_text(mutant.source, encoding="utf-8")
             checks = str(course.checks(stub))
             # The tasks that use the function first: most mutants die there.
-            for task in tasks_nearest(course, exercise, stub, mutant.function)[:3]:
+            for task in tasks_nearest(course, exercise, stub, mutant.function)[:NEAREST]:
                 arguments = ("-x", "--only-task", task.id)
                 if prover.run([checks], overlay=file, arguments=arguments).exit_code != 0:
-                    return False
-            return prover.run([checks], overlay=file, arguments=("-x",)).exit_code == 0
+                    return "its own checks"
+            found = prover.run([checks], overlay=file, arguments=("-x",)).exit_code != 0
+            return "another check" if found else ""
 
         with ThreadPoolExecutor(2) as pool:
-            verdicts = pool.map(survives, enumerate(todo))
-            for (_, mutant), alive in zip(todo, verdicts, strict=True):
-                if alive:
+            verdicts = pool.map(killed_by, enumerate(todo))
+            for (stub, mutant), killer in zip(todo, verdicts, strict=True):
+                killed += bool(killer)
+                if killer != "its own checks":
+                    done[f"{stub.stem}.{mutant.function}"]["alive_to_own"].append(mutant.name)
+                if not killer:
                     survivors.append(mutant)
                     print(f"survived  {mutant.name}\n          {mutant.change}", flush=True)
     return {
         **hashes(course, exercise),
-        "mutants_count": len(todo),
-        "killed_count": len(todo) - len(survivors),
+        "mutants_count": killed + len(survivors),
+        "killed_count": killed,
         "survivors": {mutant.name: f"{mutant.function}: {mutant.change}" for mutant in survivors},
+        "functions": done,
     }
+
+
+def _earlier(course: Course, exercise: Exercise) -> dict[str, dict[str, Any]]:
+    try:
+        text = (folder(course, exercise) / RESULT).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    return json.loads(text).get("functions", {})
 
 
 def main() -> int:
@@ -206,10 +262,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("exercise")
     parser.add_argument("--only", help="only mutants whose name contains this; writes no result")
+    parser.add_argument(
+        "--changed", action="store_true", help="only functions that changed, or whose checks did"
+    )
     arguments = parser.parse_args()
     course = manifest.load()
     exercise = course.exercise(arguments.exercise)
-    result = run(course, exercise, arguments.only)
+    result = run(course, exercise, arguments.only, again=not arguments.changed)
     unexplained = set(result["survivors"].values()) - set(equivalents(course, exercise))
     print(f"{result['killed_count']} of {result['mutants_count']} mutants killed")
     for change in sorted(unexplained):
