@@ -14,7 +14,7 @@ import pytest
 torch = pytest.importorskip("torch")
 triton = pytest.importorskip("triton")
 
-KERNELS = '''
+KERNELS = """
 from __future__ import annotations
 
 import torch
@@ -110,7 +110,7 @@ def broken(x):
 @triton.jit
 def _broken_kernel(x_ptr):
     tl.store(x_ptr, tl.load(x_ptr) + nothing)
-'''
+"""
 
 
 def _load(file: Path) -> types.ModuleType:
@@ -153,7 +153,9 @@ def test_an_add_is_right_and_counted(probe, kernels, dtype) -> None:
 
 def test_an_access_outside_is_an_error_and_no_crash(probe, kernels) -> None:
     x = torch.randn(100)
-    with pytest.raises(probe.OutOfBounds, match=r"program \(1, 0, 0\): load of 4 bytes.*0 bytes behind"):
+    with pytest.raises(
+        probe.OutOfBounds, match=r"program \(1, 0, 0\): load of 4 bytes.*0 bytes behind"
+    ):
         probe.counted(kernels, lambda: kernels.far(x))
 
 

@@ -29,7 +29,14 @@ from triton.runtime.errors import InterpreterError
 from triton.runtime.jit import JITFunction
 
 # PyTorch's operators that move no data: allocation and views are not counted.
-FREE_OPERATORS = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "detach"}
+FREE_OPERATORS = {
+    "empty",
+    "empty_like",
+    "empty_strided",
+    "new_empty",
+    "new_empty_strided",
+    "detach",
+}
 
 
 class OutOfBounds(IndexError):
@@ -217,13 +224,19 @@ class _Operators(TorchDispatchMode):
         super().__init__()
         self.counter = counter
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # nothing is compiled here, and the first call would import all of Dynamo
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func.overloadpacket.__name__
         result = func(*args, **(kwargs or {}))
         if not self.counter.running and name not in FREE_OPERATORS:
             known = {_storage(x) for x in tree_leaves([args, kwargs]) if _is_tensor(x)}
             made = [x for x in tree_leaves(result) if _is_tensor(x)]
-            is_view = made and not func._schema.is_mutable and all(_storage(x) in known for x in made)
+            is_view = (
+                made and not func._schema.is_mutable and all(_storage(x) in known for x in made)
+            )
             if not is_view:
                 self.counter.torch_operators.append(name)
         return result
@@ -358,7 +371,9 @@ def counted(
 
 
 def _launch(function: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
-    options = {key: value for key, value in kwargs.items() if type(value) in (bool, int, float, str)}
+    options = {
+        key: value for key, value in kwargs.items() if type(value) in (bool, int, float, str)
+    }
     return {"name": function.__name__, "grid": [], "programs": 0, "options": options}
 
 
