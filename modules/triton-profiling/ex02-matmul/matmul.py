@@ -1,11 +1,166 @@
-"""Triton: matmul over sizes
+"""Triton: matmul over sizes.
+
+A matrix product as a Triton kernel, what it reads and writes, and how fast it is: as a rate, under the
+roofline, in waves of programs, and by Nsight Compute's counters.
 
 The lesson is `README.md` in this folder, hints are in `hints.md`.
 """
 
 from __future__ import annotations
 
+import csv
+import json
+import math
+import statistics
+from typing import Any
 
-def matmul(first: int, second: int) -> int:
-    """The larger of two numbers of ns. Shapes, units, errors and the source stand here."""
+import torch
+import triton
+import triton.language as tl
+
+from profiling_lab import captures, devices
+from profiling_lab.errors import CaptureError
+
+CONFIG_KEYS = {"block_m", "block_n", "block_k", "group_m", "num_warps", "num_stages"}
+
+# What `kernel_counters` reads from Nsight Compute's raw page.
+COUNTERS = {
+    "time_ns": "gpu__time_duration.sum",
+    "registers_count": "launch__registers_per_thread",
+    "shared_bytes": "launch__shared_mem_per_block",
+    "tensor_pipe_pct": "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
+    "dram_read_bytes": "dram__bytes_read.sum",
+    "dram_write_bytes": "dram__bytes_write.sum",
+    "theoretical_occupancy_pct": "sm__maximum_warps_per_active_cycle_pct",
+    "achieved_occupancy_pct": "sm__warps_active.avg.pct_of_peak_sustained_active",
+}
+# Units in which the tool prints times and sizes; all others stand as they are.
+UNITS = {
+    **{"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9},
+    **{"nsecond": 1, "usecond": 1e3, "msecond": 1e6, "second": 1e9},
+    **{"byte": 1, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "Tbyte": 1e12},
+}
+
+
+def gflops(m: int, n: int, k: int, time_ms: float) -> float:
+    """The rate of a product of an (m, k) and a (k, n) matrix, in GFLOP/s (10⁹ operations a second).
+
+    A multiply-add is two operations. time_ms: the time of one product, in milliseconds.
+
+    Raises ValueError for a size below 1 and for a time that is not above 0.
+    """
+    raise NotImplementedError
+
+
+def matmul_bytes(
+    m: int, n: int, k: int, block_m: int, block_n: int, element_bytes: int
+) -> dict[str, int]:
+    """What the programs of a tiled product ask memory for, and the least that any product must move.
+
+    A program computes a tile of block_m by block_n elements of the (m, n) result. For that it loads the
+    block_m rows of a (m, k) and the block_n columns of b (k, n), each element once, step by step along
+    k. At the edges, elements outside the matrices are not loaded and not stored.
+
+    Returns whole numbers of bytes:
+        "load_bytes"   loaded by all programs together. (What another program loaded before may come
+                       from a cache: DRAM sees less.)
+        "store_bytes"  stored by all programs together
+        "least_bytes"  a and b read once, the result written once
+
+    Raises ValueError for a size, a block or element_bytes below 1.
+    """
+    raise NotImplementedError
+
+
+def matmul(a: torch.Tensor, b: torch.Tensor, config: dict[str, int]) -> torch.Tensor:
+    """a @ b by a Triton kernel, in which a program computes a tile of the result.
+
+    Write your own `@triton.jit` kernel above this function, with any name and parameters.
+
+    a: (m, k), b: (k, n); both float32, bfloat16 or float16, on one device, with any strides and up to
+    2**31 - 1 elements. No size needs to be a multiple of a block, and each may be 0.
+    config: block_m, block_n, block_k (powers of two from 16 on; a step along k takes block_k columns
+    of a and rows of b), group_m (how many rows of tiles follow each other before the next columns,
+    1 for row by row), num_warps and num_stages (options of the launch). All are used as given.
+
+    Returns a new (m, n) tensor of the same dtype. Sums are kept in float32, whatever the dtype;
+    float32 is multiplied as float32 (input_precision="ieee"), not as TF32. The programs load and store
+    exactly as many bytes as `matmul_bytes` says, and nothing outside the tensors. torch may allocate
+    the result, and computes nothing.
+
+    Raises ValueError for tensors that are not matrices or do not fit together, for two or other dtypes,
+    for tensors on two devices, and for a config with other keys or with blocks that are no powers of
+    two from 16 on.
+    """
+    raise NotImplementedError
+
+
+def tile_waves(
+    m: int, n: int, block_m: int, block_n: int, sm_count: int, sm_programs: int
+) -> dict[str, Any]:
+    """How the tiles of an (m, n) result fill a device.
+
+    sm_count: multiprocessors; sm_programs: how many programs run on one of them at a time. All that run
+    at a time are a wave; when all programs take equally long, the last wave takes as long as a full one.
+
+    Returns {"tiles_count": int, "waves_count": int, "efficiency_ratio": float}, the last being the share
+    of the places for programs that have one, over all waves.
+
+    Raises ValueError for any argument below 1.
+    """
+    raise NotImplementedError
+
+
+def roofline_share(capture: str) -> list[dict[str, Any]]:
+    """The products of a recorded sweep under the roofline of the device that ran them.
+
+    capture: name or path of a capture with measurements.json of `captures/programs/triton_matmul.py`:
+    "device", "dtype" (all tensors; "tfloat32" is float32 in memory), "empty_kernel" (samples of a kernel
+    that does nothing), and "sizes": rows with name, m, n, k and "device_time". Samples are in ns.
+
+    Peak and bandwidth are those of `profiling_lab.devices`. Operations are 2·m·n·k; bytes are those of
+    a, b and the result, each moved once. Returns a row for each of the sizes, in the file's order:
+        "name"
+        "median_ns"         the median of "device_time"
+        "gflops"            the rate at that time, in GFLOP/s
+        "intensity"         operations a byte
+        "ridge"             the intensity at which memory and arithmetic take equally long
+        "attainable_gflops" the most that the roofline allows at this intensity
+        "share_ratio"       gflops over attainable_gflops
+        "category"          what takes longest: "memory_bound" (the bytes at full bandwidth),
+                            "compute_bound" (the operations at the peak), "latency_bound" (the median of
+                            the empty kernel). The first of these in case of a tie
+
+    Raises profiling_lab.errors.CaptureError for a file without one of the keys or without samples, and
+    the errors of `captures.text` and `devices.get`.
+    """
+    raise NotImplementedError
+
+
+def kernel_counters(capture: str) -> list[dict[str, Any]]:
+    """What Nsight Compute counted for each profiled kernel, from its raw page.
+
+    capture: name or path of a capture with kernels.csv, as `ncu --csv --page raw` prints it. Lines of
+    the tool may stand before the table. Its first row holds the names of the columns, the second row
+    their units (UNITS; "Kbyte/block" is Kbyte, in thousands), then a row a launch follows. Numbers may
+    have commas between thousands. Columns are found by name: their order changes with the version.
+
+    Returns a row a launch, in the file's order: "name" (the column "Kernel Name", up to the first
+    parenthesis), and a float for each key of COUNTERS, in ns, bytes, percent or plain numbers; None
+    where the column is missing or holds no number ("", "n/a", "nan").
+
+    Raises profiling_lab.errors.CaptureError if the file holds no such table, and the errors of
+    `captures.text`.
+    """
+    raise NotImplementedError
+
+
+def matmul_live(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """a @ b as fast as you can with a Triton kernel, on this machine's GPU.
+
+    The contract of `matmul`, but the configuration is your choice: try a few when a shape, dtype and
+    device come for the first time, keep the fastest, and use it from then on without measuring again.
+    Judged by the ratio to torch.mm for 8192 by 8192 bfloat16 matrices of random numbers, in turns within
+    one run.
+    """
     raise NotImplementedError
