@@ -5,7 +5,149 @@ The lesson is `README.md` in this folder, hints are in `hints.md`.
 
 from __future__ import annotations
 
+import json
+import math
+import statistics
+from typing import Any
 
-def softmax(first: int, second: int) -> int:
-    """The larger of two numbers of ns. Shapes, units, errors and the source stand here."""
+import torch
+import triton
+import triton.language as tl
+
+from profiling_lab import captures, devices
+from profiling_lab.errors import CaptureError
+
+# Of a multiprocessor and of a thread, on all devices of compute capability 7.0 to 12.0. Source: CUDA
+# C++ Programming Guide, technical specifications per compute capability.
+REGISTERS_PER_SM = 65536
+REGISTERS_PER_THREAD = 255
+
+# What `launch_configuration` aims at; found by trying on an H200 (see the lesson).
+TILE_BYTES = 8192
+THREAD_BYTES = 64
+
+WIDEST_COLUMNS = 32768
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+
+NS_PER_UNIT = {"ns": 1, "us": 1_000, "ms": 1_000_000}
+
+
+def softmax_bytes(rows: int, columns: int, dtype: str, algorithm: str) -> int:
+    """The bytes that a softmax over the rows of a (rows, columns) matrix moves to and from memory.
+
+    dtype: a name or alias as in `profiling_lab.devices.dtype`; all tensors have it. algorithm:
+
+    "separate"     five kernels, each reads its inputs from memory and writes its result there: the
+                   largest element of each row (one element a row); x minus it; exp of that; the sum
+                   of each row (one element a row); exp divided by it
+    "three_pass"   one kernel that reads each row for its largest element, again for the sum, and a
+                   third time for the result
+    "online"       one kernel that finds largest element and sum of a row in one pass, and reads the
+                   row a second time for the result (Milakov and Gimelshein, arXiv:1805.02867)
+    "fused"        one kernel that keeps a row on the chip from its first read to the result
+
+    Caches are left out: each read counts. Returns a whole number.
+
+    Raises ValueError for an unknown algorithm and unless rows and columns are whole numbers of at least
+    1; DeviceError for an unknown data type.
+    """
+    raise NotImplementedError
+
+
+def largest_width(warps: int, overhead_registers: int = 24) -> int:
+    """The widest row that one program can hold in its registers, as a power of two.
+
+    The program has `warps` warps of 32 threads. The row is padded to a power of two, its elements are
+    float32, one register each, spread evenly over the threads; each thread needs overhead_registers
+    more, for addresses and the like. A thread has at most REGISTERS_PER_THREAD, and all threads of the
+    program together at most REGISTERS_PER_SM. What does not fit is spilled: put into memory.
+
+    Returns the largest width that fits, 0 if not even 32 · warps elements (one a thread) do.
+
+    Raises ValueError unless warps is one of 1, 2, 4, 8, 16, 32 and overhead_registers is a whole number
+    of at least 0.
+    """
+    raise NotImplementedError
+
+
+def launch_configuration(columns: int, itemsize: int) -> tuple[int, int]:
+    """How many rows a program takes, and how many warps it gets: (rows_per_program, warps).
+
+    A program's tile is rows_per_program rows, each padded to the next power of two of columns, of
+    elements of itemsize bytes. rows_per_program is the smallest power of two with which the tile has
+    at least TILE_BYTES; warps is the smallest of 1, 2, 4, 8, 16, 32 with which a thread (a warp has 32)
+    holds at most THREAD_BYTES of the tile, 32 if none does.
+
+    Raises ValueError unless columns is a whole number from 1 to WIDEST_COLUMNS and itemsize is 2 or 4.
+    """
+    raise NotImplementedError
+
+
+def softmax(x: torch.Tensor) -> torch.Tensor:
+    """The softmax over each row of x, by one launch of a Triton kernel: write your own above this.
+
+    x: (rows, columns) in float32, bfloat16 or float16, rows from 0 on, columns from 1 to
+    WIDEST_COLUMNS, with any strides (a transposed matrix, every other row of one). Returns a new
+    contiguous tensor of the same shape, data type and device; x stays as it is. Within a row
+
+        softmax(x)[j] = exp(x[j] - m) / sum of exp(x[k] - m) over all k,    m = largest x[k]
+
+    computed in float32 and rounded once, at the end. Elements may be -inf (their result is 0) or large
+    (1e4 in float16, 1e30 in float32). A row of nothing but -inf, and one that holds nan or inf, gives
+    whatever torch.softmax gives or nan; the other rows must be right all the same.
+
+    Each element of x is loaded once and each of the result stored once, and nothing else is loaded or
+    stored, by the kernel or by an operator of torch beside it. A program takes the rows that
+    `launch_configuration` says, and the launch its warps (num_warps).
+
+    Raises ValueError, saying what to do, for a tensor that is not of two dimensions, without columns or
+    with more than WIDEST_COLUMNS, or of another data type.
+    """
+    raise NotImplementedError
+
+
+def read_sweep(capture: str) -> list[dict[str, Any]]:
+    """What a capture's sweep over widths says of each implementation, in the order of the file.
+
+    `measurements.json` of the capture has "unit" ("ns", "us" or "ms"), "dtype" and "measurements": rows
+    with "implementation", "rows", "columns" and the samples "device_time" (one call, in that unit).
+
+    Returns for each row {"implementation", "columns", "median_ns", "iqr_ns", "bandwidth_gb_s"}: the
+    median of the samples; the difference of their upper and lower quartile, as
+    `statistics.quantiles(samples, n=4, method="inclusive")` gives these; and the bytes that a fused
+    softmax moves over the median time, in GB/s (10⁹ bytes), for all implementations alike.
+
+    Raises CaptureError naming the row where there are fewer than two samples, or one that is not above
+    0, and for an unknown unit.
+    """
+    raise NotImplementedError
+
+
+def speedup_by_width(capture: str, ours: str = "fused", base: str = "torch") -> dict[str, Any]:
+    """How many times as fast one implementation of a sweep is as another, and where that is no win.
+
+    Returns
+        "noise_ratio"      at least 1: how far two measurements of the same thing differ. base was
+                           measured twice, the second time under its name with "_again"; of the
+                           larger median over the smaller, the largest over all widths
+        "widths"           in the order of the file, for each width of ours {"columns",
+                           "speedup_ratio", "verdict"}: median of base over median of ours, and
+                           "faster" if that is above noise_ratio, "slower" if it is below
+                           1 / noise_ratio, else "no win"
+        "geometric_mean_ratio"   of all speedups: what remains the same, as one over it, when the
+                           two change places
+
+    Raises CaptureError as `read_sweep`, and naming what is missing where ours, base or base's second
+    measurement is not in the sweep, or lacks a width of ours.
+    """
+    raise NotImplementedError
+
+
+def softmax_live(x: torch.Tensor) -> torch.Tensor:
+    """The softmax that is timed on this machine's GPU: `softmax`, or a faster one with its contract.
+
+    Timed against torch.softmax in one run: float32 and bfloat16, widths 256, 512, … 32768, matrices of
+    several times the L2 cache, five times in turns, without the cost of launching. It counts as done
+    if it is at least as fast at every width; 2 % is allowed for noise.
+    """
     raise NotImplementedError
