@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import TYPE_CHECKING
 
-from profiling_lab import captures, devices, roofline
+from profiling_lab import captures, course, devices, roofline
 from profiling_lab.errors import LabError
 from scripts.lesson_sources import day1, day2, day4
 from scripts.lesson_sources.drawing import (
@@ -19,6 +19,7 @@ from scripts.lesson_sources.drawing import (
     ORANGE,
     PAPER,
     PURPLE,
+    ROOT,
     SKY,
     VERMILION,
     YELLOW,
@@ -57,6 +58,14 @@ STATES = {
 
 
 # -- what the text uses as well ---------------------------------------------------------------------
+
+
+def exercise(identifier: str) -> str:
+    """How many tasks and points an exercise has, and how long it may take: for the maps of folders."""
+    found = course.load(ROOT).exercise(identifier)
+    portable = [task for task in found.tasks if not task.live]
+    points = sum(task.points for task in portable)
+    return f"{len(portable)} tasks, {points} points, {found.minutes} minutes"
 
 
 def union(intervals: Iterable[Interval]) -> list[list[int]]:
