@@ -1,0 +1,188 @@
+"""Lab 05, techniques: lower precision, gradient checkpointing, memory layout.
+
+Each of them is sold with a sentence ("twice as fast", "half the memory"). Here you predict first what
+it gives for this model on this device, then read from a recording what it gave. The lesson is
+`README.md` in the folder above, hints are in `hints.md` there, and
+
+    uv run lab check lab05
+
+tells what is right and wrong. Devices and data types come from `profiling_lab.devices`.
+
+The recordings (`techniques_wide`, `techniques_narrow`) hold `techniques.json`: a list of rows for each
+experiment ("precision", "checkpoint", "layouts"). In the first two a row has "step_time", samples in ns.
+The rows were timed in turns, round by round: sample i of one row was taken right beside sample i of
+each other row. The first row is the baseline, and the row whose name is the first row's with " again"
+behind it is the same thing once more.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from profiling_lab import captures, devices
+from profiling_lab.errors import CaptureError
+
+# In which data type a matrix product runs. Everything else runs in float32.
+PRODUCTS_IN = {"fp32": "float32", "tf32": "tfloat32", "bf16": "bfloat16", "fp16": "float16"}
+EVERYTHING_ELSE_IN = "float32"
+
+
+def experiment(capture: str, name: str, *columns: str) -> list[dict[str, Any]]:
+    """Given: the rows of one experiment of a capture (its name or path), in the file's order.
+
+    Raises CaptureError if there is no such experiment, if a row lacks one of `columns` or "name", if its
+    "step_time" has no sample or not as many as the first row's, or if there is no row " again".
+    """
+    try:
+        rows = json.loads(captures.text(capture, "techniques.json"))[name]
+        needed = [[row[key] for key in ("name", *columns)] for row in rows]
+        counts = {len(row["step_time"]) for row in rows}
+    except (ValueError, KeyError, TypeError) as error:
+        raise CaptureError(
+            f"{capture}: no experiment {name!r} that can be read ({error})"
+        ) from None
+    if len(counts) != 1 or 0 in counts:
+        raise CaptureError(f"{capture}: the rows of {name!r} need one sample each in every round")
+    again = f"{rows[0]['name']} again"
+    if again not in [first for first, *_ in needed]:
+        raise CaptureError(f"{capture}: no row {again!r}, so nothing tells the noise")
+    return rows
+
+
+def predict_autocast(
+    operations: Sequence[dict[str, Any]], device: str, precision: str
+) -> dict[str, float]:
+    """What a step takes at least on a device, with its matrix products in a lower precision.
+
+    operations: {"kind", "flops", "elements", "count"} each: "matmul" or "other"; the operations and the
+    elements (of all tensors read and written) of one of them; how many there are of it.
+    device: a name that `devices.get` knows. precision: "fp32", "tf32", "bf16" or "fp16".
+
+    As under `torch.autocast`, the precision is that of the products alone: their operations run at the
+    device's peak for it, and their elements have its size in memory. All others stay in float32. (Source:
+    https://docs.pytorch.org/docs/stable/amp.html, which lists what runs in which type; casts are left
+    out here.) An operation takes as long as its arithmetic at the peak, or its bytes at the peak
+    bandwidth, whichever is longer; one runs after the other.
+
+    Returns {"predicted_ns", "matmul_ns", "speedup_ratio"}: the whole, the part of the products, and the
+    time of the same operations on the same device in "fp32" divided by the whole.
+
+    Raises ValueError for no operations, an unknown kind or an unknown precision; DeviceError (of
+    `devices`) for an unknown device, or one without a peak for the precision.
+    """
+    raise NotImplementedError
+
+
+def autocast_gain(capture: str) -> dict[str, Any]:
+    """What lower precision gave in a recording: the experiment "precision" (see `experiment`).
+
+    Returns {"noise_ratio", "ways"}. The *speedup* of a row in one round is the baseline's sample of
+    that round divided by the row's. noise_ratio: how far the speedup of the row " again" was from 1 in
+    the worst round. ways: for each row but these two, in the file's order,
+
+    - "name", "step_ns": the median of its samples;
+    - "speedup_ratio": the median of its speedups over the rounds;
+    - "memory_ratio": its "peak_bytes" divided by the baseline's;
+    - "verdict": "faster" if speedup_ratio is above 1 + noise_ratio, "slower" if it is below
+      1 - noise_ratio, else "no difference".
+
+    Raises CaptureError as `experiment` does, for which "peak_bytes" is a column.
+    """
+    raise NotImplementedError
+
+
+def segment_lengths(layer_count: int, segment_count: int) -> list[int]:
+    """Given: lengths of consecutive segments, as equal as can be, longer ones first: 7, 3 → [3, 2, 2].
+
+    Raises ValueError unless 1 <= segment_count <= layer_count, both whole numbers.
+    """
+    if type(layer_count) is not int or type(segment_count) is not int:
+        raise ValueError(
+            f"{layer_count!r} layers in {segment_count!r} segments: whole numbers only"
+        )
+    if not 1 <= segment_count <= layer_count:
+        raise ValueError(
+            f"{segment_count} segments of {layer_count} layers: take 1 to {layer_count}"
+        )
+    short, longer = divmod(layer_count, segment_count)
+    return [short + (index < longer) for index in range(segment_count)]
+
+
+def predict_checkpointing(
+    layer_count: int, segment_count: int, input_bytes: int, inner_bytes: int, forward_flops: int
+) -> dict[str, float]:
+    """What a chain of equal layers keeps and computes when it is cut into checkpointed segments.
+
+    A layer that is run as usual keeps its input (input_bytes) and what it makes on its way
+    (inner_bytes) until its own backward pass. Its forward pass takes forward_flops operations, its
+    backward pass twice as many.
+
+    The layers are cut as `segment_lengths` says. Of each segment but the last, the forward pass keeps
+    the input alone (input_bytes); the last runs as usual, because its backward pass comes right after.
+    Then, from the last segment to the first: what is missing of it is computed by another forward pass
+    of its layers, its backward pass runs, and all that it kept is given back. Gradients and weights
+    are left out.
+
+    Returns {"kept_bytes", "peak_bytes", "recomputed_layers", "flops", "flops_ratio"}: bytes at the end
+    of the forward pass; the most bytes at any time; layers whose forward pass ran twice; operations of
+    the whole step; these by those of the same step without checkpoints.
+
+    Raises ValueError as `segment_lengths` does, and unless the other three are at least 1.
+    """
+    raise NotImplementedError
+
+
+def checkpoint_layers(layers: Sequence[Callable[[Any], Any]], x: Any, segment_count: int) -> Any:
+    """Run layers one after the other on a tensor, as `predict_checkpointing` says; the last result.
+
+    layers: callables, each of which takes and returns a tensor. x: a tensor, with or without
+    requires_grad. Between forward and backward pass only the inputs of all segments but the last are
+    kept, and what the last segment keeps; a layer's forward pass runs once, or once more in the
+    backward pass if its segment is not the last.
+
+    Result and gradients, those of x (if it requires them) and of all parameters, are the same as
+    without checkpoints, also where a layer draws random numbers (dropout).
+
+    Raises ValueError as `segment_lengths` does.
+    """
+    raise NotImplementedError
+
+
+def choose_segments(capture: str, budget_bytes: int) -> dict[str, Any] | None:
+    """The fastest number of segments that fits into memory: the experiment "checkpoint".
+
+    A row fits if its "peak_bytes" are at most budget_bytes. Its slowdown is the median, over the rounds,
+    of its sample divided by the baseline's of the same round. Of the rows that fit, all but the one
+    " again", the one with the least slowdown is chosen; if two are the same, that of fewer segments.
+
+    Returns its {"segment_count", "peak_bytes", "step_ns", "slowdown_ratio"}, step_ns being the median of
+    its samples; None if no row fits.
+
+    Raises CaptureError as `experiment` does, for which "peak_bytes" and "segment_count" are columns.
+    """
+    raise NotImplementedError
+
+
+def layout_report(
+    shape: Sequence[int], strides: Sequence[int], element_bytes: int
+) -> dict[str, Any]:
+    """What `.contiguous()` does to a tensor of this shape and these strides (in elements).
+
+    A tensor is *contiguous* if its elements lie in memory without gaps in the order of its
+    dimensions, the last one changing fastest. One of four dimensions (images, channels, height, width)
+    is *channels last* if they lie so in the order images, height, width, channels. The stride of a
+    dimension of size 1 does not matter: nobody takes a step along it. A tensor can be both. (Source:
+    https://docs.pytorch.org/docs/stable/tensor_attributes.html#torch.memory_format)
+
+    Returns {"contiguous", "channels_last", "copy_bytes", "channels_last_copy_bytes"}: two bools (the
+    second is False where there are not four dimensions), and the bytes of new memory that
+    `.contiguous()` and `.contiguous(memory_format=torch.channels_last)` fill: none if the tensor is
+    that already. The last is None where there are not four dimensions.
+
+    Raises ValueError if there are not as many strides as sizes, a size is not at least 1, a stride
+    below 0, or element_bytes not at least 1.
+    """
+    raise NotImplementedError

@@ -1,0 +1,304 @@
+"""Lab 05, techniques: lower precision, gradient checkpointing, memory layout.
+
+Each of them is sold with a sentence ("twice as fast", "half the memory"). Here you predict first what
+it gives for this model on this device, then read from a recording what it gave. The lesson is
+`README.md` in the folder above, hints are in `hints.md` there, and
+
+    uv run lab check lab05
+
+tells what is right and wrong. Devices and data types come from `profiling_lab.devices`.
+
+The recordings (`techniques_wide`, `techniques_narrow`) hold `techniques.json`: a list of rows for each
+experiment ("precision", "checkpoint", "layouts"). In the first two a row has "step_time", samples in ns.
+The rows were timed in turns, round by round: sample i of one row was taken right beside sample i of
+each other row. The first row is the baseline, and the row whose name is the first row's with " again"
+behind it is the same thing once more.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from profiling_lab import captures, devices
+from profiling_lab.errors import CaptureError
+
+# In which data type a matrix product runs. Everything else runs in float32.
+PRODUCTS_IN = {"fp32": "float32", "tf32": "tfloat32", "bf16": "bfloat16", "fp16": "float16"}
+EVERYTHING_ELSE_IN = "float32"
+
+
+def experiment(capture: str, name: str, *columns: str) -> list[dict[str, Any]]:
+    """Given: the rows of one experiment of a capture (its name or path), in the file's order.
+
+    Raises CaptureError if there is no such experiment, if a row lacks one of `columns` or "name", if its
+    "step_time" has no sample or not as many as the first row's, or if there is no row " again".
+    """
+    try:
+        rows = json.loads(captures.text(capture, "techniques.json"))[name]
+        needed = [[row[key] for key in ("name", *columns)] for row in rows]
+        counts = {len(row["step_time"]) for row in rows}
+    except (ValueError, KeyError, TypeError) as error:
+        raise CaptureError(
+            f"{capture}: no experiment {name!r} that can be read ({error})"
+        ) from None
+    if len(counts) != 1 or 0 in counts:
+        raise CaptureError(f"{capture}: the rows of {name!r} need one sample each in every round")
+    again = f"{rows[0]['name']} again"
+    if again not in [first for first, *_ in needed]:
+        raise CaptureError(f"{capture}: no row {again!r}, so nothing tells the noise")
+    return rows
+
+
+def predict_autocast(
+    operations: Sequence[dict[str, Any]], device: str, precision: str
+) -> dict[str, float]:
+    """What a step takes at least on a device, with its matrix products in a lower precision.
+
+    operations: {"kind", "flops", "elements", "count"} each: "matmul" or "other"; the operations and the
+    elements (of all tensors read and written) of one of them; how many there are of it.
+    device: a name that `devices.get` knows. precision: "fp32", "tf32", "bf16" or "fp16".
+
+    As under `torch.autocast`, the precision is that of the products alone: their operations run at the
+    device's peak for it, and their elements have its size in memory. All others stay in float32. (Source:
+    https://docs.pytorch.org/docs/stable/amp.html, which lists what runs in which type; casts are left
+    out here.) An operation takes as long as its arithmetic at the peak, or its bytes at the peak
+    bandwidth, whichever is longer; one runs after the other.
+
+    Returns {"predicted_ns", "matmul_ns", "speedup_ratio"}: the whole, the part of the products, and the
+    time of the same operations on the same device in "fp32" divided by the whole.
+
+    Raises ValueError for no operations, an unknown kind or an unknown precision; DeviceError (of
+    `devices`) for an unknown device, or one without a peak for the precision.
+    """
+    if precision not in PRODUCTS_IN:
+        raise ValueError(f"precision is {precision!r}; known: {', '.join(PRODUCTS_IN)}")
+    kinds = {operation["kind"] for operation in operations}
+    if not kinds or not kinds <= {"matmul", "other"}:
+        raise ValueError(f"the kinds are {sorted(kinds)}: 'matmul' and 'other' are known")
+    found = devices.get(device)
+
+    def time_ns(operation: dict[str, Any], precision: str) -> float:
+        product = operation["kind"] == "matmul"
+        name = PRODUCTS_IN[precision] if product else EVERYTHING_ELSE_IN
+        compute_s = operation["flops"] / found.peak(name)
+        moved_bytes = operation["elements"] * devices.dtype(name).bytes
+        memory_s = moved_bytes / found.memory_bandwidth_bytes_per_s
+        return 1e9 * operation["count"] * max(compute_s, memory_s)
+
+    whole = sum(time_ns(operation, precision) for operation in operations)
+    products = [operation for operation in operations if operation["kind"] == "matmul"]
+    return {
+        "predicted_ns": whole,
+        "matmul_ns": float(sum(time_ns(operation, precision) for operation in products)),
+        "speedup_ratio": sum(time_ns(operation, "fp32") for operation in operations) / whole,
+    }
+
+
+def autocast_gain(capture: str) -> dict[str, Any]:
+    """What lower precision gave in a recording: the experiment "precision" (see `experiment`).
+
+    Returns {"noise_ratio", "ways"}. The *speedup* of a row in one round is the baseline's sample of
+    that round divided by the row's. noise_ratio: how far the speedup of the row " again" was from 1 in
+    the worst round. ways: for each row but these two, in the file's order,
+
+    - "name", "step_ns": the median of its samples;
+    - "speedup_ratio": the median of its speedups over the rounds;
+    - "memory_ratio": its "peak_bytes" divided by the baseline's;
+    - "verdict": "faster" if speedup_ratio is above 1 + noise_ratio, "slower" if it is below
+      1 - noise_ratio, else "no difference".
+
+    Raises CaptureError as `experiment` does, for which "peak_bytes" is a column.
+    """
+    base, *others = experiment(capture, "precision", "peak_bytes")
+    speedups = {
+        row["name"]: [b / t for b, t in zip(base["step_time"], row["step_time"], strict=True)]
+        for row in others
+    }
+    again = f"{base['name']} again"
+    noise = max(abs(ratio - 1) for ratio in speedups[again])
+    ways = []
+    for row in others:
+        if row["name"] == again:
+            continue
+        speedup = statistics.median(speedups[row["name"]])
+        verdict = "no difference"
+        if speedup > 1 + noise:
+            verdict = "faster"
+        elif speedup < 1 - noise:
+            verdict = "slower"
+        ways.append(
+            {
+                "name": row["name"],
+                "step_ns": float(statistics.median(row["step_time"])),
+                "speedup_ratio": speedup,
+                "memory_ratio": row["peak_bytes"] / base["peak_bytes"],
+                "verdict": verdict,
+            }
+        )
+    return {"noise_ratio": noise, "ways": ways}
+
+
+def segment_lengths(layer_count: int, segment_count: int) -> list[int]:
+    """Given: lengths of consecutive segments, as equal as can be, longer ones first: 7, 3 → [3, 2, 2].
+
+    Raises ValueError unless 1 <= segment_count <= layer_count, both whole numbers.
+    """
+    if type(layer_count) is not int or type(segment_count) is not int:
+        raise ValueError(
+            f"{layer_count!r} layers in {segment_count!r} segments: whole numbers only"
+        )
+    if not 1 <= segment_count <= layer_count:
+        raise ValueError(
+            f"{segment_count} segments of {layer_count} layers: take 1 to {layer_count}"
+        )
+    short, longer = divmod(layer_count, segment_count)
+    return [short + (index < longer) for index in range(segment_count)]
+
+
+def predict_checkpointing(
+    layer_count: int, segment_count: int, input_bytes: int, inner_bytes: int, forward_flops: int
+) -> dict[str, float]:
+    """What a chain of equal layers keeps and computes when it is cut into checkpointed segments.
+
+    A layer that is run as usual keeps its input (input_bytes) and what it makes on its way
+    (inner_bytes) until its own backward pass. Its forward pass takes forward_flops operations, its
+    backward pass twice as many.
+
+    The layers are cut as `segment_lengths` says. Of each segment but the last, the forward pass keeps
+    the input alone (input_bytes); the last runs as usual, because its backward pass comes right after.
+    Then, from the last segment to the first: what is missing of it is computed by another forward pass
+    of its layers, its backward pass runs, and all that it kept is given back. Gradients and weights
+    are left out.
+
+    Returns {"kept_bytes", "peak_bytes", "recomputed_layers", "flops", "flops_ratio"}: bytes at the end
+    of the forward pass; the most bytes at any time; layers whose forward pass ran twice; operations of
+    the whole step; these by those of the same step without checkpoints.
+
+    Raises ValueError as `segment_lengths` does, and unless the other three are at least 1.
+    """
+    lengths = segment_lengths(layer_count, segment_count)
+    if min(input_bytes, inner_bytes, forward_flops) < 1:
+        raise ValueError("input_bytes, inner_bytes and forward_flops must be at least 1")
+    # While segment i is run backward, the inputs of the i segments before it are there, too.
+    held = [
+        index * input_bytes + length * (input_bytes + inner_bytes)
+        for index, length in enumerate(lengths)
+    ]
+    recomputed = layer_count - lengths[-1]
+    plain_flops = 3 * layer_count * forward_flops
+    flops = plain_flops + recomputed * forward_flops
+    return {
+        "kept_bytes": held[-1],
+        "peak_bytes": max(held),
+        "recomputed_layers": recomputed,
+        "flops": flops,
+        "flops_ratio": flops / plain_flops,
+    }
+
+
+def checkpoint_layers(layers: Sequence[Callable[[Any], Any]], x: Any, segment_count: int) -> Any:
+    """Run layers one after the other on a tensor, as `predict_checkpointing` says; the last result.
+
+    layers: callables, each of which takes and returns a tensor. x: a tensor, with or without
+    requires_grad. Between forward and backward pass only the inputs of all segments but the last are
+    kept, and what the last segment keeps; a layer's forward pass runs once, or once more in the
+    backward pass if its segment is not the last.
+
+    Result and gradients, those of x (if it requires them) and of all parameters, are the same as
+    without checkpoints, also where a layer draws random numbers (dropout).
+
+    Raises ValueError as `segment_lengths` does.
+    """
+    from torch.utils.checkpoint import checkpoint
+
+    def run(part: Sequence[Callable[[Any], Any]], x: Any) -> Any:
+        for layer in part:
+            x = layer(x)
+        return x
+
+    start = 0
+    *before, last = segment_lengths(len(layers), segment_count)
+    for length in before:
+        # The reentrant kind gives no gradients if x needs none itself.
+        x = checkpoint(run, layers[start : start + length], x, use_reentrant=False)
+        start += length
+    return run(layers[-last:], x)
+
+
+def choose_segments(capture: str, budget_bytes: int) -> dict[str, Any] | None:
+    """The fastest number of segments that fits into memory: the experiment "checkpoint".
+
+    A row fits if its "peak_bytes" are at most budget_bytes. Its slowdown is the median, over the rounds,
+    of its sample divided by the baseline's of the same round. Of the rows that fit, all but the one
+    " again", the one with the least slowdown is chosen; if two are the same, that of fewer segments.
+
+    Returns its {"segment_count", "peak_bytes", "step_ns", "slowdown_ratio"}, step_ns being the median of
+    its samples; None if no row fits.
+
+    Raises CaptureError as `experiment` does, for which "peak_bytes" and "segment_count" are columns.
+    """
+    rows = experiment(capture, "checkpoint", "peak_bytes", "segment_count")
+    base = rows[0]
+    found = []
+    for row in rows:
+        if row["peak_bytes"] > budget_bytes or row["name"] == f"{base['name']} again":
+            continue
+        slowdowns = [t / b for t, b in zip(row["step_time"], base["step_time"], strict=True)]
+        found.append(
+            {
+                "segment_count": row["segment_count"],
+                "peak_bytes": row["peak_bytes"],
+                "step_ns": float(statistics.median(row["step_time"])),
+                "slowdown_ratio": statistics.median(slowdowns),
+            }
+        )
+    return min(found, key=lambda row: (row["slowdown_ratio"], row["segment_count"]), default=None)
+
+
+def layout_report(
+    shape: Sequence[int], strides: Sequence[int], element_bytes: int
+) -> dict[str, Any]:
+    """What `.contiguous()` does to a tensor of this shape and these strides (in elements).
+
+    A tensor is *contiguous* if its elements lie in memory without gaps in the order of its
+    dimensions, the last one changing fastest. One of four dimensions (images, channels, height, width)
+    is *channels last* if they lie so in the order images, height, width, channels. The stride of a
+    dimension of size 1 does not matter: nobody takes a step along it. A tensor can be both. (Source:
+    https://docs.pytorch.org/docs/stable/tensor_attributes.html#torch.memory_format)
+
+    Returns {"contiguous", "channels_last", "copy_bytes", "channels_last_copy_bytes"}: two bools (the
+    second is False where there are not four dimensions), and the bytes of new memory that
+    `.contiguous()` and `.contiguous(memory_format=torch.channels_last)` fill: none if the tensor is
+    that already. The last is None where there are not four dimensions.
+
+    Raises ValueError if there are not as many strides as sizes, a size is not at least 1, a stride
+    below 0, or element_bytes not at least 1.
+    """
+    if len(shape) != len(strides) or min(shape, default=1) < 1 or min(strides, default=0) < 0:
+        raise ValueError(f"{list(shape)} with strides {list(strides)}: no layout of a tensor")
+    if element_bytes < 1:
+        raise ValueError(f"element_bytes is {element_bytes}: at least 1 is needed")
+
+    def is_dense(order: Sequence[int]) -> bool:
+        expected = 1
+        for dimension in order:
+            if shape[dimension] != 1 and strides[dimension] != expected:
+                return False
+            expected *= shape[dimension]
+        return True
+
+    whole = element_bytes
+    for size in shape:
+        whole *= size
+    images = len(shape) == 4
+    contiguous = is_dense(range(len(shape))[::-1])
+    channels_last = images and is_dense((1, 3, 2, 0))
+    return {
+        "contiguous": contiguous,
+        "channels_last": channels_last,
+        "copy_bytes": 0 if contiguous else whole,
+        "channels_last_copy_bytes": (0 if channels_last else whole) if images else None,
+    }

@@ -1,0 +1,39 @@
+"""Calls every difference a gain or a loss."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+CAUGHT_BY = "test_generated_gain"
+SAYS = "beyond the noise"
+
+
+def autocast_gain(capture: str) -> dict[str, Any]:
+    base, *others = experiment(capture, "precision", "peak_bytes")
+    speedups = {
+        row["name"]: [b / t for b, t in zip(base["step_time"], row["step_time"], strict=True)]
+        for row in others
+    }
+    again = f"{base['name']} again"
+    noise = max(abs(ratio - 1) for ratio in speedups[again])
+    ways = []
+    for row in others:
+        if row["name"] == again:
+            continue
+        speedup = statistics.median(speedups[row["name"]])
+        verdict = "no difference"
+        if speedup > 1:
+            verdict = "faster"
+        elif speedup < 1:
+            verdict = "slower"
+        ways.append(
+            {
+                "name": row["name"],
+                "step_ns": float(statistics.median(row["step_time"])),
+                "speedup_ratio": speedup,
+                "memory_ratio": row["peak_bytes"] / base["peak_bytes"],
+                "verdict": verdict,
+            }
+        )
+    return {"noise_ratio": noise, "ways": ways}
