@@ -14,6 +14,7 @@ and what Triton's own functions say of the call, in ms ("triton"), each with its
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import statistics
 import time
@@ -81,7 +82,7 @@ def device_ns(call: Callable[[], object], count: int) -> list[int]:
         call()
         mark.record()
     torch.cuda.synchronize()
-    return [round(one.elapsed_time(two) * 1e6) for one, two in zip(marks, marks[1:], strict=False)]
+    return [round(one.elapsed_time(two) * 1e6) for one, two in itertools.pairwise(marks)]
 
 
 def main() -> None:
