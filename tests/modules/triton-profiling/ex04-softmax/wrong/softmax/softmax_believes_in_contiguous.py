@@ -1,0 +1,29 @@
+"""Takes the rows for neighbours in memory."""
+
+from __future__ import annotations
+
+CAUGHT_BY = "test_other_layouts"
+SAYS = "strides say where"
+
+
+def softmax(x: torch.Tensor) -> torch.Tensor:
+    if x.ndim != 2:
+        raise ValueError(f"x has {x.ndim} dimensions: reshape it to (rows, columns)")
+    if x.dtype not in DTYPES:
+        raise ValueError(f"x is {x.dtype}: convert it to float32, bfloat16 or float16")
+    rows, columns = x.shape
+    per_program, warps = launch_configuration(columns, x.element_size())
+    out = torch.empty((rows, columns), dtype=x.dtype, device=x.device)
+    if rows:
+        _softmax_kernel[(triton.cdiv(rows, per_program),)](
+            out,
+            x,
+            columns,
+            1,
+            rows,
+            columns,
+            per_program=per_program,
+            block=triton.next_power_of_2(columns),
+            num_warps=warps,
+        )
+    return out

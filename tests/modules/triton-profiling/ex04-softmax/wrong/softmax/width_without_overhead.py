@@ -1,0 +1,18 @@
+"""Gives every register to the row."""
+
+from __future__ import annotations
+
+CAUGHT_BY = "test_registers_decide"
+SAYS = "threads would need"
+
+
+def largest_width(warps: int, overhead_registers: int = 24) -> int:
+    if warps not in (1, 2, 4, 8, 16, 32):
+        raise ValueError(f"warps is {warps!r}: Triton takes 1, 2, 4, 8, 16 or 32")
+    if type(overhead_registers) is not int or overhead_registers < 0:
+        raise ValueError(f"overhead_registers is {overhead_registers!r}: a whole number from 0 on")
+    threads = 32 * warps
+    free = min(REGISTERS_PER_THREAD, REGISTERS_PER_SM // threads)
+    if free < 1:
+        return 0
+    return threads * 2 ** int(math.log2(free))
