@@ -1,11 +1,329 @@
 """Benchmarks that lie
 
-The lesson is `README.md` in this folder, hints are in `hints.md`.
+The lesson is `README.md` in this folder, hints are in `hints.md`, the benchmarks to judge and repair
+are in `broken.py`. The machine that they run on is `profiling_lab.virtual_gpu`: a benchmark gets its
+`Gpu`, a handful of functions, and every time in it is in ns.
+
+What the repaired benchmarks share:
+
+- `gpu` is a `Gpu`. Each benchmark makes its own inputs.
+- `calls` is a whole number of at least 1, else ValueError. At least so many calls must be measured.
+- "A row of calls" means: the device has nothing else to do; the clock of the host is read; the calls are
+  issued one after the other, without a wait between them; the clock is read again when all of them are
+  done. The time of a call is that time over the number of calls; the one launch and the one wait that
+  are left in it are small.
+- All return a float. Unless something else is said it is ns, and has to be within 2 % of what the machine
+  really did.
 """
 
 from __future__ import annotations
 
+import statistics
+from typing import Any
 
-def no_sync(first: int, second: int) -> int:
-    """The larger of two numbers of ns. Shapes, units, errors and the source stand here."""
-    return max(first, second)
+from profiling_lab.virtual_gpu import Gpu
+
+
+def time_faults(log: dict[str, Any]) -> list[str]:
+    """What is wrong with *when* a benchmark started and stopped its clock, told by its log.
+
+    log: what `VirtualGpu.log()` gives: "regions" (what was measured, from "start_ns" to "end_ns") and
+    "operations" in the order in which the host issued them ("kind", "region": number of the region in
+    which the host issued it or None, "start_ns", "end_ns": when it ran, None if it never did).
+
+    The calls of a region are its operations of the kind "call". Returns the names of what is found, in
+    this order, each once; [] if nothing is.
+
+    "unfinished": a call of a region ran outside it, if only in part: it started before the region's
+    start or ended after its end.
+    "foreign_work": during a region an operation ran, if only for 1 ns, that was not issued in that one.
+    "extra_work": an operation that was issued in a region is no call.
+    "not_run": a call of a region never ran.
+    """
+    regions, found = log["regions"], set()
+    for operation in log["operations"]:
+        own, start, end = operation["region"], operation["start_ns"], operation["end_ns"]
+        if own is not None and operation["kind"] != "call":
+            found.add("extra_work")
+        elif own is not None and start is None:
+            found.add("not_run")
+        elif own is not None and not _inside(regions[own], start, end):
+            found.add("unfinished")
+        for number, region in enumerate(regions):
+            if number != own and _shared_ns(region, start, end):
+                found.add("foreign_work")
+    names = ("unfinished", "foreign_work", "extra_work", "not_run")
+    return [name for name in names if name in found]
+
+
+def work_faults(log: dict[str, Any], latency: bool = False, cold: bool = False) -> list[str]:
+    """What is wrong with *what* a benchmark measured, told by its log.
+
+    log: as in `time_faults`; a call has an "input" (a number) and "data" ("random" or "zeros").
+    latency: whether the launch and the wait of each call belong to what is asked. cold: whether calls
+    are meant whose input is not in the L2 cache. Returns names in this order, each once; [] if nothing
+    is found.
+
+    "idle" (not with latency): a region with less than nine tenths of its time at work: the operations
+    that ran during it, each only for the part inside it, add up to less than 0.9 of its length.
+    "warm_cache" (only with cold): between a call of a region and an earlier call on the same input,
+    whether in a region or not, no operation of the kind "flush" was issued.
+    "zeros": a call of a region had zeros for data.
+    "not_steady": of the calls of all regions that ran, n of them in order, the first n // 4 took, in
+    the median, more than 1.05 times as long as the last n // 4. Not asked with n < 8.
+    """
+    operations, found = log["operations"], set()
+    for region in log["regions"]:
+        busy_ns = sum(_shared_ns(region, o["start_ns"], o["end_ns"]) for o in operations)
+        if not latency and busy_ns < 0.9 * (region["end_ns"] - region["start_ns"]):
+            found.add("idle")
+    in_cache, times = set(), []
+    for operation in operations:
+        if operation["kind"] == "flush":
+            in_cache.clear()
+        if operation["kind"] != "call":
+            continue
+        if operation["region"] is not None:
+            if cold and operation["input"] in in_cache:
+                found.add("warm_cache")
+            if operation["data"] == "zeros":
+                found.add("zeros")
+            if operation["start_ns"] is not None:
+                times.append(operation["end_ns"] - operation["start_ns"])
+        in_cache.add(operation["input"])
+    quarter = len(times) // 4
+    if quarter >= 2:
+        first, last = statistics.median(times[:quarter]), statistics.median(times[-quarter:])
+        if first > 1.05 * last:
+            found.add("not_steady")
+    names = ("idle", "warm_cache", "zeros", "not_steady")
+    return [name for name in names if name in found]
+
+
+def verdicts() -> dict[str, str]:
+    """What is wrong with each benchmark in `broken.py`: {"case_01": "…", …, "case_16": "…"}.
+
+    Each gets the name of the task below that repairs it, or "honest" if it measures what it claims to.
+    Every task repairs one case; two cases are honest.
+    """
+    return {
+        "case_01": "compile_inside",
+        "case_02": "honest",
+        "case_03": "warm_cache",
+        "case_04": "copy_inside",
+        "case_05": "zeros",
+        "case_06": "best_of_many",
+        "case_07": "no_sync",
+        "case_08": "one_after_the_other",
+        "case_09": "honest",
+        "case_10": "sync_every_call",
+        "case_11": "same_input",
+        "case_12": "side_stream",
+        "case_13": "no_warm_up",
+        "case_14": "wrong_unit",
+        "case_15": "lazy_result",
+        "case_16": "unchecked_result",
+    }
+
+
+def no_sync(gpu: Gpu, calls: int) -> float:
+    """Time of one call in a row of calls, all on one random input.
+
+    When this is called, the device may still be at work on something else.
+    """
+    return _row_ns(gpu, [gpu.random()] * _counted(calls))
+
+
+def compile_inside(gpu: Gpu, calls: int) -> float:
+    """Time of one call in a row of calls, all on one random input, once the work is compiled.
+
+    The first call on this machine compiles what it runs, on the host, before it is issued.
+    """
+    x = gpu.random()
+    gpu.call(x)
+    return _row_ns(gpu, [x] * _counted(calls))
+
+
+def copy_inside(gpu: Gpu, calls: int) -> float:
+    """Time of one call in a row of calls on data that is in the device's memory already.
+
+    The data begins its life as one `gpu.on_host()`, and the calls must be on a copy of that.
+    """
+    x = gpu.to_device(gpu.on_host())
+    return _row_ns(gpu, [x] * _counted(calls))
+
+
+def zeros(gpu: Gpu, calls: int) -> float:
+    """Time of one call in a row of calls on random data.
+
+    On this machine, as on real ones, zeros draw less power, so that the clocks stay higher.
+    """
+    return _row_ns(gpu, [gpu.random()] * _counted(calls))
+
+
+def same_input(gpu: Gpu, calls: int) -> float:
+    """Time of one call that is worked out anew, in a row of calls.
+
+    This machine remembers: a call on an input that it knows is answered from memory, and does not run.
+    Inputs have to be there before the clock is read.
+    """
+    return _row_ns(gpu, [gpu.random() for _ in range(_counted(calls))])
+
+
+def lazy_result(gpu: Gpu, calls: int) -> float:
+    """Time of one call in a row of calls on one random input, with the result of each worked out.
+
+    This machine is lazy: `gpu.call` only notes down what is to be done, and `gpu.evaluate(output)` issues
+    it. What nobody evaluates never runs.
+    """
+    x = gpu.random()
+    gpu.sync()
+    start = gpu.clock_ns()
+    for _ in range(_counted(calls)):
+        gpu.evaluate(gpu.call(x))
+    gpu.sync()
+    return (gpu.clock_ns() - start) / calls
+
+
+def unchecked_result(gpu: Gpu, calls: int) -> float:
+    """Time of one call that did its work, in a row of `calls` calls on one random input.
+
+    This machine refuses some calls, at random, and raises nothing: `gpu.ok(output)` tells. What was
+    refused takes next to no time and does not count: the result is the time of the row over the number
+    of calls that did run, and here that number may be less than `calls`. RuntimeError if none did.
+    """
+    x = gpu.random()
+    gpu.sync()
+    start = gpu.clock_ns()
+    outputs = [gpu.call(x) for _ in range(_counted(calls))]
+    gpu.sync()
+    took_ns = gpu.clock_ns() - start
+    ran = sum(gpu.ok(output) for output in outputs)
+    if not ran:
+        raise RuntimeError(f"all of {calls} calls were refused: there is nothing to measure")
+    return took_ns / ran
+
+
+def wrong_unit(gpu: Gpu, calls: int, input_bytes: int) -> float:
+    """Rate of memory traffic in a row of calls on one random input, in GB/s (10^9 bytes a second).
+
+    A call reads its input, of `input_bytes` bytes, and writes an output of the same size.
+    """
+    return 2 * input_bytes / _row_ns(gpu, [gpu.random()] * _counted(calls))
+
+
+def side_stream(gpu: Gpu, calls: int, stream: int) -> float:
+    """Time of one call in a row of calls on one random input, all of them in the stream `stream`.
+
+    Measured with two events (`gpu.record`). The input is made in stream 0: let it be ready first.
+    """
+    x = gpu.random()
+    gpu.sync()
+    start = gpu.record(stream=stream)
+    for _ in range(_counted(calls)):
+        gpu.call(x, stream=stream)
+    end = gpu.record(stream=stream)
+    gpu.sync()
+    return gpu.elapsed_ns(start, end) / calls
+
+
+def sync_every_call(gpu: Gpu, calls: int) -> float:
+    """Time that the device needs for one call in a row of calls on one random input.
+
+    Here the device is quicker with a call than the host with issuing it, so the host's clock cannot
+    tell, not even with a single wait at the end. Measure with two events, and let the device be busy
+    with something else (`gpu.flush` takes 0.4 ms) until the whole row is issued: `calls` is at most 60,
+    issuing one takes at most 6 µs. What the L2 cache holds makes no difference on this machine.
+    """
+    x = gpu.random()
+    gpu.flush()
+    start = gpu.record()
+    for _ in range(_counted(calls)):
+        gpu.call(x)
+    end = gpu.record()
+    gpu.sync()
+    return gpu.elapsed_ns(start, end) / calls
+
+
+def warm_cache(gpu: Gpu, calls: int) -> float:
+    """Time of one call whose input is not in the L2 cache: the median of `calls` of them.
+
+    As the device sees it: an event, the call, an event. `gpu.flush` empties the cache; it takes time on
+    the device, which is none of the call's, and which is long enough to issue a call meanwhile.
+    """
+    x = gpu.random()
+    times = []
+    for _ in range(_counted(calls)):
+        gpu.flush()
+        start = gpu.record()
+        gpu.call(x)
+        end = gpu.record()
+        gpu.sync()
+        times.append(gpu.elapsed_ns(start, end))
+    return float(statistics.median(times))
+
+
+def best_of_many(gpu: Gpu, calls: int) -> float:
+    """What somebody typically waits for the result of a single call: the median of `calls` waits.
+
+    By the host's clock, from before the call is issued until the wait for it is over; the device has
+    nothing to do before. On this machine some calls take several times as long as usual, and some less.
+    """
+    x = gpu.random()
+    return float(statistics.median(_row_ns(gpu, [x]) for _ in range(_counted(calls))))
+
+
+def no_warm_up(gpu: Gpu, calls: int) -> float:
+    """Time of one call in a row of `calls` calls on one random input, once calls no longer get faster.
+
+    On this machine the first calls are slower, each a little less than the one before, until the clocks
+    are up; nobody says how many. Once a row is not by 1 % faster than the row before it, they are up.
+    `calls` is at least 20 here. Measure no more than 50 rows.
+    """
+    inputs = [gpu.random()] * _counted(calls)
+    before_ns, last_ns = _row_ns(gpu, inputs), _row_ns(gpu, inputs)
+    while last_ns < 0.99 * before_ns:
+        before_ns, last_ns = last_ns, _row_ns(gpu, inputs)
+    return last_ns
+
+
+def one_after_the_other(gpu: Gpu, calls: int) -> float:
+    """How many times as long kernel 1 takes as kernel 0, from `calls` calls of each, on one input.
+
+    `gpu.call(x, kernel=1)` issues kernel 1. The device gets warmer and with that slower, from call to
+    call, so what is measured later looks worse. The ratio has to be within 2 % of that of the two at
+    the same temperature.
+    """
+    x = gpu.random()
+    ratios = []
+    for _ in range(_counted(calls)):
+        first_ns, second_ns = (_row_ns(gpu, [x], kernel) for kernel in (0, 1))
+        ratios.append(second_ns / first_ns)
+    return statistics.median(ratios)
+
+
+def _counted(calls: int) -> int:
+    if calls < 1:
+        raise ValueError(f"calls is {calls!r}: at least one is needed")
+    return calls
+
+
+def _row_ns(gpu: Gpu, inputs: list[int], kernel: int = 0) -> float:
+    """ns a call for a row of calls, one for each input."""
+    gpu.sync()
+    start = gpu.clock_ns()
+    for x in inputs:
+        gpu.call(x, kernel=kernel)
+    gpu.sync()
+    return (gpu.clock_ns() - start) / len(inputs)
+
+
+def _inside(region: dict[str, int], start_ns: int, end_ns: int) -> bool:
+    return region["start_ns"] <= start_ns and end_ns <= region["end_ns"]
+
+
+def _shared_ns(region: dict[str, int], start_ns: int | None, end_ns: int | None) -> int:
+    """The part of an operation that ran in a region."""
+    if start_ns is None or end_ns is None:
+        return 0
+    return max(0, min(end_ns, region["end_ns"]) - max(start_ns, region["start_ns"]))

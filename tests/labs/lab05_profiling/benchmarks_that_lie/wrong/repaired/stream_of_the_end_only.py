@@ -1,0 +1,21 @@
+"""Begins in the right stream and ends in stream 0."""
+
+from __future__ import annotations
+
+from profiling_lab.virtual_gpu import Gpu
+
+CAUGHT_BY = "test_side_stream"
+SAYS = "times the true"
+
+
+def side_stream(gpu: Gpu, calls: int, stream: int) -> float:
+    if calls < 1:
+        raise ValueError("calls must be at least 1")
+    x = gpu.random()
+    gpu.sync()
+    start = gpu.record(stream=stream)
+    for _ in range(calls):
+        gpu.call(x, stream=stream)
+    end = gpu.record()
+    gpu.sync()
+    return gpu.elapsed_ns(start, end) / calls
