@@ -424,12 +424,12 @@ def refuses(stub: Any, name: str, **arguments: Any) -> None:
 
 def machine_of(chance: random.Random, low: int = 200_000, **options: Any) -> VirtualGpu:
     """A machine of drawn costs. low: the least time of a call; `call_ns` sets it."""
-    options = {
+    costs: dict[str, Any] = {
         "call_ns": chance.randrange(low, 3 * low),
         "launch_ns": chance.randrange(2_000, 5_000),
         "sync_ns": chance.randrange(5_000, 12_000),
-    } | options
-    return VirtualGpu(chance.randrange(10**6), **options)
+    }
+    return VirtualGpu(chance.randrange(10**6), **(costs | options))
 
 
 def row(machine: VirtualGpu, calls: int, call_ns: float) -> float:
