@@ -499,7 +499,7 @@ def attention_memory_on_gpu(tokens: Sequence[int], level: int) -> list[int]:
     return out
 
 
-# -- bad input ------------------------------------------------------------------------------------
+# -- bad input --  # reference only
 
 
 def _check_counts(**counts: int) -> None:
@@ -566,7 +566,7 @@ def _check_attention(q: Tensor, k: Tensor, v: Tensor) -> None:
         )
 
 
-# -- time -----------------------------------------------------------------------------------------
+# -- time --  # reference only
 
 
 def _leaves(value: Any) -> list[Any]:
@@ -690,7 +690,7 @@ def _layer_times(
         }
 
 
-# -- attention ------------------------------------------------------------------------------------
+# -- attention --  # reference only
 
 
 def _materialised(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -742,7 +742,7 @@ def _fastest_backend(q: Tensor, k: Tensor, v: Tensor) -> Any:
     return _FASTEST[key]
 
 
-# -- memory ---------------------------------------------------------------------------------------
+# -- memory --  # reference only
 
 
 def _with_room(call: Callable[[], Any], what: str) -> Any:
