@@ -3,7 +3,7 @@
     vector_add              z = x + y, 64 Mi elements of float32
     matmul                  C = A @ B, 4096 by 4096 by 4096 in bfloat16
     softmax_row             262,144 rows of 256 in bfloat16, one row to a program, four warps
-    softmax_rows            the same with several rows to a program
+    softmax_rows            the same with four rows to a program of one warp
     softmax_whole           2,048 rows of 32,768 in bfloat16, a row held by one program
     softmax_three_pass      the same in pieces: a row is read for its largest element, again for the
                             sum, and a third time for the result
@@ -166,8 +166,8 @@ def calls() -> dict[str, Callable[[], Any]]:
         "softmax_row": lambda: softmax_row[(262144,)](
             short_out, short, 256, block=256, num_warps=4
         ),
-        "softmax_rows": lambda: softmax_rows[(262144 // 16,)](
-            short_out, short, 262144, 256, per_program=16, block=256, num_warps=4
+        "softmax_rows": lambda: softmax_rows[(262144 // 4,)](
+            short_out, short, 262144, 256, per_program=4, block=256, num_warps=1
         ),
         "softmax_whole": lambda: softmax_whole[(2048,)](
             long_out, long, 32768, block=32768, num_warps=32

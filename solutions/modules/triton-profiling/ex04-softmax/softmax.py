@@ -23,8 +23,8 @@ REGISTERS_PER_SM = 65536
 REGISTERS_PER_THREAD = 255
 
 # What `launch_configuration` aims at; found by trying on an H200 (see the lesson).
-TILE_BYTES = 8192
-THREAD_BYTES = 64
+TILE_ELEMENTS = 1024
+THREAD_ELEMENTS = 32
 
 WIDEST_COLUMNS = 32768
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -88,25 +88,22 @@ def largest_width(warps: int, overhead_registers: int = 24) -> int:
     return threads * 2 ** int(math.log2(free))
 
 
-def launch_configuration(columns: int, itemsize: int) -> tuple[int, int]:
+def launch_configuration(columns: int) -> tuple[int, int]:
     """How many rows a program takes, and how many warps it gets: (rows_per_program, warps).
 
-    A program's tile is rows_per_program rows, each padded to the next power of two of columns, of
-    elements of itemsize bytes. rows_per_program is the smallest power of two with which the tile has
-    at least TILE_BYTES; warps is the smallest of 1, 2, 4, 8, 16, 32 with which a thread (a warp has 32)
-    holds at most THREAD_BYTES of the tile, 32 if none does.
+    A program's tile is rows_per_program rows, each padded to the next power of two of columns.
+    rows_per_program is the smallest power of two (1 is one) with which the tile has at least
+    TILE_ELEMENTS elements; warps is the smallest of 1, 2, 4, 8, 16, 32 with which a thread (a warp has
+    32) holds at most THREAD_ELEMENTS of them.
 
-    Raises ValueError unless columns is a whole number from 1 to WIDEST_COLUMNS and itemsize is 2 or 4.
+    Raises ValueError unless columns is a whole number from 1 to WIDEST_COLUMNS.
     """
     _check_counts(columns=columns)
     if columns > WIDEST_COLUMNS:
         raise ValueError(f"{columns} columns: one program holds rows of up to {WIDEST_COLUMNS}")
-    if itemsize not in (2, 4):
-        raise ValueError(f"itemsize is {itemsize!r}: elements have 2 or 4 bytes")
-    row_bytes = itemsize * triton.next_power_of_2(columns)
-    rows = max(1, TILE_BYTES // row_bytes)
-    warps = rows * row_bytes // (32 * THREAD_BYTES)
-    return rows, min(32, max(1, warps))
+    padded = triton.next_power_of_2(columns)
+    rows = max(1, TILE_ELEMENTS // padded)
+    return rows, rows * padded // (32 * THREAD_ELEMENTS)
 
 
 @triton.jit
@@ -157,7 +154,7 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
     if x.dtype not in DTYPES:
         raise ValueError(f"x is {x.dtype}: convert it to float32, bfloat16 or float16")
     rows, columns = x.shape
-    per_program, warps = launch_configuration(columns, x.element_size())
+    per_program, warps = launch_configuration(columns)
     out = torch.empty((rows, columns), dtype=x.dtype, device=x.device)
     if rows:
         _softmax_kernel[(triton.cdiv(rows, per_program),)](

@@ -157,56 +157,50 @@ def test_no_such_program(stub: Any) -> None:
 
 # -- the launch -------------------------------------------------------------------------------------
 
-TILE_BYTES, THREAD_BYTES, WIDEST = 8192, 64, 32768
+TILE_ELEMENTS, THREAD_ELEMENTS, WIDEST = 1024, 32, 32768
 
 
-def configured(columns: int, itemsize: int) -> tuple[int, int]:
+def padding(columns: int) -> int:
+    """The next power of two, by trying."""
+    return next(2**n for n in range(16) if 2**n >= columns)
+
+
+def configured(columns: int) -> tuple[int, int]:
     """Rows and warps, by trying."""
-    padded = next(2**n for n in range(16) if 2**n >= columns)
-    rows = next(2**n for n in range(20) if 2**n * padded * itemsize >= TILE_BYTES)
-    tile = rows * padded * itemsize
-    fitting = (w for w in (1, 2, 4, 8, 16, 32) if tile <= w * 32 * THREAD_BYTES)
-    return rows, next(fitting, 32)
+    rows = next(2**n for n in range(11) if 2**n * padding(columns) >= TILE_ELEMENTS)
+    tile = rows * padding(columns)
+    return rows, next(w for w in (1, 2, 4, 8, 16, 32) if tile <= w * 32 * THREAD_ELEMENTS)
 
 
 @task("triton_ex04.launch_configuration")
 def test_rows_and_warps(stub: Any, seed: int) -> None:
     pick = random.Random(seed)
-    widths = [1, 2, 33, 256, 257, 1000, 2048, 4096, 8192, 8193, 16384, 32768]
-    for columns in [*widths, *(pick.randrange(1, WIDEST) for _ in range(6))]:
-        for itemsize in (2, 4):
-            got = stub.launch_configuration(columns, itemsize)
-            rows, warps = configured(columns, itemsize)
-            call = f"launch_configuration({columns}, {itemsize})"
-            if not isinstance(got, (tuple, list)) or len(got) != 2:
-                fail(f"{call} returned {show(got)}, expected (rows_per_program, warps)")
-            if not same(got[0], rows):
-                padded = configured_padding(columns)
-                fail(
-                    f"{call}: rows_per_program is {show(got[0])}, expected {rows}: a row is padded to "
-                    f"{padded} elements, {padded * itemsize} bytes, and the tile should have "
-                    f"at least {TILE_BYTES}, in the fewest rows (a power of two)"
-                )
-            if not same(got[1], warps):
-                tile = rows * configured_padding(columns) * itemsize
-                fail(
-                    f"{call}: warps is {show(got[1])}, expected {warps}: the tile has {tile} bytes, "
-                    f"and a warp's 32 threads hold {32 * THREAD_BYTES} (32 warps at most)"
-                )
-
-
-def configured_padding(columns: int) -> int:
-    return next(2**n for n in range(16) if 2**n >= columns)
+    widths = [1, 2, 33, 256, 257, 512, 513, 1000, 1024, 1025, 2048, 4096, 8192, 8193, 16384, 32768]
+    for columns in [*widths, *(pick.randrange(1, WIDEST) for _ in range(8))]:
+        got = stub.launch_configuration(columns)
+        rows, warps = configured(columns)
+        call = f"launch_configuration({columns})"
+        if not isinstance(got, (tuple, list)) or len(got) != 2:
+            fail(f"{call} returned {show(got)}, expected (rows_per_program, warps)")
+        if not same(got[0], rows):
+            fail(
+                f"{call}: rows_per_program is {show(got[0])}, expected {rows}: a row is padded to "
+                f"{padding(columns)} elements, and the tile should have at least {TILE_ELEMENTS} of "
+                "them, in the fewest rows (a power of two)"
+            )
+        if not same(got[1], warps):
+            fail(
+                f"{call}: warps is {show(got[1])}, expected {warps}: the tile has "
+                f"{rows * padding(columns)} elements, and a warp's 32 threads hold "
+                f"{32 * THREAD_ELEMENTS}"
+            )
 
 
 @task("triton_ex04.launch_configuration")
 def test_no_such_launch(stub: Any) -> None:
     for columns in (0, -4, 2.0, WIDEST + 1):
         with stub.raises(ValueError, why=f"{columns} columns do not go into one program"):
-            stub.launch_configuration(columns, 4)
-    for itemsize in (1, 8):
-        with stub.raises(ValueError, why=f"elements of {itemsize} bytes are not among the types"):
-            stub.launch_configuration(256, itemsize)
+            stub.launch_configuration(columns)
 
 
 # -- the kernel -------------------------------------------------------------------------------------
@@ -362,9 +356,9 @@ def test_each_element_once(stub: Any, seed: int) -> None:
 
 @task("triton_ex04.softmax")
 def test_the_launch_is_the_configured_one(stub: Any, seed: int) -> None:
-    for dtype, rows, columns in (("bfloat16", 35, 256), ("float32", 5, 1500), ("float32", 2, 8192)):
+    for dtype, rows, columns in (("bfloat16", 11, 256), ("float32", 5, 500), ("float32", 2, 8192)):
         counts = judge_softmax(stub, drawn(seed, rows, columns), dtype, "the numbers come first")
-        per_program, warps = configured(columns, BYTES[dtype])
+        per_program, warps = configured(columns)
         programs = -(-rows // per_program)
         call = f"softmax of {rows} by {columns} in {dtype}"
         if counts["programs"] != programs:

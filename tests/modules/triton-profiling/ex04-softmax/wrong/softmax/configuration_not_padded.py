@@ -6,15 +6,12 @@ CAUGHT_BY = "test_rows_and_warps"
 SAYS = "a row is padded to"
 
 
-def launch_configuration(columns: int, itemsize: int) -> tuple[int, int]:
+def launch_configuration(columns: int) -> tuple[int, int]:
     _check_counts(columns=columns)
     if columns > WIDEST_COLUMNS:
         raise ValueError(f"{columns} columns: one program holds rows of up to {WIDEST_COLUMNS}")
-    if itemsize not in (2, 4):
-        raise ValueError(f"itemsize is {itemsize!r}: elements have 2 or 4 bytes")
-    row_bytes = itemsize * triton.next_power_of_2(columns)
+    padded = triton.next_power_of_2(columns)
     rows = 1
-    while rows * columns * itemsize < TILE_BYTES:
+    while rows * columns < TILE_ELEMENTS:
         rows *= 2
-    warps = rows * row_bytes // (32 * THREAD_BYTES)
-    return rows, min(32, max(1, warps))
+    return rows, rows * padded // (32 * THREAD_ELEMENTS)

@@ -13,7 +13,7 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
         raise ValueError(f"x is {x.dtype}: convert it to float32, bfloat16 or float16")
     x = x.contiguous()
     rows, columns = x.shape
-    per_program, warps = launch_configuration(columns, x.element_size())
+    per_program, warps = launch_configuration(columns)
     out = torch.empty((rows, columns), dtype=x.dtype, device=x.device)
     if rows:
         _softmax_kernel[(triton.cdiv(rows, per_program),)](
