@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 CAUGHT_BY = "test_made_counters"
 SAYS = "expected None"
 
@@ -12,3 +14,18 @@ def _number(cell: str | None, unit: str | None) -> float | None:
     except ValueError:
         return 0.0
     return value * UNITS.get((unit or "").partition("/")[0], 1) if math.isfinite(value) else 0.0
+
+
+def kernel_counters(capture: str) -> list[dict[str, Any]]:
+    lines = captures.text(capture, "kernels.csv").splitlines()
+    while lines and not lines[0].startswith('"ID"'):
+        lines.pop(0)
+    table = list(csv.DictReader(lines))
+    if not table or "Kernel Name" not in table[0]:
+        raise CaptureError(f"{capture}: kernels.csv holds no raw page of Nsight Compute")
+    units, *launches = table
+    return [
+        {"name": launch["Kernel Name"].partition("(")[0]}
+        | {key: _number(launch.get(name), units.get(name)) for key, name in COUNTERS.items()}
+        for launch in launches
+    ]

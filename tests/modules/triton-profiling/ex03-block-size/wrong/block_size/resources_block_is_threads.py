@@ -1,0 +1,30 @@
+"""Takes the block of elements for a block of threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+CAUGHT_BY = "test_made_resources"
+SAYS = "how many elements its block has is another matter"
+
+
+def kernel_resources(capture: str) -> list[dict[str, Any]]:
+    table = _sweep(capture)
+    rows = []
+    for found in table["configurations"]:
+        threads = min(found.get("block", 256), 1024)
+        (fit,) = occupancy_table(
+            table["compute_capability"], [threads], found["registers_count"], found["shared_bytes"]
+        )
+        rows.append(
+            {
+                "name": found["name"],
+                "program_threads": threads,
+                "registers_count": found["registers_count"],
+                "spilled_bytes": found["spilled_words_count"] * 4,
+                "shared_bytes": found["shared_bytes"],
+                "sm_programs_count": fit["blocks_count"],
+                "occupancy_ratio": fit["occupancy_ratio"],
+            }
+        )
+    return rows

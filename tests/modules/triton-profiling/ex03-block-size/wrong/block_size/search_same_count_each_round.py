@@ -1,0 +1,38 @@
+"""Gives the survivors no more samples than there were for all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+CAUGHT_BY = "test_halving"
+SAYS = "fewer survivors get more"
+
+
+def search(
+    names: Sequence[str], bench: Callable[[str, int], list[float]], budget_count: int
+) -> dict[str, Any]:
+    rounds = math.ceil(math.log2(len(names))) if names else 0
+    if not rounds or len(set(names)) < len(names):
+        raise ValueError("a search needs two names at least, all different")
+    if budget_count < rounds * len(names):
+        raise ValueError(
+            f"{rounds} rounds of {len(names)} need {rounds * len(names)} samples at least"
+        )
+    samples: dict[str, list[float]] = {name: [] for name in names}
+    left = list(names)
+    survivors = []
+    for _ in range(rounds):
+        count = budget_count // (rounds * len(names))
+        for name in left:
+            samples[name] += bench(name, count)
+        medians = {name: statistics.median(samples[name]) for name in left}
+        fastest = sorted(left, key=medians.__getitem__)[: math.ceil(len(left) / 2)]
+        left = [name for name in left if name in fastest]
+        survivors.append(left)
+    return {
+        "best": left[0],
+        "median_ns": statistics.median(samples[left[0]]),
+        "samples_count": sum(map(len, samples.values())),
+        "survivors": survivors,
+    }
