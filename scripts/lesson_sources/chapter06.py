@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import json
+import statistics
 from collections.abc import Callable, Iterable
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from profiling_lab import captures, course, devices, roofline
 from profiling_lab.errors import LabError
@@ -154,6 +156,46 @@ def of_roof(name: str) -> float:
     """The share of the roof that a call of `roofline_ops` reached."""
     found = day4.ops(name)
     return found["predicted_ns"] / found["measured_ns"]
+
+
+@cache
+def _document(capture: str, file: str) -> dict[str, Any]:
+    """What a program wrote down of itself."""
+    return json.loads(captures.text(capture, file))
+
+
+def pitfall(name: str, which: str) -> float:
+    """The median of a mistake's samples in ns: "lie", or "honest" for its twin."""
+    rows = _document("benchmark_pitfalls", "pitfalls.json")["pitfalls"]
+    return statistics.median(next(row for row in rows if row["name"] == name)[f"{which}_ns"])
+
+
+def series(first: int, last: int | None) -> float:
+    """The median time in ns of some products of the series in `benchmark_pitfalls`, by place."""
+    rows = _document("benchmark_pitfalls", "pitfalls.json")["series_ns"]
+    return statistics.median(took for _, took in rows[first:last])
+
+
+def recorded(capture: str, file: str, key: str) -> Any:
+    """One entry of what a program wrote down."""
+    return _document(capture, file)[key]
+
+
+def most_mhz(capture: str) -> str:
+    """The highest clock of the SMs that the driver allows, as text."""
+    return f"{captures.provenance(capture)['clocks']['before'][0]['max_sm_mhz']} MHz"
+
+
+def attention_ns(way: str, dtype: str = "bfloat16", shape: tuple[int, ...] = (4, 32, 4096, 128)):
+    """The median time in ns of one way to compute attention in `attention_backends`."""
+    return statistics.median(_attention(way, dtype, shape)["time_ns"])
+
+
+def _attention(way: str, dtype: str, shape: tuple[int, ...]) -> dict[str, Any]:
+    names = ("batch", "heads", "tokens", "head_dim")
+    wanted = {"way": way, "dtype": dtype, **dict(zip(names, shape, strict=True))}
+    rows = _document("attention_backends", "backends.json")["rows"]
+    return next(row for row in rows if wanted.items() <= row.items())
 
 
 # -- plots ------------------------------------------------------------------------------------------
@@ -356,6 +398,28 @@ def roofline_model() -> Figure:
     return figure
 
 
+def power_drift() -> Figure:
+    """The same product again and again after a pause: its times, and moments."""
+    import matplotlib.pyplot as plt
+
+    found = _document("benchmark_pitfalls", "pitfalls.json")
+    figure, axes = plt.subplots(figsize=(8, 2.9))
+    figure.subplots_adjust(left=0.1, right=0.97, top=0.89, bottom=0.19)
+    moments = [moment / 1e9 for moment, _ in found["series_ns"]]
+    axes.plot(
+        moments, [took / 1e6 for _, took in found["series_ns"]], ".", color=BLUE, markersize=4
+    )
+    axes.set_xlim(-0.02, moments[-1] + 0.02)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("seconds since the first product")
+    axes.set_ylabel("time of one product (ms)")
+    axes.set_title(
+        "the same product of 8192 by 8192 matrices in bf16, again and again after a pause"
+    )
+    axes.grid(color=GRID, linewidth=0.6)
+    return figure
+
+
 RULE = (5, 20)  # operations per byte: a rule of thumb that knows no device (seed error 3)
 
 
@@ -392,6 +456,7 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "what_busy_means": what_busy_means,
     "look_alikes": look_alikes,
     "launches_before_after": launches_before_after,
+    "power_drift": power_drift,
     "layout_before_after": layout_before_after,
     "roofline_model": roofline_model,
     "ridge_points": ridge_points,
