@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 import random
-import statistics
 from pathlib import Path
 from typing import Any
 
@@ -291,3 +290,491 @@ def test_bad_cold_and_warm_is_refused(stub: Any) -> None:
         refuse(stub, "cold_and_warm", what, [2], "TypeError", "")
     for count in BAD_COUNTS:
         refuse(stub, "cold_and_warm", "fine", [count], "ValueError", "samples")
+
+
+# -- the components of attention ------------------------------------------------------------------
+
+NAMES = ["qkv_projection", "score_computation", "softmax", "weighted_sum", "output_projection"]
+SIZES = {"batch", "seq_len", "d_model", "num_heads"}
+PRODUCT_S, ELEMENT_S, CALL_S = 1e-9, 2e-8, 1e-9  # of the probe's machine
+
+
+def counts_of(batch: int, tokens: int, width: int, heads: int) -> dict[str, tuple[int, int]]:
+    """Operations and elements of each component, tensor by tensor."""
+    head_dim = width // heads
+    x, weights = batch * tokens * width, width * width
+    scores = batch * heads * tokens * tokens
+    per_head = batch * heads * tokens * head_dim
+    row = (tokens - 1) + tokens + tokens + (tokens - 1) + tokens
+    return {
+        "qkv_projection": (2 * batch * tokens * width * 3 * width, x + 3 * weights + 3 * x),
+        "score_computation": (
+            2 * batch * heads * tokens * head_dim * tokens,
+            2 * per_head + scores,
+        ),
+        "softmax": (batch * heads * tokens * row, 2 * scores),
+        "weighted_sum": (2 * batch * heads * tokens * tokens * head_dim, scores + 2 * per_head),
+        "output_projection": (2 * batch * tokens * width * width, x + weights + x),
+    }
+
+
+@task("lab05.profile_attention_components")
+@pytest.mark.parametrize(
+    ("batch", "tokens", "heads", "head_dim", "dtype"),
+    [(2, 33, 4, 8, "float32"), (1, 80, 2, 12, "bfloat16"), (3, 7, 1, 24, "fp32")],
+)
+def test_components(
+    stub: Any, seed: int, batch: int, tokens: int, heads: int, head_dim: int, dtype: str
+) -> None:
+    tokens += seed % 5
+    width = heads * head_dim
+    rounds = {"warmup": 2, "iterations": 3}
+    options = {"batch": batch, "dtype": dtype, **rounds}
+    claim = stub.probe(ATTENTION, "profiled", [tokens, width, heads], options)
+    call = (
+        f"profile_attention_components({tokens}, {width}, {heads}, batch={batch}, dtype={dtype!r})"
+    )
+    if claim["raised"]:
+        pytest.fail(f"{call} raised {claim['raised']}: {claim['message']}", False)
+    keys = {"device", "dtype", "components", "sum_s", "whole_s", "call_floor_s", *SIZES}
+    got = dict_of(call, claim["result"], keys)
+    name = devices.dtype(dtype).name
+    want = {"device": "cpu", "dtype": name, "batch": batch, "seq_len": tokens}
+    want |= {"d_model": width, "num_heads": heads}
+    for key, value in want.items():
+        require(got[key] == value, f"{call}: {key} is {show(got[key])}, expected {value!r}")
+    parts = got["components"]
+    found = [part.get("name") if isinstance(part, dict) else part for part in parts]
+    require(
+        found == NAMES, f"{call}: the components are {show(found)}, expected {NAMES}, in this order"
+    )
+    counted = counts_of(batch, tokens, width, heads)
+    all_flops = sum(flops for part, (flops, _) in counted.items() if part != "softmax")
+    calls = rounds["warmup"] + rounds["iterations"]
+    # Each product is done in the component and in the whole, in each call, and once to make inputs.
+    least, most = 2 * calls * all_flops, (2 * calls + 2) * all_flops
+    require(
+        least <= claim["flops"] <= most,
+        f"{call}: all products together did {claim['flops']} operations; with {calls} calls of each "
+        f"component and of the whole layer it is {least}, and at most {most} with making the inputs",
+    )
+    require(
+        claim["softmaxes"] >= 2 * calls,
+        f"{call}: {claim['softmaxes']} softmaxes were done, expected {2 * calls} at least",
+    )
+    times = {}
+    for part in parts:
+        flops, elements = counted[part["name"]]
+        label = f"{call}: {part['name']}"
+        dict_of(label, part, {"name", "time_s", "share", "flops", "bytes"})
+        require(
+            part["flops"] == flops,
+            f"{label} has {show(part['flops'])} operations, expected {flops}: count the shapes that go in",
+        )
+        size = devices.dtype(dtype).bytes
+        require(
+            part["bytes"] == elements * size,
+            f"{label} has {show(part['bytes'])} bytes, expected {elements * size}: {elements} elements of "
+            f"{name}, each input read once and the result written once",
+        )
+        if part["name"] == "softmax":
+            time_s = 5 * ELEMENT_S * batch * heads * tokens * tokens
+        else:
+            time_s = PRODUCT_S * flops
+        times[part["name"]] = time_s
+        # Written out in separate operators a softmax takes a little less on this machine.
+        require(
+            near(part["time_s"], time_s, 0.45 if part["name"] == "softmax" else 0.08),
+            f"{label} took {show(part['time_s'])} s, and its own work alone moves the clock by "
+            f"{time_s:.6g} s a call: time this component only, on inputs made before",
+        )
+    total = sum(part["time_s"] for part in parts)
+    require(
+        near(got["sum_s"], total),
+        f"{call}: sum_s is {show(got['sum_s'])}, and the components' times add up to {total:.6g} s",
+    )
+    for part in parts:
+        right = part["time_s"] / total
+        require(
+            near(part["share"], right),
+            f"{call}: the share of {part['name']} is {show(part['share'])}, expected {right:.6g}: its time "
+            "over the sum of the components' times",
+        )
+    right = sum(times.values())
+    require(
+        abs(got["whole_s"] - right) <= 0.08 * right + 0.45 * times["softmax"],
+        f"{call}: whole_s is {show(got['whole_s'])}; all five in one call move the clock by {right:.6g} s. "
+        "It must be measured, not added up: only then does it say whether the parts explain the whole",
+    )
+    require(
+        0 < got["call_floor_s"] <= 5 * (CALL_S + ELEMENT_S),
+        f"{call}: call_floor_s is {show(got['call_floor_s'])}; a call on one element moves the clock by "
+        f"{CALL_S + ELEMENT_S:.3g} s",
+    )
+
+
+@task("lab05.profile_attention_components")
+def test_the_whole_is_measured(stub: Any) -> None:
+    # Softmax is 100 times as slow as the products here, so a wrong whole cannot hide in a tolerance.
+    claim = stub.probe(ATTENTION, "profiled", [64, 8, 2], {"warmup": 1, "iterations": 2})
+    require(
+        claim["raised"] is None, f"profile_attention_components(64, 8, 2) raised {claim['raised']}"
+    )
+    got = claim["result"]
+    names = [part["name"] for part in got["components"] if part["share"] > 0.5]
+    require(
+        names == ["softmax"],
+        f"profile_attention_components(64, 8, 2): {names} takes more than half of the time, expected "
+        "softmax: on this machine an element of it takes far longer than an operation of a product",
+    )
+
+
+@task("lab05.profile_attention_components")
+def test_no_room(stub: Any) -> None:
+    sizes, options = [48, 32, 4], {"batch": 3}
+    claim = stub.probe(ATTENTION, "profiled", sizes, options, 3 * 4 * 48 * 48 * 4 - 1)
+    call = (
+        "profile_attention_components(48, 32, 4, batch=3) on a device without room for the scores"
+    )
+    require(
+        claim["raised"] == "MemoryError",
+        f"{call} raised {claim['raised']}, expected a MemoryError that says what was asked for",
+    )
+    message = claim["message"]
+    for words in ("48", "32", "64.25 MiB", "12.75 MiB"):
+        require(
+            words in message,
+            f"{call} raised MemoryError with {message!r}, in which {words} is missing: the sizes, what "
+            "was asked for and what was free tell what to change",
+        )
+    require(
+        claim["alive"] == 0,
+        f"{call}: {claim['alive']} tensors are still alive while the MemoryError is. Whoever catches it "
+        "has no more room than before: an exception keeps the frames it went through, and its context's",
+    )
+
+
+@task("lab05.profile_attention_components")
+@pytest.mark.parametrize(
+    ("sizes", "options"),
+    [
+        ([16, 30, 4], {}),
+        ([0, 32, 4], {}),
+        ([16, -32, 4], {}),
+        ([16, 32, 0], {}),
+        ([16, 32, 4.0], {}),
+        ([16, 32, 4], {"batch": 0}),
+        ([16, 32, 4], {"warmup": 0}),
+        ([16, 32, 4], {"iterations": 0}),
+    ],
+)
+def test_bad_sizes_are_refused(stub: Any, sizes: list, options: dict[str, Any]) -> None:
+    claim = stub.probe(ATTENTION, "profiled", sizes, options)
+    call = f"profile_attention_components({', '.join(map(str, sizes))}, {options})"
+    require(
+        claim["raised"] == "ValueError",
+        f"{call} {'raised ' + str(claim['raised']) if claim['raised'] else 'returned a profile'}, expected a "
+        "ValueError: sizes and counts are whole numbers of at least 1, and heads share d_model evenly",
+    )
+    require(
+        claim["flops"] == 0,
+        f"{call} did {claim['flops']} operations before it refused",
+    )
+
+
+# -- the bottleneck, and the report ---------------------------------------------------------------
+
+BOTTLENECK_KEYS = {
+    "component", "time_s", "share", "bound", "least_s", "margin_ratio", "intensity", "ridge",
+    "roof_ratio", "sum_to_whole_ratio", "recommendation",
+}  # fmt: skip
+FUSIBLE, CEILING_RATIO = NAMES[1:4], 0.65
+GENERATED = ("V100 SXM2", "A100 80GB SXM", "H100 SXM", "H200", "T4")
+
+
+def slowest_of(profile: dict[str, Any]) -> dict[str, Any]:
+    """The first of the components with the largest time."""
+    best = profile["components"][0]
+    for part in profile["components"]:
+        if part["time_s"] > best["time_s"]:
+            best = part
+    return best
+
+
+def expected_bottleneck(profile: dict[str, Any], device: str) -> dict[str, Any]:
+    """What the evidence says of a profile; "recommendation" is whether there is one."""
+    known = devices.get(device)
+    peak = known.peak(profile["dtype"])
+    bandwidth = known.memory_bandwidth_bytes_per_s
+    part = slowest_of(profile)
+    total = math.fsum(other["time_s"] for other in profile["components"])
+    least = {
+        "compute": part["flops"] / peak,
+        "memory": part["bytes"] / bandwidth,
+        "latency": profile["call_floor_s"],
+    }
+    order = sorted(least, key=least.__getitem__, reverse=True)
+    roof = max(least["compute"], least["memory"]) / part["time_s"]
+    fusible = order[0] == "memory" and part["name"] in FUSIBLE
+    return {
+        "component": part["name"],
+        "time_s": part["time_s"],
+        "share": part["time_s"] / total,
+        "bound": order[0],
+        "least_s": least,
+        "margin_ratio": 1 - least[order[1]] / least[order[0]],
+        "intensity": part["flops"] / part["bytes"],
+        "ridge": peak / bandwidth,
+        "roof_ratio": roof,
+        "sum_to_whole_ratio": total / profile["whole_s"],
+        "recommendation": order[0] == "latency" or fusible or roof < CEILING_RATIO,
+    }
+
+
+REASONS = {
+    "component": "the component with the largest time",
+    "time_s": "that component's time",
+    "share": "its time over the sum of all components' times",
+    "bound": "the largest of the three least times, see least_s",
+    "least_s": "operations over the peak for this data type, bytes over the bandwidth, and the call floor",
+    "margin_ratio": "1 - second largest over largest least time",
+    "intensity": "the component's operations per byte",
+    "ridge": "the peak for the profile's data type over the memory bandwidth of this device",
+    "roof_ratio": "the larger of the compute and memory least times over the measured time",
+    "sum_to_whole_ratio": "the components' sum over whole_s",
+}
+
+
+def shape_of(profile: dict[str, Any]) -> str:
+    """Device, data type and shape in words."""
+    sizes = ", ".join(
+        f"{key} {profile[key]}" for key in ("batch", "seq_len", "d_model", "num_heads")
+    )
+    return f"{profile['device']}, {profile['dtype']}, {sizes}"
+
+
+def judge_bottleneck(stub: Any, profile: dict[str, Any], device: str | None, where: str) -> None:
+    """Fail unless the finding is what the profile says."""
+    got = stub.identify_bottleneck(profile, *([] if device is None else [device]))
+    against = "" if device is None else f", device={device!r}"
+    call = f"identify_bottleneck(profile of {shape_of(profile)}{against}){where}"
+    dict_of(call, got, BOTTLENECK_KEYS)
+    want = expected_bottleneck(profile, device or profile["device"])
+    part = slowest_of(profile)
+    evidence = (
+        f"{part['name']}: {part['time_s']:.4g} s, {part['flops']} operations, {part['bytes']} bytes; "
+        f"call_floor_s {profile['call_floor_s']:.4g}"
+    )
+    for key, reason in REASONS.items():
+        right, value = want[key], got[key]
+        if isinstance(right, dict):
+            same = isinstance(value, dict) and value.keys() == right.keys()
+            same = same and all(near(value[name], right[name]) for name in right)
+        else:
+            same = value == right if isinstance(right, str) else near(value, right)
+        require(
+            same,
+            f"{call}: {key} is {show(value)}, expected {show(right)}: {reason}. {evidence}",
+        )
+    advice = got["recommendation"]
+    require(
+        isinstance(advice, str) and bool(advice.strip()),
+        f"{call}: recommendation is {show(advice)}, expected a text",
+    )
+    none = advice.strip().lower() == "none"
+    require(
+        none != want["recommendation"],
+        f"{call}: recommendation is {advice!r}. {part['name']} is {want['bound']}-bound at "
+        f"{want['roof_ratio']:.1%} of its roof (the ceiling begins at {CEILING_RATIO:.0%}), and "
+        f"{'is' if part['name'] in FUSIBLE else 'is not'} one of those that fusing spares memory traffic: "
+        + (
+            "there is something to win" if want["recommendation"] else "there is little to win here"
+        ),
+    )
+
+
+def profiles_of(recording: str) -> list[dict[str, Any]]:
+    """The profiles of a capture."""
+    return json.loads(captures.text(recording, "profiles.json"))["profiles"]
+
+
+@task("lab05.identify_bottleneck")
+@recordings("attention_components_bf16", "attention_components_fp32", holding="profiles.json")
+def test_recorded_bottlenecks(stub: Any, recording: str) -> None:
+    for profile in profiles_of(recording):
+        judge_bottleneck(stub, profile, None, f" of {Path(recording).name}")
+        judge_bottleneck(stub, profile, "A100 80GB SXM", f" of {Path(recording).name}")
+
+
+def drawn_profile(chance: random.Random, bound: str, roof: float, slowest: str) -> dict[str, Any]:
+    """A profile whose slowest component has a known limit, and reaches a share of its roof."""
+    device = devices.get(chance.choice(GENERATED))
+    dtype = chance.choice(["float32", "float16"])
+    peak, bandwidth = device.peak(dtype), device.memory_bandwidth_bytes_per_s
+    scale, factor = chance.uniform(1e-4, 1e-2), chance.uniform(0.1, 0.9)
+    flops = round(scale * peak * (1 if bound == "compute" else factor))
+    size = round(scale * bandwidth * (1 if bound == "memory" else factor))
+    largest = max(flops / peak, size / bandwidth)
+    floor = largest * (chance.uniform(1.1, 1.5) if bound == "latency" else chance.uniform(0.1, 0.8))
+    parts = []
+    for name in NAMES:
+        if name == slowest:
+            parts.append({"name": name, "time_s": largest / roof, "flops": flops, "bytes": size})
+        else:  # the wrong one has more operations, but less time
+            time_s = largest / roof * chance.uniform(0.3, 0.95)
+            parts.append({"name": name, "time_s": time_s, "flops": 3 * flops, "bytes": size // 3})
+    total = sum(part["time_s"] for part in parts)
+    return {
+        "device": device.name,
+        "dtype": dtype,
+        "batch": chance.randint(1, 9),
+        "seq_len": chance.randint(10, 999),
+        "d_model": chance.randint(10, 999),
+        "num_heads": chance.randint(1, 9),
+        "components": parts,
+        "whole_s": total * chance.uniform(0.8, 1.3),
+        "call_floor_s": floor,
+    }
+
+
+@task("lab05.identify_bottleneck")
+@pytest.mark.parametrize("bound", ["compute", "memory", "latency"])
+def test_generated_bottlenecks(stub: Any, seed: int, bound: str) -> None:
+    chance = random.Random(f"{seed}{bound}")
+    for slowest in NAMES:
+        for roof in (0.2, 0.64, 0.66, 0.9):
+            profile = drawn_profile(chance, bound, roof, slowest)
+            judge_bottleneck(stub, profile, None, f" (drawn with seed {seed})")
+
+
+@task("lab05.identify_bottleneck")
+def test_the_first_of_equal_ones(stub: Any) -> None:
+    profile = drawn_profile(random.Random(4), "memory", 0.5, "softmax")
+    for part in profile["components"]:
+        part["time_s"] = 0.5
+    judge_bottleneck(stub, profile, None, " (all components equally long)")
+    flops, size = 10**12, 10**9
+    device = devices.get("H200")
+    for part in profile["components"]:
+        part |= {"flops": flops, "bytes": size}
+    profile |= {"device": "H200", "dtype": "float16"}
+    profile["call_floor_s"] = flops / device.peak("float16")
+    judge_bottleneck(stub, profile, None, " (operations and a call's floor take equally long)")
+
+
+SPOILED = {
+    "no components key": ("components", None),
+    "no components": ("components", []),
+    "no call_floor_s": ("call_floor_s", None),
+    "no whole_s": ("whole_s", None),
+    "a whole of no time": ("whole_s", 0.0),
+    "a call floor below 0": ("call_floor_s", -1e-6),
+}
+
+
+def spoiled(what: str) -> dict[str, Any]:
+    """A profile with something wrong."""
+    profile = drawn_profile(random.Random(5), "memory", 0.5, "softmax")
+    if what in SPOILED:
+        key, value = SPOILED[what]
+        profile[key] = value
+        if value is None:
+            del profile[key]
+    else:
+        part, key = profile["components"][2], what.split()[-1]
+        if what.startswith("no"):
+            del part[key]
+        else:
+            part[key] = float("nan") if what.startswith("nan") else 0
+    return profile
+
+
+@task("lab05.identify_bottleneck")
+@pytest.mark.parametrize(
+    "what",
+    [*SPOILED, "no time_s", "no flops", "no bytes", "zero time_s", "zero bytes", "nan time_s"],
+)
+def test_unsound_profiles_are_refused(stub: Any, what: str) -> None:
+    with stub.raises(ValueError, why=f"a profile with {what} says nothing"):
+        stub.identify_bottleneck(spoiled(what))
+
+
+@task("lab05.identify_bottleneck")
+def test_unknown_devices_are_refused(stub: Any) -> None:
+    profile = drawn_profile(random.Random(6), "memory", 0.5, "softmax") | {"device": "cpu"}
+    with stub.raises(LabError, why="a device without known peaks has no roof"):
+        stub.identify_bottleneck(profile)
+    judge_bottleneck(stub, profile, "H200", " (a profile of a CPU, held against a GPU)")
+
+
+def judge_report(stub: Any, profile: dict[str, Any], device: str | None, where: str) -> None:
+    """Fail unless the report says what the profile does."""
+    text = stub.component_report(profile, *([] if device is None else [device]))
+    call = f"component_report(profile of {shape_of(profile)}){where}"
+    require(isinstance(text, str), f"{call} returned {show(text)}, expected a text")
+    lines = [line.strip() for line in text.splitlines() if line.strip(" -=")]
+    require(
+        len(lines) >= 2 and lines[0] == "Attention Component Profiling",
+        f"{call} begins with {show(lines[:1])}, expected the title",
+    )
+    require(
+        lines[1] == shape_of(profile),
+        f"{call}: line 2 is {lines[1]!r}, expected {shape_of(profile)!r}: a table without GPU, data type "
+        "and shape is no evidence",
+    )
+    found = expected_bottleneck(profile, device or profile["device"])
+    total = math.fsum(part["time_s"] for part in profile["components"])
+    rows = [(part["name"], part["time_s"]) for part in profile["components"]]
+    rows += [("Total", total), ("Whole layer", profile["whole_s"])]
+    want = [
+        ["Component", "Time", "(ms)", "%", "Total"],
+        *(
+            [*name.split(), f"{1e3 * time_s:.4f}", f"{100 * time_s / total:.1f}%"]
+            for name, time_s in rows
+        ),
+    ]
+    for place, words in enumerate(want, 2):
+        line = lines[place] if place < len(lines) else "nothing"
+        require(
+            line.split() == words,
+            f"{call}: line {place + 1} is {line!r}, expected {' '.join(words)!r} (ms with four decimals, share "
+            "of the components' sum with one); times of microseconds must not become 0.00",
+        )
+    rest = lines[2 + len(want) :]
+    verdict = (
+        f"Bottleneck: {found['component']} ({found['share']:.1%} of the sum, {found['bound']}-bound, "
+        f"{found['roof_ratio']:.1%} of the roof)"
+    )
+    require(
+        rest[:1] == [verdict],
+        f"{call}: after the table stands {show(rest[:1])}, expected {verdict!r}",
+    )
+    advice = rest[1] if len(rest) > 1 else ""
+    require(
+        advice.startswith("Recommendation: ")
+        and (advice != "Recommendation: none") == found["recommendation"],
+        f"{call}: the last line is {advice!r}, expected the recommendation of identify_bottleneck",
+    )
+
+
+@task("lab05.component_report")
+@recordings("attention_components_bf16", "attention_components_fp32", holding="profiles.json")
+def test_recorded_reports(stub: Any, recording: str) -> None:
+    for profile in profiles_of(recording):
+        judge_report(stub, profile, None, f" of {Path(recording).name}")
+
+
+@task("lab05.component_report")
+def test_generated_reports(stub: Any, seed: int) -> None:
+    chance = random.Random(seed)
+    for bound, roof in (("compute", 0.9), ("memory", 0.3), ("latency", 0.1)):
+        profile = drawn_profile(chance, bound, roof, chance.choice(NAMES))
+        judge_report(stub, profile, None, f" (drawn with seed {seed})")
+        judge_report(stub, profile | {"device": "cpu"}, "A100 40GB", " (against an A100)")
+
+
+@task("lab05.component_report")
+def test_no_report_of_an_unsound_profile(stub: Any) -> None:
+    for what in ("no whole_s", "no flops", "zero time_s"):
+        with stub.raises(ValueError, why=f"a profile with {what} says nothing"):
+            stub.component_report(spoiled(what))

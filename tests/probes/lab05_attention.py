@@ -1,0 +1,275 @@
+"""Runs `profile_attention_components` and `optimize_attention` beside the learner's code.
+
+Operators are seen on their way, and where a clock matters it moves by the operators' work alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from unittest import mock
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from profiling_lab.functions import load_once
+
+timing = load_once(Path(__file__).with_name("lab05_timing.py"), "grading_probe_lab05_timing")
+
+# Seconds: of an operation of a product, of an element of anything else, of any call.
+PRODUCT_S, ELEMENT_S, CALL_S = 1e-9, 2e-8, 1e-9
+PRODUCTS = ("mm", "bmm", "addmm", "baddbmm")
+# What moves no data, or only prepares: takes no time here.
+FREE = {
+    "empty", "randn", "rand", "normal_", "ones", "zeros", "full", "uniform_", "_to_copy", "copy_",
+    "clone", "div", "mul", "_unsafe_view", "empty_like", "zeros_like", "lift_fresh", "detach",
+    "randn_like", "ones_like", "empty_strided", "arange", "fill_",
+}  # fmt: skip
+
+
+class _Operators(TorchDispatchMode):
+    """Moves a machine's clock by what operators do; refuses results that are too large."""
+
+    def __init__(self, machine: Any, room_bytes: float = math.inf) -> None:
+        super().__init__()
+        self.machine, self.room_bytes = machine, room_bytes
+        self.flops = self.softmaxes = 0
+        self.made: list[weakref.ref] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        name = func.overloadpacket.__name__
+        for tensor in tree_leaves(result):
+            if isinstance(tensor, torch.Tensor):
+                self.made.append(weakref.ref(tensor))
+                if tensor.numel() * tensor.element_size() > self.room_bytes:
+                    raise torch.OutOfMemoryError(
+                        "CUDA out of memory. Tried to allocate 64.25 MiB. GPU 0 has a total capacity "
+                        "of 1.00 GiB of which 12.75 MiB is free."
+                    )
+        if name in PRODUCTS:
+            left, right = [a for a in args if isinstance(a, torch.Tensor)][-2:]
+            flops = 2 * left.numel() * right.shape[-1]
+            self.flops += flops
+            self.machine.work(CALL_S + PRODUCT_S * flops)
+        elif name in ("_softmax", "_safe_softmax"):
+            self.softmaxes += 1
+            self.machine.work(CALL_S + 5 * ELEMENT_S * result.numel())
+        elif name not in FREE and func._schema.returns and not func._schema.returns[0].alias_info:
+            sizes = [t.numel() for t in tree_leaves([args, result]) if hasattr(t, "numel")]
+            self.softmaxes += name == "exp"
+            self.machine.work(CALL_S + ELEMENT_S * max(sizes))
+        return result
+
+
+def profiled(
+    module: ModuleType, sizes: list[int], options: dict[str, Any], room_bytes: float | None = None
+) -> dict[str, Any]:
+    """profile_attention_components on the clock of operators.
+
+    Returns "result"; "flops" of all products that were done, and "softmaxes"; or what was "raised",
+    with the number of tensors still "alive" while the exception is.
+    """
+    machine = timing.Machine()
+    operators = _Operators(machine, math.inf if room_bytes is None else room_bytes)
+    out: dict[str, Any] = {"result": None, "raised": None}
+    with timing.running(machine, module, cuda=False):
+        try:
+            with operators:
+                out["result"] = module.profile_attention_components(*sizes, **options)
+        except Exception as error:  # noqa: BLE001 -- told to the check
+            alive = sum(ref() is not None for ref in operators.made)
+            out |= {"raised": type(error).__name__, "message": str(error), "alive": alive}
+    return {**out, "flops": operators.flops, "softmaxes": operators.softmaxes}
+
+
+# -- the ways to compute attention ------------------------------------------------------------------
+
+FLAGS = {"FLASH_ATTENTION": "flash", "EFFICIENT_ATTENTION": "mem_efficient", "MATH": "math"}
+FLAGS["CUDNN_ATTENTION"] = "cudnn"
+SDPA = "scaled_dot_product_attention"
+
+
+def enabled() -> list[str]:
+    """The backends that scaled_dot_product_attention may choose from now."""
+    flags = torch.backends.cuda
+    return [name for name, flag in FLAGS.items() if getattr(flags, f"{flag}_sdp_enabled")()]
+
+
+class _Calls(TorchFunctionMode):
+    """Sees calls of scaled_dot_product_attention, and which backends were enabled for each.
+
+    With `times` nothing of PyTorch's runs: the one backend that is enabled takes that long on the
+    machine's clock (ten times as long when it is called first), and one that is not in it does not
+    exist; with several enabled the first in `times` is taken.
+    """
+
+    def __init__(self, machine: Any = None, times: dict[str, float] | None = None) -> None:
+        super().__init__()
+        self.machine, self.times = machine, times
+        self.seen: list[list[str]] = []
+        self.warm: set[str] = set()
+        self.error: type[Exception] = RuntimeError
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "__name__", "") != SDPA:
+            return func(*args, **(kwargs or {}))
+        self.seen.append(enabled())
+        if self.times is None:
+            return func(*args, **(kwargs or {}))
+        found = [name for name in self.times if name in self.seen[-1]]
+        if not found:
+            raise self.error("No available kernel. Aborting execution.")
+        first = found[0] not in self.warm
+        self.warm.add(found[0])
+        self.machine.work(self.times[found[0]] * (10 if first else 1))
+        q, k, v = args[:3]
+        return torch.softmax((q * q.shape[-1] ** -0.5) @ k.mT, dim=-1) @ v
+
+
+class _Names(TorchDispatchMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.append(func.overloadpacket.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+@contextlib.contextmanager
+def _compiling(compiled: list[int]) -> Iterator[None]:
+    """torch.compile as a spy: compiled[0] counts calls of it, compiled[1] calls of what it gave."""
+
+    def compile_spy(function: Any = None, **options: Any) -> Any:
+        if function is None:
+            return lambda given: compile_spy(given, **options)
+        compiled[0] += 1
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            compiled[1] += 1
+            return function(*args, **kwargs)
+
+        return run
+
+    with mock.patch.object(torch, "compile", compile_spy):
+        yield
+
+
+def _inputs(shape: list[int], keys: int, dtype: str, seed: int, scale: float) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    batch, heads, queries, head_dim = shape
+    return [
+        (torch.randn(batch, heads, tokens, head_dim, generator=generator) * size)
+        .to(getattr(torch, dtype))
+        .requires_grad_()
+        for tokens, size in ((queries, scale), (keys, scale), (keys, 1.0))
+    ]
+
+
+def attended(
+    module: ModuleType,
+    level: int,
+    shape: list[int],
+    keys: int,
+    dtype: str,
+    seed: int,
+    scale: float,
+) -> dict[str, Any]:
+    """optimize_attention at a level, twice, on random tensors; Q and K are `scale` times as large.
+
+    Returns in float64 "inputs" [Q, K, V], "result", "factors" and "gradients" of sum(result *
+    factors); "seen": the backends enabled at each call of scaled_dot_product_attention, "compiled",
+    "names" of the operators of the first call, "enabled" backends afterwards, "dtype" of the result.
+    """
+    given = _inputs(shape, keys, dtype, seed, scale)
+    compiled = [0, 0]
+    calls, names = _Calls(), _Names()
+    with _compiling(compiled), calls:
+        with names:
+            first = module.optimize_attention(*given, level)
+        result = module.optimize_attention(*given, level)
+    factors = torch.cos(torch.arange(result.numel(), dtype=torch.float64)).view(result.shape)
+    (result.double() * factors).sum().backward()
+    return {
+        "inputs": [tensor.detach().double().numpy() for tensor in given],
+        "result": result.detach().double().numpy(),
+        "again": bool(torch.equal(first, result)),
+        "factors": factors.numpy(),
+        "gradients": [None if t.grad is None else t.grad.double().numpy() for t in given],
+        "seen": calls.seen,
+        "compiled": compiled,
+        "names": names.names,
+        "enabled": enabled(),
+        "dtype": str(result.dtype),
+    }
+
+
+def chosen(
+    module: ModuleType, calls: list[dict[str, Any]], repeats: int
+) -> list[list[dict[str, Any]]]:
+    """Level 4 on a machine where each backend takes a known time: for each of `calls` ({"shape", "keys",
+    "dtype", "times"}), in `repeats` rounds over all of them, the backends that were used, and what was
+    raised."""
+    machine = timing.Machine()
+    out = []
+    with timing.running(machine, module, cuda=False):
+        for _ in range(repeats):
+            row = []
+            for call in calls:
+                given = _inputs(call["shape"], call["keys"], call["dtype"], 1, 1.0)
+                mode, raised, words = _Calls(machine, call["times"]), None, ""
+                with mode:
+                    try:
+                        result = module.optimize_attention(*given, 4)
+                        words = str(tuple(result.shape))
+                    except Exception as error:  # noqa: BLE001 -- told to the check
+                        raised, words = type(error).__name__, str(error)
+                row.append({"seen": mode.seen, "raised": raised, "words": words})
+            out.append(row)
+    return out
+
+
+def without_flash(module: ModuleType) -> dict[str, Any]:
+    """Level 3 where the flash backend does not exist: what it raised, and what it called."""
+    mode = _Calls(timing.Machine(), {"MATH": 1.0})
+    given = _inputs([1, 2, 7, 8], 7, "bfloat16", 3, 1.0)
+    out: dict[str, Any] = {"raised": None, "message": ""}
+    with mode:
+        try:
+            module.optimize_attention(*given, 3)
+        except Exception as error:  # noqa: BLE001 -- told to the check
+            out = {"raised": type(error).__name__, "message": str(error)}
+    return {**out, "seen": mode.seen, "enabled": enabled()}
+
+
+def attention_refused(module: ModuleType, what: str) -> dict[str, Any]:
+    """optimize_attention with bad input: what it raised."""
+    q = torch.ones(2, 3, 5, 4)
+    q, k, v, level = {
+        "level 5": (q, q, q, 5),
+        "level -1": (q, q, q, -1),
+        "level '2'": (q, q, q, "2"),
+        "level True": (q, q, q, True),
+        "Q with three dimensions": (q[0], q, q, 0),
+        "V with three dimensions": (q, q, q[0], 0),
+        "K of another head_dim": (q, torch.ones(2, 3, 5, 6), torch.ones(2, 3, 5, 6), 0),
+        "K with one head": (q, q[:, :1], q[:, :1], 0),
+        "K of another batch": (q, q[:1], q[:1], 0),
+        "V with fewer tokens than K": (q, q, q[:, :, :1], 0),
+        "K in float64": (q, q.double(), q, 0),
+        "V on another device": (q, q, q.to("meta"), 0),
+        "whole numbers": (q.int(), q.int(), q.int(), 0),
+    }[what]
+    try:
+        result = module.optimize_attention(q, k, v, level)
+    except Exception as error:  # noqa: BLE001 -- told to the check
+        return {"raised": type(error).__name__, "message": str(error)}
+    return {"raised": None, "message": f"returned a tensor of shape {tuple(result.shape)}"}
