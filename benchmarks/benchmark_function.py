@@ -1,0 +1,285 @@
+"""How right is the reference `benchmark_function` on a GPU, and where do other timers say something else?
+
+    python3 benchmarks/benchmark_function.py [--out FILE]          on a machine with a GPU, less than a minute
+
+Times each of some kernels, from about 10 µs to 10 ms, in `ROUNDS` rounds with every method in turn, in an
+order that rotates from round to round; before each measurement a row of calls runs, so that clocks and
+caches are alike:
+
+    function        `benchmark_function` of Lab 05; function_again is the same once more (A/A)
+    events          one pair of CUDA events around a row of calls, over their number
+    graph           a pair of events around replays of a CUDA graph of a row of calls
+    event_pairs     a pair of events around each call, the median; nothing is flushed
+    issue           the host's time to issue a call in a row, without waiting
+    do_bench        triton.testing.do_bench, median: a pair of events around each call, L2 flushed before it
+    timer           torch.utils.benchmark, blocked_autorange, median of blocks
+
+Writes the raw times in ns, per round, to benchmarks/results/benchmark_function.json (added to what is there)
+and prints medians and ratios: function over events, over graph and over itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from benchmarks import machine  # noqa: E402
+from profiling_lab.functions import load_once  # noqa: E402
+from profiling_lab.record.tools import query_gpus  # noqa: E402
+
+REFERENCE = ROOT / "solutions/labs/lab05_profiling/src/profiling.py"
+RESULT = ROOT / "benchmarks/results/benchmark_function.json"
+ROUNDS = 5
+ROW_NS, FEWEST, MOST = 15_000_000, 3, 1000  # length of a row of calls
+WARM_UP_NS = 300_000_000  # until the limit on power has set the clocks
+LONG_NS = 100_000  # kernels from here on are held against the targets
+WITHIN, NOISE = 0.03, 0.01  # against events and graph; against itself
+WHAT = "times of a call in ns by several methods in turn; ratios are medians over the rounds"
+
+Call = Callable[[], Any]
+
+
+def kernels() -> dict[str, Callable[[], tuple[Callable[..., Any], tuple[Any, ...]]]]:
+    """Name → makes a function and its arguments; random data."""
+    import torch
+
+    def matmul(n: int) -> Any:
+        a, b = (torch.randn(n, n, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+        return torch.mm, (a, b)
+
+    def add(count: int) -> Any:
+        return torch.add, tuple(torch.randn(count, device="cuda") for _ in range(2))
+
+    def copy(count: int) -> Any:
+        return torch.clone, (torch.randn(count, device="cuda"),)
+
+    def softmax(rows: int, width: int) -> Any:
+        x = torch.randn(rows, width, device="cuda", dtype=torch.bfloat16)
+        return torch.softmax, (x, -1)
+
+    return {
+        "matmul 1024³ bf16": lambda: matmul(1024),
+        "matmul 2048³ bf16": lambda: matmul(2048),
+        "matmul 4096³ bf16": lambda: matmul(4096),
+        "matmul 8192³ bf16": lambda: matmul(8192),
+        "matmul 16384³ bf16": lambda: matmul(16384),
+        "vector add 2²² fp32": lambda: add(2**22),
+        "vector add 2²⁶ fp32": lambda: add(2**26),
+        "vector add 2³⁰ fp32": lambda: add(2**30),
+        "copy 2²² fp32": lambda: copy(2**22),
+        "copy 2²⁶ fp32": lambda: copy(2**26),
+        "copy 2³⁰ fp32": lambda: copy(2**30),
+        "softmax 2048×2048 bf16": lambda: softmax(2048, 2048),
+        "softmax 16384×4096 bf16": lambda: softmax(16384, 4096),
+        "softmax 131072×8192 bf16": lambda: softmax(131072, 8192),
+    }
+
+
+def between_events_ns(run: Call) -> float:
+    """Device time from before `run` to after it, in ns."""
+    import torch
+
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda.synchronize()
+    start.record()
+    run()
+    end.record()
+    torch.cuda.synchronize()
+    return start.elapsed_time(end) * 1e6
+
+
+def graph_of(call: Call, calls: int) -> Any:
+    """A CUDA graph of a row of calls."""
+    import torch
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        call()
+    torch.cuda.current_stream().wait_stream(side)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(calls):
+            call()
+    return graph
+
+
+def methods(
+    function: Callable[..., Any], args: tuple, benchmark_function: Callable[..., float]
+) -> tuple[dict[str, Callable[[], float]], int]:
+    """Name → a measurement in ns, and the number of calls in a row."""
+    import torch
+    import triton
+    from torch.utils import benchmark
+
+    def call() -> Any:
+        return function(*args)
+
+    def row(count: int) -> None:
+        for _ in range(count):
+            call()
+
+    row(3)
+    calls = min(MOST, max(FEWEST, math.ceil(ROW_NS / (between_events_ns(lambda: row(3)) / 3))))
+    for _ in range(WARM_UP_NS // ROW_NS):
+        row(calls)
+    graph_calls = min(calls, 100)
+    graph = graph_of(call, graph_calls)
+    replays = max(1, calls // graph_calls)
+
+    def replay() -> None:
+        for _ in range(replays):
+            graph.replay()
+
+    def event_pairs() -> float:
+        pairs = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(calls)]
+        for start, end in pairs:
+            start.record()
+            call()
+            end.record()
+        torch.cuda.synchronize()
+        return statistics.median(start.elapsed_time(end) * 1e6 for start, end in pairs)
+
+    def issue() -> float:
+        few = min(calls, 200)  # the queue of the device holds about a thousand
+        torch.cuda.synchronize()
+        start = time.perf_counter_ns()
+        row(few)
+        took = time.perf_counter_ns() - start
+        torch.cuda.synchronize()
+        return took / few
+
+    def function_ns() -> float:
+        return benchmark_function(function, args, 3, calls) * 1e9
+
+    def after_a_row(measure: Callable[[], float]) -> Callable[[], float]:
+        def measured_ns() -> float:
+            row(calls)
+            return measure()
+
+        return measured_ns
+
+    timer = benchmark.Timer("call()", globals={"call": call})
+    replay()
+    found: dict[str, Callable[[], float]] = {
+        "function": function_ns,
+        "events": lambda: between_events_ns(lambda: row(calls)) / calls,
+        "graph": lambda: between_events_ns(replay) / (graph_calls * replays),
+        "event_pairs": event_pairs,
+        "issue": issue,
+        "do_bench": lambda: (
+            triton.testing.do_bench(call, warmup=5, rep=30, return_mode="median") * 1e6
+        ),
+        "timer": lambda: timer.blocked_autorange(min_run_time=0.03).median * 1e9,
+        "function_again": function_ns,
+    }
+    return {name: after_a_row(measure) for name, measure in found.items()}, calls
+
+
+def measured(make: Callable[[], Any], benchmark_function: Callable[..., float]) -> dict[str, Any]:
+    """The raw times of one kernel, and what follows from them."""
+    function, args = make()
+    found, calls = methods(function, args, benchmark_function)
+    times: dict[str, list[float]] = {name: [] for name in found}
+    names = list(found)
+    for number in range(ROUNDS):
+        for place in range(len(names)):
+            name = names[(place + number * 3) % len(names)]
+            times[name].append(round(found[name](), 1))
+
+    def over(name: str) -> float:
+        pairs = zip(times["function"], times[name], strict=True)
+        return round(statistics.median(own / other for own, other in pairs), 4)
+
+    return {
+        "calls_in_a_row": calls,
+        "median_ns": {name: round(statistics.median(some), 1) for name, some in times.items()},
+        "function_to_events_ratio": over("events"),
+        "function_to_graph_ratio": over("graph"),
+        "function_to_itself_ratio": over("function_again"),
+        "times_ns": times,
+    }
+
+
+def verdicts(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The largest distance of kernels from LONG_NS on, and which of them miss a target."""
+    long = {name: one for name, one in found.items() if one["median_ns"]["graph"] >= LONG_NS}
+    result: dict[str, Any] = {"kernels_count": len(long)}
+    for ratio, target in (
+        ("function_to_events_ratio", WITHIN),
+        ("function_to_graph_ratio", WITHIN),
+        ("function_to_itself_ratio", NOISE),
+    ):
+        result[ratio] = {
+            "target": target,
+            "largest_distance": max(
+                (round(abs(one[ratio] - 1), 4) for one in long.values()), default=None
+            ),
+            "missed": [name for name, one in long.items() if abs(one[ratio] - 1) > target],
+        }
+    return result
+
+
+def print_table(found: dict[str, dict[str, Any]]) -> None:
+    shown = ("graph", "events", "function", "timer", "event_pairs", "do_bench", "issue")
+    print(
+        f"{'median, µs a call':26}"
+        + "".join(f"{name:>12}" for name in shown)
+        + "   f/ev  f/gr  f/f"
+    )
+    for name, one in found.items():
+        cells = "".join(f"{one['median_ns'][method] / 1e3:12,.2f}" for method in shown)
+        ratios = (one[f"function_to_{other}_ratio"] for other in ("events", "graph", "itself"))
+        print(f"{name:26}{cells}   " + " ".join(f"{ratio:.3f}" for ratio in ratios))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, default=RESULT, help="file that the run is added to")
+    arguments = parser.parse_args()
+    try:
+        import torch
+    except ImportError:
+        parser.error("this needs PyTorch")
+    if not torch.cuda.is_available():
+        parser.error("this needs a GPU that PyTorch can use")
+    torch.manual_seed(0)
+    benchmark_function = load_once(REFERENCE, "lab05_reference").benchmark_function
+    found = {}
+    for name, make in kernels().items():
+        found[name] = measured(make, benchmark_function)
+        torch.cuda.empty_cache()
+    gpus = query_gpus(("name", "driver_version"))
+    kept = json.loads(RESULT.read_text()) if RESULT.exists() else {"runs": []}
+    kept["what"] = WHAT
+    kept["runs"].append(
+        {
+            "gpu_and_driver": f"{gpus[0]['name']}, driver {gpus[0]['driver_version']}"
+            if gpus
+            else None,
+            "machine": machine.describe("torch", "triton"),
+            "verdicts": verdicts(found),
+            "kernels": found,
+        }
+    )
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    arguments.out.write_text(json.dumps(kept, indent=1) + "\n")
+    print_table(found)
+    print("RESULT", json.dumps(verdicts(found)))
+
+
+if __name__ == "__main__":
+    main()
