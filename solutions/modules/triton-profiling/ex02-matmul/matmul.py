@@ -322,29 +322,35 @@ def matmul_live(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
                 return math.inf
 
         with torch.cuda.device(a.device):
-            _chosen[key] = min(_CONFIGS, key=time_ms)
+            _chosen[key] = min(_candidates(a.dtype), key=time_ms)
     return matmul(a, b, _chosen[key])
 
 
 _chosen: dict[Any, dict[str, int]] = {}
-_CONFIGS = [
-    {
-        "block_m": block_m,
-        "block_n": block_n,
-        "block_k": block_k,
-        "group_m": 8,
-        "num_warps": warps,
-        "num_stages": stages,
-    }
-    for block_m, block_n, block_k, warps, stages in (
-        (128, 256, 64, 8, 3),
+
+
+def _candidates(dtype: torch.dtype) -> list[dict[str, int]]:
+    """Configurations to try. float32 goes through the CUDA cores, an instruction a multiply-add: with
+    large tiles that is more code than anyone wants to compile."""
+    wide = [
         (128, 256, 64, 8, 4),
+        (128, 256, 64, 8, 3),
         (256, 128, 64, 8, 3),
-        (128, 128, 64, 8, 4),
         (128, 128, 64, 4, 4),
         (64, 128, 64, 4, 4),
-    )
-]
+    ]
+    narrow = [(32, 32, 32, 4, 2), (64, 32, 16, 4, 3)]
+    return [
+        {
+            "block_m": block_m,
+            "block_n": block_n,
+            "block_k": block_k,
+            "group_m": 8,
+            "num_warps": warps,
+            "num_stages": stages,
+        }
+        for block_m, block_n, block_k, warps, stages in (narrow if dtype == torch.float32 else wide)
+    ]
 
 
 def _check_sizes(**sizes: int) -> None:
