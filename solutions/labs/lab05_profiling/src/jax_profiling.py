@@ -1,0 +1,217 @@
+"""Lab 05, JAX: time, compilation, a trace, and memory.
+
+A call of a JAX function gives back before the work is done, compiles when it sees a new shape, and
+returns arrays in lists, tuples and dicts: three reasons why a stopwatch around it is wrong. The lesson
+is `README.md` in the folder above, hints are in `hints.md` there, and
+
+    uv run lab check lab05
+
+tells what is right and wrong. A *pytree* is an array, or a list, tuple or dict of pytrees (source:
+https://docs.jax.dev/en/latest/pytrees.html).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from profiling_lab import captures
+from profiling_lab.errors import CaptureError, EmptyCapture
+
+
+def benchmark_jax(
+    fn: Callable[..., Any], args: Sequence[Any], warmup: int = 3, iterations: int = 10
+) -> float:
+    """Seconds per call of fn(*args), one call issued after the other.
+
+    fn: returns a pytree of arrays that may still be computed when it returns. It is called `warmup`
+    times, which takes in compilation, and `iterations` times more. The clock (`time.perf_counter`)
+    starts when all work of the warm-up is done, and stops when every array of the last result is
+    ready. In between nobody waits: this is the time per call of a program that goes on, not the time
+    until one answer is there. (Work on one device runs in the order in which it was issued; source:
+    https://docs.jax.dev/en/latest/async_dispatch.html)
+
+    Raises TypeError if fn cannot be called; ValueError, before any call, unless warmup and iterations
+    are whole numbers of at least 1 (the first call compiles).
+    """
+    import jax
+
+    if not callable(fn):
+        raise TypeError(f"fn is {fn!r}, which cannot be called")
+    for name, count in (("warmup", warmup), ("iterations", iterations)):
+        if type(count) is not int or count < 1:
+            raise ValueError(f"{name} is {count!r}: a whole number of at least 1 is needed")
+    result = None
+    for _ in range(warmup):
+        result = fn(*args)
+    jax.block_until_ready(result)
+    start = time.perf_counter()
+    for _ in range(iterations):
+        result = fn(*args)
+    jax.block_until_ready(result)
+    return (time.perf_counter() - start) / iterations
+
+
+def compile_and_run_time(
+    fn: Callable[..., Any], args: Sequence[Any], iterations: int = 10
+) -> dict[str, float]:
+    """What the first call of a function under `jax.jit` is made of.
+
+    fn: a function without `jax.jit`. It is taken through the stages of ahead-of-time compilation one by
+    one, as if JAX had never seen it: what is left of an earlier trace of it must not shorten this one.
+    (Source: https://docs.jax.dev/en/latest/aot.html)
+
+    Returns {"lower_s", "compile_s", "run_s"}: tracing and lowering; compiling what came out; and seconds
+    per call of the compiled function, as `benchmark_jax` measures them with one call to warm up. fn is
+    traced once in all.
+
+    Raises what `benchmark_jax` raises for fn and iterations, before anything is traced.
+    """
+    import jax
+
+    if not callable(fn):
+        raise TypeError(f"fn is {fn!r}, which cannot be called")
+    if type(iterations) is not int or iterations < 1:
+        raise ValueError(f"iterations is {iterations!r}: a whole number of at least 1 is needed")
+
+    def unseen(*args: Any) -> Any:  # JAX keeps traces by function
+        return fn(*args)
+
+    start = time.perf_counter()
+    lowered = jax.jit(unseen).lower(*args)
+    lowered_at = time.perf_counter()
+    compiled = lowered.compile()
+    compiled_at = time.perf_counter()
+    return {
+        "lower_s": lowered_at - start,
+        "compile_s": compiled_at - lowered_at,
+        "run_s": benchmark_jax(compiled, args, 1, iterations),
+    }
+
+
+def retraced_calls(fn: Callable[..., Any], calls: Sequence[Sequence[Any]]) -> list[int]:
+    """Which calls of a function under one `jax.jit` make JAX trace (and compile) it.
+
+    fn: a function without `jax.jit`. calls: the arguments of each call, in order. A call traces if no
+    earlier one had arguments of the same structure, shapes and types.
+
+    Returns the indexes into calls, rising: [0] if only the first one traces.
+    """
+    import jax
+
+    traces: list[int] = []
+    index = 0
+
+    def noted(*args: Any) -> Any:
+        traces.append(index)  # runs when JAX traces, and only then
+        return fn(*args)
+
+    jitted = jax.jit(noted)
+    for number, args in enumerate(calls):
+        index = number
+        jitted(*args)
+    return traces
+
+
+def device_memory(
+    fn: Callable[..., Any], args: Sequence[Any], donated: Sequence[int] = ()
+) -> dict[str, int]:
+    """The device memory that fn(*args) needs under `jax.jit`, from the compiler: nothing is run.
+
+    args: arrays, or `jax.ShapeDtypeStruct`s of arrays that need not exist. donated: positions of
+    arguments whose memory the call may take over for its results (`donate_argnums`).
+
+    Returns {"argument_bytes", "output_bytes", "temp_bytes", "alias_bytes", "peak_bytes"}: the first four
+    as `compiled.memory_analysis()` states them (results that took over an argument's memory are counted
+    as arguments, as output and as alias), and from them the bytes of memory that arguments, results and
+    temporaries take together, no byte counted twice.
+    """
+    import jax
+
+    compiled = jax.jit(fn, donate_argnums=tuple(donated)).lower(*args).compile()
+    said = compiled.memory_analysis()
+    parts = {
+        f"{name}_bytes": int(getattr(said, f"{name}_size_in_bytes"))
+        for name in ("argument", "output", "temp", "alias")
+    }
+    needed = parts["argument_bytes"] + parts["output_bytes"] + parts["temp_bytes"]
+    return {**parts, "peak_bytes": needed - parts["alias_bytes"]}
+
+
+def trace_summary(capture: str) -> dict[str, Any]:
+    """What the device did in the steps of a trace of JAX's profiler.
+
+    capture: a name or path; its `jax_trace.json` is in the format of Perfetto: events under
+    "traceEvents", of which those with "ph": "M" and the name "process_name" or "thread_name" name a
+    "pid", or a "pid" and "tid", in their "args", and those with "ph": "X" happened, from "ts" on for
+    "dur", both in µs.
+
+    A *step* is an event with "step_num" in its "args" on a thread of the host. The window goes from the
+    first step's start to the last one's end. Work of the device is what happened on threads of a
+    process whose name begins with "/device:", if the thread's name begins with "Stream": other threads
+    there repeat the same time under other names. Only work that starts in the window counts, and of it
+    only the part inside.
+
+    Returns {"step_count", "window_ns", "busy_ns", "busy_ratio", "launch_count", "kernels"}: busy is
+    the union of the work of all streams, launch_count the events of that work, and kernels a list of
+    {"name", "count", "total_ns"} of the work by name, the longest total first, then by name.
+
+    Raises CaptureError if the file cannot be read as such a trace, EmptyCapture if there is no step or
+    no work of a device in the steps.
+    """
+    try:
+        events = json.loads(captures.text(capture, "jax_trace.json"))["traceEvents"]
+        named = [event for event in events if event.get("ph") == "M"]
+        happened = [event for event in events if event.get("ph") == "X"]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CaptureError(f"{capture}: is no trace for Perfetto ({error})") from None
+    devices = {
+        event["pid"]
+        for event in named
+        if event["name"] == "process_name" and event["args"]["name"].startswith("/device:")
+    }
+    streams = {
+        (event["pid"], event["tid"])
+        for event in named
+        if event["name"] == "thread_name"
+        and event["pid"] in devices
+        and event["args"]["name"].startswith("Stream")
+    }
+    steps = [
+        event
+        for event in happened
+        if "step_num" in event.get("args", {}) and event["pid"] not in devices
+    ]
+    if not steps:
+        raise EmptyCapture(f"{capture}: no steps; were they annotated?")
+    begin = min(step["ts"] for step in steps)
+    end = max(step["ts"] + step["dur"] for step in steps)
+    work = sorted(
+        (event["ts"], min(event["ts"] + event["dur"], end), event["name"])
+        for event in happened
+        if (event["pid"], event["tid"]) in streams and begin <= event["ts"] < end
+    )
+    if not work:
+        raise EmptyCapture(f"{capture}: no device worked in the steps")
+    busy = 0.0
+    until = begin
+    totals: dict[str, tuple[int, float]] = {}
+    for first, last, name in work:
+        busy += max(last - max(first, until), 0.0)
+        until = max(until, last)
+        count, total = totals.get(name, (0, 0.0))
+        totals[name] = (count + 1, total + last - first)
+    ranked = sorted(totals.items(), key=lambda item: (-item[1][1], item[0]))
+    return {
+        "step_count": len(steps),
+        "window_ns": 1e3 * (end - begin),
+        "busy_ns": 1e3 * busy,
+        "busy_ratio": busy / (end - begin),
+        "launch_count": len(work),
+        "kernels": [
+            {"name": name, "count": count, "total_ns": 1e3 * total}
+            for name, (count, total) in ranked
+        ],
+    }

@@ -1,0 +1,33 @@
+"""Waits for the first array of the result only."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+CAUGHT_BY = "test_lazy_results"
+SAYS = "the result is a pytree with slower ones"
+
+
+def benchmark_jax(
+    fn: Callable[..., Any], args: Sequence[Any], warmup: int = 3, iterations: int = 10
+) -> float:
+    import jax
+
+    if not callable(fn):
+        raise TypeError(f"fn is {fn!r}, which cannot be called")
+    for name, count in (("warmup", warmup), ("iterations", iterations)):
+        if type(count) is not int or count < 1:
+            raise ValueError(f"{name} is {count!r}: a whole number of at least 1 is needed")
+    result = None
+    for _ in range(warmup):
+        result = fn(*args)
+    jax.block_until_ready(result)
+    start = time.perf_counter()
+    for _ in range(iterations):
+        result = fn(*args)
+    while isinstance(result, dict | tuple | list):
+        result = next(iter(result.values() if isinstance(result, dict) else result))
+    result.block_until_ready()
+    return (time.perf_counter() - start) / iterations
