@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import statistics
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -174,6 +175,26 @@ def series(first: int, last: int | None) -> float:
     """The median time in ns of some products of the series in `benchmark_pitfalls`, by place."""
     rows = _document("benchmark_pitfalls", "pitfalls.json")["series_ns"]
     return statistics.median(took for _, took in rows[first:last])
+
+
+def jax_ns(which: str, capture: str = "jax_jit") -> float:
+    """The median of the samples of one time in ns of a JAX capture: "first", "compile", …"""
+    return statistics.median(_document(capture, "jax_timing.json")["times"][which])
+
+
+def layout(name: str) -> dict[str, float]:
+    """`.contiguous()` of a tensor of `techniques_wide`: its median time, and the least for its bytes."""
+    rows = _document("techniques_wide", "techniques.json")["layouts"]
+    found = next(row for row in rows if row["name"] == name)
+    moved_bytes = 2 * math.prod(found["shape"]) * found["element_bytes"]
+    least_ns = moved_bytes / devices.get("H200").memory_bandwidth_bytes_per_s * 1e9
+    return {"measured_ns": statistics.median(found["device_time"]), "least_ns": least_ns}
+
+
+def precision_ns(name: str, capture: str = "techniques_wide") -> float:
+    """The median time in ns of a training step in one precision: "fp32", "bf16 autocast", …"""
+    rows = _document(capture, "techniques.json")["precision"]
+    return statistics.median(next(row for row in rows if row["name"] == name)["step_time"])
 
 
 def recorded(capture: str, file: str, key: str) -> Any:
@@ -420,6 +441,44 @@ def power_drift() -> Figure:
     return figure
 
 
+TIMES = (
+    ("first", "first call"),
+    ("lower", "tracing and lowering, once more"),
+    ("compile", "compiling, once more"),
+    ("new_shape_first", "first call with another shape"),
+    ("waited_for_each", "later call, each waited for"),
+    ("waited_for_at_the_end", "later calls in a row, each"),
+    ("not_waited_for", "later call, nobody waits"),
+)
+
+
+def jax_calls() -> Figure:
+    """First and later calls of a step in JAX, compiled and not."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(8, 3.7))
+    figure.subplots_adjust(left=0.3, right=0.95, top=0.91, bottom=0.24)
+    for offset, capture, colour in ((0.19, "jax_jit", BLUE), (-0.19, "jax_eager", GREY)):
+        for place, (which, _) in enumerate(TIMES):
+            if capture == "jax_eager" and which in ("lower", "compile"):
+                continue
+            value = jax_ns(which, capture) / 1e6
+            y = len(TIMES) - place + (offset if which not in ("lower", "compile") else 0)
+            axes.plot(value, y, "o", color=colour, markersize=7)
+            text = f"{value:,.0f} ms" if value >= 20 else f"{value:.2f} ms"
+            axes.text(value * 1.2, y, text, va="center", fontsize=9)
+    axes.set_yticks(range(len(TIMES), 0, -1), [label for _, label in TIMES])
+    axes.set_xscale("log")
+    axes.set_xlim(0.1, 20_000)
+    axes.xaxis.set_major_formatter("{x:,g}")
+    axes.set_xlabel("time (ms)")
+    axes.set_title("one step of a small network in JAX on an H200")
+    axes.set_ylim(0.4, len(TIMES) + 0.6)
+    _plain(axes)
+    legend(figure, {"jax_jit": BLUE, "jax_eager (not compiled as a whole)": GREY}, 2)
+    return figure
+
+
 RULE = (5, 20)  # operations per byte: a rule of thumb that knows no device (seed error 3)
 
 
@@ -457,6 +516,7 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "look_alikes": look_alikes,
     "launches_before_after": launches_before_after,
     "power_drift": power_drift,
+    "jax_calls": jax_calls,
     "layout_before_after": layout_before_after,
     "roofline_model": roofline_model,
     "ridge_points": ridge_points,
