@@ -392,6 +392,8 @@ def _language() -> Iterator[None]:
     try:
         holder = types.SimpleNamespace(__globals__={"tl": tl, "core": tl.core})
         interpreter._patch_lang(holder)
+        # Triton 3.6 asks NumPy for the int of an array with one element, which NumPy 2.5 refuses.
+        tl.core.tensor.__index__ = lambda self: int(self.handle.data.squeeze())
         scope = types.SimpleNamespace(restore=lambda: None)
         with mock.patch.object(interpreter, "_patch_lang", lambda *_: scope):
             yield

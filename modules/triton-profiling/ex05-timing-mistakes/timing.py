@@ -191,8 +191,8 @@ def proton_rates(capture: str | Path) -> list[dict[str, Any]]:
     others whose name begins with "flops", as the metrics of the scope's own node); proton measured the
     kernels below it ("time (ns)" and "count" in their nodes).
 
-    Returns a dict for each node that has "bytes" itself, in the order of the file from the top, a node
-    before those below it:
+    Returns a dict for each node whose own "bytes" is above 0, in the order of the file from the top, a
+    node before those below it:
 
         "scope"        its name
         "count"        launches of kernels: "count" of the node and all below it, added up

@@ -270,8 +270,8 @@ def proton_rates(capture: str | Path) -> list[dict[str, Any]]:
     others whose name begins with "flops", as the metrics of the scope's own node); proton measured the
     kernels below it ("time (ns)" and "count" in their nodes).
 
-    Returns a dict for each node that has "bytes" itself, in the order of the file from the top, a node
-    before those below it:
+    Returns a dict for each node whose own "bytes" is above 0, in the order of the file from the top, a
+    node before those below it:
 
         "scope"        its name
         "count"        launches of kernels: "count" of the node and all below it, added up
@@ -294,7 +294,7 @@ def _rates(node: dict[str, Any]) -> list[dict[str, Any]]:
     metrics = node["metrics"]
     time_ns = _total(node, "time (ns)")
     out = []
-    if "bytes" in metrics and time_ns:
+    if metrics.get("bytes", 0) and time_ns:
         flops = sum(value for name, value in metrics.items() if name.startswith("flops"))
         out.append(
             {
