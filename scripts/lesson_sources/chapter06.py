@@ -18,7 +18,6 @@ from scripts.lesson_sources.drawing import (
     GREEN,
     GREY,
     GRID,
-    INK,
     ORANGE,
     PAPER,
     PURPLE,
@@ -222,8 +221,8 @@ def _attention(way: str, dtype: str, shape: tuple[int, ...]) -> dict[str, Any]:
 # -- plots ------------------------------------------------------------------------------------------
 
 
-def _plain(axes: Axes, along: str = "x") -> None:
-    axes.grid(axis=along, color=GRID, linewidth=0.6)
+def _plain(axes: Axes) -> None:
+    axes.grid(axis="x", color=GRID, linewidth=0.6)
     axes.set_axisbelow(True)
 
 
@@ -330,7 +329,9 @@ def launches_before_after() -> Figure:
         launches = [c for c in recording.api_calls.rows(named=True) if "Launch" in c["name"]]
         day1.bars(axes, 2, day1.intervals(launches), window, unit=1e3, color=SKY)
         work = [r for r in recording.device_operations.rows(named=True) if r["kind"] != "copy"]
-        edge = {"edgecolor": PAPER, "linewidth": 0.8} if capture == "decode_graph" else {}
+        edge: dict[str, Any] = (
+            {"edgecolor": PAPER, "linewidth": 0.8} if capture == "decode_graph" else {}
+        )
         day1.bars(axes, 1, day1.intervals(work), window, unit=1e3, color=ORANGE, **edge)
         day1.lanes(axes, ["host: launch calls", "device"], window, 1e3, "")
         axes.set_title(title)
@@ -414,7 +415,7 @@ def roofline_model() -> Figure:
                 "",
                 at[after],
                 at[before],
-                arrowprops={"arrowstyle": "->", "color": INK, "shrinkA": 6, "shrinkB": 6, "lw": 1},
+                arrowprops={"arrowstyle": "->", "color": "#999999", "shrinkA": 6, "shrinkB": 6},
             )
     return figure
 
