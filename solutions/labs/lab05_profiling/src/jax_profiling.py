@@ -150,9 +150,9 @@ def trace_summary(capture: str) -> dict[str, Any]:
 
     A *step* is an event with "step_num" in its "args" on a thread of the host. The window goes from the
     first step's start to the last one's end. Work of the device is what happened on threads of a
-    process whose name begins with "/device:", if the thread's name begins with "Stream": other threads
-    there repeat the same time under other names. Only work that starts in the window counts, and of it
-    only the part inside.
+    process whose name begins with "/device:", if the thread's name begins with "Stream"; lines that a
+    tool adds beside the streams, for modules or steps say, are no work of their own. Only work that
+    starts in the window counts, and of it only the part inside.
 
     Returns {"step_count", "window_ns", "busy_ns", "busy_ratio", "launch_count", "kernels"}: busy is
     the union of the work of all streams, launch_count the events of that work, and kernels a list of

@@ -255,16 +255,16 @@ def summary_by_hand(events: list[dict[str, Any]]) -> dict[str, Any]:
     process = {
         e["pid"]: e["args"]["name"]
         for e in events
-        if e["ph"] == "M" and e["name"] == "process_name"
+        if e.get("ph") == "M" and e["name"] == "process_name"
     }
     thread = {
         (e["pid"], e["tid"]): e["args"]["name"]
         for e in events
-        if e["ph"] == "M" and e["name"] == "thread_name"
+        if e.get("ph") == "M" and e["name"] == "thread_name"
     }
     work, steps = [], []
     for e in events:
-        if e["ph"] != "X":
+        if e.get("ph") != "X":  # the last one is empty
             continue
         first, last = round(e["ts"] * 1000), round((e["ts"] + e["dur"]) * 1000)
         on_device = process.get(e["pid"], "").startswith("/device:")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 CAUGHT_BY = "test_series_of_calls"
-SAYS = "was not there before"
+SAYS = "shapes and types were not there before"
 
 
 def retraced_calls(fn: Callable[..., Any], calls: Sequence[Sequence[Any]]) -> list[int]:
