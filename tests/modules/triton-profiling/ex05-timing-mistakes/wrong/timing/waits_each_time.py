@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+CAUGHT_BY = "test_samples_of_a_warm_call"
+SAYS = "the host waited between samples"
+
+
+def time_kernel(
+    call: Callable[[], object],
+    device: Any,
+    warmup: int = 10,
+    repeats: int = 30,
+    flush: Callable[[], object] | None = None,
+) -> dict[str, Any]:
+    if not callable(call) or not (flush is None or callable(flush)):
+        raise TypeError("nothing to call")
+    if warmup < 1 or repeats < 2:
+        raise ValueError("too few")
+    for _ in range(warmup):
+        call()
+    device.synchronize()
+    samples = []
+    for _ in range(repeats):
+        if flush is not None:
+            flush()
+        start, end = device.event(), device.event()
+        start.record()
+        call()
+        end.record()
+        device.synchronize()
+        samples.append(start.elapsed_time(end) * 1e6)
+    low, median, high = statistics.quantiles(samples, n=4, method="inclusive")
+    return {"median_ns": median, "iqr_ns": high - low, "samples_ns": samples}
