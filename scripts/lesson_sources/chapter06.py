@@ -176,6 +176,23 @@ def series(first: int, last: int | None) -> float:
     return statistics.median(took for _, took in rows[first:last])
 
 
+COMPONENTS = ("qkv_projection", "score_computation", "softmax", "weighted_sum", "output_projection")
+
+
+def attention_row(dtype: str, batch: int, tokens: int, width: int) -> str:
+    """The shares of the five components of an attention layer, as cells of a table; the longest bold."""
+    profiles = _document(f"attention_components_{dtype}", "profiles.json")["profiles"]
+    wanted = {"batch": batch, "seq_len": tokens, "d_model": width}
+    profile = next(found for found in profiles if wanted.items() <= found.items())
+    shares = {part["name"]: part["share"] for part in profile["components"]}
+    longest = max(shares, key=shares.__getitem__)
+    cells = [f"{100 * shares[name]:.0f} %" for name in COMPONENTS]
+    return " | ".join(
+        f"**{cell}**" if name == longest else cell
+        for name, cell in zip(COMPONENTS, cells, strict=True)
+    )
+
+
 def jax_ns(which: str, capture: str = "jax_jit") -> float:
     """The median of the samples of one time in ns of a JAX capture: "first", "compile", …"""
     return statistics.median(_document(capture, "jax_timing.json")["times"][which])
