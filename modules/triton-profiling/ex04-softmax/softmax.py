@@ -54,7 +54,7 @@ def softmax_bytes(rows: int, columns: int, dtype: str, algorithm: str) -> int:
     raise NotImplementedError
 
 
-def largest_width(warps: int, overhead_registers: int = 24) -> int:
+def largest_width(warps: int, overhead_registers: int) -> int:
     """The widest row that one program can hold in its registers, as a power of two.
 
     The program has `warps` warps of 32 threads. The row is padded to a power of two, its elements are

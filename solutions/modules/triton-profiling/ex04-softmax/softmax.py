@@ -64,7 +64,7 @@ def softmax_bytes(rows: int, columns: int, dtype: str, algorithm: str) -> int:
     return elements[algorithm] * size
 
 
-def largest_width(warps: int, overhead_registers: int = 24) -> int:
+def largest_width(warps: int, overhead_registers: int) -> int:
     """The widest row that one program can hold in its registers, as a power of two.
 
     The program has `warps` warps of 32 threads. The row is padded to a power of two, its elements are

@@ -149,7 +149,7 @@ def test_registers_decide(stub: Any, seed: int, warps: int) -> None:
 def test_no_such_program(stub: Any) -> None:
     for warps in (0, 3, 64, -4):
         with stub.raises(ValueError, why=f"no program has {warps} warps"):
-            stub.largest_width(warps)
+            stub.largest_width(warps, 24)
     for overhead in (-1, 2.5):
         with stub.raises(ValueError, why=f"a thread cannot need {overhead} registers"):
             stub.largest_width(8, overhead)

@@ -6,7 +6,7 @@ CAUGHT_BY = "test_registers_decide"
 SAYS = "threads would need"
 
 
-def largest_width(warps: int, overhead_registers: int = 24) -> int:
+def largest_width(warps: int, overhead_registers: int) -> int:
     if warps not in (1, 2, 4, 8, 16, 32):
         raise ValueError(f"warps is {warps!r}: Triton takes 1, 2, 4, 8, 16 or 32")
     if type(overhead_registers) is not int or overhead_registers < 0:
