@@ -146,7 +146,10 @@ class _Names(TorchDispatchMode):
 
 @contextlib.contextmanager
 def _compiling(compiled: list[int]) -> Iterator[None]:
-    """torch.compile as a spy: compiled[0] counts calls of it, compiled[1] calls of what it gave."""
+    """torch.compile as a spy: compiled[0] counts calls of it, compiled[1] calls of what it gave.
+
+    What it gave may be kept and called in a later probe, so the list is the same for a module's life.
+    """
 
     def compile_spy(function: Any = None, **options: Any) -> Any:
         if function is None:
@@ -186,11 +189,12 @@ def attended(
     """optimize_attention at a level, twice, on random tensors; Q and K are `scale` times as large.
 
     Returns in float64 "inputs" [Q, K, V], "result", "factors" and "gradients" of sum(result *
-    factors); "seen": the backends enabled at each call of scaled_dot_product_attention, "compiled",
-    "names" of the operators of the first call, "enabled" backends afterwards, "dtype" of the result.
+    factors); "seen": the backends enabled at each call of scaled_dot_product_attention, the
+    "compilations" so far and "compiled_calls" of this probe, "names" of the operators of the first call, "enabled" backends afterwards, "dtype" of the result.
     """
     given = _inputs(shape, keys, dtype, seed, scale)
-    compiled = [0, 0]
+    compiled = vars(module).setdefault("_compiled_by_probe", [0, 0])
+    ran_before = compiled[1]
     calls, names = _Calls(), _Names()
     with _compiling(compiled), calls:
         with names:
@@ -205,7 +209,8 @@ def attended(
         "factors": factors.numpy(),
         "gradients": [None if t.grad is None else t.grad.double().numpy() for t in given],
         "seen": calls.seen,
-        "compiled": compiled,
+        "compilations": compiled[0],
+        "compiled_calls": compiled[1] - ran_before,
         "names": names.names,
         "enabled": enabled(),
         "dtype": str(result.dtype),

@@ -11,20 +11,35 @@ import contextlib
 import types
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 from unittest import mock
 
 import torch
-
-from profiling_lab.functions import load_once
-
-stand_in_device = load_once(
-    Path(__file__).with_name("stand_in_device.py"), "grading_probe_stand_in_device"
-)
+from torch.overrides import TorchFunctionMode
 
 KINDS = ("plain", "cuda result", "cuda argument", "cuda behind", "jax")
+
+
+class OnDevice(torch.Tensor):
+    """A tensor that says it is on a CUDA device, while `Devices` is active."""
+
+
+class Devices(TorchFunctionMode):
+    """Answers where a tensor is."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if args and isinstance(args[0], OnDevice):
+            if func == torch.Tensor.device.__get__:
+                return torch.device("cuda:0")
+            if func == torch.Tensor.is_cuda.__get__:
+                return True
+        return func(*args, **(kwargs or {}))
+
+
+def on_device() -> torch.Tensor:
+    """A small tensor on the device."""
+    return torch.ones(2).as_subclass(OnDevice)
 
 
 class Machine:
@@ -83,7 +98,7 @@ def running(machine: Machine, module: ModuleType, cuda: bool) -> Iterator[None]:
             if hasattr(module, name):
                 stack.enter_context(mock.patch.object(module, name, clock))
         if cuda:
-            stack.enter_context(stand_in_device.Device().active())
+            stack.enter_context(Devices())
         stream = types.SimpleNamespace(synchronize=wait, wait_stream=wait)
         for name, value in (
             ("synchronize", wait),
@@ -109,7 +124,7 @@ class Work:
         self.machine, self.kind, self.plan = machine, kind, plan
         self.calls = 0
         self.args: tuple[Any, ...] = (3,)
-        tensor = torch.ones(2).as_subclass(stand_in_device.OnDevice)
+        tensor = on_device()
         self.tensor = tensor
         if kind == "cuda argument":
             self.args = ([tensor],)
@@ -168,7 +183,7 @@ def cold_warm(module: ModuleType, plan: dict[str, float], samples: int) -> dict[
     """
     machine = Machine()
     log: list[str] = []
-    tensor = torch.ones(2).as_subclass(stand_in_device.OnDevice)
+    tensor = on_device()
 
     def work(given: Any) -> Any:
         kind = "first" if not log else "cold" if log[-1] == "flush" else "warm"

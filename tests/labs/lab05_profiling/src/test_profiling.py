@@ -778,3 +778,426 @@ def test_no_report_of_an_unsound_profile(stub: Any) -> None:
     for what in ("no whole_s", "no flops", "zero time_s"):
         with stub.raises(ValueError, why=f"a profile with {what} says nothing"):
             stub.component_report(spoiled(what))
+
+
+# -- five ways to compute attention ---------------------------------------------------------------
+
+# Largest error over the largest value that is right. A data type's own steps are 2^-24, 2^-8, 2^-11
+# of a value; materialised ways round the scores and the probabilities as well.
+TOLERANCE = {"float32": 2e-5, "bfloat16": 4e-2, "float16": 6e-3}
+ALL_BACKENDS = {"FLASH_ATTENTION", "CUDNN_ATTENTION", "EFFICIENT_ATTENTION", "MATH"}
+
+
+def exact_attention(
+    inputs: list[np.ndarray], factors: np.ndarray
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """The result in float64, and the gradients of sum(result * factors)."""
+    q, k, v = inputs
+    scale = 1 / math.sqrt(q.shape[-1])
+    scores = np.einsum("bhqd,bhkd->bhqk", q, k) * scale
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    weights /= weights.sum(-1, keepdims=True)
+    result = np.einsum("bhqk,bhkd->bhqd", weights, v)
+    of_weights = np.einsum("bhqd,bhkd->bhqk", factors, v)
+    of_scores = weights * (of_weights - (of_weights * weights).sum(-1, keepdims=True)) * scale
+    return result, [
+        np.einsum("bhqk,bhkd->bhqd", of_scores, k),
+        np.einsum("bhqk,bhqd->bhkd", of_scores, q),
+        np.einsum("bhqk,bhqd->bhkd", weights, factors),
+    ]
+
+
+def judge_close(call: str, what: str, got: Any, want: np.ndarray, tolerance: float) -> None:
+    """Fail unless an array is close to the exact one, relative to its largest value."""
+    require(
+        isinstance(got, np.ndarray) and got.shape == want.shape,
+        f"{call}: {what} has shape {getattr(got, 'shape', None)}, expected {want.shape}",
+    )
+    bad = int((~np.isfinite(got)).sum())
+    require(
+        bad == 0,
+        f"{call}: {what} has {bad} values that are not finite. The scaled scores are in the range of "
+        "the data type; is everything on the way to them?",
+    )
+    worst = float(np.abs(got - want).max() / np.abs(want).max())
+    require(
+        worst <= tolerance,
+        f"{call}: {what} is wrong by up to {worst:.2g} of its largest value, against float64; expected at "
+        f"most {tolerance:.2g}",
+    )
+
+
+@task("lab05.optimize_attention")
+@pytest.mark.parametrize(
+    ("shape", "keys", "dtype", "scale"),
+    [
+        ((2, 3, 37, 16), 37, "float32", 1.0),
+        ((1, 2, 13, 24), 41, "bfloat16", 1.0),
+        ((1, 2, 31, 8), 31, "float16", 1.0),
+        ((1, 2, 17, 64), 17, "float32", 30.0),
+        ((1, 1, 9, 128), 9, "float16", 75.0),
+    ],
+)
+@pytest.mark.parametrize("level", [0, 1, 2, 3, 4])
+def test_numbers(
+    stub: Any, seed: int, level: int, shape: tuple, keys: int, dtype: str, scale: float
+) -> None:
+    claim = stub.probe(ATTENTION, "attended", level, list(shape), keys, dtype, seed, scale)
+    large = "" if scale == 1 else f", Q and K {scale:.0f} times as large"
+    call = f"optimize_attention at level {level}, Q {shape}, {keys} keys, {dtype}{large}"
+    result, gradients = exact_attention(claim["inputs"], claim["factors"])
+    require(
+        claim["dtype"] == f"torch.{dtype}",
+        f"{call} returned {claim['dtype']}, expected torch.{dtype}, like Q",
+    )
+    # Large logits round by themselves: a step of the data type at the largest score is an error of
+    # that size in an exponent. Then only finite values in the right range can be asked for.
+    tolerance = TOLERANCE[dtype] if scale == 1 else 2e-3 if dtype == "float32" else math.inf
+    judge_close(call, "the result", claim["result"], result, tolerance)
+    limit = float(np.abs(claim["inputs"][2]).max())
+    require(
+        float(np.abs(claim["result"]).max()) <= limit * 1.01,
+        f"{call}: the result holds values above {limit:.3g}, the largest of V; means of rows of V cannot",
+    )
+    for name, got, want in zip("QKV", claim["gradients"], gradients, strict=True):
+        require(got is not None, f"{call}: no gradient came back to {name}")
+        if scale == 1:
+            judge_close(call, f"the gradient to {name}", got, want, 4 * tolerance)
+    require(claim["again"], f"{call}: a second call with the same tensors gave another result")
+
+
+@task("lab05.optimize_attention")
+def test_what_is_dispatched(stub: Any, seed: int) -> None:
+    for level in range(4):
+        claim = stub.probe(ATTENTION, "attended", level, [1, 2, 9, 8], 9, "float32", seed, 1.0)
+        call = f"optimize_attention at level {level}, twice,"
+        seen, names = claim["seen"], claim["names"]
+        if level in (0, 1):
+            require(
+                not seen,
+                f"{call} called scaled_dot_product_attention {len(seen)} times; this level is made of "
+                "products and a softmax",
+            )
+            require(
+                sum(name in ("bmm", "baddbmm", "mm") for name in names) >= 2
+                and any("softmax" in name for name in names),
+                f"{call} dispatched {names}; expected two products and a softmax, whose results are "
+                "tensors in memory",
+            )
+        else:
+            require(
+                len(seen) == 2,
+                f"{call} called scaled_dot_product_attention {len(seen)} times, expected once a call",
+            )
+        runs = 2 if level == 1 else 0
+        require(
+            claim["compiled_calls"] == runs,
+            f"{call} called what torch.compile gave {claim['compiled_calls']} times, expected {runs}",
+        )
+        require(
+            level != 1 or claim["compilations"] == 1,
+            f"{call}: torch.compile was called {claim['compilations']} times so far, expected once, when "
+            "the level was first asked for: compiling costs seconds, so the result is kept",
+        )
+        if level == 2:
+            require(
+                all(set(backends) == ALL_BACKENDS for backends in seen),
+                f"{call} allowed {seen}, expected all backends: at this level PyTorch chooses",
+            )
+        if level == 3:
+            require(
+                all(backends == ["FLASH_ATTENTION"] for backends in seen),
+                f"{call} allowed {seen}, expected FLASH_ATTENTION alone: else nobody knows which one ran",
+            )
+        require(
+            set(claim["enabled"]) == ALL_BACKENDS,
+            f"{call} left only {claim['enabled']} enabled for the rest of the program",
+        )
+
+
+@task("lab05.optimize_attention")
+def test_no_flash_is_an_error(stub: Any) -> None:
+    claim = stub.probe(ATTENTION, "without_flash")
+    call = "optimize_attention at level 3 where no flash backend exists for bfloat16"
+    require(
+        claim["raised"] == "RuntimeError",
+        f"{call} {'raised ' + str(claim['raised']) if claim['raised'] else 'returned a result'}, expected a "
+        f"RuntimeError; allowed were {claim['seen']}. A silent fallback is a benchmark of something else",
+    )
+    for words in ("flash", "bfloat16", "cpu", "7"):
+        require(
+            words in claim["message"].lower(),
+            f"{call} raised RuntimeError with {claim['message']!r}, which does not name {words!r}",
+        )
+    require(
+        set(claim["enabled"]) == ALL_BACKENDS,
+        f"{call} left only {claim['enabled']} enabled for the rest of the program",
+    )
+
+
+@task("lab05.optimize_attention")
+def test_the_fastest_backend_is_measured_once(stub: Any, seed: int) -> None:
+    chance = random.Random(seed)
+    names = sorted(ALL_BACKENDS)
+    calls = []
+    shapes = [([1, 2, 5, 8], 5), ([1, 2, 5, 8], 9), ([1, 2, 6, 8], 9), ([2, 2, 5, 8], 5)]
+    for (shape, keys), dtype in [*((it, "float32") for it in shapes), (shapes[0], "bfloat16")]:
+        present = chance.sample(names, chance.randint(2, 4))
+        times = [chance.uniform(1, 2) * 1.5**place for place in range(len(present))]
+        chance.shuffle(times)
+        # The slowest comes first in the first call's times ten, the order of PyTorch's own choice.
+        calls.append(
+            {
+                "shape": shape,
+                "keys": keys,
+                "dtype": dtype,
+                "times": dict(zip(present, times, strict=True)),
+            }
+        )
+    rounds = stub.probe(ATTENTION, "chosen", calls, 2)
+    for number, (call, first, second) in enumerate(zip(calls, *rounds, strict=True)):
+        best = min(call["times"], key=call["times"].__getitem__)
+        said = (
+            f"optimize_attention at level 4, combination {number} (Q {call['shape']}, {call['keys']} keys, "
+            f"{call['dtype']}), where the backends take "
+            + ", ".join(f"{name} {time_s:.3g} s" for name, time_s in call["times"].items())
+        )
+        for row, which in ((first, "first"), (second, "second")):
+            require(
+                row["raised"] is None,
+                f"{said}: the {which} call raised {row['raised']}: {row['words']}",
+            )
+        tried = {names[0] for names in first["seen"][:-1] if len(names) == 1}
+        require(
+            tried >= set(call["times"]),
+            f"{said}: the first call tried {sorted(tried)}; every backend that exists here is a candidate",
+        )
+        least = min(sum(names == [name] for names in first["seen"][:-1]) for name in call["times"])
+        require(
+            least >= 3,
+            f"{said}: a candidate was called {least} times; expected a warm-up and several timed calls, since "
+            "the first call of a backend takes ten times as long here",
+        )
+        for row, which in ((first, "first"), (second, "second")):
+            last = row["seen"][-1] if row["seen"] else None
+            require(
+                last == [best],
+                f"{said}: the {which} call's own result came from {last}, expected {best}",
+            )
+        require(
+            len(second["seen"]) == 1,
+            f"{said}: the second call used {len(second['seen'])} backends; the winner of a combination is "
+            "remembered, so one is enough",
+        )
+    # Nothing exists: an error that says so.
+    nothing = [{"shape": [1, 1, 3, 4], "keys": 3, "dtype": "float32", "times": {}}]
+    row = stub.probe(ATTENTION, "chosen", nothing, 1)[0][0]
+    require(
+        row["raised"] == "RuntimeError",
+        f"optimize_attention at level 4 where no backend exists: {row['raised']} {row['words']!r}, expected "
+        "a RuntimeError",
+    )
+
+
+@task("lab05.optimize_attention")
+@pytest.mark.parametrize(
+    ("what", "kind", "words"),
+    [
+        ("level 5", "ValueError", "level"),
+        ("level -1", "ValueError", "level"),
+        ("level '2'", "TypeError", "level"),
+        ("level True", "TypeError", "level"),
+        ("Q with three dimensions", "ValueError", "Q"),
+        ("V with three dimensions", "ValueError", "V"),
+        ("K of another head_dim", "ValueError", "K"),
+        ("K with one head", "ValueError", "K"),
+        ("K of another batch", "ValueError", "K"),
+        ("V with fewer tokens than K", "ValueError", "V"),
+        ("K in float64", "ValueError", "float64"),
+        ("V on another device", "ValueError", "meta"),
+        ("whole numbers", "ValueError", "int"),
+    ],
+)
+def test_bad_attention_is_refused(stub: Any, what: str, kind: str, words: str) -> None:
+    claim = stub.probe(ATTENTION, "attention_refused", what)
+    require(
+        claim["raised"] == kind,
+        f"optimize_attention with {what}: {claim['raised']} {claim['message']!r}, expected a {kind}: "
+        "broadcasting makes a result out of tensors that do not belong together",
+    )
+    require(
+        words in claim["message"],
+        f"optimize_attention with {what} raised {kind} with {claim['message']!r}, which does not name "
+        f"{words!r}",
+    )
+
+
+# -- memory ---------------------------------------------------------------------------------------
+
+FLOAT_BYTES = 4
+
+
+def judge_memory(call: str, got: Any, device: str, peak: int, net: int, why: str) -> None:
+    """Fail unless a measurement is right to the byte."""
+    dict_of(call, got, {"device", "peak_bytes", "net_bytes"})
+    for key, want in (("device", device), ("peak_bytes", peak), ("net_bytes", net)):
+        require(
+            got[key] == want,
+            f"{call}: {key} is {show(got[key])}, expected {want!r}{' bytes' if key != 'device' else ''}: {why}",
+        )
+
+
+# What is allocated at most, and what stays, in tensors of n floats (and single floats).
+ON_CPU = {
+    "chain": (2, 0, 1, 0, "x * 2 and that + 1 are alive together, then only the last"),
+    "freed_on_the_way": (6, 0, 2, 0, "3 n and 3 n together, then 3 n, n, and in the end 2 n"),
+    "views_and_in_place": (1, 0, 1, 0, "only flatten of a transposed view copies; its slice keeps all of it"),
+    "nothing": (0, 0, 0, 0, "views have no memory of their own"),
+    "part_of_a_whole": (4, 0, 4, 0, "a slice keeps the whole storage alive"),
+    "keeps": (1, 0, 1, 0, "the function returned nothing, and kept a tensor"),
+    "works_on_what_was_there": (0, 0, 0, 0, "what was allocated before does not count, in place or as a view"),
+    "result_in_a_dict": (2, 0, 2, 0, "the result is held while what stays is counted"),
+}  # fmt: skip
+
+
+@task("lab05.measure_memory_usage")
+@pytest.mark.parametrize("what", ON_CPU)
+def test_memory_on_the_cpu(stub: Any, seed: int, what: str) -> None:
+    n = 1000 + 2 * (seed % 500)
+    peak, more_peak, net, more_net, why = ON_CPU[what]
+    for place, got in enumerate(stub.probe(MEMORY, "on_cpu", what, n, 2)):
+        judge_memory(
+            f"measure_memory_usage of {what!r} with n = {n} floats, call {place + 1} of 2",
+            got,
+            "cpu",
+            (peak * n + more_peak) * FLOAT_BYTES,
+            (net * n + more_net) * FLOAT_BYTES,
+            why,
+        )
+
+
+@task("lab05.measure_memory_usage")
+def test_memory_of_a_backward_pass(stub: Any, seed: int) -> None:
+    n = 1000 + 2 * (seed % 500)
+    (got,) = stub.probe(MEMORY, "on_cpu", "saves_for_backward", n)
+    dict_of("measure_memory_usage", got, {"device", "peak_bytes", "net_bytes"})
+    call = (
+        f"measure_memory_usage of (w.exp() + x).sin().sum() with n = {n} floats, w with gradients"
+    )
+    # exp's result and the argument of sin are kept for the backward pass, and the sum.
+    want = (2 * n + 1) * FLOAT_BYTES
+    require(
+        got["net_bytes"] == want,
+        f"{call}: net_bytes is {got['net_bytes']}, expected {want}: what autograd keeps is held by the "
+        "result, though no variable of Python refers to it",
+    )
+    require(
+        got["peak_bytes"] == (3 * n + 1) * FLOAT_BYTES,
+        f"{call}: peak_bytes is {got['peak_bytes']}, expected {(3 * n + 1) * FLOAT_BYTES}",
+    )
+
+
+@task("lab05.measure_memory_usage")
+def test_nested_memory_on_the_cpu(stub: Any, seed: int) -> None:
+    n = 1000 + 2 * (seed % 500)
+    outer, inner = stub.probe(MEMORY, "on_cpu", "nested", n)
+    why = "the inner call alone; what was allocated before it does not count"
+    judge_memory("measure_memory_usage, nested", inner, "cpu", 6 * n * 4, 2 * n * 4, why)
+    why = "2 n are alive while the inner call needs 6 n; in the end n / 2 are"
+    judge_memory("measure_memory_usage around it", outer, "cpu", 8 * n * 4, n // 2 * 4, why)
+
+
+@task("lab05.measure_memory_usage")
+def test_memory_on_cuda(stub: Any, seed: int) -> None:
+    chance = random.Random(seed)
+    before, a, b, c = (512 * chance.randint(10, 90) for _ in range(4))
+    call = f"measure_memory_usage on a CUDA device with {before} bytes allocated before"
+    claim = stub.probe(MEMORY, "on_cuda", before, [[a], [b], [-a], [c], [-c]])
+    why = f"{a} and {b} were allocated, {a} freed, {c} allocated and freed"
+    judge_memory(call, claim["results"][0], "cuda:0", max(a + b, b + c), b, why)
+    claim = stub.probe(MEMORY, "on_cuda", before, [[-512], [100], [-200]])
+    why = "512 bytes that were there before were freed, 100 allocated, 200 freed"
+    judge_memory(call, claim["results"][0], "cuda:0", 0, -612, why)
+    require(
+        "synchronize" in claim["calls"],
+        f"{call}: nothing waited for the device",
+    )
+
+
+@task("lab05.measure_memory_usage")
+def test_nested_memory_on_cuda(stub: Any, seed: int) -> None:
+    chance = random.Random(seed)
+    a, b, c, d = (512 * chance.randint(10, 90) for _ in range(4))
+    for early, late in ((20_000_000, 512), (512, 20_000_000), (512, 512)):
+        steps = [[early], [-early], [a], [[b], [[c], [-c]], [-b]], [d], [late], [-late]]
+        inner, middle, outer = stub.probe(MEMORY, "on_cuda", 4096, steps)["results"]
+        call = "measure_memory_usage on CUDA, three calls in each other,"
+        judge_memory(f"{call} the innermost", inner, "cuda:0", c, 0, f"it allocates {c}")
+        judge_memory(f"{call} the middle one", middle, "cuda:0", b + c, 0, f"{b}, and {c} inside")
+        peak = max(early, a + b + c, a + d + late)
+        why = (
+            f"{early} before the inner calls, {a} and inside them {b} and {c} on top, then {d} and {late}. The "
+            "device keeps one peak, and an inner call starts it anew"
+        )
+        judge_memory(f"{call} the outermost", outer, "cuda:0", peak, a + d, why)
+
+
+@task("lab05.measure_memory_usage")
+def test_a_call_that_raises(stub: Any) -> None:
+    call = "measure_memory_usage of a call that raises"
+    for kind, name in (("value", "ValueError"), ("runtime", "RuntimeError")):
+        claim = stub.probe(MEMORY, "raising", kind, 1000)
+        require(
+            claim["raised"] == name,
+            f"{call} {name} raised {claim['raised']}: {claim['message']!r}; it is the caller's to see",
+        )
+        judge_memory("measure_memory_usage after it", claim["later"], "cpu", 4000, 4000, "x + 1")
+    outer, later = stub.probe(MEMORY, "raising_on_cuda")
+    why = "50, inside 900 that were freed before the error, then 10"
+    judge_memory(f"{call} inside another, on CUDA", outer, "cuda:0", 950, 60, why)
+    judge_memory("measure_memory_usage after that", later, "cuda:0", 70, 70, "70 were allocated")
+
+
+@task("lab05.measure_memory_usage")
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [("cuda", ("96.25 MiB", "7.50 MiB")), ("cpu", ("1152921504606846976",))],
+)
+def test_a_call_without_room(stub: Any, kind: str, words: tuple[str, ...]) -> None:
+    claim = stub.probe(MEMORY, "raising", kind, 1000)
+    call = f"measure_memory_usage of a call for which the device ({kind}) has no room"
+    require(
+        claim["raised"] == "MemoryError",
+        f"{call} raised {claim['raised']}: {claim['message']!r}, expected a MemoryError",
+    )
+    for word in words:
+        require(
+            word in claim["message"],
+            f"{call} raised MemoryError with {claim['message']!r}, which does not say {word}: what was "
+            "asked for, and what was free if PyTorch knows it",
+        )
+    require(
+        claim["alive"] == 0,
+        f"{call}: {claim['alive']} of its tensors are alive while the MemoryError is. Whoever catches it "
+        "has no more room than before: an exception keeps the frames it went through, and its context's",
+    )
+    judge_memory("measure_memory_usage after it", claim["later"], "cpu", 4000, 4000, "x + 1")
+
+
+@task("lab05.measure_memory_usage")
+@pytest.mark.parametrize(
+    ("what", "kind"),
+    [
+        ("a result instead of a function", "TypeError"),
+        ("a tensor instead of a tuple", "TypeError"),
+        ("too many arguments", "TypeError"),
+        ("device 'gpu'", "ValueError"),
+        ("device 'mps'", "ValueError"),
+    ],
+)
+def test_bad_memory_calls_are_refused(stub: Any, what: str, kind: str) -> None:
+    claim = stub.probe(MEMORY, "refused", what)
+    require(
+        claim["raised"] == kind,
+        f"measure_memory_usage with {what}: {claim['raised']} {claim['message']!r}, expected a {kind}",
+    )
