@@ -4,5 +4,26 @@ CAUGHT_BY = "test_rates_of_a_generated_profile"
 SAYS = "at any depth"
 
 
-def _total(node: dict[str, Any], metric: str) -> float:
-    return sum(child["metrics"].get(metric, 0) for child in node["children"])
+def proton_rates(capture: str | Path) -> list[dict[str, Any]]:
+    try:
+        rows, nodes = [], [json.loads(captures.text(capture, "proton.json"))[0]]
+        while nodes:
+            node = nodes.pop(0)
+            nodes = [*node["children"], *nodes]
+            known = [child["metrics"] for child in node["children"]]
+            time = sum(metrics.get("time (ns)", 0) for metrics in known)
+            own, name = node["metrics"], node["frame"]["name"]
+            flops = sum(value for key, value in own.items() if key.startswith("flops"))
+            if own.get("bytes", 0) and time:
+                rows.append(
+                    {
+                        "scope": name,
+                        "count": sum(metrics.get("count", 0) for metrics in known),
+                        "time_ns": time,
+                        "gb_s": own["bytes"] / time,
+                        "gflop_s": flops / time,
+                    }
+                )
+        return rows
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise CaptureError(str(error)) from None
