@@ -1,0 +1,171 @@
+"""Lab 05, bonus 5: the same layer on other hardware, without having it.
+
+A roofline needs operations, bytes and a datasheet, so it can be had for every device. What it cannot
+know is how far above it a kernel stays; that is what a measurement on one device is for.
+
+A *cost* is {"flops": operations, "bytes": bytes}. The floor of a part on a device is the longer of its
+bytes over the memory's bandwidth and its operations over the peak of the data type, from
+`profiling_lab.devices`. Its bound is "compute" if its operations take at least as long as its bytes, else
+"memory".
+
+The lesson is `README.md` in this folder, hints are in `hints.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from profiling_lab import devices
+
+Costs = dict[str, dict[str, int]]
+
+# What to take on a device that has no unit for a data type. The bytes of an element are the same.
+SUBSTITUTES = {"bfloat16": "float16", "tfloat32": "float32"}
+
+
+def predict_on(costs: Costs, dtype: str, device_names: Sequence[str]) -> list[dict[str, Any]]:
+    """Floor and bound of each part on each device.
+
+    costs: by part. dtype: of all tensors. device_names: names or aliases of `profiling_lab.devices`.
+
+    Returns a row a device, in the order given: {"device": its name in the table, "dtype": what it
+    computes in, "note": "" or a sentence, "parts": {part: {"floor_ns", "bound"}}, "floor_ns": of all
+    parts one after the other, "changed": the parts, in order, whose bound is not the one on the first
+    device}.
+
+    A device for whose table there is no peak of `dtype` gets the substitute in SUBSTITUTES, and its note
+    names both types. (The first generations of tensor cores had no bfloat16: a T4 or V100 has to take
+    float16, which ends at 65,504 where bfloat16 goes on.)
+
+    Raises DeviceError, as `profiling_lab.devices` does, for an unknown device or data type, and for one
+    that has neither a peak for the type nor for a substitute; ValueError for no parts or no devices.
+    """
+    if not costs or not device_names:
+        raise ValueError("nothing to predict: parts and devices are needed, at least one of each")
+    rows: list[dict[str, Any]] = []
+    for name in device_names:
+        device = devices.get(name)
+        used, note = _usable(device, dtype)
+        parts = {part: _floor(cost, device, used) for part, cost in costs.items()}
+        rows.append(
+            {
+                "device": device.name,
+                "dtype": used,
+                "note": note,
+                "parts": parts,
+                "floor_ns": sum(row["floor_ns"] for row in parts.values()),
+            }
+        )
+        first = rows[0]["parts"]
+        rows[-1]["changed"] = [p for p in costs if parts[p]["bound"] != first[p]["bound"]]
+    return rows
+
+
+def _usable(device: devices.Device, dtype: str) -> tuple[str, str]:
+    """The data type that a device computes in instead of `dtype`, and a note if it is another."""
+    wanted = devices.dtype(dtype).name
+    substitute = SUBSTITUTES.get(wanted, wanted)
+    if wanted in device.peak_flops_per_s or substitute not in device.peak_flops_per_s:
+        device.peak(wanted)  # says what is known, if this type is not
+        return wanted, ""
+    return substitute, f"{device.name} has no {wanted}: {substitute} instead"
+
+
+def _floor(cost: dict[str, int], device: devices.Device, dtype: str) -> dict[str, Any]:
+    memory = cost["bytes"] / device.memory_bandwidth_bytes_per_s * 1e9
+    compute = cost["flops"] / device.peak(dtype) * 1e9
+    return {"floor_ns": max(memory, compute), "bound": "compute" if compute >= memory else "memory"}
+
+
+def held_against(
+    costs: Costs, measured_ns: dict[str, float], dtype: str, device_name: str
+) -> list[dict[str, Any]]:
+    """Each part's floor against what was measured on that very device.
+
+    Returns a row a part, in the order of `costs`, and a last one, "sum", of all parts together:
+    {"part", "floor_ns", "measured_ns", "excess_ratio": measured over floor, minus 1, "verdict"}. The
+    verdict is "below" for a measurement under its floor: no roof allows that, so some of the bytes
+    never came from memory but from a cache; "latency" if the floor is less than half of the
+    measurement; else "near".
+
+    Raises ValueError for parts that are in one of the two and not in the other, and for a measurement
+    that is no number above 0; DeviceError as `predict_on`. The data type must be one that the device
+    has: what was measured was not a substitute.
+    """
+    _check_measured(costs, measured_ns)
+    device = devices.get(device_name)
+    floors = {part: _floor(cost, device, dtype)["floor_ns"] for part, cost in costs.items()}
+    pairs = [(part, floors[part], measured_ns[part]) for part in costs]
+    pairs.append(("sum", sum(floors.values()), sum(measured_ns[part] for part in costs)))
+    return [
+        {
+            "part": part,
+            "floor_ns": floor,
+            "measured_ns": measured,
+            "excess_ratio": measured / floor - 1,
+            "verdict": _verdict(floor, measured),
+        }
+        for part, floor, measured in pairs
+    ]
+
+
+def _check_measured(costs: Costs, measured_ns: dict[str, float]) -> None:
+    if costs.keys() != measured_ns.keys() or not costs:
+        differ = sorted(costs.keys() ^ measured_ns.keys())
+        raise ValueError(f"costs and measurements are not of the same parts: {differ or 'none'}")
+    for part, value in measured_ns.items():
+        if not 0 < value < float("inf"):
+            raise ValueError(f"{part} was measured as {value!r} ns: a number above 0 is needed")
+
+
+def _verdict(floor_ns: float, measured_ns: float) -> str:
+    if measured_ns < floor_ns:
+        return "below"
+    return "latency" if 2 * floor_ns < measured_ns else "near"
+
+
+def speedup_interval(
+    costs: Costs, measured_ns: dict[str, float], dtype: str, from_device: str, to_device: str
+) -> dict[str, Any]:
+    """How much faster the parts would be on another device: between what and what.
+
+    measured_ns: on from_device, in dtype. Between the two devices a part's floor changes from `old` to
+    `new` (on to_device with a substitute type where it has to be, see `predict_on`). What lies above
+    the floor is not known there; two rules bound it:
+
+    - it scales with the roof, as where a kernel reaches the same share of every device's peak:
+      measured * new / old;
+    - it stays, as where it is latency, launches, or too few threads: new + (measured - old).
+
+    A part that held_against calls "latency" follows the second rule, one that it calls "below" the first;
+    for the others either may hold, and their times run from the smaller to the larger.
+
+    Returns {"parts": {part: [low_ns, high_ns]}, "low_ns", "high_ns": sums over the parts,
+    "low_speedup_ratio", "high_speedup_ratio": the measured time of all parts over high_ns and over
+    low_ns, "fixed_ratio": the share of the measured time in "latency" parts}.
+
+    Raises as `held_against` and `predict_on` do.
+    """
+    parts: dict[str, list[float]] = {}
+    fixed = 0.0
+    target = predict_on(costs, dtype, [to_device])[0]["parts"]
+    *rows, whole = held_against(costs, measured_ns, dtype, from_device)
+    for row in rows:
+        measured, old, new = row["measured_ns"], row["floor_ns"], target[row["part"]]["floor_ns"]
+        ends = {"scales": measured * new / old, "stays": new + (measured - old)}
+        if row["verdict"] == "latency":
+            del ends["scales"]
+            fixed += measured
+        elif row["verdict"] == "below":
+            del ends["stays"]
+        parts[row["part"]] = [min(ends.values()), max(ends.values())]
+    low, high = (sum(ends[side] for ends in parts.values()) for side in (0, 1))
+    return {
+        "parts": parts,
+        "low_ns": low,
+        "high_ns": high,
+        "low_speedup_ratio": whole["measured_ns"] / high,
+        "high_speedup_ratio": whole["measured_ns"] / low,
+        "fixed_ratio": fixed / whole["measured_ns"],
+    }
