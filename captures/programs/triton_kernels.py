@@ -24,6 +24,7 @@ import torch
 import triton
 import triton.language as tl
 
+jit: Any = triton.jit  # its type knows nothing of num_warps and the like
 SAMPLES, SLEEP_CYCLES = 15, 2_000_000
 # Each input read once and each output written once.
 MINIMUM_BYTES = {
@@ -36,7 +37,7 @@ MINIMUM_BYTES = {
 }
 
 
-@triton.jit
+@jit
 def vector_add(z_pointer, x_pointer, y_pointer, elements, block: tl.constexpr):
     place = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
     inside = place < elements
@@ -45,7 +46,7 @@ def vector_add(z_pointer, x_pointer, y_pointer, elements, block: tl.constexpr):
     tl.store(z_pointer + place, x + y, mask=inside)
 
 
-@triton.jit
+@jit
 def matmul(
     c_pointer,
     a_pointer,
@@ -77,7 +78,7 @@ def matmul(
     tl.store(c_pointer + row * n + column, total.to(c_pointer.dtype.element_ty))
 
 
-@triton.jit
+@jit
 def softmax_row(out_pointer, x_pointer, columns, block: tl.constexpr):
     column = tl.arange(0, block)
     place = tl.program_id(0).to(tl.int64) * columns + column
@@ -88,7 +89,7 @@ def softmax_row(out_pointer, x_pointer, columns, block: tl.constexpr):
     tl.store(out_pointer + place, result.to(out_pointer.dtype.element_ty), mask=inside)
 
 
-@triton.jit
+@jit
 def softmax_rows(
     out_pointer, x_pointer, rows, columns, per_program: tl.constexpr, block: tl.constexpr
 ):
@@ -102,7 +103,7 @@ def softmax_rows(
     tl.store(out_pointer + place, result.to(out_pointer.dtype.element_ty), mask=inside)
 
 
-@triton.jit
+@jit
 def softmax_whole(out_pointer, x_pointer, columns, block: tl.constexpr):
     column = tl.arange(0, block)
     place = tl.program_id(0).to(tl.int64) * columns + column
@@ -113,7 +114,7 @@ def softmax_whole(out_pointer, x_pointer, columns, block: tl.constexpr):
     tl.store(out_pointer + place, result.to(out_pointer.dtype.element_ty), mask=inside)
 
 
-@triton.jit
+@jit
 def softmax_three_pass(out_pointer, x_pointer, columns, block: tl.constexpr):
     start = tl.program_id(0).to(tl.int64) * columns
     column = tl.arange(0, block)

@@ -123,8 +123,8 @@ def _softmax_kernel(
     place = x_ptr + row * row_stride + column * column_stride
     # Padding is -inf: it is never the largest, and its exp adds nothing.
     x = tl.load(place, mask=inside, other=-float("inf")).to(tl.float32)
-    powers = tl.exp(x - tl.max(x, axis=1)[:, None])
-    result = powers / tl.sum(powers, axis=1)[:, None]
+    powers = tl.exp(x - tl.max(x, axis=1, keep_dims=True))
+    result = powers / tl.sum(powers, axis=1, keep_dims=True)
     place = out_ptr + row * columns + column
     tl.store(place, result.to(out_ptr.dtype.element_ty), mask=inside)
 
@@ -157,7 +157,8 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
     per_program, warps = launch_configuration(columns)
     out = torch.empty((rows, columns), dtype=x.dtype, device=x.device)
     if rows:
-        _softmax_kernel[(triton.cdiv(rows, per_program),)](
+        kernel: Any = _softmax_kernel[(triton.cdiv(rows, per_program),)]
+        kernel(
             out,
             x,
             *x.stride(),

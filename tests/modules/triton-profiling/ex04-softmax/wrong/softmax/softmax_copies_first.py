@@ -16,7 +16,8 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
     per_program, warps = launch_configuration(columns)
     out = torch.empty((rows, columns), dtype=x.dtype, device=x.device)
     if rows:
-        _softmax_kernel[(triton.cdiv(rows, per_program),)](
+        kernel: Any = _softmax_kernel[(triton.cdiv(rows, per_program),)]
+        kernel(
             out,
             x,
             *x.stride(),

@@ -23,7 +23,7 @@ def _softmax_kernel(
     place = x_ptr + row * row_stride + column * column_stride
     # Padding is -inf: it is never the largest, and its exp adds nothing.
     x = tl.load(place, mask=inside, other=0.0).to(tl.float32)
-    powers = tl.exp(x - tl.max(x, axis=1)[:, None])
-    result = powers / tl.sum(powers, axis=1)[:, None]
+    powers = tl.exp(x - tl.max(x, axis=1, keep_dims=True))
+    result = powers / tl.sum(powers, axis=1, keep_dims=True)
     place = out_ptr + row * columns + column
     tl.store(place, result.to(out_ptr.dtype.element_ty), mask=inside)

@@ -24,6 +24,6 @@ def _softmax_kernel(
     # Padding is -inf: it is never the largest, and its exp adds nothing.
     x = tl.load(place, mask=inside, other=-float("inf")).to(tl.float32)
     powers = tl.exp(x)
-    result = powers / tl.sum(powers, axis=1)[:, None]
+    result = powers / tl.sum(powers, axis=1, keep_dims=True)
     place = out_ptr + row * columns + column
     tl.store(place, result.to(out_ptr.dtype.element_ty), mask=inside)
