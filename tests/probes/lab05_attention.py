@@ -34,7 +34,13 @@ FREE = {
 }  # fmt: skip
 
 
-class _Operators(TorchDispatchMode):
+class _Mode(TorchDispatchMode):
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # else the first operator imports all of torch.compile, which takes seconds
+
+
+class _Operators(_Mode):
     """Moves a machine's clock by what operators do; refuses results that are too large."""
 
     def __init__(self, machine: Any, room_bytes: float = math.inf) -> None:
@@ -134,7 +140,7 @@ class _Calls(TorchFunctionMode):
         return torch.softmax((q * q.shape[-1] ** -0.5) @ k.mT, dim=-1) @ v
 
 
-class _Names(TorchDispatchMode):
+class _Names(_Mode):
     def __init__(self) -> None:
         super().__init__()
         self.names: list[str] = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -79,7 +78,6 @@ def on_cpu(module: ModuleType, what: str, n: int, times: int = 1) -> list[dict[s
     out = []
     for _ in range(times):
         x = torch.ones(n)
-        gc.collect()
         out.append(module.measure_memory_usage(functions[what], (x,)))
     return [*out, *inner]
 

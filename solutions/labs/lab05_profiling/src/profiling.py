@@ -815,6 +815,10 @@ def _cpu_meter() -> Any:
             self._made: dict[int, weakref.ref[Any]] = {}
             self.peak_bytes = 0
 
+        @classmethod
+        def _should_skip_dynamo(cls) -> bool:
+            return False  # else the first operator imports all of torch.compile, which takes seconds
+
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
