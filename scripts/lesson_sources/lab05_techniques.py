@@ -86,6 +86,14 @@ def step_ns(capture: str, experiment: str, name: str) -> float:
     return statistics.median(row(capture, experiment, name)["step_time"])
 
 
+def rounds_slower(capture: str, experiment: str) -> str:
+    """In how many rounds the baseline was slower than its repetition, as text."""
+    first = document(capture)[experiment][0]
+    again = row(capture, experiment, f"{first['name']} again")
+    pairs = list(zip(first["step_time"], again["step_time"], strict=True))
+    return f"{sum(a > b for a, b in pairs)} of {len(pairs)}"
+
+
 def peak_ratio(device: str, dtype: str, base: str = "float32") -> str:
     """By how much a peak is higher than another one, as text; "none" if the device has no such unit."""
     found = devices.get(device)
@@ -182,6 +190,13 @@ def per_step(capture: str, key: str) -> float:
     return trace(capture)[key] / trace(capture)["step_count"]
 
 
+def products_ns(capture: str) -> float:
+    """The time of the kernels of matrix products in a step."""
+    found = trace(capture)
+    products = [kernel for kernel in found["kernels"] if kernel["name"].startswith("gemm")]
+    return sum(kernel["total_ns"] for kernel in products) / found["step_count"]
+
+
 # -- figures --------------------------------------------------------------------------------------
 
 
@@ -267,7 +282,7 @@ def checkpoint_memory() -> Figure:
     return figure
 
 
-def jax_first_step() -> Figure:
+def jax_one_step() -> Figure:
     """The device's work in a step of each trace, drawn to scale."""
     import matplotlib.pyplot as plt
 
@@ -304,5 +319,5 @@ def jax_first_step() -> Figure:
 FIGURES: dict[str, Callable[[], Figure]] = {
     "precision_predicted": precision_predicted,
     "checkpoint_memory": checkpoint_memory,
-    "jax_first_step": jax_first_step,
+    "jax_one_step": jax_one_step,
 }
