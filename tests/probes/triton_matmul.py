@@ -58,7 +58,7 @@ def counted(
     result, counts = _interpreter().counted(module, lambda: module.matmul(a, b, config), a=a, b=b)
     if not isinstance(result, torch.Tensor):
         return {"error": f"returned {type(result).__name__}, not a tensor"}
-    said = {
+    said: dict[str, Any] = {
         "shape": list(result.shape),
         "dtype": str(result.dtype).removeprefix("torch."),
         "owns": result.untyped_storage().data_ptr()

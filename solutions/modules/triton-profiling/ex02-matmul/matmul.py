@@ -317,7 +317,8 @@ def matmul_live(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
         def time_ms(config: dict[str, int]) -> float:
             try:
-                return float(do_bench(lambda: matmul(a, b, config), return_mode="median"))
+                median: Any = do_bench(lambda: matmul(a, b, config), return_mode="median")
+                return median
             except triton.runtime.errors.OutOfResources:
                 return math.inf
 

@@ -356,6 +356,7 @@ def _round_up(value: int, unit: int) -> int:
 
 def _sweep(capture: str) -> dict[str, Any]:
     needed = {"name", "num_warps", "registers_count", "spilled_words_count", "shared_bytes"}
+    table: dict[str, Any] = {}
     try:
         table = json.loads(captures.text(capture, "measurements.json"))
         whole = "compute_capability" in table and all(

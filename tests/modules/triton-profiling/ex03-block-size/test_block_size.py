@@ -293,7 +293,7 @@ def test_recorded_resources(stub: Any, recording: str) -> None:
 
 def made_sweep(pick: random.Random, spread: float, lead: float) -> dict[str, Any]:
     """A sweep of which the noise and the lead of the fastest over the default are about as given."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     count = pick.randint(6, 10)
     fastest = pick.randrange(1, count)
     for place in range(count):
