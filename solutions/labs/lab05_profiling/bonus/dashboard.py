@@ -1,0 +1,225 @@
+"""Lab 05, bonus 4: a dashboard. One page that opens anywhere and says where the time went.
+
+Names of kernels come from whatever was profiled; on a page they are untrusted text.
+
+The lesson is `README.md` in this folder, hints are in `hints.md`.
+"""
+
+from __future__ import annotations
+
+import math
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from profiling_lab import devices, roofline
+
+ROW, BAR, WIDTH = (
+    42,
+    16,
+    480,
+)  # height of a row, height of its bar, width of the plot: all in pixels
+
+
+def dashboard(results: dict[str, Any], path: str | None = None) -> str:
+    """The page as text; with a path it is also written there (UTF-8), over what was there.
+
+    results: {"title": text, "device": a name of `profiling_lab.devices`, "dtype": a data type,
+    "shapes": {name: value}, "components": [{"name", "time_ns", "flops", "bytes"}, …], "whole_ns": the
+    time measured for all components together}.
+
+    The page is one file that needs nothing else, no network and no script:
+
+    - a <title> and an <h1> that both name title, device and dtype; every shape with its value in the text;
+    - <table class="components">: a row in the body for each component, in the order given, with the
+      cells name (a <th scope="row">), time in µs with one decimal, share of the sum of all
+      components in percent with one decimal, operations per byte with one decimal. The foot has two
+      rows: "sum" (the sum of the times, 100.0 %) and "whole" (whole_ns, its share of the sum);
+    - <svg class="bars">: for each component, in the order given, a <rect class="bar"> that holds a
+      <title> with the name; widths are proportional to the times, and nothing overlaps or
+      leaves the viewBox (x, y, width and height are plain attributes in its units, no transforms).
+      Nearer to each bar than to any other stands a <text> that begins with the name (a long one
+      shortened, to 16 characters at least);
+    - a second <svg>: the roofline of device and dtype (`roofline.svg`) with a point for each component
+      that has operations, with its name (a long one shortened, to 16 characters at least); the
+      <figcaption> says how many components have none;
+    - each <svg> has a viewBox and role="img", stands in a <figure> with a <figcaption>, and the
+      table says the same in numbers;
+    - <meta charset="utf-8"> and a viewport, so that it can be read on a phone; colours for light and
+      for dark surroundings (@media (prefers-color-scheme: dark)).
+
+    Nothing refers to another place: no <script>, <link>, <img>, <iframe>, <base> or <form>, no src or
+    href, no attribute on…, no @import or url(…). Every text of `results` is escaped, so whatever a name holds
+    is shown as it is. The same results give the same page.
+
+    Raises ValueError for no components, two of one name, a time (or whole_ns) that is no finite number
+    above 0, flops that are no whole number of at least 0, or bytes of at least 1; DeviceError for an
+    unknown device or data type. Then nothing is written.
+    """
+    components = results["components"]
+    _check(components, results["whole_ns"])
+    total = sum(component["time_ns"] for component in components)
+    heading = f"{results['title']}: {devices.get(results['device']).name}, {results['dtype']}"
+    shapes = ", ".join(f"{name} {value}" for name, value in results["shapes"].items())
+    longest = max(components, key=lambda component: component["time_ns"])
+    without = sum(component["flops"] == 0 for component in components)
+    page = _PAGE.format(
+        style=_STYLE,
+        heading=escape(heading),
+        shapes=escape(shapes),
+        longest=escape(f"{longest['name']}, {longest['time_ns'] / total:.1%}"),
+        bars=_bars(components),
+        roofline=_roofline(results),
+        without=f"{without} of {len(components)} components have no operations and no point.",
+        rows="\n".join(_row(component, total) for component in components),
+        total=_cells("sum", total, total),
+        whole=_cells("whole", results["whole_ns"], total),
+    )
+    if path is not None:
+        Path(path).write_text(page, encoding="utf-8")
+    return page
+
+
+def _check(components: list[dict[str, Any]], whole_ns: float) -> None:
+    names = [component["name"] for component in components]
+    if not names:
+        raise ValueError("no components: there is nothing to show")
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) != 1)
+        raise ValueError(f"two components are called {twice!r}: whose time is whose?")
+    for what, value in (
+        ("whole_ns", whole_ns),
+        *((component["name"], component["time_ns"]) for component in components),
+    ):
+        if type(value) not in (int, float) or not 0 < value < math.inf:
+            raise ValueError(f"{what} took {value!r} ns: a finite number above 0 is needed")
+    for component in components:
+        for key, least in (("flops", 0), ("bytes", 1)):
+            if type(component[key]) is not int or component[key] < least:
+                raise ValueError(
+                    f"{component['name']}: {key} is {component[key]!r}, not a whole number from {least}"
+                )
+
+
+def _short(name: str, most: int) -> str:
+    return name if len(name) <= most else name[: most - 1] + "…"
+
+
+def _cells(name: str, time_ns: float, total: float) -> str:
+    return (
+        f'<th scope="row">{escape(name)}</th><td>{time_ns / 1e3:,.1f}</td>'
+        f"<td>{time_ns / total * 100:.1f} %</td>"
+    )
+
+
+def _row(component: dict[str, Any], total: float) -> str:
+    intensity = component["flops"] / component["bytes"]
+    cells = _cells(component["name"], component["time_ns"], total)
+    return f"<tr>{cells}<td>{intensity:,.1f}</td></tr>"
+
+
+def _bars(components: list[dict[str, Any]]) -> str:
+    longest = max(component["time_ns"] for component in components)
+    rows = []
+    for place, component in enumerate(components):
+        top = ROW * place
+        name, time_us = component["name"], component["time_ns"] / 1e3
+        words = f"{_short(name, 44)}: {time_us:,.1f} µs"
+        rows.append(
+            f'<text x="0" y="{top + 15}">{escape(words)}</text>'
+            f'<rect class="bar" x="0" y="{top + 20}" height="{BAR}" rx="2"'
+            f' width="{WIDTH * component["time_ns"] / longest:.3f}">'
+            f"<title>{escape(name)}</title></rect>"
+        )
+    return (
+        f'<svg class="bars" role="img" aria-label="Time of each component in µs"'
+        f' viewBox="0 0 {WIDTH} {ROW * len(components)}">{"".join(rows)}</svg>'
+    )
+
+
+def _roofline(results: dict[str, Any]) -> str:
+    points = [
+        roofline.Point(
+            _short(component["name"], 24),
+            component["flops"] / component["bytes"],
+            component["flops"] / component["time_ns"] * 1e9,
+        )
+        for component in results["components"]
+        if component["flops"]
+    ]
+    return roofline.svg([roofline.roof(results["device"], results["dtype"])], points)
+
+
+_STYLE = """
+:root { color-scheme: light dark; --page: #fcfcfb; --card: #ffffff; --ink: #1b1f24; --dim: #5b6470;
+  --line: #d8dbdf; --bar: #2f72b3; }
+@media (prefers-color-scheme: dark) {
+  :root { --page: #14171a; --card: #1a1e22; --ink: #e6e8eb; --dim: #9ba4ae; --line: #333a42;
+    --bar: #5b9fdc; }
+}
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 52rem; padding: 1rem; background: var(--page); color: var(--ink);
+  font: 16px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
+h1 { font-size: 1.4rem; line-height: 1.25; }
+h2 { font-size: 1.1rem; margin: 0 0 .6rem; }
+figure, section { margin: 1rem 0; padding: 1rem; background: var(--card);
+  border: 1px solid var(--line); border-radius: 8px; }
+figcaption, .dim { color: var(--dim); font-size: .9rem; }
+.scroll { overflow-x: auto; }
+svg { display: block; width: 100%; height: auto; }
+svg.bars { max-width: 40rem; font: 14px system-ui, sans-serif; fill: var(--ink); }
+svg.bars .bar { fill: var(--bar); }
+svg.roofline { min-width: 34rem; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+th, td { padding: .3rem .5rem; border-bottom: 1px solid var(--line); text-align: right; }
+td { white-space: nowrap; }
+th:first-child { text-align: left; font-weight: 400; min-width: 8rem; }
+thead th, tfoot th { font-weight: 600; }
+@media (max-width: 30rem) {
+  body, figure, section { padding: .6rem; }
+  th, td { padding: .3rem .25rem; font-size: .85rem; }
+  th:first-child { min-width: 6rem; }
+}
+"""
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{heading}</title>
+<style>{style}</style>
+</head>
+<body>
+<h1>{heading}</h1>
+<p class="dim">Shapes: {shapes}</p>
+<p>Longest component: {longest}.</p>
+<figure>
+<h2>Where the time goes</h2>
+{bars}
+<figcaption>Time of each component; the numbers stand in the table below.</figcaption>
+</figure>
+<figure>
+<h2>How near the roof</h2>
+<div class="scroll">{roofline}</div>
+<figcaption>Each component under the roof of the device. {without}</figcaption>
+</figure>
+<section>
+<h2>The numbers</h2>
+<div class="scroll">
+<table class="components">
+<thead><tr><th scope="col">component</th><th scope="col">time (µs)</th><th scope="col">share</th>
+<th scope="col">FLOP/B</th></tr></thead>
+<tbody>
+{rows}
+</tbody>
+<tfoot>
+<tr>{total}<td></td></tr>
+<tr>{whole}<td></td></tr>
+</tfoot>
+</table>
+</div>
+</section>
+</body>
+</html>
+"""
