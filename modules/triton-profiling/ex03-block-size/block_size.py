@@ -218,7 +218,7 @@ def search(
     After K. Jamieson, A. Talwalkar, "Non-stochastic Best Arm Identification and Hyperparameter
     Optimization", AISTATS 2016.
 
-    Raises ValueError for fewer than two names, a name that comes twice, and a budget that leaves some
-    survivor of a round without a sample.
+    Raises ValueError, before anything is measured, for fewer than two names, a name that comes twice,
+    and a budget that leaves some survivor of a round without a sample.
     """
     raise NotImplementedError

@@ -205,15 +205,13 @@ def noise_ratio(rounds: Sequence[Sequence[float]]) -> float:
     Raises ValueError for fewer than two rounds, a round without samples, and samples that are not
     above 0.
     """
-    if len(rounds) < 2 or not all(rounds):
+    halves = [[sample for samples in rounds[first::2] for sample in samples] for first in (0, 1)]
+    if not all(rounds) or not all(halves):
         raise ValueError("an A/A comparison needs two rounds at least, each with samples")
     if not all(sample > 0 for samples in rounds for sample in samples):
         raise ValueError("every sample must be a time above 0")
-    halves = [
-        statistics.median([sample for samples in rounds[first::2] for sample in samples])
-        for first in (0, 1)
-    ]
-    return max(halves) / min(halves) - 1
+    a, b = map(statistics.median, halves)
+    return max(a, b) / min(a, b) - 1
 
 
 def best_block_size(capture: str) -> dict[str, Any]:
@@ -321,16 +319,14 @@ def search(
     After K. Jamieson, A. Talwalkar, "Non-stochastic Best Arm Identification and Hyperparameter
     Optimization", AISTATS 2016.
 
-    Raises ValueError for fewer than two names, a name that comes twice, and a budget that leaves some
-    survivor of a round without a sample.
+    Raises ValueError, before anything is measured, for fewer than two names, a name that comes twice,
+    and a budget that leaves some survivor of a round without a sample.
     """
     rounds = math.ceil(math.log2(len(names))) if names else 0
     if not rounds or len(set(names)) < len(names):
         raise ValueError("a search needs two names at least, all different")
     if budget_count < rounds * len(names):
-        raise ValueError(
-            f"{rounds} rounds of {len(names)} need {rounds * len(names)} samples at least"
-        )
+        raise ValueError(f"{budget_count} samples do not do for {rounds} rounds")
     samples: dict[str, list[float]] = {name: [] for name in names}
     left = list(names)
     survivors = []
@@ -342,9 +338,10 @@ def search(
         fastest = sorted(left, key=medians.__getitem__)[: math.ceil(len(left) / 2)]
         left = [name for name in left if name in fastest]
         survivors.append(left)
+    (best,) = left
     return {
-        "best": left[0],
-        "median_ns": statistics.median(samples[left[0]]),
+        "best": best,
+        "median_ns": statistics.median(samples[best]),
         "samples_count": sum(map(len, samples.values())),
         "survivors": survivors,
     }

@@ -9,12 +9,10 @@ SAYS = "how far do the two medians lie apart"
 
 
 def noise_ratio(rounds: Sequence[Sequence[float]]) -> float:
-    if len(rounds) < 2 or not all(rounds):
+    halves = [[sample for samples in rounds[first::2] for sample in samples] for first in (0, 1)]
+    if not all(rounds) or not all(halves):
         raise ValueError("an A/A comparison needs two rounds at least, each with samples")
     if not all(sample > 0 for samples in rounds for sample in samples):
         raise ValueError("every sample must be a time above 0")
-    halves = [
-        statistics.mean([sample for samples in rounds[first::2] for sample in samples])
-        for first in (0, 1)
-    ]
-    return max(halves) / min(halves) - 1
+    a, b = map(statistics.mean, halves)
+    return max(a, b) / min(a, b) - 1

@@ -16,9 +16,7 @@ def search(
     if not rounds or len(set(names)) < len(names):
         raise ValueError("a search needs two names at least, all different")
     if budget_count < rounds * len(names):
-        raise ValueError(
-            f"{rounds} rounds of {len(names)} need {rounds * len(names)} samples at least"
-        )
+        raise ValueError(f"{budget_count} samples do not do for {rounds} rounds")
     samples: dict[str, list[float]] = {name: [] for name in names}
     left = list(names)
     survivors = []
@@ -30,9 +28,10 @@ def search(
         fastest = sorted(left, key=medians.__getitem__)[: math.ceil(len(left) / 2)]
         left = [name for name in left if name in fastest]
         survivors.append(left)
+    (best,) = left
     return {
-        "best": left[0],
-        "median_ns": statistics.median(samples[left[0]]),
+        "best": best,
+        "median_ns": statistics.median(samples[best]),
         "samples_count": sum(map(len, samples.values())),
         "survivors": survivors,
     }
