@@ -50,7 +50,7 @@ def time_faults(log: dict[str, Any]) -> list[str]:
         elif own is not None and not _inside(regions[own], start, end):
             found.add("unfinished")
         for number, region in enumerate(regions):
-            if number != own and _shared_ns(region, start, end):
+            if number != own and _shared_ns(region, operation):
                 found.add("foreign_work")
     names = ("unfinished", "foreign_work", "extra_work", "not_run")
     return [name for name in names if name in found]
@@ -74,7 +74,7 @@ def work_faults(log: dict[str, Any], latency: bool = False, cold: bool = False) 
     """
     operations, found = log["operations"], set()
     for region in log["regions"]:
-        busy_ns = sum(_shared_ns(region, o["start_ns"], o["end_ns"]) for o in operations)
+        busy_ns = sum(_shared_ns(region, o) for o in operations)
         if not latency and busy_ns < 0.9 * (region["end_ns"] - region["start_ns"]):
             found.add("idle")
     in_cache, times = set(), []
@@ -322,8 +322,9 @@ def _inside(region: dict[str, int], start_ns: int, end_ns: int) -> bool:
     return region["start_ns"] <= start_ns and end_ns <= region["end_ns"]
 
 
-def _shared_ns(region: dict[str, int], start_ns: int | None, end_ns: int | None) -> int:
+def _shared_ns(region: dict[str, int], operation: dict[str, Any]) -> int:
     """The part of an operation that ran in a region."""
-    if start_ns is None or end_ns is None:
+    start_ns, end_ns = operation["start_ns"], operation["end_ns"]
+    if start_ns is None:
         return 0
     return max(0, min(end_ns, region["end_ns"]) - max(start_ns, region["start_ns"]))

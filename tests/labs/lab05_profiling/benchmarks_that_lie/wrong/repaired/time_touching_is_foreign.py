@@ -8,8 +8,9 @@ CAUGHT_BY = "test_the_clock_to_the_nanosecond"
 SAYS = "nothing in the log fits"
 
 
-def _shared_ns(region: dict[str, int], start_ns: int | None, end_ns: int | None) -> int:
-    if start_ns is None or end_ns is None:
+def _shared_ns(region: dict[str, int], operation: dict[str, Any]) -> int:
+    start_ns, end_ns = operation["start_ns"], operation["end_ns"]
+    if start_ns is None:
         return 0
     return int(end_ns >= region["start_ns"] and start_ns <= region["end_ns"])
 
@@ -25,7 +26,7 @@ def time_faults(log: dict[str, Any]) -> list[str]:
         elif own is not None and not _inside(regions[own], start, end):
             found.add("unfinished")
         for number, region in enumerate(regions):
-            if number != own and _shared_ns(region, start, end):
+            if number != own and _shared_ns(region, operation):
                 found.add("foreign_work")
     names = ("unfinished", "foreign_work", "extra_work", "not_run")
     return [name for name in names if name in found]

@@ -12,7 +12,7 @@ SAYS = "it misses something"
 def work_faults(log: dict[str, Any], latency: bool = False, cold: bool = False) -> list[str]:
     operations, found, times = log["operations"], set(), []
     for region in log["regions"]:
-        busy_ns = sum(_shared_ns(region, o["start_ns"], o["end_ns"]) for o in operations)
+        busy_ns = sum(_shared_ns(region, o) for o in operations)
         if not latency and busy_ns < 0.9 * (region["end_ns"] - region["start_ns"]):
             found.add("idle")
     inputs = [o["input"] for o in operations if o["kind"] == "call"]

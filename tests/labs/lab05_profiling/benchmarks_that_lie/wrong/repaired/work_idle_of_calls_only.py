@@ -13,7 +13,7 @@ def work_faults(log: dict[str, Any], latency: bool = False, cold: bool = False) 
     calls = [o for o in log["operations"] if o["kind"] == "call" and o["region"] is not None]
     found = _without_idle(log, cold)
     for region in log["regions"]:
-        busy_ns = sum(_shared_ns(region, o["start_ns"], o["end_ns"]) for o in calls)
+        busy_ns = sum(_shared_ns(region, o) for o in calls)
         if not latency and busy_ns < 0.9 * (region["end_ns"] - region["start_ns"]):
             found.add("idle")
     return [name for name in ("idle", "warm_cache", "zeros", "not_steady") if name in found]
