@@ -40,10 +40,11 @@ from profiling_lab.record.tools import query_gpus  # noqa: E402
 REFERENCE = ROOT / "solutions/labs/lab05_profiling/src/profiling.py"
 RESULT = ROOT / "benchmarks/results/benchmark_function.json"
 ROUNDS = 5
-ROW_NS, FEWEST, MOST = 15_000_000, 3, 1000  # length of a row of calls
+ROW_NS, FEWEST, MOST = 10_000_000, 6, 1000  # length of a row of calls
 WARM_UP_NS = 300_000_000  # until the limit on power has set the clocks
 LONG_NS = 100_000  # kernels from here on are held against the targets
 WITHIN, NOISE = 0.03, 0.01  # against events and graph; against itself
+APART = 0.05  # from here on two methods say different things
 WHAT = "times of a call in ns by several methods in turn; ratios are medians over the rounds"
 
 Call = Callable[[], Any]
@@ -205,7 +206,7 @@ def measured(make: Callable[[], Any], benchmark_function: Callable[..., float]) 
         pairs = zip(times["function"], times[name], strict=True)
         return round(statistics.median(own / other for own, other in pairs), 4)
 
-    return {
+    one = {
         "calls_in_a_row": calls,
         "median_ns": {name: round(statistics.median(some), 1) for name, some in times.items()},
         "function_to_events_ratio": over("events"),
@@ -213,6 +214,34 @@ def measured(make: Callable[[], Any], benchmark_function: Callable[..., float]) 
         "function_to_itself_ratio": over("function_again"),
         "times_ns": times,
     }
+    return one | {"reasons": reasons(one)}
+
+
+def reasons(one: dict[str, Any]) -> list[str]:
+    """Where the methods differ by more than APART for a kernel, and what else in the run says why."""
+    median = one["median_ns"]
+
+    def more(name: str, than: str) -> bool:
+        return median[name] > (1 + APART) * median[than]
+
+    found = []
+    if more("function", "graph"):
+        found.append(
+            "a row of calls is as long as the host needs to issue it; a graph is not"
+            if more("issue", "graph") or not more("function", "issue")
+            else "small gaps between the calls of a row, which a graph does not have"
+        )
+    if more("graph", "function"):
+        found.append("the graph itself is slower: events, pairs and timers without it agree")
+    if more("event_pairs", "events"):
+        found.append(
+            "an event before and after each call: their own time, and their issuing, is in it"
+        )
+    if more("do_bench", "event_pairs"):
+        found.append("do_bench empties the L2 cache before each call: cold, the others are warm")
+    if more("event_pairs", "do_bench"):
+        found.append("do_bench's flush keeps the device busy while the host issues the call")
+    return found
 
 
 def verdicts(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -245,6 +274,9 @@ def print_table(found: dict[str, dict[str, Any]]) -> None:
         cells = "".join(f"{one['median_ns'][method] / 1e3:12,.2f}" for method in shown)
         ratios = (one[f"function_to_{other}_ratio"] for other in ("events", "graph", "itself"))
         print(f"{name:26}{cells}   " + " ".join(f"{ratio:.3f}" for ratio in ratios))
+    for name, one in found.items():
+        if one["reasons"]:
+            print(f"{name}: {'; '.join(one['reasons'])}")
 
 
 def main() -> None:
