@@ -639,23 +639,15 @@ def _layer_times(
     """Seconds per call of each component, of the whole, and of a call that does next to nothing."""
     import torch
 
-    head_dim = d_model // num_heads
-    heads_shape = (batch, seq_len, num_heads, head_dim)
-    chance = torch.Generator().manual_seed(0)
-
-    def random(*shape: int) -> Tensor:
-        values = torch.randn(*shape, generator=chance) / shape[-2] ** 0.5
-        return values.to(device, getattr(torch, dtype))
-
-    x, w_qkv = random(batch, seq_len, d_model), random(d_model, 3 * d_model)
-    w_out, one = random(d_model, d_model), random(1, 1)
+    heads_shape = (batch, seq_len, num_heads, d_model // num_heads)
+    made = {"device": device, "dtype": getattr(torch, dtype)}
+    x, one = torch.randn(batch, seq_len, d_model, **made), torch.randn(1, **made)
+    to_qkv = torch.nn.Linear(d_model, 3 * d_model, bias=False, **made)
+    to_out = torch.nn.Linear(d_model, d_model, bias=False, **made)
 
     def qkv_projection(x: Tensor) -> list[Tensor]:
-        parts = (x @ w_qkv).chunk(3, dim=-1)
+        parts = to_qkv(x).chunk(3, dim=-1)
         return [part.view(heads_shape).transpose(1, 2) for part in parts]
-
-    def score_computation(q: Tensor, k: Tensor) -> Tensor:
-        return (q * head_dim**-0.5) @ k.mT
 
     def softmax(scores: Tensor) -> Tensor:
         return torch.softmax(scores, dim=-1)
@@ -664,20 +656,20 @@ def _layer_times(
         return weights @ v
 
     def output_projection(summed: Tensor) -> Tensor:
-        return summed.transpose(1, 2).reshape(batch, seq_len, d_model) @ w_out
+        return to_out(summed.transpose(1, 2).reshape(batch, seq_len, d_model))
 
     def whole(x: Tensor) -> Tensor:
         q, k, v = qkv_projection(x)
-        return output_projection(weighted_sum(softmax(score_computation(q, k)), v))
+        return output_projection(weighted_sum(softmax(_scores(q, k)), v))
 
     with torch.no_grad():
         q, k, v = qkv_projection(x)
-        scores = score_computation(q, k)
+        scores = _scores(q, k)
         weights = softmax(scores)
         summed = weighted_sum(weights, v)
         calls: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
             "qkv_projection": (qkv_projection, (x,)),
-            "score_computation": (score_computation, (q, k)),
+            "score_computation": (_scores, (q, k)),
             "softmax": (softmax, (scores,)),
             "weighted_sum": (weighted_sum, (weights, v)),
             "output_projection": (output_projection, (summed,)),
@@ -693,11 +685,15 @@ def _layer_times(
 # -- attention --  # reference only
 
 
+def _scores(q: Tensor, k: Tensor) -> Tensor:
+    # The scale goes to Q: scores that are scaled afterwards may have overflowed before.
+    return (q * q.shape[-1] ** -0.5) @ k.mT
+
+
 def _materialised(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     import torch
 
-    # The scale goes to Q: scores that are scaled afterwards may have overflowed before.
-    return torch.softmax((q * q.shape[-1] ** -0.5) @ k.mT, dim=-1) @ v
+    return torch.softmax(_scores(q, k), dim=-1) @ v
 
 
 @functools.cache
@@ -817,7 +813,9 @@ def _cpu_meter() -> Any:
 
         @classmethod
         def _should_skip_dynamo(cls) -> bool:
-            return False  # else the first operator imports all of torch.compile, which takes seconds
+            return (
+                False  # else the first operator imports all of torch.compile, which takes seconds
+            )
 
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None

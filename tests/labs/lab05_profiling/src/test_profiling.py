@@ -466,6 +466,7 @@ def test_no_room(stub: Any) -> None:
         ([16, 32, 4], {"batch": 0}),
         ([16, 32, 4], {"warmup": 0}),
         ([16, 32, 4], {"iterations": 0}),
+        ([16, 32, 4], {"dtype": "tf32"}),
     ],
 )
 def test_bad_sizes_are_refused(stub: Any, sizes: list, options: dict[str, Any]) -> None:
@@ -474,7 +475,8 @@ def test_bad_sizes_are_refused(stub: Any, sizes: list, options: dict[str, Any]) 
     require(
         claim["raised"] == "ValueError",
         f"{call} {'raised ' + str(claim['raised']) if claim['raised'] else 'returned a profile'}, expected a "
-        "ValueError: sizes and counts are whole numbers of at least 1, and heads share d_model evenly",
+        "ValueError: sizes and counts are whole numbers of at least 1, heads share d_model evenly, and "
+        "torch has tensors of the data type",
     )
     require(
         claim["flops"] == 0,
@@ -648,7 +650,7 @@ def test_generated_bottlenecks(stub: Any, seed: int, bound: str) -> None:
 
 
 @task("lab05.identify_bottleneck")
-def test_the_first_of_equal_ones(stub: Any) -> None:
+def test_equal_ones_and_the_ceiling(stub: Any) -> None:
     profile = drawn_profile(random.Random(4), "memory", 0.5, "softmax")
     for part in profile["components"]:
         part["time_s"] = 0.5
@@ -660,6 +662,9 @@ def test_the_first_of_equal_ones(stub: Any) -> None:
     profile |= {"device": "H200", "dtype": "float16"}
     profile["call_floor_s"] = flops / device.peak("float16")
     judge_bottleneck(stub, profile, None, " (operations and a call's floor take equally long)")
+    for part in profile["components"]:
+        part |= {"flops": round(0.65 * device.peak("float16")), "time_s": 1.0}
+    judge_bottleneck(stub, profile, None, " (exactly at the ceiling)")
 
 
 SPOILED = {

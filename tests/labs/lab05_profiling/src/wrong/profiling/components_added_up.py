@@ -3,8 +3,6 @@ from __future__ import annotations
 CAUGHT_BY = "test_components"
 SAYS = "all products together did"
 
-_measured_layer = _layer_times
-
 
 def profile_attention_components(
     seq_len, d_model, num_heads, *, batch=1, dtype="float32", device="cpu", warmup=3, iterations=10
