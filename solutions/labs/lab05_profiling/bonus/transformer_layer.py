@@ -180,15 +180,15 @@ def layer_bottleneck(capture: str, name: str) -> Finding:
     "inside". The floor of a part is the longer of its bytes over the device's bandwidth and its
     operations over its peak for the data type (`profiling_lab.devices`, costs as in `layer_cost`).
 
-    - idle_ns: the layer's "window" minus its "device" time, at least 0: the device waits for the host.
-      If that is more than half of the window, the finding is ("launch_bound", "range:layer"), and
-      recoverable_ns is idle_ns.
+    - launch_ns: the layer's "window" minus its "window_in_graph", at least 0: what is saved when the
+      same work is issued at once. If that is more than half of the window, the finding is
+      ("launch_bound", "range:layer"), and recoverable_ns is launch_ns.
     - Else the subject is "range:<part>", the part with the most time above its floor (of equal ones
       the first), and recoverable_ns is that time. The category is "latency_bound" if the floor is less
       than half of the part's time; else "memory_bound" if the bytes take longer than the operations,
       and "compute_bound" if not.
 
-    The evidence: "window_ns", "idle_ns", "recoverable_ns", "sum_ratio" (the parts' times together over
+    The evidence: "window_ns", "launch_ns", "recoverable_ns", "sum_ratio" (the parts' times together over
     the layer's "device" time: how well the parts explain the whole); and where the subject is a part
     also "part_ns", "memory_ns", "compute_ns" (what its bytes, its operations take at least) and
     "share_ratio" (its time over that of all parts together). The recommendation is a sentence.
@@ -202,11 +202,11 @@ def layer_bottleneck(capture: str, name: str) -> Finding:
     took = {part["name"]: statistics.median(part["inside"]) for part in case["parts"]}
     window = statistics.median(case["whole"]["window"])
     on_device = statistics.median(case["whole"]["device"])
-    idle = max(window - on_device, 0)
+    launch = max(window - statistics.median(case["whole"]["window_in_graph"]), 0)
     all_parts = sum(took.values())
-    evidence = {"window_ns": window, "idle_ns": idle, "sum_ratio": all_parts / on_device}
-    if 2 * idle > window:
-        evidence["recoverable_ns"] = idle
+    evidence = {"window_ns": window, "launch_ns": launch, "sum_ratio": all_parts / on_device}
+    if 2 * launch > window:
+        evidence["recoverable_ns"] = launch
         return Finding("launch_bound", "range:layer", evidence, _ADVICE["launch_bound"])
     memory = {
         part: 1e9 * cost["bytes"] / device.memory_bandwidth_bytes_per_s

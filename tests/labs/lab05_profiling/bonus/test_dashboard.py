@@ -109,7 +109,7 @@ def made_up(seed: int, names: list[str], **more: Any) -> dict[str, Any]:
     components = [
         {
             "name": name,
-            "time_ns": round(10 ** pick.uniform(3.5, 6.5), 1),
+            "time_ns": round(10 ** pick.uniform(4, 5.2), 1),
             "flops": pick.randrange(10**6, 10**9),
             "bytes": pick.randrange(10**5, 10**7),
         }

@@ -19,11 +19,11 @@ def layer_bottleneck(capture: str, name: str) -> Finding:
     took = {part["name"]: statistics.median(part["inside"]) for part in case["parts"]}
     window = statistics.median(case["whole"]["window"])
     on_device = statistics.median(case["whole"]["device"])
-    idle = max(window - on_device, 0)
+    launch = max(window - statistics.median(case["whole"]["window_in_graph"]), 0)
     all_parts = sum(took.values())
-    evidence = {"window_ns": window, "idle_ns": idle, "sum_ratio": all_parts / on_device}
-    if 2 * idle > window:
-        evidence["recoverable_ns"] = idle
+    evidence = {"window_ns": window, "launch_ns": launch, "sum_ratio": all_parts / on_device}
+    if 2 * launch > window:
+        evidence["recoverable_ns"] = launch
         return Finding("launch_bound", "range:layer", evidence, _ADVICE["launch_bound"])
     memory = {
         part: 1e9 * cost["bytes"] / device.memory_bandwidth_bytes_per_s

@@ -9,5 +9,5 @@ SAYS = "which the recording contradicts"
 
 
 def layer_bottleneck(capture: str, name: str) -> Finding:
-    evidence = {"window_ns": 1.0, "idle_ns": 0.0, "recoverable_ns": 1.0, "sum_ratio": 1.0}
+    evidence = {"window_ns": 1.0, "launch_ns": 0.0, "recoverable_ns": 1.0, "sum_ratio": 1.0}
     return Finding("launch_bound", "range:layer", evidence, "Issue less.")
