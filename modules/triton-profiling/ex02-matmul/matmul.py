@@ -34,6 +34,7 @@ COUNTERS = {
     "theoretical_occupancy_pct": "sm__maximum_warps_per_active_cycle_pct",
     "achieved_occupancy_pct": "sm__warps_active.avg.pct_of_peak_sustained_active",
 }
+NS_PER_S = 1e9
 # Units in which the tool prints times and sizes; all others stand as they are.
 UNITS = {
     **{"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9},

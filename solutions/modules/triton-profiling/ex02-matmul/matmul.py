@@ -34,6 +34,7 @@ COUNTERS = {
     "theoretical_occupancy_pct": "sm__maximum_warps_per_active_cycle_pct",
     "achieved_occupancy_pct": "sm__warps_active.avg.pct_of_peak_sustained_active",
 }
+NS_PER_S = 1e9
 # Units in which the tool prints times and sizes; all others stand as they are.
 UNITS = {
     **{"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9},
@@ -166,16 +167,19 @@ def matmul(a: torch.Tensor, b: torch.Tensor, config: dict[str, int]) -> torch.Te
         kernel(
             *(a, b, c, m, n, k, *a.stride(), *b.stride(), *c.stride()),
             **config,
-            even=m % block_m == n % block_n == k % block_k == 0,
+            even=not (m % block_m or n % block_n or k % block_k),
         )
     return c
+
+
+_BLOCKS = [1 << power for power in range(4, 31)]
 
 
 def _check_config(config: dict[str, int]) -> None:
     if config.keys() != CONFIG_KEYS:
         raise ValueError(f"config has {sorted(config)}, not {sorted(CONFIG_KEYS)}")
     for name in ("block_m", "block_n", "block_k"):
-        if config[name] not in (1 << power for power in range(4, 16)):
+        if config[name] not in _BLOCKS:
             raise ValueError(f"{name} must be a power of two from 16 on, not {config[name]}")
 
 
@@ -246,8 +250,8 @@ def roofline_share(capture: str) -> list[dict[str, Any]]:
         flops = 2 * m * n * k
         moved = (m * k + k * n + m * n) * element_bytes
         least_ns = {
-            "memory_bound": moved / bandwidth * 1e9,
-            "compute_bound": flops / peak * 1e9,
+            "memory_bound": moved / bandwidth * NS_PER_S,
+            "compute_bound": flops / peak * NS_PER_S,
             "latency_bound": empty_ns,
         }
         attainable = min(peak, flops / moved * bandwidth)
@@ -284,8 +288,9 @@ def kernel_counters(capture: str) -> list[dict[str, Any]]:
     lines = captures.text(capture, "kernels.csv").splitlines()
     while lines and not lines[0].startswith('"ID"'):
         lines.pop(0)
-    table = list(csv.DictReader(lines))
-    if not table or "Kernel Name" not in table[0]:
+    reader = csv.DictReader(lines)
+    table = list(reader)
+    if not table or "Kernel Name" not in (reader.fieldnames or ()):
         raise CaptureError(f"{capture}: kernels.csv holds no raw page of Nsight Compute")
     units, *launches = table
     return [
@@ -311,7 +316,7 @@ def matmul_live(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     Judged by the ratio to torch.mm for 8192 by 8192 bfloat16 matrices of random numbers, in turns within
     one run.
     """
-    key = (*a.shape, b.shape[1], a.dtype, a.stride(), b.stride(), a.device)
+    key = (*a.shape, *b.shape, a.dtype, a.stride(), b.stride(), a.device)
     if key not in _chosen:
         from triton.testing import do_bench
 
@@ -323,35 +328,35 @@ def matmul_live(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
                 return math.inf
 
         with torch.cuda.device(a.device):
-            _chosen[key] = min(_candidates(a.dtype), key=time_ms)
+            _chosen[key] = min(_CONFIGS[a.dtype], key=time_ms)
     return matmul(a, b, _chosen[key])
 
 
 _chosen: dict[Any, dict[str, int]] = {}
 
 
-def _candidates(dtype: torch.dtype) -> list[dict[str, int]]:
-    """Configurations to try. float32 goes through the CUDA cores, an instruction a multiply-add: with
-    large tiles that is more code than anyone wants to compile."""
-    wide = [
-        (128, 256, 64, 8, 4),
-        (128, 256, 64, 8, 3),
-        (256, 128, 64, 8, 3),
-        (128, 128, 64, 4, 4),
-        (64, 128, 64, 4, 4),
-    ]
-    narrow = [(32, 32, 32, 4, 2), (64, 32, 16, 4, 3)]
-    return [
-        {
-            "block_m": block_m,
-            "block_n": block_n,
-            "block_k": block_k,
-            "group_m": 8,
-            "num_warps": warps,
-            "num_stages": stages,
-        }
-        for block_m, block_n, block_k, warps, stages in (narrow if dtype == torch.float32 else wide)
-    ]
+_GROUP = {"group_m": 8}
+
+
+def _configs(*tiles: tuple[int, int, int, int, int]) -> list[dict[str, int]]:
+    names = ("block_m", "block_n", "block_k", "num_warps", "num_stages")
+    return [dict(zip(names, tile, strict=True)) | _GROUP for tile in tiles]
+
+
+# Configurations to try. float32 goes through the CUDA cores, an instruction a multiply-add: with large
+# tiles that is more code than anyone wants to compile.
+_WIDE = _configs(
+    (128, 256, 64, 8, 4),
+    (128, 256, 64, 8, 3),
+    (256, 128, 64, 8, 3),
+    (128, 128, 64, 4, 4),
+    (64, 128, 64, 4, 4),
+)
+_CONFIGS = {
+    torch.bfloat16: _WIDE,
+    torch.float16: _WIDE,
+    torch.float32: _configs((32, 32, 32, 4, 2), (64, 32, 16, 4, 3)),
+}
 
 
 def _check_sizes(**sizes: int) -> None:

@@ -201,6 +201,10 @@ PRODUCTS = [
     ((90, 17, 40), ("gaps", "columns"), "float32", config(32, 16, 32, 2)),
     ((5, 3, 1), ("rows", "rows"), "float16", config(16, 16, 16, 1, 1, 1)),
     ((80, 40, 16), ("rows", "gaps"), "float32", config(16, 16, 16, 3)),
+    ((40, 32, 32), ("rows", "rows"), "float32", config(32, 32, 32)),
+    ((32, 40, 32), ("rows", "rows"), "float32", config(32, 32, 32)),
+    ((32, 32, 40), ("rows", "rows"), "float32", config(32, 32, 32)),
+    ((33, 17, 17), ("rows", "rows"), "float32", config(16, 16, 16)),
 ]
 
 
@@ -574,6 +578,11 @@ def test_made_counters(stub: Any, seed: int, units: str, tmp_path: Path) -> None
 
 @task("triton_ex02.kernel_counters")
 def test_pages_that_are_none(stub: Any, tmp_path: Path) -> None:
+    (tmp_path / "kernels.csv").write_text('"ID","Kernel Name"\n"",""\n', encoding="utf-8")
+    got = stub.kernel_counters(str(tmp_path))
+    require(
+        got == [], f"kernel_counters of a page without a launch returned {show(got)}, expected []"
+    )
     for text in ("", "==PROF== Connected\n", '"ID","Grid Size"\n"","block"\n"0","(1, 1, 1)"\n'):
         (tmp_path / "kernels.csv").write_text(text, encoding="utf-8")
         with stub.raises(CaptureError, why="there is no table of kernels in it"):

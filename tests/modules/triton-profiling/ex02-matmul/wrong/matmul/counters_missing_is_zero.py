@@ -20,8 +20,9 @@ def kernel_counters(capture: str) -> list[dict[str, Any]]:
     lines = captures.text(capture, "kernels.csv").splitlines()
     while lines and not lines[0].startswith('"ID"'):
         lines.pop(0)
-    table = list(csv.DictReader(lines))
-    if not table or "Kernel Name" not in table[0]:
+    reader = csv.DictReader(lines)
+    table = list(reader)
+    if not table or "Kernel Name" not in (reader.fieldnames or ()):
         raise CaptureError(f"{capture}: kernels.csv holds no raw page of Nsight Compute")
     units, *launches = table
     return [

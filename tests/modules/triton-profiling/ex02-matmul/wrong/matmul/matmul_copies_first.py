@@ -26,6 +26,6 @@ def matmul(a: torch.Tensor, b: torch.Tensor, config: dict[str, int]) -> torch.Te
         kernel(
             *(a, b, c, m, n, k, *a.stride(), *b.stride(), *c.stride()),
             **config,
-            even=m % block_m == n % block_n == k % block_k == 0,
+            even=not (m % block_m or n % block_n or k % block_k),
         )
     return c

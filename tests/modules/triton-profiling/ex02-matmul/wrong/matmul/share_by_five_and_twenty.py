@@ -27,8 +27,8 @@ def roofline_share(capture: str) -> list[dict[str, Any]]:
         flops = 2 * m * n * k
         moved = (m * k + k * n + m * n) * element_bytes
         least_ns = {
-            "memory_bound": moved / bandwidth * 1e9,
-            "compute_bound": flops / peak * 1e9,
+            "memory_bound": moved / bandwidth * NS_PER_S,
+            "compute_bound": flops / peak * NS_PER_S,
             "latency_bound": empty_ns,
         }
         attainable = min(peak, flops / moved * bandwidth)
