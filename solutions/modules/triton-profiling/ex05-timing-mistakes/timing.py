@@ -78,7 +78,7 @@ def time_kernel(
     iqr_ns is the distance of the quartiles, `statistics.quantiles(…, n=4, method="inclusive")`.
 
     Raises TypeError if call or flush cannot be called, ValueError for a warmup below 1 or repeats
-    below 2.
+    below 2; the message names the argument.
     """
     for name, given in (("call", call), ("flush", flush)):
         if not callable(given) and (name == "call" or given is not None):

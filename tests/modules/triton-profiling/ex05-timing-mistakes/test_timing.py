@@ -100,7 +100,7 @@ def judge_times(
     require(
         isinstance(got, list | tuple)
         and len(got) == count
-        and all(near(one, other, 1e-6) for one, other in zip(got, want_ns, strict=True)),
+        and all(near(one, other, 1e-8) for one, other in zip(got, want_ns, strict=True)),
         f"{call}: samples_ns begins {got[:3]!r}, the device took {want_ns[:3]} (ns): one sample a call, "
         "from its own pair of events; elapsed_time is in ms",
     )
@@ -128,11 +128,11 @@ def test_samples_of_a_cold_call(stub: Any, seed: int) -> None:
 
 @task("triton_ex05.time_kernel")
 def test_what_cannot_be_timed(stub: Any) -> None:
-    for call, flush in ((None, None), (3.0, None), ("call", 7)):
-        with stub.raises(TypeError, why="there is nothing to call"):
+    for call, flush, name in ((None, None, "call"), (3.0, None, "call"), ("call", 7, "flush")):
+        with stub.raises(TypeError, rf"\b{name}\b", why=f"{name} is nothing to call"):
             stub.probe(PROBE, "refused", call, flush, 3, 3)
-    for warmup, repeats in ((0, 5), (-1, 5), (5, 1), (5, 0)):
-        with stub.raises(ValueError, why="without warm-up or with one sample nothing is known"):
+    for warmup, repeats, name in ((0, 5, "warmup"), (-1, 5, "warmup"), (5, 1, "repeats")):
+        with stub.raises(ValueError, name, why=f"{name} is too small for a spread, or a warm-up"):
             stub.probe(PROBE, "refused", "call", "flush", warmup, repeats)
 
 
@@ -200,6 +200,7 @@ def test_generated_samples_become_steady(stub: Any, seed: int) -> None:
 def test_steady_to_the_letter(stub: Any) -> None:
     cases = [
         ("steady at once", [100.0] * 10, (5, 0.05)),
+        ("less than a ns", [0.9, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5], (5, 0.05)),
         ("at the limits, above", [200, 105, 105, 100, 100, 100, 100, 100, 100, 100], (2, 0.05)),
         ("at the limits, below", [50, 95, 95, 100, 100, 100, 100, 100, 100, 100], (2, 0.05)),
         ("faster at first", [60, 60, 60, 60, 100, 100, 100, 100, 100, 100], (3, 0.05)),
@@ -330,6 +331,7 @@ def test_errors_of_generated_samples(stub: Any, seed: int) -> None:
         for repeats in (1, 30, 100_000):
             judge_error(stub, samples, 1e5, repeats, "generated")
     judge_error(stub, [100.0, 100.0], 100.0, 5, "no error at all")
+    judge_error(stub, [0.4, 0.6, 0.7], 0.5, 5, "less than a ns")
 
 
 @task("triton_ex05.error_after")
@@ -416,6 +418,7 @@ def test_mistakes_in_generated_samples(stub: Any, seed: int) -> None:
         ([100.0] * 3 + [201.0] + [100.0] * 5, "a slow fourth"),
     ]:
         judge_mistakes(stub, samples, 100.0, what)
+    judge_mistakes(stub, [0.5] * 8, 0.5, "less than a ns")
 
 
 @task("triton_ex05.timing_mistakes")

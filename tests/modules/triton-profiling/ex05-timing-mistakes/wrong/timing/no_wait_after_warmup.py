@@ -12,9 +12,9 @@ def time_kernel(
     flush: Callable[[], object] | None = None,
 ) -> dict[str, Any]:
     if not callable(call) or not (flush is None or callable(flush)):
-        raise TypeError("nothing to call")
+        raise TypeError(f"call {call} or flush {flush}: nothing to call")
     if warmup < 1 or repeats < 2:
-        raise ValueError("too few")
+        raise ValueError("warmup or repeats too few")
     for _ in range(warmup):
         call()
     pairs = [(device.event(), device.event()) for _ in range(repeats)]
