@@ -19,6 +19,7 @@ from scripts.lesson_sources.drawing import (
     INK,
     ORANGE,
     PURPLE,
+    ROOT,
     VERMILION,
     reference,
     told,
@@ -73,6 +74,11 @@ def speedup(columns: int, ours: str = "fused", capture: str = BF16) -> str:
     return f"{speedups(ours, capture)['widths'][columns]['speedup_ratio']:.2f}×"
 
 
+def cell(columns: int, ours: str, capture: str) -> str:
+    """Speedup and verdict, as text."""
+    return f"{speedup(columns, ours, capture)} {verdict(columns, ours, capture)}"
+
+
 def verdict(columns: int, ours: str = "fused", capture: str = BF16) -> str:
     """The verdict at a width."""
     return speedups(ours, capture)["widths"][columns]["verdict"]
@@ -88,12 +94,13 @@ def mean(ours: str = "fused", capture: str = BF16) -> str:
     return f"{speedups(ours, capture)['geometric_mean_ratio']:.2f}×"
 
 
-def arithmetic(ours: str, base: str, capture: str = BF16) -> str:
-    """The arithmetic mean of the ratios of two implementations, as text."""
+def arithmetic(ours: str, base: str, capture: str = BF16, inverse: bool = False) -> str:
+    """The arithmetic mean of how many times as fast ours is as base (or one over it), as text."""
     rows = sweep(capture)
     widths = [columns for name, columns in rows if name == ours]
     ratios = [rows[base, w]["median_ns"] / rows[ours, w]["median_ns"] for w in widths]
-    return f"{statistics.fmean(ratios):.2f}"
+    average = statistics.fmean(ratios)
+    return f"{1 / average if inverse else average:.2f}"
 
 
 def rows_count(columns: int, capture: str = BF16) -> int:
@@ -108,6 +115,24 @@ def least_ns(columns: int, capture: str = BF16) -> float:
         rows_count(columns, capture), columns, TITLES[capture], "fused"
     )
     return moved / devices.get("H200").memory_bandwidth_bytes_per_s * 1e9
+
+
+@cache
+def _benchmark() -> dict[str, float]:
+    """The softmax ratios of the first run of the benchmark, by case."""
+    file = ROOT / "benchmarks/results/triton_references.json"
+    rows = json.loads(file.read_text(encoding="utf-8"))["runs"][0]["rows"]
+    return {row["case"]: row["ratio"] for row in rows if row["reference"] == "softmax"}
+
+
+def benchmark(case: str) -> str:
+    """The speedup over torch in the benchmark, as text."""
+    return f"{_benchmark()[case]:.3f}×"
+
+
+def benchmark_least() -> str:
+    """The smallest of them, as text."""
+    return f"{min(_benchmark().values()):.3f}×"
 
 
 # -- programs ---------------------------------------------------------------------------------------
@@ -179,6 +204,20 @@ def resident_programs(kernel: str) -> int:
 def loaded_at_once(kernel: str, tile_bytes: int) -> int:
     """The bytes that the programs on a multiprocessor ask for if each has its tile under way."""
     return resident_programs(kernel) * tile_bytes
+
+
+def rows_at_a_time_bytes(kernel: str) -> int:
+    """The rows of 32,768 in bfloat16 that the programs on all multiprocessors have under way."""
+    count = devices.get("H200").sm_count
+    assert count is not None
+    return resident_programs(kernel) * count * 32768 * 2
+
+
+def l2_bytes() -> int:
+    """The L2 cache of the H200."""
+    found = devices.get("H200").l2_bytes
+    assert found is not None
+    return found
 
 
 def alone_ns(kernel: str) -> float:
