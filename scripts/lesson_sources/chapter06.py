@@ -449,7 +449,7 @@ def power_drift() -> Figure:
         moments, [took / 1e6 for _, took in found["series_ns"]], ".", color=BLUE, markersize=4
     )
     axes.set_xlim(-0.02, moments[-1] + 0.02)
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.1 * max(took for _, took in found["series_ns"]) / 1e6)
     axes.set_xlabel("seconds since the first product")
     axes.set_ylabel("time of one product (ms)")
     axes.set_title(
