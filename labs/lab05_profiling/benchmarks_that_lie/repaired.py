@@ -194,3 +194,15 @@ def one_after_the_other(gpu: Gpu, calls: int) -> float:
     the same temperature.
     """
     raise NotImplementedError
+
+
+def on_a_real_gpu(gpu: Gpu, calls: int) -> dict[str, float]:
+    """What the repaired benchmarks say of a real GPU: {"row_ns", "cold_ns", "wait_ns"}, each in ns.
+
+    gpu: a `Gpu` as all of them get, with a real one behind it (`profiling_lab.real_gpu`). Nothing that
+    the virtual one needed special care for can be ruled out here: the first call is slower, other work is
+    in the queue. row_ns: time of one call in a row of `calls` calls, once calls no longer get faster.
+    cold_ns: time of one call whose input is not in the L2 cache. wait_ns: what somebody typically waits
+    for a single call.
+    """
+    raise NotImplementedError

@@ -625,3 +625,61 @@ def test_one_after_the_other(stub, draw_number) -> None:
             unit="as a ratio",
         )
     at_the_border(stub, "one_after_the_other")
+
+
+# --- with a GPU ----------------------------------------------------------------------------------
+
+
+@task("lab05_lies.on_a_real_gpu")
+def test_on_a_real_gpu(stub) -> None:
+    import torch
+
+    from profiling_lab.real_gpu import RealGpu
+
+    def own(work: Any, x: Any, cold: bool) -> float:
+        """The median of some calls between two events, measured here."""
+        large, total = torch.ones(2**27, device="cuda"), torch.zeros((), device="cuda")
+        pairs = []
+        for _ in range(21):
+            if cold:
+                for _ in range(4):
+                    torch.sum(large, dim=0, out=total)
+            else:
+                work(x)
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            work(x)
+            end.record()
+            pairs.append((start, end))
+        torch.cuda.synchronize()
+        return statistics.median(start.elapsed_time(end) * 1e6 for start, end in pairs)
+
+    torch.manual_seed(0)
+    cases = {
+        "a product of 8192 x 8192 matrices in bf16": (
+            lambda x: torch.mm(x, x),
+            (8192, 8192),
+            "bfloat16",
+            ("row_ns", "cold_ns", "wait_ns"),
+            1.25,
+        ),
+        "an addition of 4,194,304 elements in fp32": (
+            lambda x: x + 1,
+            (4 * 2**20,),
+            "float32",
+            ("cold_ns",),
+            1.3,
+        ),
+    }
+    for what, (work, shape, dtype, keys, most) in cases.items():
+        got = stub.on_a_real_gpu(RealGpu(work, shape, dtype).gpu, 25)
+        assert type(got) is dict and sorted(got) == ["cold_ns", "row_ns", "wait_ns"], (
+            f"on_a_real_gpu returned {got!r}, expected the keys row_ns, cold_ns and wait_ns"
+        )
+        x = torch.randn(*shape, device="cuda", dtype=getattr(torch, dtype))
+        for key in keys:
+            truth = own(work, x, cold=key == "cold_ns")
+            assert truth / most <= got[key] <= truth * most, (
+                f"on_a_real_gpu says {key} = {got[key]:,.0f} for {what}; events around single calls, in the "
+                f"same run, said {truth:,.0f} ns, {got[key] / truth:.2f} times as much is too far off"
+            )
