@@ -100,8 +100,8 @@ def regimes(capture: str | Path, way: str) -> list[dict[str, Any]]:
                         "dram"    neither, and the bytes are more than the device's L2 cache holds
                         "mixed"   none of these: the evidence names no single limit
 
-    Peak and L2 cache are those of `profiling_lab.devices`. A sweep repeats each call on the same
-    vectors, so what fits into the cache stays there.
+    Peak and L2 cache are those of `profiling_lab.devices`; where the table has no size of the cache
+    (None), there is no evidence for "dram". A sweep repeats each call on the same vectors.
 
     Raises what `launch_floor_ns` raises, and DeviceError for a device that is not in the table.
     """

@@ -44,6 +44,10 @@ WAYS = ("eager", "graph")
 FLAT_RATIO = 1.25
 
 
+# Of what was tried on an H200, as good as any.
+_LIVE = {"block": 1024, "num_warps": 4}
+
+
 @triton.jit
 def _vector_add_kernel(x_ptr, y_ptr, out_ptr, n, block: tl.constexpr):
     program = tl.program_id(0)
@@ -90,7 +94,8 @@ def vector_add(x: torch.Tensor, y: torch.Tensor, block_size: int = 1024) -> torc
     if block_size not in BLOCK_SIZES:
         raise ValueError(f"block_size is {block_size}: one of {BLOCK_SIZES} is needed")
     out = torch.empty_like(x)
-    if n := x.numel():
+    n = x.numel()
+    if n:
         _vector_add_kernel[(triton.cdiv(n, block_size),)](x, y, out, n, block=block_size)
     return out
 
@@ -156,8 +161,8 @@ def regimes(capture: str | Path, way: str) -> list[dict[str, Any]]:
                         "dram"    neither, and the bytes are more than the device's L2 cache holds
                         "mixed"   none of these: the evidence names no single limit
 
-    Peak and L2 cache are those of `profiling_lab.devices`. A sweep repeats each call on the same
-    vectors, so what fits into the cache stays there.
+    Peak and L2 cache are those of `profiling_lab.devices`; where the table has no size of the cache
+    (None), there is no evidence for "dram". A sweep repeats each call on the same vectors.
 
     Raises what `launch_floor_ns` raises, and DeviceError for a device that is not in the table.
     """
@@ -172,7 +177,7 @@ def regimes(capture: str | Path, way: str) -> list[dict[str, Any]]:
             regime = "launch"
         elif rate * 1e9 > device.memory_bandwidth_bytes_per_s:
             regime = "cache"
-        elif row["bytes"] > (device.l2_bytes or 0):
+        elif device.l2_bytes is not None and row["bytes"] > device.l2_bytes:
             regime = "dram"
         else:
             regime = "mixed"
@@ -221,5 +226,5 @@ def vector_add_live(x: torch.Tensor, y: torch.Tensor, out: torch.Tensor) -> None
     it against `out.copy_(x)` in the same run: at least 92 % of the copy's bytes a second, on vectors of
     at least four times the L2 cache, in float32 and bfloat16.
     """
-    n, block = x.numel(), 1024
-    _vector_add_kernel[(triton.cdiv(n, block),)](x, y, out, n, block=block, num_warps=4)
+    n = x.numel()
+    _vector_add_kernel[(triton.cdiv(n, _LIVE["block"]),)](x, y, out, n, **_LIVE)
