@@ -1,0 +1,110 @@
+"""The virtual GPU does what its docstring says, and the given benchmarks lie, or not, as they should."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from profiling_lab import course
+from profiling_lab.functions import load_once
+from profiling_lab.virtual_gpu import FLUSH_NS, NOISE, VirtualGpu
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = "labs/lab05_profiling/benchmarks_that_lie"
+CALLS = 40
+
+broken = load_once(ROOT / FOLDER / "broken.py", "test_virtual_gpu_broken")
+
+
+def truth(case: str) -> float:
+    """What a case should report, from the machine that it runs on."""
+    known = course.load(ROOT)
+    stub = known.exercise("lab05_lies").stub
+    repaired = load_once(known.solution(stub), "reference_lab05_lies")
+    machine, verdict = broken.machine_for(case, seed=2), repaired.verdicts()[case]
+    settings = broken.MACHINES[case]
+    if verdict == "honest":
+        launch_and_wait = 4_000 + settings["sync_ns"] if "sync_ns" in settings else 0
+        return settings["call_ns"] + launch_and_wait
+    more = {"side_stream": {"stream": 1}, "wrong_unit": {"input_bytes": 64 * 2**20}}
+    return getattr(repaired, verdict)(machine.gpu, CALLS, **more.get(verdict, {}))
+
+
+@pytest.mark.parametrize("case", sorted(broken.CASES))
+def test_fourteen_lie_and_two_do_not(case: str) -> None:
+    got = broken.CASES[case](broken.machine_for(case, seed=1).gpu, CALLS)
+    ratio = got / truth(case)
+    if case in ("case_02", "case_09"):
+        assert abs(ratio - 1) < 0.02
+    else:
+        assert abs(ratio - 1) > 0.05
+
+
+def test_calls_are_asynchronous_and_in_order() -> None:
+    gpu = VirtualGpu(1, 100_000).gpu
+    x = gpu.random()
+    gpu.sync()
+    before = gpu.clock_ns()
+    for _ in range(10):
+        gpu.call(x)
+    assert gpu.clock_ns() - before == 10 * 4_000
+    gpu.sync()
+    assert abs(gpu.clock_ns() - before - 4_000 - 8_000 - 1_000_000) <= 1_000_000 * NOISE
+
+
+def test_streams_run_side_by_side() -> None:
+    gpu = VirtualGpu(1, 100_000).gpu
+    x = gpu.random()
+    gpu.sync()
+    before = gpu.clock_ns()
+    gpu.call(x, stream=1)
+    gpu.call(x, stream=2)
+    gpu.sync()
+    assert gpu.clock_ns() - before < 150_000
+
+
+def test_an_event_is_taken_when_the_stream_gets_there() -> None:
+    gpu = VirtualGpu(1, 100_000).gpu
+    gpu.sync()
+    start = gpu.record()
+    gpu.flush()
+    end = gpu.record()
+    with pytest.raises(RuntimeError, match="wait"):
+        gpu.elapsed_ns(start, end)
+    gpu.sync()
+    assert gpu.elapsed_ns(start, end) == FLUSH_NS + 4_000
+
+
+@pytest.mark.parametrize(
+    ("what", "word"),
+    [
+        (lambda gpu: gpu.call(99), "input"),
+        (lambda gpu: gpu.call(gpu.on_host()), "to_device"),
+        (lambda gpu: gpu.call(gpu.random(), kernel=1), "kernel"),
+        (lambda gpu: gpu.ok(0), "output"),
+        (lambda gpu: gpu.elapsed_ns(0, 0), "event"),
+    ],
+)
+def test_what_is_not_there_is_refused(what, word: str) -> None:  # noqa: ANN001
+    with pytest.raises(ValueError, match=word):
+        what(VirtualGpu(1, 100_000).gpu)
+
+
+def test_a_log_tells_what_ran_and_what_was_measured() -> None:
+    machine = VirtualGpu(1, 100_000, failing=1.0)
+    gpu = machine.gpu
+    x = gpu.random()
+    gpu.sync()
+    start = gpu.clock_ns()
+    assert not gpu.ok(gpu.call(x))
+    end = gpu.clock_ns()
+    gpu.clock_ns()  # opens a region that is never closed
+    gpu.call(x)
+    log = machine.log()
+    assert log["regions"] == [{"start_ns": start, "end_ns": end}]
+    assert [(o["kind"], o["region"], o["start_ns"] is None) for o in log["operations"]] == [
+        ("fill", None, False),
+        ("call", 0, True),
+        ("call", None, True),
+    ]
