@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -220,5 +221,22 @@ def search(
 
     Raises ValueError, before anything is measured, for fewer than two names, a name that comes twice,
     and a budget that leaves some survivor of a round without a sample.
+    """
+    raise NotImplementedError
+
+
+def measure_rounds(
+    calls: dict[str, Callable[[], object]], rounds_count: int, samples_count: int
+) -> dict[str, list[list[float]]]:
+    """Time several configurations on this machine's GPU, in rounds, as the recorded sweeps did.
+
+    calls: by name, what launches one call of a configuration; its first call may compile for seconds.
+    Each is called a few times before anything is timed. Then come rounds_count rounds; in a round every
+    configuration has its turn, in a random order of the round's own, and gets samples_count samples. A
+    sample is the time of one call on the device, between two CUDA events. The host's work for a call
+    must not be in it: issue something that keeps the device busy before the first event, and wait for
+    the device only after all samples of a turn.
+
+    Returns the samples in ns, by name: a list a round, as `noise_ratio` takes them.
     """
     raise NotImplementedError

@@ -328,7 +328,7 @@ def matmul_live(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
                 return math.inf
 
         with torch.cuda.device(a.device):
-            _chosen[key] = min(_CONFIGS[a.dtype], key=time_ms)
+            _chosen[key] = min(_CONFIGS.get(a.dtype, _WIDE), key=time_ms)
     return matmul(a, b, _chosen[key])
 
 

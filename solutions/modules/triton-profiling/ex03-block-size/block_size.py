@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -345,6 +346,43 @@ def search(
         "samples_count": sum(map(len, samples.values())),
         "survivors": survivors,
     }
+
+
+def measure_rounds(
+    calls: dict[str, Callable[[], object]], rounds_count: int, samples_count: int
+) -> dict[str, list[list[float]]]:
+    """Time several configurations on this machine's GPU, in rounds, as the recorded sweeps did.
+
+    calls: by name, what launches one call of a configuration; its first call may compile for seconds.
+    Each is called a few times before anything is timed. Then come rounds_count rounds; in a round every
+    configuration has its turn, in a random order of the round's own, and gets samples_count samples. A
+    sample is the time of one call on the device, between two CUDA events. The host's work for a call
+    must not be in it: issue something that keeps the device busy before the first event, and wait for
+    the device only after all samples of a turn.
+
+    Returns the samples in ns, by name: a list a round, as `noise_ratio` takes them.
+    """
+    import torch
+
+    for call in calls.values():
+        for _ in range(3):
+            call()
+    times: dict[str, list[list[float]]] = {name: [] for name in calls}
+    for _ in range(rounds_count):
+        for name in random.sample(list(calls), len(calls)):
+            calls[name]()
+            pairs = [
+                (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))
+                for _ in range(samples_count)
+            ]
+            for start, end in pairs:
+                torch.cuda._sleep(500_000)
+                start.record()
+                calls[name]()
+                end.record()
+            torch.cuda.synchronize()
+            times[name].append([start.elapsed_time(end) * 1e6 for start, end in pairs])
+    return times
 
 
 def _round_up(value: int, unit: int) -> int:

@@ -699,3 +699,54 @@ def test_searches_that_cannot_be(stub: Any) -> None:
         f"search of three names with a budget of 6 returned {show(got)}, expected 5 samples: one each, "
         "then one each of two",
     )
+
+
+# -- live -----------------------------------------------------------------------------------------
+
+PROBE = Path(__file__).resolve().parents[3] / "probes" / "triton_blocks.py"
+
+
+@task("triton_ex03.measure_rounds")
+def test_a_sweep_on_this_gpu(stub: Any) -> None:
+    rounds, samples = 8, 5
+    told = stub.probe(PROBE, "measured", rounds, samples)
+    times, log, own_ns = told["times"], told["log"], told["own_ns"]
+    call = f"measure_rounds of four copies, {rounds} rounds of {samples}, on {told['device']}"
+    require(
+        isinstance(times, dict)
+        and times.keys() == own_ns.keys()
+        and all([len(part) for part in times[name]] == [samples] * rounds for name in times),
+        f"{call} returned {show(times)}, expected {rounds} lists of {samples} samples a name",
+    )
+    require(
+        told["waits"] <= rounds * len(own_ns) + 1,
+        f"{call} waited for the device {told['waits']} times, expected once a turn at most: after a wait "
+        "the device stands still until the host has issued more, and that is timed with it",
+    )
+    turns = [name for place, name in enumerate(log) if place == 0 or log[place - 1] != name]
+    count = len(own_ns)
+    first, later = turns[count:], turns[2 * count :]  # without the calls that warm up
+    require(
+        first[: len(later)] != later,
+        f"{call} had the turns {show(turns)}: the same order in every round, so each is always measured "
+        "right after the same other one",
+    )
+    for name, parts in times.items():
+        found = middle([sample for part in parts for sample in part])
+        require(
+            0.8 * own_ns[name] <= found <= 1.25 * own_ns[name],
+            f"{call}: a median of {found:.0f} ns for {name!r}; the same copy measured beside it took "
+            f"{own_ns[name]:.0f} ns",
+        )
+        longest = max(sample for part in parts for sample in part)
+        require(
+            longest < 50e6,
+            f"{call}: a sample of {name!r} took {longest / 1e6:.0f} ms: its first call, which compiles, "
+            "is no sample",
+        )
+    b, twin = (middle([s for part in times[n] for s in part]) for n in ("b", "twin of b"))
+    require(
+        max(b, twin) / min(b, twin) < 1.03,
+        f"{call}: {b:.0f} and {twin:.0f} ns for two names of the same copy: an A/A difference like this "
+        "is more than the noise of a device",
+    )
