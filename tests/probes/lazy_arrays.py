@@ -69,8 +69,7 @@ class Lazy:
 
 def benchmark(
     module: ModuleType,
-    warmup: int,
-    iterations: int,
+    counts: list[int],
     launch_ns: int,
     work_ns: int,
     side_ns: int,
@@ -78,6 +77,7 @@ def benchmark(
 ) -> dict[str, Any]:
     """benchmark_jax of a call with results on two queues, one of which is slower.
 
+    counts: warmup and iterations, or nothing, which leaves them to the defaults.
     Returns the seconds that it returned, and the number of calls.
     """
     clock = Clock()
@@ -97,7 +97,7 @@ def benchmark(
         return {"first": main, "more": (queued("side", side_ns), [main, 1.5]), "none": None}
 
     with clock.installed(module):
-        seconds = module.benchmark_jax(fn, (3, 4), warmup, iterations)
+        seconds = module.benchmark_jax(fn, (3, 4), *counts)
     return {"seconds": seconds, "calls": calls}
 
 
@@ -135,11 +135,16 @@ def refused(module: ModuleType, name: str, what: str, warmup: Any, iterations: A
 
 
 def stages(
-    module: ModuleType, trace_ns: int, compile_ns: int, run_ns: int, iterations: int, seen: bool
+    module: ModuleType,
+    trace_ns: int,
+    compile_ns: int,
+    run_ns: int,
+    iterations: list[int],
+    seen: bool,
 ) -> dict[str, Any]:
     """compile_and_run_time of a function each stage of which takes a known time.
 
-    seen: JAX has traced the function before. Returns what it returned, and how often the function was
+    iterations: their number, or nothing, which leaves it to the default. seen: JAX has traced the function before. Returns what it returned, and how often the function was
     traced and run while it was watched.
     """
     import jax
@@ -169,7 +174,7 @@ def stages(
         jax.block_until_ready(jax.jit(fn)(x))
         counts.update(traced=0, run=0)
     with mock.patch.object(jax.stages.Lowered, "compile", slow_compile), clock.installed(module):
-        returned = module.compile_and_run_time(fn, (x,), iterations)
+        returned = module.compile_and_run_time(fn, (x,), *iterations)
     return {"returned": returned, **counts}
 
 

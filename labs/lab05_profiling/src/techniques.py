@@ -20,6 +20,7 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Callable, Sequence
+from operator import truediv
 from typing import Any
 
 from profiling_lab import captures, devices

@@ -102,15 +102,13 @@ def retraced_calls(fn: Callable[..., Any], calls: Sequence[Sequence[Any]]) -> li
     import jax
 
     traces: list[int] = []
-    index = 0
 
     def noted(*args: Any) -> Any:
         traces.append(index)  # runs when JAX traces, and only then
         return fn(*args)
 
     jitted = jax.jit(noted)
-    for number, args in enumerate(calls):
-        index = number
+    for index, args in enumerate(calls):  # noqa: B007 - `noted` reads it
         jitted(*args)
     return traces
 

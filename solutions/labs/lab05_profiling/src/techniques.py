@@ -20,6 +20,7 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Callable, Sequence
+from operator import truediv
 from typing import Any
 
 from profiling_lab import captures, devices
@@ -114,8 +115,7 @@ def autocast_gain(capture: str) -> dict[str, Any]:
     """
     base, *others = experiment(capture, "precision", "peak_bytes")
     speedups = {
-        row["name"]: [b / t for b, t in zip(base["step_time"], row["step_time"], strict=True)]
-        for row in others
+        row["name"]: list(map(truediv, base["step_time"], row["step_time"])) for row in others
     }
     again = f"{base['name']} again"
     noise = max(abs(ratio - 1) for ratio in speedups[again])
@@ -246,7 +246,7 @@ def choose_segments(capture: str, budget_bytes: int) -> dict[str, Any] | None:
     for row in rows:
         if row["peak_bytes"] > budget_bytes or row["name"] == f"{base['name']} again":
             continue
-        slowdowns = [t / b for t, b in zip(row["step_time"], base["step_time"], strict=True)]
+        slowdowns = map(truediv, row["step_time"], base["step_time"])
         found.append(
             {
                 "segment_count": row["segment_count"],
@@ -277,7 +277,8 @@ def layout_report(
     Raises ValueError if there are not as many strides as sizes, a size is not at least 1, a stride
     below 0, or element_bytes not at least 1.
     """
-    if len(shape) != len(strides) or min(shape, default=1) < 1 or min(strides, default=0) < 0:
+    bad = any(size < 1 for size in shape) or any(stride < 0 for stride in strides)
+    if bad or len(shape) != len(strides):
         raise ValueError(f"{list(shape)} with strides {list(strides)}: no layout of a tensor")
     if element_bytes < 1:
         raise ValueError(f"element_bytes is {element_bytes}: at least 1 is needed")

@@ -57,12 +57,13 @@ DEVICE_BOUND, HOST_BOUND = (30 * US, 60 * US, 100 * US), (100 * US, 30 * US, 20 
 
 @task("lab05.benchmark_jax")
 @pytest.mark.parametrize("times", [DEVICE_BOUND, HOST_BOUND], ids=["device", "host"])
-@pytest.mark.parametrize("warmup, iterations", [(1, 1), (2, 10), (5, 7)])
-def test_lazy_results(stub: Any, times: tuple[int, int, int], warmup: int, iterations: int) -> None:
-    got = stub.probe(PROBE, "benchmark", warmup, iterations, *times, 7 * 10**9)
+@pytest.mark.parametrize("counts", [[1, 1], [2, 10], [5, 7], []], ids=str)
+def test_lazy_results(stub: Any, times: tuple[int, int, int], counts: list[int]) -> None:
+    got = stub.probe(PROBE, "benchmark", counts, *times, 7 * 10**9)
+    warmup, iterations = counts or (3, 10)
     launch, work, side = times
     call = (
-        f"benchmark_jax(fn, args, {warmup}, {iterations}) of calls that take {launch / US:g} µs to "
+        f"benchmark_jax(fn, args{''.join(f', {n}' for n in counts)}) of calls that take {launch / US:g} µs to "
         f"issue and are ready {work / US:g} µs (one result) and {side / US:g} µs (another) later"
     )
     require(
@@ -125,15 +126,16 @@ def test_what_cannot_be_timed(stub: Any) -> None:
 
 
 @task("lab05.compile_and_run_time")
+@pytest.mark.parametrize("given", [[1], [4], []], ids=str)
 @pytest.mark.parametrize("seen", [False, True], ids=["new", "seen before"])
-def test_stages_of_known_length(stub: Any, seen: bool, seed: int) -> None:
+def test_stages_of_known_length(stub: Any, seen: bool, given: list[int], seed: int) -> None:
     pick = random.Random(seed)
     trace_ns, compile_ns, run_ns = (pick.randint(10**6, 10**9) for _ in range(3))
-    iterations = pick.randint(2, 5)
-    got = stub.probe(PROBE, "stages", trace_ns, compile_ns, run_ns, iterations, seen)
+    iterations = given[0] if given else 10
+    got = stub.probe(PROBE, "stages", trace_ns, compile_ns, run_ns, given, seen)
     want = {"lower_s": trace_ns / 1e9, "compile_s": compile_ns / 1e9, "run_s": run_ns / 1e9}
     before = " that JAX had traced before" if seen else ""
-    call = f"compile_and_run_time(fn, args, {iterations}) of a function{before}"
+    call = f"compile_and_run_time(fn, args{''.join(f', {n}' for n in given)}) of a function{before}"
     require(
         got["traced"] == 1,
         f"{call}: it was traced {got['traced']} times, expected once, in the first stage"
@@ -445,6 +447,27 @@ def test_drawn_trace(stub: Any, tmp_path: Path) -> None:
         event(1, 2, "a", 1_000, 3_000),
     ]
     judge_summary(stub, write(tmp_path / "drawn", events), events)
+
+
+@task("lab05.trace_summary")
+def test_equal_totals(stub: Any, tmp_path: Path) -> None:
+    # half and whole µs, so that sums have no rounding
+    events = [
+        *HOST,
+        *DEVICE,
+        event(701, 1, "train", 1_000, 9_000, step_num="0"),
+        event(1, 13, "zip", 1_000, 1_000),
+        event(1, 13, "add", 2_000, 500),
+        event(1, 13, "add", 3_000, 500),
+        event(1, 13, "mul", 4_000, 4_000),
+    ]
+    got = stub.trace_summary(write(tmp_path / "equal", events))
+    names = [kernel["name"] for kernel in got["kernels"]]
+    require(
+        names == ["mul", "add", "zip"],
+        f"trace_summary: the kernels are in the order {names}, expected mul (4 µs), then add (twice "
+        "0.5 µs) and zip (1 µs): of the same total, so by name",
+    )
 
 
 @task("lab05.trace_summary")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from operator import truediv
 from typing import Any
 
 CAUGHT_BY = "test_generated_gain"
@@ -12,8 +13,7 @@ SAYS = "beyond the noise"
 def autocast_gain(capture: str) -> dict[str, Any]:
     base, *others = experiment(capture, "precision", "peak_bytes")
     speedups = {
-        row["name"]: [b / t for b, t in zip(base["step_time"], row["step_time"], strict=True)]
-        for row in others
+        row["name"]: list(map(truediv, base["step_time"], row["step_time"])) for row in others
     }
     again = f"{base['name']} again"
     noise = max(abs(ratio - 1) for ratio in speedups[again])

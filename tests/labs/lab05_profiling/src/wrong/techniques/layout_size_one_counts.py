@@ -12,7 +12,8 @@ SAYS = "torch was asked"
 def layout_report(
     shape: Sequence[int], strides: Sequence[int], element_bytes: int
 ) -> dict[str, Any]:
-    if len(shape) != len(strides) or min(shape, default=1) < 1 or min(strides, default=0) < 0:
+    bad = any(size < 1 for size in shape) or any(stride < 0 for stride in strides)
+    if bad or len(shape) != len(strides):
         raise ValueError(f"{list(shape)} with strides {list(strides)}: no layout of a tensor")
     if element_bytes < 1:
         raise ValueError(f"element_bytes is {element_bytes}: at least 1 is needed")

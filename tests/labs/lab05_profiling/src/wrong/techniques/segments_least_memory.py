@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from operator import truediv
 from typing import Any
 
 CAUGHT_BY = "test_generated_choice"
@@ -16,7 +17,7 @@ def choose_segments(capture: str, budget_bytes: int) -> dict[str, Any] | None:
     for row in rows:
         if row["peak_bytes"] > budget_bytes or row["name"] == f"{base['name']} again":
             continue
-        slowdowns = [t / b for t, b in zip(row["step_time"], base["step_time"], strict=True)]
+        slowdowns = map(truediv, row["step_time"], base["step_time"])
         found.append(
             {
                 "segment_count": row["segment_count"],
