@@ -216,5 +216,6 @@ def memory(
     fn = {"add": add, "products": products}[which]
     args = [jax.ShapeDtypeStruct(tuple(shape), dtype) for shape in shapes]
     said = jax.jit(fn).lower(*args).compile().memory_analysis()
+    assert said is not None
     returned = module.device_memory(fn, args, donated)
     return {"returned": returned, "temp_bytes": int(said.temp_size_in_bytes)}

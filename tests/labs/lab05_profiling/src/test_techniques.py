@@ -144,9 +144,13 @@ def test_a_step_on_paper(stub: Any, name: str) -> None:
 @task("lab05.predict_autocast")
 def test_a_step_nobody_saw(stub: Any, seed: int) -> None:
     pick = random.Random(seed)
-    step = [
-        product(*(2 ** pick.randint(0, 13) for _ in range(3)), pick.randint(1, 9)) for _ in range(5)
-    ] + [other(pick.randint(1, 10**10), pick.randint(1, 10**9), pick.randint(1, 9)) for _ in "1234"]
+
+    def power() -> int:
+        return 2 ** pick.randint(0, 13)
+
+    step = [product(power(), power(), power(), pick.randint(1, 9)) for _ in range(5)] + [
+        other(pick.randint(1, 10**10), pick.randint(1, 10**9), pick.randint(1, 9)) for _ in "1234"
+    ]
     pick.shuffle(step)
     for precision in BYTES:
         whole, products = step_by_hand(step, "H200", precision)
