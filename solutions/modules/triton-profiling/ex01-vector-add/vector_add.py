@@ -96,7 +96,8 @@ def vector_add(x: torch.Tensor, y: torch.Tensor, block_size: int = 1024) -> torc
     out = torch.empty_like(x)
     n = x.numel()
     if n:
-        _vector_add_kernel[(triton.cdiv(n, block_size),)](x, y, out, n, block=block_size)
+        kernel: Any = _vector_add_kernel[(triton.cdiv(n, block_size),)]
+        kernel(x, y, out, n, block=block_size)
     return out
 
 
@@ -227,4 +228,5 @@ def vector_add_live(x: torch.Tensor, y: torch.Tensor, out: torch.Tensor) -> None
     at least four times the L2 cache, in float32 and bfloat16.
     """
     n = x.numel()
-    _vector_add_kernel[(triton.cdiv(n, _LIVE["block"]),)](x, y, out, n, **_LIVE)
+    kernel: Any = _vector_add_kernel[(triton.cdiv(n, _LIVE["block"]),)]
+    kernel(x, y, out, n, **_LIVE)

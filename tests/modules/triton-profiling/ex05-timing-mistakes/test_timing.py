@@ -6,6 +6,7 @@ import json
 import math
 import random
 import statistics
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +140,7 @@ def test_what_cannot_be_timed(stub: Any) -> None:
 # -- steady_from --------------------------------------------------------------------------------------
 
 
-def steady(samples: list[float], window: int, tolerance: float) -> int | None:
+def steady(samples: Sequence[float], window: int, tolerance: float) -> int | None:
     """Where the steady state begins, by the definition; None if nowhere up to the middle."""
     level = statistics.median(samples[len(samples) // 2 :])
     run = 0
@@ -151,7 +152,7 @@ def steady(samples: list[float], window: int, tolerance: float) -> int | None:
     return None
 
 
-def judge_steady(stub: Any, samples: list[float], what: str, *options: Any) -> None:
+def judge_steady(stub: Any, samples: Sequence[float], what: str, *options: Any) -> None:
     """Hold one answer against the definition."""
     window, tolerance = (*options, 5, 0.05)[:2] if len(options) != 1 else (options[0], 0.05)
     want = steady(samples, window, tolerance)
@@ -232,13 +233,13 @@ def test_too_little_to_be_steady(stub: Any, samples: list[float], options: tuple
 # -- how many, and what for -----------------------------------------------------------------------------
 
 
-def spread(samples: list[float]) -> float:
+def spread(samples: Sequence[float]) -> float:
     """Sample standard deviation, by hand."""
     mean = math.fsum(samples) / len(samples)
     return math.sqrt(math.fsum((x - mean) ** 2 for x in samples) / (len(samples) - 1))
 
 
-def judge_repeats(stub: Any, samples: list[float], ratio: float, what: str) -> None:
+def judge_repeats(stub: Any, samples: Sequence[float], ratio: float, what: str) -> None:
     """Hold a count against the formula."""
     got = stub.repeats_needed(samples, ratio)
     mean = math.fsum(samples) / len(samples)
@@ -285,7 +286,9 @@ def test_no_count_without_spread(stub: Any, samples: list[float], ratio: float) 
         stub.repeats_needed(samples, ratio)
 
 
-def judge_error(stub: Any, samples: list[float], reference: float, repeats: int, what: str) -> None:
+def judge_error(
+    stub: Any, samples: Sequence[float], reference: float, repeats: int, what: str
+) -> None:
     """Hold bias and spread against the formulas."""
     got = stub.error_after(samples, reference, repeats)
     half = 1.96 * spread(samples) / math.sqrt(repeats)
@@ -354,7 +357,7 @@ EVIDENCE = {
 }
 
 
-def judge_mistakes(stub: Any, samples: list[float], device: float, what: str) -> None:
+def judge_mistakes(stub: Any, samples: Sequence[float], device: float, what: str) -> None:
     """Hold the names of mistakes against the definitions."""
     first, others = samples[:3], samples[3:]
     reach = 1.96 * spread(others) / math.sqrt(len(others)) / (math.fsum(others) / len(others))
