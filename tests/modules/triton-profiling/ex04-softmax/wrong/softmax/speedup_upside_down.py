@@ -11,23 +11,20 @@ def speedup_by_width(capture: str, ours: str = "fused", base: str = "torch") -> 
     for row in read_sweep(capture):
         medians.setdefault(row["implementation"], {})[row["columns"]] = row["median_ns"]
     widths = list(medians[ours])
-    for name in (ours, base, f"{base}_again"):
+    if not widths:
+        raise CaptureError(f"{capture}: {ours} was not measured")
+    for name in (base, f"{base}_again"):
         missing = [columns for columns in widths if columns not in medians[name]]
-        if missing or not medians[name]:
-            where = f" at {missing} columns" if missing else ""
-            raise CaptureError(f"{capture}: {name} was not measured{where}")
+        if missing:
+            raise CaptureError(f"{capture}: {name} was not measured at {missing} columns")
     again = [medians[f"{base}_again"][columns] / medians[base][columns] for columns in widths]
     noise = max(max(ratio, 1 / ratio) for ratio in again)
-    speedups = [medians[ours][columns] / medians[base][columns] for columns in widths]
+    speedups = {columns: medians[ours][columns] / medians[base][columns] for columns in widths}
     return {
         "noise_ratio": noise,
         "widths": [
-            {
-                "columns": columns,
-                "speedup_ratio": speedup,
-                "verdict": _verdict(speedup, noise),
-            }
-            for columns, speedup in zip(widths, speedups, strict=True)
+            {"columns": columns, "speedup_ratio": speedup, "verdict": _verdict(speedup, noise)}
+            for columns, speedup in speedups.items()
         ],
-        "geometric_mean_ratio": statistics.geometric_mean(speedups),
+        "geometric_mean_ratio": statistics.geometric_mean(speedups.values()),
     }
