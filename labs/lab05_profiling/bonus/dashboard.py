@@ -8,17 +8,16 @@ The lesson is `README.md` in this folder, hints are in `hints.md`.
 from __future__ import annotations
 
 import math
+import re
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from profiling_lab import devices, roofline
 
-ROW, BAR, WIDTH = (
-    42,
-    16,
-    480,
-)  # height of a row, height of its bar, width of the plot: all in pixels
+# Of the bars, in pixels: width of the plot, height of a strip, and in it of the bar; from the top of the
+# strip to the label's baseline and to the bar.
+WIDTH, ROW, BAR, LABEL, BELOW = 480, 42, 16, 15, 20
 
 
 def dashboard(results: dict[str, Any], path: str | None = None) -> str:
@@ -31,6 +30,8 @@ def dashboard(results: dict[str, Any], path: str | None = None) -> str:
     The page is one file that needs nothing else, no network and no script:
 
     - a <title> and an <h1> that both name title, device and dtype; every shape with its value in the text;
+    - <p class="longest"> names the component that took longest and its share of the sum of all, in
+      percent with one decimal;
     - <table class="components">: a row in the body for each component, in the order given, with the
       cells name (a <th scope="row">), time in µs with one decimal, share of the sum of all
       components in percent with one decimal, operations per byte with one decimal. The foot has two
@@ -39,7 +40,7 @@ def dashboard(results: dict[str, Any], path: str | None = None) -> str:
       <title> with the name; widths are proportional to the times, and nothing overlaps or
       leaves the viewBox (x, y, width and height are plain attributes in its units, no transforms).
       Nearer to each bar than to any other stands a <text> that begins with the name (a long one
-      shortened, to 16 characters at least);
+      shortened, to 16 characters at least) and holds its time in µs with one decimal;
     - a second <svg>: the roofline of device and dtype (`roofline.svg`) with a point for each component
       that has operations, with its name (a long one shortened, to 16 characters at least); the
       <figcaption> says how many components have none;

@@ -23,6 +23,8 @@ import numpy as np
 # shape (rows, width). A row that saw no key has -inf, 0 and zeros.
 Partial = tuple[np.ndarray, np.ndarray, np.ndarray]
 
+BLOCK = 128  # queries and keys at a time, unless told otherwise
+
 
 def merge_partials(first: Partial, second: Partial) -> Partial:
     """What is known after the keys of both: the softmax of two blocks of keys from that of each.
@@ -42,7 +44,7 @@ def blockwise_attention(
     query: Any,
     key: Any,
     value: Any,
-    block_size: int = 128,
+    block_size: int = BLOCK,
     causal: bool = False,
     key_mask: Any = None,
 ) -> Any:

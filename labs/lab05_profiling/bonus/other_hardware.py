@@ -5,8 +5,7 @@ know is how far above it a kernel stays; that is what a measurement on one devic
 
 A *cost* is {"flops": operations, "bytes": bytes}. The floor of a part on a device is the longer of its
 bytes over the memory's bandwidth and its operations over the peak of the data type, from
-`profiling_lab.devices`. Its bound is "compute" if its operations take at least as long as its bytes, else
-"memory".
+`profiling_lab.devices`. Its bound is the longer of the two, "memory" or "compute".
 
 The lesson is `README.md` in this folder, hints are in `hints.md`.
 """

@@ -8,17 +8,17 @@ The lesson is `README.md` in this folder, hints are in `hints.md`.
 from __future__ import annotations
 
 import math
+import re
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from profiling_lab import devices, roofline
 
-ROW, BAR, WIDTH = (
-    42,
-    16,
-    480,
-)  # height of a row, height of its bar, width of the plot: all in pixels
+_LONG = re.compile(r"^(.{23}).{2,}$", re.DOTALL)  # what is longer than 24 characters
+# Of the bars, in pixels: width of the plot, height of a strip, and in it of the bar; from the top of the
+# strip to the label's baseline and to the bar.
+WIDTH, ROW, BAR, LABEL, BELOW = 480, 42, 16, 15, 20
 
 
 def dashboard(results: dict[str, Any], path: str | None = None) -> str:
@@ -31,6 +31,8 @@ def dashboard(results: dict[str, Any], path: str | None = None) -> str:
     The page is one file that needs nothing else, no network and no script:
 
     - a <title> and an <h1> that both name title, device and dtype; every shape with its value in the text;
+    - <p class="longest"> names the component that took longest and its share of the sum of all, in
+      percent with one decimal;
     - <table class="components">: a row in the body for each component, in the order given, with the
       cells name (a <th scope="row">), time in µs with one decimal, share of the sum of all
       components in percent with one decimal, operations per byte with one decimal. The foot has two
@@ -39,7 +41,7 @@ def dashboard(results: dict[str, Any], path: str | None = None) -> str:
       <title> with the name; widths are proportional to the times, and nothing overlaps or
       leaves the viewBox (x, y, width and height are plain attributes in its units, no transforms).
       Nearer to each bar than to any other stands a <text> that begins with the name (a long one
-      shortened, to 16 characters at least);
+      shortened, to 16 characters at least) and holds its time in µs with one decimal;
     - a second <svg>: the roofline of device and dtype (`roofline.svg`) with a point for each component
       that has operations, with its name (a long one shortened, to 16 characters at least); the
       <figcaption> says how many components have none;
@@ -67,7 +69,7 @@ def dashboard(results: dict[str, Any], path: str | None = None) -> str:
         style=_STYLE,
         heading=escape(heading),
         shapes=escape(shapes),
-        longest=escape(f"{longest['name']}, {longest['time_ns'] / total:.1%}"),
+        longest=escape(f"{longest['name']}, {longest['time_ns'] / total:.1%} of the sum of all"),
         bars=_bars(components),
         roofline=_roofline(results),
         without=f"{without} of {len(components)} components have no operations and no point.",
@@ -85,7 +87,7 @@ def _check(components: list[dict[str, Any]], whole_ns: float) -> None:
     if not names:
         raise ValueError("no components: there is nothing to show")
     if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) != 1)
+        twice = max(names, key=names.count)
         raise ValueError(f"two components are called {twice!r}: whose time is whose?")
     for what, value in (
         ("whole_ns", whole_ns),
@@ -101,8 +103,8 @@ def _check(components: list[dict[str, Any]], whole_ns: float) -> None:
                 )
 
 
-def _short(name: str, most: int) -> str:
-    return name if len(name) <= most else name[: most - 1] + "…"
+def _short(name: str) -> str:
+    return _LONG.sub(r"\1…", name)
 
 
 def _cells(name: str, time_ns: float, total: float) -> str:
@@ -124,10 +126,10 @@ def _bars(components: list[dict[str, Any]]) -> str:
     for place, component in enumerate(components):
         top = ROW * place
         name, time_us = component["name"], component["time_ns"] / 1e3
-        words = f"{_short(name, 44)}: {time_us:,.1f} µs"
+        words = f"{_short(name)}: {time_us:,.1f} µs"
         rows.append(
-            f'<text x="0" y="{top + 15}">{escape(words)}</text>'
-            f'<rect class="bar" x="0" y="{top + 20}" height="{BAR}" rx="2"'
+            f'<text x="0" y="{top + LABEL}">{escape(words)}</text>'
+            f'<rect class="bar" x="0" y="{top + BELOW}" height="{BAR}" rx="2"'
             f' width="{WIDTH * component["time_ns"] / longest:.3f}">'
             f"<title>{escape(name)}</title></rect>"
         )
@@ -140,7 +142,7 @@ def _bars(components: list[dict[str, Any]]) -> str:
 def _roofline(results: dict[str, Any]) -> str:
     points = [
         roofline.Point(
-            _short(component["name"], 24),
+            _short(component["name"]),
             component["flops"] / component["bytes"],
             component["flops"] / component["time_ns"] * 1e9,
         )
@@ -193,7 +195,7 @@ _PAGE = """<!doctype html>
 <body>
 <h1>{heading}</h1>
 <p class="dim">Shapes: {shapes}</p>
-<p>Longest component: {longest}.</p>
+<p class="longest">Longest component: {longest}.</p>
 <figure>
 <h2>Where the time goes</h2>
 {bars}

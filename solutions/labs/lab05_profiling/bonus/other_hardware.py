@@ -5,8 +5,7 @@ know is how far above it a kernel stays; that is what a measurement on one devic
 
 A *cost* is {"flops": operations, "bytes": bytes}. The floor of a part on a device is the longer of its
 bytes over the memory's bandwidth and its operations over the peak of the data type, from
-`profiling_lab.devices`. Its bound is "compute" if its operations take at least as long as its bytes, else
-"memory".
+`profiling_lab.devices`. Its bound is the longer of the two, "memory" or "compute".
 
 The lesson is `README.md` in this folder, hints are in `hints.md`.
 """
@@ -75,7 +74,9 @@ def _usable(device: devices.Device, dtype: str) -> tuple[str, str]:
 def _floor(cost: dict[str, int], device: devices.Device, dtype: str) -> dict[str, Any]:
     memory = cost["bytes"] / device.memory_bandwidth_bytes_per_s * 1e9
     compute = cost["flops"] / device.peak(dtype) * 1e9
-    return {"floor_ns": max(memory, compute), "bound": "compute" if compute >= memory else "memory"}
+    roofs = {"compute": compute, "memory": memory}
+    bound = max(roofs, key=lambda roof: roofs[roof])
+    return {"floor_ns": roofs[bound], "bound": bound}
 
 
 def held_against(

@@ -189,6 +189,21 @@ def test_every_component_with_its_numbers(stub: Any, seed: int) -> None:
 
 
 @task("lab05_bonus.dashboard")
+def test_the_longest(stub: Any, seed: int) -> None:
+    results = made_up(seed, ["norm", "mask", "scores"])
+    found = page_of(stub, results).one("p", "longest").text
+    components = results["components"]
+    longest = max(components, key=lambda component: component["time_ns"])
+    share = longest["time_ns"] / sum(component["time_ns"] for component in components) * 100
+    said = [number(word) for word in re.findall(r"\d+\.\d(?=\s?%)", found)]
+    if longest["name"] not in found or not any(abs(one - share) <= 0.0501 for one in said):
+        fail(
+            f"dashboard(…): the longest component reads {found!r}, expected {longest['name']!r} with "
+            f"{share:.1f} % of the sum"
+        )
+
+
+@task("lab05_bonus.dashboard")
 def test_sum_and_whole(stub: Any, seed: int) -> None:
     results = made_up(seed, NAMES)
     foot = page_of(stub, results).one("table", "components").one("tfoot").all("tr")
@@ -252,9 +267,13 @@ def test_bars_in_proportion(stub: Any, seed: int) -> None:
     ):
         if not first[1] + first[3] <= second[1]:
             fail(f"dashboard(…): the bars of {one} and {other} overlap: {first}, {second}")
+    times = {c["name"]: c["time_ns"] / 1e3 for c in results["components"]}
     middles = [place[1] + place[3] / 2 for place in places]
     for name, middle in zip(names, middles, strict=True):
         own = [y for y, text in texts if text.startswith(name[:16])]
+        time_text = f"{times[name]:,.1f}"
+        if not any(text.startswith(name[:16]) and time_text in text for _, text in texts):
+            fail(f"dashboard(…): no <text> among the bars says that {name} took {time_text} µs")
         if not own:
             fail(f"dashboard(…): no <text> among the bars begins with {name[:16]!r}")
         nearest = min(own, key=lambda y: abs(y - middle))

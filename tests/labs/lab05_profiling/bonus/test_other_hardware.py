@@ -30,7 +30,7 @@ def fail(text: str) -> None:
 
 
 def close(got: Any, want: float) -> bool:
-    return type(got) in (int, float) and math.isclose(got, want, rel_tol=1e-9, abs_tol=1e-9)
+    return type(got) in (int, float) and math.isclose(got, want, rel_tol=1e-11, abs_tol=1e-9)
 
 
 def least(cost: dict[str, int], device: str, dtype: str) -> tuple[float, float]:
@@ -158,13 +158,6 @@ def test_recorded_shapes_elsewhere(stub: Any, recording: str) -> None:
 
 
 @task("lab05_bonus.predict_on")
-def test_at_the_ridge(stub: Any) -> None:
-    # On a T4, 8,100 operations of float32 and 320 bytes take a ns each.
-    costs = {"ridge": {"flops": 8_100 * 8_000, "bytes": 320 * 8_000}}
-    judge_prediction(stub, costs, "float32", ["T4", "H200"])
-
-
-@task("lab05_bonus.predict_on")
 def test_what_cannot_be_predicted(stub: Any) -> None:
     good = {"a": {"flops": 1, "bytes": 1}}
     with stub.raises(ValueError, why="there are no parts"):
@@ -247,7 +240,7 @@ EXACT = {"exact": {"flops": 1, "bytes": 320 * 1_000}}  # a floor of 1,000 ns on 
 
 @task("lab05_bonus.held_against")
 def test_on_the_borders(stub: Any) -> None:
-    for took in (999.0, 1_000.0, 2_000.0, 2_001.0):
+    for took in (0.5, 999.0, 1_000.0, 2_000.0, 2_001.0):
         judge_held(stub, EXACT, {"exact": took}, "float16", "T4")
 
 

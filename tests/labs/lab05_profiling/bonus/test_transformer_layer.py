@@ -35,7 +35,7 @@ def fail(text: str) -> None:
 
 
 def close(got: Any, want: float) -> bool:
-    return type(got) in (int, float) and math.isclose(got, want, rel_tol=1e-9, abs_tol=1e-6)
+    return type(got) in (int, float) and math.isclose(got, want, rel_tol=1e-11, abs_tol=1e-9)
 
 
 # -- layer_cost -----------------------------------------------------------------------------------
@@ -455,6 +455,24 @@ def test_half_of_the_window(stub: Any, tmp_path: Path, window: int, category: st
     (tmp_path / "layer.json").write_text(json.dumps(table))
     assert expected_finding(case, "H200")[0] == category
     judge_finding(stub, str(tmp_path), case, "H200", f" (window {window} ns, in a graph 20 ns)")
+
+
+@task("lab05_bonus.layer_bottleneck")
+@pytest.mark.parametrize(("took", "category"), [(2.0, "memory_bound"), (2.01, "latency_bound")])
+def test_half_of_a_part(stub: Any, tmp_path: Path, took: float, category: str) -> None:
+    # On an H200 the 4,800 bytes of an addition of 800 bfloat16 take 1 ns.
+    shape = {"batch": 1, "tokens": 1, "hidden": 800, "heads": 1, "ffn": 1, "causal": True}
+    case: dict[str, Any] = {"name": "half", **shape, "dtype": "bfloat16"}
+    floors = {
+        name: elements * 2 / 4_800 for name, (_, elements) in elements_and_flops(case).items()
+    }
+    case["parts"] = [{"name": name, "inside": [floors[name] + 0.5]} for name in PARTS]
+    case["parts"][4]["inside"] = [took]
+    case["whole"] = {"device": [9], "window": [9], "window_in_graph": [9]}
+    table = {"format": 1, "unit": "ns", "device": "H200", "cases": [case]}
+    (tmp_path / "layer.json").write_text(json.dumps(table))
+    assert expected_finding(case, "H200")[:2] == (category, "range:residual_1")
+    judge_finding(stub, str(tmp_path), case, "H200", f" ({took} ns for a floor of 1 ns)")
 
 
 @task("lab05_bonus.layer_bottleneck")

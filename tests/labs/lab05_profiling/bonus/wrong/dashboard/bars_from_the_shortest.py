@@ -16,10 +16,10 @@ def _bars(components: list[dict[str, Any]]) -> str:
     for place, component in enumerate(components):
         top = ROW * place
         name, time_us = component["name"], component["time_ns"] / 1e3
-        words = f"{_short(name, 44)}: {time_us:,.1f} µs"
+        words = f"{_short(name)}: {time_us:,.1f} µs"
         rows.append(
-            f'<text x="0" y="{top + 15}">{escape(words)}</text>'
-            f'<rect class="bar" x="0" y="{top + 20}" height="{BAR}" rx="2"'
+            f'<text x="0" y="{top + LABEL}">{escape(words)}</text>'
+            f'<rect class="bar" x="0" y="{top + BELOW}" height="{BAR}" rx="2"'
             f' width="{WIDTH * (component["time_ns"] - shortest) / (longest - shortest):.3f}">'
             f"<title>{escape(name)}</title></rect>"
         )

@@ -12,7 +12,7 @@ def blockwise_attention(
     query: Any,
     key: Any,
     value: Any,
-    block_size: int = 128,
+    block_size: int = BLOCK,
     causal: bool = False,
     key_mask: Any = None,
 ) -> Any:
@@ -41,7 +41,7 @@ def blockwise_attention(
                 scores = scores.masked_fill(columns > last_seen, nothing)
             # The shift cancels in the quotient, so no gradient has to pass through it.
             now = torch.maximum(largest, scores.detach().amax(-1, keepdim=True))
-            finite = now.masked_fill(now == nothing, 0.0)
+            finite = now.nan_to_num()  # of no key at all, so that the differences are no NaN
             weights = torch.exp(scores - finite)
             kept = torch.exp(largest - finite)
             total = total * kept + weights.sum(-1, keepdim=True)

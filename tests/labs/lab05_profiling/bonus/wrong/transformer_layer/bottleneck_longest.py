@@ -37,7 +37,8 @@ def layer_bottleneck(capture: str, name: str) -> Finding:
     if 2 * floor[worst] < took[worst]:
         category = "latency_bound"
     else:
-        category = "memory_bound" if memory[worst] > compute[worst] else "compute_bound"
+        roofs = {"compute_bound": compute[worst], "memory_bound": memory[worst]}
+        category = max(roofs, key=lambda roof: roofs[roof])
     evidence |= {
         "recoverable_ns": took[worst] - floor[worst],
         "part_ns": took[worst],
