@@ -45,6 +45,9 @@ def on_cpu(module: ModuleType, what: str, n: int, times: int = 1) -> list[dict[s
     def nothing(x: torch.Tensor) -> torch.Tensor:
         return x.view(-1, 2).t()
 
+    def no_operators(x: torch.Tensor) -> int:
+        return 3
+
     def part_of_a_whole(x: torch.Tensor) -> torch.Tensor:
         return torch.zeros(4 * n)[:1]
 
@@ -71,7 +74,7 @@ def on_cpu(module: ModuleType, what: str, n: int, times: int = 1) -> list[dict[s
     functions = {
         function.__name__: function
         for function in (
-            chain, freed_on_the_way, views_and_in_place, nothing, part_of_a_whole, keeps,
+            chain, freed_on_the_way, views_and_in_place, nothing, no_operators, part_of_a_whole, keeps,
             works_on_what_was_there, saves_for_backward, nested, result_in_a_dict,
         )
     }  # fmt: skip

@@ -18,11 +18,16 @@ from unittest import mock
 import torch
 from torch.overrides import TorchFunctionMode
 
-KINDS = ("plain", "cuda result", "cuda argument", "cuda behind", "jax")
+KINDS = ("plain", "cuda result", "cuda argument", "cuda behind", "cuda other", "jax")
+
+
+DEVICE, IS_CUDA = (getattr(torch.Tensor, name).__get__ for name in ("device", "is_cuda"))
 
 
 class OnDevice(torch.Tensor):
     """A tensor that says it is on a CUDA device, while `Devices` is active."""
+
+    number = 0
 
 
 class Devices(TorchFunctionMode):
@@ -30,16 +35,18 @@ class Devices(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if args and isinstance(args[0], OnDevice):
-            if func == torch.Tensor.device.__get__:
-                return torch.device("cuda:0")
-            if func == torch.Tensor.is_cuda.__get__:
+            if func == DEVICE:
+                return torch.device("cuda", args[0].number)
+            if func == IS_CUDA:
                 return True
         return func(*args, **(kwargs or {}))
 
 
-def on_device() -> torch.Tensor:
-    """A small tensor on the device."""
-    return torch.ones(2).as_subclass(OnDevice)
+def on_device(number: int = 0) -> torch.Tensor:
+    """A small tensor on the device of this number."""
+    tensor = torch.ones(2).as_subclass(OnDevice)
+    tensor.number = number
+    return tensor
 
 
 class Machine:
@@ -49,7 +56,7 @@ class Machine:
         self.now = 1000.0
         self.ready = 0.0
         self.log: list[str] = []
-        self.note = True
+        self.number = 0  # of the CUDA device; 0 is the current one
 
     def work(self, seconds: float) -> None:
         """The host works."""
@@ -90,7 +97,11 @@ def running(machine: Machine, module: ModuleType, cuda: bool) -> Iterator[None]:
         return round(machine.clock() * 1e9)
 
     def wait(device: Any = None) -> None:
-        machine.wait()
+        number = device if isinstance(device, int) else device and torch.device(device).index
+        if (number or 0) == machine.number:
+            machine.wait()
+        else:
+            machine.log.append("wait for an idle device")
 
     with contextlib.ExitStack() as stack:
         for name, clock in (("perf_counter", machine.clock), ("perf_counter_ns", clock_ns)):
@@ -106,7 +117,7 @@ def running(machine: Machine, module: ModuleType, cuda: bool) -> Iterator[None]:
             ("default_stream", lambda device=None: stream),
             ("is_available", lambda: cuda),
             ("is_initialized", lambda: cuda),
-            ("device_count", lambda: int(cuda)),
+            ("device_count", lambda: 2 * cuda),
             ("current_device", lambda: 0),
         ):
             stack.enter_context(mock.patch.object(torch.cuda, name, value))
@@ -128,6 +139,8 @@ class Work:
         self.tensor = tensor
         if kind == "cuda argument":
             self.args = ([tensor],)
+        if kind == "cuda other":
+            self.tensor, machine.number = on_device(1), 1
 
     def seconds(self, call: int) -> float:
         """Of call number `call` on the device."""
@@ -148,7 +161,7 @@ class Work:
             other = Array(machine, machine.issue(seconds * 0.25))
             return {"loss": first, "grads": [(last, {"w": other}), 3]}
         machine.issue(seconds)
-        return {"out": [self.tensor]} if self.kind == "cuda result" else None
+        return {"out": [self.tensor]} if self.kind in ("cuda result", "cuda other") else None
 
 
 def timed(

@@ -238,6 +238,13 @@ def profile_attention_components(
     }
 
 
+_ADVICE = {
+    "compute": "use a data type with a higher peak, or tune the product",
+    "memory": "move fewer bytes: a smaller data type, or fuse it with its neighbours",
+    "latency": "issue fewer and larger calls: fuse, batch more, or replay a CUDA graph",
+}
+
+
 def identify_bottleneck(profile_results: Profile, device: str | None = None) -> dict[str, Any]:
     """The component that takes most time, what limits it, and the evidence for that.
 
@@ -282,16 +289,11 @@ def identify_bottleneck(profile_results: Profile, device: str | None = None) -> 
     bound = max(least, key=lambda name: least[name])
     _, second, largest = sorted(least.values())
     roof_ratio = max(least["compute"], least["memory"]) / slowest["time_s"]
-    if bound == "latency":
-        advice = "issue fewer and larger calls: fuse, batch more, or replay a CUDA graph"
-    elif bound == "memory" and slowest["name"] in FUSIBLE:
+    advice = _ADVICE[bound]
+    if bound == "memory" and slowest["name"] in FUSIBLE:
         advice = "use fused attention: the scores then never go through memory"
-    elif roof_ratio >= CEILING_RATIO:
+    elif bound != "latency" and roof_ratio >= CEILING_RATIO:
         advice = "none"
-    elif bound == "memory":
-        advice = "move fewer bytes: a smaller data type, or fuse it with its neighbours"
-    else:
-        advice = "use a data type with a higher peak, or tune the product"
     return {
         "component": slowest["name"],
         "time_s": slowest["time_s"],
@@ -328,7 +330,7 @@ def component_report(profile_results: Profile, device: str | None = None) -> str
     found = identify_bottleneck(profile_results, device)
     parts = _checked_components(profile_results)
     sum_s = sum(part["time_s"] for part in parts)
-    rule = "-" * 44
+    rule = "--------------------------------------------"
     rows = [(part["name"], part["time_s"]) for part in parts]
     rows += [("Total", sum_s), ("Whole layer", profile_results["whole_s"])]
     table = [f"{name:<20}{seconds * 1e3:>14.4f}{seconds / sum_s:>10.1%}" for name, seconds in rows]
@@ -641,7 +643,7 @@ def _layer_times(
 
     heads_shape = (batch, seq_len, num_heads, d_model // num_heads)
     made = {"device": device, "dtype": getattr(torch, dtype)}
-    x, one = torch.randn(batch, seq_len, d_model, **made), torch.randn(1, **made)
+    x, one = torch.randn(batch, seq_len, d_model, **made), torch.randn((), **made)
     to_qkv = torch.nn.Linear(d_model, 3 * d_model, bias=False, **made)
     to_out = torch.nn.Linear(d_model, d_model, bias=False, **made)
 
@@ -649,28 +651,25 @@ def _layer_times(
         parts = to_qkv(x).chunk(3, dim=-1)
         return [part.view(heads_shape).transpose(1, 2) for part in parts]
 
-    def softmax(scores: Tensor) -> Tensor:
-        return torch.softmax(scores, dim=-1)
-
     def weighted_sum(weights: Tensor, v: Tensor) -> Tensor:
         return weights @ v
 
     def output_projection(summed: Tensor) -> Tensor:
-        return to_out(summed.transpose(1, 2).reshape(batch, seq_len, d_model))
+        return to_out(summed.transpose(1, 2).flatten(2))
 
     def whole(x: Tensor) -> Tensor:
         q, k, v = qkv_projection(x)
-        return output_projection(weighted_sum(softmax(_scores(q, k)), v))
+        return output_projection(weighted_sum(_probabilities(_scores(q, k)), v))
 
     with torch.no_grad():
         q, k, v = qkv_projection(x)
         scores = _scores(q, k)
-        weights = softmax(scores)
+        weights = _probabilities(scores)
         summed = weighted_sum(weights, v)
         calls: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
             "qkv_projection": (qkv_projection, (x,)),
             "score_computation": (_scores, (q, k)),
-            "softmax": (softmax, (scores,)),
+            "softmax": (_probabilities, (scores,)),
             "weighted_sum": (weighted_sum, (weights, v)),
             "output_projection": (output_projection, (summed,)),
             "whole": (whole, (x,)),
@@ -690,10 +689,12 @@ def _scores(q: Tensor, k: Tensor) -> Tensor:
     return (q * q.shape[-1] ** -0.5) @ k.mT
 
 
-def _materialised(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    import torch
+def _probabilities(scores: Tensor) -> Tensor:
+    return scores.softmax(dim=-1)
 
-    return torch.softmax(_scores(q, k), dim=-1) @ v
+
+def _materialised(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return _probabilities(_scores(q, k)) @ v
 
 
 @functools.cache
@@ -713,6 +714,7 @@ def _pinned(backend: Any, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 # (shape of Q, shape of K, data type, device) to the backend that was fastest.
 _FASTEST: dict[tuple[Any, ...], Any] = {}
+_TRIALS = {"warmup": 3, "samples": 5}
 
 
 def _fastest_backend(q: Tensor, k: Tensor, v: Tensor) -> Any:
@@ -729,7 +731,7 @@ def _fastest_backend(q: Tensor, k: Tensor, v: Tensor) -> Any:
             for backend in (getattr(SDPBackend, name) for name in names):
                 call = functools.partial(_pinned, backend)
                 try:
-                    times[backend] = benchmark_distribution(call, (q, k, v), 3, 5)["median_s"]
+                    times[backend] = benchmark_distribution(call, (q, k, v), **_TRIALS)["median_s"]
                 except RuntimeError:
                     continue
         if not times:
@@ -753,8 +755,7 @@ def _with_room(call: Callable[[], Any], what: str) -> Any:
             raise
     # Raised out here: an exception raised above would hold the first one, whose traceback holds
     # the frames of the call and all of their tensors.
-    if torch.cuda.is_initialized():
-        torch.cuda.empty_cache()
+    torch.cuda.empty_cache()  # does nothing where CUDA was not used
     raise MemoryError(f"{what}: {said}")
 
 

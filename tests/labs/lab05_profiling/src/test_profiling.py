@@ -62,6 +62,7 @@ KINDS = {
     "cuda result": "a function that returns CUDA tensors in a dict",
     "cuda argument": "a function that works in place on CUDA tensors in a list, and returns None",
     "cuda behind": "a function that works on CUDA tensors behind its back, and returns None",
+    "cuda other": "a function that returns tensors on a CUDA device that is not the current one",
     "jax": "a function that returns a pytree of JAX arrays, the last of which is ready last",
 }
 
@@ -79,7 +80,7 @@ def plan_of(seed: int, equal: bool = False) -> dict[str, Any]:
 
 def seconds(plan: dict[str, Any], kind: str, first: int, calls: int, wait_each: bool) -> float:
     """Seconds per call from a standing start, calls `first` … of the plan."""
-    now = ready = 0.0
+    now = ready = shown = 0.0
     for call in range(first, first + calls):
         work = plan["device_s"][call % len(plan["device_s"])]
         now += plan["host_s"] + (work if kind == "plain" else 0)
@@ -190,19 +191,19 @@ def test_lazy_results_are_refused(stub: Any, what: str) -> None:
 
 
 @task("lab05.benchmark_distribution")
-@pytest.mark.parametrize("calls_per_sample", [1, 3])
+@pytest.mark.parametrize("calls_per_sample", [None, 1, 3])
 @pytest.mark.parametrize("kind", ["plain", "cuda result", "jax"])
-def test_samples(stub: Any, seed: int, kind: str, calls_per_sample: int) -> None:
+def test_samples(stub: Any, seed: int, kind: str, calls_per_sample: int | None) -> None:
     plan = plan_of(seed + 1)
     warmup, samples = 2, 6
-    claim = stub.probe(
-        TIMING, "timed", "benchmark_distribution", kind, plan, warmup, samples, calls_per_sample
-    )
+    counts = [warmup, samples, *([] if calls_per_sample is None else [calls_per_sample])]
+    claim = stub.probe(TIMING, "timed", "benchmark_distribution", kind, plan, *counts)
     call = (
         f"benchmark_distribution of {KINDS[kind]}, warmup {warmup}, samples {samples}, calls_per_sample "
         f"{calls_per_sample},"
     )
     got = dict_of(call, claim["result"], {"samples_s", "median_s", "q25_s", "q75_s", "iqr_s"})
+    calls_per_sample = calls_per_sample or 1
     calls = warmup + samples * calls_per_sample
     require(claim["calls"] == calls, f"{call} made {claim['calls']} calls, expected {calls}")
     want = [
@@ -343,7 +344,7 @@ def test_components(
     want |= {"d_model": width, "num_heads": heads}
     for key, value in want.items():
         require(got[key] == value, f"{call}: {key} is {show(got[key])}, expected {value!r}")
-    parts = got["components"]
+    parts: list[dict[str, Any]] = got["components"]
     found = [part.get("name") if isinstance(part, dict) else part for part in parts]
     require(
         found == NAMES, f"{call}: the components are {show(found)}, expected {NAMES}, in this order"
@@ -416,11 +417,19 @@ def test_components(
 @task("lab05.profile_attention_components")
 def test_the_whole_is_measured(stub: Any) -> None:
     # Softmax is 100 times as slow as the products here, so a wrong whole cannot hide in a tolerance.
-    claim = stub.probe(ATTENTION, "profiled", [64, 8, 2], {"warmup": 1, "iterations": 2})
+    claim = stub.probe(ATTENTION, "profiled", [64, 8, 2], {})
     require(
         claim["raised"] is None, f"profile_attention_components(64, 8, 2) raised {claim['raised']}"
     )
     got = claim["result"]
+    counted = counts_of(1, 64, 8, 2)
+    all_flops = sum(flops for part, (flops, _) in counted.items() if part != "softmax")
+    require(
+        26 * all_flops <= claim["flops"] <= 28 * all_flops,
+        f"profile_attention_components(64, 8, 2): all products together did {claim['flops']} operations; "
+        f"with a batch of 1, 3 warm-up calls and 10 timed ones of everything it is {26 * all_flops}, and at "
+        f"most {28 * all_flops} with making the inputs",
+    )
     names = [part["name"] for part in got["components"] if part["share"] > 0.5]
     require(
         names == ["softmax"],
@@ -618,7 +627,7 @@ def drawn_profile(chance: random.Random, bound: str, roof: float, slowest: str) 
     size = round(scale * bandwidth * (1 if bound == "memory" else factor))
     largest = max(flops / peak, size / bandwidth)
     floor = largest * (chance.uniform(1.1, 1.5) if bound == "latency" else chance.uniform(0.1, 0.8))
-    parts = []
+    parts: list[dict[str, Any]] = []
     for name in NAMES:
         if name == slowest:
             parts.append({"name": name, "time_s": largest / roof, "flops": flops, "bytes": size})
@@ -1057,6 +1066,7 @@ ON_CPU = {
     "freed_on_the_way": (6, 0, 2, 0, "3 n and 3 n together, then 3 n, n, and in the end 2 n"),
     "views_and_in_place": (1, 0, 1, 0, "only flatten of a transposed view copies; its slice keeps all of it"),
     "nothing": (0, 0, 0, 0, "views have no memory of their own"),
+    "no_operators": (0, 0, 0, 0, "nothing was allocated"),
     "part_of_a_whole": (4, 0, 4, 0, "a slice keeps the whole storage alive"),
     "keeps": (1, 0, 1, 0, "the function returned nothing, and kept a tensor"),
     "works_on_what_was_there": (0, 0, 0, 0, "what was allocated before does not count, in place or as a view"),
