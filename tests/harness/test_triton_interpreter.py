@@ -103,6 +103,22 @@ def total(x):
     return out
 
 
+@triton.jit
+def _described_kernel(x_ptr, out, n, BLOCK: tl.constexpr):
+    start = tl.program_id(0) * BLOCK
+    x = tl.make_tensor_descriptor(x_ptr, shape=[n], strides=[1], block_shape=[BLOCK])
+    out.store([start], x.load([start]) * 2)
+
+
+def described(x):
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    out = torch.empty_like(x)
+    to = TensorDescriptor.from_tensor(out, [32])
+    _described_kernel[(triton.cdiv(x.numel(), 32),)](x, to, x.numel(), BLOCK=32)
+    return out
+
+
 def broken(x):
     _broken_kernel[(1,)](x)
 
@@ -209,6 +225,13 @@ def test_atomics_count_apart_and_torch_beside_is_seen(probe, kernels) -> None:
     torch.testing.assert_close(got, x.sum()[None])
     assert counts["atomic_bytes"] == 4 * 4
     assert counts["torch_operators"] == ["zeros"]
+
+
+def test_descriptors_are_counted_as_well(probe, kernels) -> None:
+    x = torch.randn(100)
+    got, counts = probe.counted(kernels, lambda: kernels.described(x), x=x)
+    assert torch.equal(got, 2 * x)
+    assert counts["tensors"]["x"]["load_bytes"] == counts["tensors"]["result"]["store_bytes"] == 400
 
 
 def test_the_learners_own_error_comes_out(probe, kernels) -> None:

@@ -95,9 +95,7 @@ class Counter:
     def open_tensors(self, named: dict[str, tuple[Any, Any]]) -> None:
         """The tensors of a launch: by name, the one given and its copy on the host."""
         self.current = []
-        for name, (given, host) in named.items():
-            if not isinstance(host, torch.Tensor):
-                continue
+        for name, (given, host) in _flat(named):
             self.kept += [given, host]
             span = 0
             if host.numel():
@@ -208,6 +206,19 @@ class Counter:
             "tensors": by_name,
             "torch_operators": self.torch_operators,
         }
+
+
+def _flat(named: dict[str, tuple[Any, Any]]) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    """The tensors in arguments: themselves, in tuples, in descriptors, in wrappers with another dtype."""
+    for name, (given, host) in named.items():
+        if isinstance(host, torch.Tensor):
+            yield name, (given, host)
+        elif isinstance(host, tuple):
+            yield from _flat(
+                {f"{name}[{i}]": pair for i, pair in enumerate(zip(given, host, strict=True))}
+            )
+        elif hasattr(host, "base"):
+            yield from _flat({name: (given.base, host.base)})
 
 
 def _holds(tensor: Any, region: Region) -> bool:
