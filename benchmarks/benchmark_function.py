@@ -8,6 +8,7 @@ caches are alike:
 
     function        `benchmark_function` of Lab 05; function_again is the same once more (A/A)
     events          one pair of CUDA events around a row of calls, over their number
+    events_keeping  the same, but each result is kept until the next one is there, as `function` does
     graph           a pair of events around replays of a CUDA graph of a row of calls
     event_pairs     a pair of events around each call, the median; nothing is flushed
     issue           the host's time to issue a call in a row, without waiting
@@ -41,11 +42,16 @@ REFERENCE = ROOT / "solutions/labs/lab05_profiling/src/profiling.py"
 RESULT = ROOT / "benchmarks/results/benchmark_function.json"
 ROUNDS = 5
 ROW_NS, FEWEST, MOST = 10_000_000, 6, 1000  # length of a row of calls
-WARM_UP_NS = 300_000_000  # until the limit on power has set the clocks
+WARM_UP_NS = 200_000_000  # until the limit on power has set the clocks
 LONG_NS = 100_000  # kernels from here on are held against the targets
 WITHIN, NOISE = 0.03, 0.01  # against events and graph; against itself
 APART = 0.05  # from here on two methods say different things
 WHAT = "times of a call in ns by several methods in turn; ratios are medians over the rounds"
+
+# A copy that is no kernel becomes a node of its own kind in a graph. torch.profiler on an H200 (torch 2.11,
+# 2026-11-21): 3,438 to 3,440 µs a node of 2³⁰ elements, 2,025 µs for the same copy by itself. The same bytes
+# copied by a kernel ("copy") take as long in a graph as outside. So a graph says nothing about such a copy.
+OTHER_IN_A_GRAPH = ("memcpy 2³⁰ fp32",)
 
 Call = Callable[[], Any]
 
@@ -62,6 +68,9 @@ def kernels() -> dict[str, Callable[[], tuple[Callable[..., Any], tuple[Any, ...
         return torch.add, tuple(torch.randn(count, device="cuda") for _ in range(2))
 
     def copy(count: int) -> Any:
+        return torch.mul, (torch.randn(count, device="cuda"), 1.0)
+
+    def memcpy(count: int) -> Any:
         return torch.clone, (torch.randn(count, device="cuda"),)
 
     def softmax(rows: int, width: int) -> Any:
@@ -70,7 +79,6 @@ def kernels() -> dict[str, Callable[[], tuple[Callable[..., Any], tuple[Any, ...
 
     return {
         "matmul 1024³ bf16": lambda: matmul(1024),
-        "matmul 2048³ bf16": lambda: matmul(2048),
         "matmul 4096³ bf16": lambda: matmul(4096),
         "matmul 8192³ bf16": lambda: matmul(8192),
         "matmul 16384³ bf16": lambda: matmul(16384),
@@ -80,7 +88,7 @@ def kernels() -> dict[str, Callable[[], tuple[Callable[..., Any], tuple[Any, ...
         "copy 2²² fp32": lambda: copy(2**22),
         "copy 2²⁶ fp32": lambda: copy(2**26),
         "copy 2³⁰ fp32": lambda: copy(2**30),
-        "softmax 2048×2048 bf16": lambda: softmax(2048, 2048),
+        "memcpy 2³⁰ fp32": lambda: memcpy(2**30),
         "softmax 16384×4096 bf16": lambda: softmax(16384, 4096),
         "softmax 131072×8192 bf16": lambda: softmax(131072, 8192),
     }
@@ -130,6 +138,12 @@ def methods(
     def row(count: int) -> None:
         for _ in range(count):
             call()
+
+    def row_keeping(count: int) -> None:
+        kept = None
+        for _ in range(count):
+            kept = call()
+        del kept
 
     row(3)
     calls = min(MOST, max(FEWEST, math.ceil(ROW_NS / (between_events_ns(lambda: row(3)) / 3))))
@@ -181,6 +195,7 @@ def methods(
     found: dict[str, Callable[[], float]] = {
         "function": function_ns,
         "events": lambda: between_events_ns(lambda: row(calls)) / calls,
+        "events_keeping": lambda: between_events_ns(lambda: row_keeping(calls)) / calls,
         "graph": lambda: between_events_ns(replay) / (graph_calls * replays),
         "event_pairs": event_pairs,
         "issue": issue,
@@ -199,7 +214,7 @@ def measured(make: Callable[[], Any], benchmark_function: Callable[..., float]) 
     names = list(found)
     for number in range(ROUNDS):
         for place in range(len(names)):
-            name = names[(place + number * 3) % len(names)]
+            name = names[(place + number * 4) % len(names)]
             times[name].append(round(found[name](), 1))
 
     def over(name: str) -> float:
@@ -225,11 +240,16 @@ def reasons(one: dict[str, Any]) -> list[str]:
         return median[name] > (1 + APART) * median[than]
 
     found = []
-    if more("function", "graph"):
+    if more("function", "events") and not more("function", "events_keeping"):
+        found.append(
+            "function keeps a result until the next one is there: outputs take turns in two places, and "
+            "less of them stays in the L2 cache"
+        )
+    if more("events", "graph"):
         found.append(
             "a row of calls is as long as the host needs to issue it; a graph is not"
-            if more("issue", "graph") or not more("function", "issue")
-            else "small gaps between the calls of a row, which a graph does not have"
+            if more("issue", "graph")
+            else "a row of calls takes longer than its graph, though issuing a call is shorter than a call"
         )
     if more("graph", "function"):
         found.append("the graph itself is slower: events, pairs and timers without it agree")
@@ -245,7 +265,10 @@ def reasons(one: dict[str, Any]) -> list[str]:
 
 
 def verdicts(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """The largest distance of kernels from LONG_NS on, and which of them miss a target."""
+    """The largest distance of kernels from LONG_NS on, and which of them miss a target.
+
+    What runs as something else in a graph is not held against the graph.
+    """
     long = {name: one for name, one in found.items() if one["median_ns"]["graph"] >= LONG_NS}
     result: dict[str, Any] = {"kernels_count": len(long)}
     for ratio, target in (
@@ -253,25 +276,37 @@ def verdicts(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
         ("function_to_graph_ratio", WITHIN),
         ("function_to_itself_ratio", NOISE),
     ):
+        distance = {
+            name: round(abs(one[ratio] - 1), 4)
+            for name, one in long.items()
+            if not (ratio == "function_to_graph_ratio" and name in OTHER_IN_A_GRAPH)
+        }
         result[ratio] = {
             "target": target,
-            "largest_distance": max(
-                (round(abs(one[ratio] - 1), 4) for one in long.values()), default=None
-            ),
-            "missed": [name for name, one in long.items() if abs(one[ratio] - 1) > target],
+            "largest_distance": max(distance.values(), default=None),
+            "missed": [name for name, one in distance.items() if one > target],
         }
     return result
 
 
 def print_table(found: dict[str, dict[str, Any]]) -> None:
-    shown = ("graph", "events", "function", "timer", "event_pairs", "do_bench", "issue")
+    shown = (
+        "graph",
+        "events",
+        "events_keeping",
+        "function",
+        "timer",
+        "event_pairs",
+        "do_bench",
+        "issue",
+    )
     print(
         f"{'median, µs a call':26}"
-        + "".join(f"{name:>12}" for name in shown)
+        + "".join(f"{name:>15}" for name in shown)
         + "   f/ev  f/gr  f/f"
     )
     for name, one in found.items():
-        cells = "".join(f"{one['median_ns'][method] / 1e3:12,.2f}" for method in shown)
+        cells = "".join(f"{one['median_ns'][method] / 1e3:15,.2f}" for method in shown)
         ratios = (one[f"function_to_{other}_ratio"] for other in ("events", "graph", "itself"))
         print(f"{name:26}{cells}   " + " ".join(f"{ratio:.3f}" for ratio in ratios))
     for name, one in found.items():
