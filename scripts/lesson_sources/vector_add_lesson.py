@@ -65,6 +65,24 @@ def span(dtype: str, way: str, regime: str) -> str:
     return f"2^{found[0]}" if found[0] == found[-1] else f"2^{found[0]} to 2^{found[-1]}"
 
 
+@cache
+def tails() -> dict[tuple[str, str, int], dict[str, Any]]:
+    """The rows of `triton_tail`, by kernel, data type and elements beyond 2^27."""
+    rows = json.loads(captures.text("triton_tail", "measurements.json"))["rows"]
+    return {(row["kernel"], row["dtype"], row["n"] - 2**27): row for row in rows}
+
+
+def tail_ns(kernel: str, dtype: str, beyond: int) -> float:
+    """The median time of an add with so many elements beyond 2^27."""
+    return statistics.median(tails()[kernel, dtype, beyond]["add"])
+
+
+def tail_loads(kernel: str, dtype: str, beyond: int) -> str:
+    """The kinds of loads in its PTX: "2 `ld.global.v4.b32`"."""
+    loads = tails()[kernel, dtype, beyond]["loads"]
+    return ", ".join(f"{count} `{kind}`" for kind, count in loads.items())
+
+
 def gb_s(rate: float) -> str:
     """A rate in GB/s, as text."""
     return f"{rate:,.0f} GB/s"
