@@ -19,11 +19,16 @@ def written(module: ModuleType, results: dict[str, Any]) -> dict[str, Any]:
 
 
 def refused(module: ModuleType, results: dict[str, Any]) -> dict[str, Any]:
-    """The error that is raised (its kind, and those it descends from), and the files after it."""
+    """The error that is raised (its kind, those it descends from, what it says), and the files after it."""
     with tempfile.TemporaryDirectory() as folder:
         kinds: list[str] = []
+        said = ""
         try:
             module.dashboard(results, str(Path(folder) / "page.html"))
         except Exception as error:  # noqa: BLE001 -- whatever it is, the check names it
-            kinds = [kind.__name__ for kind in type(error).__mro__]
-        return {"kinds": kinds, "names": sorted(entry.name for entry in Path(folder).iterdir())}
+            kinds, said = [kind.__name__ for kind in type(error).__mro__], str(error)
+        return {
+            "kinds": kinds,
+            "said": said,
+            "names": sorted(entry.name for entry in Path(folder).iterdir()),
+        }

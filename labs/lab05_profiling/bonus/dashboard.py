@@ -18,6 +18,7 @@ from profiling_lab import devices, roofline
 # Of the bars, in pixels: width of the plot, height of a strip, and in it of the bar; from the top of the
 # strip to the label's baseline and to the bar.
 WIDTH, ROW, BAR, LABEL, BELOW = 480, 42, 16, 15, 20
+NS_PER_S = 1e9
 
 
 def dashboard(results: dict[str, Any], path: str | None = None) -> str:
@@ -55,6 +56,7 @@ def dashboard(results: dict[str, Any], path: str | None = None) -> str:
 
     Raises ValueError for no components, two of one name, a time (or whole_ns) that is no finite number
     above 0, flops that are no whole number of at least 0, or bytes of at least 1; DeviceError for an
-    unknown device or data type. Then nothing is written.
+    unknown device or data type; the message names what is wrong ("flops", say, and the component). Then
+    nothing is written.
     """
     raise NotImplementedError

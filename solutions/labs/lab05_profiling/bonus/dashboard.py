@@ -19,6 +19,7 @@ _LONG = re.compile(r"^(.{23}).{2,}$", re.DOTALL)  # what is longer than 24 chara
 # Of the bars, in pixels: width of the plot, height of a strip, and in it of the bar; from the top of the
 # strip to the label's baseline and to the bar.
 WIDTH, ROW, BAR, LABEL, BELOW = 480, 42, 16, 15, 20
+NS_PER_S = 1e9
 
 
 def dashboard(results: dict[str, Any], path: str | None = None) -> str:
@@ -56,7 +57,8 @@ def dashboard(results: dict[str, Any], path: str | None = None) -> str:
 
     Raises ValueError for no components, two of one name, a time (or whole_ns) that is no finite number
     above 0, flops that are no whole number of at least 0, or bytes of at least 1; DeviceError for an
-    unknown device or data type. Then nothing is written.
+    unknown device or data type; the message names what is wrong ("flops", say, and the component). Then
+    nothing is written.
     """
     components = results["components"]
     _check(components, results["whole_ns"])
@@ -144,7 +146,7 @@ def _roofline(results: dict[str, Any]) -> str:
         roofline.Point(
             _short(component["name"]),
             component["flops"] / component["bytes"],
-            component["flops"] / component["time_ns"] * 1e9,
+            component["flops"] / component["time_ns"] * NS_PER_S,
         )
         for component in results["components"]
         if component["flops"]
@@ -172,11 +174,14 @@ svg { display: block; width: 100%; height: auto; }
 svg.bars { max-width: 40rem; font: 14px system-ui, sans-serif; fill: var(--ink); }
 svg.bars .bar { fill: var(--bar); }
 svg.roofline { min-width: 34rem; }
+svg.roofline text[fill="#0072B2"], svg.roofline circle[fill="#0072B2"] { fill: var(--bar); }
+svg.roofline [stroke="#0072B2"] { stroke: var(--bar); }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { padding: .3rem .5rem; border-bottom: 1px solid var(--line); text-align: right; }
 td { white-space: nowrap; }
 th:first-child { text-align: left; font-weight: 400; min-width: 8rem; }
 thead th, tfoot th { font-weight: 600; }
+thead th { white-space: nowrap; }
 @media (max-width: 30rem) {
   body, figure, section { padding: .6rem; }
   th, td { padding: .3rem .25rem; font-size: .85rem; }

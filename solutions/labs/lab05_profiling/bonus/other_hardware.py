@@ -150,10 +150,14 @@ def speedup_interval(
     """
     parts: dict[str, list[float]] = {}
     fixed = 0.0
-    target = predict_on(costs, dtype, [to_device])[0]["parts"]
+    (target,) = predict_on(costs, dtype, [to_device])
     *rows, whole = held_against(costs, measured_ns, dtype, from_device)
     for row in rows:
-        measured, old, new = row["measured_ns"], row["floor_ns"], target[row["part"]]["floor_ns"]
+        measured, old, new = (
+            row["measured_ns"],
+            row["floor_ns"],
+            target["parts"][row["part"]]["floor_ns"],
+        )
         ends = {"scales": measured * new / old, "stays": new + (measured - old)}
         if row["verdict"] == "latency":
             del ends["scales"]

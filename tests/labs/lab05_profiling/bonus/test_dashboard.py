@@ -6,7 +6,7 @@ import random
 import re
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -30,7 +30,7 @@ HOSTILE = [
 ]
 
 
-def fail(text: str) -> None:
+def fail(text: str) -> NoReturn:
     """Fail with a message, without a traceback."""
     pytest.fail(text, False)
 
@@ -441,7 +441,10 @@ def test_results_that_make_no_sense(stub: Any, seed: int) -> None:
         *((f"a time of {t!r}", changed(time_ns=t), "ValueError") for t in (0, -1.0, "7")),
         ("an infinite time", changed(time_ns=float("inf")), "ValueError"),
         ("a time that is NaN", changed(time_ns=float("nan")), "ValueError"),
-        ("whole_ns = 0", changed() | {"whole_ns": 0}, "ValueError"),
+        *(
+            (f"whole_ns = {value!r}", changed() | {"whole_ns": value}, "ValueError")
+            for value in (0, float("inf"))
+        ),
         *((f"flops = {f!r}", changed(flops=f), "ValueError") for f in (-1, 1.5)),
         *((f"bytes = {b!r}", changed(bytes=b), "ValueError") for b in (0, 2.5)),
         ("an unknown device", changed() | {"device": "H2000"}, "LabError"),
@@ -454,6 +457,9 @@ def test_results_that_make_no_sense(stub: Any, seed: int) -> None:
                 f"dashboard(…) with {what}: {told['kinds'][:1] or 'no error'}, expected a "
                 f"{'DeviceError' if kind == 'LabError' else kind}"
             )
+        key = what.partition(" ")[0]
+        if key in ("flops", "bytes", "whole_ns") and key not in told["said"]:
+            fail(f"dashboard(…) with {what} says {told['said']!r}, which does not name {key}")
         if told["names"]:
             fail(f"dashboard(…) with {what} raised, and left {told['names']} behind")
     stub.dashboard(changed(bytes=1, flops=0, time_ns=1))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ from grading.checking import task
 PROBE = Path(__file__).resolve().parents[3] / "probes" / "allocations.py"
 
 
-def fail(text: str) -> None:
+def fail(text: str) -> NoReturn:
     """Fail with a message, without a traceback."""
     pytest.fail(text, False)
 

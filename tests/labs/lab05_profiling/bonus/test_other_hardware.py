@@ -10,7 +10,7 @@ import json
 import math
 import random
 import statistics
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -24,7 +24,7 @@ OLD = {"T4", "V100 SXM2"}  # tensor cores without bfloat16 and TF32
 TYPES = {"bf16": "bfloat16", "bfloat16": "bfloat16", "tf32": "tfloat32", "float32": "float32"}
 
 
-def fail(text: str) -> None:
+def fail(text: str) -> NoReturn:
     """Fail with a message, without a traceback."""
     pytest.fail(text, False)
 

@@ -11,7 +11,7 @@ import math
 import random
 import statistics
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -29,7 +29,7 @@ PARTS = (
 ELEMENT = {"float32": 4, "bf16": 2, "bfloat16": 2, "fp16": 2, "float64": 8}
 
 
-def fail(text: str) -> None:
+def fail(text: str) -> NoReturn:
     """Fail with a message, without a traceback."""
     pytest.fail(text, False)
 
