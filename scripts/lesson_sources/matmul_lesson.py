@@ -77,6 +77,24 @@ def waves(capture: str = BF16) -> dict[int, dict[str, Any]]:
     return found
 
 
+@cache
+def laid_out(dtype: str, a: str, b: str) -> dict[str, Any]:
+    """A product of `triton_layouts` with both rates in TFLOP/s."""
+    found = next(
+        row
+        for row in table("triton_layouts")["layouts"]
+        if (row["dtype"], row["a"], row["b"]) == (dtype, a, b)
+    )
+    flops = 2 * found["m"] * found["n"] * found["k"]
+    both = {"own": found["device_time"], "torch": found["torch_device_time"]}
+    return found | {name: flops / statistics.median(both[name]) / 1e3 for name in both}
+
+
+def tflops(value: float) -> str:
+    """TFLOP/s as text."""
+    return f"{value:,.0f} TFLOP/s"
+
+
 def counters(kernel: str) -> dict[str, Any]:
     """A kernel of `ncu_triton`."""
     return next(

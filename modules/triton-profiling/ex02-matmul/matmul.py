@@ -12,14 +12,18 @@ import csv
 import json
 import math
 import statistics
+from types import SimpleNamespace
 from typing import Any
-
-import torch
-import triton
-import triton.language as tl
 
 from profiling_lab import captures, devices
 from profiling_lab.errors import CaptureError
+
+try:
+    import torch
+    import triton
+    import triton.language as tl
+except ModuleNotFoundError:  # macOS and Windows have no Triton, and only the kernel needs it
+    triton: Any = SimpleNamespace(jit=lambda function: function)
 
 CONFIG_KEYS = {"block_m", "block_n", "block_k", "group_m", "num_warps", "num_stages"}
 

@@ -12,14 +12,18 @@ import csv
 import json
 import math
 import statistics
+from types import SimpleNamespace
 from typing import Any
-
-import torch
-import triton
-import triton.language as tl
 
 from profiling_lab import captures, devices
 from profiling_lab.errors import CaptureError
+
+try:
+    import torch
+    import triton
+    import triton.language as tl
+except ModuleNotFoundError:  # macOS and Windows have no Triton, and only the kernel needs it
+    triton: Any = SimpleNamespace(jit=lambda function: function)
 
 CONFIG_KEYS = {"block_m", "block_n", "block_k", "group_m", "num_warps", "num_stages"}
 
@@ -328,7 +332,7 @@ def matmul_live(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
                 return math.inf
 
         with torch.cuda.device(a.device):
-            _chosen[key] = min(_CONFIGS.get(a.dtype, _WIDE), key=time_ms)
+            _chosen[key] = min(_CONFIGS.get(str(a.dtype), _WIDE), key=time_ms)
     return matmul(a, b, _chosen[key])
 
 
@@ -352,11 +356,7 @@ _WIDE = _configs(
     (128, 128, 64, 4, 4),
     (64, 128, 64, 4, 4),
 )
-_CONFIGS = {
-    torch.bfloat16: _WIDE,
-    torch.float16: _WIDE,
-    torch.float32: _configs((32, 32, 32, 4, 2), (64, 32, 16, 4, 3)),
-}
+_CONFIGS = {"torch.float32": _configs((32, 32, 32, 4, 2), (64, 32, 16, 4, 3))}
 
 
 def _check_sizes(**sizes: int) -> None:
