@@ -25,14 +25,18 @@ from __future__ import annotations
 import json
 import statistics
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
-
-import torch
-import triton
-import triton.language as tl
 
 from profiling_lab import captures, devices
 from profiling_lab.errors import CaptureError
+
+try:
+    import torch
+    import triton
+    import triton.language as tl
+except ModuleNotFoundError:  # macOS and Windows have no Triton, and only the kernel needs it
+    triton: Any = SimpleNamespace(jit=lambda function: function)
 
 # The block sizes that `vector_add` takes.
 BLOCK_SIZES = (32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
