@@ -117,6 +117,20 @@ def tiled(m: int, n: int, k: int, block_m: int, block_n: int) -> dict[str, int]:
     return reference("triton_ex02").matmul_bytes(m, n, k, block_m, block_n, 2)
 
 
+def needed_together(group_m: int, programs: int = 132) -> dict[str, int]:
+    """What the first programs of an 8192 by 8192 result in tiles of 128 by 256 need: rows of a and
+    columns of b, and how many bytes that is for a step of 64 along k in bfloat16."""
+    rows, columns = 8192 // 128, 8192 // 256
+    tiles = [
+        (row, column)
+        for top in range(0, rows, group_m)
+        for column in range(columns)
+        for row in range(top, top + group_m)
+    ][:programs]
+    a, b = (len({tile[axis] for tile in tiles}) for axis in (0, 1))
+    return {"a": a, "b": b, "bytes": (a * 128 + b * 256) * 64 * 2}
+
+
 # -- plots ----------------------------------------------------------------------------------------
 
 SHOWN = {

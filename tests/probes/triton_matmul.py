@@ -72,6 +72,33 @@ def counted(
     return {**counts, **said}
 
 
+def order(module: ModuleType, shape: list[int], config: dict[str, int]) -> list[list[int]]:
+    """The tile (row, column) that each program stores first, in the order of their numbers."""
+    from unittest import mock
+
+    import numpy as np
+    import torch
+
+    interpreter = _interpreter()
+    m, n, k = shape
+    a, b = torch.ones(m, k), torch.ones(k, n)
+    touch = interpreter.Counter.touch
+    firsts: dict[tuple[int, ...], int] = {}
+
+    def noted(self: Any, what: str, pointers: Any, mask: Any) -> None:
+        active = pointers.data[np.broadcast_to(mask, pointers.data.shape)]
+        if what == "store" and active.size:
+            number = tuple(interpreter.interpreter.interpreter_builder.grid_idx)
+            firsts.setdefault(number, int(active.min()))
+        touch(self, what, pointers, mask)
+
+    with mock.patch.object(interpreter.Counter, "touch", noted):
+        interpreter.counted(module, lambda: module.matmul(a, b, config), a=a, b=b)
+    start = min(firsts.values())
+    places = [(firsts[number] - start) // a.element_size() for number in sorted(firsts)]
+    return [[at // n // config["block_m"], at % n // config["block_n"]] for at in places]
+
+
 def carried(module: ModuleType, dtype: str, config: dict[str, int]) -> dict[str, Any]:
     """A product whose sum grows in steps that are lost when it is rounded to dtype after each.
 

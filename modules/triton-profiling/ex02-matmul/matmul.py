@@ -85,8 +85,10 @@ def matmul(a: torch.Tensor, b: torch.Tensor, config: dict[str, int]) -> torch.Te
     a: (m, k), b: (k, n); both float32, bfloat16 or float16, on one device, with any strides and up to
     2**31 - 1 elements. No size needs to be a multiple of a block, and each may be 0.
     config: block_m, block_n, block_k (powers of two from 16 on; a step along k takes block_k columns
-    of a and rows of b), group_m (how many rows of tiles follow each other before the next columns,
-    1 for row by row), num_warps and num_stages (options of the launch). All are used as given.
+    of a and rows of b), group_m, num_warps and num_stages (options of the launch). All are used as given.
+    Programs that run at the same time have numbers (tl.program_id(0)) close to each other, and are to
+    share tiles: the first ones take the upper group_m rows of tiles, column by column from the left and
+    each column from the top; then come the next group_m rows. What is left may be fewer.
 
     Returns a new (m, n) tensor of the same dtype. Sums are kept in float32, whatever the dtype;
     float32 is multiplied as float32 (input_precision="ieee"), not as TF32. The programs load and store

@@ -270,6 +270,25 @@ def test_products(stub: Any, seed: int, place: int) -> None:
 
 
 @task("triton_ex02.matmul")
+@pytest.mark.parametrize("group_m", [1, 2, 8])
+def test_order_of_tiles(stub: Any, group_m: int) -> None:
+    rows, columns = 5, 2
+    got = stub.probe(PROBE, "order", [16 * rows - 3, 16 * columns, 16], config(16, 16, 16, group_m))
+    want = [
+        [row, column]
+        for top in range(0, rows, group_m)
+        for column in range(columns)
+        for row in range(top, min(top + group_m, rows))
+    ]
+    require(
+        got == want,
+        f"matmul with {rows} by {columns} tiles and group_m={group_m}: programs 0, 1, … store the tiles "
+        f"(row, column) {show(got)}, expected {show(want)}: {group_m} rows of tiles at a time, column by "
+        "column. What runs at the same time shares tiles of a and of b that way",
+    )
+
+
+@task("triton_ex02.matmul")
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_sums_in_float32(stub: Any, dtype: str) -> None:
     told = stub.probe(PROBE, "carried", dtype, config(16, 16, 16))
