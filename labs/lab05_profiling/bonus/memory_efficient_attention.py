@@ -35,7 +35,7 @@ def merge_partials(first: Partial, second: Partial) -> Partial:
     Works for scores of any size: nothing overflows, as long as the scores themselves are numbers, and a row that
     neither block has a key for stays at -inf, 0 and zeros, without a NaN and without a warning.
 
-    Raises ValueError if the shapes do not fit together.
+    Raises ValueError if the shapes do not fit together, or if a side is not three arrays.
     """
     raise NotImplementedError
 

@@ -8,6 +8,8 @@ The lesson is `README.md` in this folder, hints are in `hints.md`.
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import json
 import math
 import statistics
@@ -76,9 +78,9 @@ def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
     than six values it is everything: (median, 0.0, inf).
     """
     ordered = sorted(values)
-    count, k, below = len(ordered), 0, 0.0
-    while (below := below + math.comb(count, k) / 2**count) <= 0.025:
-        k += 1
+    count = len(ordered)
+    fewer = list(itertools.accumulate(math.comb(count, heads) for heads in range(count)))
+    k = bisect.bisect_right(fewer, 0.025 * 2**count)
     if k == 0:
         return statistics.median(ordered), 0.0, math.inf
     return statistics.median(ordered), ordered[k - 1], ordered[count - k]

@@ -35,13 +35,16 @@ def merge_partials(first: Partial, second: Partial) -> Partial:
     Works for scores of any size: nothing overflows, as long as the scores themselves are numbers, and a row that
     neither block has a key for stays at -inf, 0 and zeros, without a NaN and without a warning.
 
-    Raises ValueError if the shapes do not fit together.
+    Raises ValueError if the shapes do not fit together, or if a side is not three arrays.
     """
-    for left, right, dimensions in zip(first, second, (1, 1, 2), strict=True):
-        if left.shape != right.shape or left.ndim != dimensions:
-            raise ValueError(f"two partials of shapes {left.shape} and {right.shape} do not fit")
-    if not first[0].shape == first[1].shape == first[2].shape[:1]:
-        raise ValueError(f"largest {first[0].shape} and sums {first[2].shape}: different rows")
+    mix = first[2]
+    wanted = [mix.shape[:1], mix.shape[:1], mix.shape]
+    for side in (first, second):
+        shapes = [array.shape for array in side]
+        if shapes != wanted or mix.ndim != 2:
+            raise ValueError(
+                f"shapes {shapes}: not the rows of the first, whose sums are {mix.shape}"
+            )
     largest = np.maximum(first[0], second[0])
     finite = np.where(np.isneginf(largest), np.zeros_like(largest), largest)
     old, new = np.exp(first[0] - finite), np.exp(second[0] - finite)
@@ -91,9 +94,9 @@ def blockwise_attention(
     for start in range(0, queries, block_size):
         q = query[..., start : start + block_size, :].to(wide) / query.shape[-1] ** 0.5
         last_seen = torch.arange(start, start + q.shape[-2], device=q.device)[:, None] + older
-        largest = q.new_full((*q.shape[:-1], 1), nothing)
+        largest = torch.full_like(q[..., :1], nothing)
         total = torch.zeros_like(largest)
-        mix = q.new_zeros((*q.shape[:-1], value.shape[-1]))
+        mix = q.new_zeros(value.shape[-1])  # for each row, once there is something to add
         seen = min(keys, start + q.shape[-2] + older) if causal else keys
         for first in range(0, seen, block_size):
             here = slice(first, first + block_size)

@@ -121,6 +121,8 @@ def test_blocks_that_do_not_fit(stub: Any) -> None:
     odd = (np.zeros(4), np.ones(3), np.zeros((4, 2)))
     with stub.raises(ValueError, why="4 largest scores, and 3 sums"):
         stub.merge_partials(odd, odd)
+    with stub.raises(ValueError, why="the second has only two arrays"):
+        stub.merge_partials(block(4, 2), block(4, 2)[:2])
     odd = (np.zeros((4, 1)), np.ones((4, 1)), np.zeros((4, 2)))
     with stub.raises(ValueError, why="largest has two dimensions"):
         stub.merge_partials(odd, odd)
@@ -370,6 +372,8 @@ def test_what_does_not_fit(stub: Any) -> None:
         said = stub.probe(PROBE, "refused", shapes, kinds, options)
         if not said or said.startswith("!"):
             fail(f"blockwise_attention with {what}: {said or 'no error'}, expected a ValueError")
+        if "block_size" in options and "block_size" not in said:
+            fail(f"blockwise_attention with {what} raised {said!r}, which does not name block_size")
         if options == {} and kinds is floats and not all(str(n) in said for n in shapes[-1]):
             fail(
                 f"blockwise_attention with {what} raised {said!r}, which does not say the shapes "

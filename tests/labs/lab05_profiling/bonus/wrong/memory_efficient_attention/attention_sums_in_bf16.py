@@ -27,9 +27,9 @@ def blockwise_attention(
     for start in range(0, queries, block_size):
         q = query[..., start : start + block_size, :].to(wide) / query.shape[-1] ** 0.5
         last_seen = torch.arange(start, start + q.shape[-2], device=q.device)[:, None] + older
-        largest = q.new_full((*q.shape[:-1], 1), nothing)
+        largest = torch.full_like(q[..., :1], nothing)
         total = torch.zeros_like(largest)
-        mix = q.new_zeros((*q.shape[:-1], value.shape[-1]))
+        mix = q.new_zeros(value.shape[-1])  # for each row, once there is something to add
         seen = min(keys, start + q.shape[-2] + older) if causal else keys
         for first in range(0, seen, block_size):
             here = slice(first, first + block_size)

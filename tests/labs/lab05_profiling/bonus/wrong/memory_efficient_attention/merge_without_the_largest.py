@@ -9,11 +9,14 @@ SAYS = "is beyond every float"
 
 
 def merge_partials(first: Partial, second: Partial) -> Partial:
-    for left, right, dimensions in zip(first, second, (1, 1, 2), strict=True):
-        if left.shape != right.shape or left.ndim != dimensions:
-            raise ValueError(f"two partials of shapes {left.shape} and {right.shape} do not fit")
-    if not first[0].shape == first[1].shape == first[2].shape[:1]:
-        raise ValueError(f"largest {first[0].shape} and sums {first[2].shape}: different rows")
+    mix = first[2]
+    wanted = [mix.shape[:1], mix.shape[:1], mix.shape]
+    for side in (first, second):
+        shapes = [array.shape for array in side]
+        if shapes != wanted or mix.ndim != 2:
+            raise ValueError(
+                f"shapes {shapes}: not the rows of the first, whose sums are {mix.shape}"
+            )
     largest = np.maximum(first[0], second[0])
     finite = np.where(np.isneginf(largest), np.zeros_like(largest), largest)
     old, new = np.exp(first[0]), np.exp(second[0])
