@@ -644,18 +644,19 @@ def _layer_times(
     heads_shape = (batch, seq_len, num_heads, d_model // num_heads)
     made = {"device": device, "dtype": getattr(torch, dtype)}
     x, one = torch.randn(batch, seq_len, d_model, **made), torch.randn((), **made)
-    to_qkv = torch.nn.Linear(d_model, 3 * d_model, bias=False, **made)
-    to_out = torch.nn.Linear(d_model, d_model, bias=False, **made)
+    linear, random = torch.nn.functional.linear, torch.nn.init.xavier_normal_
+    w_qkv = random(torch.empty(3 * d_model, d_model, **made))
+    w_out = random(torch.empty(d_model, d_model, **made))
 
     def qkv_projection(x: Tensor) -> list[Tensor]:
-        parts = to_qkv(x).chunk(3, dim=-1)
+        parts = linear(x, w_qkv).chunk(3, dim=-1)
         return [part.view(heads_shape).transpose(1, 2) for part in parts]
 
     def weighted_sum(weights: Tensor, v: Tensor) -> Tensor:
         return weights @ v
 
     def output_projection(summed: Tensor) -> Tensor:
-        return to_out(summed.transpose(1, 2).flatten(2))
+        return linear(summed.transpose(1, 2).flatten(2), w_out)
 
     def whole(x: Tensor) -> Tensor:
         q, k, v = qkv_projection(x)
