@@ -8,14 +8,18 @@ from __future__ import annotations
 import json
 import math
 import statistics
+from types import SimpleNamespace
 from typing import Any
-
-import torch
-import triton
-import triton.language as tl
 
 from profiling_lab import captures, devices
 from profiling_lab.errors import CaptureError
+
+try:
+    import torch
+    import triton
+    import triton.language as tl
+except ModuleNotFoundError:  # macOS and Windows have no Triton, and only the kernel needs it
+    triton: Any = SimpleNamespace(jit=lambda function: function)
 
 # Of a multiprocessor and of a thread, on all devices of compute capability 7.0 to 12.0. Source: CUDA
 # C++ Programming Guide, technical specifications per compute capability.
@@ -27,7 +31,7 @@ TILE_ELEMENTS = 1024
 THREAD_ELEMENTS = 32
 
 WIDEST_COLUMNS = 32768
-DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+DTYPES = ("torch.float32", "torch.bfloat16", "torch.float16")
 
 NS_PER_UNIT = {"ns": 1, "us": 1_000, "ms": 1_000_000}
 

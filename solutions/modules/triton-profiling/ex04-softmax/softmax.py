@@ -8,14 +8,18 @@ from __future__ import annotations
 import json
 import math
 import statistics
+from types import SimpleNamespace
 from typing import Any
-
-import torch
-import triton
-import triton.language as tl
 
 from profiling_lab import captures, devices
 from profiling_lab.errors import CaptureError
+
+try:
+    import torch
+    import triton
+    import triton.language as tl
+except ModuleNotFoundError:  # macOS and Windows have no Triton, and only the kernel needs it
+    triton: Any = SimpleNamespace(jit=lambda function: function)
 
 # Of a multiprocessor and of a thread, on all devices of compute capability 7.0 to 12.0. Source: CUDA
 # C++ Programming Guide, technical specifications per compute capability.
@@ -27,7 +31,7 @@ TILE_ELEMENTS = 1024
 THREAD_ELEMENTS = 32
 
 WIDEST_COLUMNS = 32768
-DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+DTYPES = ("torch.float32", "torch.bfloat16", "torch.float16")
 
 NS_PER_UNIT = {"ns": 1, "us": 1_000, "ms": 1_000_000}
 
@@ -101,7 +105,7 @@ def launch_configuration(columns: int) -> tuple[int, int]:
     _check_counts(columns=columns)
     if columns > WIDEST_COLUMNS:
         raise ValueError(f"{columns} columns: one program holds rows of up to {WIDEST_COLUMNS}")
-    padded = triton.next_power_of_2(columns)
+    padded = 1 << (columns - 1).bit_length()
     rows = max(1, TILE_ELEMENTS // padded)
     return rows, rows * padded // (32 * THREAD_ELEMENTS)
 
@@ -151,7 +155,7 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
     """
     if x.ndim != 2:
         raise ValueError(f"x has {x.ndim} dimensions: reshape it to (rows, columns)")
-    if x.dtype not in DTYPES:
+    if str(x.dtype) not in DTYPES:
         raise ValueError(f"x is {x.dtype}: convert it to float32, bfloat16 or float16")
     rows, columns = x.shape
     per_program, warps = launch_configuration(columns)

@@ -10,7 +10,7 @@ def launch_configuration(columns: int) -> tuple[int, int]:
     _check_counts(columns=columns)
     if columns > WIDEST_COLUMNS:
         raise ValueError(f"{columns} columns: one program holds rows of up to {WIDEST_COLUMNS}")
-    padded = triton.next_power_of_2(columns)
+    padded = 1 << (columns - 1).bit_length()
     rows = 1
     while rows * columns < TILE_ELEMENTS:
         rows *= 2

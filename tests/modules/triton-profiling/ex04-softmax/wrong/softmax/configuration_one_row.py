@@ -10,6 +10,6 @@ def launch_configuration(columns: int) -> tuple[int, int]:
     _check_counts(columns=columns)
     if columns > WIDEST_COLUMNS:
         raise ValueError(f"{columns} columns: one program holds rows of up to {WIDEST_COLUMNS}")
-    padded = triton.next_power_of_2(columns)
+    padded = 1 << (columns - 1).bit_length()
     rows = 1
     return rows, max(1024, padded) // (32 * THREAD_ELEMENTS)

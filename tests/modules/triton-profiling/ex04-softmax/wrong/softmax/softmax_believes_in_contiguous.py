@@ -9,7 +9,7 @@ SAYS = "strides say where"
 def softmax(x: torch.Tensor) -> torch.Tensor:
     if x.ndim != 2:
         raise ValueError(f"x has {x.ndim} dimensions: reshape it to (rows, columns)")
-    if x.dtype not in DTYPES:
+    if str(x.dtype) not in DTYPES:
         raise ValueError(f"x is {x.dtype}: convert it to float32, bfloat16 or float16")
     rows, columns = x.shape
     per_program, warps = launch_configuration(columns)

@@ -9,7 +9,7 @@ SAYS = "beside the kernel torch ran"
 def softmax(x: torch.Tensor) -> torch.Tensor:
     if x.ndim != 2:
         raise ValueError(f"x has {x.ndim} dimensions: reshape it to (rows, columns)")
-    if x.dtype not in DTYPES:
+    if str(x.dtype) not in DTYPES:
         raise ValueError(f"x is {x.dtype}: convert it to float32, bfloat16 or float16")
     x = x.contiguous()
     rows, columns = x.shape
