@@ -118,6 +118,7 @@ def framework_verdict(capture: str, size: str, first: str, second: str) -> dict[
             noise_ratio; else "first" or "second", the faster one
 
     Raises CaptureError for a variant or size that the recording does not have, and for a recording in
-    which nothing was measured twice: without noise there is no verdict.
+    which nothing was measured twice: without noise there is no verdict. Raises ValueError for two
+    variants that were not measured in equally many rounds.
     """
     raise NotImplementedError

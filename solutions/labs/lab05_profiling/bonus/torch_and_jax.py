@@ -146,7 +146,8 @@ def framework_verdict(capture: str, size: str, first: str, second: str) -> dict[
             noise_ratio; else "first" or "second", the faster one
 
     Raises CaptureError for a variant or size that the recording does not have, and for a recording in
-    which nothing was measured twice: without noise there is no verdict.
+    which nothing was measured twice: without noise there is no verdict. Raises ValueError for two
+    variants that were not measured in equally many rounds.
     """
     rows = read_size(capture, size)
     for name in (first, second):
@@ -173,7 +174,7 @@ def framework_verdict(capture: str, size: str, first: str, second: str) -> dict[
     elif low <= 1 <= high or abs(middle - 1) <= noise:
         verdict = "no difference"
     else:
-        verdict = "first" if middle < 1 else "second"
+        verdict = min((middle, "first"), (1 / middle, "second"))[1]
     return {
         "speedup_ratio": middle,
         "low_ratio": low,

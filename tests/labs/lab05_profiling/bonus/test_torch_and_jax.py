@@ -421,6 +421,18 @@ def test_on_the_borders(stub: Any, tmp_path: Path) -> None:
 
 
 @task("lab05_bonus.framework_verdict")
+def test_rounds_that_are_missing(stub: Any, tmp_path: Path) -> None:
+    rows = made_up(random.Random(1), 8)["variants"]
+    for row in rows:
+        row["done"] = row["done"][: 7 if row["name"] == "torch compiled" else 8]
+    (tmp_path / "frameworks.json").write_text(
+        json.dumps({"cases": [{"name": "small", "variants": rows}]})
+    )
+    with stub.raises(ValueError, why="of 8 rounds one has 7: which sample belongs to which?"):
+        stub.framework_verdict(str(tmp_path), "small", "torch eager", "torch compiled")
+
+
+@task("lab05_bonus.framework_verdict")
 def test_no_verdict_without_noise(stub: Any, tmp_path: Path) -> None:
     rows = [row for row in made_up(random.Random(1), 8)["variants"] if "again" not in row["name"]]
     (tmp_path / "frameworks.json").write_text(

@@ -35,7 +35,7 @@ def framework_verdict(capture: str, size: str, first: str, second: str) -> dict[
     if low <= 1 <= high or abs(middle - 1) <= noise:
         verdict = "no difference"
     else:
-        verdict = "first" if middle < 1 else "second"
+        verdict = min((middle, "first"), (1 / middle, "second"))[1]
     return {
         "speedup_ratio": middle,
         "low_ratio": low,

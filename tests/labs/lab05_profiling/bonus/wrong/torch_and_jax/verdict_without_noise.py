@@ -37,7 +37,7 @@ def framework_verdict(capture: str, size: str, first: str, second: str) -> dict[
     elif low <= 1 <= high:
         verdict = "no difference"
     else:
-        verdict = "first" if middle < 1 else "second"
+        verdict = min((middle, "first"), (1 / middle, "second"))[1]
     return {
         "speedup_ratio": middle,
         "low_ratio": low,
