@@ -39,7 +39,8 @@ NS_PER_UNIT = {"ns": 1, "us": 1_000, "ms": 1_000_000}
 def softmax_bytes(rows: int, columns: int, dtype: str, algorithm: str) -> int:
     """The bytes that a softmax over the rows of a (rows, columns) matrix moves to and from memory.
 
-    dtype: a name or alias as in `profiling_lab.devices.dtype`; all tensors have it. algorithm:
+    dtype: a name or alias; all tensors have it, and `profiling_lab.devices.dtype(dtype).bytes` is the
+    size of one element. algorithm:
 
     "separate"     five kernels, each reads its inputs from memory and writes its result there: the
                    largest element of each row (one element a row); x minus it; exp of that; the sum
@@ -52,8 +53,9 @@ def softmax_bytes(rows: int, columns: int, dtype: str, algorithm: str) -> int:
 
     Caches are left out: each read counts. Returns a whole number.
 
-    Raises ValueError for an unknown algorithm and unless rows and columns are whole numbers of at least
-    1; DeviceError for an unknown data type.
+    Raises ValueError for an unknown algorithm, with the names of the known ones in the message, and
+    unless rows and columns are whole numbers of at least 1; DeviceError (of `devices.dtype`) for an
+    unknown data type.
     """
     _check_counts(rows=rows, columns=columns)
     size = devices.dtype(dtype).bytes
@@ -124,7 +126,7 @@ def _softmax_kernel(
     row = tl.program_id(0).to(tl.int64) * per_program + tl.arange(0, per_program)[:, None]
     column = tl.arange(0, block)[None, :]
     inside = (row < rows) & (column < columns)
-    place = x_ptr + row * row_stride + column * column_stride
+    place = x_ptr + row * row_stride + column.to(tl.int64) * column_stride
     # Padding is -inf: it is never the largest, and its exp adds nothing.
     x = tl.load(place, mask=inside, other=-float("inf")).to(tl.float32)
     powers = tl.exp(x - tl.max(x, axis=1, keep_dims=True))
@@ -137,13 +139,14 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
     """The softmax over each row of x, by one launch of a Triton kernel: write your own above this.
 
     x: (rows, columns) in float32, bfloat16 or float16, rows from 0 on, columns from 1 to
-    WIDEST_COLUMNS, with any strides (a transposed matrix, every other row of one). Returns a new
-    contiguous tensor of the same shape, data type and device; x stays as it is. Within a row
+    WIDEST_COLUMNS, with any strides (a transposed matrix, every other row of one); the last element may
+    lie more than 2³¹ elements behind the first. Returns a new contiguous tensor of the same shape, data
+    type and device, at each call another; x stays as it is. Within a row
 
         softmax(x)[j] = exp(x[j] - m) / sum of exp(x[k] - m) over all k,    m = largest x[k]
 
-    computed in float32 and rounded once, at the end. Elements may be -inf (their result is 0) or large
-    (1e4 in float16, 1e30 in float32). A row of nothing but -inf, and one that holds nan or inf, gives
+    computed in float32 and rounded once, at the end. Elements may be -inf (their result is 0) or large,
+    of either sign (6e4 in float16, 1e32 in the others; a row may hold nothing above -1e32). A row of nothing but -inf, and one that holds nan or inf, gives
     whatever torch.softmax gives or nan; the other rows must be right all the same.
 
     Each element of x is loaded once and each of the result stored once, and nothing else is loaded or
@@ -186,8 +189,8 @@ def read_sweep(capture: str) -> list[dict[str, Any]]:
     `statistics.quantiles(samples, n=4, method="inclusive")` gives these; and the bytes that a fused
     softmax moves over the median time, in GB/s (10⁹ bytes), for all implementations alike.
 
-    Raises CaptureError naming the row where there are fewer than two samples, or one that is not above
-    0, and for an unknown unit.
+    Raises CaptureError for a row with fewer than two samples, or one that is not above 0, naming its
+    implementation and columns; and for an unknown unit, naming the known ones.
     """
     table = json.loads(captures.text(capture, "measurements.json"))
     unit = table["unit"]
@@ -222,7 +225,7 @@ def speedup_by_width(capture: str, ours: str = "fused", base: str = "torch") -> 
     Returns
         "noise_ratio"      at least 1: how far two measurements of the same thing differ. base was
                            measured twice, the second time under its name with "_again"; of the
-                           larger median over the smaller, the largest over all widths
+                           larger median over the smaller, the largest over all widths of ours
         "widths"           in the order of the file, for each width of ours {"columns",
                            "speedup_ratio", "verdict"}: median of base over median of ours, and
                            "faster" if that is above noise_ratio, "slower" if it is below

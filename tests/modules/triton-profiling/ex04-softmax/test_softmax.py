@@ -274,10 +274,10 @@ def test_rows_of_any_width(stub: Any, seed: int, dtype: str) -> None:
             f"{columns} columns are padded to a power of two: what does the padding add to a row?"
         )
         judge_softmax(stub, drawn(seed, rows, columns), dtype, what)
-    low = drawn(seed, 7, 100) - 40
-    judge_softmax(
-        stub, low, dtype, "all elements are far below 0, so 0 would be the largest of a row"
-    )
+    for most in (-40.0, -5e4 if dtype == "float16" else -1e32):
+        low = most - np.abs(drawn(seed, 7, 100, abs(most) / 40))
+        what = f"no element is above {most:.0e}: does the padding count as the largest of a row?"
+        judge_softmax(stub, np.maximum(low, -6e4) if dtype == "float16" else low, dtype, what)
 
 
 @task("triton_ex04.softmax")
@@ -369,6 +369,37 @@ def test_the_launch_is_the_configured_one(stub: Any, seed: int) -> None:
         given = counts["kernels"][0]["options"].get("num_warps", 4)
         if given != warps:
             fail(f"{call}: a program got {given} warps (num_warps), expected {warps}")
+
+
+@task("triton_ex04.softmax")
+@pytest.mark.parametrize("far", ["rows", "columns"])
+def test_elements_far_apart(stub: Any, seed: int, far: str) -> None:
+    numbers = representable(drawn(seed, 3, 3), "bfloat16")
+    got = stub.probe(PROBE, "far_apart", numbers, far)
+    if got is None:  # this machine does not lend so many addresses
+        return
+    astray = got if isinstance(got, str) else ""
+    if astray or not np.allclose(got, expected(numbers), rtol=RELATIVE["bfloat16"], atol=0):
+        fail(
+            f"softmax of 3 by 3 in bfloat16, with {far} 2^30 + 8 elements apart: "
+            f"{astray or 'wrong numbers'}. Offsets of 2^31 and more do not fit into the 32 bits of a "
+            "range, a program's number, or a stride"
+        )
+
+
+@task("triton_ex04.softmax")
+def test_every_call_anew(stub: Any, seed: int) -> None:
+    numbers = [drawn(seed + n, 6, 40) for n in range(2)]
+    found = stub.probe(PROBE, "twice", *numbers)
+    for key, given, what in (
+        ("second", numbers[1], "called again after x was changed in place"),
+        ("first", numbers[0], "looked at again after a second call"),
+    ):
+        if not np.allclose(found[key], expected(given), rtol=RELATIVE["float32"], atol=1e-30):
+            fail(
+                f"softmax of 6 by 40 in float32, {what}: the {key} result is wrong. Each call "
+                "computes anew, into a tensor of its own"
+            )
 
 
 @task("triton_ex04.softmax")
@@ -641,9 +672,10 @@ def test_nothing_to_compare_with(stub: Any, seed: int, tmp_path: Path) -> None:
     for ours, base, missing in (("other", "rival", "other"), ("mine", "mine", "mine_again")):
         with stub.raises(CaptureError, missing, why=f"the sweep holds no {missing}"):
             stub.speedup_by_width(whole, ours, base)
-    part = made_up(tmp_path / "part", seed, "ns", drop=("rival", 2))
-    with stub.raises(CaptureError, "rival", why="rival was not measured at each width of mine"):
-        stub.speedup_by_width(part, "mine", "rival")
+    for lost in ("rival", "rival_again"):
+        part = made_up(tmp_path / lost, seed, "ns", drop=(lost, 2))
+        with stub.raises(CaptureError, lost, why=f"{lost} was not measured at each width of mine"):
+            stub.speedup_by_width(part, "mine", "rival")
 
 
 # -- what the recordings say of registers -----------------------------------------------------------
@@ -651,7 +683,9 @@ def test_nothing_to_compare_with(stub: Any, seed: int, tmp_path: Path) -> None:
 
 @task("triton_ex04.largest_width")
 @recordings(*SWEEPS, holding="measurements.json")
-def test_recorded_spills(stub: Any, recording: str) -> None:
+def test_recorded_spills(stub: Any, recording: str, own_recording: bool) -> None:
+    if own_recording:
+        return  # 24 registers of overhead are those of one compiler
     table = json.loads(captures.text(recording, "measurements.json"))
     for row in table.get("programs", ()):
         width = stub.largest_width(row["warps"], 24)
@@ -679,8 +713,17 @@ def test_live_speed(stub: Any, dtype: str) -> None:
     for columns in widths:
         found = claim[str(columns)]
         limit = 2**-8 if dtype == "bfloat16" else 1e-5
+        if found["torch_operators"]:
+            fail(
+                f"softmax_live of {columns} columns in {dtype}: torch ran "
+                f"{', '.join(found['torch_operators'])}; its contract is that of softmax, a kernel of "
+                "your own and nothing beside it"
+            )
         if found["error_ratio"] > limit or not found["end_is_right"]:
-            fail(f"softmax_live of {columns} columns in {dtype} is wrong on this GPU")
+            fail(
+                f"softmax_live of {columns} columns in {dtype} is wrong on this GPU, at its first call "
+                "or at a later one with other numbers"
+            )
         ratios[columns] = statistics.median(found["torch"]) / statistics.median(found["own"])
     slow = {
         columns: round(ratio, 3) for columns, ratio in ratios.items() if ratio < ALLOWANCE_RATIO

@@ -20,7 +20,7 @@ def _softmax_kernel(
     row = tl.program_id(0).to(tl.int64) * per_program + tl.arange(0, per_program)[:, None]
     column = tl.arange(0, block)[None, :]
     inside = (row < rows) & (column < columns)
-    place = x_ptr + row * row_stride + column * column_stride
+    place = x_ptr + row * row_stride + column.to(tl.int64) * column_stride
     # Padding is -inf: it is never the largest, and its exp adds nothing.
     x = tl.load(place, mask=inside, other=-float("inf")).to(tl.float32)
     powers = tl.exp(x - tl.max(x, axis=1, keep_dims=True))

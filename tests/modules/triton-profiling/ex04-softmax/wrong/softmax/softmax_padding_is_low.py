@@ -1,0 +1,28 @@
+"""Fills the padding with a number that is low, but not the lowest."""
+
+from __future__ import annotations
+
+CAUGHT_BY = "test_rows_of_any_width"
+SAYS = "does the padding count as the largest"
+
+
+@triton.jit
+def _softmax_kernel(
+    out_ptr,
+    x_ptr,
+    row_stride,
+    column_stride,
+    rows,
+    columns,
+    per_program: tl.constexpr,
+    block: tl.constexpr,
+):
+    row = tl.program_id(0).to(tl.int64) * per_program + tl.arange(0, per_program)[:, None]
+    column = tl.arange(0, block)[None, :]
+    inside = (row < rows) & (column < columns)
+    place = x_ptr + row * row_stride + column.to(tl.int64) * column_stride
+    x = tl.load(place, mask=inside, other=-1e4).to(tl.float32)
+    powers = tl.exp(x - tl.max(x, axis=1, keep_dims=True))
+    result = powers / tl.sum(powers, axis=1, keep_dims=True)
+    place = out_ptr + row * columns + column
+    tl.store(place, result.to(out_ptr.dtype.element_ty), mask=inside)
