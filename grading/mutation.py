@@ -7,7 +7,7 @@ Mutants are made by cosmic-ray's operators, one function at a time, and run as a
 reference against all checks of the exercise's file. The result is written beside the wrong
 solutions as `mutants.json` with the hashes of reference and checks, so that the proof can tell when
 it is stale. A survivor must be listed in `equivalent_mutants.toml` with the reason why no input can
-tell it from the reference.
+tell it from the reference. Functions that live tasks alone use are left out: their checks need a GPU.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Any
 from grading import fingerprint
 from grading.prove import EQUIVALENTS, Prover
 from profiling_lab import course as manifest
-from profiling_lab.closure import closure_hash, users
+from profiling_lab.closure import closure_hash, definitions, users
 from profiling_lab.course import Course, Exercise, Task
 
 RESULT = "mutants.json"
@@ -166,6 +166,19 @@ def tasks_nearest(
     return sorted(tasks, key=lambda task: task.name != function)
 
 
+def live_only(course: Course, exercise: Exercise, stub: PurePosixPath) -> set[str]:
+    """The functions of a reference that live tasks alone use: their checks need a GPU."""
+    source = course.solution(stub).read_text(encoding="utf-8")
+    out = set()
+    for function in definitions(source):
+        using = [
+            t for t in exercise.tasks if t.stub == stub and t.name in users(source, {function})
+        ]
+        if using and all(task.live for task in using):
+            out.add(function)
+    return out
+
+
 def bases(course: Course, exercise: Exercise, stub: PurePosixPath) -> dict[str, str]:
     """By function of a reference: a hash of what the verdicts of the tasks that use it rest on."""
     source = course.solution(stub).read_text(encoding="utf-8")
@@ -199,8 +212,9 @@ def run(course: Course, exercise: Exercise, only: str | None = None, again: bool
     todo = []
     killed = 0
     for stub in python_stubs(exercise):
+        left_out = live_only(course, exercise, stub)
         for mutant in mutants(course.solution(stub).read_text(encoding="utf-8")):
-            if only is not None and only not in mutant.name:
+            if mutant.function in left_out or (only is not None and only not in mutant.name):
                 continue
             key = f"{stub.stem}.{mutant.function}"
             entry = done.setdefault(
