@@ -119,6 +119,18 @@ def described(x):
     return out
 
 
+@triton.jit
+def _sum_kernel(x_ptr, out, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(out, tl.sum(tl.load(x_ptr + at, mask=at < n)))
+
+
+def careless_sum(x):
+    out = torch.empty(1, dtype=x.dtype)
+    _sum_kernel[(1,)](x, out, x.numel(), BLOCK=64)
+    return out
+
+
 def broken(x):
     _broken_kernel[(1,)](x)
 
@@ -210,6 +222,21 @@ def test_a_matmul_in_16_bit(probe, kernels, dtype) -> None:
     a, b = torch.randn(32, 48).to(dtype), torch.randn(48, 32).to(dtype)
     got, _ = probe.counted(kernels, lambda: kernels.matmul(a, b))
     torch.testing.assert_close(got, a.float() @ b.float(), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_a_lane_masked_off_without_other_is_undefined(probe, kernels, dtype) -> None:
+    x = torch.ones(64, dtype=dtype)
+    assert probe.counted(kernels, lambda: kernels.careless_sum(x))[0] == 64
+    assert probe.counted(kernels, lambda: kernels.careless_sum(x[:63]))[0].isnan()
+
+
+def test_kinds_of_dots(probe, kernels) -> None:
+    a, b = torch.randn(32, 48), torch.randn(48, 32)
+    _, counts = probe.counted(kernels, lambda: kernels.matmul(a, b))
+    ((length, kind, precision),) = counts["dots"]
+    assert 48 % length == 0
+    assert (kind, precision) == ("fp32", "tf32")
 
 
 def test_conversion_to_bfloat16_rounds_to_nearest(probe, kernels) -> None:

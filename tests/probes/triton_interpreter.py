@@ -85,6 +85,7 @@ class Counter:
     atomic_bytes: int = 0
     masked_lanes: int = 0
     dot_flops: int = 0
+    dots: set[tuple[int, str, str]] = field(default_factory=set)
     torch_operators: list[str] = field(default_factory=list)
     current: list[Region] = field(default_factory=list)
     kept: list[Any] = field(default_factory=list)  # so that no address is used twice
@@ -203,6 +204,7 @@ class Counter:
             "atomic_bytes": self.atomic_bytes,
             "masked_lanes": self.masked_lanes,
             "dot_flops": self.dot_flops,
+            "dots": sorted(map(list, self.dots)),
             "tensors": by_name,
             "torch_operators": self.torch_operators,
         }
@@ -329,8 +331,10 @@ def interpreted(
 
         return mock.patch.object(builder, name, wrapped)
 
-    def dot(a: Any, b: Any, *rest: Any, **named: Any) -> None:
+    def dot(a: Any, b: Any, acc: Any, precision: Any, *rest: Any, **named: Any) -> None:
         counter.dot_flops += 2 * a.data.size * b.data.shape[-1]
+        told = str(precision).rpartition(".")[2].lower()
+        counter.dots.add((a.data.shape[-1], str(a.dtype.scalar), told))
 
     def grid(*dims: int) -> None:
         counter.launches[-1] |= {"grid": list(dims), "programs": int(np.prod(dims))}
@@ -339,6 +343,7 @@ def interpreted(
         stack.callback(_forget, made, learners, given)
         stack.enter_context(_language())
         stack.enter_context(_bfloat16())
+        stack.enter_context(_undefined_lanes())
         for owner, name, new in (
             (JITFunction, "run", run),
             (JITFunction, "__call__", call),
@@ -372,7 +377,8 @@ def counted(
 
     launches, programs: how many. kernels: for each launch {"name", "grid", "programs", "options"}.
     load_bytes, store_bytes, atomic_bytes: of all lanes that are not masked off. masked_lanes: of those
-    that are. dot_flops: 2·M·N·K of every tl.dot. tensors: for each name {"tensor_bytes", "load_bytes",
+    that are. dot_flops: 2·M·N·K of every tl.dot; dots: [K, type of the factors, precision], each kind of
+    tl.dot once ("fp32", "ieee"). tensors: for each name {"tensor_bytes", "load_bytes",
     "store_bytes", "distinct_load_bytes", "distinct_store_bytes"}; distinct: each byte once.
     torch_operators: names of PyTorch's operators that ran beside the kernels, without views and empties.
     """
@@ -415,6 +421,31 @@ def _language() -> Iterator[None]:
                     delattr(owner, name)
                 elif value is not attributes[name]:
                     setattr(owner, name, attributes[name])
+
+
+@contextlib.contextmanager
+def _undefined_lanes() -> Iterator[None]:
+    """A lane that is masked off, in a load without `other`, holds nan.
+
+    Triton leaves it undefined, and the interpreter by itself has 0 there: what a GPU may return must not
+    change the result.
+    """
+    builder, load = (
+        interpreter.InterpreterBuilder,
+        interpreter.InterpreterBuilder.create_masked_load,
+    )
+
+    def masked_load(self: Any, ptrs: Any, mask: Any, other: Any, *rest: Any, **named: Any) -> Any:
+        loaded = load(self, ptrs, mask, other, *rest, **named)
+        kind = ptrs.get_element_ty()
+        is_narrow = kind.is_bf16()  # kept as bits
+        if other is None and not np.all(mask.data) and (is_narrow or loaded.data.dtype.kind == "f"):
+            nan = np.uint16(0x7FC0) if is_narrow else loaded.data.dtype.type(np.nan)
+            loaded.data = np.where(mask.data, loaded.data, nan)
+        return loaded
+
+    with mock.patch.object(builder, "create_masked_load", masked_load):
+        yield
 
 
 @contextlib.contextmanager

@@ -94,6 +94,8 @@ def order(module: ModuleType, shape: list[int], config: dict[str, int]) -> list[
 
     with mock.patch.object(interpreter.Counter, "touch", noted):
         interpreter.counted(module, lambda: module.matmul(a, b, config), a=a, b=b)
+    if not firsts:
+        return []
     start = min(firsts.values())
     places = [(firsts[number] - start) // a.element_size() for number in sorted(firsts)]
     return [[at // n // config["block_m"], at % n // config["block_n"]] for at in places]
@@ -102,7 +104,8 @@ def order(module: ModuleType, shape: list[int], config: dict[str, int]) -> list[
 def carried(module: ModuleType, dtype: str, config: dict[str, int]) -> dict[str, Any]:
     """A product whose sum grows in steps that are lost when it is rounded to dtype after each.
 
-    The first step along k adds a large number, the next four add 16 each.
+    The first step along k adds a large number, the next four add 16 each. Before it, a product of zeros
+    of the same shape is asked for ("before", looked at afterwards): no two products share a tensor.
     """
     import torch
 
@@ -113,8 +116,17 @@ def carried(module: ModuleType, dtype: str, config: dict[str, int]) -> dict[str,
     a[:, step:] = 16 / step
     b = torch.ones(5 * step, config["block_n"])
     a, b = a.to(kind), b.to(kind)
+    zeros = torch.zeros_like(a)
+    before, _ = _interpreter().counted(
+        module, lambda: module.matmul(zeros, b, config), a=zeros, b=b
+    )
     result, _ = _interpreter().counted(module, lambda: module.matmul(a, b, config), a=a, b=b)
-    return {"got": float(result[0, 0]), "want": large + 64, "large": large}
+    return {
+        "got": float(result[0, 0]),
+        "want": large + 64,
+        "large": large,
+        "before": float(before[0, 0]),
+    }
 
 
 def refused(module: ModuleType, case: str, config: dict[str, int]) -> None:

@@ -231,6 +231,11 @@ def test_products(stub: Any, seed: int, place: int) -> None:
         "launch, and of torch an empty result only: what torch copies or computes is traffic, too",
     )
     require(
+        not math.isnan(told["error_ratio"]),
+        f"{call}: an element is not a number. A lane that is masked off, in a load without other=, is "
+        "undefined on a GPU and nan here: what does it add to the sum?",
+    )
+    require(
         told["error_ratio"] <= 1,
         f"{call}: an element is {told['error_ratio']:.3g} times as far from the float64 product as "
         "rounding it allows. Which elements belong to a tile, and where do they lie?",
@@ -260,6 +265,16 @@ def test_products(stub: Any, seed: int, place: int) -> None:
         told["programs"] == tiles,
         f"{call}: {told['programs']} programs, expected {tiles}: one a tile",
     )
+    for length, _, precision in told["dots"]:
+        require(
+            length == chosen["block_k"],
+            f"{call}: a tl.dot of {length} columns of a, expected steps of block_k={chosen['block_k']}",
+        )
+        require(
+            dtype != "float32" or precision == "ieee",
+            f"{call}: tl.dot was told input_precision={precision!r} or left to its default, which "
+            "rounds float32 to TF32 on a GPU; expected 'ieee'. The interpreter's result is the same",
+        )
     options = told["kernels"][0]["options"]
     asked = {name: options.get(name) for name in ("num_warps", "num_stages")}
     require(
@@ -292,6 +307,11 @@ def test_order_of_tiles(stub: Any, group_m: int) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_sums_in_float32(stub: Any, dtype: str) -> None:
     told = stub.probe(PROBE, "carried", dtype, config(16, 16, 16))
+    require(
+        told["before"] == 0,
+        f"matmul in {dtype}: a product of zeros held {told['before']:.0f} after the next product of that "
+        "shape: each call returns a new tensor",
+    )
     require(
         told["got"] == told["want"],
         f"matmul in {dtype}: {told['large']:.0f} in the first step along k and 16 in each of four more "
@@ -334,7 +354,7 @@ def test_products_that_do_not_exist(stub: Any) -> None:
     for bad, why in (
         (less, "group_m is missing"),
         (good | {"block": 16}, "there is no option block"),
-        (good | {"block_m": 24}, "24 is no power of two"),
+        (good | {"block_m": 48}, "48 is no power of two"),
         (good | {"block_n": 8}, "tl.dot needs tiles of 16 at least"),
         (good | {"block_k": 0}, "no step along k"),
     ):
@@ -460,9 +480,30 @@ def test_made_sweeps(stub: Any, seed: int, tmp_path: Path) -> None:
     pick = random.Random(seed)
     for place in range(4):
         folder = tmp_path / f"sweep_{place}_{seed}"
-        folder.mkdir()
-        (folder / "measurements.json").write_text(json.dumps(made_sweep(pick)), encoding="utf-8")
-        judge_shares(stub, str(folder))
+        judge_shares(stub, written(folder, made_sweep(pick)))
+
+
+@task("triton_ex02.roofline_share")
+def test_against_a_kernel_that_does_nothing(stub: Any, tmp_path: Path) -> None:
+    bandwidth = devices.get("A100 40GB").memory_bandwidth_bytes_per_s
+    rows: list[dict[str, Any]] = [
+        {"name": f"{n} columns", "m": 1, "n": n, "k": 4096, "device_time": [90_000]}
+        for n in (4000, 6000)
+    ]
+    short, long = (
+        2 * (4096 + 4097 * row["n"]) / bandwidth * 1e9 for row in rows
+    )  # what the bytes take, in ns
+    table = {"device": "A100 40GB", "dtype": "float16", "sizes": rows}
+    # The median lies between the two; the smallest sample and the mean do not.
+    table["empty_kernel"] = [(short + long) / 2, short / 2, 20 * long]
+    judge_shares(stub, written(tmp_path / "empty_kernel", table))
+
+
+def written(folder: Path, table: Any) -> str:
+    """A folder with this table in measurements.json, as a path."""
+    folder.mkdir()
+    (folder / "measurements.json").write_text(json.dumps(table), encoding="utf-8")
+    return str(folder)
 
 
 @task("triton_ex02.roofline_share")
@@ -473,11 +514,9 @@ def test_files_that_hold_no_sweep(stub: Any, tmp_path: Path) -> None:
     ]
     broken += [whole | {"empty_kernel": []}, whole | {"sizes": [{"name": "x"}]}, []]
     for place, table in enumerate(broken):
-        folder = tmp_path / str(place)
-        folder.mkdir()
-        (folder / "measurements.json").write_text(json.dumps(table), encoding="utf-8")
+        capture = written(tmp_path / str(place), table)
         with stub.raises(CaptureError, why="a key or its samples are missing"):
-            stub.roofline_share(str(folder))
+            stub.roofline_share(capture)
     (tmp_path / "measurements.json").write_text("no JSON", encoding="utf-8")
     with stub.raises(CaptureError, why="this is no JSON"):
         stub.roofline_share(str(tmp_path))
@@ -593,6 +632,31 @@ def test_made_counters(stub: Any, seed: int, units: str, tmp_path: Path) -> None
     call = f"kernel_counters of a page in {units} units"
     got = stub.kernel_counters(str(tmp_path / f"raw_{units}_{seed}"))
     judge_rows(call, got, counters_of(truth), "ns, bytes, percent", WHY_COUNTERS)
+
+
+PAGE = """==PROF== Connected to process 12
+"ID","Kernel Name","launch__registers_per_thread","gpu__time_duration.sum","dram__bytes_read.sum",\
+"dram__bytes_write.sum","launch__shared_mem_per_block"
+"","","register/thread","ns","Kbyte","byte","Kbyte/block"
+"0","large(int, int)","255","1,234,567","2,048.5","nan","1.024"
+"1","small","16.00","960","n/a","","0"
+"""
+
+
+@task("triton_ex02.kernel_counters")
+def test_numbers_as_the_tool_writes_them(stub: Any, tmp_path: Path) -> None:
+    (tmp_path / "kernels.csv").write_text(PAGE, encoding="utf-8")
+    keys = ("time_ns", "registers_count", "shared_bytes", "dram_read_bytes", "dram_write_bytes")
+    want = [
+        {"name": name} | dict.fromkeys(METRICS) | dict(zip(keys, values, strict=True))
+        for name, values in (
+            ("large", (1234567.0, 255.0, 1024.0, 2048500.0, None)),
+            ("small", (960.0, 16.0, 0.0, None, None)),
+        )
+    ]
+    why = {key: f"{text} The page is:\n{PAGE}" for key, text in WHY_COUNTERS.items()}
+    got = stub.kernel_counters(str(tmp_path))
+    judge_rows("kernel_counters of a small page", got, want, "ns, bytes, percent", why)
 
 
 @task("triton_ex02.kernel_counters")
