@@ -136,9 +136,9 @@ class Device(TorchFunctionMode):
         args: tuple = tuple(args)
         given = [x for x in _pytree.tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
         on_device = any(isinstance(x, OnDevice) for x in given)
-        if func is DEVICE:
+        if func == DEVICE:  # a new object each time, from torch 2.15 on
             return CUDA if on_device else HOST
-        if func is IS_CUDA:
+        if func == IS_CUDA:
             return on_device
         if func in (Tensor.pin_memory, Tensor.is_pinned):
             return self._pin(func, args[0])
