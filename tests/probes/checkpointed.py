@@ -1,7 +1,7 @@
 """Layers that note when they are run, for the learner's `checkpoint_layers`.
 
 Each layer keeps its input and a random mask for its backward pass, and multiplies with a weight of its
-own.
+own. Every second one is handed over as a plain function.
 """
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ def _step(run: Any, layers: list[Any], needs_gradient: bool, seed: int) -> dict[
         "result": result.tolist() if isinstance(result, torch.Tensor) else repr(result),
         "gradients": [None if t.grad is None else t.grad.tolist() for t in tensors],
         "kept_bytes": kept_bytes,
+        "input_changed": x.requires_grad is not needs_gradient,
     }
 
 
@@ -87,8 +88,9 @@ def run(
     wanted = _step(lambda x: plain(layers, x), layers, needs_gradient, seed)
     calls.clear()
     layers = _layers(layer_count, calls, seed)
+    given = [layer.forward if layer.number % 2 else layer for layer in layers]
     found = _step(
-        lambda x: module.checkpoint_layers(layers, x, segment_count), layers, needs_gradient, seed
+        lambda x: module.checkpoint_layers(given, x, segment_count), layers, needs_gradient, seed
     )
     return {
         **found,

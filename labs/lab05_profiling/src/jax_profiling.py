@@ -6,8 +6,8 @@ is `README.md` in the folder above, hints are in `hints.md` there, and
 
     uv run lab check lab05
 
-tells what is right and wrong. A *pytree* is an array, or a list, tuple or dict of pytrees (source:
-https://docs.jax.dev/en/latest/pytrees.html).
+tells what is right and wrong. A *pytree* is a list, tuple or dict of pytrees, or a leaf: an array, or
+something else such as a number (source: https://docs.jax.dev/en/latest/pytrees.html).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ def benchmark_jax(
 ) -> float:
     """Seconds per call of fn(*args), one call issued after the other.
 
-    fn: returns a pytree of arrays that may still be computed when it returns. It is called `warmup`
-    times, which takes in compilation, and `iterations` times more. The clock (`time.perf_counter`)
-    starts when all work of the warm-up is done, and stops when every array of the last result is
-    ready. In between nobody waits: this is the time per call of a program that goes on, not the time
-    until one answer is there. (Work on one device runs in the order in which it was issued; source:
-    https://docs.jax.dev/en/latest/async_dispatch.html)
+    fn: returns a pytree; its arrays may still be computed when it returns (a number or None in it has
+    nothing to wait for). It is called `warmup` times, which takes in compilation, and `iterations`
+    times more. The clock (`time.perf_counter`) starts when all work of the warm-up is done, and stops
+    when every array of the last result is ready. In between nobody waits: this is the time per call
+    of a program that goes on, not the time until one answer is there. (Work on one device runs in the
+    order in which it was issued; source: https://docs.jax.dev/en/latest/async_dispatch.html)
 
     Raises TypeError if fn cannot be called; ValueError, before any call, unless warmup and iterations
     are whole numbers of at least 1 (the first call compiles).
@@ -61,7 +61,8 @@ def retraced_calls(fn: Callable[..., Any], calls: Sequence[Sequence[Any]]) -> li
     """Which calls of a function under one `jax.jit` make JAX trace (and compile) it.
 
     fn: a function without `jax.jit`. calls: the arguments of each call, in order. A call traces if no
-    earlier one had arguments of the same structure, shapes and types.
+    earlier one of them had arguments of the same structure, shapes and types, whatever JAX has seen of
+    fn before.
 
     Returns the indexes into calls, rising: [0] if only the first one traces.
     """
@@ -90,7 +91,7 @@ def trace_summary(capture: str) -> dict[str, Any]:
     capture: a name or path; its `jax_trace.json` is in the format of Perfetto: events under
     "traceEvents", of which those with "ph": "M" and the name "process_name" or "thread_name" name a
     "pid", or a "pid" and "tid", in their "args", and those with "ph": "X" happened, from "ts" on for
-    "dur", both in µs.
+    "dur", both in µs. All others (the last one may be empty) say nothing here.
 
     A *step* is an event with "step_num" in its "args" on a thread of the host. The window goes from the
     first step's start to the last one's end. Work of the device is what happened on threads of a

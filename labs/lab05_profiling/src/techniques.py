@@ -139,8 +139,8 @@ def predict_checkpointing(
 def checkpoint_layers(layers: Sequence[Callable[[Any], Any]], x: Any, segment_count: int) -> Any:
     """Run layers one after the other on a tensor, as `predict_checkpointing` says; the last result.
 
-    layers: callables, each of which takes and returns a tensor. x: a tensor, with or without
-    requires_grad. Between forward and backward pass only the inputs of all segments but the last are
+    layers: modules or plain functions, each of which takes and returns a tensor. x: a tensor, with or
+    without requires_grad; it is left as it is. Between forward and backward pass only the inputs of all segments but the last are
     kept, and what the last segment keeps; a layer's forward pass runs once, or once more in the
     backward pass if its segment is not the last.
 

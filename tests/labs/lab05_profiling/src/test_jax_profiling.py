@@ -184,6 +184,7 @@ SERIES: list[tuple[str, list[list[Any]], list[int]]] = [
     ("another type", [[F4], [B4], [F4], [B4]], [0, 1]),
     ("numbers of Python", [[F4, 3], [F4, 4], [F4, 1.5], [F4, 2.5]], [0, 2]),
     ("a dict", [[{"a": F4}], [{"a": F5}], [{"a": F4, "b": 1}], [{"a": F4}]], [0, 1, 2]),
+    ("the same arrays under other names", [[{"a": F4}], [{"b": F4}], [F4], [{"a": F4}]], [0, 1, 2]),
     ("as many elements", [[["float32", 2, 3]], [["float32", 3, 2]], [["float32", 6]]], [0, 1, 2]),
     ("no call", [], []),
 ]
@@ -197,7 +198,7 @@ def test_series_of_calls(stub: Any, what: str, calls: list[list[Any]], want: lis
         got == want,
         f"retraced_calls of a series of calls ({what}) returned {got}, expected {want}. The calls "
         f"were {calls}: a call is traced if structure, shapes and types were not there before, and "
-        "the numbers in the arrays do not matter",
+        "the numbers in the arrays do not matter, nor what JAX has seen of fn elsewhere",
     )
 
 
@@ -301,7 +302,7 @@ def summary_by_hand(events: list[dict[str, Any]]) -> dict[str, Any]:
 WHY = {
     "step_count": "Steps are the events of the host that carry a step_num",
     "window_ns": "From the start of the first step to the end of the last; ts and dur are µs",
-    "busy_ns": "The union of the work of all streams inside the window: what two streams do at the "
+    "busy_ns": "The union of the work of all streams, of each device, in the window: what two streams do at the "
     "same time counts once, and threads that repeat the same time under other names not at all",
     "busy_ratio": "Busy time by the window",
     "launch_count": "Work on streams of the device that starts inside the window",
@@ -445,6 +446,11 @@ def test_drawn_trace(stub: Any, tmp_path: Path) -> None:
         event(1, 13, "b", 3_900, 500),  # goes on after the window
         event(1, 13, "after", 4_000, 100),  # starts at its end
         event(1, 2, "a", 1_000, 3_000),
+        *names(2, "/device:GPU:1", t13="Stream #13(Compute)"),
+        event(2, 13, "c", 3_000, 150),  # work of another device
+        event(
+            1, 3, "1", 500, 4_500, step_num="1"
+        ),  # a line beside the streams: no step of the host
     ]
     judge_summary(stub, write(tmp_path / "drawn", events), events)
 
