@@ -86,11 +86,14 @@ def step_ns(capture: str, experiment: str, name: str) -> float:
     return statistics.median(row(capture, experiment, name)["step_time"])
 
 
-def rounds_slower(capture: str, experiment: str) -> str:
-    """In how many rounds the baseline was slower than its repetition, as text."""
-    first = document(capture)[experiment][0]
-    again = row(capture, experiment, f"{first['name']} again")
-    pairs = list(zip(first["step_time"], again["step_time"], strict=True))
+def rounds_slower(capture: str, experiment: str, name: str | None = None) -> str:
+    """In how many rounds a row was slower than the baseline, as text; without one, the baseline than
+    its repetition.
+    """
+    base = document(capture)[experiment][0]
+    again = row(capture, experiment, f"{base['name']} again")
+    slow, fast = (row(capture, experiment, name), base) if name else (base, again)
+    pairs = list(zip(slow["step_time"], fast["step_time"], strict=True))
     return f"{sum(a > b for a, b in pairs)} of {len(pairs)}"
 
 
