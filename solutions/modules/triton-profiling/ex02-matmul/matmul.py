@@ -140,10 +140,12 @@ def matmul(a: torch.Tensor, b: torch.Tensor, config: dict[str, int]) -> torch.Te
 
     Write your own `@triton.jit` kernel above this function, with any name and parameters.
 
-    a: (m, k), b: (k, n); both float32, bfloat16 or float16, on one device, with any strides and up to
-    2**31 - 1 elements. No size needs to be a multiple of a block, and each may be 0.
-    config: block_m, block_n, block_k (powers of two from 16 on; a step along k takes block_k columns
-    of a and rows of b), group_m, num_warps and num_stages (options of the launch). All are used as given.
+    a: (m, k), b: (k, n); both float32, bfloat16 or float16, on one device, with any strides; the last
+    element lies at most 2**31 - 1 elements behind the first. No size needs to be a multiple of a block,
+    and each may be 0.
+    config: block_m, block_n, block_k (powers of two from 16 on; a step along k is a tl.dot of block_k
+    columns of a and rows of b), group_m (from 1 on), num_warps and num_stages (options of the launch).
+    All are used as given.
     Programs that run at the same time have numbers (tl.program_id(0)) close to each other, and are to
     share tiles: the first ones take the upper group_m rows of tiles, column by column from the left and
     each column from the top; then come the next group_m rows. What is left may be fewer.
@@ -235,8 +237,8 @@ def roofline_share(capture: str) -> list[dict[str, Any]]:
                             "compute_bound" (the operations at the peak), "latency_bound" (the median of
                             the empty kernel). The first of these in case of a tie
 
-    Raises profiling_lab.errors.CaptureError for a file without one of the keys or without samples, and
-    the errors of `captures.text` and `devices.get`.
+    Raises profiling_lab.errors.CaptureError for a file that is no such JSON object, lacks one of the keys
+    or has no samples, and the errors of `captures.text` and `devices.get`.
     """
     try:
         table = json.loads(captures.text(capture, "measurements.json"))

@@ -174,14 +174,6 @@ def test_blocks_at_the_limits(stub: Any) -> None:
             f"{most} bytes of shared memory and {show(none.get('blocks_count'))} with {most + 1}; "
             f"expected 1 and 0: a block may have {most} bytes",
         )
-        sevenths = of_sm // 7 - reserved
-        (row,) = stub.occupancy_table(capability, [32], 16, sevenths)
-        require(
-            row.get("blocks_count") == 6,
-            f"occupancy_table({capability!r}, [32], 16, {sevenths}): {show(row.get('blocks_count'))} "
-            f"blocks, expected 6: {sevenths} bytes and the driver's {reserved} are a seventh of the SM's "
-            f"{of_sm}, but shared memory is given out in whole units, and seven rounded up do not fit",
-        )
         for asked, want in ((of_sm // 2 - reserved, 2), (of_sm // 2, 1 if reserved else 2)):
             (row,) = stub.occupancy_table(capability, [32], 16, asked)
             require(
@@ -190,6 +182,14 @@ def test_blocks_at_the_limits(stub: Any) -> None:
                 f"blocks, expected {want}: the SM has {of_sm} bytes, and the driver keeps {reserved} for "
                 "each block",
             )
+        sevenths = of_sm // 7 - reserved
+        (row,) = stub.occupancy_table(capability, [32], 16, sevenths)
+        require(
+            row.get("blocks_count") == 6,
+            f"occupancy_table({capability!r}, [32], 16, {sevenths}): {show(row.get('blocks_count'))} "
+            f"blocks, expected 6: {sevenths} bytes and the driver's {reserved} are a seventh of the SM's "
+            f"{of_sm}, but shared memory is given out in whole units, and seven rounded up do not fit",
+        )
 
 
 @task("triton_ex03.occupancy_table")
