@@ -153,6 +153,8 @@ def speedup_by_width(capture: str, ours: str = "fused", base: str = "torch") -> 
 def softmax_live(x: torch.Tensor) -> torch.Tensor:
     """The softmax that is timed on this machine's GPU: `softmax`, or a faster one with its contract.
 
+    So a kernel of your own: an operator of torch does not count, and neither does a result kept.
+
     Timed against torch.softmax in one run: float32 and bfloat16, widths 256, 512, … 32768, matrices of
     several times the L2 cache, five times in turns, without the cost of launching. It counts as done
     if it is at least as fast at every width; 2 % is allowed for noise.

@@ -378,7 +378,7 @@ def test_elements_far_apart(stub: Any, seed: int, far: str) -> None:
     got = stub.probe(PROBE, "far_apart", numbers, far)
     if got is None:  # this machine does not lend so many addresses
         return
-    astray = got if isinstance(got, str) else ""
+    astray = got.partition(": is a lane")[0] if isinstance(got, str) else ""
     if astray or not np.allclose(got, expected(numbers), rtol=RELATIVE["bfloat16"], atol=0):
         fail(
             f"softmax of 3 by 3 in bfloat16, with {far} 2^30 + 8 elements apart: "
