@@ -52,14 +52,28 @@ def _problem(got: Any, x: torch.Tensor, y: torch.Tensor, kept: tuple) -> str:
     return ""
 
 
+def twice(module: ModuleType, seed: int) -> dict[str, bool]:
+    """Add, put other numbers into x, add again: which results are right after that."""
+    chance = torch.Generator().manual_seed(seed)
+    x, y, other = (torch.randn(100, generator=chance) for _ in range(3))
+    right = {"first": x + y, "second": other + y}
+    with _interpreter().interpreted(module):
+        got = {"first": module.vector_add(x, y, block_size=32)}
+        x.copy_(other)
+        got["second"] = module.vector_add(x, y, block_size=32)
+    return {name: bool(torch.equal(got[name], right[name])) for name in right}
+
+
 def refuse(module: ModuleType, case: str) -> Any:
     """Call with what cannot be added; the learner's exception comes out."""
     x = torch.ones(64)
     cases: dict[str, Any] = {
         "shape": lambda: module.vector_add(x, torch.ones(65)),
         "broadcast": lambda: module.vector_add(torch.ones(8, 8), torch.ones(8)),
+        "order": lambda: module.vector_add(x, torch.ones(8, 8)),
         "dtype": lambda: module.vector_add(x, x.half()),
         "integers": lambda: module.vector_add(x.int(), x.int()),
+        "doubles": lambda: module.vector_add(x.double(), x.double()),
         "device": lambda: module.vector_add(x, torch.ones(64, device="meta")),
         "columns of x": lambda: module.vector_add(torch.ones(8, 8).t(), torch.ones(8, 8)),
         "columns of y": lambda: module.vector_add(torch.ones(8, 8), torch.ones(8, 8).t()),

@@ -84,8 +84,8 @@ def launch_floor_ns(capture: str | Path, way: str) -> float:
     capture: a sweep. way: "eager" or "graph", the samples that count. A row's time is the median of its
     samples; the floor is the smallest time of all rows.
 
-    Raises ValueError for another way, and CaptureError for a file without rows, or with a row that has
-    no samples of this way.
+    Raises ValueError for another way, and CaptureError for a file that is no such JSON object, one
+    without rows, or one with a row that has no samples of this way.
     """
     raise NotImplementedError
 
@@ -104,8 +104,8 @@ def regimes(capture: str | Path, way: str) -> list[dict[str, Any]]:
                         "dram"    neither, and the bytes are more than the device's L2 cache holds
                         "mixed"   none of these: the evidence names no single limit
 
-    Peak and L2 cache are those of `profiling_lab.devices`; where the table has no size of the cache
-    (None), there is no evidence for "dram". A sweep repeats each call on the same vectors.
+    Peak and L2 cache are those of `devices.get`, `.memory_bandwidth_bytes_per_s` and `.l2_bytes`; where
+    no size of the cache is known (None), there is no evidence for "dram". A sweep repeats each call on the same vectors.
 
     Raises what `launch_floor_ns` raises, and DeviceError for a device that is not in the table.
     """
@@ -123,7 +123,8 @@ def share_of_copy(capture: str | Path) -> list[dict[str, Any]]:
                        writes one; the row's "bytes" are those of three
         "share_ratio"  the first over the second: 1.0 is as fast as a copy
 
-    Raises CaptureError for a file without rows, or in which no row has samples of a copy.
+    Raises CaptureError for a file that is no such JSON object, one without rows, or one in which no row
+    has samples of a copy.
     """
     raise NotImplementedError
 

@@ -40,12 +40,32 @@ SIZES = {"float32": 4, "float16": 2, "bfloat16": 2}
 @task("triton_ex01.vector_add")
 @pytest.mark.parametrize("dtype", SIZES)
 def test_the_sum_is_right(stub: Any, dtype: str, seed: int) -> None:
-    for shape, block in (([256], 64), ([3, 5, 7], 32), ([1], 128), ([2000], None)):
+    for shape, block in (
+        ([256], 64),
+        ([3, 5, 7], 32),
+        ([1], 128),
+        ([2000], None),
+        ([70_001], 8192),  # beyond the whole numbers that 16 bits hold
+    ):
         counts = stub.probe(PROBE, "add", shape, dtype, block, seed)
         require(
             not counts["problem"],
             f"vector_add of two {dtype} tensors of shape {shape}, block_size {block or 1024}: "
             f"{counts['problem']}",
+        )
+
+
+@task("triton_ex01.vector_add")
+def test_every_call_anew(stub: Any, seed: int) -> None:
+    found = stub.probe(PROBE, "twice", seed)
+    for key, what in (
+        ("second", "called again after x was changed in place"),
+        ("first", "looked at again after a second call"),
+    ):
+        require(
+            found[key],
+            f"vector_add of two float32 vectors of 100 elements, {what}: the {key} result is wrong. Each "
+            "call computes anew, into a tensor of its own",
         )
 
 
@@ -106,8 +126,10 @@ def test_nothing_to_add(stub: Any) -> None:
     [
         ("shape", "64 and 65 elements have no sum"),
         ("broadcast", "to repeat the smaller one is not asked for"),
+        ("order", "64 elements and 8 by 8 are as many, but not of one shape"),
         ("dtype", "a sum of float32 and float16 would need a rule for its dtype"),
         ("integers", "the contract names three dtypes"),
+        ("doubles", "the contract names three dtypes, and float64 is none of them"),
         ("device", "a kernel reaches one device's memory"),
         ("columns of x", "x is not contiguous, so its elements lie in another order"),
         ("columns of y", "y is not contiguous, so its elements lie in another order"),
@@ -231,7 +253,7 @@ def judge_floor(stub: Any, capture: str, way: str) -> None:
     ):
         why = "that is of another way to call"
     elif near(got, medians[0]):
-        why = "that is the smallest size's, and a larger one took less"
+        why = "that is the first row's, and another one took less"
     require(
         near(got, want),
         f"{words('launch_floor_ns', capture, way)} returned {got!r}, expected {want:.6g} ns: {why}",
@@ -357,11 +379,11 @@ def test_regimes_of_a_generated_sweep(stub: Any, sweep: Callable[..., str], devi
 def test_at_the_limits_of_a_regime(stub: Any, tmp_path: Path) -> None:
     l2, peak = 62_914_560, 4800
     rows = [
-        (1, 12, 1000.0),
         (2, 24, 1250.0),  # as much as FLAT_RATIO allows
+        (1, 12, 1000.0),
         (3, 36, 1251.0),
-        (4, 4800 * 2000, 2000.0),  # at the peak, and not above
         (5, 4801 * 2000, 2000.0),
+        (4, 4800 * 2000, 2000.0),  # at the peak, and not above
         (6, l2, l2 / peak * 2),  # fills the cache
         (7, l2 + 12, l2 / peak * 2),
         (8, 48_000_000_010_000, 1e10),  # above the peak by less than a millionth
@@ -371,11 +393,11 @@ def test_at_the_limits_of_a_regime(stub: Any, tmp_path: Path) -> None:
         "sizes": [{"n": n, "bytes": b, "graph": [t] * 3, "eager": [t]} for n, b, t in rows],
     }
     (tmp_path / "measurements.json").write_text(json.dumps(table), "utf-8")
-    want = ["launch", "launch", "mixed", "mixed", "cache", "mixed", "dram", "cache"]
+    want = ["launch", "launch", "mixed", "cache", "mixed", "mixed", "dram", "cache"]
     got = [row.get("regime") for row in stub.regimes(str(tmp_path), "graph")]
     require(
         got == want,
-        f"regimes of rows at the limits returned {got}, expected {want}: a time of exactly FLAT_RATIO "
+        f"regimes of rows at the limits returned {got}, expected {want}, in the file's order: a time of exactly FLAT_RATIO "
         "times the floor is flat, a rate of exactly the peak needs no cache, and bytes that just fill "
         "the L2 cache fit",
     )
@@ -439,6 +461,9 @@ def test_the_share_of_a_generated_sweep(
     folder = sweep("A100 80GB SXM")
     judge_shares(stub, folder)
     table = table_of(folder)
+    table["sizes"].reverse()
+    (tmp_path / "measurements.json").write_text(json.dumps(table), "utf-8")
+    judge_shares(stub, str(tmp_path))
     for row in table["sizes"]:
         row["copy"] = None
     (tmp_path / "measurements.json").write_text(json.dumps(table), "utf-8")
