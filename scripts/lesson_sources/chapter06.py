@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from profiling_lab import captures, course, devices, roofline
 from profiling_lab.errors import LabError
-from scripts.lesson_sources import day1, day2, day4
+from scripts.lesson_sources import day1, day2, day3, day4
 from scripts.lesson_sources.drawing import (
     BLUE,
     GREEN,
@@ -179,11 +179,15 @@ def series(first: int, last: int | None) -> float:
 COMPONENTS = ("qkv_projection", "score_computation", "softmax", "weighted_sum", "output_projection")
 
 
-def attention_row(dtype: str, batch: int, tokens: int, width: int) -> str:
-    """The shares of the five components of an attention layer, as cells of a table; the longest bold."""
+def _attention_profile(dtype: str, batch: int, tokens: int, width: int) -> dict[str, Any]:
     profiles = _document(f"attention_components_{dtype}", "profiles.json")["profiles"]
     wanted = {"batch": batch, "seq_len": tokens, "d_model": width}
-    profile = next(found for found in profiles if wanted.items() <= found.items())
+    return next(found for found in profiles if wanted.items() <= found.items())
+
+
+def attention_row(dtype: str, batch: int, tokens: int, width: int) -> str:
+    """The shares of the five components of an attention layer, as cells of a table; the longest bold."""
+    profile = _attention_profile(dtype, batch, tokens, width)
     shares = {part["name"]: part["share"] for part in profile["components"]}
     longest = max(shares, key=shares.__getitem__)
     cells = [f"{100 * shares[name]:.0f} %" for name in COMPONENTS]
@@ -221,6 +225,41 @@ def recorded(capture: str, file: str, key: str) -> Any:
 def most_mhz(capture: str) -> str:
     """The highest clock of the SMs that the driver allows, as text."""
     return f"{captures.provenance(capture)['clocks']['before'][0]['max_sm_mhz']} MHz"
+
+
+def empty_call_ns(dtype: str, batch: int, tokens: int, width: int) -> float:
+    """The time of a call that does next to nothing, measured beside an attention layer."""
+    return _attention_profile(dtype, batch, tokens, width)["call_floor_s"] * 1e9
+
+
+def component_ns(name: str, dtype: str, batch: int, tokens: int, width: int) -> float:
+    """The time of one component of an attention layer."""
+    parts = _attention_profile(dtype, batch, tokens, width)["components"]
+    return next(part["time_s"] for part in parts if part["name"] == name) * 1e9
+
+
+def checkpointed(segments: int, capture: str = "techniques_wide") -> dict[str, float]:
+    """Peak bytes and median step time of a training whose layers are computed again in segments."""
+    rows = _document(capture, "techniques.json")["checkpoint"]
+    found = next(row for row in rows if row["segment_count"] == segments)
+    return {"peak_bytes": found["peak_bytes"], "step_ns": statistics.median(found["step_time"])}
+
+
+def own_rate(capture: str) -> float:
+    """Steps a second by the program's own clock, while no profiler was on."""
+    found = captures.provenance(capture)["reported_by_program"]
+    return found["steps_per_s"] if "steps_per_s" in found else 1e3 / found["step_ms_unprofiled"]
+
+
+def own_row(before: str, after: str) -> str:
+    """Rates before and after, their ratio, and the ratio of the recorded times, as cells of a table."""
+    if "steps_per_s" in captures.provenance(before)["reported_by_program"]:
+        recorded_ratio = day1.span_ns(before) / day1.span_ns(after)
+    else:
+        recorded_ratio = day3.pace_ns(before) / day3.pace_ns(after)
+    rates = own_rate(before), own_rate(after)
+    cells = [f"{rate:,.0f}" for rate in rates]
+    return " | ".join([*cells, f"{rates[1] / rates[0]:.2f}×", f"{recorded_ratio:.2f}×"])
 
 
 def attention_ns(way: str, dtype: str = "bfloat16", shape: tuple[int, ...] = (4, 32, 4096, 128)):
