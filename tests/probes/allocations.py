@@ -6,6 +6,7 @@ operator allocates and frees inside itself is not seen.
 
 from __future__ import annotations
 
+import math
 from types import ModuleType
 from typing import Any
 
@@ -27,7 +28,11 @@ class Watch(TorchDispatchMode):
         self.known = {tensor.untyped_storage()._cdata for tensor in known}
         self.alive: dict[int, tuple[StorageWeakRef, int]] = {}
         self.names: set[str] = set()
-        self.peak_bytes = self.largest_count = self.flops = 0
+        self.peak_bytes = self.largest_count = self.largest_product = self.flops = 0
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # else the first operator imports all of torch.compile, which takes seconds
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
@@ -35,6 +40,7 @@ class Watch(TorchDispatchMode):
         self.names.add(name)
         if name in PRODUCTS:
             self.flops += 2 * result.numel() * args[PRODUCTS[name]].shape[-1]
+            self.largest_product = max(self.largest_product, math.prod(result.shape[-2:]))
         for key in [key for key, (made, _) in self.alive.items() if made.expired()]:
             del self.alive[key]
         for tensor in tree_leaves(result):
@@ -60,8 +66,8 @@ def attended(
     """blockwise_attention of query, key and value, given as arrays, in a data type.
 
     upstream: the gradient of the result; then "gradients" of the three are returned as well.
-    Returns "result" (float64), "dtype", "flops" of the products, "peak_bytes", "largest_count",
-    "names" of operators, and whether an input was "changed".
+    Returns "result" (float64), "dtype", "flops" of the products, "largest_product" (elements of the
+    largest matrix that one of them makes), "peak_bytes", "largest_count", "names" of operators, and whether an input was "changed".
     """
     torch.set_num_threads(1)
     inputs = [torch.from_numpy(array).to(getattr(torch, dtype)) for array in arrays]
@@ -76,6 +82,7 @@ def attended(
         "result": result.detach().double().numpy(),
         "dtype": str(result.dtype).removeprefix("torch."),
         "flops": watch.flops,
+        "largest_product": watch.largest_product,
         "peak_bytes": watch.peak_bytes,
         "largest_count": watch.largest_count,
         "names": sorted(watch.names),

@@ -21,9 +21,9 @@ def profiled(
     options: dict[str, int],
     fail_at: int | None = None,
 ) -> dict[str, Any]:
-    """Profile a layer that runs the parts of `plan`: [name, host ns before it, host ns, device ns].
+    """Profile a layer that runs the parts of `plan`: [name, ns before it, host ns, device ns].
 
-    A name may come several times; `idle_children` never run. scale: all durations of call number i
+    Before a part the layer itself keeps the host, and then the device, for so many ns. A name may come several times; `idle_children` never run. scale: all durations of call number i
     are multiplied by scale[i] (the last one goes on). fail_at: the call in which the last part raises.
     Returns "result" or "raised", the number of "calls", and "left": what is left behind on parts.
     """
@@ -53,12 +53,15 @@ def profiled(
                 self.add_module(name, Part())
 
         def forward(self, x: Any) -> Any:
-            nonlocal now, calls
+            nonlocal now, free, calls
             calls += 1
             for place, (name, before_ns, host_ns, device_ns) in enumerate(plan):
                 if calls == fail_at and place == len(plan) - 1:
                     raise ArithmeticError("the last part cannot go on")
-                now += before_ns * scale[min(calls, len(scale) - 1)]
+                # The layer's own work, between its parts: the host's, then as much of the device's.
+                own_ns = before_ns * scale[min(calls, len(scale) - 1)]
+                now += own_ns
+                free = max(free, now) + own_ns
                 x = getattr(self, name)(x, host_ns, device_ns)
             return x
 

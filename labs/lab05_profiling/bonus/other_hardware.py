@@ -54,9 +54,9 @@ def held_against(
     never came from memory but from a cache; "latency" if the floor is less than half of the
     measurement; else "near".
 
-    Raises ValueError for parts that are in one of the two and not in the other, and for a measurement
-    that is no number above 0; DeviceError as `predict_on`. The data type must be one that the device
-    has: what was measured was not a substitute.
+    Raises ValueError for no parts, for parts that are in one of the two and not in the other, and for a
+    measurement that is no finite number above 0, naming the part; DeviceError as `predict_on`. The data
+    type must be one that the device has: what was measured was not a substitute.
     """
     raise NotImplementedError
 

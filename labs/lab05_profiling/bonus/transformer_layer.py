@@ -61,8 +61,8 @@ def layer_cost(
       sum (one addition fewer than elements) and a division. GELU is one operation an element. Of
       attention only the two products count: scores, and the weighted sum of values.
 
-    Raises ValueError for a size that is no whole number of at least 1 and for a `hidden` that the
-    heads do not divide; DeviceError for an unknown data type.
+    Raises ValueError for a size that is no whole number of at least 1, naming it ("ffn"), and for a
+    `hidden` that the heads do not divide; DeviceError for an unknown data type.
     """
     raise NotImplementedError
 

@@ -29,7 +29,8 @@ def dashboard(results: dict[str, Any], path: str | None = None) -> str:
     "shapes": {name: value}, "components": [{"name", "time_ns", "flops", "bytes"}, …], "whole_ns": the
     time measured for all components together}.
 
-    The page is one file that needs nothing else, no network and no script:
+    The page is one file that needs nothing else, no network and no script. It begins with
+    <!doctype html>, <html> has a lang, and every element that is opened is closed:
 
     - a <title> and an <h1> that both name title, device and dtype; every shape with its value in the text;
     - <p class="longest"> names the component that took longest and its share of the sum of all, in
@@ -45,11 +46,11 @@ def dashboard(results: dict[str, Any], path: str | None = None) -> str:
       shortened, to 16 characters at least) and holds its time in µs with one decimal;
     - a second <svg>: the roofline of device and dtype (`roofline.svg`) with a point for each component
       that has operations, with its name (a long one shortened, to 16 characters at least); the
-      <figcaption> says how many components have none;
+      <figcaption> says in digits how many components have none;
     - each <svg> has a viewBox and role="img", stands in a <figure> with a <figcaption>, and the
       table says the same in numbers;
-    - <meta charset="utf-8"> and a viewport, so that it can be read on a phone; colours for light and
-      for dark surroundings (@media (prefers-color-scheme: dark)).
+    - <meta charset="utf-8"> and a viewport of width=device-width, so that it can be read on a phone;
+      colours for light and for dark surroundings (@media (prefers-color-scheme: dark)).
 
     Nothing refers to another place: no <script>, <link>, <img>, <iframe>, <base> or <form>, no src or
     href, no attribute on…, no @import or url(…). Every text of `results` is escaped, so whatever a name holds

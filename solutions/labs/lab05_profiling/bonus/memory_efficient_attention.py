@@ -66,8 +66,9 @@ def blockwise_attention(
     query: a torch.Tensor (…, queries, width); key: (…, keys, width); value: (…, keys, value width),
     all with the same leading dimensions and of one floating type, on one device. Scores are divided
     by the square root of width. causal: the queries are the last of the keys' tokens, so query i sees
-    the keys up to number i + keys - queries. key_mask: a bool tensor that can be broadcast to
-    (…, keys), True where a key may be seen (what is not padding).
+    the keys up to number i + keys - queries. key_mask: a bool tensor whose last dimension is keys and
+    whose others, if it has any, can be broadcast to the leading ones; True where a key may be seen
+    (what is not padding).
 
     Returns a tensor (…, queries, value width) of the inputs' type. A query that sees no key gets zeros.
     Sums and exponentials are computed in float32 at least, whatever the inputs' type, so only the
@@ -80,8 +81,9 @@ def blockwise_attention(
     sees a key are not computed. Made of products and elementwise operations:
     `scaled_dot_product_attention` is not called.
 
-    Raises ValueError, saying which shapes do not fit, for shapes, types or a block_size (below 1) that
-    do not make sense.
+    Raises ValueError for shapes of query, key and value that do not fit, with these three shapes in its
+    message, for a key_mask that does not, and for types that do not make sense; one that names
+    block_size if that is no whole number of at least 1.
     """
     import torch
 

@@ -69,10 +69,11 @@ def test_the_same_numbers(stub: Any, seed: int, lead: tuple[int, ...]) -> None:
         arrays = inputs(seed, lead, scale)
         told = stub.probe(PROBE, "twin", arrays, "float32")
         want = torch_in_float64(*arrays)
-        for how in ("torch", "eager", "compiled"):
-            got = told[how]
-            called = "torch_side" if how == "torch" else "jax_twin"
-            call = f"{called} of x {arrays[0].shape} with a spread of {scale:g}, {how}"
+        for called, got in (
+            ("torch_side", stub.probe(PROBE, "torch_side", arrays)),
+            ("jax_twin", told["result"]),
+        ):
+            call = f"{called} of x {arrays[0].shape} with a spread of {scale:g}"
             if got.shape != want.shape or told["dtype"] != "float32":
                 fail(f"{call} is {told['dtype']} {got.shape}, expected float32 {want.shape}")
             error = np.abs(got - want).max() / np.abs(want).max()
@@ -85,22 +86,24 @@ def test_the_same_numbers(stub: Any, seed: int, lead: tuple[int, ...]) -> None:
 
 @task("lab05_bonus.jax_twin")
 def test_half_precision(stub: Any, seed: int) -> None:
-    arrays = [(a.view(np.uint32) & 0xFFFF0000).view(np.float32) for a in inputs(seed, (6,), 2.0)]
+    arrays = inputs(seed, (6,), 2.0)
+    arrays[0] += np.float32(300)  # in bfloat16, their mean would be off by as much as they vary
+    arrays = [(a.view(np.uint32) & 0xFFFF0000).view(np.float32) for a in arrays]
     told = stub.probe(PROBE, "twin", arrays, "bfloat16")
     want = torch_in_float64(*arrays)
     if told["dtype"] != "bfloat16":
         fail(f"jax_twin of bfloat16 is {told['dtype']}, expected bfloat16, as PyTorch returns")
-    error = np.abs(told["compiled"] - want).max() / np.abs(want).max()
+    error = np.abs(told["result"] - want).max() / np.abs(want).max()
     if not error <= 3e-2:
         fail(
-            f"jax_twin of bfloat16 is off by {error:.1e} of the largest result, expected under 3e-2"
+            f"jax_twin of bfloat16 is off by {error:.1e} of the largest result, expected under 3e-2: "
+            "rows of values near 300 need a mean and a variance in float32"
         )
 
 
 @task("lab05_bonus.jax_twin")
 def test_products_in_full_float32(stub: Any, seed: int) -> None:
-    told = stub.probe(PROBE, "twin", inputs(seed, (3,), 1.0), "float32")
-    asked = told["precisions"]
+    asked = stub.probe(PROBE, "precisions", inputs(seed, (3,), 1.0))
     if len(asked) < 2 or any(one != "HIGHEST" for one in asked):
         fail(
             f"jax_twin asks for its {len(asked)} products in {', '.join(asked) or 'nothing'}; on a "

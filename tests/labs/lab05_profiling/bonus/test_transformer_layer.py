@@ -133,7 +133,9 @@ def expected_profile(
     for call in range(warmup, warmup + repeats):
         now = free = 0
         for _, before, host, device in plan:
-            now += (before + host) * factor(call)
+            now += before * factor(call)
+            free = max(free, now) + before * factor(call)
+            now += host * factor(call)
             free = max(free, now) + device * factor(call)
         wholes.append(max(now, free) + WAIT_COST_NS)
     parts = {}
@@ -186,7 +188,7 @@ def judge_profile(
             fail(
                 f"{call}: parts_ns[{name!r}] is {got['parts_ns'][name]}, expected {right} ns: it "
                 f"runs {runs} times a call, and each run lasts until the device has done it, the "
-                "wait for it included; work of the part before does not belong to it"
+                "wait for it included; what the device was asked for before it does not belong to it"
             )
     if not close(got["outside_ns"], want["outside_ns"]):
         fail(
@@ -446,7 +448,8 @@ def test_layers_with_a_known_cause(
 @pytest.mark.parametrize(("window", "category"), [(40, "latency_bound"), (41, "launch_bound")])
 def test_half_of_the_window(stub: Any, tmp_path: Path, window: int, category: str) -> None:
     shape = {"batch": 1, "tokens": 1, "hidden": 2, "heads": 1, "ffn": 1, "causal": True}
-    parts = [{"name": name, "inside": [2]} for name in PARTS]
+    # With gelu this short, up and down have most above their floors, and equally much.
+    parts = [{"name": name, "inside": [1 if name == "gelu" else 2]} for name in PARTS]
     case = {
         **{"name": "half", **shape, "dtype": "bfloat16", "parts": parts},
         "whole": {"device": [30], "window": [window], "window_in_graph": [20]},
