@@ -125,5 +125,7 @@ def benchmark(
         for line in bench.line_vals:
             named = dict(zip(bench.x_names, values, strict=True))
             calls.append({**named, bench.line_arg: line, **bench.args})
-    names = ("x_log", "y_log", "ylabel", "plot_name", "line_names")
-    return {"kind": "Benchmark", "calls": calls, **{name: getattr(bench, name) for name in names}}
+    look = {name: getattr(bench, name) for name in ("x_log", "y_log", "ylabel", "plot_name")}
+    # perf_report goes through the names, so a tuple or a dict's values do as well as a list.
+    names = list(bench.line_names)
+    return {"kind": "Benchmark", "calls": calls, **look, "line_names": names}
