@@ -21,7 +21,7 @@ def twin(module: ModuleType, arrays: list[np.ndarray], dtype: str) -> dict[str, 
         given = [array.astype(jax.numpy.dtype(dtype)) for array in arrays]
         # Each value is rounded to its type, as on a GPU between two kernels; XLA may else compute
         # in float32 what was asked for in bfloat16.
-        exactly = {"xla_allow_excess_precision": False}
+        exactly: dict[str, bool | str] = {"xla_allow_excess_precision": False}
         result = jax.jit(module.jax_twin).lower(*given).compile(compiler_options=exactly)(*given)
     return {"result": np.asarray(result).astype(np.float64), "dtype": str(result.dtype)}
 
