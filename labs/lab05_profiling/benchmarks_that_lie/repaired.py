@@ -7,7 +7,8 @@ are in `broken.py`. The machine that they run on is `profiling_lab.virtual_gpu`:
 What the repaired benchmarks share:
 
 - `gpu` is a `Gpu`. Each benchmark makes its own inputs.
-- `calls` is a whole number of at least 1, else ValueError. At least so many calls must be measured.
+- `calls` is a whole number. Below 1 it is a ValueError whose message says `calls`. At least so many calls
+  must be measured.
 - "A row of calls" means: the device has nothing else to do; the clock of the host is read; the calls are
   issued one after the other, without a wait between them; the clock is read again when all of them are
   done. The time of a call is that time over the number of calls; the one launch and the one wait that
@@ -52,10 +53,12 @@ def work_faults(log: dict[str, Any], latency: bool = False, cold: bool = False) 
     is found.
 
     "idle" (not with latency): a region with less than nine tenths of its time at work: the operations
-    that ran during it, each only for the part inside it, add up to less than 0.9 of its length.
+    that ran during it (of any kind, a compilation too, wherever they were issued), each only for the part
+    inside it, add up to less than 0.9 of its length.
     "warm_cache" (only with cold): between a call of a region and an earlier call on the same input,
-    whether in a region or not, no operation of the kind "flush" was issued.
-    "zeros": a call of a region had zeros for data.
+    whether in a region or not, no operation of the kind "flush" was issued. Only the order of
+    "operations" counts here, not whether a call ran.
+    "zeros": a call of a region had zeros for data, whether it ran or not.
     "not_steady": of the calls of all regions that ran, n of them in order, the first n // 4 took, in
     the median, more than 1.05 times as long as the last n // 4. Not asked with n < 8.
     """
@@ -142,7 +145,8 @@ def wrong_unit(gpu: Gpu, calls: int, input_bytes: int) -> float:
 def side_stream(gpu: Gpu, calls: int, stream: int) -> float:
     """Time of one call in a row of calls on one random input, all of them in the stream `stream`.
 
-    Measured with two events (`gpu.record`). The input is made in stream 0: let it be ready first.
+    Measured with two events (`gpu.record`) in that stream. The input is made in stream 0: let it be ready
+    before the first call.
     """
     raise NotImplementedError
 
@@ -181,7 +185,7 @@ def no_warm_up(gpu: Gpu, calls: int) -> float:
 
     On this machine the first calls are slower, each a little less than the one before, until the clocks
     are up; nobody says how many. Once a row is not by 1 % faster than the row before it, they are up.
-    `calls` is at least 20 here. Measure no more than 50 rows.
+    `calls` is at least 20 here, and 50 rows are enough: measure no more.
     """
     raise NotImplementedError
 

@@ -6,6 +6,8 @@ session.
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import math
 import random
 import statistics
@@ -14,7 +16,7 @@ from typing import Any
 import pytest
 
 from grading.checking import task
-from profiling_lab.virtual_gpu import VirtualGpu
+from profiling_lab.virtual_gpu import Gpu, VirtualGpu
 
 TIME = ("unfinished", "foreign_work", "extra_work", "not_run")
 WORK = ("idle", "warm_cache", "zeros", "not_steady")
@@ -257,6 +259,9 @@ def test_the_clock_to_the_nanosecond(stub) -> None:
         "a call of the other region": [call(1, 400, 450)],
         "a call of the other region that ran here": [call(1, 150, 160)],
         "a copy between two calls": [call(0, 100, 150), operation("copy", 0, 150, 160)],
+        "an input made between two calls": [call(0, 100, 150), operation("fill", 0, 150, 160)],
+        "a call of before in another stream": [call(None, 0, 150, stream=3)],
+        "a compilation of before": [operation("compile", None, 50, 150, stream=None)],
     }.items():
         regions = [{"start_ns": 100, "end_ns": 200}, {"start_ns": 400, "end_ns": 500}]
         log = {"regions": regions, "operations": operations}
@@ -298,6 +303,7 @@ def test_the_work_at_its_borders(stub) -> None:
         ("calls that get slower", 1200, in_row([100, 100, *[150] * 4, 200, 200])),
         ("one long first call of eleven", 2005, in_row([1000, *[100] * 10])),
         ("first three of twelve longer", 1530, in_row([200, 200, 200, *[100] * 9])),
+        ("one long call among the first three", 1500, in_row([400, *[100] * 11])),
         ("zeros in a call outside", 300, [call(None, 0, 1, data="zeros"), *in_row([300])]),
         ("zeros in the last call", 300, [*in_row([299]), call(0, 299, 300, data="zeros", input=9)]),
         ("a long first call outside", 800, [call(None, 0, 0, input=77), *in_row([100] * 8)]),
@@ -308,6 +314,12 @@ def test_the_work_at_its_borders(stub) -> None:
     for what, operations in {
         "a call and another on the same input": [call(None, 0, 1), call(0, 1, 2)],
         "a flush between them": [call(None, 0, 1), flush, call(0, 1, 2)],
+        "a flush and a call on another input between them": [
+            call(None, 0, 1),
+            flush,
+            call(None, 1, 1, input=4),
+            call(0, 1, 2),
+        ],
         "a flush after both": [call(None, 0, 1), call(0, 1, 2), flush],
         "two inputs": [call(None, 0, 1, input=4), call(0, 1, 2)],
         "a fill between them": [call(None, 0, 1), operation("fill", None, 1, 1), call(0, 1, 2)],
@@ -385,15 +397,19 @@ def judge(
     truth: float,
     why: str,
     *,
+    gpu: Gpu | None = None,
     unit: str = "ns",
     most_ratio: float = 0.02,
     least_calls: int | None = None,
     asked: dict[str, bool] | None = None,
     **arguments: Any,
 ) -> dict[str, Any]:
-    """Run a benchmark and hold its result against the truth; the machine's log."""
-    got = getattr(stub, name)(machine.gpu, calls, **arguments)
-    log = machine.log()
+    """Run a benchmark and hold its result against the truth; the machine's log.
+
+    gpu: what the benchmark gets in place of the machine's own.
+    """
+    got = getattr(stub, name)(gpu or machine.gpu, calls, **arguments)
+    log, looks = machine.log(), machine._stamps
     text = f"{name} with {calls} calls returned {got!r} {unit}"
     assert type(got) in (int, float) and math.isfinite(got), f"{text}, expected a number"
     shown = [*time_evidence(log).values(), *work_evidence(log, **(asked or {})).values()]
@@ -401,15 +417,23 @@ def judge(
     assert abs(got - truth) <= most_ratio * truth, (
         f"{text}, {got / truth:.3f} times the true {truth:,.4g} {unit}. {why}{seen}"
     )
+    # Not by regions: whoever reads the clock once more measures no less.
     timed = [
         entry
         for entry in log["operations"]
-        if entry["kind"] == "call" and entry["region"] is not None and entry["start_ns"] is not None
+        if entry["kind"] == "call"
+        and entry["start_ns"] is not None
+        and min(looks, default=0) <= entry["start_ns"] <= max(looks, default=0)
     ]
     least = calls if least_calls is None else least_calls
     assert len(timed) >= least, (
-        f"{text}, from {len(timed)} calls between two readings of the clock or two events, expected at "
-        f"least {least}: a single call says nothing about the others"
+        f"{text}; {len(timed)} calls ran between its first and its last look at a clock (or event), "
+        f"expected at least {least}: a single call says nothing about the others"
+    )
+    on_zeros = sum(entry["data"] == "zeros" for entry in timed)
+    assert not on_zeros, (
+        f"{text}; {on_zeros} of the {len(timed)} calls that it measured were on zeros, and random data is "
+        "asked for: on many devices zeros are faster"
     )
     return log
 
@@ -448,8 +472,15 @@ def test_no_sync(stub, draw_number) -> None:
     why = (
         "A call comes back before the device is done, and the device may be busy before the first."
     )
-    for queued in (0, draw_number.randrange(4, 9) * 10**6):
-        call_ns, calls = draw_number.randrange(200_000, 600_000), draw_number.randrange(20, 60)
+    # In a row as short as the first one, making the input (0.06 ms) and each wait would be seen.
+    for queued, most_ns, most_calls in (
+        (0, 85_000, 25),
+        (draw_number.randrange(4, 9) * 10**6, 600_000, 60),
+    ):
+        call_ns, calls = (
+            draw_number.randrange(60_000, most_ns),
+            draw_number.randrange(20, most_calls),
+        )
         machine = machine_of(draw_number, call_ns=call_ns, queued_ns=queued)
         judge(stub, "no_sync", machine, calls, row(machine, calls, call_ns), why)
     at_the_border(stub, "no_sync")
@@ -460,7 +491,7 @@ def test_compile_inside(stub, draw_number) -> None:
     why = "What is asked is the time of a call once the work is compiled."
     for _ in range(2):
         call_ns, calls = draw_number.randrange(200_000, 600_000), draw_number.randrange(20, 60)
-        compile_ns = draw_number.randrange(40, 200) * 10**6
+        compile_ns = draw_number.randrange(40, 200) * 10**9  # no number of calls averages it out
         machine = machine_of(draw_number, call_ns=call_ns, compile_ns=compile_ns)
         judge(stub, "compile_inside", machine, calls, row(machine, calls, call_ns), why)
     at_the_border(stub, "compile_inside")
@@ -473,10 +504,25 @@ def test_copy_inside(stub, draw_number) -> None:
         call_ns, calls = draw_number.randrange(200_000, 600_000), draw_number.randrange(20, 60)
         copy_ns = draw_number.randrange(300_000, 900_000)
         machine = machine_of(draw_number, call_ns=call_ns, copy_ns=copy_ns)
-        log = judge(stub, "copy_inside", machine, calls, row(machine, calls, call_ns), why)
-        assert any(entry["kind"] == "copy" for entry in log["operations"]), (
-            "copy_inside measured calls on data that was never on the host: the contract asks for a copy "
-            "of what on_host() gives"
+        copies, used = [], []
+
+        def to_device(input: int, machine=machine, copies=copies) -> int:
+            copies.append(machine.gpu.to_device(input))
+            return copies[-1]
+
+        def call_on(
+            input: int, stream: int = 0, kernel: int = 0, machine=machine, used=used
+        ) -> int:
+            used.append(input)
+            return machine.gpu.call(input, stream, kernel)
+
+        gpu = dataclasses.replace(machine.gpu, to_device=to_device, call=call_on)
+        truth = row(machine, calls, call_ns)
+        judge(stub, "copy_inside", machine, calls, truth, why, gpu=gpu)
+        others = sum(input not in copies for input in used)
+        assert not others, (
+            f"copy_inside made {others} of its {len(used)} calls on data that was never on the host: the "
+            "contract asks for a copy of what on_host() gives"
         )
     at_the_border(stub, "copy_inside")
 
@@ -546,7 +592,24 @@ def test_side_stream(stub, draw_number) -> None:
     for stream in draw_number.sample(range(1, 9), 2):
         call_ns, calls = draw_number.randrange(200_000, 600_000), draw_number.randrange(20, 60)
         machine = machine_of(draw_number, call_ns=call_ns)
-        log = judge(stub, "side_stream", machine, calls, call_ns, why, stream=stream)
+        recorded = set()
+
+        def record(stream: int = 0, machine=machine, recorded=recorded) -> int:
+            recorded.add(stream)
+            return machine.gpu.record(stream)
+
+        gpu = dataclasses.replace(machine.gpu, record=record)
+        log = judge(stub, "side_stream", machine, calls, call_ns, why, gpu=gpu, stream=stream)
+        assert recorded == {stream}, (
+            f"side_stream with stream={stream} recorded events in the streams {sorted(recorded)}, expected "
+            f"events in stream {stream} alone: in another one they see nothing of the calls"
+        )
+        ready = max(entry["end_ns"] for entry in log["operations"] if entry["kind"] == "fill")
+        first = min(entry["start_ns"] for entry in log["operations"] if entry["kind"] == "call")
+        assert first >= ready, (
+            f"side_stream with stream={stream}: its first call ran {ready - first:,} ns before its input "
+            "was ready. Streams do not wait for each other: it worked on whatever was in that memory"
+        )
         used = {entry["stream"] for entry in log["operations"] if entry["kind"] == "call"}
         assert used == {stream}, (
             f"side_stream with stream={stream} issued calls in the streams {sorted(used)}: what is asked "
@@ -569,12 +632,25 @@ def test_sync_every_call(stub, draw_number) -> None:
 @task("lab05_lies.warm_cache")
 def test_warm_cache(stub, draw_number) -> None:
     why = "What is asked is a call whose input is not in the cache, and nothing but the call."
-    for _ in range(2):
-        call_ns, calls = draw_number.randrange(100_000, 300_000), draw_number.randrange(15, 40)
-        ratio = draw_number.uniform(1.3, 2.5)
-        machine = machine_of(draw_number, call_ns=call_ns, cold_ratio=ratio)
+    # The second one has calls so short that a launch between the events would be seen.
+    for least_ns, uneven in ((100_000, True), (10_000, False)):
+        call_ns = draw_number.randrange(least_ns, 3 * least_ns)
+        calls, ratio = draw_number.randrange(15, 40), draw_number.uniform(1.3, 2.5)
+        machine = machine_of(draw_number, call_ns=call_ns, cold_ratio=ratio, uneven=uneven)
         judge(stub, "warm_cache", machine, calls, call_ns * ratio, why, asked={"cold": True})
     at_the_border(stub, "warm_cache")
+
+
+def waits(gpu: Gpu, calls: int) -> list[int]:
+    """What somebody waits for each of some single calls, in ns."""
+    x = gpu.random()
+    gpu.sync()
+    times = [gpu.clock_ns()]
+    for _ in range(calls):
+        gpu.call(x)
+        gpu.sync()
+        times.append(gpu.clock_ns())
+    return [after - before for before, after in itertools.pairwise(times)]
 
 
 @task("lab05_lies.best_of_many")
@@ -584,7 +660,13 @@ def test_best_of_many(stub, draw_number) -> None:
     )
     for _ in range(2):
         call_ns, calls = draw_number.randrange(100_000, 300_000), draw_number.randrange(101, 141)
-        machine = machine_of(draw_number, call_ns=call_ns, uneven=True)
+        # The first wait is a long one, and so is that in the middle, until they are sorted.
+        while True:
+            seed = draw_number.randrange(10**6)
+            machine = VirtualGpu(seed, call_ns, uneven=True, compile_ns=30_000_000)
+            if abs(waits(machine.gpu, calls)[calls // 2] - call_ns) > 0.3 * call_ns:
+                break
+        machine = VirtualGpu(seed, call_ns, uneven=True, compile_ns=30_000_000)
         truth = row(machine, 1, call_ns)
         judge(stub, "best_of_many", machine, calls, truth, why, asked={"latency": True})
     at_the_border(stub, "best_of_many")
@@ -593,7 +675,8 @@ def test_best_of_many(stub, draw_number) -> None:
 @task("lab05_lies.no_warm_up")
 def test_no_warm_up(stub, draw_number) -> None:
     why = "The clocks were not up yet when it was measured."
-    for slow in (0, draw_number.randrange(25, 60), draw_number.randrange(100, 200)):
+    # The longest takes more than twenty rows, of which each is by little more than 1 % faster.
+    for slow in (0, draw_number.randrange(25, 60), draw_number.randrange(650, 750)):
         call_ns, calls = draw_number.randrange(200_000, 600_000), draw_number.randrange(20, 30)
         machine = machine_of(draw_number, call_ns=call_ns, slow_calls=slow)
         log = judge(stub, "no_warm_up", machine, calls, row(machine, calls, call_ns), why)
