@@ -50,6 +50,10 @@ class _Operators(_Mode):
         self.made: list[weakref.ref] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        with self:  # in inference mode matmul and its like come here in one piece
+            result = func.decompose(*args, **(kwargs or {}))
+        if result is not NotImplemented:
+            return result
         result = func(*args, **(kwargs or {}))
         name = func.overloadpacket.__name__
         for tensor in tree_leaves(result):

@@ -71,8 +71,9 @@ def benchmark_function(
 
     Raises TypeError if fn cannot be called, if args is no tuple or list (one tensor is no list of
     arguments), if fn does not take so many arguments, and if fn returns an iterator or an awaitable:
-    a lazy result has not been computed yet. Raises ValueError unless warmup and iterations are whole
-    numbers of at least 1.
+    a lazy result has not been computed yet. Raises ValueError, naming the argument, unless warmup and
+    iterations are ints of at least 1 (neither 2.0 nor True is one). All but lazy results is refused
+    before fn is called.
     """
     _check_call(fn, args)
     _check_counts(warmup=warmup, iterations=iterations)
@@ -126,7 +127,7 @@ def cold_and_warm(
     starts, "warm_s": median of `samples` calls, each right after another call of fn, "one_time_s":
     first_s - warm_s}.
 
-    Raises as `benchmark_function`, and TypeError if flush cannot be called. Calls nothing then.
+    Raises as `benchmark_function`, and TypeError if flush cannot be called, before it calls anything.
     """
     _check_call(fn, args)
     _check_call(flush, ())
@@ -170,7 +171,8 @@ def profile_attention_components(
     A component is timed with `benchmark_function` (with warmup and iterations), on inputs that were
     made before. The whole is all five in one function, timed the same way.
 
-    dtype: a name that `profiling_lab.devices.dtype` and torch both know ("float32", "bfloat16" …).
+    dtype: a name or alias that `profiling_lab.devices.dtype` knows ("float32", "fp32", "bf16" …), of a
+    floating-point type that torch has under the name found there ("tfloat32" it has not).
     device: what torch calls it ("cpu", "cuda").
 
     Returns {"device": "cpu", or what the driver calls the GPU, "dtype": torch's name of it, "batch",
@@ -182,9 +184,9 @@ def profile_attention_components(
     input (x, W, Q, K …) is read once, each result written once, in the data type's size.
 
     Raises ValueError for a size or count that is no whole number of at least 1, num_heads that does not
-    divide d_model, and a data type that torch does not have. If the device has too little memory,
-    raises MemoryError whose message holds the four sizes and what PyTorch said (what was asked for
-    and what was free); no tensor made here is alive then.
+    divide d_model, and a data type that torch does not have. If the device has too little memory
+    (torch.OutOfMemoryError), raises MemoryError whose message holds the four sizes and what PyTorch said
+    (what was asked for and what was free); no tensor made here is alive then.
     """
     _check_counts(
         seq_len=seq_len, d_model=d_model, num_heads=num_heads, batch=batch,
@@ -314,7 +316,7 @@ def component_report(profile_results: Profile, device: str | None = None) -> str
 
     profile_results, device: as in `identify_bottleneck`, whose finding stands at the end. The lines:
         1  "Attention Component Profiling"
-        2  GPU, data type and shape, such as
+        2  the profile's own device, data type and shape, such as
            "NVIDIA H200, bfloat16, batch 4, seq_len 4096, d_model 4096, num_heads 32"
         3  the head of the table: Component, Time (ms), % Total
         then one line for each component, in the profile's order: its name, its time in ms with four
@@ -376,9 +378,9 @@ def optimize_attention(Q: Tensor, K: Tensor, V: Tensor, optimization_level: int)
     In float16 a product of large Q and K overflows although its scaled value would not: all levels
     give finite results as long as the scaled scores are in the range of the data type.
 
-    Raises TypeError for a level that is no int, ValueError for one that is not 0 to 4 and for tensors
-    that do not have four dimensions, do not fit together as above, are not of one floating-point
-    data type, or lie on different devices; the message names what differs.
+    Raises TypeError for a level that is no int (True is none here), ValueError for one that is not 0 to 4
+    and for tensors that do not have four dimensions, do not fit together as above, are not of one
+    floating-point data type, or lie on different devices; the message names what differs.
     """
     if type(optimization_level) is not int:
         raise TypeError(f"optimization_level is {optimization_level!r}: a whole number is needed")
@@ -426,9 +428,11 @@ def measure_memory_usage(
     fn may call measure_memory_usage itself: neither call spoils the other's peak. A call that raises
     leaves nothing behind that changes later ones.
 
-    Raises TypeError as `benchmark_function`, ValueError for a device that is neither. If the device has
-    too little memory for the call, raises MemoryError whose message holds what PyTorch said (what was
-    asked for and what was free); nothing that fn had allocated is alive then.
+    Raises TypeError for fn and args as `benchmark_function`, ValueError for a device that is neither. If
+    the device has too little memory for the call, raises MemoryError whose message holds what PyTorch
+    said (what was asked for, and on CUDA what was free); nothing that fn had allocated is alive then.
+    PyTorch raises torch.OutOfMemoryError on CUDA, and on the CPU a RuntimeError that says "can't allocate
+    memory"; any other error of fn is the caller's to see.
     """
     _check_call(fn, args)
     if device is None:
