@@ -140,9 +140,10 @@ class VirtualGpu:
         second, from the third to the fourth, and so on: {"start_ns", "end_ns"}.
 
         An operation: {"kind": "call", "compile", "copy", "fill", "flush" or "queued"; "region": number
-        of the region that was open when the host issued it, or None; "stream"; "input", "data"
-        ("random" or "zeros") of a call, else None; "start_ns", "end_ns": when it ran, None if it never
-        did}. A compilation runs on the host and has no stream; all others run on the device.
+        of the region that was open when the host issued it (on a lazy machine: noted the call down), or
+        None; "stream"; "input", "data" ("random" or "zeros") of a call, else None; "start_ns", "end_ns":
+        when it ran, None if it never did}. A compilation runs on the host and has no stream; all others
+        run on the device.
         """
         pairs = zip(self._stamps[::2], self._stamps[1::2], strict=False)
         regions = [{"start_ns": start, "end_ns": end} for start, end in pairs]

@@ -600,6 +600,11 @@ def test_side_stream(stub, draw_number) -> None:
 
         gpu = dataclasses.replace(machine.gpu, record=record)
         log = judge(stub, "side_stream", machine, calls, call_ns, why, gpu=gpu, stream=stream)
+        used = {entry["stream"] for entry in log["operations"] if entry["kind"] == "call"}
+        assert used == {stream}, (
+            f"side_stream with stream={stream} issued calls in the streams {sorted(used)}: what is asked "
+            f"is the time of a call in stream {stream}"
+        )
         assert recorded == {stream}, (
             f"side_stream with stream={stream} recorded events in the streams {sorted(recorded)}, expected "
             f"events in stream {stream} alone: in another one they see nothing of the calls"
@@ -609,11 +614,6 @@ def test_side_stream(stub, draw_number) -> None:
         assert first >= ready, (
             f"side_stream with stream={stream}: its first call ran {ready - first:,} ns before its input "
             "was ready. Streams do not wait for each other: it worked on whatever was in that memory"
-        )
-        used = {entry["stream"] for entry in log["operations"] if entry["kind"] == "call"}
-        assert used == {stream}, (
-            f"side_stream with stream={stream} issued calls in the streams {sorted(used)}: what is asked "
-            f"is the time of a call in stream {stream}"
         )
     at_the_border(stub, "side_stream", stream=1)
 
