@@ -125,6 +125,7 @@ class _Calls(TorchFunctionMode):
         super().__init__()
         self.machine, self.times = machine, times
         self.seen: list[list[str]] = []
+        self.gradients: list[bool] = []  # whether they were recorded, at each call
         self.warm: set[str] = set()
         self.error: type[Exception] = RuntimeError
 
@@ -132,6 +133,7 @@ class _Calls(TorchFunctionMode):
         if getattr(func, "__name__", "") != SDPA:
             return func(*args, **(kwargs or {}))
         self.seen.append(enabled())
+        self.gradients.append(torch.is_grad_enabled())
         if self.times is None:
             return func(*args, **(kwargs or {}))
         found = [name for name in self.times if name in self.seen[-1]]
@@ -247,7 +249,14 @@ def chosen(
                         words = str(tuple(result.shape))
                     except Exception as error:  # noqa: BLE001 -- told to the check
                         raised, words = type(error).__name__, str(error)
-                row.append({"seen": mode.seen, "raised": raised, "words": words})
+                row.append(
+                    {
+                        "seen": mode.seen,
+                        "gradients": mode.gradients,
+                        "raised": raised,
+                        "words": words,
+                    }
+                )
             out.append(row)
     return out
 
@@ -279,7 +288,10 @@ def attention_refused(module: ModuleType, what: str) -> dict[str, Any]:
         "K with one head": (q, q[:, :1], q[:, :1], 0),
         "K of another batch": (q, q[:1], q[:1], 0),
         "V with fewer tokens than K": (q, q, q[:, :, :1], 0),
+        "V of another head_dim": (q, q, torch.ones(2, 3, 5, 6), 0),
         "K in float64": (q, q.double(), q, 0),
+        "V in float64": (q, q, q.double(), 0),
+        "K on another device": (q, q.to("meta"), q, 0),
         "V on another device": (q, q, q.to("meta"), 0),
         "whole numbers": (q.int(), q.int(), q.int(), 0),
     }[what]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -96,16 +96,21 @@ class _Allocator:
         self.now += size
         self.peak = max(self.peak, self.now)
 
-    def reset(self, device: Any = None) -> None:
+    def reset(self) -> None:
         self.calls.append("reset")
         self.peak = self.now
 
     @contextlib.contextmanager
-    def active(self) -> Iterator[None]:
-        """Install it as the memory of torch.cuda."""
+    def active(self, of: Callable[..., _Allocator] | None = None) -> Iterator[None]:
+        """Install it as the memory of torch.cuda; with `of`, which tells the allocator of a device, those."""
+        of = of or (lambda device=None: self)
 
         def stats(device: Any = None) -> dict[str, int]:
-            return {"allocated_bytes.all.current": self.now, "allocated_bytes.all.peak": self.peak}
+            it = of(device)
+            return {"allocated_bytes.all.current": it.now, "allocated_bytes.all.peak": it.peak}
+
+        def reset(device: Any = None) -> None:
+            of(device).reset()
 
         def note(name: str) -> Any:
             return lambda *args: self.calls.append(name)
@@ -113,10 +118,11 @@ class _Allocator:
         with contextlib.ExitStack() as stack:
             stack.enter_context(timing.Devices())
             for name, value in (
-                ("memory_allocated", lambda device=None: self.now),
-                ("max_memory_allocated", lambda device=None: self.peak),
-                ("reset_peak_memory_stats", self.reset),
-                ("reset_max_memory_allocated", self.reset),
+                ("memory_allocated", lambda device=None: of(device).now),
+                ("max_memory_allocated", lambda device=None: of(device).peak),
+                ("reset_peak_memory_stats", reset),
+                ("reset_max_memory_allocated", reset),
+                ("current_device", lambda: 0),
                 ("memory_stats", stats),
                 ("empty_cache", note("empty_cache")),
                 ("synchronize", note("synchronize")),
@@ -151,6 +157,33 @@ def on_cuda(module: ModuleType, before: int, steps: list[list[Any]]) -> dict[str
     with allocator.active():
         measure(steps)
     return {"results": results, "calls": allocator.calls}
+
+
+def on_two_devices(
+    module: ModuleType, device: str | None, a: int, b: int, c: int
+) -> dict[str, Any]:
+    """Measure a call that allocates a, then c for a while, on device 1, and b on device 0."""
+    current, other = _Allocator(1024), _Allocator(2048)
+    other.peak = 10**9
+
+    def of(device: Any = None) -> _Allocator:
+        number = device if isinstance(device, int) else device and torch.device(device).index
+        return other if number == 1 else current
+
+    def call(given: Any) -> None:
+        for allocator, size in ((other, a), (other, c), (current, b), (other, -c)):
+            allocator.allocate(size)
+
+    tensors = {"first": [timing.on_device(1)], "second": timing.on_device(0)}
+    with current.active(of):
+        return module.measure_memory_usage(call, (tensors,), device)
+
+
+def on_cpu_beside_cuda(module: ModuleType, n: int) -> dict[str, Any]:
+    """Measure work of the CPU while one of the arguments is a CUDA tensor."""
+    x, tensor = torch.ones(n), timing.on_device()
+    with _Allocator(0).active():
+        return module.measure_memory_usage(lambda given, there: given + 1, (x, tensor), "cpu")
 
 
 def raising(module: ModuleType, kind: str, n: int) -> dict[str, Any]:

@@ -39,6 +39,8 @@ class Devices(TorchFunctionMode):
                 return torch.device("cuda", args[0].number)
             if func == IS_CUDA:
                 return True
+            if func == torch.Tensor.get_device:
+                return args[0].number
         return func(*args, **(kwargs or {}))
 
 
@@ -188,11 +190,14 @@ def _short(log: list[str]) -> list[list[Any]]:
     return short[:200]
 
 
-def cold_warm(module: ModuleType, plan: dict[str, float], samples: int) -> dict[str, Any]:
+def cold_warm(
+    module: ModuleType, plan: dict[str, float], samples: int, lazy: bool = False
+) -> dict[str, Any]:
     """cold_and_warm of a call on the device with a cache, and a compilation at the first call.
 
     plan: first_s (compilation, on the host), host_s, cold_s and warm_s (a call on the device after a
     flush, and after another call), flush_s. Every fourth call of either kind takes ten times as long.
+    lazy: work and flush return arrays of JAX, and there is no CUDA.
     """
     machine = Machine()
     log: list[str] = []
@@ -202,15 +207,17 @@ def cold_warm(module: ModuleType, plan: dict[str, float], samples: int) -> dict[
         kind = "first" if not log else "cold" if log[-1] == "flush" else "warm"
         machine.work(plan["host_s"] + (plan["first_s"] if kind == "first" else 0.0))
         seconds = plan["warm_s" if kind == "warm" else "cold_s"]
-        machine.issue(seconds * (10 if kind != "first" and log.count(kind) % 4 == 2 else 1))
+        slow = kind != "first" and log.count(kind) % 4 == 2
+        ready = machine.issue(seconds * (10 if slow else 1))
         log.append(kind)
-        return [given]
+        return [Array(machine, ready)] if lazy else [given]
 
-    def flush() -> None:
+    def flush() -> Any:
         log.append("flush")
-        machine.issue(plan["flush_s"])
+        ready = machine.issue(plan["flush_s"])
+        return Array(machine, ready) if lazy else None
 
-    with running(machine, module, cuda=True):
+    with running(machine, module, cuda=not lazy):
         result = module.cold_and_warm(work, (tensor,), flush, samples)
     return {"result": result, "log": log}
 

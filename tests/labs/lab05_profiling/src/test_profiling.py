@@ -178,16 +178,21 @@ def test_bad_counts_are_refused(stub: Any, count: Any) -> None:
     refuse(stub, "benchmark_function", "fine", [count, 1], "ValueError", "warmup")
 
 
-@task("lab05.benchmark_function")
-@pytest.mark.parametrize("what", LAZY)
-def test_lazy_results_are_refused(stub: Any, what: str) -> None:
-    claim = stub.probe(TIMING, "refused", "benchmark_function", what, [1, 3])
+def refuse_lazy(stub: Any, function: str, what: str, counts: list[int]) -> None:
+    """Fail unless a timing function refuses a result that has not been computed."""
+    claim = stub.probe(TIMING, "refused", function, what, counts)
     require(
         claim["raised"] == "TypeError",
-        f"benchmark_function of a function that returns {what[2:]} "
+        f"{function} of a function that returns {what} "
         f"{'raised ' + claim['raised'] if claim['raised'] else 'returned ' + claim['returned']}, expected a "
         "TypeError: nothing has been computed when it returns, so the time would be that of making a promise",
     )
+
+
+@task("lab05.benchmark_function")
+@pytest.mark.parametrize("what", LAZY)
+def test_lazy_results_are_refused(stub: Any, what: str) -> None:
+    refuse_lazy(stub, "benchmark_function", what, [1, 3])
 
 
 @task("lab05.benchmark_distribution")
@@ -242,10 +247,12 @@ def test_bad_samples_are_refused(stub: Any, count: Any) -> None:
         counts[place] = count
         refuse(stub, "benchmark_distribution", "fine", counts, "ValueError", name)
     refuse(stub, "benchmark_distribution", "too few arguments", [1, 1], "TypeError", "")
+    refuse_lazy(stub, "benchmark_distribution", "a generator", [1, 1])
 
 
 @task("lab05.cold_and_warm")
-def test_three_times_of_a_call(stub: Any, seed: int) -> None:
+@pytest.mark.parametrize("lazy", [False, True])
+def test_three_times_of_a_call(stub: Any, seed: int, lazy: bool) -> None:
     chance = random.Random(seed + 2)
     warm = chance.uniform(1, 2)
     plan = {
@@ -256,8 +263,9 @@ def test_three_times_of_a_call(stub: Any, seed: int) -> None:
         "flush_s": chance.uniform(20, 30),
     }
     samples = 5
-    claim = stub.probe(TIMING, "cold_warm", plan, samples)
-    call = f"cold_and_warm of a call on the device, samples {samples},"
+    claim = stub.probe(TIMING, "cold_warm", plan, samples, lazy)
+    kind = "fn and flush return JAX arrays" if lazy else "on CUDA"
+    call = f"cold_and_warm of a call on the device ({kind}), samples {samples},"
     got = dict_of(call, claim["result"], {"first_s", "cold_s", "warm_s", "one_time_s"})
     host, log = plan["host_s"], claim["log"]
     flushes = log.count("flush")
@@ -289,6 +297,7 @@ def test_three_times_of_a_call(stub: Any, seed: int) -> None:
 def test_bad_cold_and_warm_is_refused(stub: Any) -> None:
     for what in ("no flush", *BAD_CALLS):
         refuse(stub, "cold_and_warm", what, [2], "TypeError", "")
+    refuse_lazy(stub, "cold_and_warm", "a generator", [2])
     for count in BAD_COUNTS:
         refuse(stub, "cold_and_warm", "fine", [count], "ValueError", "samples")
 
@@ -440,17 +449,17 @@ def test_the_whole_is_measured(stub: Any) -> None:
 
 @task("lab05.profile_attention_components")
 def test_no_room(stub: Any) -> None:
-    sizes, options = [48, 32, 4], {"batch": 3}
-    claim = stub.probe(ATTENTION, "profiled", sizes, options, 3 * 4 * 48 * 48 * 4 - 1)
+    sizes, options = [83, 39, 13], {"batch": 59}
+    claim = stub.probe(ATTENTION, "profiled", sizes, options, 59 * 13 * 83 * 83 * 4 - 1)
     call = (
-        "profile_attention_components(48, 32, 4, batch=3) on a device without room for the scores"
+        "profile_attention_components(83, 39, 13, batch=59) on a device without room for the scores"
     )
     require(
         claim["raised"] == "MemoryError",
         f"{call} raised {claim['raised']}, expected a MemoryError that says what was asked for",
     )
     message = claim["message"]
-    for words in ("48", "32", "64.25 MiB", "12.75 MiB"):
+    for words in ("83", "39", "13", "59", "64.25 MiB", "12.75 MiB"):
         require(
             words in message,
             f"{call} raised MemoryError with {message!r}, in which {words} is missing: the sizes, what "
@@ -681,6 +690,8 @@ SPOILED = {
     "no components": ("components", []),
     "no call_floor_s": ("call_floor_s", None),
     "no whole_s": ("whole_s", None),
+    "no dtype": ("dtype", None),
+    "no num_heads": ("num_heads", None),
     "a whole of no time": ("whole_s", 0.0),
     "a call floor below 0": ("call_floor_s", -1e-6),
 }
@@ -706,7 +717,16 @@ def spoiled(what: str) -> dict[str, Any]:
 @task("lab05.identify_bottleneck")
 @pytest.mark.parametrize(
     "what",
-    [*SPOILED, "no time_s", "no flops", "no bytes", "zero time_s", "zero bytes", "nan time_s"],
+    [
+        *(what for what in SPOILED if what != "no num_heads"),  # that only the report needs
+        "no time_s",
+        "no flops",
+        "no bytes",
+        "zero time_s",
+        "zero flops",
+        "zero bytes",
+        "nan time_s",
+    ],
 )
 def test_unsound_profiles_are_refused(stub: Any, what: str) -> None:
     with stub.raises(ValueError, why=f"a profile with {what} says nothing"):
@@ -763,11 +783,11 @@ def judge_report(stub: Any, profile: dict[str, Any], device: str | None, where: 
         rest[:1] == [verdict],
         f"{call}: after the table stands {show(rest[:1])}, expected {verdict!r}",
     )
-    advice = rest[1] if len(rest) > 1 else ""
+    advice = " ".join(" ".join(rest[1:]).split())
+    words = stub.identify_bottleneck(profile, device)["recommendation"]
     require(
-        advice.startswith("Recommendation: ")
-        and (advice != "Recommendation: none") == found["recommendation"],
-        f"{call}: the last line is {advice!r}, expected the recommendation of identify_bottleneck",
+        advice == f"Recommendation: {' '.join(words.split())}",
+        f"{call}: at the end stands {advice!r}, expected the recommendation of identify_bottleneck, {words!r}",
     )
 
 
@@ -789,7 +809,7 @@ def test_generated_reports(stub: Any, seed: int) -> None:
 
 @task("lab05.component_report")
 def test_no_report_of_an_unsound_profile(stub: Any) -> None:
-    for what in ("no whole_s", "no flops", "zero time_s"):
+    for what in ("no whole_s", "no num_heads", "no flops", "zero time_s"):
         with stub.raises(ValueError, why=f"a profile with {what} says nothing"):
             stub.component_report(spoiled(what))
 
@@ -985,6 +1005,11 @@ def test_the_fastest_backend_is_measured_once(stub: Any, seed: int) -> None:
             tried >= set(call["times"]),
             f"{said}: the first call tried {sorted(tried)}; every backend that exists here is a candidate",
         )
+        require(
+            not any(first["gradients"][:-1]),
+            f"{said}: the candidates were timed with gradients recorded; what is kept for a backward pass "
+            "costs time that the call alone does not take",
+        )
         least = min(sum(names == [name] for names in first["seen"][:-1]) for name in call["times"])
         require(
             least >= 3,
@@ -1026,6 +1051,9 @@ def test_the_fastest_backend_is_measured_once(stub: Any, seed: int) -> None:
         ("K with one head", "ValueError", "K"),
         ("K of another batch", "ValueError", "K"),
         ("V with fewer tokens than K", "ValueError", "V"),
+        ("V of another head_dim", "ValueError", "V"),
+        ("V in float64", "ValueError", "float64"),
+        ("K on another device", "ValueError", "meta"),
         ("K in float64", "ValueError", "float64"),
         ("V on another device", "ValueError", "meta"),
         ("whole numbers", "ValueError", "int"),
@@ -1136,6 +1164,33 @@ def test_memory_on_cuda(stub: Any, seed: int) -> None:
         "synchronize" in claim["calls"],
         f"{call}: nothing waited for the device",
     )
+
+
+@task("lab05.measure_memory_usage")
+@pytest.mark.parametrize(
+    ("device", "want"), [(None, "cuda:1"), ("cuda:1", "cuda:1"), ("cuda", "cuda")]
+)
+def test_memory_of_one_of_two_devices(stub: Any, seed: int, device: str | None, want: str) -> None:
+    chance = random.Random(seed)
+    a, b, c = (512 * chance.randint(10, 90) for _ in range(3))
+    got = stub.probe(MEMORY, "on_two_devices", device, a, b, c)
+    call = (
+        "measure_memory_usage of a call on two CUDA devices, of whose tensors the first is on device 1 and the "
+        f"second on device 0 (the current one), device={device!r},"
+    )
+    peak, net = (b, b) if want == "cuda" else (a + c, a)
+    why = f"device 1 gets {a} and for a while {c}, device 0 {b}"
+    judge_memory(call, got, want, peak, net, why)
+
+
+@task("lab05.measure_memory_usage")
+def test_the_cpu_beside_cuda(stub: Any, seed: int) -> None:
+    n = 1000 + 2 * (seed % 500)
+    got = stub.probe(MEMORY, "on_cpu_beside_cuda", n)
+    call = (
+        f"measure_memory_usage of x + 1 with n = {n} floats, a CUDA tensor in args, device='cpu',"
+    )
+    judge_memory(call, got, "cpu", 4 * n, 4 * n, "the device that was asked for counts")
 
 
 @task("lab05.measure_memory_usage")
