@@ -313,6 +313,10 @@ def test_sums_in_float32(stub: Any, dtype: str) -> None:
         "shape: each call returns a new tensor",
     )
     require(
+        told["got"] != 0,
+        f"matmul in {dtype} gave 0, as the product of zeros of the same shape before it: each call computes",
+    )
+    require(
         told["got"] == told["want"],
         f"matmul in {dtype}: {told['large']:.0f} in the first step along k and 16 in each of four more "
         f"gave {told['got']:.0f}, expected {told['want']:.0f}: a sum that is rounded to {dtype} after "
@@ -509,13 +513,18 @@ def written(folder: Path, table: Any) -> str:
 @task("triton_ex02.roofline_share")
 def test_files_that_hold_no_sweep(stub: Any, tmp_path: Path) -> None:
     whole = made_sweep(random.Random(1))
-    broken: list[Any] = [
-        {key: value for key, value in whole.items() if key != left_out} for left_out in whole
-    ]
-    broken += [whole | {"empty_kernel": []}, whole | {"sizes": [{"name": "x"}]}, []]
-    for place, table in enumerate(broken):
+    broken: dict[str, Any] = {
+        f"{left_out!r} is missing": {key: whole[key] for key in whole if key != left_out}
+        for left_out in whole
+    }
+    broken |= {
+        "the empty kernel has no samples": whole | {"empty_kernel": []},
+        "a row has a name only": whole | {"sizes": [{"name": "x"}]},
+        "the file holds a list, not an object": [],
+    }
+    for place, (why, table) in enumerate(broken.items()):
         capture = written(tmp_path / str(place), table)
-        with stub.raises(CaptureError, why="a key or its samples are missing"):
+        with stub.raises(CaptureError, why=why):
             stub.roofline_share(capture)
     (tmp_path / "measurements.json").write_text("no JSON", encoding="utf-8")
     with stub.raises(CaptureError, why="this is no JSON"):
