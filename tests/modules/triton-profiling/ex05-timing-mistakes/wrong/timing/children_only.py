@@ -10,7 +10,7 @@ def proton_rates(capture: str | Path) -> list[dict[str, Any]]:
         while nodes:
             node = nodes.pop(0)
             nodes = [*node["children"], *nodes]
-            known = [child["metrics"] for child in node["children"]]
+            known = [part["metrics"] for part in (node, *node["children"])]
             time = sum(metrics.get("time (ns)", 0) for metrics in known)
             own, name = node["metrics"], node["frame"]["name"]
             flops = sum(value for key, value in own.items() if key.startswith("flops"))
