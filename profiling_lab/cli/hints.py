@@ -106,7 +106,8 @@ def _section(text: str, task: Task) -> str:
         heading = None if fenced else _HEADING.match(line)
         if heading and level and len(heading[1]) <= level:
             break
-        if heading and not level and named.search(heading[2]):
+        # The title of the file may hold the name of a task as well.
+        if heading and not level and len(heading[1]) > 1 and named.search(heading[2]):
             level = len(heading[1])
         elif level:
             lines.append(line)
