@@ -72,10 +72,13 @@ class _Operators(_Mode):
         elif name in ("_softmax", "_safe_softmax"):
             self.softmaxes += 1
             self.machine.work(CALL_S + 5 * ELEMENT_S * result.numel())
-        elif name not in FREE and func._schema.returns and not func._schema.returns[0].alias_info:
+        else:
             sizes = [t.numel() for t in tree_leaves([args, result]) if hasattr(t, "numel")]
-            self.softmaxes += name == "exp"
-            self.machine.work(CALL_S + ELEMENT_S * max(sizes))
+            returns = func._schema.returns
+            work = name not in FREE and returns and not returns[0].alias_info
+            if work or max(sizes, default=0) == 1:  # one element: a call for its own sake
+                self.softmaxes += name == "exp"
+                self.machine.work(CALL_S + ELEMENT_S * max(sizes))
         return result
 
 
