@@ -16,15 +16,17 @@ from typing import Any
 
 from profiling_lab.virtual_gpu import Gpu
 
-FLUSH_BYTES = 512 * 2**20  # several times the L2 cache of any GPU of today
+FLUSH_BYTES = 512 * 2**20  # more than eight times the L2 cache of an H200 (devices.toml)
 FLUSH_READS = 4
 
 
 class RealGpu:
     """The GPU that PyTorch uses, doing `work(x)` at each call.
 
-    shape, dtype: of the inputs, which are random numbers or zeros. Outputs are not kept; a call that
-    fails raises. `flush` reads a large buffer some times, which takes half a millisecond on an H200.
+    shape, dtype: of the inputs, which are random numbers or zeros; they are kept as long as the machine.
+    Outputs are not: `ok` is true of every output that there is, because a call that fails raises, and
+    `evaluate` does nothing, because PyTorch is not lazy. There is one kernel. `flush` reads a large
+    buffer some times, which takes half a millisecond on an H200.
     """
 
     def __init__(self, work: Callable[[Any], Any], shape: tuple[int, ...], dtype: str) -> None:
