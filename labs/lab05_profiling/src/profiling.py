@@ -268,8 +268,8 @@ def measure_memory_usage(
     Raises TypeError for fn and args as `benchmark_function`, ValueError for a device that is neither. If
     the device has too little memory for the call, raises MemoryError whose message holds what PyTorch
     said (what was asked for, and on CUDA what was free); nothing that fn had allocated is alive then.
-    PyTorch raises torch.OutOfMemoryError on CUDA, and on the CPU a RuntimeError that says "can't allocate
-    memory"; any other error of fn is the caller's to see.
+    PyTorch raises torch.OutOfMemoryError on CUDA, and on the CPU a RuntimeError that names its
+    "DefaultCPUAllocator"; any other error of fn is the caller's to see.
     """
     raise NotImplementedError
 

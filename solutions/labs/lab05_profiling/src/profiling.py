@@ -431,8 +431,8 @@ def measure_memory_usage(
     Raises TypeError for fn and args as `benchmark_function`, ValueError for a device that is neither. If
     the device has too little memory for the call, raises MemoryError whose message holds what PyTorch
     said (what was asked for, and on CUDA what was free); nothing that fn had allocated is alive then.
-    PyTorch raises torch.OutOfMemoryError on CUDA, and on the CPU a RuntimeError that says "can't allocate
-    memory"; any other error of fn is the caller's to see.
+    PyTorch raises torch.OutOfMemoryError on CUDA, and on the CPU a RuntimeError that names its
+    "DefaultCPUAllocator"; any other error of fn is the caller's to see.
     """
     _check_call(fn, args)
     if device is None:
@@ -756,7 +756,7 @@ def _with_room(call: Callable[[], Any], what: str) -> Any:
         return call()
     except RuntimeError as error:  # torch.OutOfMemoryError is one; the CPU's allocator has no own
         said = str(error)
-        if not isinstance(error, torch.OutOfMemoryError) and "can't allocate memory" not in said:
+        if not isinstance(error, torch.OutOfMemoryError) and "DefaultCPUAllocator" not in said:
             raise
     # Raised out here: an exception raised above would hold the first one, whose traceback holds
     # the frames of the call and all of their tensors.
