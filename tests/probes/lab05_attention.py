@@ -96,7 +96,8 @@ def profiled(
     with timing.running(machine, module, cuda=False):
         try:
             with operators:
-                out["result"] = module.profile_attention_components(*sizes, **options)
+                named = dict(zip(("seq_len", "d_model", "num_heads"), sizes, strict=True))
+                out["result"] = module.profile_attention_components(**named, **options)
         except Exception as error:  # noqa: BLE001 -- told to the check
             alive = sum(ref() is not None for ref in operators.made)
             out |= {"raised": type(error).__name__, "message": str(error), "alive": alive}
