@@ -159,16 +159,38 @@ def on_cuda(module: ModuleType, before: int, steps: list[list[Any]]) -> dict[str
     return {"results": results, "calls": allocator.calls}
 
 
-def on_two_devices(
-    module: ModuleType, device: str | None, a: int, b: int, c: int
-) -> dict[str, Any]:
-    """Measure a call that allocates a, then c for a while, on device 1, and b on device 0."""
+def _two_devices() -> tuple[_Allocator, _Allocator, Callable[..., _Allocator]]:
+    """Device 0, the current one, device 1, and what tells which one is meant."""
     current, other = _Allocator(1024), _Allocator(2048)
     other.peak = 10**9
 
     def of(device: Any = None) -> _Allocator:
         number = device if isinstance(device, int) else device and torch.device(device).index
         return other if number == 1 else current
+
+    return current, other, of
+
+
+def nested_on_two_devices(module: ModuleType, a: int, b: int, c: int) -> list[dict[str, Any]]:
+    """Measure a call on device 0 (a), inside one on device 1 (b for a while, then c after it)."""
+    current, other, of = _two_devices()
+    inner: list[dict[str, Any]] = []
+
+    def outer(given: Any) -> None:
+        other.allocate(b)
+        other.allocate(-b)
+        inner.append(module.measure_memory_usage(lambda: current.allocate(a), (), "cuda:0"))
+        other.allocate(c)
+
+    with current.active(of):
+        return [module.measure_memory_usage(outer, (timing.on_device(1),)), *inner]
+
+
+def on_two_devices(
+    module: ModuleType, device: str | None, a: int, b: int, c: int
+) -> dict[str, Any]:
+    """Measure a call that allocates a, then c for a while, on device 1, and b on device 0."""
+    current, other, of = _two_devices()
 
     def call(given: Any) -> None:
         for allocator, size in ((other, a), (other, c), (current, b), (other, -c)):

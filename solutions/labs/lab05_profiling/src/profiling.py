@@ -794,12 +794,11 @@ class _CudaMeter:
         self.peak_bytes = self._most - self._before
 
     def _note_peak(self) -> None:
-        """Write the peak so far down for every call that is being measured."""
+        """Write the peak so far down for every call that is being measured, each of its own device."""
         import torch
 
-        peak = torch.cuda.max_memory_allocated(self._device)
         for meter in self._open:
-            meter._most = max(meter._most, peak)
+            meter._most = max(meter._most, torch.cuda.max_memory_allocated(meter._device))
 
     def allocated_bytes(self) -> int:
         import torch

@@ -1184,6 +1184,18 @@ def test_memory_of_one_of_two_devices(stub: Any, seed: int, device: str | None, 
 
 
 @task("lab05.measure_memory_usage")
+def test_nested_memory_on_two_devices(stub: Any, seed: int) -> None:
+    chance = random.Random(seed)
+    b, c = (512 * chance.randint(10, 90) for _ in range(2))
+    for a in (512, 20_000_000):
+        outer, inner = stub.probe(MEMORY, "nested_on_two_devices", a, b, c)
+        call = "measure_memory_usage of a call on device 0 inside one on device 1,"
+        judge_memory(f"{call} the inner one", inner, "cuda:0", a, a, f"device 0 gets {a}")
+        why = f"device 1 gets {b} and frees it, then gets {c}; what device 0 gets does not count"
+        judge_memory(f"{call} the outer one", outer, "cuda:1", max(b, c), c, why)
+
+
+@task("lab05.measure_memory_usage")
 def test_the_cpu_beside_cuda(stub: Any, seed: int) -> None:
     n = 1000 + 2 * (seed % 500)
     got = stub.probe(MEMORY, "on_cpu_beside_cuda", n)
