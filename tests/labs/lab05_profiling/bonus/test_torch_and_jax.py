@@ -437,14 +437,15 @@ def test_rounds_that_are_missing(stub: Any, tmp_path: Path) -> None:
 
 @task("lab05_bonus.framework_verdict")
 def test_no_verdict_without_noise(stub: Any, tmp_path: Path) -> None:
-    rows = [row for row in made_up(random.Random(1), 8)["variants"] if "again" not in row["name"]]
-    (tmp_path / "frameworks.json").write_text(
-        json.dumps({"cases": [{"name": "small", "variants": rows}]})
-    )
-    for size, second, why in (
-        ("small", "jax jit", "nothing was measured twice, so nobody knows the noise"),
-        ("small", "mxnet", "there is no such variant"),
-        ("huge", "jax jit", "there is no such size"),
+    rows = made_up(random.Random(1), 8)["variants"]
+    once = [row for row in rows if "again" not in row["name"]]
+    cases = [{"name": "small", "variants": rows}, {"name": "once", "variants": once}]
+    (tmp_path / "frameworks.json").write_text(json.dumps({"cases": cases}))
+    for size, first, second, why in (
+        ("once", "torch eager", "jax jit", "nothing was measured twice, so nobody knows the noise"),
+        ("small", "torch eager", "mxnet", "there is no variant mxnet"),
+        ("small", "mxnet", "torch eager", "there is no variant mxnet"),
+        ("huge", "torch eager", "jax jit", "there is no such size"),
     ):
         with stub.raises(CaptureError, why=why):
-            stub.framework_verdict(str(tmp_path), size, "torch eager", second)
+            stub.framework_verdict(str(tmp_path), size, first, second)

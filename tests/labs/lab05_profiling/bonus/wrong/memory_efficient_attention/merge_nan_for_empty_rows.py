@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 CAUGHT_BY = "test_rows_without_keys"
-SAYS = "invalid value"
+SAYS = "minus infinity minus itself"
 
 
 def merge_partials(first: Partial, second: Partial) -> Partial:
