@@ -81,6 +81,14 @@ def test_no_line_begins_with_a_comment(lesson: str) -> None:
     assert not raw, f"{lesson}: figures at the beginning of lines {raw}; put a word before them"
 
 
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_no_figure_stands_in_backticks(lesson: str) -> None:
+    # There the comments of a figure are text that a reader sees; <code> takes them as comments.
+    lines = (ROOT / lesson).read_text(encoding="utf-8").splitlines()
+    inside = [code for line in lines for code in line.split("`")[1::2] if "<!--=" in code]
+    assert not inside, f"{lesson}: write <code>…</code> around these figures: {inside}"
+
+
 @pytest.mark.proof
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_examples_run_as_written(lesson: str) -> None:
