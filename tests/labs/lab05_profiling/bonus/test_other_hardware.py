@@ -17,6 +17,7 @@ import pytest
 
 from grading.checking import counting, task
 from grading.checking.fixtures import SEED_VARIABLE, recordings
+from grading.checking.judging import near
 from profiling_lab import captures, devices
 from profiling_lab.errors import LabError
 
@@ -28,10 +29,6 @@ TYPES = {"bf16": "bfloat16", "bfloat16": "bfloat16", "tf32": "tfloat32", "float3
 def fail(text: str) -> NoReturn:
     """Fail with a message, without a traceback."""
     pytest.fail(text, False)
-
-
-def close(got: Any, want: float) -> bool:
-    return type(got) in (int, float) and math.isclose(got, want, rel_tol=1e-11, abs_tol=1e-9)
 
 
 def least(cost: dict[str, int], device: str, dtype: str) -> tuple[float, float]:
@@ -120,7 +117,7 @@ def judge_prediction(
             memory, compute = least(cost, name, dtype)
             bound = "memory" if compute < memory else "compute"
             said = row["parts"][part]
-            if not close(said.get("floor_ns"), max(memory, compute)) or said.get("bound") != bound:
+            if not near(said.get("floor_ns"), max(memory, compute)) or said.get("bound") != bound:
                 fail(
                     f"{call}: {part} on {name} is {said}; its {cost['bytes']:,} bytes take "
                     f"{memory:,.1f} ns at least, its {cost['flops']:,} operations {compute:,.1f} ns, side "
@@ -128,7 +125,7 @@ def judge_prediction(
                 )
         bounds.append({part: row["parts"][part]["bound"] for part in costs})
         total = sum(max(least(cost, name, dtype)) for cost in costs.values())
-        if not close(row["floor_ns"], total):
+        if not near(row["floor_ns"], total):
             fail(
                 f"{call}: floor_ns of {name} is {row['floor_ns']!r}, expected {total:,.1f} ns: parts run "
                 "one after the other, so their floors add up"
@@ -210,7 +207,7 @@ def judge_held(
         took = sum(measured.values()) if part == "sum" else measured[part]
         want = {"floor_ns": floor, "measured_ns": took, "excess_ratio": took / floor - 1}
         for key, right in want.items():
-            if not close(row.get(key), right):
+            if not near(row.get(key), right):
                 fail(f"{call}: {key} of {part} is {row.get(key)!r}, expected {right:.6g}")
         verdict = "below" if took < floor else "latency" if took > 2 * floor else "near"
         if row.get("verdict") != verdict:
@@ -298,7 +295,7 @@ def judge_speedup(
             ends = (scaled, stays) if scaled < stays else (stays, scaled)
             why = "what lies above its floor may scale with the roof, or stay"
         said = got["parts"][part]
-        if not isinstance(said, (list, tuple)) or len(said) != 2 or not all(map(close, said, ends)):
+        if not isinstance(said, (list, tuple)) or len(said) != 2 or not all(map(near, said, ends)):
             fail(
                 f"{call}: {part} is {said!r}, expected {[round(end, 3) for end in ends]} ns: it took "
                 f"{took:,.1f} ns, the floor goes from {old:,.1f} to {new:,.1f} ns, and {why}"
@@ -314,7 +311,7 @@ def judge_speedup(
         "fixed_ratio": sum(fixed) / total,
     }
     for key, right in want.items():
-        if not close(got[key], right):
+        if not near(got[key], right):
             fail(f"{call}: {key} is {got[key]!r}, expected {right:.6g}, from the sums of the parts")
 
 

@@ -18,6 +18,7 @@ import pytest
 
 from grading.checking import task
 from grading.checking.fixtures import SEED_VARIABLE, recordings
+from grading.checking.judging import near
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError
 
@@ -27,10 +28,6 @@ PROBE = Path(__file__).resolve().parents[3] / "probes" / "jax_twin.py"
 def fail(text: str) -> NoReturn:
     """Fail with a message, without a traceback."""
     pytest.fail(text, False)
-
-
-def close(got: Any, want: float) -> bool:
-    return type(got) in (int, float) and math.isclose(got, want, rel_tol=1e-11, abs_tol=1e-9)
 
 
 # -- jax_twin -------------------------------------------------------------------------------------
@@ -227,7 +224,7 @@ def judge_turns(
         if not isinstance(got[name], list) or len(got[name]) != len(right):
             fail(f"{call}: samples of {name} are {got[name]!r}, expected {len(right)}, one a round")
         for number, (sample, exact) in enumerate(zip(got[name], right, strict=True)):
-            if not close(sample, exact):
+            if not near(sample, exact):
                 host, on_device, _ = durations[name]
                 fail(
                     f"{call}: sample {number} of {name} is {sample!r}, expected {exact} ns for one call. "
@@ -342,7 +339,7 @@ def judge_verdict(
     if not isinstance(got, dict) or got.keys() != want.keys():
         fail(f"{call} returned {got!r}, expected a dict of {', '.join(want)}")
     for key, why in WHY.items():
-        if not close(got[key], want[key]):
+        if not near(got[key], want[key]):
             fail(f"{call}: {key} is {got[key]!r}, expected {want[key]:.6g}: {why}")
     if got["verdict"] != want["verdict"]:
         fail(

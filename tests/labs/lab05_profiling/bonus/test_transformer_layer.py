@@ -7,7 +7,6 @@ the finding is computed here again from the file.
 from __future__ import annotations
 
 import json
-import math
 import random
 import statistics
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 
 from grading.checking import counting, task
 from grading.checking.fixtures import SEED_VARIABLE, recordings
+from grading.checking.judging import near
 from profiling_lab import captures, devices
 from profiling_lab.errors import CaptureError, LabError
 from profiling_lab.findings import Finding, problems
@@ -32,10 +32,6 @@ ELEMENT = {"float32": 4, "bf16": 2, "bfloat16": 2, "fp16": 2, "float64": 8}
 def fail(text: str) -> NoReturn:
     """Fail with a message, without a traceback."""
     pytest.fail(text, False)
-
-
-def close(got: Any, want: float) -> bool:
-    return type(got) in (int, float) and math.isclose(got, want, rel_tol=1e-11, abs_tol=1e-9)
 
 
 # -- layer_cost -----------------------------------------------------------------------------------
@@ -171,7 +167,7 @@ def judge_profile(
         )
     if not isinstance(got, dict) or got.keys() != want.keys():
         fail(f"{call} returned {got!r}, expected a dict of {', '.join(want)}")
-    if not close(got["whole_ns"], want["whole_ns"]):
+    if not near(got["whole_ns"], want["whole_ns"]):
         fail(
             f"{call}: whole_ns is {got['whole_ns']}, expected {want['whole_ns']} ns, the median of "
             "calls that nothing disturbs: host and device work side by side in them, the clock is "
@@ -183,14 +179,14 @@ def judge_profile(
             f"{list(want['parts_ns'])}, with those that did not run"
         )
     for name, right in want["parts_ns"].items():
-        if not close(got["parts_ns"][name], right):
+        if not near(got["parts_ns"][name], right):
             runs = sum(row[0] == name for row in plan)
             fail(
                 f"{call}: parts_ns[{name!r}] is {got['parts_ns'][name]}, expected {right} ns: it "
                 f"runs {runs} times a call, and each run lasts until the device has done it, the "
                 "wait for it included; what the device was asked for before it does not belong to it"
             )
-    if not close(got["outside_ns"], want["outside_ns"]):
+    if not near(got["outside_ns"], want["outside_ns"]):
         fail(
             f"{call}: outside_ns is {got['outside_ns']}, expected {want['outside_ns']} ns: the whole "
             "minus all parts, below 0 where the waits in between cost more than they find"
@@ -345,7 +341,7 @@ def judge_finding(stub: Any, capture: str, case: dict[str, Any], device: str, mo
             )
         fail(f"{call} returned {said}, which the recording contradicts: {facts}")
     for key, right in evidence.items():
-        if not close(got.evidence.get(key), right):
+        if not near(got.evidence.get(key), right):
             fail(
                 f"{call}: evidence {key!r} is {got.evidence.get(key)!r}, expected {right:.6g}: "
                 f"{WHY[key]}"

@@ -17,17 +17,12 @@ import pytest
 
 from grading.checking import task
 from grading.checking.fixtures import recordings
+from grading.checking.judging import require, show
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError, LabError
 
 FILE = "techniques.json"
 PROBE = Path(__file__).parents[3] / "probes" / "checkpointed.py"
-
-
-def require(right: bool, otherwise: str) -> None:
-    """Fail with a message, without a traceback, unless something is right."""
-    if not right:
-        pytest.fail(otherwise, False)
 
 
 def near(got: Any, want: Any) -> bool:
@@ -47,12 +42,6 @@ def near(got: Any, want: Any) -> bool:
             and all(near(got[key], value) for key, value in want.items())
         )
     return isinstance(got, list) and len(got) == len(want) and all(map(near, got, want))
-
-
-def show(value: Any) -> str:
-    """A value in a line."""
-    text = f"{value:.6g}" if isinstance(value, float) else repr(value)
-    return text if len(text) <= 300 else text[:297] + "…"
 
 
 def judge(call: str, got: Any, want: Any, why: str) -> None:

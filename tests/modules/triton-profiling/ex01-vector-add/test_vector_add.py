@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import random
 import statistics
 from collections.abc import Callable
@@ -14,22 +13,12 @@ import pytest
 
 from grading.checking import task
 from grading.checking.fixtures import recordings
+from grading.checking.judging import near, require
 from profiling_lab import captures, devices
 from profiling_lab.errors import CaptureError, LabError
 
 PROBE = Path(__file__).resolve().parents[3] / "probes" / "triton_vector_add.py"
 SWEEPS = recordings("triton_vector_add_fp32", "triton_vector_add_bf16", holding="measurements.json")
-
-
-def require(right: bool, otherwise: str) -> None:
-    """Fail with a message, without a traceback, unless something is right."""
-    if not right:
-        pytest.fail(otherwise, False)
-
-
-def near(got: Any, want: float) -> bool:
-    """A number, equal to a relative 1e-9."""
-    return type(got) in (int, float) and math.isclose(got, want, rel_tol=1e-9)
 
 
 # -- vector_add -------------------------------------------------------------------------------------

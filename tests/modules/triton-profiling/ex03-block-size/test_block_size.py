@@ -17,46 +17,9 @@ import pytest
 
 from grading.checking import occupancy, task
 from grading.checking.fixtures import recordings
+from grading.checking.judging import agree, judge, require, show
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError
-
-
-def show(value: Any) -> str:
-    """A value in a line, shortened."""
-    text = f"{value:.6g}" if isinstance(value, float) else repr(value)
-    return text if len(text) <= 300 else text[:297] + "…"
-
-
-def agree(got: Any, want: Any) -> bool:
-    """Equal in type and value; floats to a relative 1e-9; tuples and lists alike."""
-    if isinstance(want, float):
-        return type(got) in (int, float) and math.isclose(got, want, rel_tol=1e-9, abs_tol=1e-12)
-    if isinstance(want, list):
-        return (
-            isinstance(got, (list, tuple)) and len(got) == len(want) and all(map(agree, got, want))
-        )
-    return type(got) is type(want) and got == want
-
-
-def require(right: bool, otherwise: str) -> None:
-    """Fail with a message, without a traceback, unless something is right."""
-    if not right:
-        pytest.fail(otherwise, False)
-
-
-def judge(call: str, got: Any, want: dict[str, Any], unit: str, why: dict[str, str]) -> None:
-    """Fail unless got is the dict want; why says more about each key."""
-    keys = sorted(got) if isinstance(got, dict) else type(got).__name__
-    require(
-        isinstance(got, dict) and got.keys() == want.keys(),
-        f"{call} returned {show(keys)}, expected a dict of: {', '.join(want)}",
-    )
-    for key, value in want.items():
-        require(
-            agree(got[key], value),
-            f"{call}: {key} is {show(got[key])}, expected {show(value)} ({unit}). "
-            f"{why.get(key, '')}",
-        )
 
 
 def written(folder: Path, table: Any) -> str:

@@ -20,18 +20,13 @@ import pytest
 
 from grading.checking import counting, task
 from grading.checking.fixtures import SEED_VARIABLE, recordings
+from grading.checking.judging import show
 from profiling_lab import captures, devices
 from profiling_lab.errors import CaptureError, LabError
 
 PROBE = Path(__file__).resolve().parents[3] / "probes" / "triton_softmax.py"
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "fp32": 4, "bf16": 2, "float8": 1}
 SWEEPS = ("triton_softmax", "triton_softmax_fp32")
-
-
-def show(value: Any) -> str:
-    """A value in a line, shortened."""
-    text = f"{value:.6g}" if isinstance(value, float) else repr(value)
-    return text if len(text) <= 300 else text[:297] + "…"
 
 
 def same(got: Any, want: Any) -> bool:

@@ -15,23 +15,13 @@ import pytest
 
 from grading.checking import task
 from grading.checking.fixtures import recordings
+from grading.checking.judging import near, require
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError
 
 PROBE = Path(__file__).resolve().parents[3] / "probes" / "triton_timing.py"
 SAMPLES = recordings("triton_samples_add", "triton_samples_matmul", holding="samples.json")
 PROFILES = recordings("triton_proton_fp32", "triton_proton_bf16", holding="proton.json")
-
-
-def require(right: bool, otherwise: str) -> None:
-    """Fail with a message, without a traceback, unless something is right."""
-    if not right:
-        pytest.fail(otherwise, False)
-
-
-def near(got: Any, want: float, to: float = 1e-9) -> bool:
-    """A number, equal to a relative 1e-9."""
-    return type(got) in (int, float) and math.isclose(got, want, rel_tol=to, abs_tol=1e-12)
 
 
 def series_of(capture: str) -> dict[str, list[int]]:

@@ -1,0 +1,60 @@
+"""Hold what came back against what was expected, in the words that all checks share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+MOST_SHOWN = 400  # characters of a value in a message
+
+
+def show(value: Any) -> str:
+    """A value in a line, shortened."""
+    text = f"{value:.6g}" if isinstance(value, float) else repr(value)
+    return text if len(text) <= MOST_SHOWN else text[: MOST_SHOWN - 1] + "…"
+
+
+def require(right: bool, otherwise: str) -> None:
+    """Fail with a message, without a traceback, unless something is right."""
+    if not right:
+        pytest.fail(otherwise, pytrace=False)
+
+
+def near(got: Any, want: float, rel: float = 1e-9, absolute: float = 1e-12) -> bool:
+    """Whether got is a number (no bool) within a relative and an absolute tolerance of want."""
+    return type(got) in (int, float) and math.isclose(got, want, rel_tol=rel, abs_tol=absolute)
+
+
+def agree(got: Any, want: Any) -> bool:
+    """Equal in type and value; floats as in `near`, lists and tuples alike, dicts key by key."""
+    if isinstance(want, float):
+        return near(got, want)
+    if isinstance(want, list | tuple):
+        return (
+            isinstance(got, list | tuple) and len(got) == len(want) and all(map(agree, got, want))
+        )
+    if isinstance(want, dict):
+        same = isinstance(got, dict) and got.keys() == want.keys()
+        return same and all(agree(got[key], value) for key, value in want.items())
+    return type(got) is type(want) and got == want
+
+
+def judge(call: str, got: Any, want: Mapping[str, Any], unit: str, why: Mapping[str, str]) -> None:
+    """Fail unless got is the dict want: names its keys, or the first entry that differs.
+
+    call: what was called. unit: of the values. why: by key, what more there is to say.
+    """
+    keys = sorted(got) if isinstance(got, dict) else type(got).__name__
+    require(
+        isinstance(got, dict) and got.keys() == want.keys(),
+        f"{call} returned {show(keys)}, expected a dict of: {', '.join(want)}",
+    )
+    for key, value in want.items():
+        require(
+            agree(got[key], value),
+            f"{call}: {key} is {show(got[key])}, expected {show(value)} ({unit}). "
+            f"{why.get(key, '')}",
+        )
