@@ -18,6 +18,7 @@ from scripts.lesson_sources.drawing import (
     INK,
     ORANGE,
     PURPLE,
+    ROOT,
     SKY,
     VERMILION,
     legend,
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 COMPONENTS = {"bf16": "attention_components_bf16", "fp32": "attention_components_fp32"}
 LARGE, SMALL, WIDE = (4, 4096, 4096, 32), (1, 64, 256, 4), (16, 512, 8192, 64)
 HEADS = (4, 32, 4096, 128)  # batch, heads, tokens, head_dim
+ACCURACY = ROOT / "benchmarks/results/benchmark_function.json"
+LONG_NS = 100_000  # the kernels that this benchmark holds against its targets take so long at least
 
 
 @cache
@@ -98,12 +101,6 @@ def ridge(device: str, dtype: str) -> float:
     return found.peak(dtype) / found.memory_bandwidth_bytes_per_s
 
 
-def score_intensity(tokens: int, head_dim: int, element_bytes: int) -> float:
-    """Operations a byte of Q @ K.T, for one head."""
-    elements = 2 * tokens * head_dim + tokens * tokens
-    return 2 * tokens * tokens * head_dim / (elements * element_bytes)
-
-
 # -- the ways to compute attention ----------------------------------------------------------------
 
 
@@ -144,6 +141,22 @@ def cold_warm(name: str) -> dict[str, float]:
         "cold_ns": statistics.median(found["cold_ns"]),
         "warm_ns": statistics.median(found["warm_ns"]),
     }
+
+
+@cache
+def accuracy() -> dict[str, Any]:
+    """The last run of benchmarks/benchmark_function.py: the reference beside other timers."""
+    return json.loads(ACCURACY.read_text(encoding="utf-8"))["runs"][-1]
+
+
+def farthest(other: str) -> float:
+    """How far the reference is off "events", "graph" or "itself" at most, over all long kernels."""
+    return accuracy()["verdicts"][f"function_to_{other}_ratio"]["largest_distance"]
+
+
+def method_ns(kernel: str, method: str) -> float:
+    """Median in ns of a kernel by a method of that run."""
+    return accuracy()["kernels"][kernel]["median_ns"][method]
 
 
 # -- plots ----------------------------------------------------------------------------------------

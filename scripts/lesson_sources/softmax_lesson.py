@@ -22,7 +22,6 @@ from scripts.lesson_sources.drawing import (
     ROOT,
     VERMILION,
     reference,
-    told,
 )
 
 if TYPE_CHECKING:
@@ -218,11 +217,6 @@ def l2_bytes() -> int:
     found = devices.get("H200").l2_bytes
     assert found is not None
     return found
-
-
-def alone_ns(kernel: str) -> float:
-    """How long a kernel of `ncu_triton` took without the profiler."""
-    return told("ncu_triton", "median_ns")[kernel]
 
 
 # -- plots ------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from profiling_lab import captures, devices
-from scripts.lesson_sources.drawing import BLUE, GRID, INK, ORANGE, legend, reference
+from scripts.lesson_sources.drawing import BLUE, GRID, INK, ORANGE, ROOT, legend, reference
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,6 +40,14 @@ def softmax_shares(dtype: str) -> dict[int, float]:
     name = {"bf16": "triton_softmax", "fp32": "triton_softmax_fp32"}[dtype]
     rows = reference("triton_ex04").speedup_by_width(name, "fused", "torch")["widths"]
     return {row["columns"]: row["speedup_ratio"] for row in rows}
+
+
+@cache
+def benchmarked(name: str) -> float:
+    """The smallest ratio of a reference in the last run of benchmarks/triton_references.py."""
+    file = ROOT / "benchmarks/results/triton_references.json"
+    rows = json.loads(file.read_text(encoding="utf-8"))["runs"][-1]["rows"]
+    return min(row["ratio"] for row in rows if row["reference"] == name)
 
 
 def largest(shares: dict[int, float]) -> float:
