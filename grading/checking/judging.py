@@ -12,8 +12,8 @@ MOST_SHOWN = 400  # characters of a value in a message
 
 
 def show(value: Any) -> str:
-    """A value in a line, shortened."""
-    text = f"{value:.6g}" if isinstance(value, float) else repr(value)
+    """A value in a line, shortened; enough digits of a float that two that differ look different."""
+    text = f"{value:.10g}" if isinstance(value, float) else repr(value)
     return text if len(text) <= MOST_SHOWN else text[: MOST_SHOWN - 1] + "…"
 
 
