@@ -140,9 +140,9 @@ def checkpoint_layers(layers: Sequence[Callable[[Any], Any]], x: Any, segment_co
     """Run layers one after the other on a tensor, as `predict_checkpointing` says; the last result.
 
     layers: modules or plain functions, each of which takes and returns a tensor. x: a tensor, with or
-    without requires_grad; it is left as it is. Between forward and backward pass only the inputs of all segments but the last are
-    kept, and what the last segment keeps; a layer's forward pass runs once, or once more in the
-    backward pass if its segment is not the last.
+    without requires_grad; it is left as it is. Between forward and backward pass only the inputs of all
+    segments but the last are kept, and what the last segment keeps; a layer's forward pass runs once, or
+    once more in the backward pass if its segment is not the last.
 
     Result and gradients, those of x (if it requires them) and of all parameters, are the same as
     without checkpoints, also where a layer draws random numbers (dropout).
@@ -185,5 +185,22 @@ def layout_report(
 
     Raises ValueError if there are not as many strides as sizes, a size is not at least 1, a stride
     below 0, or element_bytes not at least 1.
+    """
+    raise NotImplementedError
+
+
+def compare_on_gpu(
+    before: Callable[[], Any], after: Callable[[], Any], rounds: int = 9
+) -> dict[str, float]:
+    """Two ways to do one step, on this machine's GPU: time in turns, and the peak of memory.
+
+    before, after: functions without arguments. Each call does a whole step, forward and backward pass, may
+    be repeated, and leaves nothing allocated. Both are called twice to warm up. Then in each round a
+    step of before and a step of after run, each between two CUDA events of its own. At the end one more
+    step of each, alone, for its memory.
+
+    Returns {"before_ns", "after_ns": medians over the rounds, "speedup": median over the rounds of
+    before's time / after's, "before_peak_bytes", "after_peak_bytes": the most that torch's allocator had
+    in use during a step, beyond what was in use before it}.
     """
     raise NotImplementedError

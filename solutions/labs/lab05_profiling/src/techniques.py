@@ -203,9 +203,9 @@ def checkpoint_layers(layers: Sequence[Callable[[Any], Any]], x: Any, segment_co
     """Run layers one after the other on a tensor, as `predict_checkpointing` says; the last result.
 
     layers: modules or plain functions, each of which takes and returns a tensor. x: a tensor, with or
-    without requires_grad; it is left as it is. Between forward and backward pass only the inputs of all segments but the last are
-    kept, and what the last segment keeps; a layer's forward pass runs once, or once more in the
-    backward pass if its segment is not the last.
+    without requires_grad; it is left as it is. Between forward and backward pass only the inputs of all
+    segments but the last are kept, and what the last segment keeps; a layer's forward pass runs once, or
+    once more in the backward pass if its segment is not the last.
 
     Result and gradients, those of x (if it requires them) and of all parameters, are the same as
     without checkpoints, also where a layer draws random numbers (dropout).
@@ -303,3 +303,43 @@ def layout_report(
         "copy_bytes": 0 if contiguous else whole,
         "channels_last_copy_bytes": (0 if channels_last else whole) if images else None,
     }
+
+
+def compare_on_gpu(
+    before: Callable[[], Any], after: Callable[[], Any], rounds: int = 9
+) -> dict[str, float]:
+    """Two ways to do one step, on this machine's GPU: time in turns, and the peak of memory.
+
+    before, after: functions without arguments. Each call does a whole step, forward and backward pass, may
+    be repeated, and leaves nothing allocated. Both are called twice to warm up. Then in each round a
+    step of before and a step of after run, each between two CUDA events of its own. At the end one more
+    step of each, alone, for its memory.
+
+    Returns {"before_ns", "after_ns": medians over the rounds, "speedup": median over the rounds of
+    before's time / after's, "before_peak_bytes", "after_peak_bytes": the most that torch's allocator had
+    in use during a step, beyond what was in use before it}.
+    """
+    import torch
+
+    steps = {"before": before, "after": after}
+    for step in (*steps.values(), *steps.values()):
+        step()
+    samples_ns: dict[str, list[float]] = {name: [] for name in steps}
+    for _ in range(rounds):
+        for name, step in steps.items():
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            step()
+            end.record()
+            end.synchronize()
+            samples_ns[name].append(start.elapsed_time(end) * 1e6)
+    found = {f"{name}_ns": statistics.median(values) for name, values in samples_ns.items()}
+    found["speedup"] = statistics.median(map(truediv, *samples_ns.values()))
+    for name, step in steps.items():
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        held = torch.cuda.memory_allocated()
+        step()
+        torch.cuda.synchronize()
+        found[f"{name}_peak_bytes"] = torch.cuda.max_memory_allocated() - held
+    return found

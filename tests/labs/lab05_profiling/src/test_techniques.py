@@ -23,6 +23,7 @@ from profiling_lab.errors import CaptureError, LabError
 
 FILE = "techniques.json"
 PROBE = Path(__file__).parents[3] / "probes" / "checkpointed.py"
+LIVE = Path(__file__).parents[3] / "probes" / "techniques_live.py"
 
 
 def near(got: Any, want: Any) -> bool:
@@ -643,3 +644,48 @@ def test_no_layouts(stub: Any) -> None:
             stub.layout_report(shape, strides, size)
     got = stub.layout_report([2, 3], [3, 1], 1)
     judge("layout_report([2, 3], [3, 1], 1)", got["copy_bytes"], 0, "Bytes have the size 1")
+
+
+# -- compare_on_gpu -------------------------------------------------------------------------------
+
+
+@task("lab05.compare_on_gpu")
+@pytest.mark.parametrize("technique", ["autocast", "checkpoints"])
+def test_live_comparison(stub: Any, technique: str) -> None:
+    claim = stub.probe(LIVE, "compared", technique)
+    got, call = claim["result"], f"compare_on_gpu of a step without and with {technique}"
+    keys = {"before_ns", "after_ns", "speedup", "before_peak_bytes", "after_peak_bytes"}
+    require(
+        isinstance(got, dict) and got.keys() == keys,
+        f"{call} returned {show(got)}, expected a dict of {', '.join(sorted(keys))}",
+    )
+    require(
+        claim["calls"] == [12, 12],
+        f"{call} with 9 rounds called the steps {claim['calls']} times, expected 12 each: two to warm up, "
+        "nine in turns, one for the memory",
+    )
+    for place, name in enumerate(("before", "after")):
+        took, own = got[f"{name}_ns"], claim["own_ns"][place]
+        require(
+            0.8 * own <= took <= 1.25 * own,
+            f"{call}: {name}_ns is {show(took)}; events around the same step here gave {show(own)} ns",
+        )
+        peak, own = got[f"{name}_peak_bytes"], claim["own_bytes"][place]
+        require(
+            abs(peak - own) <= 0.02 * own,
+            f"{call}: {name}_peak_bytes is {show(peak)}; torch.cuda.max_memory_allocated says {own} here, "
+            "beyond what was in use before the step",
+        )
+    ratio = got["before_ns"] / got["after_ns"]
+    require(
+        0.9 * ratio <= got["speedup"] <= 1.1 * ratio,
+        f"{call}: speedup is {show(got['speedup'])}, and the medians' ratio is {show(ratio)}: before's "
+        "time over after's, in each round",
+    )
+    less = got["after_peak_bytes"] < 0.9 * got["before_peak_bytes"]
+    faster = got["speedup"] > 1.5 if technique == "autocast" else got["speedup"] < 1.05
+    require(
+        less and faster,
+        f"{call}: {show(got)}. Both lower the peak of memory here; lower precision is faster for large "
+        "products, and checkpoints are not, for they compute again",
+    )
