@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import signal
 import threading
 import time
 from pathlib import Path
@@ -902,15 +903,20 @@ def test_a_forked_child_does_not_answer_twice(opened):
 def test_ctrl_c_ends_the_worker_and_the_session(tmp_path):
     source = tmp_path / "ex_00.py"
     source.write_text("import time\ndef f():\n    while True: time.sleep(0.01)\n")
-    for isolated in (False, True):
-        stub = open_stub(source, module_name="ex_00", isolated=isolated)
-        _ = stub.f
-        timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), 2))
-        timer.start()
-        with pytest.raises(KeyboardInterrupt):
-            stub.f()
-        timer.join()
-        stub.close()
+    # A shell starts what runs in its background with Ctrl-C ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        for isolated in (False, True):
+            stub = open_stub(source, module_name="ex_00", isolated=isolated)
+            _ = stub.f
+            timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
+            timer.start()
+            with pytest.raises(KeyboardInterrupt):
+                stub.f()
+            timer.join()
+            stub.close()
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @posix_proof
