@@ -156,13 +156,19 @@ def equivalents(course: Course, exercise: Exercise) -> dict[str, str]:
     return tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
+def tasks_using(
+    course: Course, exercise: Exercise, stub: PurePosixPath, function: str
+) -> list[Task]:
+    """The tasks of a stub whose functions use a function of its reference, live ones too."""
+    using = users(course.solution(stub).read_text(encoding="utf-8"), {function})
+    return [task for task in exercise.tasks if task.stub == stub and task.name in using]
+
+
 def tasks_nearest(
     course: Course, exercise: Exercise, stub: PurePosixPath, function: str
 ) -> list[Task]:
-    """The tasks whose functions use a function of the reference: its own first, then in order."""
-    source = course.solution(stub).read_text(encoding="utf-8")
-    using = users(source, {function})
-    tasks = [t for t in exercise.tasks if t.stub == stub and not t.live and t.name in using]
+    """Of the tasks that use a function those that can be judged here: its own first, then in order."""
+    tasks = [task for task in tasks_using(course, exercise, stub, function) if not task.live]
     return sorted(tasks, key=lambda task: task.name != function)
 
 
@@ -171,9 +177,7 @@ def live_only(course: Course, exercise: Exercise, stub: PurePosixPath) -> set[st
     source = course.solution(stub).read_text(encoding="utf-8")
     out = set()
     for function in definitions(source):
-        using = [
-            t for t in exercise.tasks if t.stub == stub and t.name in users(source, {function})
-        ]
+        using = tasks_using(course, exercise, stub, function)
         if using and all(task.live for task in using):
             out.add(function)
     return out

@@ -189,8 +189,8 @@ class VirtualGpu:
                 operation = self._note("compile", None)
                 operation |= {"start_ns": self._now_ns, "end_ns": self._now_ns + self._compile_ns}
                 self._now_ns += self._compile_ns
-        operation = self._note("call", stream, input) | {"data": self._data[input]}
-        self._operations[-1] = operation
+        operation = self._note("call", stream, input)
+        operation["data"] = self._data[input]
         output = {"operation": operation, "kernel": kernel, "pending": self._lazy, "ok": True}
         self._outputs.append(output)
         if not self._lazy:
