@@ -1,0 +1,8 @@
+"""Figures and figures' sources of ex03-roofline-practice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+FIGURES: dict[str, Callable[[], Any]] = {}
