@@ -228,7 +228,7 @@ class Rank:
         with nvtx.range(f"rank {self.rank}"):
             for _ in range(WATCHED_STEPS):
                 with nvtx.range("step"):
-                    loss = self.step(*parts, nvtx.range)
+                    loss = self.step(*parts, marked=nvtx.range)
             self.wait()
         self.meet("done")
         if self.rank == 0:
@@ -248,7 +248,7 @@ class Rank:
             record_shapes=True,
         ) as profiler:
             for number in range(before + WATCHED_STEPS):
-                loss = self.step(*parts, record_function)
+                loss = self.step(*parts, marked=record_function)
                 if number in (before - 1, before + WATCHED_STEPS - 1):
                     self.wait()  # the recorded steps begin and end with a device that is done
                 profiler.step()
