@@ -1,0 +1,385 @@
+"""What the GPUs did while some code ran: use, memory, power, energy and clocks, asked of NVML.
+
+    with GPUMonitor() as monitor:
+        train()
+    print(monitor.get_summary())
+
+Needs nvidia-ml-py and nothing else. Where there is no GPU it says so and still measures the time.
+What each figure can tell and what it cannot: docs/metrics-cheat-sheet.md.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import statistics
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from profiling_lab import units
+
+# Bits of nvmlDeviceGetCurrentClocksEventReasons that mean: the clock is below what was asked for.
+# "GPU is idle" and clocks set by the user are no limits. Source: nvml.h, nvmlClocksEventReasons.
+LIMITS = {
+    0x004: "power cap",
+    0x008: "hardware slowdown",
+    0x010: "sync boost",
+    0x020: "thermal (software)",
+    0x040: "thermal (hardware)",
+    0x080: "power brake",
+}
+# Shorter than this, few readings fall into the time: the driver renews utilisation and average
+# power at intervals of up to a second (nvml.h, nvmlDeviceGetUtilizationRates and
+# nvmlDeviceGetPowerUsage).
+SHORT_S = 2.0
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One reading of one GPU; None stands for what the driver did not give.
+
+    time_s: since the monitor started. utilization_pct: share of the driver's last sample period in
+    which any kernel ran. limits: bits of LIMITS.
+    """
+
+    time_s: float
+    utilization_pct: int | None = None
+    memory_used_bytes: int | None = None
+    power_w: float | None = None
+    temperature_c: int | None = None
+    sm_clock_mhz: int | None = None
+    limits: int | None = None
+
+
+@dataclass(frozen=True)
+class DeviceSummary:
+    """What one GPU did. A figure is None where the driver refused it: `refused` says which and why.
+
+    energy_source: "counter" (the GPU's own energy counter), "power" (power integrated over the
+    samples) or None. limited_pct: by reason, the share of samples in which it held the clock down.
+    """
+
+    index: int
+    name: str
+    sample_count: int
+    utilization_mean_pct: float | None = None
+    utilization_max_pct: int | None = None
+    memory_start_bytes: int | None = None
+    memory_max_bytes: int | None = None
+    memory_total_bytes: int | None = None
+    power_mean_w: float | None = None
+    power_max_w: float | None = None
+    energy_j: float | None = None
+    energy_source: str | None = None
+    temperature_max_c: int | None = None
+    sm_clock_mean_mhz: float | None = None
+    limited_pct: Mapping[str, float] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a monitor saw. Printed, it is a short table; `to_dict` is for JSON.
+
+    message: what kept the GPUs from being read, "" if nothing did.
+    """
+
+    duration_s: float
+    interval_s: float
+    devices: tuple[DeviceSummary, ...] = ()
+    message: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as plain values, for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        lines = [f"{units.format_ns(self.duration_s * 1e9)} measured"]
+        if self.message:
+            lines.append(self.message)
+        for device in self.devices:
+            lines += _device_lines(device)
+        if self.devices and self.duration_s < SHORT_S:
+            lines.append(
+                f"Shorter than {SHORT_S:g} s: the driver renews utilisation and power too rarely for"
+                " means of so short a time. Run more of the same work."
+            )
+        return "\n".join(lines)
+
+
+def _device_lines(device: DeviceSummary) -> list[str]:
+    def text(value: float | None, form: str) -> str:
+        return units.MISSING if value is None else form.format(value)
+
+    rows = [
+        (
+            "a kernel ran",
+            f"{text(device.utilization_mean_pct, '{:.0f} %')} of the time"
+            f" (most {text(device.utilization_max_pct, '{} %')})",
+        ),
+        (
+            "memory in use",
+            f"{units.format_bytes(device.memory_max_bytes)} at most, {units.format_bytes(device.memory_start_bytes)}"
+            f" at the start, of {units.format_bytes(device.memory_total_bytes)}",
+        ),
+        (
+            "power",
+            f"{text(device.power_mean_w, '{:.0f} W')} on average,"
+            f" {text(device.power_max_w, '{:.0f} W')} at most",
+        ),
+        (
+            "energy",
+            f"{text(device.energy_j, '{:,.1f} J')}"
+            + {"counter": " (its own counter)", "power": " (power over time)"}.get(
+                device.energy_source or "", ""
+            ),
+        ),
+        (
+            "SM clock",
+            f"{text(device.sm_clock_mean_mhz, '{:.0f} MHz')} on average,"
+            f" {text(device.temperature_max_c, '{} °C')} at most",
+        ),
+    ]
+    held = ", ".join(f"{reason} {share:.0f} %" for reason, share in device.limited_pct.items())
+    rows.append(("clock held down", f"{held} of the samples" if held else "not seen"))
+    if device.refused:
+        names = ", ".join(f"{name} ({why})" for name, why in device.refused.items())
+        rows.append(("not to be had", names))
+    head = f"GPU {device.index}, {device.name}, {device.sample_count} samples"
+    return [head, *(f"  {name:<15} {value}" for name, value in rows)]
+
+
+class GPUMonitor:
+    """Reads GPUs in a thread while a block of code runs.
+
+    interval_s: time between readings. devices: NVML indices or UUIDs; by default those that
+    CUDA_VISIBLE_DEVICES names, else all. NVML counts GPUs in the order of the PCI bus, CUDA does so
+    under CUDA_DEVICE_ORDER=PCI_BUS_ID only.
+
+    Raises ValueError for an interval that is not positive. Whatever goes wrong with NVML is told in
+    the summary and never stops the code that is monitored.
+    """
+
+    def __init__(self, interval_s: float = 0.1, devices: Sequence[int | str] | None = None) -> None:
+        if not interval_s > 0:
+            raise ValueError(f"interval_s must be above 0, not {interval_s!r}")
+        self.interval_s = interval_s
+        self.message = ""
+        self._wanted = devices
+        self._devices: list[_Device] = []
+        self._nvml: Any = None
+        self._end = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._start_s = self._duration_s = 0.0
+
+    def __enter__(self) -> GPUMonitor:
+        self.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Begin; what an earlier run of this monitor saw is forgotten.
+
+        Raises RuntimeError while it runs.
+        """
+        if self._thread is not None:
+            raise RuntimeError(
+                "this GPUMonitor is running already: stop() it, or make a second one"
+            )
+        self._end.clear()
+        self.message = ""
+        self._devices = self._open()
+        self._start_s = time.perf_counter()
+        for device in self._devices:
+            device.begin(0.0)
+        self._thread = threading.Thread(target=self._watch, name="GPUMonitor", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Take a last reading and end the thread; a second call does nothing."""
+        if self._thread is None:
+            return
+        self._end.set()
+        self._thread.join()
+        self._thread = None
+        for device in self._devices:
+            device.finish(time.perf_counter() - self._start_s)
+        self._duration_s = time.perf_counter() - self._start_s
+        if self._nvml is not None:
+            self._nvml.nvmlShutdown()
+            self._nvml = None
+
+    @property
+    def samples(self) -> dict[int, list[Sample]]:
+        """The readings so far, by the index of the GPU."""
+        return {device.index: list(device.samples) for device in self._devices}
+
+    def get_summary(self) -> Summary:
+        """What was seen so far, or from start to stop."""
+        running = self._thread is not None
+        duration_s = time.perf_counter() - self._start_s if running else self._duration_s
+        devices = tuple(device.summary() for device in self._devices)
+        return Summary(duration_s, self.interval_s, devices, self.message)
+
+    def _watch(self) -> None:
+        next_s = self.interval_s
+        while not self._end.wait(max(0.0, self._start_s + next_s - time.perf_counter())):
+            for device in self._devices:
+                device.read(time.perf_counter() - self._start_s)
+            # A reading that took long is not made up for by readings in a hurry.
+            next_s = max(next_s, time.perf_counter() - self._start_s) + self.interval_s
+
+    def _open(self) -> list[_Device]:
+        try:
+            import pynvml
+        except ImportError:
+            self.message = "No GPU was read: the package nvidia-ml-py is not installed."
+            return []
+        try:
+            pynvml.nvmlInit()
+        except pynvml.NVMLError as error:
+            self.message = f"No GPU was read: {error}. Is there an NVIDIA GPU and its driver?"
+            return []
+        self._nvml = pynvml
+        found = []
+        try:
+            wanted = self._wanted if self._wanted is not None else _visible()
+            if wanted is None:
+                wanted = list(range(pynvml.nvmlDeviceGetCount()))
+            for each in wanted:
+                try:
+                    found.append(_Device(pynvml, each))
+                except (pynvml.NVMLError, ValueError) as error:
+                    self.message = f"GPU {each} was not read: {error}."
+            if not wanted:
+                self.message = "No GPU was read: none is visible (CUDA_VISIBLE_DEVICES)."
+        except pynvml.NVMLError as error:
+            self.message = f"No GPU was read: {error}."
+        return found
+
+
+def _visible() -> list[int | str] | None:
+    """What CUDA_VISIBLE_DEVICES names; None where it is not set. Like CUDA, stops at a wrong one."""
+    value = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if value is None:
+        return None
+    names: list[int | str] = []
+    for part in (part.strip() for part in value.split(",")):
+        if part.isdigit():
+            names.append(int(part))
+        elif part.startswith(("GPU-", "MIG-")):
+            names.append(part)
+        else:
+            break
+    return names
+
+
+class _Device:
+    """One GPU, and what has been read of it."""
+
+    def __init__(self, nvml: Any, wanted: int | str) -> None:
+        self._nvml = nvml
+        if isinstance(wanted, str):
+            self._handle = nvml.nvmlDeviceGetHandleByUUID(wanted)
+        else:
+            self._handle = nvml.nvmlDeviceGetHandleByIndex(wanted)
+        self.index = nvml.nvmlDeviceGetIndex(self._handle)
+        self.name = nvml.nvmlDeviceGetName(self._handle)
+        self.samples: list[Sample] = []
+        self.refused: dict[str, str] = {}
+        self._memory_total_bytes: int | None = None
+        self._energy_start_mj: int | None = None
+        self._energy_end_mj: int | None = None
+
+    def begin(self, time_s: float) -> None:
+        memory = self._ask("memory", self._nvml.nvmlDeviceGetMemoryInfo)
+        self._memory_total_bytes = memory.total if memory else None
+        self.read(time_s)
+        self._energy_start_mj = self._energy_mj()
+
+    def finish(self, time_s: float) -> None:
+        self._energy_end_mj = self._energy_mj()
+        self.read(time_s)
+
+    def read(self, time_s: float) -> None:
+        nvml = self._nvml
+        use = self._ask("utilisation", nvml.nvmlDeviceGetUtilizationRates)
+        memory = self._ask("memory", nvml.nvmlDeviceGetMemoryInfo)
+        power_mw = self._ask("power", nvml.nvmlDeviceGetPowerUsage)
+        self.samples.append(
+            Sample(
+                time_s,
+                use.gpu if use else None,
+                memory.used if memory else None,
+                None if power_mw is None else power_mw / 1e3,
+                self._ask("temperature", nvml.nvmlDeviceGetTemperature, nvml.NVML_TEMPERATURE_GPU),
+                self._ask("SM clock", nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_SM),
+                self._ask("clock limits", nvml.nvmlDeviceGetCurrentClocksEventReasons),
+            )
+        )
+
+    def _ask(self, what: str, query: Callable[..., Any], *arguments: Any) -> Any:
+        """The answer, or None; what was refused once is not asked again."""
+        if what in self.refused:
+            return None
+        try:
+            return query(self._handle, *arguments)
+        except self._nvml.NVMLError as error:
+            self.refused[what] = str(error)
+            return None
+
+    def _energy_mj(self) -> int | None:
+        return self._ask("energy counter", self._nvml.nvmlDeviceGetTotalEnergyConsumption)
+
+    def _energy(self) -> tuple[float | None, str | None]:
+        """Joules so far and where they come from."""
+        start, end = self._energy_start_mj, self._energy_end_mj
+        if end is None and start is not None:
+            end = self._energy_mj()
+        if start is not None and end is not None and end > start:
+            return (end - start) / 1e3, "counter"
+        points = [(s.time_s, s.power_w) for s in self.samples if s.power_w is not None]
+        if len(points) < 2:
+            return None, None
+        pairs = itertools.pairwise(points)
+        return sum((b[0] - a[0]) * (a[1] + b[1]) / 2 for a, b in pairs), "power"
+
+    def summary(self) -> DeviceSummary:
+        def values(name: str) -> list[Any]:
+            read = (getattr(sample, name) for sample in self.samples)
+            return [value for value in read if value is not None]
+
+        def mean(name: str) -> float | None:
+            return statistics.fmean(values(name)) if values(name) else None
+
+        limits = values("limits")
+        shares = {
+            reason: 100 * sum(1 for bits in limits if bits & bit) / len(limits)
+            for bit, reason in LIMITS.items()
+            if any(bits & bit for bits in limits)
+        }
+        memory = values("memory_used_bytes")
+        energy_j, source = self._energy()
+        return DeviceSummary(
+            index=self.index,
+            name=self.name,
+            sample_count=len(self.samples),
+            utilization_mean_pct=mean("utilization_pct"),
+            utilization_max_pct=max(values("utilization_pct"), default=None),
+            memory_start_bytes=memory[0] if memory else None,
+            memory_max_bytes=max(memory, default=None),
+            memory_total_bytes=self._memory_total_bytes,
+            power_mean_w=mean("power_w"),
+            power_max_w=max(values("power_w"), default=None),
+            energy_j=energy_j,
+            energy_source=source,
+            temperature_max_c=max(values("temperature_c"), default=None),
+            sm_clock_mean_mhz=mean("sm_clock_mhz"),
+            limited_pct=shares,
+            refused=dict(self.refused),
+        )

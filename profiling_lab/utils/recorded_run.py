@@ -1,0 +1,174 @@
+"""Run a script under torch.profiler, or between the marks of a capture range.
+
+`unified_profiler` puts this program in front of a script: the script sees its own arguments, its own
+folder first on sys.path and `__name__ == "__main__"`, and ends with its own exit code. It can be used
+alone, and under any launcher that starts a Python file:
+
+    python recorded_run.py --torch DIR train.py --epochs 1
+    torchrun --nproc-per-node=4 recorded_run.py --torch DIR --steps 5:1:3 train.py
+    nsys profile --capture-range=cudaProfilerApi --capture-range-end=stop \\
+        python recorded_run.py --range --steps 5:0:3 train.py
+
+With `--steps WAIT:WARMUP:ACTIVE` the calls of any torch optimizer's step() are counted, so that the
+script needs no change. Each rank writes a trace of its own: DIR/trace_rank0.json.gz …
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import runpy
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+
+def steps_of(text: str) -> tuple[int, int, int]:
+    """`5:1:3` as (wait, warmup, active). Raises argparse.ArgumentTypeError."""
+    parts = text.split(":")
+    if len(parts) != 3 or not all(part.isdecimal() for part in parts) or int(parts[2]) < 1:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not WAIT:WARMUP:ACTIVE, three counts of steps with ACTIVE at least 1,"
+            " as in 5:1:3"
+        )
+    wait, warmup, active = map(int, parts)
+    return wait, warmup, active
+
+
+def trace_name() -> str:
+    """The file of this process: by the rank that torchrun, Slurm or MPI gave it."""
+    names = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
+    rank = next((os.environ[name] for name in names if name in os.environ), "0")
+    return f"trace_rank{rank}.json.gz"
+
+
+def under_torch(
+    folder: Path, steps: tuple[int, int, int] | None, script: Callable[[], None]
+) -> None:
+    """Run `script` under torch.profiler and write its trace, however the script ends."""
+    import torch
+
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / trace_name()
+    written: list[Path] = []
+
+    def write(finished: Any) -> None:
+        finished.export_chrome_trace(str(file))
+        written.append(file)
+
+    plan = (
+        torch.profiler.schedule(wait=steps[0], warmup=steps[1], active=steps[2], repeat=1)
+        if steps
+        else None
+    )
+    profiler = torch.profiler.profile(schedule=plan, on_trace_ready=write if steps else None)
+    hook = _after_each_step(profiler.step) if steps else None
+    profiler.start()
+    try:
+        script()
+    finally:
+        # A second Ctrl-C while the trace is written would lose it.
+        _ignore_interrupts()
+        if hook:
+            hook.remove()
+        profiler.stop()
+        if not steps:
+            write(profiler)
+        if not written:
+            _say(
+                f"no step was recorded: the script called an optimizer's step() too rarely for"
+                f" --steps {':'.join(map(str, steps or ()))}, or not at all; run without --steps"
+            )
+
+
+def in_range(steps: tuple[int, int, int], script: Callable[[], None]) -> None:
+    """Run `script`, with the CUDA profiler on during the active steps only."""
+    import torch
+
+    first = steps[0] + steps[1]
+    done = 0
+
+    def switch() -> None:
+        nonlocal done
+        if done == first:
+            torch.cuda.synchronize()
+            torch.cuda.profiler.start()
+        elif done == first + steps[2]:
+            torch.cuda.synchronize()
+            torch.cuda.profiler.stop()
+        done += 1
+
+    if first == 0 and torch.cuda.is_available():
+        torch.cuda.init()
+        switch()
+    elif first == 0 or not torch.cuda.is_available():
+        _say("no GPU that torch can use: there is no capture range")
+    else:
+        done = 1
+    hook = _after_each_step(switch) if torch.cuda.is_available() else None
+    try:
+        script()
+    finally:
+        if hook:
+            hook.remove()
+        if torch.cuda.is_initialized() and done <= first + steps[2]:
+            torch.cuda.profiler.stop()
+
+
+def _after_each_step(action: Callable[[], None]) -> Any:
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    return register_optimizer_step_post_hook(lambda optimizer, args, kwargs: action())
+
+
+def _ignore_interrupts() -> None:
+    for name in ("SIGINT", "SIGTERM"):
+        signal.signal(getattr(signal, name), signal.SIG_IGN)
+
+
+def _say(text: str) -> None:
+    print(f"recorded_run: {text}", file=sys.stderr, flush=True)
+
+
+def _terminate(*_: object) -> None:
+    raise SystemExit(128 + signal.SIGTERM)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    how = parser.add_mutually_exclusive_group(required=True)
+    how.add_argument("--torch", type=Path, metavar="DIR", help="write torch.profiler's traces here")
+    how.add_argument("--range", action="store_true", help="mark the steps for Nsight Systems")
+    parser.add_argument("--steps", type=steps_of, metavar="WAIT:WARMUP:ACTIVE")
+    parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module's name")
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="SCRIPT [ARGUMENTS]")
+    options = parser.parse_args(arguments)
+    if not options.command:
+        parser.error("no script given")
+    if options.range and not options.steps:
+        parser.error("--range needs --steps")
+
+    target, *own = options.command
+    sys.argv = [target, *own]
+    sys.path[0] = os.getcwd() if options.module else str(Path(target).resolve().parent)
+    signal.signal(signal.SIGTERM, _terminate)
+
+    def script() -> None:
+        if options.module:
+            runpy.run_module(target, run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(target, run_name="__main__")
+
+    if options.torch:
+        under_torch(options.torch.resolve(), options.steps, script)
+    else:
+        in_range(options.steps, script)
+
+
+if __name__ == "__main__":
+    main()
