@@ -130,6 +130,17 @@ _TIMELINE = (
     ),
 )
 
+# What one capture cannot show: it takes another one to compare with.
+_COMPARISON = (
+    Category(
+        "slower_kernels",
+        "kernels take longer than in the capture that this one is compared with, by more than "
+        "recordings of the same program differ",
+        ("recoverable_ns", "window_ns"),
+        12,
+    ),
+)
+
 _KERNEL = (
     ("memory_bound", "DRAM throughput is the limiter"),
     ("compute_bound", "an arithmetic pipe is the limiter"),
@@ -146,7 +157,7 @@ _KERNEL = (
     ("tensor_cores_unused", "matrix work runs outside the tensor cores"),
 )
 
-CATEGORIES: dict[str, Category] = {c.name: c for c in _TIMELINE} | {
+CATEGORIES: dict[str, Category] = {c.name: c for c in _TIMELINE + _COMPARISON} | {
     name: Category(name, definition, (), 100 + i) for i, (name, definition) in enumerate(_KERNEL)
 }
 

@@ -71,7 +71,8 @@ PAGE_BYTES = 1024  # thirty small enumeration tables take a page each
 def scrub(file: Path, *, callchains: bool = False) -> None:
     """Scrub the exported SQLite `file` in place.
 
-    `callchains` keeps call stacks, with modules cut to their file names; else they are taken out.
+    `callchains` keeps call stacks and samples, with modules cut to their file names and without
+    addresses; else they are taken out.
     """
     connection = sqlite3.connect(file)
     connection.text_factory = lambda value: value.decode("utf-8", "surrogateescape")
@@ -117,8 +118,10 @@ def _is_required(connection: sqlite3.Connection, table: str, column: str) -> boo
 
 def _scrub(connection: sqlite3.Connection, callchains: bool) -> None:
     tables = _tables(connection)
-    dropped = [*DROPPED_TABLES, *BACKTRACE_TABLES, *(() if callchains else CALLCHAIN_TABLES)]
-    dropped += [table for table in tables if DROPPED_ENUMERATIONS.fullmatch(table)]
+    dropped = list(DROPPED_TABLES)
+    if not callchains:
+        dropped += [*BACKTRACE_TABLES, *CALLCHAIN_TABLES]
+        dropped += [table for table in tables if DROPPED_ENUMERATIONS.fullmatch(table)]
     for table in dropped:
         if table in tables:
             connection.execute(f'DROP TABLE "{table}"')
@@ -129,6 +132,12 @@ def _scrub(connection: sqlite3.Connection, callchains: bool) -> None:
                 # The exporter writes 0 or NULL for "no call stack", as the column allows.
                 nothing = "0" if _is_required(connection, table, "callchainId") else "NULL"
                 connection.execute(f'UPDATE "{table}" SET callchainId = {nothing}')
+    else:
+        # Addresses say nothing without the machine's libraries, and are the largest column.
+        for table in CALLCHAIN_TABLES:
+            if "originalIP" in tables.get(table, ()):
+                nothing = "0" if _is_required(connection, table, "originalIP") else "NULL"
+                connection.execute(f'UPDATE "{table}" SET originalIP = {nothing}')
 
     for table, kept in (
         ("META_DATA_CAPTURE", KEPT_CAPTURE_ROWS),

@@ -27,11 +27,12 @@ SCHEMA = "nsys_schema.sql"
 
 class NsightSystems(Profiler):
     """`options` go to `nsys profile`; `stats` and `more_stats` name reports of `nsys stats`;
-    `report = true` keeps the .nsys-rep where it can be shown to be clean."""
+    `report = true` keeps the .nsys-rep where it can be shown to be clean; `callchains = true` keeps
+    call stacks and CPU samples."""
 
     name = "nsys"
     title = "Nsight Systems"
-    keys = frozenset(("report", "stats", "more_stats"))
+    keys = frozenset(("report", "stats", "more_stats", "callchains"))
     help_texts: ClassVar[dict[str, tuple[str, ...]]] = {
         "nsys_profile.txt": ("profile", "--help"),
         "nsys_export.txt": ("export", "--help"),
@@ -100,7 +101,7 @@ class NsightSystems(Profiler):
         _require_device_work(timeline)
         self.schema.update(_schema(timeline))
         shutil.copyfile(timeline, fresh / TIMELINE)
-        scrub.scrub(fresh / TIMELINE)
+        scrub.scrub(fresh / TIMELINE, callchains=bool(recipe.own.get("callchains")))
         if reports := (*recipe.own.get("stats", ()), *recipe.own.get("more_stats", ())):
             self._stats(reports, fresh / TIMELINE, work, fresh / "stats")
         if recipe.own.get("report"):
