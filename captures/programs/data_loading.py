@@ -39,11 +39,11 @@ class Files(Dataset):
     def __len__(self) -> int:
         return BATCH * (WARM_UP_STEPS + 2 * STEPS + 4)
 
-    def __getitem__(self, place: int) -> torch.Tensor:
+    def __getitem__(self, index: int) -> torch.Tensor:
         if not self.ranges:
-            return self.decode(self.read(place))
+            return self.decode(self.read(index))
         with nvtx.range("read"):
-            data = self.read(place)
+            data = self.read(index)
         with nvtx.range("decode"):
             return self.decode(data)
 
