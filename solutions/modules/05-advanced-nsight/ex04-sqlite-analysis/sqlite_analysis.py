@@ -1,11 +1,331 @@
-"""SQLite analysis: ask the recording your own question
+"""SQLite analysis: ask the recording your own question.
 
-The lesson is `README.md` in this folder, hints are in `hints.md`.
+You write SQL over an export of Nsight Systems: a safe way to run it, four queries and a verdict. The
+lesson is `README.md` in this folder, hints are in `hints.md`, and
+
+    uv run lab check advanced_ex04
+
+tells what is right and wrong. Tables and columns stand, with comments, in
+`captures/tool_help/nsys_schema.sql`. Device operations are the rows of OPERATIONS; times are ns. A
+process is `globalPid`, whose upper bits a thread's `globalTid` shares: `globalTid & THREAD_MASK` is the
+process, (globalTid >> 24) & 0xFFFFFF its number and globalTid & 0xFFFFFF the thread's.
 """
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
-def first_task(first: int, second: int) -> int:
-    """The larger of two numbers of ns. Shapes, units, errors and the source stand here."""
-    return max(first, second)
+from profiling_lab import captures
+from profiling_lab.errors import CaptureError, EmptyCapture, MissingTable
+from profiling_lab.findings import Finding
+
+KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
+GRAPH = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+COPY = "CUPTI_ACTIVITY_KIND_MEMCPY"
+MEMSET = "CUPTI_ACTIVITY_KIND_MEMSET"
+CALL = "CUPTI_ACTIVITY_KIND_RUNTIME"
+
+# Tables of device operations. A table is only there if something of its kind was recorded.
+OPERATIONS = (KERNEL, GRAPH, COPY, MEMSET)
+
+# What leaves the process in a thread's id, as a number for SQL.
+THREAD_MASK = "0xFFFFFFFFFF000000"
+
+# Rows of CALL of this class repeat a call to carry its backtrace: they are no calls.
+BACKTRACE_CLASS = 67
+
+# For each push/pop range, how many calls began in it.
+CALLS_IN_RANGES = f"""
+    SELECT n.rowid, count(*)
+    FROM NVTX_EVENTS AS n
+    JOIN {CALL} AS r ON r.globalTid = n.globalTid AND r.start >= n.start AND r.start < n."end"
+    WHERE n.eventType = 59
+    GROUP BY n.rowid
+    ORDER BY n.rowid
+"""
+
+# Where hiding copies would save less than this share of the window, nothing is wrong with them.
+FLOOR_RATIO = 0.07
+
+
+def ask(
+    capture: str, sql: str, needs: Mapping[str, Sequence[str]], parameters: Sequence[Any] = ()
+) -> list[tuple[Any, ...]]:
+    """The rows of a query over a capture, which it cannot change.
+
+    capture: as `captures.path` takes it. sql: one statement, with "?" for each of parameters.
+    needs: the columns that it reads, by table: {"StringIds": ["id", "value"]}.
+
+    The file is opened read-only: whatever the statement is, not a byte of the file changes, and nothing
+    is written beside it.
+
+    Raises what `captures.path` raises; CaptureError for a file that is no SQLite database; MissingTable
+    for a table or column of needs that the file lacks, before the statement is run: its message names
+    the table, the column if that is what is missing, and the version of the schema (the value of
+    EXPORT_SCHEMA_VERSION in META_DATA_EXPORT, "unknown" where there is none); ValueError with SQLite's
+    own words if the statement fails, as one that writes does.
+    """
+    file = captures.path(capture)
+    connection = sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
+    try:
+        try:
+            held = _columns(connection)
+        except sqlite3.DatabaseError:
+            raise CaptureError(f"{file}: is no SQLite database") from None
+        for table, columns in needs.items():
+            missing = [column for column in columns if column not in held.get(table, ())]
+            if table not in held or missing:
+                what = f"column {missing[0]} of table {table}" if table in held else f"table {table}"
+                raise MissingTable(
+                    f"{file}: holds no {what} (export schema {_schema(connection, held)}): record "
+                    "what it is for, or export the report with another version of nsys"
+                )
+        try:
+            return connection.execute(sql, parameters).fetchall()
+        except sqlite3.Error as error:
+            raise ValueError(f"the statement failed: {error}") from None
+    finally:
+        connection.close()
+
+
+def _columns(connection: sqlite3.Connection) -> dict[str, set[str]]:
+    """The columns of each table."""
+    rows = connection.execute(
+        "SELECT m.name, p.name FROM sqlite_master AS m, pragma_table_info(m.name) AS p "
+        "WHERE m.type = 'table'"
+    )
+    held: dict[str, set[str]] = {}
+    for table, column in rows:
+        held.setdefault(table, set()).add(column)
+    return held
+
+
+def _schema(connection: sqlite3.Connection, held: Mapping[str, set[str]]) -> str:
+    if "META_DATA_EXPORT" not in held:
+        return "unknown"
+    query = "SELECT value FROM META_DATA_EXPORT WHERE name = 'EXPORT_SCHEMA_VERSION'"
+    row = connection.execute(query).fetchone()
+    return str(row[0]) if row else "unknown"
+
+
+def launches_query() -> str:
+    """SQL: each kernel with the call that launched it.
+
+    A row for each kernel whose call was recorded, ordered by the kernel's start, then its correlation
+    id and process:
+
+        process, thread     the numbers of the launching process and thread
+        name                the kernel's demangled name
+        call_start_ns, call_end_ns, start_ns, end_ns
+                            of the call, and of the kernel
+
+    Correlation ids are counted per process, so a call is the kernel's only if the process is the same
+    as well. Rows of CALL of BACKTRACE_CLASS are left out.
+    """
+    return f"""
+        SELECT
+            (r.globalTid >> 24) & 0xFFFFFF AS process,
+            r.globalTid & 0xFFFFFF AS thread,
+            s.value AS name,
+            r.start AS call_start_ns,
+            r."end" AS call_end_ns,
+            k.start AS start_ns,
+            k."end" AS end_ns
+        FROM {KERNEL} AS k
+        JOIN {CALL} AS r
+            ON r.correlationId = k.correlationId AND r.globalTid & {THREAD_MASK} = k.globalPid
+        JOIN StringIds AS s ON s.id = k.demangledName
+        WHERE r.eventClass <> {BACKTRACE_CLASS}
+        ORDER BY k.start, k.correlationId, k.globalPid
+    """
+
+
+def gaps_query(tables: Iterable[str]) -> str:
+    """SQL: the stretches in which a device did nothing between its first and its last operation.
+
+    tables: those of OPERATIONS that the capture holds.
+
+    A row for each: device (deviceId), start_ns, end_ns, of at least 1 ns, as long as possible, ordered by
+    device and start. Operations of one device may overlap and lie inside each other; all streams and
+    processes count. In SQL alone: no loop outside the query.
+
+    Raises ValueError if there is no table, or one that is not in OPERATIONS.
+    """
+    return f"""
+        WITH
+            operation AS ({_union(tables)}),
+            until AS (
+                SELECT
+                    device,
+                    start_ns AS end_ns,
+                    max(end_ns) OVER (
+                        PARTITION BY device ORDER BY start_ns
+                        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+                    ) AS start_ns
+                FROM operation
+            )
+        SELECT device, start_ns, end_ns FROM until WHERE end_ns > start_ns
+        ORDER BY device, start_ns
+    """
+
+
+def _union(tables: Iterable[str], where: str = "TRUE") -> str:
+    """All rows of several tables of operations."""
+    tables = list(tables)
+    if not tables or not set(tables) <= set(OPERATIONS):
+        raise ValueError(f"tables {tables}: one or more of {', '.join(OPERATIONS)} are needed")
+    return " UNION ALL ".join(
+        f'SELECT deviceId AS device, start AS start_ns, "end" AS end_ns, globalPid, correlationId '
+        f"FROM {table} WHERE {where}"
+        for table in tables
+    )
+
+
+def project_ranges(capture: str, name: str) -> list[dict[str, int]]:
+    """Where the work of an NVTX range ran: each range of this name, projected to the device.
+
+    name: of push/pop (eventType 59) and start/end ranges (60); it stands in `text`, or where that is
+    NULL in StringIds under `textId`. A range that was never closed (its end is NULL) is left out.
+
+    A device operation belongs to a range if the call that issued it (joined on correlation id and
+    process) lies in the range, limits included, and on the range's own thread. So it also belongs to
+    ranges around that one. Returns a dict for each range that issued an operation, ordered by range
+    start:
+
+        "range_start_ns", "range_end_ns"    of the range, on the host
+        "start_ns", "end_ns"                first start and last end of its operations, on the device
+        "operations_count"                  how many operations
+
+    Raises EmptyCapture if the capture holds no such range, naming it; MissingTable for a capture
+    without NVTX_EVENTS or without a table of OPERATIONS.
+    """
+    operation = _union(_held(capture))
+    named = "FROM NVTX_EVENTS AS n LEFT JOIN StringIds AS s ON s.id = n.textId"
+    which = 'coalesce(n.text, s.value) = ? AND n.eventType IN (59, 60) AND n."end" IS NOT NULL'
+    needs = {"NVTX_EVENTS": ["text", "textId", "globalTid"], CALL: ["globalTid", "correlationId"]}
+    if ask(capture, f"SELECT count(*) {named} WHERE {which}", needs, [name]) == [(0,)]:
+        raise EmptyCapture(f"{capture}: holds no NVTX range named {name!r}")
+    rows = ask(
+        capture,
+        f"""
+        SELECT n.start, n."end", min(o.start_ns), max(o.end_ns), count(*)
+        {named}
+        JOIN {CALL} AS r
+            ON r.globalTid = n.globalTid AND r.start >= n.start AND r."end" <= n."end"
+        JOIN ({operation}) AS o
+            ON o.correlationId = r.correlationId AND o.globalPid = r.globalTid & {THREAD_MASK}
+        WHERE {which} AND r.eventClass <> {BACKTRACE_CLASS}
+        GROUP BY n.rowid ORDER BY n.start
+        """,
+        needs,
+        [name],
+    )
+    keys = ("range_start_ns", "range_end_ns", "start_ns", "end_ns", "operations_count")
+    return [dict(zip(keys, row, strict=True)) for row in rows]
+
+
+def _held(capture: str) -> list[str]:
+    """The tables of operations that a capture holds."""
+    rows = ask(capture, "SELECT name FROM sqlite_master WHERE type = 'table'", {})
+    held = [table for table in OPERATIONS if (table,) in rows]
+    if not held:
+        raise MissingTable(f"{capture}: holds none of {', '.join(OPERATIONS)}")
+    return held
+
+
+def index_statements() -> list[str]:
+    """What makes CALLS_IN_RANGES fast on a copy of a capture: statements that create indices.
+
+    Each begins with CREATE INDEX, and they change nothing that a query returns. After them the query
+    plan (EXPLAIN QUERY PLAN) finds the calls of a range by searching an index for their thread **and**
+    for both limits of their start, and a large capture takes a small part of the steps that it took.
+    """
+    return [f"CREATE INDEX calls_by_thread ON {CALL} (globalTid, start)"]
+
+
+def verdict(capture: str, name: str) -> Finding:
+    """Whether the ranges of one name wait for copies that could have run beside kernels.
+
+    The window is from the first start to the last end of `project_ranges(capture, name)`; all
+    operations count, whoever issued them, as far as they lie inside it. For each device, with copies
+    being those from host to device and back (copyKind 1 and 2) and compute being kernels and graphs:
+    exposed_copy_ns is the time with a copy and no compute, compute_only_ns the time with compute and no
+    copy, recoverable_ns the smaller of the two: no more copying can hide than there is compute beside it.
+
+    The finding is about the device where recoverable_ns is largest, the lowest number if equal. It is
+    "transfer_bound" if recoverable_ns is at least FLOOR_RATIO of the window, else "healthy" with the
+    recommendation "none". subject: "range:" and the name. evidence: "recoverable_ns", "window_ns",
+    "exposed_copy_ns", "compute_only_ns", and "pageable_bytes": the bytes of such copies on that device
+    that start in the window (its end excluded) and have pageable host memory (srcKind or dstKind 0).
+
+    Raises what `project_ranges` raises, and EmptyCapture if no range of this name issued an operation.
+    """
+    ranges = project_ranges(capture, name)
+    if not ranges:
+        raise EmptyCapture(f"{capture}: no range named {name!r} issued an operation")
+    window = min(r["start_ns"] for r in ranges), max(r["end_ns"] for r in ranges)
+    held = _held(capture)
+    compute = _union([t for t in (KERNEL, GRAPH) if t in held]) if {KERNEL, GRAPH} & {*held} else ""
+    copies = _union([COPY], "copyKind IN (1, 2)") if COPY in held else ""
+    copy_ns, compute_ns = _covered(capture, window, copies), _covered(capture, window, compute)
+    either_ns = _covered(capture, window, " UNION ALL ".join(filter(None, (copies, compute))))
+    found = []
+    for device in sorted(either_ns):
+        exposed = either_ns[device] - compute_ns.get(device, 0)
+        alone = either_ns[device] - copy_ns.get(device, 0)
+        found.append((min(exposed, alone), -device, exposed, alone))
+    saved, device, exposed, alone = max(found, default=(0, 0, 0, 0))
+    is_bound = saved >= FLOOR_RATIO * (window[1] - window[0])
+    return Finding(
+        "transfer_bound" if is_bound else "healthy",
+        f"range:{name}",
+        {
+            "recoverable_ns": saved,
+            "window_ns": window[1] - window[0],
+            "exposed_copy_ns": exposed,
+            "compute_only_ns": alone,
+            "pageable_bytes": _pageable(capture, window, -device) if copies else 0,
+        },
+        "pin the host memory and copy on a stream of its own, one batch ahead" if is_bound else "none",
+    )
+
+
+def _covered(capture: str, window: tuple[int, int], operation: str) -> dict[int, int]:
+    """By device, the time in the window with at least one of the operations."""
+    if not operation:
+        return {}
+    rows = ask(
+        capture,
+        f"""
+        WITH
+            inside AS (
+                SELECT device, max(start_ns, ?) AS start_ns, min(end_ns, ?) AS end_ns
+                FROM ({operation})
+            ),
+            until AS (
+                SELECT device, end_ns, max(start_ns, coalesce(max(end_ns) OVER (
+                    PARTITION BY device ORDER BY start_ns
+                    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+                ), start_ns)) AS start_ns
+                FROM inside WHERE end_ns > start_ns
+            )
+        SELECT device, sum(max(0, end_ns - start_ns)) FROM until GROUP BY device
+        """,
+        {},
+        window,
+    )
+    return dict(rows)
+
+
+def _pageable(capture: str, window: tuple[int, int], device: int) -> int:
+    rows = ask(
+        capture,
+        f"""SELECT coalesce(sum(bytes), 0) FROM {COPY} WHERE start >= ? AND start < ? AND deviceId = ?
+            AND copyKind IN (1, 2) AND (srcKind = 0 OR dstKind = 0)""",
+        {COPY: ["bytes", "srcKind", "dstKind"]},
+        [*window, device],
+    )
+    return rows[0][0]
