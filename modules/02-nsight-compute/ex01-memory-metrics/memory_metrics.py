@@ -1,11 +1,152 @@
 """Memory metrics: which bytes moved, and from where?
 
-The lesson is `README.md` in this folder, hints are in `hints.md`.
+You follow bytes from the lanes of a warp through L1 and L2 to DRAM, and say which level holds a kernel
+down. The lesson is `README.md` in this folder, hints are in `hints.md`, and
+
+    uv run lab check ncu_ex01
+
+tells what is right and wrong. A *kernel* is one launch of a raw page of Nsight Compute:
+`{"name": str, "grid": (x, y, z), "block": (x, y, z), "cc": str, "metrics": {…}}`. "metrics" maps the
+profiler's own names to values in base units (ns, bytes, counts; per cent stays per cent); what was not
+measured is missing or None. Shares are ratios, 0.0 to 1.0.
 """
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Sequence
+from typing import Any
 
-def first_task(first: int, second: int) -> int:
-    """The larger of two numbers of ns. Shapes, units, errors and the source stand here."""
+from profiling_lab.errors import MissingTable
+from profiling_lab.findings import Finding
+
+SECTOR_BYTES = 32
+WARP_THREADS = 32
+ACCESS_BYTES = (1, 2, 4, 8, 16)  # what one lane may load or store in one instruction
+
+# How busy a level is: of its metrics, in per cent of the duration, the largest counts.
+LEVEL_METRICS = {
+    "dram": ("gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",),
+    "l2": (
+        "lts__t_sectors.avg.pct_of_peak_sustained_elapsed",
+        "lts__t_tag_requests.avg.pct_of_peak_sustained_elapsed",
+        "lts__lts2xbar_cycles_active.avg.pct_of_peak_sustained_elapsed",
+        "lts__xbar2lts_cycles_active.avg.pct_of_peak_sustained_elapsed",
+    ),
+    "l1": ("l1tex__throughput.avg.pct_of_peak_sustained_elapsed",),
+    # No level of memory, but what else a kernel may be limited by: instructions and their pipes.
+    "sm": ("sm__instruction_throughput.avg.pct_of_peak_sustained_elapsed",),
+}
+LIMITER_OF_LEVEL = {
+    "dram": "memory_bound",
+    "l2": "cache_bound",
+    "l1": "cache_bound",
+    "sm": "compute_bound",
+}
+
+# From this share of the duration on that the limiting level spends on bytes which nobody asked for, they are the
+# cause (the floor that Days 1 and 2 take for a saving worth naming).
+WASTE_RATIO = 0.10
+# With no level used this much, nothing is near a ceiling (the line of the tool's own rule SOLBottleneck).
+BUSY_RATIO = 0.6
+# A verdict this close to another one says "borderline".
+BORDERLINE_RATIO = 0.03
+
+
+def warp_sectors(addresses: Sequence[int | None], access_bytes: int) -> dict[str, float]:
+    """Predict what one load or store of a warp asks of L1, from the addresses of its lanes.
+
+    addresses: for each lane the address in bytes of its first byte; None: the lane takes no part. 1 to
+        WARP_THREADS lanes. access_bytes: what each lane reads or writes, one of ACCESS_BYTES.
+
+    A sector is SECTOR_BYTES bytes from a multiple of SECTOR_BYTES on. Returns
+        "sectors_count"   sectors that any lane touches, each counted once
+        "ideal_count"     the fewest sectors that could hold as many different bytes: those bytes, of
+                          which one that several lanes name counts once, over SECTOR_BYTES, rounded up
+        "used_ratio"      different bytes named / bytes of the sectors touched
+    Without an active lane all three are 0 (0.0 for the ratio): no request is made.
+
+    Raises ValueError, naming the value, for an unknown access_bytes, for no or too many lanes, for a
+    negative address, and for one that is no multiple of access_bytes: the device refuses such an
+    access (source: CUDA C++ Programming Guide, size and alignment requirement).
+    """
+    raise NotImplementedError
+
+
+def byte_flow(kernel: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """How many bytes pass each level of memory, for reads and for writes of global memory.
+
+    Returns {"read": {…}, "write": {…}}, each with
+        "asked_bytes"  that lanes asked for: sectors × bytes used of a sector,
+                       l1tex__t_sectors_pipe_lsu_mem_global_op_<op>.sum ×
+                       smsp__sass_average_data_bytes_per_sector_mem_global_op_<op>.ratio
+        "l1_bytes"     sectors that L1 looked up, × SECTOR_BYTES
+        "l2_bytes"     between L1 and L2: l1tex__m_xbar2l1tex_read_bytes.sum,
+                       l1tex__m_l1tex2xbar_write_bytes.sum
+        "dram_bytes"   dram__bytes_read.sum, dram__bytes_write.sum
+    <op> is ld for reads and st for writes. Raises MissingTable, with the name of the metric, if one of the
+    eight is missing or None: a byte that was not counted is not a byte that did not move.
+    """
+    raise NotImplementedError
+
+
+def served_by(kernel: dict[str, Any]) -> dict[str, float] | None:
+    """Which level answered the loads: shares of the bytes that L1 looked up, by `byte_flow`.
+
+    Of 100 bytes that loads look up in L1, those that do not come from L2 were answered by L1; of those
+    that come from L2, at most as many as DRAM delivered came from DRAM. Returns
+        "l1_ratio", "l2_ratio", "dram_ratio"   their sum is 1. A counter of another pass may be a
+                                               little larger than it can be: no share is below 0
+        "overfetch_ratio"                      bytes that DRAM delivered beyond what went on from L2 to
+                                               L1, over the latter; 0.0 if there are none
+    None if the kernel has no loads. If L2 passed on nothing, "overfetch_ratio" is 0.0. Raises what
+    byte_flow raises.
+    """
+    raise NotImplementedError
+
+
+def share_of_copy(report: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """Each kernel's bandwidth as a share of a device copy that took turns with it.
+
+    report: what `memory_bandwidth` prints behind RESULT: report["kernels"] maps names to
+        {"samples_ns": […], "useful_bytes": …}, among them "device_copy". All kernels ran once in each
+        turn: entry t of each "samples_ns" belongs to turn t.
+
+    Returns, for each kernel but "device_copy", in the report's order, {"bytes_per_s", "share_ratio",
+    "lowest_ratio"}: useful bytes over the median time; and of the shares turn by turn (the kernel's
+    useful bytes per second over those of the copy of the same turn) the median and the smallest. A
+    clock that changes between turns meets both, so the share does not see it.
+
+    Raises ValueError, naming the kernel, if there is no "device_copy", if a kernel has no samples or not
+    as many as the copy, or if a sample or "useful_bytes" is not above 0.
+    """
+    raise NotImplementedError
+
+
+def memory_verdict(kernel: dict[str, Any]) -> Finding:
+    """Which level of memory holds a kernel down, and whether it carries bytes that nobody asked for.
+
+    The limiting level is the one of LEVEL_METRICS with the largest use (of equal ones the first); its use
+    is its largest metric / 100. What it moved, by `byte_flow`: reads and writes together, "dram_bytes",
+    "l2_bytes" or "l1_bytes"; "sm" moves 0 bytes. What the same accesses need at least:
+    memory_l2_theoretical_sectors_global_ideal × SECTOR_BYTES. The unasked bytes are those moved above
+    that, not below 0 (a cache may spare DRAM some that are needed). The level is busy for its use of the
+    duration, so it works for nobody for
+        wasted_ratio = use × unasked bytes / moved bytes     (0.0 if it moved nothing)
+    Waste at a level that does not limit costs nothing and counts for nothing.
+
+    category: if wasted_ratio is at least WASTE_RATIO, "register_spills" where more sectors go to local
+    memory (memory_l2_theoretical_sectors_local) than global accesses have too many
+    (memory_l2_theoretical_sectors_global minus …_ideal), else "uncoalesced_access". Below
+    WASTE_RATIO, "latency_bound" if the use is below BUSY_RATIO, else the level's entry of
+    LIMITER_OF_LEVEL.
+    subject: "kernel:<name>", the whole name.
+    evidence: "duration_ns" (gpu__time_duration.sum), "use_ratio", "moved_bytes", "ideal_bytes",
+    "wasted_ratio", and "margin_ratio": the distance of wasted_ratio from WASTE_RATIO, and where that is not
+    reached the smaller of it and the distance of the use from BUSY_RATIO.
+    recommendation: one sentence; "none" for the entries of LIMITER_OF_LEVEL; in front of all of them
+    "borderline: " if margin_ratio is at most BORDERLINE_RATIO.
+
+    Raises MissingTable, with its name, if a metric is missing or None.
+    """
     raise NotImplementedError

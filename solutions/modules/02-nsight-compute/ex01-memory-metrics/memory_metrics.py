@@ -1,11 +1,268 @@
 """Memory metrics: which bytes moved, and from where?
 
-The lesson is `README.md` in this folder, hints are in `hints.md`.
+You follow bytes from the lanes of a warp through L1 and L2 to DRAM, and say which level holds a kernel
+down. The lesson is `README.md` in this folder, hints are in `hints.md`, and
+
+    uv run lab check ncu_ex01
+
+tells what is right and wrong. A *kernel* is one launch of a raw page of Nsight Compute:
+`{"name": str, "grid": (x, y, z), "block": (x, y, z), "cc": str, "metrics": {…}}`. "metrics" maps the
+profiler's own names to values in base units (ns, bytes, counts; per cent stays per cent); what was not
+measured is missing or None. Shares are ratios, 0.0 to 1.0.
 """
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Sequence
+from typing import Any
 
-def first_task(first: int, second: int) -> int:
-    """The larger of two numbers of ns. Shapes, units, errors and the source stand here."""
-    return max(first, second)
+from profiling_lab.errors import MissingTable
+from profiling_lab.findings import Finding
+
+SECTOR_BYTES = 32
+WARP_THREADS = 32
+ACCESS_BYTES = (1, 2, 4, 8, 16)  # what one lane may load or store in one instruction
+
+# How busy a level is: of its metrics, in per cent of the duration, the largest counts.
+LEVEL_METRICS = {
+    "dram": ("gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",),
+    "l2": (
+        "lts__t_sectors.avg.pct_of_peak_sustained_elapsed",
+        "lts__t_tag_requests.avg.pct_of_peak_sustained_elapsed",
+        "lts__lts2xbar_cycles_active.avg.pct_of_peak_sustained_elapsed",
+        "lts__xbar2lts_cycles_active.avg.pct_of_peak_sustained_elapsed",
+    ),
+    "l1": ("l1tex__throughput.avg.pct_of_peak_sustained_elapsed",),
+    # No level of memory, but what else a kernel may be limited by: instructions and their pipes.
+    "sm": ("sm__instruction_throughput.avg.pct_of_peak_sustained_elapsed",),
+}
+LIMITER_OF_LEVEL = {
+    "dram": "memory_bound",
+    "l2": "cache_bound",
+    "l1": "cache_bound",
+    "sm": "compute_bound",
+}
+
+# From this share of the duration on that the limiting level spends on bytes which nobody asked for, they are the
+# cause (the floor that Days 1 and 2 take for a saving worth naming).
+WASTE_RATIO = 0.10
+# With no level used this much, nothing is near a ceiling (the line of the tool's own rule SOLBottleneck).
+BUSY_RATIO = 0.6
+# A verdict this close to another one says "borderline".
+BORDERLINE_RATIO = 0.03
+
+
+def warp_sectors(addresses: Sequence[int | None], access_bytes: int) -> dict[str, float]:
+    """Predict what one load or store of a warp asks of L1, from the addresses of its lanes.
+
+    addresses: for each lane the address in bytes of its first byte; None: the lane takes no part. 1 to
+        WARP_THREADS lanes. access_bytes: what each lane reads or writes, one of ACCESS_BYTES.
+
+    A sector is SECTOR_BYTES bytes from a multiple of SECTOR_BYTES on. Returns
+        "sectors_count"   sectors that any lane touches, each counted once
+        "ideal_count"     the fewest sectors that could hold as many different bytes: those bytes, of
+                          which one that several lanes name counts once, over SECTOR_BYTES, rounded up
+        "used_ratio"      different bytes named / bytes of the sectors touched
+    Without an active lane all three are 0 (0.0 for the ratio): no request is made.
+
+    Raises ValueError, naming the value, for an unknown access_bytes, for no or too many lanes, for a
+    negative address, and for one that is no multiple of access_bytes: the device refuses such an
+    access (source: CUDA C++ Programming Guide, size and alignment requirement).
+    """
+    if access_bytes not in ACCESS_BYTES:
+        raise ValueError(f"a lane accesses one of {ACCESS_BYTES} bytes, got {access_bytes}")
+    if not 1 <= len(addresses) <= WARP_THREADS:
+        raise ValueError(f"a warp has 1 to {WARP_THREADS} lanes, got {len(addresses)}")
+    named = {address for address in addresses if address is not None}
+    for address in named:
+        if address < 0 or address % access_bytes:
+            raise ValueError(f"{address} is no address of an access of {access_bytes} bytes")
+    if not named:
+        return {"sectors_count": 0, "ideal_count": 0, "used_ratio": 0.0}
+    # Aligned accesses of one size either coincide or lie apart, and none crosses a sector.
+    used = len(named) * access_bytes
+    sectors = len({address // SECTOR_BYTES for address in named})
+    return {
+        "sectors_count": sectors,
+        "ideal_count": -(-used // SECTOR_BYTES),
+        "used_ratio": used / (sectors * SECTOR_BYTES),
+    }
+
+
+def byte_flow(kernel: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """How many bytes pass each level of memory, for reads and for writes of global memory.
+
+    Returns {"read": {…}, "write": {…}}, each with
+        "asked_bytes"  that lanes asked for: sectors × bytes used of a sector,
+                       l1tex__t_sectors_pipe_lsu_mem_global_op_<op>.sum ×
+                       smsp__sass_average_data_bytes_per_sector_mem_global_op_<op>.ratio
+        "l1_bytes"     sectors that L1 looked up, × SECTOR_BYTES
+        "l2_bytes"     between L1 and L2: l1tex__m_xbar2l1tex_read_bytes.sum,
+                       l1tex__m_l1tex2xbar_write_bytes.sum
+        "dram_bytes"   dram__bytes_read.sum, dram__bytes_write.sum
+    <op> is ld for reads and st for writes. Raises MissingTable, with the name of the metric, if one of the
+    eight is missing or None: a byte that was not counted is not a byte that did not move.
+    """
+    flow = {}
+    for way, op, between, dram in (
+        ("read", "ld", "l1tex__m_xbar2l1tex_read_bytes.sum", "dram__bytes_read.sum"),
+        ("write", "st", "l1tex__m_l1tex2xbar_write_bytes.sum", "dram__bytes_write.sum"),
+    ):
+        sectors = _metric(kernel, f"l1tex__t_sectors_pipe_lsu_mem_global_op_{op}.sum")
+        used = _metric(
+            kernel, f"smsp__sass_average_data_bytes_per_sector_mem_global_op_{op}.ratio"
+        )
+        flow[way] = {
+            "asked_bytes": sectors * used,
+            "l1_bytes": sectors * SECTOR_BYTES,
+            "l2_bytes": _metric(kernel, between),
+            "dram_bytes": _metric(kernel, dram),
+        }
+    return flow
+
+
+def _metric(kernel: dict[str, Any], name: str) -> float:
+    value = kernel["metrics"].get(name)
+    if value is None:
+        raise MissingTable(
+            f"{kernel['name']}: {name} was not recorded; add the sections MemoryWorkloadAnalysis, "
+            "MemoryWorkloadAnalysis_Tables, SpeedOfLight and SourceCounters"
+        )
+    return value
+
+
+def served_by(kernel: dict[str, Any]) -> dict[str, float] | None:
+    """Which level answered the loads: shares of the bytes that L1 looked up, by `byte_flow`.
+
+    Of 100 bytes that loads look up in L1, those that do not come from L2 were answered by L1; of those
+    that come from L2, at most as many as DRAM delivered came from DRAM. Returns
+        "l1_ratio", "l2_ratio", "dram_ratio"   their sum is 1. A counter of another pass may be a
+                                               little larger than it can be: no share is below 0
+        "overfetch_ratio"                      bytes that DRAM delivered beyond what went on from L2 to
+                                               L1, over the latter; 0.0 if there are none
+    None if the kernel has no loads. If L2 passed on nothing, "overfetch_ratio" is 0.0. Raises what
+    byte_flow raises.
+    """
+    read = byte_flow(kernel)["read"]
+    if not read["l1_bytes"]:
+        return None
+    from_l2 = min(read["l2_bytes"], read["l1_bytes"])
+    from_dram = min(read["dram_bytes"], from_l2)
+    more = max(0.0, read["dram_bytes"] - read["l2_bytes"])
+    return {
+        "l1_ratio": (read["l1_bytes"] - from_l2) / read["l1_bytes"],
+        "l2_ratio": (from_l2 - from_dram) / read["l1_bytes"],
+        "dram_ratio": from_dram / read["l1_bytes"],
+        "overfetch_ratio": more / read["l2_bytes"] if read["l2_bytes"] else 0.0,
+    }
+
+
+def share_of_copy(report: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """Each kernel's bandwidth as a share of a device copy that took turns with it.
+
+    report: what `memory_bandwidth` prints behind RESULT: report["kernels"] maps names to
+        {"samples_ns": […], "useful_bytes": …}, among them "device_copy". All kernels ran once in each
+        turn: entry t of each "samples_ns" belongs to turn t.
+
+    Returns, for each kernel but "device_copy", in the report's order, {"bytes_per_s", "share_ratio",
+    "lowest_ratio"}: useful bytes over the median time; and of the shares turn by turn (the kernel's
+    useful bytes per second over those of the copy of the same turn) the median and the smallest. A
+    clock that changes between turns meets both, so the share does not see it.
+
+    Raises ValueError, naming the kernel, if there is no "device_copy", if a kernel has no samples or not
+    as many as the copy, or if a sample or "useful_bytes" is not above 0.
+    """
+    kernels = report["kernels"]
+    if "device_copy" not in kernels:
+        raise ValueError("the report has no device_copy to compare with; run the whole program")
+    turns = len(kernels["device_copy"]["samples_ns"])
+    for name, kernel in kernels.items():
+        samples = kernel["samples_ns"]
+        if not samples or len(samples) != turns:
+            raise ValueError(f"{name}: {len(samples)} samples, device_copy {turns}")
+        if min(samples) <= 0 or kernel["useful_bytes"] <= 0:
+            raise ValueError(f"{name}: times and bytes must be above 0")
+    copy = kernels["device_copy"]
+    out = {}
+    for name, kernel in kernels.items():
+        if name == "device_copy":
+            continue
+        scale = kernel["useful_bytes"] / copy["useful_bytes"]
+        shares = [
+            scale * theirs / own
+            for own, theirs in zip(kernel["samples_ns"], copy["samples_ns"], strict=True)
+        ]
+        out[name] = {
+            "bytes_per_s": kernel["useful_bytes"] * 1e9 / statistics.median(kernel["samples_ns"]),
+            "share_ratio": statistics.median(shares),
+            "lowest_ratio": min(shares),
+        }
+    return out
+
+
+def memory_verdict(kernel: dict[str, Any]) -> Finding:
+    """Which level of memory holds a kernel down, and whether it carries bytes that nobody asked for.
+
+    The limiting level is the one of LEVEL_METRICS with the largest use (of equal ones the first); its use
+    is its largest metric / 100. What it moved, by `byte_flow`: reads and writes together, "dram_bytes",
+    "l2_bytes" or "l1_bytes"; "sm" moves 0 bytes. What the same accesses need at least:
+    memory_l2_theoretical_sectors_global_ideal × SECTOR_BYTES. The unasked bytes are those moved above
+    that, not below 0 (a cache may spare DRAM some that are needed). The level is busy for its use of the
+    duration, so it works for nobody for
+        wasted_ratio = use × unasked bytes / moved bytes     (0.0 if it moved nothing)
+    Waste at a level that does not limit costs nothing and counts for nothing.
+
+    category: if wasted_ratio is at least WASTE_RATIO, "register_spills" where more sectors go to local
+    memory (memory_l2_theoretical_sectors_local) than global accesses have too many
+    (memory_l2_theoretical_sectors_global minus …_ideal), else "uncoalesced_access". Below
+    WASTE_RATIO, "latency_bound" if the use is below BUSY_RATIO, else the level's entry of
+    LIMITER_OF_LEVEL.
+    subject: "kernel:<name>", the whole name.
+    evidence: "duration_ns" (gpu__time_duration.sum), "use_ratio", "moved_bytes", "ideal_bytes",
+    "wasted_ratio", and "margin_ratio": the distance of wasted_ratio from WASTE_RATIO, and where that is not
+    reached the smaller of it and the distance of the use from BUSY_RATIO.
+    recommendation: one sentence; "none" for the entries of LIMITER_OF_LEVEL; in front of all of them
+    "borderline: " if margin_ratio is at most BORDERLINE_RATIO.
+
+    Raises MissingTable, with its name, if a metric is missing or None.
+    """
+    use = {
+        level: max(_metric(kernel, name) for name in names) / 100
+        for level, names in LEVEL_METRICS.items()
+    }
+    level = max(use, key=lambda one: use[one])
+    flow = byte_flow(kernel)
+    moved = sum(way.get(f"{level}_bytes", 0) for way in flow.values())
+    needed = _metric(kernel, "memory_l2_theoretical_sectors_global_ideal")
+    excess = _metric(kernel, "memory_l2_theoretical_sectors_global") - needed
+    spilled = _metric(kernel, "memory_l2_theoretical_sectors_local")
+    ideal = needed * SECTOR_BYTES
+    wasted = use[level] * max(0.0, moved - ideal) / moved if moved else 0.0
+    margin = abs(wasted - WASTE_RATIO)
+    if wasted >= WASTE_RATIO:
+        category = "register_spills" if spilled > excess else "uncoalesced_access"
+    else:
+        category = LIMITER_OF_LEVEL[level] if use[level] >= BUSY_RATIO else "latency_bound"
+        margin = min(margin, abs(use[level] - BUSY_RATIO))
+    advice = _RECOMMENDATIONS.get(category, "none")
+    return Finding(
+        category,
+        f"kernel:{kernel['name']}",
+        {
+            "duration_ns": _metric(kernel, "gpu__time_duration.sum"),
+            "use_ratio": use[level],
+            "moved_bytes": moved,
+            "ideal_bytes": ideal,
+            "wasted_ratio": wasted,
+            "margin_ratio": margin,
+        },
+        f"borderline: {advice}" if margin <= BORDERLINE_RATIO else advice,
+    )
+
+
+_RECOMMENDATIONS = {
+    "register_spills": "allow more registers a thread, or keep fewer values alive",
+    "uncoalesced_access": "let the lanes of a warp use neighbouring addresses",
+    "latency_bound": "have more bytes under way: wider or more independent loads in each thread",
+}
