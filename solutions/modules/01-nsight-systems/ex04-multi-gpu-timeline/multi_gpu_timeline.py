@@ -1,11 +1,307 @@
 """Multi-GPU timeline: who waits for whom?
 
-The lesson is `README.md` in this folder, hints are in `hints.md`.
+The lesson is `README.md` in this folder, hints are in `hints.md`, and
+
+    uv run lab check nsys_ex04
+
+tells what is right and wrong. Every function takes a recording of Nsight Systems by its name or path:
+
+    with captures.open(capture) as recording:
+        recording.kernels        # a polars DataFrame; see `help(captures.NsysCapture)`
+
+These words mean the same throughout. A **rank** is a process that opened an NVTX range named
+"rank <number>" around the steps under examination; what runs on a device for that process is the
+rank's. The **window** reaches from the first start to the last end of all these ranges. A **collective**
+is a kernel whose name begins with "nccl". **Work** is every other device operation: kernels, graphs,
+copies, memsets. All times are integers in ns, on the one clock of the recording.
 """
 
 from __future__ import annotations
 
+import re
 
-def first_task(first: int, second: int) -> int:
-    """The larger of two numbers of ns. Shapes, units, errors and the source stand here."""
-    return max(first, second)
+import polars as pl
+
+from profiling_lab import captures
+from profiling_lab.errors import CaptureError, EmptyCapture
+from profiling_lab.findings import Finding
+
+# Below this share of the window no cause is worth naming: the recording is healthy.
+HEALTHY_FLOOR_RATIO = 0.10
+
+# A share this close to the floor, on either side, is borderline, and the finding must say so.
+BORDERLINE_RATIO = 0.02
+
+
+def find_ranks(capture: str) -> dict[int, dict[str, int]]:
+    """Which process is which rank, and on which device?
+
+    Returns {rank: {"process", "device", "start_ns", "end_ns"}}, in order of rank: the process as the
+    tables of the recording name it (column `process`), the number of the device that its kernels ran
+    on (one a rank; as its process counts devices), and the first start and the last end of its ranges
+    "rank <number>". A range of any other name says nothing of ranks.
+
+    Raises CaptureError if no range is named so, if two processes are the same rank (two runs in one
+    recording), if numbers from 0 to the largest are missing (the message names them), and if a rank
+    has no kernel.
+    """
+    with captures.open(capture) as recording:
+        ranges, kernels = recording.nvtx_ranges, recording.kernels
+    found: dict[int, dict[str, int]] = {}
+    for name, process, start, end in ranges.select(
+        "name", "process", "start_ns", "end_ns"
+    ).iter_rows():
+        named = re.fullmatch(r"rank (\d+)", name or "")
+        if not named:
+            continue
+        rank = found.setdefault(
+            int(named[1]), {"process": process, "device": -1, "start_ns": start, "end_ns": end}
+        )
+        if rank["process"] != process:
+            raise CaptureError(
+                f"{capture}: two processes are rank {named[1]}: record one run at a time"
+            )
+        rank["start_ns"] = min(rank["start_ns"], start)
+        rank["end_ns"] = max(rank["end_ns"], end)
+    if not found:
+        raise CaptureError(
+            f"{capture}: no NVTX range 'rank <number>'; open one in every process and trace nvtx"
+        )
+    missing = [str(rank) for rank in range(max(found)) if rank not in found]
+    if missing:
+        raise CaptureError(
+            f"{capture}: rank {', '.join(missing)} is missing: did it die, or run on another host?"
+        )
+    for number, rank in found.items():
+        own = kernels.filter(pl.col("process") == rank["process"])
+        if own.is_empty():
+            raise CaptureError(f"{capture}: rank {number} ran no kernel: was CUDA traced there?")
+        rank["device"] = int(own["device"][0])
+    return dict(sorted(found.items()))
+
+
+def match_collectives(capture: str) -> list[dict]:
+    """The collectives of all ranks, side by side: the n-th of one rank is the n-th of each other.
+
+    All ranks of a communicator call each of its collectives, in the same order (NCCL User Guide,
+    "Collective Operations": one that a rank does not call may hang); here there is one communicator.
+    A rank's collectives are those of its process that start at or after its start_ns and before its end_ns
+    (`find_ranks`), in order of start.
+
+    Returns a list in that order of {"name": the kernel's short name, "start_ns": {rank: ns},
+    "end_ns": {rank: ns}}.
+    Raises EmptyCapture if no rank has a collective, and CaptureError if one has more than another (the
+    message holds how many each has) or if names differ at some place: then they do not belong together.
+    """
+    own = {}
+    with captures.open(capture) as recording:
+        kernels = recording.kernels.filter(pl.col("name").str.starts_with("nccl"))
+    for rank, place in find_ranks(capture).items():
+        own[rank] = kernels.filter(
+            (pl.col("process") == place["process"])
+            & pl.col("start_ns").is_between(place["start_ns"], place["end_ns"], closed="left")
+        ).rows(named=True)
+    counts = {rank: len(rows) for rank, rows in own.items()}
+    if not any(counts.values()):
+        raise EmptyCapture(f"{capture}: no collective inside the ranks' ranges")
+    if len(set(counts.values())) > 1:
+        raise CaptureError(
+            f"{capture}: collectives a rank {counts}: the recording is cut off, or a rank died"
+        )
+    out = []
+    for together in zip(*own.values(), strict=True):
+        names = [row["name"] for row in together]
+        if len(set(names)) > 1:
+            raise CaptureError(f"{capture}: collective {len(out)} is {names}: not the same one")
+        out.append(
+            {
+                "name": names[0],
+                "start_ns": dict(zip(own, (row["start_ns"] for row in together), strict=True)),
+                "end_ns": dict(zip(own, (row["end_ns"] for row in together), strict=True)),
+            }
+        )
+    return out
+
+
+def split_collectives(capture: str) -> dict[int, dict[str, int]]:
+    """Per rank, how much of its collectives was waiting and how much was transfer.
+
+    A collective's kernel starts when its own rank gets there, and spins until the last rank's kernel
+    has started. Up to that moment the rank waits; from it until the kernel's end data travels. A kernel
+    that ends before that moment (it had nothing to wait for) only waited.
+
+    Returns {rank: {"wait_ns", "transfer_ns"}}, each summed over the matched collectives; together they are
+    the duration of the rank's collectives.
+    """
+    matched = match_collectives(capture)
+    out = {rank: {"wait_ns": 0, "transfer_ns": 0} for rank in matched[0]["start_ns"]}
+    for collective in matched:
+        for rank, (start, arrived, end) in _parts(collective).items():
+            out[rank]["wait_ns"] += arrived - start
+            out[rank]["transfer_ns"] += end - arrived
+    return out
+
+
+def _parts(collective: dict) -> dict[int, tuple[int, int, int]]:
+    """Per rank: start, end of the wait, end."""
+    last = max(collective["start_ns"].values())
+    return {
+        rank: (start, min(last, collective["end_ns"][rank]), collective["end_ns"][rank])
+        for rank, start in collective["start_ns"].items()
+    }
+
+
+def device_time(capture: str) -> dict[int, dict[str, int]]:
+    """Per rank, what its device did in the window: each ns counts once.
+
+    Returns {rank: {...}} with
+        "work_ns"              at least one work operation ran, whatever else did
+        "exposed_transfer_ns"  no work; a matched collective in its transfer part (`split_collectives`)
+        "exposed_wait_ns"      no work and no transfer; a matched collective in its waiting part
+        "idle_ns"              none of these
+        "hidden_ns"            work ran, and a matched collective in either part: this is part of work_ns
+    The first four add up to the window, which is the same for all ranks. Only what lies inside the
+    window counts. Work of a rank is that of its process.
+    """
+    ranks = find_ranks(capture)
+    matched = match_collectives(capture)
+    with captures.open(capture) as recording:
+        work = recording.device_operations.filter(~pl.col("name").str.starts_with("nccl"))
+    start_ns = min(rank["start_ns"] for rank in ranks.values())
+    end_ns = max(rank["end_ns"] for rank in ranks.values())
+    out = {}
+    for rank, place in ranks.items():
+        own = work.filter(pl.col("process") == place["process"])
+        spans = [("work", *span) for span in own.select("start_ns", "end_ns").iter_rows()]
+        for collective in matched:
+            start, arrived, end = _parts(collective)[rank]
+            spans += [("wait", start, arrived), ("transfer", arrived, end)]
+        out[rank] = _shares(spans, start_ns, end_ns)
+    return out
+
+
+def _shares(spans: list[tuple[str, int, int]], start_ns: int, end_ns: int) -> dict[str, int]:
+    """The window cut at every start and end, each piece given to what runs in it."""
+    names = ("work_ns", "exposed_transfer_ns", "exposed_wait_ns", "idle_ns", "hidden_ns")
+    out = dict.fromkeys(names, 0)
+    changes = [(max(start, start_ns), kind, 1) for kind, start, _ in spans]
+    changes += [(max(end, start_ns), kind, -1) for kind, _, end in spans]
+    running = {"work": 0, "wait": 0, "transfer": 0}
+    before = start_ns
+    for time, kind, change in [*sorted(changes), (end_ns, "work", 0)]:
+        length = max(0, min(time, end_ns) - before)
+        if running["work"]:
+            out["work_ns"] += length
+            if running["wait"] or running["transfer"]:
+                out["hidden_ns"] += length
+        elif running["transfer"]:
+            out["exposed_transfer_ns"] += length
+        elif running["wait"]:
+            out["exposed_wait_ns"] += length
+        else:
+            out["idle_ns"] += length
+        before = max(before, min(time, end_ns))
+        running[kind] += change
+    return out
+
+
+def late_rank(capture: str) -> dict:
+    """For which rank do the others wait, and what was it doing when it was late?
+
+    Of each matched collective the rank that starts last (the lowest number if equal) made the others
+    wait: their waiting parts, added up, are laid to its account. Returns a dict
+        "rank"           the rank with the largest account (the lowest number if equal)
+        "waited_ns"      its account
+        "late_count"     of how many collectives it was the last
+        "extra_work_ns"  its work_ns (`device_time`) minus the largest of the other ranks; may be negative
+        "extra_idle_ns"  the same of idle_ns
+        "cause"          "work" if extra_work_ns is at least extra_idle_ns: its device had more to do;
+                         else "host": its device waited for the host to give it something
+    Raises CaptureError if there is only one rank.
+    """
+    matched = match_collectives(capture)
+    shares = device_time(capture)
+    if len(shares) < 2:
+        raise CaptureError(f"{capture}: one rank alone waits for nobody")
+    account = dict.fromkeys(shares, 0)
+    late = dict.fromkeys(shares, 0)
+    for collective in matched:
+        starts = collective["start_ns"]
+        last = max(starts, key=lambda rank: (starts[rank], -rank))
+        account[last] += sum(arrived - start for start, arrived, _ in _parts(collective).values())
+        late[last] += 1
+    rank = max(account, key=lambda rank: (account[rank], -rank))
+    extra = {
+        key: shares[rank][key] - max(shares[other][key] for other in shares if other != rank)
+        for key in ("work_ns", "idle_ns")
+    }
+    return {
+        "rank": rank,
+        "waited_ns": account[rank],
+        "late_count": late[rank],
+        "extra_work_ns": extra["work_ns"],
+        "extra_idle_ns": extra["idle_ns"],
+        "cause": "work" if extra["work_ns"] >= extra["idle_ns"] else "host",
+    }
+
+
+def name_multi_gpu_bottleneck(capture: str) -> Finding:
+    """The main finding of a recording of several ranks.
+
+    Two causes are taken away, one at a time (values of `device_time`):
+        communication  what is exposed of the transfers runs beside work, but no more of it than there is
+                       work without a collective. Per rank min(exposed_transfer_ns, work_ns - hidden_ns);
+                       the saving is the smallest of the ranks, since all have to end earlier.
+        waiting        what was done is spread evenly, so that no rank waits: the saving is the mean of
+                       exposed_wait_ns over the ranks, rounded down.
+    The larger saving is the finding, "communication_bound" or "rank_imbalance" (the first if equal);
+    "healthy" if it is less than HEALTHY_FLOOR_RATIO of the window.
+
+    subject: "rank:<number>": of rank_imbalance the late rank (`late_rank`), else the rank with the largest
+    exposed_transfer_ns (the lowest number if equal).
+    evidence: "recoverable_ns" (the larger saving), "window_ns", "recoverable_ratio" (their quotient) and
+    "margin_ratio" (recoverable_ratio minus HEALTHY_FLOOR_RATIO).
+    recommendation: "none" if healthy, else one sentence; if |margin_ratio| <= BORDERLINE_RATIO it begins
+    with "borderline", for a healthy recording too.
+    """
+    ranks = find_ranks(capture)
+    shares = device_time(capture)
+    late = late_rank(capture)
+    window_ns = max(r["end_ns"] for r in ranks.values()) - min(
+        r["start_ns"] for r in ranks.values()
+    )
+    savings = {
+        "communication_bound": min(
+            min(share["exposed_transfer_ns"], share["work_ns"] - share["hidden_ns"])
+            for share in shares.values()
+        ),
+        "rank_imbalance": sum(share["exposed_wait_ns"] for share in shares.values()) // len(shares),
+    }
+    category = max(savings, key=lambda name: savings[name])
+    recoverable_ns = savings[category]
+    ratio = recoverable_ns / window_ns
+    margin = ratio - HEALTHY_FLOOR_RATIO
+    subject = late["rank"]
+    if category == "communication_bound" or margin < 0:
+        subject = max(shares, key=lambda rank: (shares[rank]["exposed_transfer_ns"], -rank))
+    advice = {
+        "communication_bound": "let gradients travel in several buckets during the backward pass",
+        "rank_imbalance": f"rank {late['rank']} is late because of its {late['cause']}: share the "
+        "work evenly, or give its host less to do before each step",
+        "healthy": "none",
+    }
+    category = "healthy" if margin < 0 else category
+    recommendation = advice[category]
+    if abs(margin) <= BORDERLINE_RATIO:
+        recommendation = f"borderline: {recommendation}"
+    return Finding(
+        category,
+        f"rank:{subject}",
+        {
+            "recoverable_ns": recoverable_ns,
+            "window_ns": window_ns,
+            "recoverable_ratio": ratio,
+            "margin_ratio": margin,
+        },
+        recommendation,
+    )
