@@ -1,0 +1,17 @@
+from __future__ import annotations
+
+CAUGHT_BY = "test_utilisation_of_drawn_models"
+SAYS = "a multiplication and an addition are two operations"
+
+
+def model_flops_utilisation(
+    layers: Sequence[Sequence[int]], samples_per_s: float, device: str, dtype: str
+) -> dict[str, float]:
+    if not layers or not all(len(shape) == 2 and min(shape) >= 1 for shape in layers):
+        raise ValueError("layers")
+    if not samples_per_s > 0:
+        raise ValueError("rate")
+    products = [inputs * outputs for inputs, outputs in layers]
+    flops = 3 * sum(products) - products[0]
+    peak = devices.get(device).peak(dtype)
+    return {"flops_per_sample_count": flops, "utilisation_ratio": flops * samples_per_s / peak}
