@@ -5,7 +5,293 @@ The lesson is `README.md` in this folder, hints are in `hints.md`.
 
 from __future__ import annotations
 
+import bisect
+import statistics
+from itertools import accumulate, pairwise
+from typing import Any
 
-def first_task(first: int, second: int) -> int:
-    """The larger of two numbers of ns. Shapes, units, errors and the source stand here."""
-    return max(first, second)
+from profiling_lab import captures
+from profiling_lab.dependencies import call_kind
+from profiling_lab.errors import CaptureError, EmptyCapture
+from profiling_lab.findings import Finding
+
+HEALTHY_FLOOR_RATIO = 0.10  # of the window: causes that cost less are not worth anybody's afternoon
+DISPATCH_LIMIT_NS = 100_000  # a gap up to this length, that no call opened, is the cost of issuing work
+
+
+def work_per_range(capture: str) -> dict[str, dict[str, int]]:
+    """Per NVTX range, the device's work that was launched from within it.
+
+    Returns {name of the range: {"operations_count": how many operations of the device,
+    "device_ns": their durations added}}. Operations are kernels, whole CUDA graphs, copies and
+    memsets (`NsysCapture.device_operations`), of all devices.
+
+    An operation belongs to the innermost range that was open, on the thread that launched it, when
+    the launching call started: of the ranges of that process and thread with start <= start of the
+    call < end, the one that starts last, and of several that start together the deepest (`depth`).
+    Call and operation are joined on process and correlation. What was launched outside of every
+    range, or by a call that was not recorded, is under "". Ranges without work are left out.
+    """
+    ranges = _by_thread(captures.open(capture).nvtx_ranges.rows(named=True))
+    out: dict[str, dict[str, int]] = {}
+    for operation, call in _launched(capture):
+        found = []
+        if call is not None:
+            found = [r for r in ranges.get(_thread(call), []) if _holds(r, call["start_ns"])]
+        name = max(found, key=lambda r: (r["start_ns"], r["depth"]))["name"] if found else ""
+        entry = out.setdefault(name, {"operations_count": 0, "device_ns": 0})
+        entry["operations_count"] += 1
+        entry["device_ns"] += operation["duration_ns"]
+    return out
+
+
+def first_iteration_cost(capture: str, nvtx_range: str) -> dict[str, float]:
+    """What the first iteration took beyond the others, as the device saw it, in ns.
+
+    nvtx_range: the name of the range that each iteration runs in; iteration i is the i-th range of
+    that name by start. An iteration launches what is launched while its range is open on the same
+    thread, inner ranges included, and it is over when all that it and the iterations before it
+    launched is over. It takes from the end of the one before it to its own end; the first, from the
+    start of its range on the host to its end. One that launches nothing ends with the one before it
+    (the first of all: at the start of its range).
+
+    Returns {"first_ns", "steady_ns": the median of all others, "excess_ns": first minus steady,
+    "steady_start_ns": the time at which the first is over}.
+
+    Raises CaptureError if no range has that name, ValueError if there are fewer than three.
+    """
+    recording = captures.open(capture)
+    iterations = [r for r in recording.nvtx_ranges.rows(named=True) if r["name"] == nvtx_range]
+    if not iterations:
+        raise CaptureError(f"{capture}: no NVTX range is called {nvtx_range!r}")
+    if len(iterations) < 3:
+        raise ValueError(f"{len(iterations)} iterations: three are needed for a first and a median")
+    ends = [iterations[0]["start_ns"]] * len(iterations)
+    starts = [r["start_ns"] for r in iterations]
+    for operation, call in _launched(capture):
+        if call is None:
+            continue
+        place = bisect.bisect_right(starts, call["start_ns"]) - 1
+        for i in range(place, -1, -1):
+            if _thread(iterations[i]) == _thread(call) and _holds(iterations[i], call["start_ns"]):
+                ends[i] = max(ends[i], operation["end_ns"])
+                break
+    over = list(accumulate(ends, max))
+    first = over[0] - starts[0]
+    steady = statistics.median(later - before for before, later in pairwise(over))
+    return {
+        "first_ns": first,
+        "steady_ns": steady,
+        "excess_ns": first - steady,
+        "steady_start_ns": over[0],
+    }
+
+
+def utilization_series(capture: str, period_ns: int) -> dict[int, list[dict[str, float]]]:
+    """What a dashboard would have shown: per device, utilization of one period after the other.
+
+    The periods are period_ns long and begin with the start of the first device operation of the
+    capture (on any device); the last one ends with the last operation and may be shorter. Per device
+    that an operation ran on, a list of one dict a period:
+        "start_ns"           when it begins
+        "utilization_ratio"  as NVML defines "GPU utilization": the share of the period in which one or
+                             more kernels were executing. Whole CUDA graphs count, copies and memsets
+                             do not. 0.0 to 1.0
+        "summed_ratio"       the parts of all kernels and graphs inside the period added, over its
+                             length: 2.0 if two streams run a kernel each all the time
+    (source of the definition: NVML API reference, nvmlUtilization_t)
+
+    Raises ValueError unless period_ns is positive.
+    """
+    if period_ns <= 0:
+        raise ValueError(f"period_ns = {period_ns}: a period must be longer than nothing")
+    recording = captures.open(capture)
+    start, end = recording.span_ns
+    out: dict[int, list[dict[str, float]]] = {}
+    operations = recording.device_operations.rows(named=True)
+    for device in sorted({o["device"] for o in operations}):
+        kernels = [
+            (o["start_ns"], o["end_ns"])
+            for o in operations
+            if o["device"] == device and o["kind"] in ("kernel", "graph")
+        ]
+        out[device] = []
+        for low in range(start, end, period_ns):
+            high = min(low + period_ns, end)
+            inside = [(max(a, low), min(b, high)) for a, b in kernels if a < high and b > low]
+            out[device].append(
+                {
+                    "start_ns": low,
+                    "utilization_ratio": _covered_ns(inside) / (high - low),
+                    "summed_ratio": sum(b - a for a, b in inside) / (high - low),
+                }
+            )
+    return out
+
+
+def idle_by_host(capture: str, device: int = 0, start_ns: int = 0) -> dict[str, Any]:
+    """What the host did while a device stood still, and what it was doing when that began.
+
+    A gap is a stretch between operations of the device (kernels, graphs, copies, memsets, of all
+    streams) in which none ran; those that begin at start_ns or later count. A gap ends with an
+    operation; the thread that launched it is the one to look at. If several operations start at the
+    same time, the one with the smallest correlation counts.
+
+    Returns
+        "idle_ns"    the lengths of the gaps, added
+        "during"     {name of a CUDA call: ns of the gaps that the thread spent in calls of that name;
+                     "": ns outside of every call}
+        "opened_by"  {name: ns of the gaps at whose start the thread was in a call of that name; ""
+                     if it was in none}; each gap counts with its whole length, for one name
+    A call holds the moments from its start_ns up to, but not including, its end_ns. Of calls inside
+    calls the outermost counts. Where the launching call was not recorded, the whole gap goes to "" in
+    both. Names with 0 ns are left out; the values of each dict add up to idle_ns.
+
+    Raises EmptyCapture if no operation ran on the device.
+    """
+    gaps = _gaps(capture, device, start_ns)
+    during: dict[str, int] = {}
+    opened_by: dict[str, int] = {}
+    for start, end, calls in gaps:
+        outside = end - start
+        opener = ""
+        for call in calls:
+            inside = min(end, call["end_ns"]) - max(start, call["start_ns"])
+            during[call["name"]] = during.get(call["name"], 0) + inside
+            outside -= inside
+            if call["start_ns"] <= start:
+                opener = call["name"]
+        during[""] = during.get("", 0) + outside
+        opened_by[opener] = opened_by.get(opener, 0) + end - start
+    return {
+        "idle_ns": sum(end - start for start, end, _ in gaps),
+        "during": {name: ns for name, ns in during.items() if ns},
+        "opened_by": opened_by,
+    }
+
+
+def read_timeline(capture: str, nvtx_range: str) -> Finding:
+    """The main reason for which device 0 stands still, once the first iteration is over.
+
+    The window begins when the first iteration of nvtx_range is over (`first_iteration_cost`) and ends
+    with the last operation of device 0. Of the gaps that begin in it (`idle_by_host`) each belongs to
+    one category, by the call that opened it, as `profiling_lab.dependencies.call_kind` sorts calls:
+        "sync_bound"        "synchronize" or "copy_call": the host waited, and went on when the device
+                            had nothing left
+        "allocation_bound"  "allocation"
+        "launch_bound"      any other call or none, the gap at most DISPATCH_LIMIT_NS long
+        "host_bound"        any other call or none, the gap longer than that
+    The category with the most idle time is the finding, the first in this order if equal; "healthy"
+    if that time is less than HEALTHY_FLOOR_RATIO of the window.
+
+    subject: "device:0". evidence: "recoverable_ns" (the idle time of that category: all that could be
+    saved by taking it away, if nothing else held the device up then), "window_ns", "recoverable_ratio"
+    (their quotient), "idle_ns" (of all gaps in the window), "first_iteration_excess_ns" (as
+    first_iteration_cost). For "healthy", recoverable_ns is that of the largest category.
+    recommendation: one sentence; "none" if healthy.
+    """
+    first = first_iteration_cost(capture, nvtx_range)
+    start = int(first["steady_start_ns"])
+    saved = dict.fromkeys(_RECOMMENDATIONS, 0)
+    for low, high, calls in _gaps(capture, 0, start):
+        opener = calls[0]["name"] if calls and calls[0]["start_ns"] <= low else ""
+        saved[_category(opener, high - low)] += high - low
+    operations = captures.open(capture).device_operations.rows(named=True)
+    window = max(o["end_ns"] for o in operations if o["device"] == 0) - start
+    category = max(saved, key=lambda name: saved[name])
+    ratio = saved[category] / window
+    evidence = {
+        "recoverable_ns": saved[category],
+        "window_ns": window,
+        "recoverable_ratio": ratio,
+        "idle_ns": sum(saved.values()),
+        "first_iteration_excess_ns": first["excess_ns"],
+    }
+    if ratio < HEALTHY_FLOOR_RATIO:
+        return Finding("healthy", "device:0", evidence, "none")
+    return Finding(category, "device:0", evidence, _RECOMMENDATIONS[category])
+
+
+_RECOMMENDATIONS = {
+    "sync_bound": "let the host run ahead: read results later, and wait only for what is needed",
+    "allocation_bound": "allocate before the loop and use the buffers again",
+    "launch_bound": "issue less: larger kernels, or a CUDA graph of the step",
+    "host_bound": "prepare the next step on the host while the device works at this one",
+}
+
+
+def _category(opener: str, length_ns: int) -> str:
+    kind = call_kind(opener)
+    if kind in ("synchronize", "copy_call"):
+        return "sync_bound"
+    if kind == "allocation":
+        return "allocation_bound"
+    return "launch_bound" if length_ns <= DISPATCH_LIMIT_NS else "host_bound"
+
+
+def _launched(capture: str) -> list[tuple[dict, dict | None]]:
+    """Every device operation with the call that launched it."""
+    recording = captures.open(capture)
+    calls: dict[tuple[int, int], dict] = {}
+    for call in recording.api_calls.rows(named=True):
+        calls.setdefault((call["process"], call["correlation"]), call)
+    operations = recording.device_operations.rows(named=True)
+    return [(o, calls.get((o["process"], o["correlation"]))) for o in operations]
+
+
+def _gaps(capture: str, device: int, start_ns: int) -> list[tuple[int, int, list[dict]]]:
+    """Gaps from start_ns on: start, end, and the outermost calls of the launching thread in them."""
+    launched = [(o, call) for o, call in _launched(capture) if o["device"] == device]
+    if not launched:
+        raise EmptyCapture(f"{capture}: nothing ran on device {device}")
+    launched.sort(key=lambda pair: (pair[0]["start_ns"], pair[0]["correlation"]))
+    calls = _by_thread(captures.open(capture).api_calls.rows(named=True))
+    outermost = {thread: _outermost(found) for thread, found in calls.items()}
+    gaps = []
+    reached = launched[0][0]["start_ns"]
+    for operation, call in launched:
+        start, end = reached, operation["start_ns"]
+        reached = max(reached, operation["end_ns"])
+        if start < start_ns or end <= start:
+            continue
+        found = []
+        if call is not None:
+            own = outermost[_thread(call)]
+            first = bisect.bisect_right(own, start, key=lambda c: c["end_ns"])
+            last = bisect.bisect_left(own, end, key=lambda c: c["start_ns"])
+            found = own[first:last]
+        gaps.append((start, end, found))
+    return gaps
+
+
+def _outermost(calls: list[dict]) -> list[dict]:
+    """Calls of one thread, in order, without those inside others."""
+    out: list[dict] = []
+    for call in calls:
+        if not out or call["start_ns"] >= out[-1]["end_ns"]:
+            out.append(call)
+    return out
+
+
+def _by_thread(rows: list[dict]) -> dict[tuple[int, int], list[dict]]:
+    out: dict[tuple[int, int], list[dict]] = {}
+    for row in rows:
+        out.setdefault(_thread(row), []).append(row)
+    return out
+
+
+def _thread(row: dict) -> tuple[int, int]:
+    return row["process"], row["thread"]
+
+
+def _holds(interval: dict, moment: int) -> bool:
+    return interval["start_ns"] <= moment < interval["end_ns"]
+
+
+def _covered_ns(intervals: list[tuple[int, int]]) -> int:
+    """Time with at least one of the intervals, which are ordered by start."""
+    total = reached = 0
+    for start, end in intervals:
+        total += max(0, end - max(start, reached))
+        reached = max(reached, end)
+    return total
