@@ -18,9 +18,9 @@ import numpy as np
 import torch
 from torch.cuda import nvtx
 
-SIDE, PRODUCTS, WARM_UP_STEPS, STEPS = 4_096, 8, 6, 10
+SIDE, PRODUCTS, WARM_UP_STEPS, STEPS = 4_096, 20, 6, 10
 STATE_BYTES = 8 << 20
-PAUSE_S = 0.004
+PAUSE_S = 0.008
 
 
 class Checkpoints:
