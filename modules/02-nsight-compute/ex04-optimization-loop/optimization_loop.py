@@ -1,11 +1,178 @@
-"""The optimization loop: profile, change, profile again
+"""The optimization loop: profile, change, profile again.
 
-The lesson is `README.md` in this folder, hints are in `hints.md`.
+You write what keeps such a loop honest: what a kernel asks of each unit, what a change can give at the
+most, a log that keeps what helped and takes back what did not, and a verdict that knows when to stop. The
+steps themselves are CUDA, in `optimization_loop_student.cu`. The lesson is `README.md` in this folder,
+hints are in `hints.md`, and
+
+    uv run lab check ncu_ex04
+
+tells what is right and wrong.
 """
 
 from __future__ import annotations
 
+import contextlib
+import csv
+import statistics
+from typing import Any
 
-def first_task(first: int, second: int) -> int:
-    """The larger of two numbers of ns. Shapes, units, errors and the source stand here."""
+from profiling_lab import captures
+from profiling_lab.errors import CaptureError
+from profiling_lab.findings import Finding
+
+# What one multiprocessor does in a cycle, at the most (compute capability 9.0).
+FMA_LANES = (
+    128  # fp32 multiply-adds of a thread (CUDA C++ Programming Guide, arithmetic throughput)
+)
+ISSUE_SLOTS = 4  # warp instructions, one of each scheduler (the same guide, compute capability 9.0)
+L1_WAVEFRONTS = (
+    1  # of the pipe that serves shared memory and L1 (Nsight Compute, Kernel Profiling Guide)
+)
+DRAM_BYTES_PER_S = 4.8e12  # of an H200, the whole device (its datasheet)
+
+UNITS = ("fma", "issue", "l1", "dram")
+CATEGORY_OF_UNIT = {
+    "fma": "compute_bound",
+    "issue": "compute_bound",
+    "l1": "cache_bound",
+    "dram": "memory_bound",
+}
+
+NOISE_FLOOR_RATIO = 0.01  # nobody maintains a change for less
+BUSY_RATIO = 0.6  # below this share of its duration no unit explains a kernel
+CEILING_RATIO = 0.8  # from this share on, the unit itself is what the kernel waits for
+PATIENCE_COUNT = 2  # so many changes in a row without a win end the loop
+
+# What the tool's units are in ns, Hz and bytes; all others change nothing.
+FACTORS = {"ms": 1e6, "us": 1e3, "Khz": 1e3, "Mhz": 1e6, "Ghz": 1e9}
+FACTORS |= {"Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "Tbyte": 1e12}
+
+
+def unit_needs(metrics: dict[str, float]) -> dict[str, float]:
+    """The shortest time in which each unit can do what a kernel asked of it, in ns.
+
+    metrics: counters of one launch, in base units. They hold (more may be there):
+        smsp__sass_thread_inst_executed_op_ffma_pred_on.sum   multiply-adds, counted by thread
+        smsp__inst_executed.sum                               instructions, counted by warp
+        l1tex__data_pipe_lsu_wavefronts.sum                   wavefronts of shared memory and L1
+        dram__bytes.sum                                       bytes read from and written to DRAM
+        launch__sm_count                                      multiprocessors
+        sm__cycles_elapsed.avg.per_second                     their clock, in Hz
+
+    Returns {"fma", "issue", "l1", "dram"}: what is asked over what the whole device does at the most, with
+    the constants at the top of this file (those of a multiprocessor are per cycle and multiprocessor).
+
+    Raises CaptureError, naming the metrics, if some are missing or None, and ValueError if the clock or
+    the number of multiprocessors is not above 0.
+    """
+    raise NotImplementedError
+
+
+def expected_gain(
+    needs_ns: dict[str, float], duration_ns: float, factors: dict[str, float]
+) -> dict[str, Any]:
+    """What a change is worth, before it is written: from what it does to the work of the units.
+
+    needs_ns: as from `unit_needs`. duration_ns: of the same launch. factors: by unit, the work after the
+    change over the work before (0.25: a quarter of it is left); a unit that is not named keeps its work.
+
+    Returns
+        "limiter"      the unit that needs longest after the change (of equal ones the first in UNITS)
+        "bound_ns"     what that unit needs then: no kernel that does this work is faster
+        "expected_ns"  bound_ns over the share of its duration that the longest need fills *now*: the new
+                       kernel is taken to come as near to its limiter as this one comes to its own
+        "gain_ratio"   duration_ns over expected_ns
+
+    Raises ValueError, naming it, for a factor below 0 or of an unknown unit, for a duration that is not
+    above 0, and if no unit has anything to do before or after.
+    """
+    raise NotImplementedError
+
+
+def loop_log(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The log of an optimization loop: what each change was for, what it did, whether it stays.
+
+    steps: in the order in which they were tried, the first is where the loop began. A step is
+        {"name": str, "samples_ns": [its times, two or more], "metric": the counter that the change is
+         meant to move, "wanted": "lower" or "higher", "values": {counter: value}}
+    ("metric" and "wanted" of the first step mean nothing and may be missing).
+
+    Returns a row for each step but the first:
+        "name"
+        "against"      the step it is compared with: the last one that was kept, at first the first
+        "metric", "before", "after"   the counter, its value in `against`, and in this step
+        "moved"        whether it went the wanted way
+        "gain_ratio"   median time of `against` over that of this step
+        "noise_ratio"  the larger of the two steps' spreads, and NOISE_FLOOR_RATIO at the least; a spread
+                       is third quartile minus first over median (statistics.quantiles, "inclusive")
+        "kept"         whether gain_ratio is above 1 + noise_ratio. The counter has no vote.
+
+    Raises ValueError, naming the step, for fewer than two steps, fewer than two samples, a sample that is
+    not above 0, a "wanted" that is neither word, or a counter that one of the two steps lacks.
+    """
+    raise NotImplementedError
+
+
+def read_kernels(capture: str) -> list[dict[str, Any]]:
+    """The launches of a capture (given): [{"name": function name, "metrics": {metric: base units}}].
+
+    Reads `kernels.csv`, which `ncu --page raw --csv` wrote. A cell that is no number is None.
+    Raises CaptureError for a file without a header, units, or kernels.
+    """
+    lines = captures.text(capture, "kernels.csv").splitlines()
+    while lines and not lines[0].startswith(('"ID"', "ID,")):
+        lines.pop(0)
+    units, *rows = list(csv.DictReader(lines)) or [{}]
+    if not rows:
+        raise CaptureError(f"{capture}: kernels.csv holds no kernel; is it ncu --page raw --csv?")
+    out = []
+    for row in rows:
+        names = list(row)[list(row).index("CC") + 1 :]
+        metrics: dict[str, float | None] = dict.fromkeys(names)
+        for name in names:
+            factor = FACTORS.get(units[name].partition("/")[0], 1.0)
+            with contextlib.suppress(ValueError):
+                metrics[name] = float(row[name].replace(",", "")) * factor
+        name = row["Kernel Name"].partition("(")[0].partition("<")[0].split(" ")[-1]
+        out.append({"name": name, "metrics": metrics})
+    return out
+
+
+def read_samples(capture: str) -> dict[str, list[int]]:
+    """The times in ns of each step, by name and in the order of the loop (given).
+
+    From the capture's `provenance.json`: what the program printed when it ran without the profiler.
+    Raises CaptureError if it says nothing of steps.
+    """
+    reported = captures.provenance(capture).get("reported_by_program")
+    steps = reported.get("steps") if isinstance(reported, dict) else None
+    if not isinstance(steps, dict) or not steps:
+        raise CaptureError(f"{capture}: its program reported no steps")
+    return {name: step["own_ns"] for name, step in steps.items()}
+
+
+def next_move(capture: str) -> Finding:
+    """What limits the kernel that an optimization loop has arrived at, and whether to go on.
+
+    capture: of a loop: `read_samples` gives the steps in order with their times, `read_kernels` their
+    launches in the same order, one a step. What is kept is decided as in `loop_log` (on the times alone).
+
+    About the step kept last:
+        subject        "kernel:" and its function name, as `read_kernels` gives it
+        category       the limiter is the unit with the largest share: its need (`unit_needs`) over the
+                       duration of the same profiled launch (gpu__time_duration.sum), of equal ones the
+                       first in UNITS. CATEGORY_OF_UNIT of it, or "latency_bound" if its share is below
+                       BUSY_RATIO
+        evidence       "duration_ns" (median of its samples), "ceiling_ratio" (the largest share),
+                       "recoverable_ns" (duration_ns times what is missing of that share to CEILING_RATIO,
+                       relative to CEILING_RATIO; 0 if nothing is missing), "gain_ratio" (first step's
+                       median over its own), "kept_count" and "reverted_count" (changes, so without the
+                       first step)
+        recommendation "none" if ceiling_ratio is at least CEILING_RATIO, or if the last PATIENCE_COUNT
+                       changes were all taken back; else one sentence that names the limiting unit
+
+    Raises CaptureError, saying both counts, unless there are as many launches as steps; and what the
+    functions above raise.
+    """
     raise NotImplementedError
