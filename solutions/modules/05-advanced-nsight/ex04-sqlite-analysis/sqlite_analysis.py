@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from profiling_lab import captures
@@ -78,7 +77,9 @@ def ask(
         for table, columns in needs.items():
             missing = [column for column in columns if column not in held.get(table, ())]
             if table not in held or missing:
-                what = f"column {missing[0]} of table {table}" if table in held else f"table {table}"
+                what = (
+                    f"column {missing[0]} of table {table}" if table in held else f"table {table}"
+                )
                 raise MissingTable(
                     f"{file}: holds no {what} (export schema {_schema(connection, held)}): record "
                     "what it is for, or export the report with another version of nsys"
@@ -289,7 +290,9 @@ def verdict(capture: str, name: str) -> Finding:
             "compute_only_ns": alone,
             "pageable_bytes": _pageable(capture, window, -device) if copies else 0,
         },
-        "pin the host memory and copy on a stream of its own, one batch ahead" if is_bound else "none",
+        "pin the host memory and copy on a stream of its own, one batch ahead"
+        if is_bound
+        else "none",
     )
 
 

@@ -70,7 +70,9 @@ def with_backtraces(path: str | Path, folder: Path) -> str:
     return str(file)
 
 
-def compare_rows(call: str, got: list[Row], want: list[Row], unit: str, why: str, file: str) -> None:
+def compare_rows(
+    call: str, got: list[Row], want: list[Row], unit: str, why: str, file: str
+) -> None:
     """Fail with the first row that differs."""
     got = [tuple(row) for row in got]
     if got == want:
@@ -578,13 +580,13 @@ def test_verdict_of_generated_captures(stub: Any, generated: Callable) -> None:
 
 @task("advanced_ex04.verdict")
 def test_verdict_on_paper(stub: Any, draw: Callable) -> None:
-    for copy_end, device in ((12_001, 1), (12_000, 0), (12_002, 0)):
+    for copy_end, device in ((13_401, 1), (13_400, 0), (13_402, 0)):
         timeline = draw()
         timeline.nvtx("step", 0, 1_000)
         timeline.nvtx("step", 2_000, 3_000)
         timeline.copy(5_000, copy_end - 1, call=(100, 200), device=device, pinned=False)
         timeline.copy(copy_end - 1, copy_end, "D2D", device=device)
-        timeline.kernel(50_000, 105_000, call=(2_100, 2_200), device=device)
+        timeline.kernel(50_000, 125_000, call=(2_100, 2_200), device=device)
         timeline.graph(40_000, 50_000, device=device)
         timeline.copy(1_000, 200_000, "H2D", device=5)  # nothing computes there
         judge_verdict(stub, timeline.save(), "step")

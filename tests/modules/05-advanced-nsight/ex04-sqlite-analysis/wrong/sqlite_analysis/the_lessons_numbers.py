@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 CAUGHT_BY = "test_verdict_of_generated_captures"
-SAYS = "The window is that of the ranges"
+SAYS = "No more copying can hide"
 
 
 def verdict(capture: str, name: str) -> Finding:

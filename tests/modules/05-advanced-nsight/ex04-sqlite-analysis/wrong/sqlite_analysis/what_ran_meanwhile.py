@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 CAUGHT_BY = "test_projection_on_paper"
-SAYS = "expected 2: a dict for each range"
+SAYS = "ran later belongs to it"
 
 
 def project_ranges(capture: str, name: str) -> list[dict[str, int]]:
