@@ -110,9 +110,7 @@ def byte_flow(kernel: dict[str, Any]) -> dict[str, dict[str, float]]:
         ("write", "st", "l1tex__m_l1tex2xbar_write_bytes.sum", "dram__bytes_write.sum"),
     ):
         sectors = _metric(kernel, f"l1tex__t_sectors_pipe_lsu_mem_global_op_{op}.sum")
-        used = _metric(
-            kernel, f"smsp__sass_average_data_bytes_per_sector_mem_global_op_{op}.ratio"
-        )
+        used = _metric(kernel, f"smsp__sass_average_data_bytes_per_sector_mem_global_op_{op}.ratio")
         flow[way] = {
             "asked_bytes": sectors * used,
             "l1_bytes": sectors * SECTOR_BYTES,

@@ -1,0 +1,135 @@
+"""Checks of memory_bandwidth_student.cu.
+
+Without a GPU its PTX is run by an emulator (grading/checking/cuda), which counts sectors and what comes
+out. With `--live` it runs and is timed against a device copy in the same run.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import statistics
+import subprocess
+
+import numpy as np
+
+from grading.checking import task
+from grading.checking.cuda import compiled, emulator, recording, toolchain
+from grading.checking.judging import require
+
+SECTOR_BYTES = 32
+# A few may be lost where the data ends; the next worse thing, half a sector, is far away.
+MOST_SECTORS_RATIO = 1.02
+FEWEST_BLOCKS = 2 * 132  # two for each multiprocessor of an H200
+SMALLEST_LIVE_RATIO = 0.92
+FACTOR = np.float32(0.5)
+
+TOOLS = (toolchain.BuildError, toolchain.ToolchainError, recording.RunError)
+
+
+def ran(cuda_stub, count: int):
+    """What went in, and the emulated run; or a failed check that says why there is none."""
+    chance = np.random.default_rng(count)
+    a, b = (chance.random(count, dtype=np.float32) for _ in range(2))
+    try:
+        run = compiled.run(
+            cuda_stub.source, cuda_stub.given, ["--plan", "--count", str(count)], {0: a, 1: b}
+        )
+    except (*TOOLS, emulator.EmulatorError) as error:
+        require(False, f"triad of {count} elements: {error}")
+    except emulator.Unsupported as error:
+        require(
+            False,
+            f"{cuda_stub.source.name} uses {error}, which the emulator of these checks does not "
+            "follow. Plain loads and stores are enough for this task.",
+        )
+    require(bool(run.launches), f"triad of {count} elements launched no kernel")
+    return a, b, run
+
+
+def issued(cuda_stub, count: int) -> list[dict]:
+    """What the host code issues for so many elements."""
+    try:
+        return compiled.issued(cuda_stub.source, cuda_stub.given, ["--plan", "--count", str(count)])
+    except TOOLS as error:
+        require(False, str(error))
+        return []
+
+
+@task("ncu_ex01.triad")
+def test_launches_and_nothing_else(cuda_stub):
+    for line in issued(cuda_stub, 1_000)[3:-1]:  # main allocates three arrays, and waits at the end
+        require(
+            line["kind"] == "kernel" and line["stream"] == 0,
+            f"triad issues {line.get('function', line.get('name', line['kind']))}. Its contract "
+            "(memory_bandwidth.cuh, top) is launches of kernels on the default stream and nothing else: "
+            "a call that allocates, copies or waits holds its caller up.",
+        )
+
+
+@task("ncu_ex01.triad")
+def test_every_sum_is_right(cuda_stub, seed):
+    chance = random.Random(seed)
+    odd = 4 * chance.randrange(300, 900)
+    for count in (1, 3, odd, odd + 1, odd + 2, odd + 3, 2048):
+        a, b, run = ran(cuda_stub, count)
+        found, expected = run.buffers[2][:count], a + FACTOR * b
+        wrong = np.nonzero(~(np.abs(found - expected) < 1e-6))[0]
+        if wrong.size:
+            first = int(wrong[0])
+            require(
+                False,
+                f"triad of {count} elements: {wrong.size} are wrong. The first: c[{first}] is "
+                f"{found[first]}, expected a[{first}] + 0.5 * b[{first}] = {expected[first]:.7g}"
+                f"{' (never written)' if np.isnan(found[first]) else ''}.",
+            )
+
+
+@task("ncu_ex01.triad")
+def test_no_sector_twice(cuda_stub):
+    count = 16_384
+    _, _, run = ran(cuda_stub, count)
+    for kind, arrays in (("loads", 2), ("stores", 1)):
+        traffic, needed = run.total(kind), arrays * count * 4 // SECTOR_BYTES
+        require(
+            traffic.sectors <= MOST_SECTORS_RATIO * needed,
+            f"triad of {count} elements: its {kind} touch {traffic.sectors} sectors of 32 bytes, "
+            f"{traffic.sectors / max(1, traffic.requests):.1f} a request; {needed} hold all of it. "
+            "Each request of a warp looks up every sector that its lanes touch: neighbouring lanes "
+            "should name neighbouring addresses.",
+        )
+
+
+@task("ncu_ex01.triad")
+def test_enough_blocks(cuda_stub):
+    count = 1 << 24
+    lines = [line for line in issued(cuda_stub, count) if line["kind"] == "kernel"]
+    blocks = max((int(np.prod(line["grid"])) for line in lines), default=0)
+    require(
+        blocks >= FEWEST_BLOCKS,
+        f"triad of {count} elements is launched with {blocks} block(s), expected at least "
+        f"{FEWEST_BLOCKS}, two for each multiprocessor of an H200: a block runs on one of them.",
+    )
+
+
+@task("ncu_ex01.triad_live")
+def test_live_at_the_speed_of_a_copy(cuda_stub, tmp_path):
+    try:
+        program = toolchain.build_for_gpu(cuda_stub.source, cuda_stub.given, tmp_path)
+    except (toolchain.BuildError, toolchain.ToolchainError) as error:
+        require(False, str(error))
+    done = subprocess.run([program], capture_output=True, text=True, timeout=120, check=False)
+    found = re.search(r"^RESULT (\{.*\})", done.stdout, re.MULTILINE)
+    require(
+        done.returncode == 0 and found is not None,
+        f"the program ended with exit code {done.returncode}: {done.stderr.strip()[-300:]}",
+    )
+    result = json.loads(found[1])
+    own, copy = (statistics.median(result[name]) for name in ("own_ns", "copy_ns"))
+    require(
+        copy >= SMALLEST_LIVE_RATIO * own,
+        f"triad takes {own / 1e3:.1f} us, a device copy of as many bytes {copy / 1e3:.1f} us (medians "
+        f"of {len(result['own_ns'])} in turns): {copy / own:.1%} of its speed, expected at least "
+        f"{SMALLEST_LIVE_RATIO:.0%}.",
+    )
