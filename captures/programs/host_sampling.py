@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch.cuda import nvtx
 
-SIDE, WARM_UP_STEPS, STEPS = 4_096, 4, 16
-WORDS = [f"w{(i * 7919) % 997}" for i in range(30_000)]
+SIDE, WARM_UP_STEPS, STEPS = 8_192, 3, 40
+WORDS = [f"w{(i * 7919) % 997}" for i in range(400_000)]
 
 
 def count_words(words: list[str]) -> dict[str, int]:
@@ -47,13 +47,13 @@ def prepare(variant: str, values: np.ndarray) -> float:
     if variant == "python":
         return float(longest_word(count_words(WORDS)))
     if variant == "native":
-        return float(rank_values(values)[0] + scale_values(values[:200_000])[0])
-    return float(longest_word(count_words(WORDS[:600])))
+        return float(rank_values(values)[0] + scale_values(values[:600_000])[0])
+    return float(longest_word(count_words(WORDS[:8_000])))
 
 
 def keep_log(stop: threading.Event, lines: list[str]) -> None:
     """A second thread that does a little now and then."""
-    while not stop.wait(0.002):
+    while not stop.wait(0.01):
         lines.append(json.dumps({"time": time.perf_counter(), "lines": len(lines)}))
 
 
@@ -66,8 +66,8 @@ def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     side = SIDE if device == "cuda" else 64
     matrix = torch.randn(side, side, device=device, dtype=torch.bfloat16) / side**0.5
-    values = np.random.default_rng(2).standard_normal(700_000)
-    products = 90 if variant == "device" else 12
+    values = np.random.default_rng(2).standard_normal(1_600_000)
+    products = 18 if variant == "device" else 3
     stop, lines = threading.Event(), []
     log = threading.Thread(target=keep_log, args=(stop, lines), name="log")
     log.start()
