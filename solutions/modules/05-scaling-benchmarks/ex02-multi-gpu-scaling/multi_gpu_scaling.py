@@ -1,11 +1,306 @@
-"""Multi-GPU scaling: how much faster, and why not more?
+"""Multi-GPU scaling: how much faster, and why not more? From step times to a claim, a law and a cause.
 
-The lesson is `README.md` in this folder, hints are in `hints.md`.
+You recognise what a series kept constant, give an efficiency with its interval, fit the laws of Amdahl
+and Gustafson with your own least squares, predict the next size and how far that can be trusted, say up
+to which size a bound holds, and name what the processes wait for. The lesson is `README.md` in this
+folder, hints are in `hints.md`, and
+
+    uv run lab check scaling_ex02
+
+tells what is right and wrong. A recording is a `scaling.json` as `scaling_benchmark.py` (beside this
+folder) writes it; its head says what each key means. **World size** is the number of processes.
 """
 
 from __future__ import annotations
 
+import json
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
-def first_task(first: int, second: int) -> int:
-    """The larger of two numbers of ns. Shapes, units, errors and the source stand here."""
-    return max(first, second)
+from profiling_lab import captures
+from profiling_lab.errors import CaptureError
+from profiling_lab.findings import Finding
+
+# Half the width of a 95 % interval, in standard errors (normal distribution).
+Z_95 = 1.96
+
+# A saving below this share of a step is healthy; this close to the floor, a finding is borderline.
+FLOOR_RATIO = 0.05
+BORDERLINE_RATIO = 0.02
+
+KINDS = ("strong", "weak")
+
+
+def _runs(capture: str | Path, series: str) -> list[dict[str, Any]]:
+    """The runs of a series by world size, from small to large."""
+    try:
+        content = json.loads(captures.text(capture, "scaling.json"))
+        if content["format"] != 1 or content["unit"] != "ns":
+            raise CaptureError(
+                f"{capture}: is of another format; record it with this course's program"
+            )
+        known = sorted({run["series"] for run in content["runs"]})
+        found = [run for run in content["runs"] if run["series"] == series]
+        found.sort(key=lambda run: run["world_size"])
+        for run in found:
+            size = len(run["samples_per_rank"])
+            if not size == run["world_size"] == len(run["step_ns"]) == len(run["alone_ns"]):
+                raise CaptureError(f"{capture}: a rank of series {series} is missing; record again")
+    except (ValueError, LookupError, TypeError) as error:
+        raise CaptureError(f"{capture}: is no recording of scaling ({error})") from None
+    if not found:
+        raise ValueError(f"{capture}: holds no series {series!r}; it has {', '.join(known)}")
+    return found
+
+
+def scaling_kind(capture: str | Path, series: str) -> dict[str, Any]:
+    """What a series kept constant while the number of processes grew.
+
+    Strong: all processes together do the same number of samples a step at every world size. Weak: every
+    process, at every world size, does the same number.
+    Returns {"kind": "strong" or "weak", "samples_count": that number, "world_sizes": ascending list}.
+
+    Raises ValueError for a series that is not there, one that was measured at a single world size (it
+    shows neither), and one that kept neither number; CaptureError for what is no scaling.json of format
+    1 in ns, and for a run in which `samples_per_rank`, `step_ns` or `alone_ns` lacks a rank.
+    """
+    runs = _runs(capture, series)
+    sizes = [run["world_size"] for run in runs]
+    if len(sizes) < 2:
+        raise ValueError(
+            f"series {series!r} was measured at {sizes} only: strong or weak, who knows"
+        )
+    together = {sum(run["samples_per_rank"]) for run in runs}
+    each = {count for run in runs for count in run["samples_per_rank"]}
+    for kind, counts in (("strong", together), ("weak", each)):
+        if len(counts) == 1:
+            return {"kind": kind, "samples_count": counts.pop(), "world_sizes": sizes}
+    raise ValueError(
+        f"series {series!r} kept neither all samples ({together}) nor those of a process"
+    )
+
+
+def _kind(kind: str) -> None:
+    if kind not in KINDS:
+        raise ValueError(f"kind is {kind!r}, not one of {', '.join(KINDS)}")
+
+
+def scaling_efficiency(
+    base_ns: Sequence[float], scaled_ns: Sequence[float], world_size: int, kind: str
+) -> dict[str, float]:
+    """Speed-up and efficiency against one process, with a 95 % interval.
+
+    base_ns: steps of one process. scaled_ns: steps of world_size processes. Speed-up is how many times
+    as many samples a second: the ratio of the mean steps, base over scaled, times how many times as
+    many samples a step has: 1 if kind is "strong", world_size if it is "weak". Efficiency is speed-up
+    over world_size.
+
+    The interval is a closed formula, no resampling: the logarithm of a ratio of two independent means has
+    about the standard error e = sqrt(sb² / (nb mb²) + ss² / (ns ms²)), with the means m, standard
+    deviations s (`statistics.stdev`) and counts n of base and scaled. Its ends are
+    efficiency * exp(-Z_95 e) and efficiency * exp(Z_95 e). Steps of one run are not quite independent,
+    so the true one is rather wider.
+
+    Returns {"speedup_ratio", "efficiency_ratio", "low_ratio", "high_ratio"}.
+
+    Raises ValueError for fewer than two steps on either side, a step that is not above 0, a world size
+    below 2, or another kind.
+    """
+    _kind(kind)
+    if world_size < 2:
+        raise ValueError(f"world_size {world_size}: a speed-up needs at least 2 processes")
+    relative = 0.0
+    for steps in (base_ns, scaled_ns):
+        if len(steps) < 2 or not all(step > 0 for step in steps):
+            raise ValueError(
+                f"{len(steps)} steps: at least 2 on each side are needed, all above 0 ns"
+            )
+        relative += statistics.variance(steps) / len(steps) / statistics.fmean(steps) ** 2
+    work = world_size if kind == "weak" else 1
+    speedup = work * statistics.fmean(base_ns) / statistics.fmean(scaled_ns)
+    reach = math.exp(Z_95 * math.sqrt(relative))
+    efficiency = speedup / world_size
+    return {
+        "speedup_ratio": speedup,
+        "efficiency_ratio": efficiency,
+        "low_ratio": efficiency / reach,
+        "high_ratio": efficiency * reach,
+    }
+
+
+def _speedup(kind: str, serial: float, size: int) -> float:
+    """What a law says at a world size."""
+    if kind == "weak":
+        return size - serial * (size - 1)
+    return 1 / (serial + (1 - serial) / size)
+
+
+def _least_squares(kind: str, sizes: Sequence[int], speedups: Sequence[float]) -> float:
+    """The serial share that fits best, from points of more than one process."""
+    rows = [
+        (size - 1, size - found) if kind == "weak" else (1 - 1 / size, 1 / found - 1 / size)
+        for size, found in zip(sizes, speedups, strict=True)
+    ]
+    return sum(x * z for x, z in rows) / sum(x * x for x, _ in rows)
+
+
+def _points(kind: str, world_sizes: Sequence[int], speedups: Sequence[float]) -> list[tuple]:
+    """The points that say something: of more than one process."""
+    _kind(kind)
+    points = [(n, s) for n, s in zip(world_sizes, speedups, strict=True) if n > 1]
+    if not points or min(world_sizes) < 1 or not all(found > 0 for found in speedups):
+        raise ValueError("a fit needs a world size above 1, none below 1, and speed-ups above 0")
+    return points
+
+
+def serial_share(
+    kind: str, world_sizes: Sequence[int], speedups: Sequence[float]
+) -> dict[str, float]:
+    """The share of work that more processes do not shorten, by least squares.
+
+    kind "strong", Amdahl: with s the serial share of one process's time, n processes need
+    s + (1 - s) / n of it, so 1/S = s + (1 - s) / n. Fitted are the **times**, 1/S: s is the number with
+    the least sum of squared differences between measured and modelled 1/S.
+    kind "weak", Gustafson: with s the serial share of the time of n processes, S = s + (1 - s) n. Fitted are
+    the S themselves. One process has S = 1 in either law and says nothing about s.
+
+    Returns {"serial_ratio": s, as it comes out, also below 0 where something gained more than it
+    should, "worst_ratio": the largest |S of the law / S measured - 1| over the points of more than one process,
+    "free_count": how many points of more than one process there are beyond the one that s needs: with 0 the fit
+    is exact whatever was measured, and proves nothing}.
+
+    Raises ValueError for lists of different lengths, no world size above 1, one below 1, a speed-up that
+    is not above 0, or another kind.
+    """
+    points = _points(kind, world_sizes, speedups)
+    sizes, measured = zip(*points, strict=True)
+    serial = _least_squares(kind, sizes, measured)
+    return {
+        "serial_ratio": serial,
+        "worst_ratio": max(abs(_speedup(kind, serial, n) / s - 1) for n, s in points),
+        "free_count": len(points) - 1,
+    }
+
+
+def predict_speedup(
+    kind: str, world_sizes: Sequence[int], speedups: Sequence[float], world_size: int
+) -> dict[str, float | None]:
+    """What the law says of another world size, and how much a single point matters.
+
+    "speedup_ratio": of the law of `serial_share` at world_size. "low_ratio", "high_ratio": the smallest and
+    largest of the speed-ups that the law says if the fit is done again without one of the points of more than
+    one process, each in turn. With only one such point nothing can be left out: both are None.
+
+    Raises what `serial_share` raises, and ValueError for a world_size below 1.
+    """
+    points = _points(kind, world_sizes, speedups)
+    if world_size < 1:
+        raise ValueError(f"world_size {world_size}: at least one process is needed")
+
+    def said(chosen: Sequence[tuple]) -> float:
+        sizes, measured = zip(*chosen, strict=True)
+        return _speedup(kind, _least_squares(kind, sizes, measured), world_size)
+
+    others = [points[:at] + points[at + 1 :] for at in range(len(points))]
+    without = [said(chosen) for chosen in others if chosen]
+    return {
+        "speedup_ratio": said(points),
+        "low_ratio": min(without, default=None),
+        "high_ratio": max(without, default=None),
+    }
+
+
+def efficient_up_to(rows: Sequence[Mapping[str, float]], bound: float) -> dict[str, Any]:
+    """Up to which world size an efficiency is proven, and from which one it is refuted.
+
+    rows: {"world_size", "low_ratio", "high_ratio"} in any order; more keys do not matter. An efficiency of
+    at least `bound` is proven where low_ratio >= bound, refuted where high_ratio < bound, and undecided
+    otherwise. Returns {"proven": the largest world size such that it and every smaller one of the rows is
+    proven, or None, "refuted": the smallest world size that is refuted, or None, "undecided": list of the
+    undecided ones, ascending}.
+
+    Raises ValueError for no rows, a world size twice, and a bound that is not above 0.
+    """
+    ordered = sorted(rows, key=lambda row: row["world_size"])
+    sizes = [row["world_size"] for row in ordered]
+    if not sizes or len(set(sizes)) < len(sizes) or not bound > 0:
+        raise ValueError(f"world sizes {sizes}, bound {bound}: each size once, and a bound above 0")
+    refuted = [row["world_size"] for row in ordered if row["high_ratio"] < bound]
+    undecided = [
+        row["world_size"] for row in ordered if row["low_ratio"] < bound <= row["high_ratio"]
+    ]
+    doubtful = min([*refuted, *undecided], default=math.inf)
+    return {
+        "proven": max((size for size in sizes if size < doubtful), default=None),
+        "refuted": min(refuted, default=None),
+        "undecided": undecided,
+    }
+
+
+def scaling_verdict(capture: str | Path, series: str, world_size: int) -> Finding:
+    """What the processes of a run wait for: each other, the exchange of gradients, or nothing much.
+
+    `step_ns` are steps with the exchange, `alone_ns` steps of the same work without, both a list a
+    rank. window_ns: the mean of all steps with the exchange, over ranks and steps. Of the steps alone, at
+    each place in the lists, take the mean over the ranks and the largest; then average both over the places.
+    Taking a cause away saves, a step:
+
+    - rank_imbalance: largest minus mean: a step lasts as long as its slowest rank, and with the
+      same work, evenly spread, as long as the mean;
+    - communication_bound: window minus largest, or 0 if that is negative: what the exchange adds when
+      even the slowest is done (`exposed_ns`).
+
+    recoverable_ns is the larger one (communication_bound if both are equal), recoverable_ratio its share
+    of the window, margin_ratio = recoverable_ratio - FLOOR_RATIO. At or above the floor it is
+    the category, below it "healthy".
+
+    subject: "rank:<k>", the rank with the largest mean of its steps alone (the first of several), for
+    rank_imbalance; "range:<series>" otherwise. evidence: recoverable_ns, window_ns, recoverable_ratio, margin_ratio,
+    waiting_ns (largest minus mean) and exposed_ns.
+    recommendation: a sentence; if |margin_ratio| <= BORDERLINE_RATIO it begins with "borderline"; "none" if
+    healthy and not borderline.
+
+    Raises what `scaling_kind` raises for the series and the file, and ValueError for a world size that the
+    series was not measured at, for 1, and for lists of different lengths or without steps.
+    """
+    runs = {run["world_size"]: run for run in _runs(capture, series)}
+    if world_size not in runs or world_size < 2:
+        raise ValueError(f"series {series!r}: world sizes above 1 are {sorted(set(runs) - {1})}")
+    run = runs[world_size]
+    steps = [step for rank in run["step_ns"] for step in rank]
+    places = list(zip(*run["alone_ns"], strict=True))
+    if not steps or not places:
+        raise ValueError(f"series {series!r}, world size {world_size}: holds no steps")
+    window = statistics.fmean(steps)
+    slowest = statistics.fmean(max(place) for place in places)
+    waiting = slowest - statistics.fmean(statistics.fmean(place) for place in places)
+    exposed = max(0.0, window - slowest)
+    cause = "rank_imbalance" if waiting > exposed else "communication_bound"
+    saving = max(waiting, exposed)
+    margin = saving / window - FLOOR_RATIO
+    category = cause if margin >= 0 else "healthy"
+    means = [statistics.fmean(rank) for rank in run["alone_ns"]]
+    advice = {
+        "rank_imbalance": "give the slowest rank less work, or find out what slows it down",
+        "communication_bound": "more work between exchanges, or fewer bytes, or more of it overlapped",
+        "healthy": "none",
+    }
+    text = advice[category]
+    if abs(margin) <= BORDERLINE_RATIO:
+        text = f"borderline: measure again, longer ({cause})"
+    return Finding(
+        category,
+        f"rank:{means.index(max(means))}" if category == "rank_imbalance" else f"range:{series}",
+        {
+            "recoverable_ns": saving,
+            "window_ns": window,
+            "recoverable_ratio": saving / window,
+            "margin_ratio": margin,
+            "waiting_ns": waiting,
+            "exposed_ns": exposed,
+        },
+        text,
+    )

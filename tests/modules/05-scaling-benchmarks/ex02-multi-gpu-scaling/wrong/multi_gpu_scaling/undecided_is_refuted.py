@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+CAUGHT_BY = "test_where_a_bound_holds"
+SAYS = "expected"
+
+
+def efficient_up_to(rows: Sequence[Mapping[str, float]], bound: float) -> dict[str, Any]:
+    ordered = sorted(rows, key=lambda row: row["world_size"])
+    sizes = [row["world_size"] for row in ordered]
+    if not sizes or len(set(sizes)) < len(sizes) or not bound > 0:
+        raise ValueError("rows and bound")
+    below = [row["world_size"] for row in ordered if row["low_ratio"] < bound]
+    first = min(below, default=math.inf)
+    return {
+        "proven": max((size for size in sizes if size < first), default=None),
+        "refuted": min(below, default=None),
+        "undecided": [],
+    }
