@@ -1,11 +1,387 @@
 """Memory profiling: who holds the memory?
 
-The lesson is `README.md` in this folder, hints are in `hints.md`.
+You take apart what PyTorch's allocator has reserved, explain an allocation that failed although enough
+was free, tell who asks for memory from who holds it, tell what a tensor is from when it lives and dies,
+and find a line that leaks. The lesson is `README.md` in this folder, hints are in `hints.md`, and
+
+    uv run lab check torch_ex02
+
+tells what is right and wrong. A **snapshot** is what `torch.cuda.memory._snapshot()` returns, written as
+JSON: `segments`, each with the `blocks` that it is cut into, and the history, `device_traces`, a list for
+each device. Device 0 is looked at. The recorded programs added `phases` (name, step, start_us, end_us).
 """
 
 from __future__ import annotations
 
+import json
+from collections import defaultdict
+from itertools import groupby
+from typing import Any
 
-def first_task(first: int, second: int) -> int:
-    """The larger of two numbers of ns. Shapes, units, errors and the source stand here."""
-    return max(first, second)
+from profiling_lab import captures
+from profiling_lab.errors import CaptureError
+from profiling_lab.findings import Finding
+
+MIB = 1 << 20
+# The allocator's sizes (torch 2.11, c10/core/AllocatorConfig.h and c10/cuda/CUDACachingAllocator.cpp).
+BLOCK_STEP = 512  # blocks are multiples of this
+SMALL_LARGEST = MIB  # up to here a block comes from the small pool, whose segments have 2 MiB
+SMALL_SEGMENT = 2 * MIB
+MIDDLE_SEGMENT = 20 * MIB  # for a block of the large pool below 10 MiB
+MIDDLE_BELOW = 10 * MIB
+SEGMENT_STEP = 2 * MIB  # segments for larger blocks are multiples of this
+
+# The state of a block that is kept for later. The others are in use: "active_allocated", and
+# "active_pending_free", released while another stream may still work on it (torch 2.11 and 2.15; the
+# documentation of torch.cuda.memory.memory_snapshot calls it "active_awaiting_free").
+FREE = "inactive"
+
+# Growth a step that is worth a finding; within a tenth of it either verdict is a borderline one.
+GROWTH_FLOOR_BYTES = MIB // 4
+BORDER_RATIO = 0.1
+
+
+def read_snapshot(capture: str, name: str = "snapshot.json") -> dict[str, Any]:
+    """A snapshot of a capture. Raises CaptureError for a file that is none."""
+    try:
+        snapshot = json.loads(captures.text(capture, name))
+        right = isinstance(snapshot["segments"], list) and bool(snapshot["device_traces"])
+    except (ValueError, LookupError, TypeError):
+        right = False
+    if not right:
+        raise CaptureError(f"{capture}: {name} is no snapshot of torch.cuda.memory, as JSON")
+    return snapshot
+
+
+def program_line(entry: dict[str, Any]) -> str | None:
+    """The line of the program itself behind an entry of the history: "file:line function", or None.
+
+    "frames" are innermost first; those of installed packages and of Python itself are passed over.
+    """
+    for frame in entry.get("frames", ()):
+        file = frame["filename"]
+        if file.endswith(".py") and not any(p in file for p in ("-packages/", "python3.", "<")):
+            return f"{file}:{frame['line']} {frame['name']}"
+    return None
+
+
+def reserved_memory(capture: str, name: str = "snapshot.json") -> dict[str, dict[str, int]]:
+    """What the allocator has reserved from the driver, taken apart.
+
+    Returns, for each pool that has segments (its name is their "segment_type", "small" or "large"),
+
+        "reserved_bytes"     "total_size" of its segments
+        "requested_bytes"    "requested_size" of the blocks in use (state not FREE): what was asked for
+        "rounding_bytes"     "size" of the blocks in use, without what was asked for
+        "free_bytes"         "size" of the other blocks: kept for later
+        "releasable_bytes"   "total_size" of the segments in which no block is in use: what empty_cache
+                             can give back of segments that do not grow
+    so that requested, rounding and free add up to reserved. An unused block may still carry the
+    "requested_size" of its last use.
+
+    Raises CaptureError for a file that is no snapshot, and for a snapshot without segments.
+    """
+    out: dict[str, dict[str, int]] = {}
+    for segment in read_snapshot(capture, name)["segments"]:
+        pool = out.setdefault(
+            segment["segment_type"],
+            dict.fromkeys(("reserved", "requested", "rounding", "free", "releasable"), 0),
+        )
+        used = [block for block in segment["blocks"] if block["state"] != FREE]
+        size = sum(block["size"] for block in used)
+        requested = sum(block["requested_size"] for block in used)
+        pool["reserved"] += segment["total_size"]
+        pool["requested"] += requested
+        pool["rounding"] += size - requested
+        pool["free"] += segment["total_size"] - size
+        if not used:
+            pool["releasable"] += segment["total_size"]
+    if not out:
+        raise CaptureError(f"{capture}: nothing is reserved; was the snapshot taken on a GPU?")
+    return {
+        pool: {f"{key}_bytes": value for key, value in sums.items()} for pool, sums in out.items()
+    }
+
+
+def segment_size(rounded_bytes: int) -> int:
+    """What the allocator asks the driver for to get a block of this size, in multiples of BLOCK_STEP."""
+    if rounded_bytes <= SMALL_LARGEST:
+        return SMALL_SEGMENT
+    if rounded_bytes < MIDDLE_BELOW:
+        return MIDDLE_SEGMENT
+    return -(-rounded_bytes // SEGMENT_STEP) * SEGMENT_STEP
+
+
+def explain_request(capture: str, asked_bytes: int, limit_bytes: int) -> dict[str, Any]:
+    """What the allocator does with a request in the state of `snapshot.json`, and why.
+
+    limit_bytes: the most that may be reserved. The size of the block is asked_bytes rounded up to
+    BLOCK_STEP; up to SMALL_LARGEST it comes from the small pool, else from the large one. In this order:
+
+        "cached"         a free block of the pool is at least as large: no call of the driver
+        "new_segment"    a segment (`segment_size`) fits beside all that is reserved now
+        "after_release"  it fits when all segments of both pools without a block in use are given back
+        "fragmented"     it fails, and free blocks of the pool and what is not reserved yet would together
+                         be enough for the block
+        "exhausted"      it fails, and they would not be
+    (Steps that look at other streams, at private pools and at memory that others on the device hold are
+    left out.)
+
+    Returns {"outcome": one of these, "block_bytes": the block's size, "free_bytes": of the free blocks of
+    the pool, "largest_free_bytes": the largest of them (0 without any), "unreserved_bytes": the limit
+    without what is reserved}.
+
+    Raises ValueError for asked_bytes below 1 or a limit below what is reserved, CaptureError for a file
+    that is no snapshot, or one with segments that can grow ("is_expandable"): other rules hold there.
+    """
+    segments = read_snapshot(capture)["segments"]
+    if any(segment.get("is_expandable") for segment in segments):
+        raise CaptureError(f"{capture}: its segments can grow; other rules hold for them")
+    reserved = sum(segment["total_size"] for segment in segments)
+    if asked_bytes < 1 or limit_bytes < reserved:
+        raise ValueError(
+            f"{asked_bytes} bytes asked for, a limit of {limit_bytes}: at least 1, and at least the "
+            f"{reserved} bytes that are reserved"
+        )
+    block = -(-asked_bytes // BLOCK_STEP) * BLOCK_STEP
+    pool = "small" if block <= SMALL_LARGEST else "large"
+    free = [
+        one["size"]
+        for segment in segments
+        if segment["segment_type"] == pool
+        for one in segment["blocks"]
+        if one["state"] == FREE
+    ]
+    unused = sum(
+        segment["total_size"]
+        for segment in segments
+        if all(one["state"] == FREE for one in segment["blocks"])
+    )
+    largest, unreserved = max(free, default=0), limit_bytes - reserved
+    if largest >= block:
+        outcome = "cached"
+    elif segment_size(block) <= unreserved:
+        outcome = "new_segment"
+    elif segment_size(block) <= unreserved + unused:
+        outcome = "after_release"
+    else:
+        outcome = "fragmented" if sum(free) + unreserved >= block else "exhausted"
+    return {
+        "outcome": outcome,
+        "block_bytes": block,
+        "free_bytes": sum(free),
+        "largest_free_bytes": largest,
+        "unreserved_bytes": unreserved,
+    }
+
+
+def _tensors(snapshot: dict[str, Any]) -> list[dict[str, Any]]:
+    """The blocks of the history: size, born_us, died_us (None: in use in the end), where."""
+    out: list[dict[str, Any]] = []
+    alive: dict[int, dict[str, Any]] = {}
+    for entry in snapshot["device_traces"][0]:
+        if entry["action"] == "alloc":
+            tensor = {
+                "bytes": entry["size"],
+                "born_us": entry["time_us"],
+                "died_us": None,
+                "where": program_line(entry),
+            }
+            out.append(tensor)
+            alive[entry["addr"]] = tensor
+        elif entry["action"] == "free_completed" and entry["addr"] in alive:
+            alive.pop(entry["addr"])["died_us"] = entry["time_us"]
+    if not out:
+        raise CaptureError("no allocation in the history; was _record_memory_history on?")
+    return out
+
+
+def requests_by_line(capture: str) -> list[dict[str, Any]]:
+    """Who asks for memory, and who holds it: two different lists.
+
+    From the history: an "alloc" is a request of "size" bytes at the address "addr"; "free_completed" at
+    that address ends it. (Frees of what is older than the history are passed over.)
+
+    Returns a dict for each line of the program (`program_line` of the "alloc", None included),
+        "where"         the line
+        "asked_bytes"   all that it asked for
+        "asked_count"   how often
+        "held_bytes"    what of it is in use in the end
+        "held_count"    in how many pieces
+    ordered by asked_bytes, largest first, then by where (None last).
+
+    Raises CaptureError for a file that is no snapshot, or without an allocation in its history.
+    """
+    rows: dict[str | None, dict[str, Any]] = {}
+    for tensor in _tensors(read_snapshot(capture)):
+        row = rows.setdefault(
+            tensor["where"],
+            {"where": tensor["where"], "asked_bytes": 0, "asked_count": 0}
+            | {"held_bytes": 0, "held_count": 0},
+        )
+        row["asked_bytes"] += tensor["bytes"]
+        row["asked_count"] += 1
+        if tensor["died_us"] is None:
+            row["held_bytes"] += tensor["bytes"]
+            row["held_count"] += 1
+    return sorted(
+        rows.values(), key=lambda r: (-r["asked_bytes"], r["where"] is None, r["where"] or "")
+    )
+
+
+def lifetimes(capture: str) -> list[dict[str, Any]]:
+    """In which phase tensors are born, and in which they die: what tells what they are.
+
+    The phases of the capture: a time is in the one with start_us <= time < end_us. A tensor is born at
+    its "alloc" and dies at its "free_completed" (as in requests_by_line); tensors that were born outside
+    of all phases are left out, and so are those that died outside of all phases.
+
+    Returns a dict for each combination that occurs,
+        "born"          name of the phase
+        "died"          name of the phase; None if it is in use in the end
+        "steps_later"   step of the phase in which it died, minus that in which it was born; None with died
+        "bytes"         of all such tensors, added up
+        "count"         how many
+    ordered by bytes, largest first, then by born, died (None last) and steps_later.
+
+    Raises CaptureError for a file that is no snapshot, without an allocation in its history, or without
+    phases.
+    """
+    snapshot = read_snapshot(capture)
+    phases = _phases(capture, snapshot)
+
+    def phase_at(time_us: int) -> dict[str, Any] | None:
+        inside = (p for p in phases if p["start_us"] <= time_us < p["end_us"])
+        return next(inside, None)
+
+    sums: dict[tuple[str, str | None, int | None], list[int]] = defaultdict(list)
+    for tensor in _tensors(snapshot):
+        born = phase_at(tensor["born_us"])
+        if born is None:
+            continue
+        if tensor["died_us"] is None:
+            sums[born["name"], None, None].append(tensor["bytes"])
+        elif died := phase_at(tensor["died_us"]):
+            key = born["name"], died["name"], died["step"] - born["step"]
+            sums[key].append(tensor["bytes"])
+    rows = [
+        {"born": born, "died": died, "steps_later": later, "bytes": sum(sizes), "count": len(sizes)}
+        for (born, died, later), sizes in sums.items()
+    ]
+    return sorted(
+        rows,
+        key=lambda r: (
+            -r["bytes"],
+            r["born"],
+            r["died"] is None,
+            r["died"] or "",
+            r["steps_later"] or 0,
+        ),
+    )
+
+
+def _phases(capture: str, snapshot: dict[str, Any]) -> list[dict[str, Any]]:
+    if not snapshot.get("phases"):
+        raise CaptureError(
+            f"{capture}: it holds no phases, so nothing tells one step from the next"
+        )
+    return snapshot["phases"]
+
+
+def _step_ends(capture: str, snapshot: dict[str, Any]) -> list[int]:
+    """When each step ended, in order. Set-up, before step 0, is none."""
+    steps = [phase for phase in _phases(capture, snapshot) if phase["step"] >= 0]
+    steps.sort(key=lambda phase: phase["step"])
+    ends = [
+        max(phase["end_us"] for phase in group)
+        for _, group in groupby(steps, key=lambda phase: phase["step"])
+    ]
+    if len(ends) < 4:
+        raise CaptureError(f"{capture}: {len(ends)} steps; growth shows in four or more")
+    return ends
+
+
+def growing_lines(capture: str) -> list[dict[str, Any]]:
+    """The lines whose memory still grows late in the run: leaks, and not what is filled once.
+
+    A line (`program_line`, None included) holds at a time what it allocated before or at it and that
+    had not died by then (dies: "free_completed", at or before that time). A step ends with the last
+    end_us of its phases; phases with a step below 0 are set-up and belong to none. With n steps, the line
+    grows by
+
+        (held at the end of the last step - held at the end of step n // 2) / (n - 1 - n // 2)
+
+    bytes a step, steps counted from 0: what is allocated once and kept, or kept for a few steps, has
+    stopped growing by the middle.
+
+    Returns a dict {"where", "growth_bytes": float, "held_bytes": held at the end of the last step} for each
+    line that grows by more than 0, the fastest first, then by where (None last).
+
+    Raises CaptureError as lifetimes does, and for fewer than four steps.
+    """
+    snapshot = read_snapshot(capture)
+    ends = _step_ends(capture, snapshot)
+    middle = len(ends) // 2
+    held: dict[str | None, list[int]] = defaultdict(lambda: [0, 0])
+    for tensor in _tensors(snapshot):
+        for place, end in enumerate((ends[middle], ends[-1])):
+            died = tensor["died_us"]
+            if tensor["born_us"] <= end and (died is None or died > end):
+                held[tensor["where"]][place] += tensor["bytes"]
+    steps = len(ends) - 1 - middle
+    rows = [
+        {"where": where, "growth_bytes": (late - early) / steps, "held_bytes": late}
+        for where, (early, late) in held.items()
+        if late > early
+    ]
+    return sorted(rows, key=lambda r: (-r["growth_bytes"], r["where"] is None, r["where"] or ""))
+
+
+def memory_verdict(capture: str) -> Finding:
+    """Does memory grow from step to step, and which line is to blame?
+
+    Growth: the growth_bytes of growing_lines, added up over all lines.
+
+    category: "memory_growth" if that is more than GROWTH_FLOOR_BYTES a step, else "healthy".
+    subject: "device:0".
+    evidence, for both:
+        "growth_bytes"     a step
+        "held_bytes"       held at the end of the last step, by all lines (growing or not)
+        "steps_count"      steps in the recording
+        "recoverable_ns"   0: growth costs no time, until the memory is full
+        "window_ns"        from the first start_us to the last end_us of the phases, in ns
+    recommendation: for growth a text that holds the "where" of the line that grows fastest (the first that
+    has one; "unknown line" if none has); else "none". For both with the word "borderline" in it if the
+    growth is within BORDER_RATIO * GROWTH_FLOOR_BYTES of the floor.
+
+    Raises CaptureError as growing_lines does.
+    """
+    snapshot = read_snapshot(capture)
+    phases = _phases(capture, snapshot)
+    end = _step_ends(capture, snapshot)[-1]
+    lines = growing_lines(capture)
+    growth = sum(line["growth_bytes"] for line in lines)
+    held = sum(
+        tensor["bytes"]
+        for tensor in _tensors(snapshot)
+        if tensor["born_us"] <= end and (tensor["died_us"] is None or tensor["died_us"] > end)
+    )
+    first = min(phase["start_us"] for phase in phases)
+    last = max(phase["end_us"] for phase in phases)
+    growing = growth > GROWTH_FLOOR_BYTES
+    where = next((line["where"] for line in lines if line["where"]), "unknown line")
+    advice = f"find out who keeps what is allocated at {where}" if growing else "none"
+    if abs(growth - GROWTH_FLOOR_BYTES) <= BORDER_RATIO * GROWTH_FLOOR_BYTES:
+        advice = f"borderline: {advice}; record more steps"
+    return Finding(
+        category="memory_growth" if growing else "healthy",
+        subject="device:0",
+        evidence={
+            "growth_bytes": growth,
+            "held_bytes": held,
+            "steps_count": len(_step_ends(capture, snapshot)),
+            "recoverable_ns": 0,
+            "window_ns": (last - first) * 1000,
+        },
+        recommendation=advice,
+    )

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+CAUGHT_BY = "test_verdict_on_a_made_up_run"
+SAYS = "says memory_growth, but"
+
+
+def memory_verdict(capture: str) -> Finding:
+    snapshot = read_snapshot(capture)
+    phases = _phases(capture, snapshot)
+    end = _step_ends(capture, snapshot)[-1]
+    lines = growing_lines(capture)
+    growth = sum(line["growth_bytes"] for line in lines)
+    held = sum(
+        tensor["bytes"]
+        for tensor in _tensors(snapshot)
+        if tensor["born_us"] <= end and (tensor["died_us"] is None or tensor["died_us"] > end)
+    )
+    first = min(phase["start_us"] for phase in phases)
+    last = max(phase["end_us"] for phase in phases)
+    growing = growth > 0
+    where = next((line["where"] for line in lines if line["where"]), "unknown line")
+    advice = f"find out who keeps what is allocated at {where}" if growing else "none"
+    if abs(growth - GROWTH_FLOOR_BYTES) <= BORDER_RATIO * GROWTH_FLOOR_BYTES:
+        advice = f"borderline: {advice}; record more steps"
+    return Finding(
+        category="memory_growth" if growing else "healthy",
+        subject="device:0",
+        evidence={
+            "growth_bytes": growth,
+            "held_bytes": held,
+            "steps_count": len(_step_ends(capture, snapshot)),
+            "recoverable_ns": 0,
+            "window_ns": (last - first) * 1000,
+        },
+        recommendation=advice,
+    )
