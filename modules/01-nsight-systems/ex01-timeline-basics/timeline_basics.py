@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import bisect
 import statistics
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -16,7 +17,9 @@ from profiling_lab.errors import CaptureError, EmptyCapture
 from profiling_lab.findings import Finding
 
 HEALTHY_FLOOR_RATIO = 0.10  # of the window: causes that cost less are not worth anybody's afternoon
-DISPATCH_LIMIT_NS = 100_000  # a gap up to this length, that no call opened, is the cost of issuing work
+DISPATCH_LIMIT_NS = (
+    100_000  # a gap up to this length, that no call opened, is the cost of issuing work
+)
 
 
 def work_per_range(capture: str) -> dict[str, dict[str, int]]:
@@ -78,17 +81,19 @@ def idle_by_host(capture: str, device: int = 0, start_ns: int = 0) -> dict[str, 
     A gap is a stretch between operations of the device (kernels, graphs, copies, memsets, of all
     streams) in which none ran; those that begin at start_ns or later count. A gap ends with an
     operation; the thread that launched it is the one to look at. If several operations start at the
-    same time, the one with the smallest correlation counts.
+    same time, the one with the smallest correlation counts. If the launching call of that operation
+    had ended when the gap began, or just then, the work was queued and the host is not to blame.
 
     Returns
         "idle_ns"    the lengths of the gaps, added
-        "during"     {name of a CUDA call: ns of the gaps that the thread spent in calls of that name;
-                     "": ns outside of every call}
-        "opened_by"  {name: ns of the gaps at whose start the thread was in a call of that name; ""
-                     if it was in none}; each gap counts with its whole length, for one name
+        "queued_ns"  those of gaps that ended with work that was queued; they are in neither dict
+        "during"     {name of a CUDA call: ns of the other gaps that the thread spent in calls of that
+                     name; "": ns outside of every call}
+        "opened_by"  {name: ns of the other gaps at whose start the thread was in a call of that name;
+                     "" if it was in none}; each gap counts with its whole length, for one name
     A call holds the moments from its start_ns up to, but not including, its end_ns. Of calls inside
     calls the outermost counts. Where the launching call was not recorded, the whole gap goes to "" in
-    both. Names with 0 ns are left out; the values of each dict add up to idle_ns.
+    both. Names with 0 ns are left out; the values of each dict add up to idle_ns - queued_ns.
 
     Raises EmptyCapture if no operation ran on the device.
     """
@@ -99,20 +104,23 @@ def read_timeline(capture: str, nvtx_range: str) -> Finding:
     """The main reason for which device 0 stands still, once the first iteration is over.
 
     The window begins when the first iteration of nvtx_range is over (`first_iteration_cost`) and ends
-    with the last operation of device 0. Of the gaps that begin in it (`idle_by_host`) each belongs to
-    one category, by the call that opened it, as `profiling_lab.dependencies.call_kind` sorts calls:
-        "sync_bound"        "synchronize" or "copy_call": the host waited, and went on when the device
-                            had nothing left
-        "allocation_bound"  "allocation"
-        "launch_bound"      any other call or none, the gap at most DISPATCH_LIMIT_NS long
-        "host_bound"        any other call or none, the gap longer than that
-    The category with the most idle time is the finding, the first in this order if equal; "healthy"
-    if that time is less than HEALTHY_FLOOR_RATIO of the window.
+    with the last operation of device 0. Of the gaps that begin in it (`idle_by_host`), without those
+    that ended with queued work, each nanosecond belongs to one category. Calls are sorted by
+    `profiling_lab.dependencies.call_kind`:
+        "allocation_bound"  spent in a call of kind "allocation", in whatever gap (such calls cost by
+                            themselves, and many wait for the device by themselves); and the rest of a
+                            gap that such a call opened
+        "sync_bound"        the rest of a gap that a call of kind "synchronize" or "copy_call" opened:
+                            the host waited, and went on when the device had nothing left
+        "launch_bound"      the rest of any other gap of at most DISPATCH_LIMIT_NS
+        "host_bound"        the rest of any other, longer gap
+    The category with the most time is the finding, the first in this order if equal; "healthy" if that
+    time is less than HEALTHY_FLOOR_RATIO of the window.
 
-    subject: "device:0". evidence: "recoverable_ns" (the idle time of that category: all that could be
-    saved by taking it away, if nothing else held the device up then), "window_ns", "recoverable_ratio"
-    (their quotient), "idle_ns" (of all gaps in the window), "first_iteration_excess_ns" (as
-    first_iteration_cost). For "healthy", recoverable_ns is that of the largest category.
+    subject: "device:0". evidence: "recoverable_ns" (the time of that category: what could be saved at
+    most by taking it away), "window_ns", "recoverable_ratio" (their quotient), "idle_ns" (of all gaps
+    in the window, queued ones too), "first_iteration_excess_ns" (as first_iteration_cost). For
+    "healthy", recoverable_ns is that of the largest category.
     recommendation: one sentence; "none" if healthy.
     """
     raise NotImplementedError

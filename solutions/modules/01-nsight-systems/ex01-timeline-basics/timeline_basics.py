@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import bisect
 import statistics
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -16,7 +17,9 @@ from profiling_lab.errors import CaptureError, EmptyCapture
 from profiling_lab.findings import Finding
 
 HEALTHY_FLOOR_RATIO = 0.10  # of the window: causes that cost less are not worth anybody's afternoon
-DISPATCH_LIMIT_NS = 100_000  # a gap up to this length, that no call opened, is the cost of issuing work
+DISPATCH_LIMIT_NS = (
+    100_000  # a gap up to this length, that no call opened, is the cost of issuing work
+)
 
 
 def work_per_range(capture: str) -> dict[str, dict[str, int]]:
@@ -135,36 +138,37 @@ def idle_by_host(capture: str, device: int = 0, start_ns: int = 0) -> dict[str, 
     A gap is a stretch between operations of the device (kernels, graphs, copies, memsets, of all
     streams) in which none ran; those that begin at start_ns or later count. A gap ends with an
     operation; the thread that launched it is the one to look at. If several operations start at the
-    same time, the one with the smallest correlation counts.
+    same time, the one with the smallest correlation counts. If the launching call of that operation
+    had ended when the gap began, or just then, the work was queued and the host is not to blame.
 
     Returns
         "idle_ns"    the lengths of the gaps, added
-        "during"     {name of a CUDA call: ns of the gaps that the thread spent in calls of that name;
-                     "": ns outside of every call}
-        "opened_by"  {name: ns of the gaps at whose start the thread was in a call of that name; ""
-                     if it was in none}; each gap counts with its whole length, for one name
+        "queued_ns"  those of gaps that ended with work that was queued; they are in neither dict
+        "during"     {name of a CUDA call: ns of the other gaps that the thread spent in calls of that
+                     name; "": ns outside of every call}
+        "opened_by"  {name: ns of the other gaps at whose start the thread was in a call of that name;
+                     "" if it was in none}; each gap counts with its whole length, for one name
     A call holds the moments from its start_ns up to, but not including, its end_ns. Of calls inside
     calls the outermost counts. Where the launching call was not recorded, the whole gap goes to "" in
-    both. Names with 0 ns are left out; the values of each dict add up to idle_ns.
+    both. Names with 0 ns are left out; the values of each dict add up to idle_ns - queued_ns.
 
     Raises EmptyCapture if no operation ran on the device.
     """
     gaps = _gaps(capture, device, start_ns)
     during: dict[str, int] = {}
     opened_by: dict[str, int] = {}
-    for start, end, calls in gaps:
-        outside = end - start
-        opener = ""
-        for call in calls:
-            inside = min(end, call["end_ns"]) - max(start, call["start_ns"])
-            during[call["name"]] = during.get(call["name"], 0) + inside
+    for gap in gaps:
+        if gap.queued:
+            continue
+        outside = gap.length_ns
+        for name, inside in gap.calls:
+            during[name] = during.get(name, 0) + inside
             outside -= inside
-            if call["start_ns"] <= start:
-                opener = call["name"]
         during[""] = during.get("", 0) + outside
-        opened_by[opener] = opened_by.get(opener, 0) + end - start
+        opened_by[gap.opener] = opened_by.get(gap.opener, 0) + gap.length_ns
     return {
-        "idle_ns": sum(end - start for start, end, _ in gaps),
+        "idle_ns": sum(gap.length_ns for gap in gaps),
+        "queued_ns": sum(gap.length_ns for gap in gaps if gap.queued),
         "during": {name: ns for name, ns in during.items() if ns},
         "opened_by": opened_by,
     }
@@ -174,28 +178,34 @@ def read_timeline(capture: str, nvtx_range: str) -> Finding:
     """The main reason for which device 0 stands still, once the first iteration is over.
 
     The window begins when the first iteration of nvtx_range is over (`first_iteration_cost`) and ends
-    with the last operation of device 0. Of the gaps that begin in it (`idle_by_host`) each belongs to
-    one category, by the call that opened it, as `profiling_lab.dependencies.call_kind` sorts calls:
-        "sync_bound"        "synchronize" or "copy_call": the host waited, and went on when the device
-                            had nothing left
-        "allocation_bound"  "allocation"
-        "launch_bound"      any other call or none, the gap at most DISPATCH_LIMIT_NS long
-        "host_bound"        any other call or none, the gap longer than that
-    The category with the most idle time is the finding, the first in this order if equal; "healthy"
-    if that time is less than HEALTHY_FLOOR_RATIO of the window.
+    with the last operation of device 0. Of the gaps that begin in it (`idle_by_host`), without those
+    that ended with queued work, each nanosecond belongs to one category. Calls are sorted by
+    `profiling_lab.dependencies.call_kind`:
+        "allocation_bound"  spent in a call of kind "allocation", in whatever gap (such calls cost by
+                            themselves, and many wait for the device by themselves); and the rest of a
+                            gap that such a call opened
+        "sync_bound"        the rest of a gap that a call of kind "synchronize" or "copy_call" opened:
+                            the host waited, and went on when the device had nothing left
+        "launch_bound"      the rest of any other gap of at most DISPATCH_LIMIT_NS
+        "host_bound"        the rest of any other, longer gap
+    The category with the most time is the finding, the first in this order if equal; "healthy" if that
+    time is less than HEALTHY_FLOOR_RATIO of the window.
 
-    subject: "device:0". evidence: "recoverable_ns" (the idle time of that category: all that could be
-    saved by taking it away, if nothing else held the device up then), "window_ns", "recoverable_ratio"
-    (their quotient), "idle_ns" (of all gaps in the window), "first_iteration_excess_ns" (as
-    first_iteration_cost). For "healthy", recoverable_ns is that of the largest category.
+    subject: "device:0". evidence: "recoverable_ns" (the time of that category: what could be saved at
+    most by taking it away), "window_ns", "recoverable_ratio" (their quotient), "idle_ns" (of all gaps
+    in the window, queued ones too), "first_iteration_excess_ns" (as first_iteration_cost). For
+    "healthy", recoverable_ns is that of the largest category.
     recommendation: one sentence; "none" if healthy.
     """
     first = first_iteration_cost(capture, nvtx_range)
     start = int(first["steady_start_ns"])
+    gaps = _gaps(capture, 0, start)
     saved = dict.fromkeys(_RECOMMENDATIONS, 0)
-    for low, high, calls in _gaps(capture, 0, start):
-        opener = calls[0]["name"] if calls and calls[0]["start_ns"] <= low else ""
-        saved[_category(opener, high - low)] += high - low
+    for gap in gaps:
+        if not gap.queued:
+            allocating = sum(ns for name, ns in gap.calls if call_kind(name) == "allocation")
+            saved["allocation_bound"] += allocating
+            saved[_category(gap)] += gap.length_ns - allocating
     operations = captures.open(capture).device_operations.rows(named=True)
     window = max(o["end_ns"] for o in operations if o["device"] == 0) - start
     category = max(saved, key=lambda name: saved[name])
@@ -204,7 +214,7 @@ def read_timeline(capture: str, nvtx_range: str) -> Finding:
         "recoverable_ns": saved[category],
         "window_ns": window,
         "recoverable_ratio": ratio,
-        "idle_ns": sum(saved.values()),
+        "idle_ns": sum(gap.length_ns for gap in gaps),
         "first_iteration_excess_ns": first["excess_ns"],
     }
     if ratio < HEALTHY_FLOOR_RATIO:
@@ -213,20 +223,28 @@ def read_timeline(capture: str, nvtx_range: str) -> Finding:
 
 
 _RECOMMENDATIONS = {
-    "sync_bound": "let the host run ahead: read results later, and wait only for what is needed",
     "allocation_bound": "allocate before the loop and use the buffers again",
+    "sync_bound": "let the host run ahead: read results later, and wait only for what is needed",
     "launch_bound": "issue less: larger kernels, or a CUDA graph of the step",
     "host_bound": "prepare the next step on the host while the device works at this one",
 }
 
 
-def _category(opener: str, length_ns: int) -> str:
-    kind = call_kind(opener)
-    if kind in ("synchronize", "copy_call"):
-        return "sync_bound"
+@dataclass
+class _Gap:
+    length_ns: int
+    queued: bool  # the operation that ends it had been issued before it began
+    calls: list[tuple[str, int]]  # outermost calls of the launching thread: name, ns inside the gap
+    opener: str  # of them, the one that held the gap's first moment
+
+
+def _category(gap: _Gap) -> str:
+    kind = call_kind(gap.opener)
     if kind == "allocation":
         return "allocation_bound"
-    return "launch_bound" if length_ns <= DISPATCH_LIMIT_NS else "host_bound"
+    if kind in ("synchronize", "copy_call"):
+        return "sync_bound"
+    return "launch_bound" if gap.length_ns <= DISPATCH_LIMIT_NS else "host_bound"
 
 
 def _launched(capture: str) -> list[tuple[dict, dict | None]]:
@@ -239,8 +257,8 @@ def _launched(capture: str) -> list[tuple[dict, dict | None]]:
     return [(o, calls.get((o["process"], o["correlation"]))) for o in operations]
 
 
-def _gaps(capture: str, device: int, start_ns: int) -> list[tuple[int, int, list[dict]]]:
-    """Gaps from start_ns on: start, end, and the outermost calls of the launching thread in them."""
+def _gaps(capture: str, device: int, start_ns: int) -> list[_Gap]:
+    """The gaps of a device that begin at start_ns or later."""
     launched = [(o, call) for o, call in _launched(capture) if o["device"] == device]
     if not launched:
         raise EmptyCapture(f"{capture}: nothing ran on device {device}")
@@ -260,7 +278,14 @@ def _gaps(capture: str, device: int, start_ns: int) -> list[tuple[int, int, list
             first = bisect.bisect_right(own, start, key=lambda c: c["end_ns"])
             last = bisect.bisect_left(own, end, key=lambda c: c["start_ns"])
             found = own[first:last]
-        gaps.append((start, end, found))
+        gaps.append(
+            _Gap(
+                end - start,
+                call is not None and call["end_ns"] <= start,
+                [(c["name"], min(end, c["end_ns"]) - max(start, c["start_ns"])) for c in found],
+                found[0]["name"] if found and found[0]["start_ns"] <= start else "",
+            )
+        )
     return gaps
 
 

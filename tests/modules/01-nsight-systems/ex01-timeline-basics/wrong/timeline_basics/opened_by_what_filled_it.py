@@ -12,18 +12,20 @@ def idle_by_host(capture: str, device: int = 0, start_ns: int = 0) -> dict[str, 
     gaps = _gaps(capture, device, start_ns)
     during: dict[str, int] = {}
     opened_by: dict[str, int] = {}
-    for start, end, calls in gaps:
-        own: dict[str, int] = {"": end - start}
-        for call in calls:
-            inside = min(end, call["end_ns"]) - max(start, call["start_ns"])
-            own[call["name"]] = own.get(call["name"], 0) + inside
+    for gap in gaps:
+        if gap.queued:
+            continue
+        own = {"": gap.length_ns}
+        for name, inside in gap.calls:
+            own[name] = own.get(name, 0) + inside
             own[""] -= inside
         for name, ns in own.items():
             during[name] = during.get(name, 0) + ns
         opener = max(own, key=lambda name: own[name])
-        opened_by[opener] = opened_by.get(opener, 0) + end - start
+        opened_by[opener] = opened_by.get(opener, 0) + gap.length_ns
     return {
-        "idle_ns": sum(end - start for start, end, _ in gaps),
+        "idle_ns": sum(gap.length_ns for gap in gaps),
+        "queued_ns": sum(gap.length_ns for gap in gaps if gap.queued),
         "during": {name: ns for name, ns in during.items() if ns},
         "opened_by": opened_by,
     }

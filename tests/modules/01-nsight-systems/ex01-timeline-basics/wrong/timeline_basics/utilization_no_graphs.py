@@ -5,7 +5,7 @@ from __future__ import annotations
 from profiling_lab import captures
 
 CAUGHT_BY = "test_a_long_kernel_and_a_copy"
-SAYS = "kernel or graph ran"
+SAYS = "It adds the parts of all kernels and graphs"
 
 
 def utilization_series(capture: str, period_ns: int) -> dict[int, list[dict[str, float]]]:
