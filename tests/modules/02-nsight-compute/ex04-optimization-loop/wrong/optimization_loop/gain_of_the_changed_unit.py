@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-CAUGHT_BY = "test_drawn_changes"
-SAYS = "the slowest one counts"
+CAUGHT_BY = "test_a_change_of_a_recorded_step"
+SAYS = "After the change the units need"
 
 
 def expected_gain(
