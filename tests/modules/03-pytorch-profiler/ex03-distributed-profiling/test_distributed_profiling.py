@@ -201,6 +201,7 @@ def judge_alone(stub: Any, plan: dict[str, int], rank: int, world: int, fail_at:
     )
 
 
+@pytest.mark.filterwarnings("ignore:Profiler won't be using warmup")
 @task("torch_ex03.profile_rank")
 def test_one_rank_of_several(stub, seed) -> None:
     rng = random.Random(seed)
