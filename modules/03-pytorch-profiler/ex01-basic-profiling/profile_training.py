@@ -129,6 +129,7 @@ def write(profiler: profile) -> None:
         {
             "name": row.key,
             "calls": row.count,
+            "device_type": row.device_type.name,  # CPU: an operator; CUDA: a kernel, or a range's mark
             "is_user_annotation": bool(getattr(row, "is_user_annotation", False)),
             "self_cpu_time_total": row.self_cpu_time_total,
             "cpu_time_total": row.cpu_time_total,
