@@ -1,11 +1,270 @@
 """Compute metrics: what keeps the arithmetic units waiting?
 
-The lesson is `README.md` in this folder, hints are in `hints.md`.
+You count lanes, issue slots and resident warps, predict how many warps a latency needs, and say why a kernel
+calculates less than the device could. The lesson is `README.md` in this folder, hints are in `hints.md`, and
+
+    uv run lab check ncu_ex02
+
+tells what is right and wrong. A *kernel* is one launch of a raw page of Nsight Compute:
+`{"name": str, "grid": (x, y, z), "block": (x, y, z), "cc": str, "metrics": {…}}`. "metrics" maps the
+profiler's own names to values in base units (ns, bytes, counts; per cent stays per cent); what was not
+measured is missing or None, and the functions below raise MissingTable with its name, except where their
+contract says otherwise. Shares are ratios, 0.0 to 1.0.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from typing import Any
 
-def first_task(first: int, second: int) -> int:
-    """The larger of two numbers of ns. Shapes, units, errors and the source stand here."""
-    return max(first, second)
+from profiling_lab.errors import MissingTable
+from profiling_lab.findings import Finding
+
+WARP_THREADS = 32
+# What may end the number of resident blocks first, by the counter launch__occupancy_limit_<name>.
+OCCUPANCY_LIMITS = ("warps", "blocks", "registers", "shared_mem")
+
+# How busy an SM is with instructions and their pipes, and memory with moving bytes: per cent of the duration.
+COMPUTE_METRIC = "sm__instruction_throughput.avg.pct_of_peak_sustained_elapsed"
+MEMORY_METRIC = "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
+DRAM_METRIC = "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"
+
+# With nothing used this much, nothing is near a ceiling (the line of the tool's own rule SOLBottleneck).
+BUSY_RATIO = 0.6
+# A loss below this share is not worth naming (the floor that Days 1 and 2 take).
+FLOOR_RATIO = 0.10
+# A verdict this close to another one says "borderline".
+BORDERLINE_RATIO = 0.03
+
+
+def divergence_cost(segments: Sequence[tuple[int, int]]) -> dict[str, float]:
+    """Predict what a warp pays for lanes that go different ways.
+
+    segments: what the warp executes, one after the other: (lanes that take part, instructions). A branch
+        whose sides 20 and 12 lanes take is two segments; a loop that lanes leave one by one is a
+        segment for each number of lanes. Lanes that do not take part wait.
+
+    Returns
+        "instructions_count"  issued by the warp
+        "lanes_count"         lanes of an instruction, on average (32 = none waits)
+        "slowdown_ratio"      instructions issued / those that would do the same work with all lanes
+                              taking part in each (a number of them that need not be whole)
+    Raises ValueError, naming the value, for a number of lanes outside 1 to WARP_THREADS, for a negative
+    number of instructions, and if there are no instructions at all.
+    """
+    for lanes, instructions in segments:
+        if not 1 <= lanes <= WARP_THREADS:
+            raise ValueError(f"a segment runs with 1 to {WARP_THREADS} lanes, got {lanes}")
+        if instructions < 0:
+            raise ValueError(f"a segment has 0 instructions or more, got {instructions}")
+    issued = sum(instructions for _, instructions in segments)
+    if not issued:
+        raise ValueError("the warp executes 0 instructions; give at least one segment with some")
+    lanes = sum(lanes * instructions for lanes, instructions in segments) / issued
+    return {
+        "instructions_count": issued,
+        "lanes_count": lanes,
+        "slowdown_ratio": WARP_THREADS / lanes,
+    }
+
+
+def scheduler_view(kernel: dict[str, Any]) -> dict[str, float]:
+    """A scheduler's cycle, on average over the cycles in which its SM had work.
+
+    Returns
+        "resident_count"   warps that the scheduler holds: smsp__warps_active.avg.per_cycle_active
+        "eligible_count"   of them those that could issue: smsp__warps_eligible.avg.per_cycle_active
+        "issue_ratio"      cycles in which one did:
+                           smsp__issue_active.avg.pct_of_peak_sustained_active
+        "interval_count"   cycles from one instruction of a warp to its next. By Little's law what is in
+                           a queue is the rate times the time spent there, so resident / issue; 0.0 if
+                           nothing was issued
+        "lanes_count"      lanes of an instruction that were not switched off by a predicate:
+                           smsp__thread_inst_executed_pred_on_per_inst_executed.ratio
+        "work_ratio"       share of the scheduler's lane slots (WARP_THREADS a cycle) that worked
+    """
+    resident = _metric(kernel, "smsp__warps_active.avg.per_cycle_active")
+    issue = _metric(kernel, "smsp__issue_active.avg.pct_of_peak_sustained_active") / 100
+    lanes = _metric(kernel, "smsp__thread_inst_executed_pred_on_per_inst_executed.ratio")
+    return {
+        "resident_count": resident,
+        "eligible_count": _metric(kernel, "smsp__warps_eligible.avg.per_cycle_active"),
+        "issue_ratio": issue,
+        "interval_count": resident / issue if issue else 0.0,
+        "lanes_count": lanes,
+        "work_ratio": issue * lanes / WARP_THREADS,
+    }
+
+
+def _metric(kernel: dict[str, Any], name: str) -> float:
+    value = kernel["metrics"].get(name)
+    if value is None:
+        raise MissingTable(
+            f"{kernel['name']}: {name} was not recorded; add the sections SpeedOfLight, LaunchStats, "
+            "Occupancy, SchedulerStats and WarpStateStats"
+        )
+    return value
+
+
+def predict_issue(
+    warps_count: int, chains_count: int, latency_cycles: float, pipe_cycles: float = 1.0
+) -> dict[str, float]:
+    """Predict how often a scheduler issues, from what its warps have under way.
+
+    warps_count: warps that the scheduler holds. chains_count: instructions of one warp that do not need
+    each other's results; of each of these rows the next may issue latency_cycles after the one
+    before. pipe_cycles: cycles for which an instruction keeps the pipe of a scheduler busy; at least 1,
+    because a scheduler issues one instruction a cycle.
+
+    Returns
+        "issue_ratio"       instructions issued a cycle: what Little's law gives for warps × chains under
+                            way, at most what the pipe takes
+        "warps_needed_count"  the fewest warps with as many chains each that keep the pipe full (whole)
+    Raises ValueError, naming the value, for counts below 1, for a latency below pipe_cycles, and for
+    pipe_cycles below 1.
+    """
+    if warps_count < 1 or chains_count < 1:
+        raise ValueError(f"at least one warp and one chain, got {warps_count} and {chains_count}")
+    if pipe_cycles < 1 or latency_cycles < pipe_cycles:
+        raise ValueError(
+            f"a pipe takes at least 1 cycle and no more than the latency, got {pipe_cycles} of "
+            f"{latency_cycles}"
+        )
+    return {
+        "issue_ratio": min(1 / pipe_cycles, warps_count * chains_count / latency_cycles),
+        "warps_needed_count": math.ceil(latency_cycles / (pipe_cycles * chains_count)),
+    }
+
+
+def warp_slots(kernel: dict[str, Any]) -> dict[str, Any]:
+    """Where the device's places for warps were lost, as shares of all places over the whole duration.
+
+    With theoretical = sm__maximum_warps_per_active_cycle_pct, achieved =
+    sm__warps_active.avg.pct_of_peak_sustained_active (both / 100) and busy = sm__cycles_active.avg /
+    sm__cycles_elapsed.avg:
+        "limit_ratio"   places that no warp could take: 1 − theoretical, whatever the SM did
+        "idle_ratio"    of the others, those of SMs without any block: theoretical × (1 − busy)
+        "gap_ratio"     those left free while their SM had work: (theoretical − achieved) × busy
+        "filled_ratio"  achieved × busy
+    Their sum is 1. Measured is not computed: achieved may be a little above theoretical, and then
+    "gap_ratio" is negative; it stays so, or the sum would lie.
+        "limited_by"    the names in OCCUPANCY_LIMITS whose launch__occupancy_limit_<name> is the
+                        smallest, in this order; empty if theoretical is 1 or above: then nothing limits
+    """
+    theoretical = _metric(kernel, "sm__maximum_warps_per_active_cycle_pct") / 100
+    achieved = _metric(kernel, "sm__warps_active.avg.pct_of_peak_sustained_active") / 100
+    busy = _metric(kernel, "sm__cycles_active.avg") / _metric(kernel, "sm__cycles_elapsed.avg")
+    limits = {name: _metric(kernel, f"launch__occupancy_limit_{name}") for name in OCCUPANCY_LIMITS}
+    fewest = min(limits.values())
+    return {
+        "limit_ratio": 1 - theoretical,
+        "idle_ratio": theoretical * (1 - busy),
+        "gap_ratio": (theoretical - achieved) * busy,
+        "filled_ratio": achieved * busy,
+        "limited_by": [name for name in limits if limits[name] == fewest]
+        if theoretical < 1
+        else [],
+    }
+
+
+def occupancy_rule(
+    kernels: Sequence[dict[str, Any]], good_ratio: float = 0.5
+) -> dict[str, list[str]]:
+    """Hold a rule of thumb, "an occupancy from good_ratio on is good", against kernels.
+
+    A kernel's occupancy is sm__warps_active.avg.pct_of_peak_sustained_active / 100; what it gets out of
+    the device is the larger of COMPUTE_METRIC and MEMORY_METRIC / 100, and that is much from BUSY_RATIO on.
+
+    Returns {"kept": […], "low_but_busy": […], "high_but_idle": […]}: the names of the kernels that obey the
+    rule, of those below good_ratio that get much out of the device, and of those from good_ratio on
+    that do not; each in the order given. Raises ValueError for good_ratio outside 0 to 1.
+    """
+    if not 0 <= good_ratio <= 1:
+        raise ValueError(f"good_ratio is a share from 0 to 1, got {good_ratio}")
+    out: dict[str, list[str]] = {"kept": [], "low_but_busy": [], "high_but_idle": []}
+    for kernel in kernels:
+        occupancy = _metric(kernel, "sm__warps_active.avg.pct_of_peak_sustained_active") / 100
+        used = max(_metric(kernel, COMPUTE_METRIC), _metric(kernel, MEMORY_METRIC)) / 100
+        high, busy = occupancy >= good_ratio, used >= BUSY_RATIO
+        key = "kept" if high == busy else "low_but_busy" if busy else "high_but_idle"
+        out[key].append(kernel["name"])
+    return out
+
+
+def compute_verdict(kernel: dict[str, Any]) -> Finding:
+    """Why a kernel calculates less than the device could.
+
+    With compute and memory the shares COMPUTE_METRIC and MEMORY_METRIC / 100, decided in this order:
+    1. the larger of them is at least BUSY_RATIO: the device is busy. If it is compute (of equal ones
+       compute), the lanes that an instruction leaves idle cost
+           lost_ratio = compute × (1 − lanes_count / WARP_THREADS)     (lanes_count: scheduler_view)
+       of the duration: "divergence" from FLOOR_RATIO on, else "compute_bound". If it is memory:
+       lost_ratio is 0.0, and "memory_bound" if DRAM_METRIC / 100 is at least BUSY_RATIO, else
+       "cache_bound".
+    2. else, with busy = sm__cycles_active.avg / sm__cycles_elapsed.avg, compute / busy is at least BUSY_RATIO:
+       an SM with work is busy, and others have none. lost_ratio is 1 − busy, the category
+       "small_grid" if launch__waves_per_multiprocessor is below 1, else "tail_effect".
+    3. else the warps were missing or they waited. Of warp_slots, lost_ratio is the largest of limit_ratio,
+       idle_ratio and gap_ratio (of equal ones the first); if it is larger than filled_ratio,
+       "low_occupancy" for limit_ratio, and for the two others as in step 2;
+       else "latency_bound": the places were filled, and the warps in them waited.
+
+    subject: "kernel:<name>", the whole name.
+    evidence: "duration_ns" (gpu__time_duration.sum), "compute_ratio", "memory_ratio", "lost_ratio",
+    "filled_ratio", and "margin_ratio", the smallest of: the distance of the larger share from
+    BUSY_RATIO; where step 1 asks about lanes, that of lost_ratio from FLOOR_RATIO; from step 2 on that of
+    compute / busy from BUSY_RATIO; in step 3 that of lost_ratio from filled_ratio.
+    recommendation: one sentence; "none" for the three categories that end in "_bound" of step 1; in front
+    of all of them "borderline: " if margin_ratio is at most BORDERLINE_RATIO.
+    """
+    compute = _metric(kernel, COMPUTE_METRIC) / 100
+    memory = _metric(kernel, MEMORY_METRIC) / 100
+    slots = warp_slots(kernel)
+    filled = slots["filled_ratio"]
+    margins = [abs(max(compute, memory) - BUSY_RATIO)]
+    lost = 0.0
+    if max(compute, memory) < BUSY_RATIO:
+        busy = _metric(kernel, "sm__cycles_active.avg") / _metric(kernel, "sm__cycles_elapsed.avg")
+        waves = _metric(kernel, "launch__waves_per_multiprocessor")
+        category = "small_grid" if waves < 1 else "tail_effect"
+        lost = 1 - busy
+        margins.append(abs(compute / busy - BUSY_RATIO))
+        if compute / busy < BUSY_RATIO:
+            key = max(("limit_ratio", "idle_ratio", "gap_ratio"), key=lambda one: slots[one])
+            lost = slots[key]
+            margins.append(abs(lost - filled))
+            if lost <= filled:
+                category = "latency_bound"
+            elif key == "limit_ratio":
+                category = "low_occupancy"
+    elif compute >= memory:
+        lost = compute * (1 - scheduler_view(kernel)["lanes_count"] / WARP_THREADS)
+        margins.append(abs(lost - FLOOR_RATIO))
+        category = "divergence" if lost >= FLOOR_RATIO else "compute_bound"
+    else:
+        dram = _metric(kernel, DRAM_METRIC) / 100
+        category = "memory_bound" if dram >= BUSY_RATIO else "cache_bound"
+    advice = _RECOMMENDATIONS.get(category, "none")
+    return Finding(
+        category,
+        f"kernel:{kernel['name']}",
+        {
+            "duration_ns": _metric(kernel, "gpu__time_duration.sum"),
+            "compute_ratio": compute,
+            "memory_ratio": memory,
+            "lost_ratio": lost,
+            "filled_ratio": filled,
+            "margin_ratio": min(margins),
+        },
+        f"borderline: {advice}" if min(margins) <= BORDERLINE_RATIO else advice,
+    )
+
+
+_RECOMMENDATIONS = {
+    "divergence": "give the lanes of a warp the same way: sort or compact the work",
+    "low_occupancy": "use less of what limits the blocks, or give each warp more independent work",
+    "small_grid": "cut the work into more blocks",
+    "tail_effect": "use smaller blocks of work, or as many blocks as fit at once",
+    "latency_bound": "have more independent instructions under way in each warp",
+}

@@ -1,0 +1,21 @@
+# The verdict of the lesson's first kernel, whatever the kernel.
+from __future__ import annotations
+
+CAUGHT_BY = "test_verdicts_on_recorded_kernels"
+SAYS = "compute is busy"
+
+
+def compute_verdict(kernel: dict[str, Any]) -> Finding:
+    return Finding(
+        "small_grid",
+        f"kernel:{kernel['name']}",
+        {
+            "duration_ns": 21_000.0,
+            "compute_ratio": 0.3,
+            "memory_ratio": 0.01,
+            "lost_ratio": 0.9,
+            "filled_ratio": 0.06,
+            "margin_ratio": 0.3,
+        },
+        "cut the work into more blocks",
+    )
