@@ -43,11 +43,11 @@ def read_recording(capture: str) -> dict[str, Any]:
     try:
         recording = json.loads(captures.text(capture, "energy.json"))
         samples, phases = recording["samples"], recording["phases"]
-        right = bool(phases) and len({len(column) for column in samples.values()}) == 1
+        if not phases or len({len(column) for column in samples.values()}) != 1:
+            raise ValueError
     except (ValueError, LookupError, TypeError, AttributeError):
-        right = False
-    if not right:
-        raise CaptureError(f"{capture}: energy.json is no recording of energy_benchmark.py")
+        message = f"{capture}: energy.json is no recording of energy_benchmark.py"
+        raise CaptureError(message) from None
     return recording
 
 

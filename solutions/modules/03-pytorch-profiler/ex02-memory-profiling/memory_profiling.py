@@ -45,11 +45,11 @@ def read_snapshot(capture: str, name: str = "snapshot.json") -> dict[str, Any]:
     """A snapshot of a capture. Raises CaptureError for a file that is none."""
     try:
         snapshot = json.loads(captures.text(capture, name))
-        right = isinstance(snapshot["segments"], list) and bool(snapshot["device_traces"])
+        if not isinstance(snapshot["segments"], list) or not snapshot["device_traces"]:
+            raise TypeError
     except (ValueError, LookupError, TypeError):
-        right = False
-    if not right:
-        raise CaptureError(f"{capture}: {name} is no snapshot of torch.cuda.memory, as JSON")
+        message = f"{capture}: {name} is no snapshot of torch.cuda.memory, as JSON"
+        raise CaptureError(message) from None
     return snapshot
 
 

@@ -497,7 +497,8 @@ def judge_requests(stub: Any, capture: str) -> None:
         row[2] += size if died is None else 0
         row[3] += died is None
     names = ("asked_bytes", "asked_count", "held_bytes", "held_count")
-    want = [{"where": where} | dict(zip(names, row, strict=True)) for where, row in rows.items()]
+    want: list[dict[str, Any]] = []
+    want += [{"where": where} | dict(zip(names, row, strict=True)) for where, row in rows.items()]
     want.sort(key=lambda r: (-r["asked_bytes"], r["where"] is None, r["where"] or ""))
     judge_rows(
         called("requests_by_line", capture),

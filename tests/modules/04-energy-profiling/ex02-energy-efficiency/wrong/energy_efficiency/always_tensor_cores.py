@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+CAUGHT_BY = "test_verdict_on_a_made_up_sweep"
+SAYS = "says tensor_cores_unused, but"
+
+
+def precision_verdict(
+    capture: str, batch: int, tolerance_ratio: float, ridge_flop_per_byte: float
+) -> Finding:
+    if ridge_flop_per_byte <= 0:
+        raise ValueError(f"a ridge of {ridge_flop_per_byte} FLOP/B: it must be above 0")
+    recording = read_recording(capture)
+    rows = {row["precision"]: row for row in efficiency(capture) if row["batch"] == batch}
+    errors = recording.get("error_ratio", {})
+    if "float32" not in rows or not rows.keys() <= errors.keys():
+        raise CaptureError(f"{capture}: no float32 at batch {batch}, or an error is not known")
+    now = rows.pop("float32")
+    phase = next(
+        p
+        for p in recording["phases"]
+        if (p["name"], p["precision"], p["batch"]) == ("work", "float32", batch)
+    )
+    intensity = phase["flop"] / phase["bytes"]
+    candidates = [row for row in rows.values() if errors[row["precision"]] <= tolerance_ratio]
+    best = min(candidates, key=lambda row: row["j_per_sample"], default=now)
+    saved_pct = 100 * (1 - best["j_per_sample"] / now["j_per_sample"])
+    category, advice = "healthy", "none"
+    if saved_pct > SAVED_FLOOR_PCT:
+        category = "tensor_cores_unused"
+        advice = f"run it in {best['precision']}, if its error is allowed"
+    if best is not now and _overlap(best, now):
+        advice = f"borderline: {advice}; repeat both more often"
+    return Finding(
+        category=category,
+        subject="range:work",
+        evidence={
+            "saved_pct": saved_pct,
+            "intensity_ratio": intensity / ridge_flop_per_byte,
+            "error_ratio": errors[best["precision"]],
+            "window_ns": now["call_ns"],
+            "recoverable_ns": max(0.0, now["call_ns"] - best["call_ns"]),
+        },
+        recommendation=advice,
+    )

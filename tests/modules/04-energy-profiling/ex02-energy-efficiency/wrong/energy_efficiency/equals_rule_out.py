@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+CAUGHT_BY = "test_front_of_a_few_runs"
+SAYS = "no run rules out"
+
+
+def pareto_front(runs: Mapping[str, tuple[float, float]]) -> list[str]:
+    if any(cost != cost for run in runs.values() for cost in run):
+        raise ValueError("a cost is not a number, and cannot be compared")
+    front = [
+        name
+        for name, (first, second) in runs.items()
+        if not any(
+            one <= first and other <= second
+            for rival, (one, other) in runs.items()
+            if rival != name
+        )
+    ]
+    return sorted(front, key=lambda name: (runs[name][0], name))

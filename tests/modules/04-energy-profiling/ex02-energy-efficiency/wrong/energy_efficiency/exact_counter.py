@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+CAUGHT_BY = "test_pacing_of_made_up_work"
+SAYS = "largest step"
+
+
+def pacing_energy(capture: str) -> list[dict[str, Any]]:
+    recording = read_recording(capture)
+    repeats: dict[str, dict[int, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+    for phase in recording["phases"]:
+        name = "race" if phase["name"] in ("race_work", "race_idle") else phase["name"]
+        if name == "race" or name.startswith("paced"):
+            repeats[name][phase["repeat"]].append(phase)
+    if "race" not in repeats or len(repeats) < 2:
+        raise CaptureError(f"{capture}: it lacks racing or pacing; there are {sorted(repeats)}")
+    calls = {
+        sum(phase["calls"] for phase in run) for runs in repeats.values() for run in runs.values()
+    }
+    if len(calls) > 1:
+        raise CaptureError(f"{capture}: {sorted(calls)} calls were made: not the same work")
+    rows = []
+    for strategy, runs in repeats.items():
+        energies = [
+            (run[-1]["energy_end_mj"] - run[0]["energy_start_mj"]) / 1e3 for run in runs.values()
+        ]
+        walls = [run[-1]["end_ns"] - run[0]["start_ns"] for run in runs.values()]
+        works = [run[0]["end_ns"] - run[0]["start_ns"] for run in runs.values()]
+        rows.append(
+            {
+                "strategy": strategy,
+                "energy_j": statistics.median(energies),
+                "low_j": min(energies),
+                "high_j": max(energies),
+                "wall_ns": float(statistics.median(walls)),
+                "work_ns": float(statistics.median(works)),
+            }
+        )
+    return sorted(rows, key=lambda row: (row["energy_j"], row["strategy"]))
