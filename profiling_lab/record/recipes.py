@@ -122,11 +122,19 @@ def _recipe(file: Path, root: Path, name: str, table: object, defaults: dict) ->
 
 
 def _own(profiler: type[Profiler], table: dict, defaults: dict) -> dict[str, Any]:
-    """What the profiler is told: the capture's own values over those of `[defaults.<tool>]`."""
+    """What the profiler is told: the capture's own values over those of `[defaults.<tool>]`.
+
+    Of the lists that are concatenated, an own `--option=value` takes the place of the default one.
+    """
     own = {key: table[key] for key in {"options", *profiler.keys} if key in table}
     own = {**defaults, **own}
     for key in profiler.concatenated:
-        own[key] = [*defaults.get(key, ()), *table.get(key, ())]
+        given = table.get(key, ())
+        named = {option.partition("=")[0] for option in given if "=" in option}
+        usual = [
+            option for option in defaults.get(key, ()) if option.partition("=")[0] not in named
+        ]
+        own[key] = [*usual, *given]
     return own
 
 

@@ -91,9 +91,12 @@ class NsightSystems(Profiler):
         report = work / REPORT
         names = [name.encode() for name in (platform.release(),)]
         report.write_bytes(leaks.neutralise_report(report.read_bytes(), names))
+        callchains = bool(recipe.own.get("callchains"))
+        # Frames of Python are payloads of NVTX marks, which the exporter leaves out unless told.
+        payloads = ["--include-json=true"] if callchains else []
         exported = self.run_tool(
-            "export", "--type=sqlite", f"--output={TIMELINE}", "--force-overwrite=true", REPORT,
-            folder=work,
+            "export", "--type=sqlite", f"--output={TIMELINE}", "--force-overwrite=true", *payloads,
+            REPORT, folder=work,
         )  # fmt: skip
         timeline = work / TIMELINE
         if not timeline.is_file():
@@ -101,7 +104,7 @@ class NsightSystems(Profiler):
         _require_device_work(timeline)
         self.schema.update(_schema(timeline))
         shutil.copyfile(timeline, fresh / TIMELINE)
-        scrub.scrub(fresh / TIMELINE, callchains=bool(recipe.own.get("callchains")))
+        scrub.scrub(fresh / TIMELINE, callchains=callchains)
         if reports := (*recipe.own.get("stats", ()), *recipe.own.get("more_stats", ())):
             self._stats(reports, fresh / TIMELINE, work, fresh / "stats")
         if recipe.own.get("report"):
