@@ -1,11 +1,247 @@
 """CPU sampling: where is the host hot?
 
-The lesson is `README.md` in this folder, hints are in `hints.md`.
+Every few milliseconds of a thread's time on a processor, the profiler writes down its stack; and every
+few milliseconds, the stacks of Python's threads. You count such samples, say how sure a count is, and
+find the function that the device waits for. The lesson is `README.md` in this folder, hints are in
+`hints.md`.
+
+The readers `samples` and `switches` are given. Tables of a recording are read as everywhere:
+
+    with captures.open(capture) as recording:
+        recording.kernels        # a polars DataFrame; see `help(captures.NsysCapture)`
 """
 
 from __future__ import annotations
 
+import json
+import math
+import sqlite3
+from collections import Counter
+from contextlib import closing
+from typing import Any, NamedTuple
 
-def first_task(first: int, second: int) -> int:
-    """The larger of two numbers of ns. Shapes, units, errors and the source stand here."""
-    return max(first, second)
+from profiling_lab import captures
+from profiling_lab.errors import EmptyCapture, MissingTable
+from profiling_lab.findings import Finding
+
+Z_95 = 1.96  # of the normal distribution, for 95 %
+
+
+class Sample(NamedTuple):
+    """One stack at one moment: the names of its functions, the innermost first."""
+
+    time_ns: int
+    thread: int
+    frames: tuple[str, ...]
+
+
+class Switch(NamedTuple):
+    """A thread got a processor (running) or lost it."""
+
+    time_ns: int
+    thread: int
+    running: bool
+
+
+def samples(capture: str, kind: str) -> list[Sample]:
+    """The samples of a recording, by time and thread (given).
+
+    kind: "native": of threads that were on a processor, in the names of native functions (an address
+    where the name is not known). "python": of all of Python's threads, waiting or not, as
+    "function (file)", the file without folders.
+    Raises ValueError for another kind and MissingTable where the recording has no samples of this one.
+    """
+    if kind not in ("native", "python"):
+        raise ValueError(f"kind is {kind!r}, neither 'native' nor 'python'")
+    found: dict[tuple[int, int], list[str]] = {}
+    with closing(_connect(capture)) as connection:
+        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+        words = dict(connection.execute("SELECT id, value FROM StringIds"))
+        if kind == "native":
+            if not {"COMPOSITE_EVENTS", "SAMPLING_CALLCHAINS"} <= tables:
+                raise MissingTable(
+                    f"{capture}: has no table SAMPLING_CALLCHAINS (record with --sample=process-tree)"
+                )
+            query = (
+                "SELECT start, globalTid & 16777215, symbol FROM COMPOSITE_EVENTS e"
+                " JOIN SAMPLING_CALLCHAINS c ON e.id = c.id ORDER BY 1, 2, stackDepth"
+            )
+            for time, thread, symbol in connection.execute(query):
+                found.setdefault((time, thread), []).append(words[symbol])
+        else:
+            query = (
+                "SELECT start, globalTid & 16777215, jsonText, jsonTextId FROM NVTX_EVENTS"
+                " WHERE eventType = 34 AND (jsonText IS NOT NULL OR jsonTextId IS NOT NULL)"
+                " ORDER BY 1, 2"
+            )
+            for time, thread, text, number in connection.execute(query):
+                for frame in json.loads(text or words[number]).get("Frames", []):
+                    file = frame["File"].rpartition("/")[2]
+                    name = f"{frame['Function']} ({file})"
+                    found.setdefault((time, thread), []).append(name)
+            if not found:
+                raise MissingTable(
+                    f"{capture}: has no samples of Python (record with --python-sampling=true)"
+                )
+    return [Sample(time, thread, tuple(names)) for (time, thread), names in sorted(found.items())]
+
+
+def switches(capture: str) -> list[Switch]:
+    """When threads got and lost processors, by time (given). MissingTable where none are recorded."""
+    with closing(_connect(capture)) as connection:
+        try:
+            query = "SELECT start, globalTid & 16777215, isSchedIn FROM SCHED_EVENTS ORDER BY 1, 2"
+            rows = connection.execute(query).fetchall()
+        except sqlite3.OperationalError:
+            raise MissingTable(
+                f"{capture}: has no table SCHED_EVENTS (record with --cpuctxsw=process-tree)"
+            ) from None
+    return [Switch(time, thread, bool(running)) for time, thread, running in rows]
+
+
+def _connect(capture: str) -> sqlite3.Connection:
+    file = captures.path(capture).resolve()
+    return sqlite3.connect(f"{file.as_uri()}?mode=ro&immutable=1", uri=True)
+
+
+def hot_functions(capture: str, kind: str, thread: int | None = None) -> list[dict[str, Any]]:
+    """Samples by function.
+
+    thread: only samples of this thread; None: of all.
+    Returns a row for each function in any stack: "function", "self_count" (samples in which it is the
+    innermost frame) and "inclusive_count" (samples with it anywhere in the stack, each sample once,
+    however often the function stands in it), ordered by self_count from the largest, then by
+    inclusive_count from the largest, then by function.
+    Raises as `samples` does; a thread without samples gives [].
+    """
+    rows: dict[str, dict[str, Any]] = {}
+    for sample in samples(capture, kind):
+        if thread is None or sample.thread == thread:
+            for name in set(sample.frames):
+                empty = {"function": name, "self_count": 0, "inclusive_count": 0}
+                row = rows.setdefault(name, empty)
+                row["inclusive_count"] += 1
+                row["self_count"] += name == sample.frames[0]
+    return sorted(
+        rows.values(),
+        key=lambda row: (-row["self_count"], -row["inclusive_count"], row["function"]),
+    )
+
+
+def share_interval(hit_count: int, sample_count: int) -> dict[str, float]:
+    """How sure a share is that was counted in samples: the 95 % score interval of Wilson.
+
+    With p = hits / samples, n samples and z = Z_95, its middle is (p + z²/2n) / (1 + z²/n) and its half
+    width z · sqrt(p(1 - p)/n + z²/4n²) / (1 + z²/n). Unlike p ± z · sqrt(p(1 - p)/n) it stays within 0 and
+    1, and says something for 0 hits. It takes samples to be independent of each other.
+    Returns "ratio" (p), "low_ratio" and "high_ratio".
+    Source: E. B. Wilson, Journal of the American Statistical Association 22 (1927), pages 209-212.
+    Raises ValueError unless 0 <= hit_count <= sample_count and there is a sample.
+    """
+    if not 0 <= hit_count <= sample_count or sample_count < 1:
+        raise ValueError("needs a sample, and hits from 0 to the number of samples")
+    share, extra = hit_count / sample_count, Z_95**2 / sample_count
+    middle = (share + extra / 2) / (1 + extra)
+    inner = share * (1 - share) / sample_count + extra / sample_count / 4
+    half = Z_95 * math.sqrt(inner) / (1 + extra)
+    return {"ratio": share, "low_ratio": middle - half, "high_ratio": middle + half}
+
+
+def processor_time(capture: str) -> dict[int, dict[str, int]]:
+    """Thread → how long it was on a processor, by the switches, and how often it was sampled there.
+
+    The window goes from the first to the last of all switches in the recording. Before its first switch a
+    thread was in the state that this switch ends; after its last one it stays in the state that this
+    one begins, up to the end of the window.
+    Returns, for each thread with a switch, "on_ns" and "off_ns", which add up to the window, and
+    "sample_count", its native samples.
+    Raises as `switches` and `samples` do, and EmptyCapture if there are no switches.
+    """
+    found = switches(capture)
+    if not found:
+        raise EmptyCapture(f"{capture}: holds no switches of threads")
+    first, last = found[0].time_ns, found[-1].time_ns
+    counts = Counter(sample.thread for sample in samples(capture, "native"))
+    on: dict[int, int] = {}
+    since: dict[int, tuple[int, bool]] = {}
+    for switch in found:
+        before, running = since.get(switch.thread, (first, not switch.running))
+        on[switch.thread] = on.get(switch.thread, 0) + (switch.time_ns - before) * running
+        since[switch.thread] = switch.time_ns, switch.running
+    for thread, (before, running) in since.items():
+        on[thread] += (last - before) * running
+    return {
+        thread: {"on_ns": time, "off_ns": last - first - time, "sample_count": counts[thread]}
+        for thread, time in on.items()
+    }
+
+
+def collapsed_stacks(capture: str, kind: str, thread: int | None = None) -> list[str]:
+    """The samples as text for a flame graph: a line for each different stack, sorted.
+
+    A line holds the functions from the outermost to the innermost, with ";" between them, a space, and the
+    number of samples with this stack. A ";" in a function's name is written as ",".
+    Source of the format: https://github.com/brendangregg/FlameGraph, stackcollapse-perf.pl.
+    thread: as in `hot_functions`. Raises as `samples` does.
+    """
+    counts = Counter(
+        ";".join(name.replace(";", ",") for name in reversed(sample.frames))
+        for sample in samples(capture, kind)
+        if thread is None or sample.thread == thread
+    )
+    return sorted(f"{stack} {count}" for stack, count in counts.items())
+
+
+def host_verdict(capture: str, floor_ratio: float = 0.1) -> Finding:
+    """Which function of the host the device waits for, as a Finding.
+
+    Window: from the start of the first to the end of the last operation (kernel, copy or memset) of the
+    one device; idle: its parts in which none runs (from the end of one to the start of another).
+    Looked at are the Python samples of the launching thread (whose CUDA calls launched most kernels)
+    with start <= time < end of an idle part. The hot function is the innermost one of most of them (of
+    equals the first by name).
+    Idle time is shared out by samples: the hot function's is idle_ns * hot_count / sample_count, and 0
+    without samples. `host_bound` if that is at least floor_ratio of the window, else `healthy`; the
+    subject is "device:0".
+    Evidence: "recoverable_ns" (that share), "window_ns", "idle_ns", "sample_count", "hot_count" (0 without
+    samples), "low_ratio" (the lower end of `share_interval` of the two counts; 0 without samples).
+    The recommendation names the hot function as in `samples`; it is "none" only if healthy.
+    Raises as `samples` does; EmptyCapture if no kernel has a call that launched it; ValueError unless
+    floor_ratio lies above 0 and below 1.
+    """
+    if not 0 < floor_ratio < 1:
+        raise ValueError("floor_ratio must lie above 0 and below 1")
+    sampled = samples(capture, "python")
+    with captures.open(capture) as recording:
+        frames = (recording.kernels, recording.copies, recording.memsets)
+        launched = set(recording.kernels.select("process", "correlation").rows())
+        api = recording.api_calls.select("process", "correlation", "thread").rows()
+    launches = Counter(thread for process, number, thread in api if (process, number) in launched)
+    if not launches:
+        raise EmptyCapture(f"{capture}: holds no kernel with the call that launched it")
+    launching = launches.most_common(1)[0][0]
+    operations = [row for frame in frames for row in frame.select("start_ns", "end_ns").rows()]
+    idle: list[tuple[int, int]] = []
+    first, reach = min(operations)
+    for start, end in sorted(operations):
+        if start > reach:
+            idle.append((reach, start))
+        reach = max(reach, end)
+    hits = Counter(
+        sample.frames[0]
+        for sample in sampled
+        if sample.thread == launching and any(a <= sample.time_ns < b for a, b in idle)
+    )
+    idle_ns, count = sum(b - a for a, b in idle), sum(hits.values())
+    hot = min(hits, key=lambda name: (-hits[name], name), default="")
+    evidence = {
+        "recoverable_ns": idle_ns * hits[hot] / count if count else 0,
+        "window_ns": reach - first,
+        "idle_ns": idle_ns,
+        "sample_count": count,
+        "hot_count": hits[hot],
+        "low_ratio": share_interval(hits[hot], count)["low_ratio"] if count else 0,
+    }
+    if evidence["recoverable_ns"] < floor_ratio * evidence["window_ns"]:
+        return Finding("healthy", "device:0", evidence)
+    return Finding("host_bound", "device:0", evidence, f"make {hot} faster, or run it ahead")

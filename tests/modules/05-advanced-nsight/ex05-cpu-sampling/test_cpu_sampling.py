@@ -1,15 +1,440 @@
+"""Checks of `advanced_ex05`: recorded and drawn samples, counted in SQL and moment by moment."""
+
 from __future__ import annotations
 
+import itertools
+import json
+import random
+import sqlite3
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
 from grading.checking import task
+from grading.checking.fixtures import recordings
+from grading.checking.judging import agree, near, require, show
+from profiling_lab import captures
+from profiling_lab.errors import EmptyCapture, MissingTable
+from profiling_lab.findings import Finding, problems
+
+SAMPLED = recordings("host_samples_native", "host_samples_device", "host_samples_python")
+PROCESS = (1 << 48) + (1_001 << 24)
+KINDS = ("native", "python")
 
 
-@task("advanced_ex05.first_task")
-def test_the_larger_is_found(stub) -> None:
-    got = stub.first_task(3, 5)
-    assert got == 5, f"first_task(3, 5) returned {got}, expected 5 ns: the larger of the two"
+class Sampled:
+    """What is true of a recording, from its tables."""
+
+    def __init__(self, capture: str) -> None:
+        file = captures.path(capture).resolve()
+        connection = sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)
+        try:
+            known = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+            words = dict(connection.execute("SELECT id, value FROM StringIds"))
+            chains = defaultdict(dict)
+            for number, depth, symbol in connection.execute(
+                "SELECT id, stackDepth, symbol FROM SAMPLING_CALLCHAINS"
+            ):
+                chains[number][depth] = words[symbol]
+            rows = connection.execute(
+                "SELECT id, start, globalTid % 16777216 FROM COMPOSITE_EVENTS"
+            )
+            self.native = [
+                (start, thread, [chains[number][depth] for depth in sorted(chains[number])])
+                for number, start, thread in rows
+                if number in chains
+            ]
+            rows = connection.execute(
+                "SELECT start, globalTid % 16777216, jsonText, jsonTextId FROM NVTX_EVENTS"
+                " WHERE eventType = 34 AND COALESCE(jsonText, jsonTextId) IS NOT NULL"
+            )
+            self.python = [
+                (
+                    start,
+                    thread,
+                    [
+                        f"{frame['Function']} ({Path(frame['File']).name})"
+                        for frame in json.loads(text or words[number])["Frames"]
+                    ],
+                )
+                for start, thread, text, number in rows
+            ]
+            self.python = [sample for sample in self.python if sample[2]]
+            self.switches = connection.execute(
+                "SELECT globalTid % 16777216, start, isSchedIn FROM SCHED_EVENTS"
+            ).fetchall()
+            self.operations = []
+            for kind in ("KERNEL", "MEMCPY", "MEMSET"):
+                if f"CUPTI_ACTIVITY_KIND_{kind}" in known:
+                    query = f'SELECT start, "end" FROM CUPTI_ACTIVITY_KIND_{kind}'
+                    self.operations += connection.execute(query).fetchall()
+            self.launching = connection.execute(
+                "SELECT r.globalTid % 16777216 FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN"
+                " CUPTI_ACTIVITY_KIND_RUNTIME r ON r.correlationId = k.correlationId"
+                " GROUP BY 1 ORDER BY count(*) DESC LIMIT 1"
+            ).fetchone()[0]
+        finally:
+            connection.close()
+
+    def of(self, kind: str, thread: int | None = None) -> list[list[str]]:
+        rows = self.native if kind == "native" else self.python
+        return [stack for _, tid, stack in rows if thread is None or tid == thread]
+
+    def functions(self, kind: str, thread: int | None) -> list[dict[str, Any]]:
+        stacks = self.of(kind, thread)
+        leaves = Counter(stack[0] for stack in stacks)
+        within = Counter(name for stack in stacks for name in set(stack))
+        rows = [
+            {"function": name, "self_count": leaves[name], "inclusive_count": number}
+            for name, number in within.items()
+        ]
+        return sorted(
+            rows, key=lambda row: (-row["self_count"], -row["inclusive_count"], row["function"])
+        )
+
+    def threads(self) -> dict[int, dict[str, int]]:
+        first = min(time for _, time, _ in self.switches)
+        last = max(time for _, time, _ in self.switches)
+        found = {}
+        for thread in {tid for tid, _, _ in self.switches}:
+            own = sorted((time, state) for tid, time, state in self.switches if tid == thread)
+            edges = [(first, 1 - bool(own[0][1])), *own, (last, 0)]
+            on = sum(
+                later - time for (time, state), (later, _) in itertools.pairwise(edges) if state
+            )
+            count = sum(tid == thread for _, tid, _ in self.native)
+            found[thread] = {"on_ns": on, "off_ns": last - first - on, "sample_count": count}
+        return found
+
+    def lines(self, kind: str, thread: int | None) -> list[str]:
+        stacks = Counter(
+            ";".join(name.replace(";", ",") for name in stack[::-1])
+            for stack in self.of(kind, thread)
+        )
+        return sorted(f"{stack} {number}" for stack, number in stacks.items())
+
+    def busy_at(self, time: int) -> bool:
+        return any(start <= time < end for start, end in self.operations)
+
+    def idle(self) -> tuple[dict[str, float], str]:
+        first = min(start for start, _ in self.operations)
+        last = max(end for _, end in self.operations)
+        edges = sorted({edge for pair in self.operations for edge in pair})
+        idle = sum(
+            later - edge for edge, later in itertools.pairwise(edges) if not self.busy_at(edge)
+        )
+        names = [
+            stack[0]
+            for time, thread, stack in self.python
+            if thread == self.launching and first <= time < last and not self.busy_at(time)
+        ]
+        hot, hits = min(
+            Counter(names).items(), key=lambda item: (-item[1], item[0]), default=("", 0)
+        )
+        return {
+            "recoverable_ns": idle * hits / len(names) if names else 0,
+            "window_ns": last - first,
+            "idle_ns": idle,
+            "sample_count": len(names),
+            "hot_count": hits,
+            "low_ratio": wilson(hits, len(names))[0] if names else 0,
+        }, hot
 
 
-@task("advanced_ex05.first_task")
-def test_the_order_does_not_matter(stub) -> None:
-    got = stub.first_task(7, 2)
-    assert got == 7, f"first_task(7, 2) returned {got}, expected 7 ns: the order is no clue"
+def wilson(hits: int, count: int) -> tuple[float, float]:
+    """The interval's ends, as the roots of (p - share)² = z² p (1 - p) / n, found by halving."""
+    share = hits / count
+
+    def inside(p: float) -> bool:
+        return (p - share) ** 2 <= 1.96**2 * p * (1 - p) / count
+
+    ends = []
+    for limit in (0.0, 1.0):
+        outside, within = limit, share
+        if inside(limit):
+            within = limit
+        else:
+            for _ in range(80):
+                middle = (outside + within) / 2
+                outside, within = (outside, middle) if inside(middle) else (middle, within)
+        ends.append(within)
+    return ends[0], ends[1]
+
+
+def drawn_samples(draw: Any, seed: int, host: int = 9) -> str:
+    """Steps of host code and device work, sampled; a thread that waits; another that only sleeps."""
+    chance = random.Random(f"samples {seed} {host}")
+    timeline, at = draw(), 10_000_000
+    native: list[tuple[int, int, list[str]]] = []
+    python: list[tuple[int, int, list[tuple[str, str]]]] = []
+    switches = [(at - 900_000, 3, 0), (at - 700_000, 1, 1), (at - 500_000, 5, 1)]
+    main = [("main", "train.py"), ("<module>", "train.py")]
+    for _ in range(chance.randrange(6, 9)):
+        prepared = host * chance.randrange(900_000, 1_100_000)
+        for time in range(at + 200_000, at + prepared, 700_000):
+            leaf = chance.choice(["hash_string", "hash_string", "0x7f12", "grow;table"])
+            walk = ["walk_tree"] * chance.randrange(1, 4)
+            native.append((time, 1, [leaf, *walk, "_PyEval_EvalFrameDefault", "_start"]))
+            function = chance.choice(["tokens", "tokens", "tokens", "lower"])
+            files = [(function, f"lib/{chance.choice(['text', 'text'])}.py"), *main]
+            python.append((time + 50_000, 1, files))
+            python.append((time + 50_000, 2, [("wait", "threading.py"), ("keep_log", "train.py")]))
+        timeline.kernel(
+            at + prepared + 9_000,
+            at + prepared + 3_000_000,
+            call=(at + prepared, at + prepared + 5_000),
+        )
+        timeline.kernel(at + prepared + 20_000, at + prepared + 400_000, stream=8)
+        for time in range(at + prepared + 300_000, at + prepared + 3_000_000, 900_000):
+            native.append((time, 1, ["spin_wait", "cuStreamSynchronize"]))
+            python.append((time + 10_000, 1, [("item", "tensor.py"), ("read", "train.py"), *main]))
+        switches += [(at + 100_000, 2, 1), (at + 140_000, 2, 0)]
+        off = at + prepared + 1_000_000
+        switches += [(off, 1, 0), (off + chance.randrange(9_000, 90_000), 1, 1)]
+        at += prepared + 3_000_000 + chance.randrange(20_000, 60_000)
+    native.append((at, 5, ["poll"]))
+    python.append((at + 1_000, 1, [("exit", "train.py")]))
+    switches.append((at + 200_000, 5, 0))
+    for _, _, names in native:
+        for name in names:
+            timeline._string(name)
+    timeline.nvtx("a mark", 5, 5, kind="mark")
+    path = timeline.save()
+    connection = sqlite3.connect(path)
+    try:
+        words = {
+            text: number for number, text in connection.execute("SELECT id, value FROM StringIds")
+        }
+        connection.execute("CREATE TABLE COMPOSITE_EVENTS (id, start, cpu, threadState, globalTid)")
+        connection.execute("CREATE TABLE SAMPLING_CALLCHAINS (id, symbol, module, stackDepth)")
+        connection.execute("CREATE TABLE SCHED_EVENTS (start, cpu, isSchedIn, globalTid)")
+        chance.shuffle(native)
+        for number, (time, thread, names) in enumerate(native):
+            row = (number, time, 0, 1, PROCESS + thread)
+            connection.execute("INSERT INTO COMPOSITE_EVENTS VALUES (?, ?, ?, ?, ?)", row)
+            frames = [(number, words[name], 0, depth) for depth, name in enumerate(names)]
+            connection.executemany(
+                "INSERT INTO SAMPLING_CALLCHAINS VALUES (?, ?, ?, ?)", frames[::-1]
+            )
+        chance.shuffle(switches)
+        rows = [(time, 0, state, PROCESS + thread) for time, thread, state in switches]
+        connection.executemany("INSERT INTO SCHED_EVENTS VALUES (?, ?, ?, ?)", rows)
+        for time, thread, files in python:
+            frames = [{"Function": name, "File": f"a/{file}", "Line": 1} for name, file in files]
+            row = (time, PROCESS + thread, json.dumps({"Frames": frames}))
+            query = "INSERT INTO NVTX_EVENTS (start, eventType, globalTid, jsonText) VALUES (?, 34, ?, ?)"
+            connection.execute(query, row)
+        connection.commit()
+    finally:
+        connection.close()
+    return path
+
+
+# -- hot_functions ------------------------------------------------------------------------------------
+
+
+def judge_functions(stub: Any, capture: str, kind: str, thread: int | None) -> None:
+    want = Sampled(capture).functions(kind, thread)
+    got = stub.hot_functions(capture, kind, thread)
+    call = f"hot_functions({capture!r}, {kind!r}, {thread})"
+    require(
+        isinstance(got, list | tuple) and len(got) == len(want),
+        f"{call} returned {show(got)}, expected {len(want)} rows, a function each",
+    )
+    for place, (mine, right) in enumerate(zip(got, want, strict=True)):
+        require(
+            agree(mine, right),
+            f"{call}: row {place} is {show(mine)}, expected {show(right)} (samples). Self counts the "
+            "innermost frame; inclusive counts a sample once, also where the function called itself",
+        )
+
+
+@task("advanced_ex05.hot_functions")
+@SAMPLED
+def test_functions_of_a_recording(stub: Any, recording: str) -> None:
+    for kind in KINDS:
+        judge_functions(stub, recording, kind, None)
+    judge_functions(stub, recording, "native", Sampled(recording).launching)
+
+
+@task("advanced_ex05.hot_functions")
+def test_functions_of_drawn_samples(stub: Any, draw: Any, seed: int) -> None:
+    path = drawn_samples(draw, seed)
+    for kind in KINDS:
+        for thread in (None, 1, 2):
+            judge_functions(stub, path, kind, thread)
+    timeline = draw()
+    timeline.nvtx("a mark", 5, 5, kind="mark")
+    timeline.kernel(1, 2)
+    empty = timeline.save()
+    for kind in KINDS:
+        with stub.raises(MissingTable, "record with", why="nobody took samples there"):
+            stub.hot_functions(empty, kind)
+    with stub.raises(ValueError, why="there are two kinds of samples"):
+        stub.hot_functions(path, "kernel")
+
+
+# -- share_interval -----------------------------------------------------------------------------------
+
+
+@task("advanced_ex05.share_interval")
+def test_interval_of_a_share(stub: Any, seed: int) -> None:
+    chance = random.Random(f"share {seed}")
+    cases = [(0, 10), (10, 10), (1, 3), (1, 1)]
+    for _ in range(4):
+        count = chance.randrange(20, 900)
+        cases.append((chance.randrange(count), count))
+    for hits, count in cases:
+        low, high = wilson(hits, count)
+        got = stub.share_interval(hits, count)
+        call = f"share_interval({hits}, {count})"
+        require(
+            isinstance(got, dict) and got.keys() == {"ratio", "low_ratio", "high_ratio"},
+            f"{call} returned {show(got)}, expected a dict of ratio, low_ratio and high_ratio",
+        )
+        for key, want in (("ratio", hits / count), ("low_ratio", low), ("high_ratio", high)):
+            require(
+                near(got[key], want, 1e-6, 1e-9),
+                f"{call}: {key} is {show(got[key])}, expected {want:.6f}. Both ends are the shares p for "
+                "which these hits are just 1.96 standard deviations of p's own spread away",
+            )
+    for wrong in ((1, 0), (0, 0), (5, 4), (-1, 4)):
+        with stub.raises(ValueError, why="no share follows from these"):
+            stub.share_interval(*wrong)
+
+
+# -- processor_time -----------------------------------------------------------------------------------
+
+
+def judge_threads(stub: Any, capture: str) -> None:
+    got, want = stub.processor_time(capture), Sampled(capture).threads()
+    call = f"processor_time({capture!r})"
+    require(
+        isinstance(got, dict) and got.keys() == want.keys(),
+        f"{call} returned {show(got)}, expected the threads {sorted(want)}: those that were switched",
+    )
+    for thread, row in want.items():
+        require(
+            agree(got[thread], row),
+            f"{call}: thread {thread} has {show(got[thread])}, expected {row} (ns). A thread's first switch "
+            "tells what it was before, its last one what it is to the end of the window",
+        )
+
+
+@task("advanced_ex05.processor_time")
+@SAMPLED
+def test_threads_of_a_recording(stub: Any, recording: str) -> None:
+    judge_threads(stub, recording)
+
+
+@task("advanced_ex05.processor_time")
+def test_threads_of_drawn_samples(stub: Any, draw: Any, seed: int) -> None:
+    path = drawn_samples(draw, seed)
+    judge_threads(stub, path)
+    connection = sqlite3.connect(path)
+    connection.execute("DELETE FROM SCHED_EVENTS")
+    connection.commit()
+    with stub.raises(EmptyCapture, why="no thread was ever switched"):
+        stub.processor_time(path)
+    connection.execute("DROP TABLE SCHED_EVENTS")
+    connection.commit()
+    connection.close()
+    with stub.raises(MissingTable, "SCHED_EVENTS", why="switches were not recorded"):
+        stub.processor_time(path)
+
+
+# -- collapsed_stacks ---------------------------------------------------------------------------------
+
+
+def judge_stacks(stub: Any, capture: str, kind: str, thread: int | None) -> None:
+    want = Sampled(capture).lines(kind, thread)
+    got = stub.collapsed_stacks(capture, kind, thread)
+    call = f"collapsed_stacks({capture!r}, {kind!r}, {thread})"
+    require(
+        isinstance(got, list | tuple) and len(got) == len(want),
+        f"{call} returned {show(got)}, expected {len(want)} lines, one for each different stack",
+    )
+    for mine, right in zip(got, want, strict=True):
+        require(
+            mine == right,
+            f"{call} has the line {show(mine)}, expected {show(right)}: outermost;…;innermost and the count",
+        )
+
+
+@task("advanced_ex05.collapsed_stacks")
+@SAMPLED
+def test_stacks_of_a_recording(stub: Any, recording: str) -> None:
+    for kind in KINDS:
+        judge_stacks(stub, recording, kind, None)
+
+
+@task("advanced_ex05.collapsed_stacks")
+def test_stacks_of_drawn_samples(stub: Any, draw: Any, seed: int) -> None:
+    path = drawn_samples(draw, seed)
+    for kind in KINDS:
+        for thread in (None, 2):
+            judge_stacks(stub, path, kind, thread)
+
+
+# -- host_verdict -------------------------------------------------------------------------------------
+
+
+def judge_verdict(stub: Any, capture: str, floor: float | None = None) -> str:
+    given = () if floor is None else (floor,)
+    got = stub.host_verdict(capture, *given)
+    call = f"host_verdict({capture!r}{'' if floor is None else f', {floor}'})"
+    require(isinstance(got, Finding), f"{call} returned {show(got)}, expected a Finding")
+    wrong = problems(got)
+    require(not wrong, f"{call}: {'; '.join(wrong)}")
+    evidence, hot = Sampled(capture).idle()
+    require(
+        got.evidence.keys() == evidence.keys(),
+        f"{call}: its evidence has {sorted(got.evidence)}, expected {sorted(evidence)}",
+    )
+    for key, value in evidence.items():
+        require(
+            near(got.evidence[key], value, 1e-6, 1e-9),
+            f"{call}: {key} is {show(got.evidence[key])}, expected {show(value)}. Only Python samples of the "
+            "launching thread, taken while the device is idle, tell what the device waits for",
+        )
+    saved = evidence["recoverable_ns"] / evidence["window_ns"]
+    want = "healthy" if saved < (floor or 0.1) else "host_bound"
+    require(
+        (got.category, got.subject) == (want, "device:0"),
+        f"{call} says {got.category} about {got.subject}: contradicted by {saved:.1%} of the window that "
+        "the device is idle in the hot function",
+    )
+    says = got.recommendation
+    require(
+        says == "none" if want == "healthy" else hot in says,
+        f"{call}: the recommendation is {says!r}; it names the hot function, and is none if healthy",
+    )
+    return want
+
+
+@task("advanced_ex05.host_verdict")
+@SAMPLED
+def test_verdict_on_a_recording(stub: Any, recording: str) -> None:
+    judge_verdict(stub, recording)
+
+
+@task("advanced_ex05.host_verdict")
+def test_verdict_on_drawn_samples(stub: Any, draw: Any, seed: int) -> None:
+    path = drawn_samples(draw, seed)
+    require(judge_verdict(stub, path) == "host_bound", "the check drew no such loop")
+    judge_verdict(stub, path, 0.95)
+    require(
+        judge_verdict(stub, drawn_samples(draw, seed, 0)) == "healthy",
+        "the check drew no such loop",
+    )
+    timeline = draw()
+    timeline.kernel(1, 2)
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET correlationId = 999999")
+    connection.commit()
+    connection.close()
+    with stub.raises(EmptyCapture, why="nothing tells which thread launches"):
+        stub.host_verdict(path)
+    for wrong in (0, 1):
+        with stub.raises(ValueError, why="a share of the window lies between"):
+            stub.host_verdict(path, wrong)
