@@ -5,7 +5,123 @@ The lesson is `README.md` in this folder, hints are in `hints.md`.
 
 from __future__ import annotations
 
+import statistics
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from typing import Any
 
-def first_task(first: int, second: int) -> int:
-    """The larger of two numbers of ns. Shapes, units, errors and the source stand here."""
+from profiling_lab import captures
+from profiling_lab.errors import EmptyCapture
+from profiling_lab.findings import Finding
+
+HEALTHY_FLOOR_RATIO = 0.10  # of the window: what costs less is not worth anybody's afternoon
+START_COST_NS = (
+    5_000  # from ready to start, without any reason but the start itself: about 1 to 3 µs
+)
+WARP_THREADS = 32
+ROUNDING = 1e-9  # shares are sums of floats
+
+
+def concurrency(capture: str, device: int = 0) -> dict[str, Any]:
+    """How many kernels ran at the same time.
+
+    Kernels are those of the device, on all streams; a whole CUDA graph counts as one. A kernel runs
+    from its start up to, but not including, its end.
+
+    Returns
+        "kernel_ns"      the durations of all kernels, added
+        "busy_ns"        time in which at least one ran
+        "average_count"  kernel_ns / busy_ns: how many ran on average while any ran
+        "peak_count"     the most that ran at once
+        "ns_at_count"    {how many ran: ns}, from 1 on, counts that never occurred left out
+
+    Raises EmptyCapture if no kernel ran on the device.
+    """
+    raise NotImplementedError
+
+
+def stream_overlap(capture: str, device: int = 0) -> list[tuple[int, int, int]]:
+    """For each two streams, for how long kernels of both ran at the same time.
+
+    Returns (stream, greater stream, ns) for every pair of streams that had a kernel on the device, 0 ns
+    included, ordered by the streams. Time counts once, however many kernels of a stream run. What a
+    kernel and a whole CUDA graph are: as in `concurrency`. One stream alone makes an empty list.
+
+    Raises EmptyCapture if no kernel ran on the device.
+    """
+    raise NotImplementedError
+
+
+def default_stream_waits(capture: str, default_stream: int = 7, device: int = 0) -> dict[str, int]:
+    """Whether operations wait for the legacy default stream, and it for them.
+
+    default_stream: the number that the recording has for it (TARGET_INFO_CUDA_CONTEXT_INFO,
+    nullStreamId; 7 in a process with one context).
+
+    All operations of the device count (`device_operations`), each with its launching call, joined on
+    process and correlation; those without one are left out. An operation is *ready* when its call has
+    ended and every operation that was issued earlier to its own stream has ended. Issued earlier: its
+    call started earlier. The *other side* of an operation of the default stream is all that was
+    issued earlier to any other stream; of an operation of another stream, all that was issued earlier
+    to the default stream. If something of the other side is still to end when the operation is ready,
+    then it is *held* if it starts when all of that has ended, or later; it is *crossing* if it starts
+    before, which the rule of the legacy default stream forbids for blocking streams.
+    (source of the rule: CUDA Runtime API, stream synchronization behavior)
+
+    Returns {"held_count", "held_ns": for the held ones, from ready to the last end of the other side,
+    added, "crossing_count"}. All 0 if nothing ran on the default stream.
+    """
+    raise NotImplementedError
+
+
+def start_delays(capture: str, device: int = 0) -> dict[int, dict[str, float]]:
+    """Per stream, how long its kernels waited though they were ready.
+
+    A kernel is ready when its launching call has ended and every operation that was issued earlier to
+    its stream has ended (as in `default_stream_waits`). Its delay is the time from then to its start,
+    and never negative: a kernel may start before its call returns.
+
+    Returns {stream: {"kernels_count", "median_ns", "worst_ns"}} for every stream with kernels or whole
+    graphs on the device whose call was recorded.
+    """
+    raise NotImplementedError
+
+
+def device_share(
+    capture: str, device: int = 0, warps_per_sm: int = 64, blocks_per_sm: int = 32
+) -> dict[str, float]:
+    """Per kernel name, the share of the device that one launch asks for.
+
+    It is the number of blocks over the number of blocks that the device can hold at once; 0.25: four
+    such kernels fit side by side, 2.0: the kernel has two waves, and no room beside it. An SM holds as
+    many blocks as its warps allow (a block of 33 threads has two warps), at most blocks_per_sm; the
+    number of SMs is the device's (`NsysCapture.devices`, sm_count; 1 if it is not in there). Registers and shared memory may
+    lower that further, so the true share may be greater. Defaults: compute capability 9.0 (source:
+    CUDA C++ Programming Guide, technical specifications per compute capability).
+
+    Returns {short name: the largest share of its launches}. Whole graphs have no grid and are left out.
+    """
+    raise NotImplementedError
+
+
+def judge_streams(capture: str, device: int = 0) -> Finding:
+    """Whether kernels of different streams run one after the other though they need not.
+
+    window: from the first start to the last end of the kernels of the device (graphs included).
+
+    Two bounds, the smaller one counts:
+    - *waiting*: the time in which at least one kernel has been ready (`start_delays`) for START_COST_NS or
+      longer, has not started, and could: kernels of other streams run, none of its own does, and the
+      shares (`device_share`, with its defaults; 1.0 for a graph) of all that run and its own add up to
+      at most 1;
+    - *packing*: the time in which any kernel runs (`concurrency`, busy_ns) minus the least that these
+      kernels need: the larger of the longest stream (its durations added) and all durations times their
+      shares (at most 1.0 each), added.
+
+    Returns "serialized_streams" if the smaller bound, "recoverable_ns", is at least HEALTHY_FLOOR_RATIO of
+    the window, else "healthy". subject: "device:<n>". evidence: "recoverable_ns", "window_ns",
+    "recoverable_ratio" (their quotient), "average_count" (as `concurrency`), "streams_count" (with kernels).
+    recommendation: one sentence; "none" if healthy. A kernel that an event holds back looks ready here, so
+    the finding is for work that does not depend on other streams.
+    """
     raise NotImplementedError

@@ -5,7 +5,308 @@ The lesson is `README.md` in this folder, hints are in `hints.md`.
 
 from __future__ import annotations
 
+import statistics
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from typing import Any
 
-def first_task(first: int, second: int) -> int:
-    """The larger of two numbers of ns. Shapes, units, errors and the source stand here."""
-    return max(first, second)
+from profiling_lab import captures
+from profiling_lab.errors import EmptyCapture
+from profiling_lab.findings import Finding
+
+HEALTHY_FLOOR_RATIO = 0.10  # of the window: what costs less is not worth anybody's afternoon
+START_COST_NS = (
+    5_000  # from ready to start, without any reason but the start itself: about 1 to 3 µs
+)
+WARP_THREADS = 32
+ROUNDING = 1e-9  # shares are sums of floats
+
+
+def concurrency(capture: str, device: int = 0) -> dict[str, Any]:
+    """How many kernels ran at the same time.
+
+    Kernels are those of the device, on all streams; a whole CUDA graph counts as one. A kernel runs
+    from its start up to, but not including, its end.
+
+    Returns
+        "kernel_ns"      the durations of all kernels, added
+        "busy_ns"        time in which at least one ran
+        "average_count"  kernel_ns / busy_ns: how many ran on average while any ran
+        "peak_count"     the most that ran at once
+        "ns_at_count"    {how many ran: ns}, from 1 on, counts that never occurred left out
+
+    Raises EmptyCapture if no kernel ran on the device.
+    """
+    kernels = _kernels(capture, device)
+    ns_at_count: dict[int, int] = {}
+    changes = sorted([(k.start_ns, 1) for k in kernels] + [(k.end_ns, -1) for k in kernels])
+    running = 0
+    for (moment, change), (following, _) in pairwise(changes):
+        running += change
+        if running and following > moment:
+            ns_at_count[running] = ns_at_count.get(running, 0) + following - moment
+    kernel_ns = sum(k.end_ns - k.start_ns for k in kernels)
+    busy_ns = sum(ns_at_count.values())
+    return {
+        "kernel_ns": kernel_ns,
+        "busy_ns": busy_ns,
+        "average_count": kernel_ns / busy_ns,
+        "peak_count": max(ns_at_count),
+        "ns_at_count": ns_at_count,
+    }
+
+
+def stream_overlap(capture: str, device: int = 0) -> list[tuple[int, int, int]]:
+    """For each two streams, for how long kernels of both ran at the same time.
+
+    Returns (stream, greater stream, ns) for every pair of streams that had a kernel on the device, 0 ns
+    included, ordered by the streams. Time counts once, however many kernels of a stream run. What a
+    kernel and a whole CUDA graph are: as in `concurrency`. One stream alone makes an empty list.
+
+    Raises EmptyCapture if no kernel ran on the device.
+    """
+    streams: dict[int, list[tuple[int, int]]] = {}
+    for kernel in _kernels(capture, device):
+        streams.setdefault(kernel.stream, []).append((kernel.start_ns, kernel.end_ns))
+    merged = {stream: _merged(spans) for stream, spans in streams.items()}
+    return [
+        (
+            one,
+            other,
+            sum(max(0, min(b, d) - max(a, c)) for a, b in merged[one] for c, d in merged[other]),
+        )
+        for one, other in combinations(sorted(merged), 2)
+    ]
+
+
+def default_stream_waits(capture: str, default_stream: int = 7, device: int = 0) -> dict[str, int]:
+    """Whether operations wait for the legacy default stream, and it for them.
+
+    default_stream: the number that the recording has for it (TARGET_INFO_CUDA_CONTEXT_INFO,
+    nullStreamId; 7 in a process with one context).
+
+    All operations of the device count (`device_operations`), each with its launching call, joined on
+    process and correlation; those without one are left out. An operation is *ready* when its call has
+    ended and every operation that was issued earlier to its own stream has ended. Issued earlier: its
+    call started earlier. The *other side* of an operation of the default stream is all that was
+    issued earlier to any other stream; of an operation of another stream, all that was issued earlier
+    to the default stream. If something of the other side is still to end when the operation is ready,
+    then it is *held* if it starts when all of that has ended, or later; it is *crossing* if it starts
+    before, which the rule of the legacy default stream forbids for blocking streams.
+    (source of the rule: CUDA Runtime API, stream synchronization behavior)
+
+    Returns {"held_count", "held_ns": for the held ones, from ready to the last end of the other side,
+    added, "crossing_count"}. All 0 if nothing ran on the default stream.
+    """
+    held_count = held_ns = crossing_count = 0
+    ends = {True: 0, False: 0}  # the latest end so far: on the default stream, on all others
+    for operation in _issued(capture, device):
+        is_default = operation.stream == default_stream
+        other = ends[not is_default]
+        if other > operation.ready_ns:
+            if operation.start_ns >= other:
+                held_count += 1
+                held_ns += other - operation.ready_ns
+            else:
+                crossing_count += 1
+        ends[is_default] = max(ends[is_default], operation.end_ns)
+    return {"held_count": held_count, "held_ns": held_ns, "crossing_count": crossing_count}
+
+
+def start_delays(capture: str, device: int = 0) -> dict[int, dict[str, float]]:
+    """Per stream, how long its kernels waited though they were ready.
+
+    A kernel is ready when its launching call has ended and every operation that was issued earlier to
+    its stream has ended (as in `default_stream_waits`). Its delay is the time from then to its start,
+    and never negative: a kernel may start before its call returns.
+
+    Returns {stream: {"kernels_count", "median_ns", "worst_ns"}} for every stream with kernels or whole
+    graphs on the device whose call was recorded.
+    """
+    delays: dict[int, list[int]] = {}
+    for operation in _issued(capture, device):
+        if operation.is_kernel:
+            delay = max(0, operation.start_ns - operation.ready_ns)
+            delays.setdefault(operation.stream, []).append(delay)
+    return {
+        stream: {
+            "kernels_count": len(found),
+            "median_ns": statistics.median(found),
+            "worst_ns": max(found),
+        }
+        for stream, found in delays.items()
+    }
+
+
+def device_share(
+    capture: str, device: int = 0, warps_per_sm: int = 64, blocks_per_sm: int = 32
+) -> dict[str, float]:
+    """Per kernel name, the share of the device that one launch asks for.
+
+    It is the number of blocks over the number of blocks that the device can hold at once; 0.25: four
+    such kernels fit side by side, 2.0: the kernel has two waves, and no room beside it. An SM holds as
+    many blocks as its warps allow (a block of 33 threads has two warps), at most blocks_per_sm; the
+    number of SMs is the device's (`NsysCapture.devices`, sm_count; 1 if it is not in there). Registers and shared memory may
+    lower that further, so the true share may be greater. Defaults: compute capability 9.0 (source:
+    CUDA C++ Programming Guide, technical specifications per compute capability).
+
+    Returns {short name: the largest share of its launches}. Whole graphs have no grid and are left out.
+    """
+    shares: dict[str, float] = {}
+    for kernel in _kernels(capture, device, warps_per_sm, blocks_per_sm):
+        if kernel.name:
+            shares[kernel.name] = max(shares.get(kernel.name, 0.0), kernel.share)
+    return shares
+
+
+def judge_streams(capture: str, device: int = 0) -> Finding:
+    """Whether kernels of different streams run one after the other though they need not.
+
+    window: from the first start to the last end of the kernels of the device (graphs included).
+
+    Two bounds, the smaller one counts:
+    - *waiting*: the time in which at least one kernel has been ready (`start_delays`) for START_COST_NS or
+      longer, has not started, and could: kernels of other streams run, none of its own does, and the
+      shares (`device_share`, with its defaults; 1.0 for a graph) of all that run and its own add up to
+      at most 1;
+    - *packing*: the time in which any kernel runs (`concurrency`, busy_ns) minus the least that these
+      kernels need: the larger of the longest stream (its durations added) and all durations times their
+      shares (at most 1.0 each), added.
+
+    Returns "serialized_streams" if the smaller bound, "recoverable_ns", is at least HEALTHY_FLOOR_RATIO of
+    the window, else "healthy". subject: "device:<n>". evidence: "recoverable_ns", "window_ns",
+    "recoverable_ratio" (their quotient), "average_count" (as `concurrency`), "streams_count" (with kernels).
+    recommendation: one sentence; "none" if healthy. A kernel that an event holds back looks ready here, so
+    the finding is for work that does not depend on other streams.
+    """
+    kernels = _kernels(capture, device)
+    found = concurrency(capture, device)
+    window = max(k.end_ns for k in kernels) - min(k.start_ns for k in kernels)
+    lengths: dict[int, int] = {}
+    for kernel in kernels:
+        lengths[kernel.stream] = lengths.get(kernel.stream, 0) + kernel.end_ns - kernel.start_ns
+    area = sum((k.end_ns - k.start_ns) * min(1.0, k.share) for k in kernels)
+    packing = found["busy_ns"] - max(*lengths.values(), area)
+    waiting = 0
+    if len(lengths) > 1:
+        waiting = sum(b - a for a, b in _merged(_waiting(capture, device, kernels)))
+    recoverable = max(0, min(packing, waiting))
+    ratio = recoverable / window
+    evidence = {
+        "recoverable_ns": recoverable,
+        "window_ns": window,
+        "recoverable_ratio": ratio,
+        "average_count": found["average_count"],
+        "streams_count": len(lengths),
+    }
+    if ratio < HEALTHY_FLOOR_RATIO:
+        return Finding("healthy", f"device:{device}", evidence, "none")
+    return Finding(
+        "serialized_streams",
+        f"device:{device}",
+        evidence,
+        "take the work off the legacy default stream, or create the streams as non-blocking",
+    )
+
+
+@dataclass
+class _Kernel:
+    """A kernel or a whole graph. name: "" for a graph. share: of the device."""
+
+    start_ns: int
+    end_ns: int
+    stream: int
+    name: str
+    share: float
+    key: tuple[int, int]  # process and correlation
+
+
+@dataclass
+class _Issued:
+    start_ns: int
+    end_ns: int
+    stream: int
+    is_kernel: bool
+    call_start_ns: int
+    ready_ns: int
+    key: tuple[int, int]
+
+
+def _kernels(
+    capture: str, device: int, warps_per_sm: int = 64, blocks_per_sm: int = 32
+) -> list[_Kernel]:
+    """Kernels and graphs of a device, ordered by start."""
+    recording = captures.open(capture)
+    sms = {row["device"]: row["sm_count"] for row in recording.devices.rows(named=True)}
+    out = []
+    for row in recording.kernels.rows(named=True):
+        if row["device"] == device:
+            blocks = row["grid_x"] * row["grid_y"] * row["grid_z"]
+            threads = row["block_x"] * row["block_y"] * row["block_z"]
+            warps = -(-threads // WARP_THREADS)
+            room = sms.get(device, 1) * min(blocks_per_sm, warps_per_sm // warps)
+            key = row["process"], row["correlation"]
+            name, stream = row["name"], row["stream"]
+            share = blocks / room
+            out.append(_Kernel(row["start_ns"], row["end_ns"], stream, name, share, key))
+    for row in recording.graph_launches.rows(named=True):
+        if row["device"] == device:
+            key = row["process"], row["correlation"]
+            out.append(_Kernel(row["start_ns"], row["end_ns"], row["stream"], "", 1.0, key))
+    if not out:
+        raise EmptyCapture(f"{capture}: no kernel ran on device {device}")
+    return sorted(out, key=lambda k: (k.start_ns, k.end_ns))
+
+
+def _issued(capture: str, device: int) -> list[_Issued]:
+    """The device's operations that have a call, in the order in which they were issued."""
+    recording = captures.open(capture)
+    calls: dict[tuple[int, int], dict] = {}
+    for call in recording.api_calls.rows(named=True):
+        calls.setdefault((call["process"], call["correlation"]), call)
+    out = []
+    for row in recording.device_operations.rows(named=True):
+        key = row["process"], row["correlation"]
+        if row["device"] == device and key in calls:
+            call = calls[key]
+            is_kernel = row["kind"] in ("kernel", "graph")
+            span = row["start_ns"], row["end_ns"], row["stream"], is_kernel
+            out.append(_Issued(*span, call["start_ns"], call["end_ns"], key))
+    out.sort(key=lambda o: o.call_start_ns)
+    ends: dict[int, int] = {}
+    for operation in out:
+        operation.ready_ns = max(operation.ready_ns, ends.get(operation.stream, 0))
+        ends[operation.stream] = max(ends.get(operation.stream, 0), operation.end_ns)
+    return out
+
+
+def _waiting(capture: str, device: int, kernels: list[_Kernel]) -> list[tuple[int, int]]:
+    """Stretches in which some kernel is ready, waits, and would fit beside those that run."""
+    ready = {o.key: o.ready_ns for o in _issued(capture, device) if o.is_kernel}
+    out = []
+    for kernel in kernels:
+        low, high = ready.get(kernel.key, kernel.start_ns) + START_COST_NS, kernel.start_ns
+        beside = [k for k in kernels if k.start_ns < high and k.end_ns > low]
+        edges = sorted({low, high, *(t for k in beside for t in (k.start_ns, k.end_ns))})
+        for start, end in pairwise(edges):
+            running = [k for k in beside if k.start_ns <= start < k.end_ns]
+            fits = sum(k.share for k in running) + kernel.share <= 1.0 + ROUNDING
+            if (
+                low <= start < high
+                and running
+                and fits
+                and all(k.stream != kernel.stream for k in running)
+            ):
+                out.append((start, end))
+    return out
+
+
+def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Disjoint spans that cover the same time."""
+    out: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if out and start <= out[-1][1]:
+            out[-1] = out[-1][0], max(out[-1][1], end)
+        else:
+            out.append((start, end))
+    return out
