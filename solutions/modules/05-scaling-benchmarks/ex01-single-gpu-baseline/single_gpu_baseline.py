@@ -196,7 +196,8 @@ def same_conditions(
     Raises ValueError if varied names a key that is not in REQUIRED: what nobody checks cannot be varied
     on purpose.
     """
-    if unknown := [key for key in varied if key not in REQUIRED]:
+    unknown = [key for key in varied if key not in REQUIRED]
+    if unknown:
         raise ValueError(f"varied: {', '.join(unknown)} is not among {', '.join(REQUIRED)}")
 
     def absent(key: str) -> bool:

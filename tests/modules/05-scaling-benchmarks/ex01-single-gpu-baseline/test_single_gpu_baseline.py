@@ -22,6 +22,7 @@ from profiling_lab.findings import Finding, problems
 BASELINES = recordings("scaling_baseline_late", "scaling_baseline_cpu", holding="baseline.json")
 KEYS = ("device", "dtype", "layers", "optimizer", "torch", "python", "tf32")
 KEYS += ("threads_per_process_count", "clock", "variables")
+RUN = '{"batch": 4, "round": 0, "phases": [[1, 1, 1, 1], [1, 1, 1, 1]]}'
 
 
 def content_of(capture: str) -> dict[str, Any]:
@@ -108,6 +109,7 @@ def test_throughput_of_drawn_steps(stub: Any, seed: int) -> None:
         steps = [1e6 * chance.uniform(1 - width, 1 + width) for _ in range(count)]
         judge_throughput(stub, steps, chance.randrange(1, 99), 0, "drawn")
         judge_throughput(stub, [9e8, 5e6, *steps], 64, 2, "two slow steps, then drawn ones")
+    judge_throughput(stub, [0.5, 0.6, 0.7], 1, 0, "less than a ns")
 
 
 @task("scaling_ex01.throughput")
@@ -275,8 +277,8 @@ def test_no_sweep_without_steps(stub: Any, warmup: int, seed: int, tmp_path: Pat
         ("no json", CaptureError),
         ("[]", CaptureError),
         ('{"format": 1, "unit": "ns"}', CaptureError),
-        ('{"format": 2, "unit": "ns", "runs": []}', CaptureError),
-        ('{"format": 1, "unit": "ms", "runs": []}', CaptureError),
+        (f'{{"format": 2, "unit": "ns", "runs": [{RUN}]}}', CaptureError),
+        (f'{{"format": 1, "unit": "ms", "runs": [{RUN}]}}', CaptureError),
         ('{"format": 1, "unit": "ns", "runs": [{"batch": 3}]}', CaptureError),
         ('{"format": 1, "unit": "ns", "runs": []}', EmptyCapture),
     ],
@@ -344,6 +346,12 @@ def test_knee_of_drawn_rows(stub: Any, seed: int) -> None:
     judge_knee(stub, rows((40.0, 0.25), (50.0, 0.0), (100.0, 0.5)), 0.5, "enough with its noise")
     judge_knee(stub, rows((10.0, 3.9), (40.0, 0.2), (80.0, 0.0), (100.0, 0.0)), 0.5, "far below")
     judge_knee(stub, rows((7.0, 0.1)), 1.0, "one row")
+    level = rows((80.0, 0.0), (89.0, 0.0), (91.0, 0.0), (100.0, 0.0))
+    got = stub.knee_batch(level)
+    require(
+        isinstance(got, dict) and got.get("knee") == 4,
+        f"knee_batch(rows) returned {show(got)}, expected the knee 4: without a share 0.9 is enough",
+    )
 
 
 @task("scaling_ex01.knee_batch")
@@ -510,6 +518,7 @@ def test_verdict_on_made_up_baselines(stub: Any, seed: int, tmp_path: Path) -> N
 
 @task("scaling_ex01.baseline_verdict")
 def test_verdict_at_the_limits(stub: Any, tmp_path: Path) -> None:
+    content: dict[str, Any] = {}
     for number, load in enumerate((50, 49, 69, 71, 31, 29)):
         step = [load, 0, 1000 - load, 0]
         content = {
@@ -522,6 +531,10 @@ def test_verdict_at_the_limits(stub: Any, tmp_path: Path) -> None:
         folder.mkdir()
         (folder / "baseline.json").write_text(json.dumps(content), "utf-8")
         judge_verdict(stub, str(folder), 1)
+    content["phase_names"] = ["copy", "load"]
+    content["runs"][0]["phases"] = [[30, 970], [30, 970]]
+    (tmp_path / "baseline.json").write_text(json.dumps(content), "utf-8")
+    judge_verdict(stub, str(tmp_path), 1)
 
 
 @task("scaling_ex01.baseline_verdict")

@@ -576,8 +576,11 @@ def test_no_verdict_on_what_was_not_measured(
     chance = random.Random(f"not measured {seed}")
     runs = [made_run("a", [8] * n, [1.0] * n, 0.1, chance) for n in (1, 2, 3)]
     runs[2]["alone_ns"][1].pop()
+    match = None if size == 3 else r"\[2, 3\]"  # what was measured, for who asks for something else
     with stub.raises(
-        ValueError, why="one process waits for nobody, 4 did not run, and 3 lost a step"
+        ValueError,
+        match=match,
+        why="one process waits for nobody, 4 did not run, and 3 lost a step",
     ):
         stub.scaling_verdict(saved(tmp_path, runs), "a", size)
 
