@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+CAUGHT_BY = "test_training_is_the_same_and_some_steps_are_recorded"
+SAYS = "a schedule without an end begins anew"
+
+
+def train_with_profile(
+    train_step: Callable[[Any], Any],
+    batches: Iterable[Any],
+    trace_file: str,
+    skip: int = 5,
+    active: int = 3,
+) -> list[Any]:
+    if skip < 1 or active < 1:
+        raise ValueError(f"skip {skip}, active {active}: both must be at least 1")
+    import torch
+    from torch.profiler import ProfilerActivity, profile, schedule
+
+    results: list[Any] = []
+
+    def write(profiler: profile) -> None:
+        if len(results) >= skip + active:  # else the batches ended, or a step failed
+            profiler.export_chrome_trace(trace_file)
+
+    activities = [ProfilerActivity.CPU]
+    if torch.cuda.is_available():
+        activities.append(ProfilerActivity.CUDA)
+    warmup = min(skip, 2)
+    plan = schedule(wait=skip - warmup, warmup=warmup, active=active)
+    with profile(activities=activities, schedule=plan, on_trace_ready=write) as profiler:
+        for batch in batches:
+            results.append(train_step(batch))
+            profiler.step()
+    return results
