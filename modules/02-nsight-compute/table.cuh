@@ -21,6 +21,7 @@ struct Options {
 };
 
 inline Options options(int count, char** arguments) {
+    CHECK(cudaFree(nullptr));  // makes the context: before that there is nothing to stop
     CHECK(cudaProfilerStop());
     Options out;
     for (int i = 1; i < count; ++i) {
