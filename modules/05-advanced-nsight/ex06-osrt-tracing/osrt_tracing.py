@@ -32,8 +32,30 @@ CLASSES = {
     "sleep": ("sleep", "usleep", "nanosleep", "clock_nanosleep", "sched_yield"),
     "poll": ("poll", "ppoll", "select", "pselect", "epoll_"),
     "memory": ("mmap", "munmap", "mremap", "mprotect", "madvise", "brk", "sbrk"),
-    "io": ("read", "pread", "readv", "write", "pwrite", "writev", "open", "close", "fopen", "fclose")
-    + ("fread", "fwrite", "fgets", "fflush", "fsync", "fdatasync", "sync", "sendfile", "send", "recv")
+    "io": (
+        "read",
+        "pread",
+        "readv",
+        "write",
+        "pwrite",
+        "writev",
+        "open",
+        "close",
+        "fopen",
+        "fclose",
+    )
+    + (
+        "fread",
+        "fwrite",
+        "fgets",
+        "fflush",
+        "fsync",
+        "fdatasync",
+        "sync",
+        "sendfile",
+        "send",
+        "recv",
+    )
     + ("accept", "connect", "fcntl"),
 }
 WAITING = ("io", "lock", "sleep", "poll")

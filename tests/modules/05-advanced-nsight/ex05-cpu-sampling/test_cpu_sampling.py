@@ -167,7 +167,7 @@ def drawn_samples(draw: Any, seed: int, host: int = 9) -> str:
     timeline, at = draw(), 10_000_000
     native: list[tuple[int, int, list[str]]] = []
     python: list[tuple[int, int, list[tuple[str, str]]]] = []
-    switches = [(at - 900_000, 3, 0), (at - 700_000, 1, 1), (at - 500_000, 5, 1)]
+    switches = [(at - 900_000, 3, 0), (at - 600_000, 6, 0), (at - 700_000, 1, 1), (at - 500_000, 5, 1)]
     main = [("main", "train.py"), ("<module>", "train.py")]
     for _ in range(chance.randrange(6, 9)):
         prepared = host * chance.randrange(900_000, 1_100_000)

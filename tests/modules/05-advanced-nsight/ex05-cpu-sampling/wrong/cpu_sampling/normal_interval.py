@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 CAUGHT_BY = "test_interval_of_a_share"
-SAYS = "low_ratio"
+SAYS = "high_ratio"
 
 
 def share_interval(hit_count: int, sample_count: int) -> dict[str, float]:

@@ -4,11 +4,20 @@ CAUGHT_BY = "test_waits_of_drawn_threads"
 SAYS = "own waits inside the window"
 
 
-def _waits(recording: _Recording) -> list[tuple[_Call, int, int]]:
+def costly_waits(capture: str) -> list[dict[str, Any]]:
+    recording = _read(capture)
     first, last = recording.window
-    clipped = [
-        (call, max(call.start, first), min(call.end, last))
-        for call in recording.calls
-        if call_class(call.name) in WAITING
-    ]
-    return [(call, start, end) for call, start, end in clipped if start < end]
+    rows: dict[str, dict[str, Any]] = {}
+    for call in recording.calls:
+        start, end = max(call.start, first), min(call.end, last)
+        if call_class(call.name) not in WAITING or start >= end:
+            continue
+        row = rows.setdefault(
+            call.name,
+            {"name": call.name, "class": call_class(call.name)}
+            | {"count": 0, "blocked_ns": 0, "idle_ns": 0},
+        )
+        row["count"] += 1
+        row["blocked_ns"] += end - start
+        row["idle_ns"] += end - start - _overlap(start, end, recording.busy)
+    return sorted(rows.values(), key=lambda row: (-row["idle_ns"], row["name"]))
