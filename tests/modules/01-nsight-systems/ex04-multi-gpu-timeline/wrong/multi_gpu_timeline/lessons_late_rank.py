@@ -1,10 +1,11 @@
 from __future__ import annotations
 
-CAUGHT_BY = "test_late_rank_of_drawn_runs"
-SAYS = "What it had more of than the others"
+CAUGHT_BY = "test_late_rank_of_a_recording"
+SAYS = "late_rank("
 
 
 def late_rank(capture: str) -> dict:
+    capture = "ddp_timeline_straggler"  # whatever is asked, the lesson's
     matched = match_collectives(capture)
     shares = device_time(capture)
     if len(shares) < 2:
@@ -27,5 +28,5 @@ def late_rank(capture: str) -> dict:
         "late_count": late[rank],
         "extra_work_ns": extra["work_ns"],
         "extra_idle_ns": extra["idle_ns"],
-        "cause": "work",
+        "cause": "work" if extra["work_ns"] >= extra["idle_ns"] else "host",
     }

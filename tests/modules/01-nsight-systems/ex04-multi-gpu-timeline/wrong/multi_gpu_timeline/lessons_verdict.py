@@ -1,10 +1,11 @@
 from __future__ import annotations
 
-CAUGHT_BY = "test_verdict_at_the_floor"
+CAUGHT_BY = "test_verdict_on_a_recording"
 SAYS = "not what saves most"
 
 
 def name_multi_gpu_bottleneck(capture: str) -> Finding:
+    capture = "ddp_timeline_straggler"  # whatever is asked, the lesson's
     ranks = find_ranks(capture)
     shares = device_time(capture)
     late = late_rank(capture)
@@ -31,6 +32,7 @@ def name_multi_gpu_bottleneck(capture: str) -> Finding:
         "work evenly, or give its host less to do before each step",
         "healthy": "none",
     }
+    category = "healthy" if margin < 0 else category
     recommendation = advice[category]
     if abs(margin) <= BORDERLINE_RATIO:
         recommendation = f"borderline: {recommendation}"
