@@ -1,0 +1,13 @@
+# What the lesson forecasts for one kernel, whatever the kernel.
+from __future__ import annotations
+
+CAUGHT_BY = "test_forecast_for_recorded_kernels"
+SAYS = "What the flat roof allows"
+
+
+def forecast(kernel: dict[str, Any], extra_flops: Sequence[float]) -> dict[str, Any]:
+    return {
+        "free_flops": 7.2e9,
+        "durations_ns": [128_000.0 for _ in extra_flops],
+        "turn_intensity": 14.0,
+    }
