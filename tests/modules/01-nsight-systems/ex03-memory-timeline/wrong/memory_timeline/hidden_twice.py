@@ -1,0 +1,22 @@
+"""Takes both off, also where a kernel and the other direction ran at once."""
+
+from __future__ import annotations
+
+CAUGHT_BY = "test_recorded_hidden"
+SAYS = "neither"
+
+
+def hidden_copies(capture: str, device: int = 0) -> dict[str, dict[str, int]]:
+    lanes = _lanes(capture, device)
+    out = {}
+    for direction, other in (("H2D", "D2H"), ("D2H", "H2D")):
+        own = lanes[direction]
+        behind = _shared_ns(own, lanes["kernels"])
+        beside = _shared_ns(own, lanes[other])
+        out[direction] = {
+            "copy_ns": _length_ns(own),
+            "behind_kernels_ns": behind,
+            "beside_other_direction_ns": beside,
+            "exposed_ns": max(0, _length_ns(own) - behind - beside),
+        }
+    return out
