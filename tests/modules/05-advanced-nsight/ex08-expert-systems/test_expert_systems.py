@@ -149,6 +149,8 @@ def test_pageable_copies_on_paper(stub: Any, draw: Callable) -> None:
     timeline.copy(4_000, 4_900, call=(80, 90))
     timeline.copy(5_000, 5_100, "D2D", call=(100, 110))
     timeline.copy(6_000, 6_100, pinned=False, device=1)  # its call was not recorded
+    for process, pinned in ((1, False), (2, True)):  # both processes count alike
+        timeline.copy(7_000, 7_300, call=(120, 130), pinned=pinned, process=process, correlation=90)
     judge_pageable(stub, timeline.save())
 
 
