@@ -116,7 +116,8 @@ def judge_reserved(stub: Any, capture: str) -> None:
             sums,
             "bytes",
             {
-                "requested_bytes": "Only blocks in use count: an unused one may still carry its last size",
+                "requested_bytes": "Only blocks in use count, and one that is pending is in use; an unused "
+                "one may still carry its last size",
                 "rounding_bytes": "What blocks in use are larger than what was asked for",
                 "free_bytes": "A block is free when its state is inactive; one that is pending is in use",
                 "releasable_bytes": "A segment can go back as a whole only, and only with no block in use",
@@ -321,8 +322,17 @@ class History:
         return tensor
 
     def free(self, tensor: dict[str, Any]) -> None:
-        """Released; the release takes effect a little later. Its address is used again."""
+        """Released, and at once; its address is used again."""
+        self.request(tensor)
+        self.complete(tensor)
+
+    def request(self, tensor: dict[str, Any]) -> None:
+        """Released by the program; another stream may still use it."""
+        self.tick()
         self._entry("free_requested", tensor, [])
+
+    def complete(self, tensor: dict[str, Any]) -> None:
+        """The release takes effect."""
         tensor["died"] = self.tick()
         self._entry("free_completed", tensor, [])
         self.released.append(tensor["addr"])
@@ -385,10 +395,12 @@ def made_run(seed: object, leak: int = 0, steps: int = 7) -> History:
             for gradient in gradients:
                 run.free(gradient)
             gradients = [run.alloc(40, size) for _ in range(3)]
-            for activation in reversed(activations):
+            for activation in reversed(activations[1:]):
                 run.free(activation)
+            run.request(activations[0])
         run.free(between)
         with run.phase("optimizer", step):
+            run.complete(activations[0])
             if step == 0:
                 run.alloc(50, 2 * size)
             if len(recent) > 2:

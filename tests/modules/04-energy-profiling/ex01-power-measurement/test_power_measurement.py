@@ -261,7 +261,7 @@ class Made:
         steady = self.phases[1]
         working = [steady["start_ns"] <= t < steady["end_ns"] for t in times]
         late = [t - steady["start_ns"] > 900 * MS for t in times]
-        self.document = {
+        self.document: dict[str, Any] = {
             "device": {"name": "made up", "highest_sm_clock_mhz": 2000},
             "unsupported": {},
             "phases": self.phases,
@@ -396,8 +396,8 @@ def judge_delay(stub: Any, capture: str, name: str) -> dict[str, float]:
         stub.sensor_delay(capture, name),
         want,
         {
-            "half_ns": f"From {low / 1e3:.1f} W before to {high / 1e3:.1f} W in the second half, the "
-            "middle is between the two, and the phase's start counts, not the recording's",
+            "half_ns": f"From {low / 1e3:.1f} W before to {high / 1e3:.1f} W in the second half; the "
+            "phase's start counts, not the recording's; the step goes from the low level to the high one",
             "rise_ns": "From a tenth to nine tenths of the step from the low level to the high one",
         },
     )

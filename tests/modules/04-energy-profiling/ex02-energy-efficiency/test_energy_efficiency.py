@@ -298,6 +298,7 @@ def test_best_by_each_product(stub: Any, seed: int) -> None:
     judge_best(stub, {"fast": (1, 100), "even": (2, 40), "late": (3, 26), "idle": (16, 20)})
     judge_best(stub, {"b": (1, 8), "a": (2, 4), "d": (4, 2), "c": (8, 1)})
     judge_best(stub, {"b": (2, 8), "a": (4, 2)})
+    judge_best(stub, {"long": (10, 50), "short": (1, 40), "between": (3, 45)})
     judge_best(stub, {"same": (2, 3), "also": (2, 3)})
     chance = random.Random(f"delay {seed}")
     for _ in range(4):
@@ -407,7 +408,8 @@ def judge_pacing(stub: Any, capture: str) -> None:
         stub.pacing_energy(capture),
         want,
         {
-            "strategy": "The lowest energy comes first",
+            "strategy": "The lowest energy comes first; racing includes the idling that fills the same "
+            "time",
             "energy_j": "Racing includes the idling that fills the same time, from the start of the work "
             "to the end of the idling",
             "low_j": "Below the lowest repeat by the counter's largest step",

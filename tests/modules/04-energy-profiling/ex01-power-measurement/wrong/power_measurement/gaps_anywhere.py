@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 CAUGHT_BY = "test_a_gap_is_refused"
-SAYS = "there is no gap longer"
+SAYS = "too long a gap, or times"
 
 
 def energy_between(

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 CAUGHT_BY = "test_delay_of_a_made_up_sensor"
-SAYS = "the middle is between the two"
+SAYS = "from the low level to the high one"
 
 
 def sensor_delay(capture: str, name: str = "instant_mw", phase: str = "steady") -> dict[str, float]:

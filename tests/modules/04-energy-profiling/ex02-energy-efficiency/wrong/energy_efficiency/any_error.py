@@ -21,7 +21,7 @@ def precision_verdict(
         if (p["name"], p["precision"], p["batch"]) == ("work", "float32", batch)
     )
     intensity = phase["flop"] / phase["bytes"]
-    candidates = [row for row in rows.values()]
+    candidates = list(rows.values())
     best = min(candidates, key=lambda row: row["j_per_sample"], default=now)
     saved_pct = 100 * (1 - best["j_per_sample"] / now["j_per_sample"])
     category, advice = "healthy", "none"

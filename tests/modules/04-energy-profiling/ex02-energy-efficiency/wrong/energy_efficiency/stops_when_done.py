@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 CAUGHT_BY = "test_pacing_of_made_up_work"
-SAYS = "Racing includes the idling"
+SAYS = "the idling that fills the same time"
 
 
 def pacing_energy(capture: str) -> list[dict[str, Any]]:
