@@ -54,12 +54,11 @@ def find_ranks(capture: str) -> dict[int, dict[str, int]]:
         named = re.fullmatch(r"rank (\d+)", name or "")
         if not named:
             continue
-        rank = found.setdefault(
-            int(named[1]), {"process": process, "device": -1, "start_ns": start, "end_ns": end}
-        )
+        number = int(named[1])
+        rank = found.setdefault(number, {"process": process, "start_ns": start, "end_ns": end})
         if rank["process"] != process:
             raise CaptureError(
-                f"{capture}: two processes are rank {named[1]}: record one run at a time"
+                f"{capture}: two processes are rank {number}: record one run at a time"
             )
         rank["start_ns"] = min(rank["start_ns"], start)
         rank["end_ns"] = max(rank["end_ns"], end)
@@ -76,7 +75,7 @@ def find_ranks(capture: str) -> dict[int, dict[str, int]]:
         own = kernels.filter(pl.col("process") == rank["process"])
         if own.is_empty():
             raise CaptureError(f"{capture}: rank {number} ran no kernel: was CUDA traced there?")
-        rank["device"] = int(own["device"][0])
+        rank["device"] = max(own["device"].to_list())
     return dict(sorted(found.items()))
 
 
@@ -134,7 +133,7 @@ def split_collectives(capture: str) -> dict[int, dict[str, int]]:
     the duration of the rank's collectives.
     """
     matched = match_collectives(capture)
-    out = {rank: {"wait_ns": 0, "transfer_ns": 0} for rank in matched[0]["start_ns"]}
+    out = {rank: {"wait_ns": 0, "transfer_ns": 0} for rank in find_ranks(capture)}
     for collective in matched:
         for rank, (start, arrived, end) in _parts(collective).items():
             out[rank]["wait_ns"] += arrived - start
@@ -189,7 +188,7 @@ def _shares(spans: list[tuple[str, int, int]], start_ns: int, end_ns: int) -> di
     running = {"work": 0, "wait": 0, "transfer": 0}
     before = start_ns
     for time, kind, change in [*sorted(changes), (end_ns, "work", 0)]:
-        length = max(0, min(time, end_ns) - before)
+        length = min(time, end_ns) - before
         if running["work"]:
             out["work_ns"] += length
             if running["wait"] or running["transfer"]:
@@ -200,7 +199,7 @@ def _shares(spans: list[tuple[str, int, int]], start_ns: int, end_ns: int) -> di
             out["exposed_wait_ns"] += length
         else:
             out["idle_ns"] += length
-        before = max(before, min(time, end_ns))
+        before = min(time, end_ns)
         running[kind] += change
     return out
 

@@ -236,13 +236,14 @@ def split_by_duration(capture: str) -> dict[int, dict[str, int]]:
     Raises CaptureError if one rank has more communication kernels than another (the message holds how
     many each has: the traces are not of the same steps, or a rank died), EmptyCapture if they have none.
     """
-    matched = _matched(capture, read_ranks(capture))
+    ranks = read_ranks(capture)
+    matched = _matched(capture, ranks)
     return {
         rank: {
             "wait_ns": sum(collective[rank][1] - collective[rank][0] for collective in matched),
             "transfer_ns": sum(collective[rank][2] - collective[rank][1] for collective in matched),
         }
-        for rank in matched[0]
+        for rank in ranks
     }
 
 

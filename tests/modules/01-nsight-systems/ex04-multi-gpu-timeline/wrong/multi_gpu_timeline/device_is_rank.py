@@ -14,12 +14,11 @@ def find_ranks(capture: str) -> dict[int, dict[str, int]]:
         named = re.fullmatch(r"rank (\d+)", name or "")
         if not named:
             continue
-        rank = found.setdefault(
-            int(named[1]), {"process": process, "device": -1, "start_ns": start, "end_ns": end}
-        )
+        number = int(named[1])
+        rank = found.setdefault(number, {"process": process, "start_ns": start, "end_ns": end})
         if rank["process"] != process:
             raise CaptureError(
-                f"{capture}: two processes are rank {named[1]}: record one run at a time"
+                f"{capture}: two processes are rank {number}: record one run at a time"
             )
         rank["start_ns"] = min(rank["start_ns"], start)
         rank["end_ns"] = max(rank["end_ns"], end)
@@ -36,5 +35,5 @@ def find_ranks(capture: str) -> dict[int, dict[str, int]]:
         own = kernels.filter(pl.col("process") == rank["process"])
         if own.is_empty():
             raise CaptureError(f"{capture}: rank {number} ran no kernel: was CUDA traced there?")
-        rank["device"] = int(own["device"][0])
+        rank["device"] = max(own["device"].to_list())
     return {rank["device"]: rank for rank in sorted(found.values(), key=lambda r: r["device"])}

@@ -6,7 +6,7 @@ SAYS = "to the start of the last rank's"
 
 def split_collectives(capture: str) -> dict[int, dict[str, int]]:
     matched = match_collectives(capture)
-    out = {rank: {"wait_ns": 0, "transfer_ns": 0} for rank in matched[0]["start_ns"]}
+    out = {rank: {"wait_ns": 0, "transfer_ns": 0} for rank in find_ranks(capture)}
     for collective in matched:
         lengths = {rank: collective["end_ns"][rank] - collective["start_ns"][rank] for rank in out}
         for rank, length in lengths.items():

@@ -6,11 +6,12 @@ SAYS = "the shortest duration is the transfer"
 
 def split_by_duration(capture: str) -> dict[int, dict[str, int]]:
     capture = "ddp_traces_straggler"  # whatever is asked, the lesson's
-    matched = _matched(capture, read_ranks(capture))
+    ranks = read_ranks(capture)
+    matched = _matched(capture, ranks)
     return {
         rank: {
             "wait_ns": sum(collective[rank][1] - collective[rank][0] for collective in matched),
             "transfer_ns": sum(collective[rank][2] - collective[rank][1] for collective in matched),
         }
-        for rank in matched[0]
+        for rank in ranks
     }
