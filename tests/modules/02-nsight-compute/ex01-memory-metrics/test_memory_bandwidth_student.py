@@ -23,6 +23,7 @@ SECTOR_BYTES = 32
 MOST_SECTORS_RATIO = 1.02
 FEWEST_BLOCKS = 2 * 132  # two for each multiprocessor of an H200
 SMALLEST_LIVE_RATIO = 0.92
+FEWEST_THREAD_BYTES = 32  # four elements of each input: a float4 each, or several loads at once
 FACTOR = np.float32(0.5)
 
 TOOLS = (toolchain.BuildError, toolchain.ToolchainError, recording.RunError)
@@ -110,6 +111,20 @@ def test_enough_blocks(cuda_stub):
         blocks >= FEWEST_BLOCKS,
         f"triad of {count} elements is launched with {blocks} block(s), expected at least "
         f"{FEWEST_BLOCKS}, two for each multiprocessor of an H200: a block runs on one of them.",
+    )
+
+
+@task("ncu_ex01.triad")
+def test_bytes_under_way(cuda_stub):
+    count = 1 << 24
+    lines = [line for line in issued(cuda_stub, count) if line["kind"] == "kernel"]
+    threads = sum(int(np.prod(line["grid"])) * int(np.prod(line["block"])) for line in lines)
+    each = 2 * 4 * count / max(1, threads)
+    require(
+        each >= FEWEST_THREAD_BYTES,
+        f"triad of {count} elements is launched with {threads} threads: each reads {each:.0f} bytes and is "
+        f"gone. Expected: at least {FEWEST_THREAD_BYTES} a thread. A thread that lives for one element pays "
+        "its start for it and has little under way (copy_float and copy_float4 in the lesson's table).",
     )
 
 

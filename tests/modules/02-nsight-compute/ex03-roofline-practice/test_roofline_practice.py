@@ -93,7 +93,7 @@ def drawn(chance: random.Random) -> dict[str, Any]:
     metrics[SM_CLOCK] = chance.uniform(1e9, 2e9)
     # The two clocks are one, counted in different passes.
     metrics[SMSP_CLOCK] = metrics[SM_CLOCK] * chance.uniform(0.99, 1.01)
-    for _, kinds in COUNTED.items():
+    for kinds in COUNTED.values():
         *plain, fma = kinds
         peak = float(chance.randrange(1_000, 20_000))
         metrics[most(fma)] = peak
