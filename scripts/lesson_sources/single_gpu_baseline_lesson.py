@@ -128,7 +128,7 @@ def sweep_plot() -> Figure:
             level = statistics.median(steps[WARM_UP:])
             left.plot([batch], [batch / level * 1e3], "o", color=GREY, markersize=4)
     left.plot(
-        list(rows), [row["samples_per_s"] / 1e6 for row in rows.values()], color=BLUE, linewidth=1.4
+        list(rows), [row["samples_per_s"] / 1e6 for row in rows.values()], color=INK, linewidth=1.4
     )
     found = knee()
     left.axvline(found["knee"], color=INK, linewidth=0.9, linestyle=(0, (4, 3)))
@@ -147,7 +147,7 @@ def sweep_plot() -> Figure:
     for axes in (left, right):
         axes.grid(color=GRID, linewidth=0.6)
         axes.set_axisbelow(True)
-    legend(figure, {"one run": GREY, "median of runs": BLUE} | PHASES, columns=6)
+    legend(figure, {"one run": GREY, "median of runs": INK} | PHASES, columns=6)
     return figure
 
 
