@@ -178,8 +178,8 @@ def pacing_plot() -> Figure:
     """The energy of three strategies for the same work, in two recordings."""
     import matplotlib.pyplot as plt
 
-    figure, panels = plt.subplots(1, 2, figsize=(9.2, 2.6))
-    figure.subplots_adjust(left=0.11, right=0.985, top=0.86, bottom=0.17, wspace=0.24)
+    figure, panels = plt.subplots(1, 2, figsize=(9.2, 2.6), sharey=True)
+    figure.subplots_adjust(left=0.11, right=0.985, top=0.86, bottom=0.17, wspace=0.06)
     both = ((PACED, "float32, J"), ("energy_pacing_bf16", "bfloat16, larger matrices, J"))
     for axes, (capture, title) in zip(panels, both, strict=True):
         for place, name in enumerate(NAMES):

@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from profiling_lab import captures
-from scripts.lesson_sources.drawing import BLUE, GREY, GRID, INK, ORANGE, legend, reference
+from scripts.lesson_sources.drawing import BLUE, GRID, INK, ORANGE, legend, reference
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -118,7 +118,7 @@ def trace_plot() -> Figure:
     axes.set(title="Power that two sensors read, W", xlabel="s", ylim=(0, None))
     axes.grid(axis="y", color=GRID, linewidth=0.6)
     axes.set_axisbelow(True)
-    legend(figure, {"instant": BLUE, "average": ORANGE, "work runs": GREY}, columns=3)
+    legend(figure, {"instant": BLUE, "average": ORANGE, "work runs": GRID}, columns=3)
     return figure
 
 
@@ -145,7 +145,7 @@ def step_plot() -> Figure:
         axes.set_axisbelow(True)
     panels[0].set_title("Work that goes on, W")
     panels[1].set_title("A burst of 100 ms, W")
-    legend(figure, {"instant": BLUE, "average": ORANGE, "work runs": GREY}, columns=3)
+    legend(figure, {"instant": BLUE, "average": ORANGE, "work runs": GRID}, columns=3)
     return figure
 
 

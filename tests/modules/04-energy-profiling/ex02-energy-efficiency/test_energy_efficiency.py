@@ -121,7 +121,7 @@ def made_sweep(
         for (precision, batch), values in costs.items():
             if repeat >= len(values):
                 continue
-            calls = round(4000 / batch) + repeat
+            calls = max(1, round(4000 / batch)) + repeat
             speed = 10_000 + 300 * made.chance.random()
             size = {"bfloat16": 2}.get(precision, 4)
             made.phase(
