@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.cuda import nvtx
 
-ROWS, WIDTH, WARM_UP_STEPS, STEPS = 16_384, 2_048, 6, 6
+ROWS, WIDTH, WARM_UP_STEPS, STEPS = 16_384, 2_048, 6, 4
 
 
 class Network(nn.Module):
