@@ -1,11 +1,315 @@
-"""nsys stats: answers without a window
+"""nsys stats: answers without a window.
 
-The lesson is `README.md` in this folder, hints are in `hints.md`.
+You ask the command-line tool the right question, read what it prints, compute its sums yourself, and say
+what can be known from sums, and what cannot. The lesson is `README.md` in this folder, hints are in
+`hints.md`, and
+
+    uv run lab check advanced_ex03
+
+tells what is right and wrong. **Reports** are what `read_reports` gives: by name of a report the rows that
+the tool printed, or None where it printed none. The tool's own words stand in
+`captures/tool_help/nsys_stats.txt`.
 """
 
 from __future__ import annotations
 
+import csv
+import io
+import re
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-def first_task(first: int, second: int) -> int:
-    """The larger of two numbers of ns. Shapes, units, errors and the source stand here."""
-    return max(first, second)
+import polars as pl
+
+from profiling_lab import captures
+from profiling_lab.errors import CaptureError
+from profiling_lab.findings import Finding
+
+# The reports that this exercise asks for; `nsys stats --help-reports` lists all.
+REPORTS = (
+    "cuda_api_sum",
+    "cuda_gpu_kern_sum",
+    "cuda_gpu_mem_size_sum",
+    "cuda_gpu_mem_time_sum",
+    "cuda_gpu_trace",
+    "cuda_kern_exec_sum",
+    "nvtx_gpu_proj_sum",
+    "nvtx_sum",
+    "osrt_sum",
+)
+
+# Units of `--timeunit`, and how many ns each is.
+UNITS_NS = {"nsec": 1, "usec": 1_000, "msec": 1_000_000, "sec": 1_000_000_000}
+
+# What the tool writes behind a heading that holds times, and how many ns that is.
+HEADING_NS = {"ns": 1, "us": 1_000, "μs": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+
+# Below this share of the window a cause is no finding.
+FLOOR_RATIO = 0.1
+
+# A program that launches more often than once in this time waits for launches; else for other host code.
+LAUNCH_PERIOD_NS = 50_000
+
+
+def stats_command(
+    recording: str,
+    reports: Sequence[str],
+    nvtx_range: str | None = None,
+    domain: str | None = None,
+    instance: int = 0,
+    unit: str = "nsec",
+) -> list[str]:
+    """The command that prints reports on a recording for a program to read, as a list of words.
+
+    recording: the path of a .nsys-rep or an exported .sqlite, the last word. reports: of REPORTS, in the
+    order in which they are printed. The command is `nsys stats` and
+
+    - prints CSV on the standard output, all reports in one call;
+    - in `unit`, one of UNITS_NS, which it names whether it is the tool's default or not;
+    - if nvtx_range is given, only on what overlaps one range of that name: the instance-th, from 0, in
+      the domain if one is given. The index is always written, so that a name with a slash in it is no riddle;
+    - from a .nsys-rep exports anew. By default the tool takes an export that lies beside the report.
+
+    Raises ValueError for a report or unit that is not in the lists above, naming it, no report, an instance
+    below 0, a domain without a range, or a recording that ends in neither .nsys-rep nor .sqlite.
+    """
+    unknown = [name for name in reports if name not in REPORTS]
+    if unknown or not reports:
+        raise ValueError(f"reports {unknown or 'are missing'}: known are {', '.join(REPORTS)}")
+    if unit not in UNITS_NS:
+        raise ValueError(f"unit {unit!r} is none of {', '.join(UNITS_NS)}")
+    if instance < 0 or (domain is not None and nvtx_range is None):
+        raise ValueError("an instance is at least 0, and a domain needs a range")
+    if not recording.endswith((".nsys-rep", ".sqlite")):
+        raise ValueError(f"{recording}: neither a report (.nsys-rep) nor an export (.sqlite)")
+    command = ["nsys", "stats", f"--report={','.join(reports)}", "--format=csv", "--output=-"]
+    command.append(f"--timeunit={unit}")
+    if nvtx_range is not None:
+        place = nvtx_range if domain is None else f"{nvtx_range}@{domain}"
+        command.append(f"--filter-nvtx={place}/{instance}")
+    if recording.endswith(".nsys-rep"):
+        command.append("--force-export=true")
+    return [*command, recording]
+
+
+def read_reports(text: str) -> dict[str, list[dict[str, Any]] | None]:
+    """What `nsys stats --format csv --output -` printed, as rows.
+
+    text: its standard output. Ahead of each report the tool prints a line "Processing [FILE] with
+    [FOLDER/NAME.py]... " (the report's arguments may follow .py); then the table as CSV, or a line that
+    begins with "SKIPPED" and says why; and blank lines. Names may hold commas, quotes and line breaks.
+
+    Returns the reports by NAME in their order: a list of dicts, heading → value; None for a report without a
+    table. Values are int or float where the whole cell is such a number, None where it is empty, else text.
+    Whatever the unit, times come in ns: a heading with a unit of HEADING_NS in brackets at its end gets "(ns)"
+    instead, and its numbers are multiplied; those that are whole ns then (to 1e-6) are int.
+
+    Raises ValueError if the text holds no report at all: then it says something else, which the message
+    quotes.
+    """
+    parts = re.split(r"^Processing \[.*\] with \[(?:.*/)?(\w+)\.py[^\]]*\]\.\.\.", text, flags=re.M)
+    if len(parts) == 1:
+        raise ValueError(f"no report in what the tool said: {text.strip()[:200]!r}")
+    return {name: _table(part) for name, part in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def _table(part: str) -> list[dict[str, Any]] | None:
+    part = part.partition("\n")[2].strip("\n")
+    if not part or part.startswith("SKIPPED"):
+        return None
+    rows = []
+    for row in csv.DictReader(io.StringIO(part)):
+        rows.append(dict(_cell(heading, value) for heading, value in row.items()))
+    return rows
+
+
+def _cell(heading: str, text: str) -> tuple[str, Any]:
+    unit = re.search(r"\((\w+)\)$", heading)
+    factor = HEADING_NS.get(unit[1], 0) if unit else 0
+    heading = re.sub(r"\(\w+\)$", "(ns)", heading) if factor else heading
+    if text == "":
+        return heading, None
+    for kind in (int, float):
+        try:
+            value = kind(text)
+        except ValueError:
+            continue
+        if factor > 1:
+            value = value * factor
+            value = round(value) if abs(value - round(value)) < 1e-6 else value
+        return heading, value
+    return heading, text
+
+
+def sum_report(capture: str, report: str) -> list[dict[str, Any]]:
+    """What a sum report of the tool says, computed from the recording.
+
+    report: "cuda_gpu_kern_sum" (kernels by demangled name), "cuda_api_sum" (CUDA calls by name, without
+    version) or "nvtx_sum" (push/pop and start/end ranges of the default domain, number 0; the tool writes
+    a colon in front of these names, this function does not). Returns a row for each name, largest
+    total first, equal ones by name:
+
+        "name"
+        "time_pct"      its share of the total of **all rows**, in percent: not of the time that passed
+        "total_ns"      durations added up
+        "count"         how many
+        "avg_ns", "med_ns", "min_ns", "max_ns"
+        "stddev_ns"     sample standard deviation (n − 1); 0.0 for one
+
+    Not rounded; the tool rounds to one decimal. The median of an even number is the mean of the middle two.
+
+    Raises ValueError for another report.
+    """
+    with captures.open(capture) as recording:
+        if report == "cuda_gpu_kern_sum":
+            rows = recording.kernels.select(name=pl.col("demangled_name"), ns=pl.col("duration_ns"))
+        elif report == "cuda_api_sum":
+            rows = recording.api_calls.select("name", ns=pl.col("duration_ns"))
+        elif report == "nvtx_sum":
+            ranges = recording.nvtx_ranges.filter(pl.col("domain") == 0)
+            rows = ranges.select("name", ns=pl.col("duration_ns"))
+        else:
+            raise ValueError(f"{report!r}: only sums of kernels, CUDA calls and ranges")
+    times: dict[str, list[int]] = {}
+    for name, ns in rows.iter_rows():
+        times.setdefault(name, []).append(ns)
+    whole = sum(map(sum, times.values()))
+    found = [
+        {
+            "name": name,
+            "time_pct": 100 * sum(one) / whole if whole else 0.0,
+            "total_ns": sum(one),
+            "count": len(one),
+            "avg_ns": statistics.fmean(one),
+            "med_ns": float(statistics.median(one)),
+            "min_ns": min(one),
+            "max_ns": max(one),
+            "stddev_ns": statistics.stdev(one) if len(one) > 1 else 0.0,
+        }
+        for name, one in times.items()
+    ]
+    return sorted(found, key=lambda row: (-row["total_ns"], row["name"]))
+
+
+def busy_bounds(reports: Mapping[str, Any], name: str) -> dict[str, int]:
+    """What sums say about how long the device was busy, and what they leave open.
+
+    reports: with the rows of "cuda_gpu_kern_sum", "cuda_gpu_mem_time_sum" and "nvtx_sum"; the first two
+    may be None. name: the range that is the window; it must have one instance, as the total of several
+    is no window. One device; all its work lies in the range. Returns, in ns:
+
+        "window_ns"   how long the range took
+        "sum_ns"      all totals of kernels and memory operations added up
+        "least_ns"    the device was busy at least so long: the longest single operation
+        "most_ns"     and at most so long: the sum, or the window if that is shorter
+        "overlap_ns"  at least so much of the sum ran beside something else: sum_ns minus most_ns
+
+    Raises ValueError, naming it, if the range is not in the report or has not one instance.
+    """
+    rows = [row for row in reports.get("nvtx_sum") or [] if row["Range"].rpartition(":")[2] == name]
+    if [row["Instances"] for row in rows] != [1]:
+        raise ValueError(f"range {name!r}: one row with one instance is needed for a window")
+    window = rows[0]["Total Time (ns)"]
+    work = [
+        row
+        for report in ("cuda_gpu_kern_sum", "cuda_gpu_mem_time_sum")
+        for row in reports.get(report) or []
+    ]
+    total = sum(row["Total Time (ns)"] for row in work)
+    return {
+        "window_ns": window,
+        "sum_ns": total,
+        "least_ns": max((row["Max (ns)"] for row in work), default=0),
+        "most_ns": min(total, window),
+        "overlap_ns": total - min(total, window),
+    }
+
+
+def verdict(reports: Mapping[str, Any], name: str) -> Finding:
+    """What the sum reports prove to be wrong, or that they prove nothing.
+
+    reports: as in `busy_bounds`, and "cuda_api_sum". name: the window's range. idle_ns is the window minus
+    most_ns of `busy_bounds`: the device was idle for at least so long. Calls are host time, "Total Time"
+    of the rows of cuda_api_sum whose name holds:
+
+        allocating: "Malloc", "Free" or "HostAlloc"; waiting: "Synchronize"; copying: "Memcpy";
+        launching: "Launch"
+
+    Bounds on what could be saved, in this order:
+
+        "allocation_bound"   the smaller of allocating and idle_ns
+        "sync_bound"         the smaller of waiting and idle_ns
+        "transfer_bound"     the smaller of copying and idle_ns; or, if larger and if sum_ns is not more than
+                             the window (there may be no overlap at all), the smaller of all kernels and all
+                             memory operations whose row's name holds "memcpy"
+        "launch_bound"       idle_ns minus allocating, waiting and copying, 0 if negative, if the window
+                             over the number of launching calls is LAUNCH_PERIOD_NS or less
+        "host_bound"         the same, if it is more, or if there is no launching call
+
+    The largest is the finding, the earlier one if equal; below FLOOR_RATIO of the window it is "healthy"
+    with the recommendation "none". subject: "range:" and the name. evidence: "recoverable_ns" (the bound),
+    "window_ns", "idle_ns", "overlap_ns".
+
+    Raises CaptureError if cuda_api_sum is missing or None; and, saying how to record, if it has a row whose
+    name holds "cudaGraphLaunch" while there are not more kernels ("Instances" added up) than other launching
+    calls: the kernels of graphs are then in no sum, and the device only seems idle.
+    """
+    calls = reports.get("cuda_api_sum")
+    if calls is None:
+        raise CaptureError("there is no cuda_api_sum: nothing is known of the host")
+    bounds = busy_bounds(reports, name)
+    window, idle = bounds["window_ns"], bounds["window_ns"] - bounds["most_ns"]
+    launches = [row for row in calls if "Launch" in row["Name"]]
+    graphs = [row for row in launches if "cudaGraphLaunch" in row["Name"]]
+    kernels = reports.get("cuda_gpu_kern_sum") or []
+    direct = sum(row["Num Calls"] for row in launches if row not in graphs)
+    if graphs and sum(row["Instances"] for row in kernels) <= direct:
+        raise CaptureError(
+            "CUDA graphs were launched, and their kernels are in no sum: record with "
+            "--cuda-graph-trace=node"
+        )
+
+    def spent(pattern: str) -> int:
+        return sum(row["Total Time (ns)"] for row in calls if re.search(pattern, row["Name"]))
+
+    allocating, waiting = spent("Malloc|Free|HostAlloc"), spent("Synchronize")
+    copying = spent("Memcpy")
+    computed = sum(row["Total Time (ns)"] for row in kernels)
+    copied = sum(
+        row["Total Time (ns)"]
+        for row in reports.get("cuda_gpu_mem_time_sum") or []
+        if "memcpy" in row["Operation"]
+    )
+    hidden = min(computed, copied) if bounds["sum_ns"] <= window else 0
+    count = sum(row["Num Calls"] for row in launches)
+    rest = "launch_bound" if count and window / count <= LAUNCH_PERIOD_NS else "host_bound"
+    saved = {
+        "allocation_bound": min(allocating, idle),
+        "sync_bound": min(waiting, idle),
+        "transfer_bound": max(min(copying, idle), hidden),
+        rest: max(0, idle - allocating - waiting - copying),
+    }
+    cause = max(saved, key=lambda one: saved[one])
+    category = cause if saved[cause] >= FLOOR_RATIO * window else "healthy"
+    return Finding(
+        category,
+        f"range:{name}",
+        {
+            "recoverable_ns": saved[cause],
+            "window_ns": window,
+            "idle_ns": idle,
+            "overlap_ns": bounds["overlap_ns"],
+        },
+        _RECOMMENDATIONS[category],
+    )
+
+
+_RECOMMENDATIONS = {
+    "healthy": "none",
+    "allocation_bound": "allocate once outside the loop; look at the timeline for who calls cudaMalloc",
+    "sync_bound": "look at the timeline for what the host waits for, and whether it must",
+    "transfer_bound": "look at the timeline for copies without kernels beside them, and at their memory",
+    "launch_bound": "issue less: fuse operations, use larger batches, or replay a CUDA graph",
+    "host_bound": "sample the host: it does something else while the device is idle",
+}
