@@ -44,13 +44,13 @@ def needs_of(metrics: dict[str, Any]) -> dict[str, float]:
     return out | {"dram": float(Fraction(metrics[COUNTERS["dram"]]) / DRAM_BYTES_PER_NS)}
 
 
-def drawn_metrics(chance: random.Random, limiter: str = "", share: float = 0.0) -> dict[str, float]:
+def drawn_metrics(chance: random.Random, limiter: str = "", share: float = 0.0) -> dict[str, Any]:
     """Counters of a launch. limiter: the unit that fills this share of its duration."""
     sms, clock = chance.randint(20, 160), float(chance.randrange(900, 2100) * 10**6)
     duration = float(chance.randrange(200_000, 9_000_000))
     limiter = limiter or chance.choice(UNITS)
     share = share or chance.uniform(0.2, 0.95)
-    metrics: dict[str, float] = {SMS: sms, CLOCK: clock, DURATION: duration}
+    metrics: dict[str, Any] = {SMS: sms, CLOCK: clock, DURATION: duration}
     for unit in UNITS:
         own = share if unit == limiter else share * chance.uniform(0.1, 0.9)
         rate = DRAM_BYTES_PER_NS if unit == "dram" else PER_CYCLE[unit] * sms * clock / 1e9
