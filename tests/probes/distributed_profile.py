@@ -84,8 +84,16 @@ def _recorded(file: Path) -> dict[str, Any]:
 
 RANK = """
 import importlib.util, sys
+import types
 import torch
 import torch.distributed as dist
+
+# The profiler asks the compiler for one setting; to import the compiler takes longer than all the rest.
+config = types.ModuleType("torch._inductor.config")
+config.triton = types.SimpleNamespace(cudagraphs=False)
+torch._inductor = types.ModuleType("torch._inductor")
+torch._inductor.config = config
+sys.modules |= {"torch._inductor": torch._inductor, "torch._inductor.config": config}
 
 torch.set_num_threads(1)
 dist.init_process_group("gloo")
