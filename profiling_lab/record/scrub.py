@@ -36,6 +36,7 @@ DROPPED_TABLES = (
 )
 # Enumerations of event sources that are never kept.
 DROPPED_ENUMERATIONS = re.compile(r"ENUM_(NSYS_GENERIC|SCHEDULING|SAMPLING|STACK_UNWIND)_.*")
+FRAME_STRING = re.compile(r'"(?:Function|File)":(\d+)')
 CALLCHAIN_TABLES = ("OSRT_CALLCHAINS", "CUDA_CALLCHAINS", "SAMPLING_CALLCHAINS")
 BACKTRACE_TABLES = ("PYTHON_CALLSTACKS", "PYTHON_BACKTRACES", "PYTHON_SAMPLES")
 
@@ -214,6 +215,11 @@ def _drop_strings(connection: sqlite3.Connection, tables: dict[str, list[str]]) 
             if column in STRING_COLUMNS:
                 rows = connection.execute(f'SELECT DISTINCT "{column}" FROM "{table}"')
                 used |= {value for (value,) in rows if isinstance(value, int)}
+    if "jsonText" in tables.get("NVTX_EVENTS", ()):
+        # Frames of Python stand in payloads, functions and files as numbers of strings.
+        query = "SELECT jsonText FROM NVTX_EVENTS WHERE jsonText IS NOT NULL"
+        for (text,) in connection.execute(query):
+            used |= {int(number) for number in FRAME_STRING.findall(text)}
     rows = connection.execute("SELECT id, CAST(value AS BLOB) FROM StringIds").fetchall()
     gone = [(number,) for number, value in rows if number not in used or b"\0" in (value or b"")]
     connection.executemany("DELETE FROM StringIds WHERE id = ?", gone)

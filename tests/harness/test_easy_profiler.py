@@ -1,0 +1,466 @@
+"""`easy_profiler` beside functions with state, GPUs that are not here, and a driver that refuses."""
+
+# ruff: noqa: N802 - the stand-ins have the names of NVML and torch
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+import subprocess
+import sys
+import threading
+import types
+
+import pytest
+
+from profiling_lab.utils import easy_profiler, gpu_monitor
+from profiling_lab.utils.easy_profiler import GPUMonitor, Phases, auto_profile, timed, trace
+
+SECOND_NS = 1_000_000_000
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that stands still until it is told to go on, in seconds."""
+    now = [0]
+    monkeypatch.setattr(easy_profiler.time, "perf_counter_ns", lambda: now[0])
+
+    def sleep(seconds: float) -> None:
+        now[0] += round(seconds * SECOND_NS)
+
+    return sleep
+
+
+# -- auto_profile ---------------------------------------------------------------------------------
+
+
+def test_a_stateful_step_is_called_once_a_call(clock):
+    lines, state = [], []
+
+    @auto_profile(warmup=2, iterations=3, report=lines.append)
+    def step(amount, *, scale=1):
+        clock(amount * scale)
+        state.append(amount)
+        return amount * scale
+
+    results = [step(n, scale=2) for n in (9, 9, 1, 2, 3, 50)]
+    assert results == [18, 18, 2, 4, 6, 100]
+    assert state == [9, 9, 1, 2, 3, 50], "each call of the program is one call of the function"
+    summary = step.profile.get_summary()
+    assert summary.host_ns == (2 * SECOND_NS, 4 * SECOND_NS, 6 * SECOND_NS)
+    assert (summary.skipped_count, summary.failed_count) == (2, 0)
+    assert len(lines) == 1, "the summary is reported once, after the last measured call"
+    assert (
+        "4.00 s" in lines[0] and "3 measured" in lines[0] and "2 before them left out" in lines[0]
+    )
+    assert step.__name__ == "step"
+
+
+def test_repeat_is_asked_for(clock):
+    calls = []
+
+    @auto_profile(warmup=2, iterations=3, repeat=True, report=None)
+    def pure(value):
+        clock(1)
+        calls.append(value)
+        return len(calls)
+
+    assert pure("a") == 5, "the last of 2 + 3 calls"
+    assert pure("b") == 6 and calls == ["a"] * 5 + ["b"], "once it is measured a call is a call"
+
+
+def test_a_call_that_raises_counts_as_failed_and_raises_on(clock):
+    @auto_profile(warmup=0, iterations=1, report=None)
+    def step(good):
+        clock(1)
+        if not good:
+            raise KeyError("the step's own")
+
+    with pytest.raises(KeyError, match="the step's own"):
+        step(False)
+    step(True)
+    summary = step.profile.get_summary()
+    assert (len(summary.host_ns), summary.failed_count) == (1, 1)
+
+
+@pytest.mark.parametrize("repeat", [False, True])
+def test_a_call_inside_of_a_measured_one_belongs_to_it(clock, repeat):
+    @auto_profile(warmup=0, iterations=2, repeat=repeat, report=None)
+    def factorial(n):
+        clock(1)
+        return 1 if n < 2 else n * factorial(n - 1)
+
+    assert factorial(4) == 24
+    assert factorial.profile.get_summary().host_ns[0] == 4 * SECOND_NS
+
+
+def test_a_method_and_a_thread_are_measured_like_a_function(clock):
+    class Model:
+        @auto_profile(warmup=0, iterations=4, report=None)
+        def step(self, value):
+            return self, value
+
+    model = Model()
+    assert model.step(1) == (model, 1)
+    thread = threading.Thread(target=model.step, args=(2,))
+    thread.start()
+    thread.join()
+    assert len(Model.step.profile.get_summary().host_ns) == 2
+
+
+def test_switched_off_it_only_calls(clock, monkeypatch):
+    lines = []
+    off = auto_profile(warmup=0, iterations=1, enabled=False, report=lines.append)(lambda: clock(1))
+    monkeypatch.setenv("AUTO_PROFILE", "0")
+    by_environment = auto_profile(lambda: clock(1))
+    for function in (off, by_environment):
+        function()
+        assert function.profile.get_summary().host_ns == ()
+    assert not lines
+    off.profile.reset()
+    off()
+    assert len(lines) == 1, "reset starts it"
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [({"warmup": -1}, "warmup"), ({"iterations": 0}, "iterations"), ({"iterations": 2.5}, "2.5")],
+)
+def test_options_that_make_no_sense(options, says):
+    with pytest.raises(ValueError, match=says):
+        auto_profile(**options)
+
+
+def test_what_returns_before_it_runs_is_refused():
+    def generator():
+        yield 1
+
+    async def coroutine():
+        return 1
+
+    for function in (generator, coroutine):
+        with pytest.raises(TypeError, match="returns before it has run"):
+            auto_profile(function)
+    with pytest.raises(TypeError, match="decorates a function"):
+        auto_profile(warmup=1)(3)  # type: ignore[bad-specialization]
+
+
+class FakeCuda:
+    """torch.cuda with a stream whose time is told; notes what is called."""
+
+    def __init__(self) -> None:
+        self.now_ms, self.log, self.capturing = 0.0, [], False
+        self.nvtx = types.SimpleNamespace(
+            range_push=lambda name: self.log.append(f"push {name}"),
+            range_pop=lambda: self.log.append("pop"),
+        )
+
+    def is_initialized(self):
+        return True
+
+    def is_current_stream_capturing(self):
+        return self.capturing
+
+    def current_stream(self):
+        return "stream"
+
+    def Event(self, enable_timing):
+        cuda, event = self, types.SimpleNamespace(at_ms=None)
+
+        def record(stream):
+            event.at_ms = cuda.now_ms
+
+        event.record = record
+        event.synchronize = lambda: cuda.log.append("wait")
+        event.elapsed_time = lambda other: other.at_ms - event.at_ms
+        return event
+
+
+def test_device_time_comes_from_events_and_nothing_waits_before_the_summary(clock, monkeypatch):
+    cuda = FakeCuda()
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(cuda=cuda))
+
+    @auto_profile(warmup=1, iterations=2, report=None)
+    def step(milliseconds):
+        clock(0.001)
+        cuda.now_ms += milliseconds
+
+    for milliseconds in (100, 5, 7):
+        step(milliseconds)
+    assert "wait" not in cuda.log
+    summary = step.profile.get_summary()
+    assert summary.device_ns == (5_000_000, 7_000_000) and "device" in str(summary)
+    assert cuda.log[:2] == [
+        "push test_device_time_comes_from_events_and_nothing_waits_before_the_summary.step",
+        "pop",
+    ]
+
+
+def test_no_event_is_recorded_while_a_graph_is_captured(clock, monkeypatch):
+    cuda = FakeCuda()
+    cuda.capturing = True
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(cuda=cuda))
+    step = auto_profile(warmup=0, iterations=1, report=None)(lambda: clock(1))
+    step()
+    assert step.profile.get_summary().device_ns == ()
+
+
+def test_results_of_jax_are_waited_for(clock, monkeypatch):
+    waited = []
+
+    def block(result):
+        clock(3)
+        waited.append(result)
+
+    monkeypatch.setitem(sys.modules, "jax", types.SimpleNamespace(block_until_ready=block))
+    step = auto_profile(warmup=0, iterations=1, report=None)(lambda: "array")
+    assert step() == "array" and waited == ["array"]
+    assert step.profile.get_summary().host_ns == (3 * SECOND_NS,)
+
+
+# -- blocks ---------------------------------------------------------------------------------------
+
+
+def test_a_block_is_timed_also_when_it_raises(clock):
+    lines = []
+    with pytest.raises(RuntimeError), timed("epoch", report=lines.append) as block:
+        clock(2)
+        raise RuntimeError
+    assert block.get_summary().host_ns == (2 * SECOND_NS,) and lines[0].startswith(
+        "epoch: host 2.00 s"
+    )
+
+
+def test_phases_inside_phases_have_paths(clock):
+    phases = Phases()
+    assert str(phases) == "no phase measured yet"
+    for seconds in (1, 3):
+        with phases("step"):
+            with phases("forward"):
+                clock(seconds)
+            clock(1)
+    summary = phases.get_summary()
+    assert list(summary) == ["step", "step/forward"]
+    assert summary["step"].host_ns == (2 * SECOND_NS, 4 * SECOND_NS)
+    assert summary["step/forward"].host_ns == (SECOND_NS, 3 * SECOND_NS)
+    json.dumps(summary["step"].to_dict())
+
+
+def test_a_trace_holds_the_active_steps_and_survives_an_error(tmp_path):
+    torch = pytest.importorskip("torch", reason="the tool under test is torch's")
+    matrix = torch.ones(8, 8)
+
+    def products(file):
+        events = json.loads(gzip.decompress(file.read_bytes()))["traceEvents"]
+        return sum(event.get("name") == "aten::mm" for event in events)
+
+    with trace(tmp_path / "new" / "whole.json.gz", wait=1, warmup=1, active=2) as steps:
+        for _ in range(6):
+            matrix @ matrix
+            steps.step()
+    assert products(tmp_path / "new" / "whole.json.gz") == 2
+
+    broken = tmp_path / "broken.json.gz"
+    with pytest.raises(KeyError), trace(broken, wait=0, warmup=1, active=4) as steps:
+        for index in itertools.count():
+            matrix @ matrix
+            steps.step()
+            if index == 2:
+                raise KeyError
+    assert products(broken) == 2
+
+    with pytest.raises(RuntimeError, match="more than 2 times"), trace(tmp_path / "none.json.gz"):
+        pass
+
+
+# -- GPUMonitor -----------------------------------------------------------------------------------
+
+
+class NVMLError(Exception):
+    """Stands for pynvml.NVMLError."""
+
+
+class FakeNvml(types.ModuleType):
+    """pynvml on a machine with GPUs; `refuse` names what raises; each reading uses 0.1 s more."""
+
+    NVML_TEMPERATURE_GPU, NVML_CLOCK_SM = 0, 1
+    NVMLError = NVMLError
+
+    def __init__(self, count=2, refuse=(), counter=True) -> None:
+        super().__init__("pynvml")
+        self.count, self.refuse, self.counter, self.open = count, set(refuse), counter, 0
+        self.energy_mj = 1_000
+
+    def nvmlInit(self):
+        self._may("init")
+        self.open += 1
+
+    def nvmlShutdown(self):
+        self.open -= 1
+
+    def nvmlDeviceGetCount(self):
+        return self.count
+
+    def nvmlDeviceGetHandleByIndex(self, index):
+        if index >= self.count:
+            raise NVMLError("Invalid Argument")
+        return index
+
+    def nvmlDeviceGetHandleByUUID(self, uuid):
+        return 1
+
+    def nvmlDeviceGetIndex(self, handle):
+        return handle
+
+    def nvmlDeviceGetName(self, handle):
+        return f"Fake {handle}"
+
+    def nvmlDeviceGetUtilizationRates(self, handle):
+        self._may("utilisation")
+        return types.SimpleNamespace(gpu=50)
+
+    def nvmlDeviceGetMemoryInfo(self, handle):
+        self._may("memory")
+        return types.SimpleNamespace(total=1000, used=100 + handle)
+
+    def nvmlDeviceGetPowerUsage(self, handle):
+        self._may("power")
+        return 200_000
+
+    def nvmlDeviceGetTemperature(self, handle, kind):
+        return 40
+
+    def nvmlDeviceGetClockInfo(self, handle, kind):
+        return 1980
+
+    def nvmlDeviceGetCurrentClocksEventReasons(self, handle):
+        return 0x4 | 0x1
+
+    def nvmlDeviceGetTotalEnergyConsumption(self, handle):
+        self._may("energy")
+        self.energy_mj += 5_000 if self.counter else 0
+        return self.energy_mj
+
+    def _may(self, what):
+        if what in self.refuse:
+            raise NVMLError("Insufficient Permissions")
+
+
+@pytest.fixture
+def nvml(monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+    def install(**options):
+        fake = FakeNvml(**options)
+        monkeypatch.setitem(sys.modules, "pynvml", fake)
+        return fake
+
+    return install
+
+
+def monitored(devices=None):
+    """A monitor that took at least three readings of each GPU."""
+    monitor = GPUMonitor(0.001, devices)
+    with monitor:
+        done = threading.Event()
+        while not all(len(each) > 2 for each in monitor.samples.values()):
+            done.wait(0.001)
+    return monitor
+
+
+def test_every_gpu_is_summed_up(nvml):
+    fake = nvml()
+    monitor = monitored()
+    summary = monitor.get_summary()
+    assert [device.name for device in summary.devices] == ["Fake 0", "Fake 1"]
+    second = summary.devices[1]
+    assert (second.utilization_mean_pct, second.power_mean_w) == (50, 200)
+    assert (second.memory_max_bytes, second.memory_total_bytes) == (101, 1000)
+    assert (second.energy_source, second.limited_pct) == ("counter", {"power cap": 100})
+    assert second.energy_j == pytest.approx(5 * len(summary.devices))
+    assert fake.open == 0, "NVML is closed"
+    assert not [each for each in threading.enumerate() if each.name == "GPUMonitor"]
+    text = str(summary)
+    assert "GPU 1, Fake 1" in text and "power cap 100 %" in text and "Shorter than" in text
+    json.dumps(summary.to_dict())
+    times = [sample.time_s for sample in monitor.samples[0]]
+    assert times[0] == 0 and times == sorted(times) and times[-1] <= summary.duration_s
+
+
+def test_a_counter_that_stands_still_gives_way_to_power_over_time(nvml):
+    nvml(count=1, counter=False)
+    summary = monitored().get_summary()
+    (device,) = summary.devices
+    assert device.energy_source == "power"
+    assert device.energy_j == pytest.approx(200 * summary.duration_s, rel=0.5)
+
+
+def test_what_the_driver_refuses_is_named_and_the_rest_is_there(nvml):
+    nvml(count=1, refuse=("power", "energy", "utilisation"))
+    (device,) = monitored().get_summary().devices
+    assert set(device.refused) == {"power", "energy counter", "utilisation"}
+    assert device.power_mean_w is None and device.energy_j is None
+    assert device.memory_max_bytes == 100
+    assert "Insufficient Permissions" in str(monitored().get_summary())
+
+
+@pytest.mark.parametrize(
+    ("visible", "indices"), [("1", [1]), ("GPU-abc", [1]), ("", []), ("0,-1,1", [0])]
+)
+def test_only_what_the_program_sees_is_watched(nvml, monkeypatch, visible, indices):
+    nvml()
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    summary = monitored().get_summary()
+    assert [device.index for device in summary.devices] == indices
+    assert bool(summary.message) == (not indices)
+
+
+def test_a_device_that_is_not_there_is_named_and_the_others_are_read(nvml):
+    nvml(count=1)
+    summary = monitored([0, 7]).get_summary()
+    assert len(summary.devices) == 1 and "GPU 7 was not read" in summary.message
+
+
+@pytest.mark.parametrize("lacking", ["driver", "package"])
+def test_without_a_gpu_it_says_so_and_still_times(nvml, monkeypatch, lacking):
+    if lacking == "driver":
+        nvml(refuse=("init",))
+    else:
+        monkeypatch.setitem(sys.modules, "pynvml", None)
+    with GPUMonitor() as monitor:
+        pass
+    summary = monitor.get_summary()
+    assert summary.devices == () and summary.duration_s > 0
+    assert "No GPU was read" in str(summary) and "measured" in str(summary)
+
+
+def test_a_monitor_can_be_used_again_but_not_twice_at_once(nvml):
+    nvml(count=1)
+    monitor = monitored()
+    first = len(monitor.samples[0])
+    monitor.start()
+    with pytest.raises(RuntimeError, match="running already"):
+        monitor.start()
+    monitor.stop()
+    monitor.stop()
+    assert len(monitor.samples[0]) < first + 3
+    with pytest.raises(ValueError, match="above 0"):
+        GPUMonitor(interval_s=0)
+
+
+def test_an_error_in_the_monitored_code_passes_and_the_readings_stay(nvml):
+    nvml(count=1)
+    with pytest.raises(KeyError), GPUMonitor() as monitor:
+        raise KeyError
+    assert len(monitor.samples[0]) == 2
+
+
+def test_it_comes_without_the_course():
+    code = (
+        "import sys; import profiling_lab.utils.easy_profiler;"
+        "print([m for m in sys.modules if m.split('.')[0] in"
+        " ('torch', 'jax', 'numpy', 'polars', 'click', 'grading')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+    assert gpu_monitor.GPUMonitor is GPUMonitor
