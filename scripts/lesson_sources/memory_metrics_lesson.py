@@ -7,7 +7,17 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from profiling_lab.findings import Finding
-from scripts.lesson_sources.drawing import BLUE, GREEN, GREY, GRID, INK, ORANGE, SKY, reference, told
+from scripts.lesson_sources.drawing import (
+    BLUE,
+    GREEN,
+    GREY,
+    GRID,
+    INK,
+    ORANGE,
+    SKY,
+    reference,
+    told,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,8 +35,7 @@ LEVELS = {
 @cache
 def _kernels(capture: str) -> dict[str, dict[str, Any]]:
     return {
-        kernel["name"].split("(")[0]: kernel
-        for kernel in reference("ex_31").read_metrics(capture)
+        kernel["name"].split("(")[0]: kernel for kernel in reference("ex_31").read_metrics(capture)
     }
 
 
