@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections import Counter
 from collections.abc import Callable
 from functools import cache
@@ -43,8 +44,8 @@ def total(capture: str, kind: str) -> int:
 
 
 def short(name: str, most: int = 46) -> str:
-    """A long C++ name, cut."""
-    return name if len(name) <= most else f"{name[:most]}…"
+    """A name for a page: a long one cut, signs of HTML written out."""
+    return html.escape(html.unescape(name) if len(name) <= most else f"{name[:most]}…")
 
 
 def interval(hits: int, count: int) -> str:

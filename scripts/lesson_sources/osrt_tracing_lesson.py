@@ -10,7 +10,6 @@ from profiling_lab import captures
 from scripts.lesson_sources.drawing import (
     BLUE,
     GREEN,
-    GREY,
     GRID,
     ORANGE,
     VERMILION,
@@ -79,6 +78,17 @@ def held(capture: str) -> dict[str, Any]:
     return reference("advanced_ex06").holder(capture)
 
 
+def _drawn(busy: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Intervals for a plot: gaps that nobody would see are closed."""
+    joined: list[tuple[int, int]] = []
+    for start, end in busy:
+        if joined and start - joined[-1][1] < 40_000:
+            joined[-1] = (joined[-1][0], end)
+        else:
+            joined.append((start, end))
+    return joined
+
+
 # -- plots --------------------------------------------------------------------------------------------
 
 
@@ -91,7 +101,7 @@ def waits_plot() -> Figure:
     for axes, name in zip(panels, WAITS, strict=True):
         recording = reference("advanced_ex06")._read(name)
         first, last = recording.window
-        bars = [((a - first) / 1e6, (b - a) / 1e6) for a, b in recording.busy]
+        bars = [((a - first) / 1e6, (b - a) / 1e6) for a, b in _drawn(recording.busy)]
         axes.broken_barh(bars, (-0.36, 0.72), color=GREEN, linewidth=0)
         rows = [(1, recording.launching)]
         if name in ("waits_locked", "waits_free"):
@@ -112,9 +122,8 @@ def waits_plot() -> Figure:
     panels[-1].set_xlabel("ms of the window")
     legend(
         figure,
-        {"device busy": GREEN, "in io": VERMILION, "in a lock": ORANGE, "in a sleep": BLUE}
-        | {"white: running, or waiting by spinning": GREY},
-        columns=5,
+        {"device busy": GREEN, "in io": VERMILION, "in a lock": ORANGE, "in a sleep": BLUE},
+        columns=4,
     )
     return figure
 

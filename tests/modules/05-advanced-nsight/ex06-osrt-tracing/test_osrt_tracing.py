@@ -162,6 +162,19 @@ class Threads:
         }
 
 
+_known: dict[str, Threads] = {}
+
+
+def truth(capture: str) -> Threads:
+    """What is true of a capture; that of a recorded one is kept."""
+    if capture in _known:
+        return _known[capture]
+    found = Threads(capture)
+    if capture in captures.names():
+        _known[capture] = found
+    return found
+
+
 def os_call(
     timeline: Any, name: str, start: int, end: int, thread: int = 1, nested: int = 0
 ) -> None:
@@ -205,7 +218,7 @@ def drawn_threads(draw: Any, seed: int, longest: int = 900) -> str:
 
 
 def judge_classes(stub: Any, capture: str) -> None:
-    got, want = stub.time_by_class(capture), Threads(capture).classes()
+    got, want = stub.time_by_class(capture), truth(capture).classes()
     call = f"time_by_class({capture!r})"
     keys = sorted(got) if isinstance(got, dict) else got
     require(
@@ -295,7 +308,7 @@ def test_threshold_for_a_recording(stub: Any, recording: str) -> None:
 
 
 def judge_waits(stub: Any, capture: str) -> None:
-    got, want = stub.costly_waits(capture), Threads(capture).rows()
+    got, want = stub.costly_waits(capture), truth(capture).rows()
     call = f"costly_waits({capture!r})"
     require(
         isinstance(got, list | tuple) and len(got) == len(want),
@@ -331,7 +344,7 @@ def test_waits_of_drawn_threads(stub: Any, draw: Any, seed: int) -> None:
 
 
 def judge_holder(stub: Any, capture: str) -> dict[str, Any]:
-    want = Threads(capture).holder()
+    want = truth(capture).holder()
     why = {
         "lock_wait_ns": "The launching thread's outermost lock calls, their parts inside the window.",
         "thread": "A thread that polls or waits for a lock itself holds nothing up.",
@@ -374,7 +387,7 @@ def judge_verdict(stub: Any, capture: str, floor: float | None = None) -> str:
     require(isinstance(got, Finding), f"{call} returned {show(got)}, expected a Finding")
     wrong = problems(got)
     require(not wrong, f"{call}: {'; '.join(wrong)}")
-    threads = Threads(capture)
+    threads = truth(capture)
     rows = threads.rows()
     idle = {
         f"{kind}_ns": sum(row["idle_ns"] for row in rows if row["class"] == kind)

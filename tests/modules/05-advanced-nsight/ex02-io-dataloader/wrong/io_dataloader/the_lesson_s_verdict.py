@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 CAUGHT_BY = "test_verdict_on_drawn_loops"
-SAYS = "window_ns"
+SAYS = "recoverable_ns"
 
 
 def data_verdict(capture: str, floor_ratio: float = 0.05) -> Finding:
