@@ -297,6 +297,8 @@ def test_share_of_recorded_series(stub: Any, recording: str) -> None:
     for series, kind in (("a", "strong"), ("b", "weak")):
         runs = series_in(recording)[series]
         sizes = [run["world_size"] for run in runs]
+        if sizes == [1]:
+            continue  # a recording of the learner's own, with one process
         means = [float(np.mean(run["step_ns"][0])) for run in runs]
         work = [1 if kind == "strong" else size for size in sizes]
         speedups = [w * means[0] / mean for w, mean in zip(work, means, strict=True)]
