@@ -13,6 +13,7 @@ head says what the file holds): `phases` of work and of idling, and `samples` as
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
@@ -22,6 +23,9 @@ from typing import Any
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError
 from profiling_lab.findings import Finding
+
+NS_PER_S = 1e9
+MW_NS_PER_J = 1e12  # a milliwatt for a nanosecond is so small a part of a joule
 
 # An idle phase is idle, for the sensor too, this long after it began.
 SETTLE_NS = 500_000_000

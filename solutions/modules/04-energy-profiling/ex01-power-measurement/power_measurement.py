@@ -13,6 +13,7 @@ head says what the file holds): `phases` of work and of idling, and `samples` as
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
@@ -22,6 +23,9 @@ from typing import Any
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError
 from profiling_lab.findings import Finding
+
+NS_PER_S = 1e9
+MW_NS_PER_J = 1e12  # a milliwatt for a nanosecond is so small a part of a joule
 
 # An idle phase is idle, for the sensor too, this long after it began.
 SETTLE_NS = 500_000_000
@@ -132,11 +136,9 @@ def energy_between(
     that are further apart than longest_gap_ns, if any of the time between them is in question: nobody
     knows what happened there.
     """
-    if len(time_ns) != len(power_mw) or len(time_ns) < 2:
-        raise ValueError(f"{len(time_ns)} times, {len(power_mw)} powers: two samples are needed")
-    if not time_ns[0] <= start_ns < end_ns <= time_ns[-1]:
-        raise ValueError(f"{start_ns} to {end_ns} ns is not within the samples' time")
-    energy_mw_ns = 0.0
+    if not time_ns or not time_ns[0] <= start_ns < end_ns <= time_ns[-1]:
+        raise ValueError(f"{start_ns} to {end_ns} ns is not within the time of two samples")
+    pieces = []
     samples = list(zip(time_ns, power_mw, strict=True))
     for (left, low), (right, high) in pairwise(samples):
         if left >= right:
@@ -149,8 +151,8 @@ def energy_between(
                 raise ValueError(f"no sample between {left} and {right} ns: too long a gap")
             slope = (high - low) / (right - left)
             middle = low + slope * ((begin + finish) / 2 - left)
-            energy_mw_ns += middle * (finish - begin)
-    return energy_mw_ns / 1e12
+            pieces.append(middle * (finish - begin))
+    return sum(pieces) / MW_NS_PER_J
 
 
 def update_period(capture: str, name: str = "instant_mw") -> dict[str, float]:
@@ -167,11 +169,7 @@ def update_period(capture: str, name: str = "instant_mw") -> dict[str, float]:
     """
     recording = read_recording(capture)
     values, times = column(recording, name), column(recording, "time_ns")
-    new = [
-        later
-        for later, (one, other) in zip(times[1:], pairwise(values), strict=True)
-        if one != other
-    ]
+    new = [times[i] for i in range(1, len(values)) if values[i] != values[i - 1]]
     if len(new) < 2:
         raise CaptureError(f"{capture}: {name} changes less than twice; record for longer")
     return {
@@ -253,7 +251,7 @@ def phase_energy(capture: str, phase: str) -> dict[str, float]:
     part = recording["phases"][find_phase(recording, phase)]
     times, counter = column(recording, "time_ns"), column(recording, "energy_mj")
     steps = [after - before for before, after in pairwise(counter)]
-    if part["energy_start_mj"] is None or max(steps, default=0) <= 0:
+    if part["energy_start_mj"] is None or counter[0] == counter[-1]:
         raise CaptureError(f"{capture}: the energy counter was not read, or does not advance")
     instant = column(recording, "instant_mw")
     idle: list[int] = []
@@ -267,7 +265,7 @@ def phase_energy(capture: str, phase: str) -> dict[str, float]:
     counter_j = (part["energy_end_mj"] - part["energy_start_mj"]) / 1e3
 
     def integral(name: str) -> float:
-        return energy_between(times, column(recording, name), start, end, times[-1])
+        return energy_between(times, column(recording, name), start, end, math.inf)
 
     return {
         "counter_j": counter_j,
@@ -275,7 +273,7 @@ def phase_energy(capture: str, phase: str) -> dict[str, float]:
         "instant_j": integral("instant_mw"),
         "average_j": integral("average_mw"),
         "idle_w": idle_w,
-        "above_idle_j": counter_j - idle_w * (end - start) / 1e9,
+        "above_idle_j": counter_j - idle_w * (end - start) / NS_PER_S,
     }
 
 

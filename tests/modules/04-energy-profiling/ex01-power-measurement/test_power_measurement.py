@@ -96,6 +96,8 @@ def test_readings_come_at_regular_times(stub: Any, seed: int) -> None:
     why = "Readings are due at multiples of the interval; waiting for an interval after each one drifts"
     judge_samples(stub, [2 * MS, 3 * MS], late, 200 * MS, why)
     judge_samples(stub, [2 * MS], 0, 195 * MS, why)
+    judge_samples(stub, [0], 0, 95 * MS, why)
+    judge_samples(stub, [10 * MS - 1], 0, 95 * MS, why)
 
 
 @task("energy_ex01.sample_power")
@@ -185,6 +187,7 @@ def test_a_gap_is_refused(stub: Any) -> None:
 def test_bad_samples(stub: Any) -> None:
     good = [0, 10, 20]
     for times, powers, start, end, why in (
+        ([], [], 0, 1, "no sample"),
         ([0], [5], 0, 0, "a single sample"),
         ([0], [5], 0, 1, "a single sample"),
         (good, [5, 5], 0, 20, "three times and two powers"),
@@ -359,6 +362,18 @@ def test_period_of_a_made_up_sensor(stub: Any, seed: int, tmp_path: Path) -> Non
 
 
 @task("energy_ex01.update_period")
+def test_a_file_that_is_no_recording(stub: Any, tmp_path: Path) -> None:
+    made = Made(2)
+    made.document["samples"]["instant_mw"].pop()
+    with stub.raises(CaptureError, why="a column is shorter than the others"):
+        stub.update_period(made.save(tmp_path / "short"))
+    made = Made(2)
+    made.document["phases"] = []
+    with stub.raises(CaptureError, why="there are no phases"):
+        stub.update_period(made.save(tmp_path / "no phases"))
+
+
+@task("energy_ex01.update_period")
 def test_period_needs_readings(stub: Any, tmp_path: Path) -> None:
     made = Made(1)
     count = len(made.document["samples"]["time_ns"])
@@ -418,6 +433,35 @@ def test_delay_of_a_made_up_sensor(stub: Any, seed: int, tmp_path: Path) -> None
     found = judge_delay(stub, folder, "instant_mw")
     assert abs(found["half_ns"] - made.delay_ns) < 50 * MS  # the generator is what it says
     judge_delay(stub, folder, "average_mw")
+
+
+def drawn(folder: Path, values: list[int], reasons: list[int] | None = None) -> str:
+    """A sample every 10 ns: five idle ones, and all others while work runs."""
+    end = 10 * len(values)
+    counter = list(range(len(values)))
+    document = {
+        "device": {"highest_sm_clock_mhz": 2000},
+        "phases": [
+            {"name": "idle", "start_ns": 0, "end_ns": 50},
+            {"name": "steady", "start_ns": 50, "end_ns": end},
+        ],
+        "samples": {
+            "time_ns": [10 * place for place in counter],
+            "instant_mw": values,
+            "energy_mj": counter,
+            "sm_clock_mhz": values,
+            "reasons": reasons or counter,
+        },
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "energy.json").write_text(json.dumps(document), encoding="utf-8")
+    return str(folder)
+
+
+@task("energy_ex01.sensor_delay")
+def test_delay_where_a_share_is_met_exactly(stub: Any, tmp_path: Path) -> None:
+    values = [100] * 7 + [110, 120, 150, 160, 190, 195] + [200] * 12
+    judge_delay(stub, drawn(tmp_path, values), "instant_mw")
 
 
 @task("energy_ex01.sensor_delay")
@@ -603,6 +647,7 @@ def test_verdict_on_a_recording(stub: Any, recording: str) -> None:
         ({"clock": 1500, "reasons": 0x4, "often": 0.8}, "throttled"),
         ({"clock": 1970, "reasons": 0x4}, "healthy"),
         ({"clock": 1950, "reasons": 0x4}, "throttled"),
+        ({"clock": 1960, "reasons": 0x4}, "healthy"),
     ],
 )
 def test_verdict_on_made_up_clocks(
@@ -610,6 +655,13 @@ def test_verdict_on_made_up_clocks(
 ) -> None:
     expected = judge_verdict(stub, Made(seed + 3, **options).save(tmp_path))
     assert expected == category
+
+
+@task("energy_ex01.power_verdict")
+def test_verdict_where_half_of_the_samples_are_limited(stub: Any, tmp_path: Path) -> None:
+    for share, category in (([0, 4], "healthy"), ([0, 4, 4], "throttled")):
+        folder = drawn(tmp_path / category, [1500] * 29, [1] * 17 + (share * 6)[:12])
+        assert judge_verdict(stub, folder) == category
 
 
 @task("energy_ex01.power_verdict")
