@@ -30,12 +30,13 @@ SAVED_FLOOR_PCT = 5.0
 def read_recording(capture: str) -> dict[str, Any]:
     """`energy.json` of a capture.
 
-    Raises CaptureError for a file that is no such recording, or holds no readings of the counter.
+    Raises CaptureError for a file that is no such recording, without two readings of the counter, and
+    with a sample that has none.
     """
     try:
         recording = json.loads(captures.text(capture, "energy.json"))
         counter, phases = recording["samples"]["energy_mj"], recording["phases"]
-        if not phases or not counter or None in counter:
+        if not phases or len(counter) < 2 or None in counter:
             raise ValueError
     except (ValueError, LookupError, TypeError):
         message = f"{capture}: energy.json is no recording with readings of the energy counter"

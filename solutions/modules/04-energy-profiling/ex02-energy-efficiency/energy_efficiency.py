@@ -30,12 +30,13 @@ SAVED_FLOOR_PCT = 5.0
 def read_recording(capture: str) -> dict[str, Any]:
     """`energy.json` of a capture.
 
-    Raises CaptureError for a file that is no such recording, or holds no readings of the counter.
+    Raises CaptureError for a file that is no such recording, without two readings of the counter, and
+    with a sample that has none.
     """
     try:
         recording = json.loads(captures.text(capture, "energy.json"))
         counter, phases = recording["samples"]["energy_mj"], recording["phases"]
-        if not phases or not counter or None in counter:
+        if not phases or len(counter) < 2 or None in counter:
             raise ValueError
     except (ValueError, LookupError, TypeError):
         message = f"{capture}: energy.json is no recording with readings of the energy counter"
@@ -192,7 +193,7 @@ def pacing_energy(capture: str) -> list[dict[str, Any]]:
     if len(calls) > 1:
         raise CaptureError(f"{capture}: {sorted(calls)} calls were made: not the same work")
     counter = recording["samples"]["energy_mj"]
-    step_j = max((after - before for before, after in pairwise(counter)), default=0) / 1e3
+    step_j = max(after - before for before, after in pairwise(counter)) / 1e3
     rows = []
     for strategy, runs in repeats.items():
         energies = [

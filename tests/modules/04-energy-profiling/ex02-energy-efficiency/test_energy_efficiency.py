@@ -264,6 +264,9 @@ def test_a_recording_that_is_no_sweep(stub: Any, tmp_path: Path) -> None:
     document["samples"]["energy_mj"][3] = None
     with stub.raises(CaptureError, why="the counter was not read everywhere"):
         stub.efficiency(save(tmp_path / "unread", document))
+    document = made_sweep(1, {("float32", 8): [0.02]})
+    with stub.raises(CaptureError, why="there are no phases"):
+        stub.efficiency(save(tmp_path / "no phases", document | {"phases": []}))
 
 
 # -- energy_delay and pareto_front --------------------------------------------------------------------
@@ -444,6 +447,12 @@ def test_work_that_cannot_be_compared(stub: Any, tmp_path: Path) -> None:
     with stub.raises(CaptureError, why="there is racing alone"):
         stub.pacing_energy(save(tmp_path / "alone", made_pacing(2, 2, ("other",))))
     document = made_pacing(3)
+    document["samples"] = {"time_ns": [0, 9], "energy_mj": [700, 900]}
+    judge_pacing(stub, save(tmp_path / "two", document))
+    document["samples"] = {"time_ns": [0], "energy_mj": [700]}
+    with stub.raises(CaptureError, why="one reading of the counter tells no step"):
+        stub.pacing_energy(save(tmp_path / "one", document))
+    document = made_pacing(3)
     document["phases"].append(dict(document["phases"][-1], name="waits", calls=5))
     judge_pacing(stub, save(tmp_path / "others", document))
 
@@ -499,6 +508,8 @@ def test_cheapest_of_a_few(stub: Any) -> None:
     for longest in (1000, 900, 500, 499, 300, 299, 100, 99, 50, 49.9):
         judge_cheapest(stub, rows, longest)
     judge_cheapest(stub, rows[::-1], 500)
+    touching = [row("tf32", 1, 2, 2, 3, 5), row("tf32", 2, 1, 2, 2, 5), row("tf32", 4, 3, 4, 5, 5)]
+    judge_cheapest(stub, touching, 5)
 
 
 @task("energy_ex02.cheapest_within")
