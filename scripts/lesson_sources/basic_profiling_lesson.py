@@ -31,9 +31,13 @@ def phase(capture: str, name: str, key: str) -> float:
 
 
 def step_ns(capture: str) -> float:
-    """How long one of the recorded steps took, on average."""
-    evidence = look(capture).evidence
-    return evidence["window_ns"] / RECORDED_COUNT
+    """How long a step took, on average over those after the recording, the device's work done."""
+    return told(capture, "rest_step_ms") * 1e6
+
+
+def issued_ns(capture: str) -> float:
+    """How long the host took for one of the recorded steps, on average."""
+    return look(capture).evidence["window_ns"] / RECORDED_COUNT
 
 
 @cache
@@ -89,8 +93,9 @@ def plain_ns(size: str) -> float:
 def cost(size: str, way: str) -> str:
     """Overhead of a way as text: time, share, and whether it can be told from chance."""
     row = overhead(size)[way]
-    seen = "" if row["visible"] else ", within the spread"
-    return f"{row['overhead_ns'] / 1e3:,.0f} µs ({row['overhead_ratio']:.0%}{seen})"
+    if not row["visible"]:
+        return "within the spread"
+    return f"{row['overhead_ns'] / 1e3:,.0f} µs ({row['overhead_ratio']:.0%})"
 
 
 def sentence(capture: str) -> str:
@@ -134,15 +139,17 @@ def overhead_plot() -> Figure:
 
     figure, panels = plt.subplots(1, 2, figsize=(9.2, 3.1), sharey=True)
     figure.subplots_adjust(left=0.13, right=0.985, top=0.88, bottom=0.12, wspace=0.08)
+    most = max(
+        row["overhead_ratio"] for size in ("narrow", "wide") for row in overhead(size).values()
+    )
     for axes, size in zip(panels, ("narrow", "wide"), strict=True):
         rows = overhead(size)
         for place, (_, row) in enumerate(rows.items()):
             value = row["overhead_ratio"] * 100
             axes.barh(place, value, height=0.6, color=BLUE if row["visible"] else GREY)
             axes.text(max(value, 0), place, f" {value:.1f} %", va="center", fontsize=8.5, ha="left")
-        most = max(row["overhead_ratio"] for row in rows.values()) * 100
         axes.set(title=f"{size}: a step of {plain_ns(size) / 1e6:.1f} ms, longer by")
-        axes.set(xlim=(min(0, axes.get_xlim()[0]), most * 1.25), ylim=(len(rows) - 0.4, -0.6))
+        axes.set(xlim=(-1, most * 125), ylim=(len(rows) - 0.4, -0.6))
         axes.set_yticks(range(len(rows)), [way.replace("_", " ") for way in rows])
         axes.grid(axis="x", color=GRID, linewidth=0.6)
         axes.set_axisbelow(True)

@@ -15,7 +15,6 @@ from scripts.lesson_sources.drawing import (
     INK,
     ORANGE,
     VERMILION,
-    legend,
     reference,
     told,
 )
@@ -23,6 +22,7 @@ from scripts.lesson_sources.drawing import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+KEPT = "#666666"
 LOOP, SMALL = "sgemm_steps", "sgemm_steps_small"
 WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts.sum"
 WARPS = "sm__warps_active.avg.pct_of_peak_sustained_active"
@@ -176,6 +176,8 @@ def verdict(capture: str = LOOP) -> Any:
 def loop_plot() -> Figure:
     """The speed of every step, and what share of its time each unit was needed."""
     import matplotlib.pyplot as plt
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.2, 4.0), sharey=True)
     figure.subplots_adjust(left=0.115, right=0.985, top=0.91, bottom=0.19, wspace=0.07)
@@ -184,8 +186,12 @@ def loop_plot() -> Figure:
     for place, name in enumerate(names):
         kept = place == 0 or log[name]["kept"]
         value = rate(time_ns(name))
-        left.barh(place, value, height=0.62, color=GREEN if kept else VERMILION)
-        left.text(value + 0.6, place, f"{value:.1f}", va="center", fontsize=8.5)
+        left.barh(place, value, height=0.62, color=KEPT if kept else VERMILION)
+        inside = value > 40
+        where = (value - 0.6, "right", "white") if inside else (value + 0.6, "left", INK)
+        left.text(
+            where[0], place, f"{value:.1f}", va="center", ha=where[1], color=where[2], fontsize=8.5
+        )
         found = shares(name)
         right.plot([0, 100], [place, place], color=GRID, linewidth=0.8, zorder=0)
         for unit, (_, colour) in UNITS.items():
@@ -199,9 +205,22 @@ def loop_plot() -> Figure:
     for axes in (left, right):
         axes.grid(axis="x", color=GRID, linewidth=0.6)
         axes.set_axisbelow(True)
-    entries = {"kept": GREEN, "taken back": VERMILION}
-    entries |= {f"● {words}": colour for words, colour in UNITS.values()}
-    legend(figure, entries, columns=6)
+    bars = [Patch(color=KEPT, label="kept"), Patch(color=VERMILION, label="taken back")]
+    dots = [
+        Line2D([], [], marker="o", linestyle="", color=colour, label=words)
+        for words, colour in UNITS.values()
+    ]
+    for handles, place in ((bars, 0.15), (dots, 0.63)):
+        figure.legend(
+            handles=handles,
+            loc="lower center",
+            bbox_to_anchor=(place, 0),
+            ncols=len(handles),
+            frameon=False,
+            fontsize=9,
+            handletextpad=0.4,
+            columnspacing=1.0,
+        )
     return figure
 
 
