@@ -14,6 +14,7 @@ A kernel belongs to the backtrace of the same process and correlation. Recording
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import sqlite3
@@ -55,7 +56,7 @@ def backtraces(capture: str) -> list[Backtrace]:
     """The CUDA calls of a recording that have a stack, in order of their start (given).
 
     In the export a stack is a second row of the call, of event class 67; Python's frames are an NVTX
-    mark of the same thread and start. Raises MissingTable where the recording has no stacks.
+    mark of the same thread and start, with numbers of StringIds in a JSON text. Raises MissingTable where the recording has no stacks.
     """
     file = captures.path(capture)
     connection = sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
@@ -73,15 +74,16 @@ def backtraces(capture: str) -> list[Backtrace]:
             chains.setdefault(chain, []).append(words[symbol])
         python: dict[tuple[int, int], tuple[Frame, ...]] = {}
         if "NVTX_EVENTS" in tables:
-            query = (
-                "SELECT globalTid, start, jsonText, jsonTextId FROM NVTX_EVENTS WHERE eventType = 34"
-                " AND (jsonText IS NOT NULL OR jsonTextId IS NOT NULL)"
-            )
-            for thread, start, text, number in connection.execute(query):
-                frames = json.loads(text or words[number]).get("Frames", [])
+            query = "SELECT globalTid, start, jsonText FROM NVTX_EVENTS WHERE jsonText IS NOT NULL"
+            for thread, start, text in connection.execute(query):
+                payload = json.loads(text).get("Python Backtrace on CUDA", {})
                 python[thread, start] = tuple(
-                    Frame(frame["Function"], frame["File"].rpartition("/")[2], int(frame["Line"]))
-                    for frame in frames
+                    Frame(
+                        html.unescape(words[frame["Function"]]),
+                        words[frame["File"]].rpartition("/")[2],
+                        frame["Line"],
+                    )
+                    for frame in payload.get("Frames", [])
                 )
         query = (
             'SELECT start, "end", globalTid, correlationId, nameId, callchainId'

@@ -13,6 +13,7 @@ The readers `samples` and `switches` are given. Tables of a recording are read a
 
 from __future__ import annotations
 
+import html
 import json
 import math
 import sqlite3
@@ -70,15 +71,15 @@ def samples(capture: str, kind: str) -> list[Sample]:
                 found.setdefault((time, thread), []).append(words[symbol])
         else:
             query = (
-                "SELECT start, globalTid & 16777215, jsonText, jsonTextId FROM NVTX_EVENTS"
-                " WHERE eventType = 34 AND (jsonText IS NOT NULL OR jsonTextId IS NOT NULL)"
-                " ORDER BY 1, 2"
+                "SELECT start, globalTid & 16777215, jsonText FROM NVTX_EVENTS"
+                " WHERE jsonText IS NOT NULL ORDER BY 1, 2"
             )
-            for time, thread, text, number in connection.execute(query):
-                for frame in json.loads(text or words[number]).get("Frames", []):
-                    file = frame["File"].rpartition("/")[2]
-                    name = f"{frame['Function']} ({file})"
-                    found.setdefault((time, thread), []).append(name)
+            for time, thread, text in connection.execute(query):
+                payload = json.loads(text).get("Python Periodic Sampling", {})
+                for frame in payload.get("Frames", []):
+                    function = html.unescape(words[frame["Function"]])
+                    file = words[frame["File"]].rpartition("/")[2]
+                    found.setdefault((time, thread), []).append(f"{function} ({file})")
             if not found:
                 raise MissingTable(
                     f"{capture}: has no samples of Python (record with --python-sampling=true)"

@@ -57,10 +57,10 @@ class Stacks:
             ):
                 self.chains.setdefault(chain, []).append(self.words[symbol])
             self.frames = {
-                (tid, start): json.loads(text or self.words[number])["Frames"]
-                for tid, start, text, number in connection.execute(
-                    "SELECT globalTid, start, jsonText, jsonTextId FROM NVTX_EVENTS"
-                    " WHERE eventType = 34 AND COALESCE(jsonText, jsonTextId) IS NOT NULL"
+                (tid, start): json.loads(text)["Python Backtrace on CUDA"]["Frames"]
+                for tid, start, text in connection.execute(
+                    "SELECT globalTid, start, jsonText FROM NVTX_EVENTS"
+                    " WHERE eventType = 34 AND jsonText LIKE '%Python Backtrace on CUDA%'"
                 )
             }
         finally:
@@ -71,7 +71,7 @@ class Stacks:
         return [
             int(frame["Line"])
             for frame in self.frames.get((tid or 0, start or 0), [])
-            if Path(frame["File"]).name == file
+            if Path(self.words[frame["File"]]).name == file
         ]
 
     def coverage(self) -> dict[str, int]:
@@ -144,7 +144,7 @@ class Drawing:
         self.timeline = draw()
         self.chance = random.Random(f"stacks {seed}")
         self.chains: list[list[str]] = []
-        self.json: list[tuple[int, int, str]] = []
+        self.python: list[tuple[int, int, list[tuple[str, str, int]]]] = []
 
     def call(
         self, name: str, start: int, end: int, native: list[str], lines: list, thread: int = 1
@@ -161,12 +161,11 @@ class Drawing:
             self.chains.append(native)
             for symbol in native:
                 self.timeline._string(symbol)
+        for function, file, _ in lines:
+            self.timeline._string(function)
+            self.timeline._string(f"folder/{file}")
         if lines:
-            frames = [
-                {"Function": function, "File": f"folder/{file}", "Line": line}
-                for function, file, line in lines
-            ]
-            self.json.append((start, PROCESS + thread, json.dumps({"Frames": frames})))
+            self.python.append((start, PROCESS + thread, lines))
         return correlation
 
     def save(self) -> str:
@@ -186,10 +185,21 @@ class Drawing:
             ]
             self.chance.shuffle(rows)
             connection.executemany("INSERT INTO CUDA_CALLCHAINS VALUES (?, ?, ?, ?, ?, ?)", rows)
-            connection.executemany(
-                "INSERT INTO NVTX_EVENTS (start, eventType, globalTid, domainId, jsonText)"
-                " VALUES (?, 34, ?, 1, ?)",
-                self.json,
+            for start, thread, lines in self.python:
+                frames = [
+                    {"Function": words[function], "File": words[f"folder/{file}"], "Line": line}
+                    for function, file, line in lines
+                ]
+                payload = {"Thread state": "Running", "Frames count": len(frames), "Frames": frames}
+                connection.execute(
+                    "INSERT INTO NVTX_EVENTS (start, eventType, globalTid, domainId, jsonText)"
+                    " VALUES (?, 34, ?, 1, ?)",
+                    (start, thread, json.dumps({"Python Backtrace on CUDA": payload})),
+                )
+            connection.execute(
+                "INSERT INTO NVTX_EVENTS (start, eventType, globalTid, jsonText)"
+                ' VALUES (?, 34, ?, \'{"a payload": {"of": "another"}}\')',
+                (77, PROCESS + 1),
             )
             connection.commit()
         finally:

@@ -45,19 +45,20 @@ class Sampled:
                 if number in chains
             ]
             rows = connection.execute(
-                "SELECT start, globalTid % 16777216, jsonText, jsonTextId FROM NVTX_EVENTS"
-                " WHERE eventType = 34 AND COALESCE(jsonText, jsonTextId) IS NOT NULL"
+                "SELECT start, globalTid % 16777216, jsonText FROM NVTX_EVENTS"
+                " WHERE eventType = 34 AND jsonText LIKE '%Python Periodic Sampling%'"
             )
             self.python = [
                 (
                     start,
                     thread,
                     [
-                        f"{frame['Function']} ({Path(frame['File']).name})"
-                        for frame in json.loads(text or words[number])["Frames"]
+                        words[frame["Function"]].replace("&lt;", "<").replace("&gt;", ">")
+                        + f" ({Path(words[frame['File']]).name})"
+                        for frame in json.loads(text)["Python Periodic Sampling"]["Frames"]
                     ],
                 )
-                for start, thread, text, number in rows
+                for start, thread, text in rows
             ]
             self.python = [sample for sample in self.python if sample[2]]
             self.switches = connection.execute(
@@ -186,7 +187,7 @@ def drawn_samples(draw: Any, seed: int, host: int = 9) -> str:
         (at - 700_000, 1, 1),
         (at - 500_000, 5, 1),
     ]
-    main = [("main", "train.py"), ("<module>", "train.py")]
+    main = [("main", "train.py"), ("&lt;module&gt;", "train.py")]
     for _ in range(chance.randrange(6, 9)):
         prepared = host * chance.randrange(900_000, 1_100_000)
         for time in range(at + 200_000, at + prepared, 700_000):
@@ -216,6 +217,10 @@ def drawn_samples(draw: Any, seed: int, host: int = 9) -> str:
     for _, _, names in native:
         for name in names:
             timeline._string(name)
+    for _, _, files in python:
+        for function, file in files:
+            timeline._string(function)
+            timeline._string(f"a/{file}")
     timeline.nvtx("a mark", 5, 5, kind="mark")
     path = timeline.save()
     connection = sqlite3.connect(path)
@@ -238,8 +243,12 @@ def drawn_samples(draw: Any, seed: int, host: int = 9) -> str:
         rows = [(time, 0, state, PROCESS + thread) for time, thread, state in switches]
         connection.executemany("INSERT INTO SCHED_EVENTS VALUES (?, ?, ?, ?)", rows)
         for time, thread, files in python:
-            frames = [{"Function": name, "File": f"a/{file}", "Line": 1} for name, file in files]
-            row = (time, PROCESS + thread, json.dumps({"Frames": frames}))
+            frames = [
+                {"Function": words[name], "File": words[f"a/{file}"], "Line": 1}
+                for name, file in files
+            ]
+            payload = {"Thread state": "Running", "Frames count": len(frames), "Frames": frames}
+            row = (time, PROCESS + thread, json.dumps({"Python Periodic Sampling": payload}))
             query = "INSERT INTO NVTX_EVENTS (start, eventType, globalTid, jsonText) VALUES (?, 34, ?, ?)"
             connection.execute(query, row)
         connection.commit()
