@@ -11,8 +11,10 @@ import random
 import re
 import statistics
 import subprocess
+from typing import NoReturn
 
 import numpy as np
+import pytest
 
 from grading.checking import task
 from grading.checking.cuda import compiled, emulator, recording, toolchain
@@ -26,6 +28,11 @@ SMALLEST_LIVE_RATIO = 0.92
 FEWEST_THREAD_BYTES = 32  # four elements of each input: a float4 each, or several loads at once
 FACTOR = np.float32(0.5)
 
+
+def fail(message: str) -> NoReturn:
+    pytest.fail(message, pytrace=False)
+
+
 TOOLS = (toolchain.BuildError, toolchain.ToolchainError, recording.RunError)
 
 
@@ -38,12 +45,11 @@ def ran(cuda_stub, count: int):
             cuda_stub.source, cuda_stub.given, ["--plan", "--count", str(count)], {0: a, 1: b}
         )
     except (*TOOLS, emulator.EmulatorError) as error:
-        require(False, f"triad of {count} elements: {error}")
+        fail(f"triad of {count} elements: {error}")
     except emulator.Unsupported as error:
-        require(
-            False,
+        fail(
             f"{cuda_stub.source.name} uses {error}, which the emulator of these checks does not "
-            "follow. Plain loads and stores are enough for this task.",
+            "follow. Plain loads and stores are enough for this task."
         )
     require(bool(run.launches), f"triad of {count} elements launched no kernel")
     return a, b, run
@@ -54,8 +60,7 @@ def issued(cuda_stub, count: int) -> list[dict]:
     try:
         return compiled.issued(cuda_stub.source, cuda_stub.given, ["--plan", "--count", str(count)])
     except TOOLS as error:
-        require(False, str(error))
-        return []
+        fail(str(error))
 
 
 @task("ncu_ex01.triad")
@@ -79,11 +84,10 @@ def test_every_sum_is_right(cuda_stub, seed):
         wrong = np.nonzero(~(np.abs(found - expected) < 1e-6))[0]
         if wrong.size:
             first = int(wrong[0])
-            require(
-                False,
+            fail(
                 f"triad of {count} elements: {wrong.size} are wrong. The first: c[{first}] is "
                 f"{found[first]}, expected a[{first}] + 0.5 * b[{first}] = {expected[first]:.7g}"
-                f"{' (never written)' if np.isnan(found[first]) else ''}.",
+                f"{' (never written)' if np.isnan(found[first]) else ''}."
             )
 
 
@@ -133,13 +137,11 @@ def test_live_at_the_speed_of_a_copy(cuda_stub, tmp_path):
     try:
         program = toolchain.build_for_gpu(cuda_stub.source, cuda_stub.given, tmp_path)
     except (toolchain.BuildError, toolchain.ToolchainError) as error:
-        require(False, str(error))
+        fail(str(error))
     done = subprocess.run([program], capture_output=True, text=True, timeout=120, check=False)
     found = re.search(r"^RESULT (\{.*\})", done.stdout, re.MULTILINE)
-    require(
-        done.returncode == 0 and found is not None,
-        f"the program ended with exit code {done.returncode}: {done.stderr.strip()[-300:]}",
-    )
+    if done.returncode or found is None:
+        fail(f"the program ended with exit code {done.returncode}: {done.stderr.strip()[-300:]}")
     result = json.loads(found[1])
     own, copy = (statistics.median(result[name]) for name in ("own_ns", "copy_ns"))
     require(

@@ -115,8 +115,8 @@ def test_sectors_of_a_pattern(stub, seed, pattern):
 def test_lanes_that_take_no_part(stub, seed):
     chance = random.Random(seed)
     addresses = [4 * lane if chance.random() < 0.5 else None for lane in range(32)]
-    tail = [0, None, 8]
-    for some in (addresses, tail, [None] * 32, [64]):
+    cases: list[list[int | None]] = [addresses, [0, None, 8], [None] * 32, [64]]
+    for some in cases:
         judge(
             f"warp_sectors({show(some)}, 4)",
             stub.warp_sectors(some, 4),
