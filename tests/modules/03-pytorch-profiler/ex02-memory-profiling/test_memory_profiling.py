@@ -144,6 +144,11 @@ def test_nothing_reserved_and_no_snapshot(stub: Any, tmp_path: Path) -> None:
     empty = save(tmp_path / "empty", {"segments": [], "device_traces": [[]]})
     with stub.raises(CaptureError, why="the snapshot has no segments"):
         stub.reserved_memory(empty)
+    with stub.raises(CaptureError, why="its segments are no list"):
+        stub.reserved_memory(save(tmp_path / "dict", {"segments": {}, "device_traces": [[]]}))
+    one = [segment("large", [(MIB, MIB, "inactive")])]
+    with stub.raises(CaptureError, why="there is no device in the history"):
+        stub.reserved_memory(save(tmp_path / "none", {"segments": one, "device_traces": []}))
     (tmp_path / "empty" / "snapshot.json").write_text("[1, 2", encoding="utf-8")
     with stub.raises(CaptureError, why="the file is cut off"):
         stub.reserved_memory(empty)
@@ -530,7 +535,9 @@ def test_requests_of_a_recording(stub: Any, recording: str) -> None:
 
 @task("torch_ex02.requests_by_line")
 def test_requests_of_a_made_up_run(stub: Any, seed: int, tmp_path: Path) -> None:
-    judge_requests(stub, save(tmp_path, made_run(seed, leak=4000).document()))
+    document = made_run(seed, leak=4000).document()
+    document["device_traces"].append([])  # a second device
+    judge_requests(stub, save(tmp_path, document))
 
 
 @task("torch_ex02.requests_by_line")
@@ -600,6 +607,28 @@ def test_lifetimes_in_a_recording(stub: Any, recording: str) -> None:
 @task("torch_ex02.lifetimes")
 def test_lifetimes_in_a_made_up_run(stub: Any, seed: int, tmp_path: Path) -> None:
     judge_lifetimes(stub, save(tmp_path, made_run(seed, leak=3000).document()))
+
+
+@task("torch_ex02.lifetimes")
+def test_lifetimes_of_as_many_bytes(stub: Any, tmp_path: Path) -> None:
+    run = History()
+    with run.phase("one", 0):
+        two, one, three, four, late = (run.alloc(1, 50) for _ in range(5))
+    with run.phase("one", 1):
+        run.free(late)
+        again = run.alloc(1, 50)
+        run.alloc(1, 50)
+        run.free(run.alloc(1, 50))
+    with run.phase("two", 2):
+        run.free(two)
+    with run.phase("three", 2):
+        run.free(three)
+    with run.phase("one", 3):
+        run.free(one)
+        run.free(again)
+    with run.phase("four", 4):
+        run.free(four)
+    judge_lifetimes(stub, save(tmp_path, run.document()))
 
 
 @task("torch_ex02.lifetimes")
@@ -693,6 +722,33 @@ def test_growth_of_several_lines(stub: Any, tmp_path: Path) -> None:
     last = document["device_traces"][0][-1]
     document["phases"][-1]["end_us"] = last["time_us"]
     judge_growing(stub, save(tmp_path / "death", document))
+
+
+def at_the_end() -> dict[str, Any]:
+    """A tensor that is born, and one that dies, at the very end of the last step."""
+    run = History()
+    for step in range(4):
+        with run.phase("work", step):
+            run.alloc(7, MIB)
+            last = run.alloc(8, 2 * MIB)
+            dying = run.alloc(9, 3 * MIB)
+            run.free(dying)
+    document = run.document()
+    document["phases"][-1]["end_us"] = last["born"]
+    for entry in document["device_traces"][0]:
+        if entry["addr"] == dying["addr"] and entry["time_us"] >= dying["born"]:
+            entry["time_us"] = last["born"]
+    return document
+
+
+@task("torch_ex02.growing_lines")
+def test_growth_at_the_end_of_a_step(stub: Any, tmp_path: Path) -> None:
+    assert len(judge_growing(stub, save(tmp_path, at_the_end()))) == 2
+
+
+@task("torch_ex02.memory_verdict")
+def test_verdict_at_the_end_of_a_step(stub: Any, tmp_path: Path) -> None:
+    assert judge_verdict(stub, save(tmp_path, at_the_end())) == "memory_growth"
 
 
 @task("torch_ex02.growing_lines")
