@@ -431,6 +431,7 @@ def test_buckets_as_torch_makes_them(stub, seed) -> None:
     judge_buckets(stub, [MIB // 2, MIB // 2, MIB - 1, 1, 24 * MIB, MIB, MIB], None)
     judge_buckets(stub, [40 * MIB, 3, 3, 26 * MIB, 3], None)
     judge_buckets(stub, [2 * MIB, 2 * MIB, 2 * MIB, 1], 4)
+    judge_buckets(stub, [0, 3 * MIB, 0], 2)
     judge_buckets(stub, [1_048, 1_047, 1, 5], 0.001)  # 1,048.576 bytes
 
 
@@ -601,12 +602,18 @@ def test_verdict_on_drawn_traces(stub, seed, tmp_path) -> None:
         judge_verdict(stub, draw_run(place(f"run{nth}"), random.Random(seed + 4 + nth)).save())
     judge_verdict(stub, two_ranks(place("late"), work=(20_000, 70_000)))
     judge_verdict(stub, two_ranks(place("short"), work=(15_000, 14_000), transfer=60_000))
+    covered = Ranks(place("covered"), 2)  # most of the work hides something already
+    for trace in covered.traces:
+        trace.kernel(0, 30_000)
+        trace.kernel(10_000, 90_000, name=REDUCE, stream=20)
+        trace.memset(99_000, 100_000)
+    judge_verdict(stub, covered.save())
 
 
 @pytest.mark.parametrize(
     ("transfer", "wait"),
     [(9_000, 0), (10_000, 0), (12_000, 0), (12_100, 0), (7_900, 0), (8_000, 0), (6_000, 26_000),
-     (11_000, 22_000), (11_000, 21_998), (11_000, 22_002), (4_000, 16_000)],
+     (11_000, 22_000), (11_000, 21_998), (11_000, 22_002), (4_000, 16_000), (6_000, 20_000)],
 )  # fmt: skip
 @task("torch_ex03.name_distributed_bottleneck")
 def test_verdict_at_the_floor(stub, tmp_path, transfer, wait) -> None:
