@@ -292,6 +292,29 @@ class Made:
         return str(folder)
 
 
+def drawn(folder: Path, values: list[int], reasons: list[int] | None = None) -> str:
+    """A sample every 10 ns: five idle ones, and all others while work runs."""
+    end = 10 * len(values)
+    counter = list(range(len(values)))
+    document = {
+        "device": {"highest_sm_clock_mhz": 2000},
+        "phases": [
+            {"name": "idle", "start_ns": 0, "end_ns": 50},
+            {"name": "steady", "start_ns": 50, "end_ns": end},
+        ],
+        "samples": {
+            "time_ns": [10 * place for place in counter],
+            "instant_mw": values,
+            "energy_mj": counter,
+            "sm_clock_mhz": values,
+            "reasons": reasons or counter,
+        },
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "energy.json").write_text(json.dumps(document), encoding="utf-8")
+    return str(folder)
+
+
 class Read:
     """A recording as the checks read it: columns as arrays, phases by name."""
 
@@ -374,6 +397,11 @@ def test_a_file_that_is_no_recording(stub: Any, tmp_path: Path) -> None:
 
 
 @task("energy_ex01.update_period")
+def test_period_from_the_second_sample_on(stub: Any, tmp_path: Path) -> None:
+    judge_period(stub, drawn(tmp_path, [100, 200, 200, 300, 300, 300]), "instant_mw")
+
+
+@task("energy_ex01.update_period")
 def test_period_needs_readings(stub: Any, tmp_path: Path) -> None:
     made = Made(1)
     count = len(made.document["samples"]["time_ns"])
@@ -433,29 +461,6 @@ def test_delay_of_a_made_up_sensor(stub: Any, seed: int, tmp_path: Path) -> None
     found = judge_delay(stub, folder, "instant_mw")
     assert abs(found["half_ns"] - made.delay_ns) < 50 * MS  # the generator is what it says
     judge_delay(stub, folder, "average_mw")
-
-
-def drawn(folder: Path, values: list[int], reasons: list[int] | None = None) -> str:
-    """A sample every 10 ns: five idle ones, and all others while work runs."""
-    end = 10 * len(values)
-    counter = list(range(len(values)))
-    document = {
-        "device": {"highest_sm_clock_mhz": 2000},
-        "phases": [
-            {"name": "idle", "start_ns": 0, "end_ns": 50},
-            {"name": "steady", "start_ns": 50, "end_ns": end},
-        ],
-        "samples": {
-            "time_ns": [10 * place for place in counter],
-            "instant_mw": values,
-            "energy_mj": counter,
-            "sm_clock_mhz": values,
-            "reasons": reasons or counter,
-        },
-    }
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "energy.json").write_text(json.dumps(document), encoding="utf-8")
-    return str(folder)
 
 
 @task("energy_ex01.sensor_delay")
@@ -553,6 +558,11 @@ def test_energy_needs_a_counter_and_an_idle_phase(stub: Any, tmp_path: Path) -> 
     samples["energy_mj"] = [5 for _ in samples["time_ns"]]
     with stub.raises(CaptureError, why="the counter never advances"):
         stub.phase_energy(made.save(tmp_path / "still"), "steady")
+    for count in (1, len(samples["time_ns"]) - 1):
+        made = Made(4)
+        samples = made.document["samples"]
+        samples["energy_mj"] = [5 + (i >= count) for i in range(len(samples["time_ns"]))]
+        judge_energy(stub, made.save(tmp_path / f"once {count}"), "steady")
     made = Made(4)
     made.phases[1]["energy_start_mj"] = None
     with stub.raises(CaptureError, why="the counter was not read at the phase's start"):
