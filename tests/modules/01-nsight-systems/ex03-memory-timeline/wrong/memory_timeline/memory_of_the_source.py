@@ -6,5 +6,15 @@ CAUGHT_BY = "test_recorded_rates"
 SAYS = "returned the paths"
 
 
-def _memory(copy: dict) -> str:
-    return copy["source"]
+def copy_rates(capture: str) -> dict[str, dict[str, float]]:
+    out: dict[str, dict[str, float]] = {}
+    for copy in _copies(capture):
+        entry = out.setdefault(
+            f"{copy['kind']} {copy['source']}",
+            {"copies_count": 0, "copied_bytes": 0, "copy_ns": 0, "bytes_per_ns": 0.0},
+        )
+        entry["copies_count"] += 1
+        entry["copied_bytes"] += copy["bytes"]
+        entry["copy_ns"] += copy["duration_ns"]
+        entry["bytes_per_ns"] = entry["copied_bytes"] / entry["copy_ns"]
+    return out
