@@ -92,7 +92,7 @@ def read_events(capture: str) -> list[dict[str, Any]]:
         raise CaptureError(f"{capture}: trace.json is no Kineto trace: {error!r}") from None
     if not out:
         raise CaptureError(f"{capture}: the trace holds no events")
-    return sorted(out, key=lambda event: (event["start_ns"], -event["end_ns"]))
+    return sorted(out, key=lambda event: event["start_ns"])
 
 
 def phase_times(capture: str) -> list[dict[str, Any]]:

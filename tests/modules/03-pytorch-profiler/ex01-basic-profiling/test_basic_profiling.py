@@ -416,7 +416,22 @@ def drawn_table(chance: random.Random) -> list[dict[str, Any]]:
             }
         )
     plain = {"device_type": "CPU", "is_user_annotation": False}
-    return [*rows, rows[0] | plain | {"name": "aten::last", "self_device_time_total": 50.5}]
+    more = [("aten::last", 50.5), ("aten::short", 0.4), ("aten::none", 0.0)]
+    return rows + [rows[0] | plain | {"name": n, "self_device_time_total": t} for n, t in more]
+
+
+@task("torch_ex01.top_operators")
+def test_five_operators_if_nobody_says_how_many(stub, seed):
+    plain = {"device_type": "CPU", "is_user_annotation": False}
+    rows = [row | plain for row in drawn_table(random.Random(f"five {seed}"))]
+    rows = [row | {"self_device_time_total": 10.0 + i} for i, row in enumerate(rows)]
+    got = stub.top_operators(rows)
+    names = [row.get("name") for row in got] if isinstance(got, list) else got
+    want = [row["name"] for row in rows[::-1][:5]]
+    require(
+        names == want,
+        f"top_operators(a made-up table) names {show(names)}, expected {want}: five, by the device's time",
+    )
 
 
 @task("torch_ex01.top_operators")
@@ -425,6 +440,7 @@ def test_operators_of_drawn_tables(stub, seed):
         rows = drawn_table(random.Random(f"table {seed} {number}"))
         judge_top(stub, rows, "device", 3, "a made-up table")
         judge_top(stub, rows, "host", 20, "a made-up table")
+        judge_top(stub, rows, "device", 20, "a made-up table")
 
 
 @task("torch_ex01.top_operators")
@@ -518,10 +534,19 @@ def save_sweep(folder: Path, chance: random.Random, ways: list[str]) -> str:
 def test_overhead_in_a_made_up_sweep(stub, seed, tmp_path):
     for number in range(4):
         chance = random.Random(f"sweep {seed} {number}")
-        ways = ["none", "cpu", "shapes", "stacks", "all"]
+        ways = ["none", "cpu", "shapes", "stacks", "all"][: 5 if number else 2]
         chance.shuffle(ways)
         folder = save_sweep(tmp_path / str(number), chance, ways)
         judge_overhead(stub, folder, "a made-up sweep")
+
+
+@task("torch_ex01.profiler_overhead")
+def test_an_overhead_as_large_as_the_spread(stub, tmp_path):
+    samples = {"none": [100, 110, 120, 130, 140], "as much": [140] * 5, "more": [141] * 5}
+    sizes = {"none": 0, "as much": 5, "more": 6}
+    table = {"samples_ns": samples, "file_bytes": sizes, "steps_in_file": 2}
+    (tmp_path / "overhead.json").write_text(json.dumps(table), encoding="utf-8")
+    judge_overhead(stub, str(tmp_path), "a sweep in which one way costs exactly the spread")
 
 
 @task("torch_ex01.profiler_overhead")
@@ -612,7 +637,12 @@ def test_first_look_at_a_drawn_loop(stub, seed, tmp_path, style):
 
 @task("torch_ex01.first_look")
 def test_equal_phases_and_the_floors(stub, tmp_path):
-    for name, work, waits in (("below", 90_001, 0), ("at", 90_000, 0), ("waits", 80_000, 10_000)):
+    for name, work, waits in (
+        ("below", 90_001, 0),
+        ("at", 90_000, 0),
+        ("waits", 80_000, 10_000),
+        ("hardly", 80_000, 9_000),
+    ):
         trace = Trace(tmp_path / name)
         trace.step(1, 0, 100_000)
         trace.range("one", 0, 50_000)

@@ -10,11 +10,7 @@ def phase_times(capture: str) -> list[dict[str, Any]]:
     if not steps:
         raise EmptyCapture(f"{capture}: no range ProfilerStep#…: was profiler.step() called?")
     others = [e for e in _of_kind(events, "range") if not e["name"].startswith("ProfilerStep#")]
-    ranges = [
-        one
-        for one in others
-        if any(_inside(one, step) for step in steps)
-    ]
+    ranges = [one for one in others if any(_inside(one, step) for step in steps)]
     if not ranges:
         raise EmptyCapture(f"{capture}: no range inside a step: name phases with record_function")
     calls = _of_kind(events, "call")
