@@ -88,7 +88,7 @@ def run_rule(
     except SyntaxError as error:
         return {**out, "problem": f"line {error.lineno} is no Python: {error.msg}"}
     with _installed():
-        mains = []
+        mains, found = [], None
         for name in ("rule", "__main__"):
             space: dict[str, Any] = {"__name__": name}
             before = ExpertSystemsReport.ran_main

@@ -383,17 +383,18 @@ def span_of(file: str, device: int) -> int:
     return max(moments) - min(moments)
 
 
-def judge_pieces(stub: Any, before: str, after: str, *device: int) -> None:
-    got = stub.decompose(before, after, *device)
-    want = decomposed(before, after, *device)
-    call = (
-        f"decompose({Path(before).name!r}, {Path(after).name!r}{''.join(f', {d}' for d in device)})"
-    )
+def judge_pieces(stub: Any, before: str, after: str, device: int | None = None) -> None:
+    given = () if device is None else (device,)
+    number = device or 0
+    got = stub.decompose(before, after, *given)
+    want = decomposed(before, after, number)
+    shown = "".join(f", {one}" for one in given)
+    call = f"decompose({Path(before).name!r}, {Path(after).name!r}{shown})"
     require(
         isinstance(got, list) and all(isinstance(row, dict) for row in got),
         f"{call} returned {show(got)}, expected a list of dicts",
     )
-    whole = span_of(after, *(device or (0,))) - span_of(before, *(device or (0,)))
+    whole = span_of(after, number) - span_of(before, number)
     total = sum(row.get("change_ns", 0) for row in got)
     require(
         total == whole,
@@ -417,10 +418,11 @@ def test_pieces_of_recordings(stub: Any, recording: str) -> None:
 
 @task("advanced_ex07.decompose")
 def test_pieces_of_generated_captures(stub: Any, generated: Callable) -> None:
-    pair = [str(generated("concurrent_kernels", nth=nth).path) for nth in (0, 1)]
-    judge_pieces(stub, *pair)
-    judge_pieces(stub, str(generated("two_devices").path), pair[0], 0)
-    judge_pieces(stub, *[str(generated("two_devices", nth=nth).path) for nth in (0, 1)], 1)
+    one, other = (str(generated("concurrent_kernels", nth=nth).path) for nth in (0, 1))
+    judge_pieces(stub, one, other)
+    first, second = (str(generated("two_devices", nth=nth).path) for nth in (0, 1))
+    judge_pieces(stub, first, one, 0)
+    judge_pieces(stub, first, second, 1)
 
 
 @task("advanced_ex07.decompose")

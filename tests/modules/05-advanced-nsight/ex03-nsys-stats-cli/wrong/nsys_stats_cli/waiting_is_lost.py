@@ -20,11 +20,8 @@ def verdict(reports: Mapping[str, Any], name: str) -> Finding:
             "--cuda-graph-trace=node"
         )
 
-    def spent(pattern: str) -> int:
-        return sum(row["Total Time (ns)"] for row in calls if re.search(pattern, row["Name"]))
-
-    allocating, waiting = spent("Malloc|Free|HostAlloc"), spent("Synchronize")
-    copying = spent("Memcpy")
+    allocating = _spent(calls, "Malloc|Free|HostAlloc")
+    waiting, copying = _spent(calls, "Synchronize"), _spent(calls, "Memcpy")
     computed = sum(row["Total Time (ns)"] for row in kernels)
     copied = sum(
         row["Total Time (ns)"]
