@@ -406,6 +406,10 @@ def test_rule_on_made_up_kernels(stub, seed):
         judge_rule(
             f"occupancy_rule(12 kernels, {good:.3f})", stub.occupancy_rule(kernels, good), want
         )
+    for achieved in (49.7, 50.2):
+        close = [made({ACHIEVED: achieved, COMPUTE: 90.0, MEMORY: 1.0})]
+        call = f"occupancy_rule(a busy kernel at {achieved} %)"
+        judge_rule(call, stub.occupancy_rule(close), sorted_out(close, 0.5))
     for good in (-0.1, 1.5):
         with stub.raises(ValueError, str(good), "occupancy is a share"):
             stub.occupancy_rule([], good)

@@ -217,8 +217,8 @@ def test_roofs_of_made_up_kernels(stub, seed):
 @task("ncu_ex03.ridge_points")
 def test_ridges_of_devices(stub, seed):
     chance = random.Random(seed)
-    for _ in range(4):
-        roofs = {name: chance.uniform(1e11, 1e14) for name in (*LEVELS, *DTYPES)}
+    for unit in (1.0, 1.0, 1e-12, 1e-15):  # in some other unit a ridge is the same
+        roofs = {name: unit * chance.uniform(1e11, 1e14) for name in (*LEVELS, *DTYPES)}
         want = {d: {level: roofs[d] / roofs[level] for level in LEVELS} for d in DTYPES}
         judge(
             f"ridge_points({show(roofs)})",
@@ -477,8 +477,8 @@ def test_verdicts_at_their_lines(stub, seed):
     for counter, clock in BYTES.values():
         base |= {f"{counter}.peak_sustained": 1000.0, clock: 1e9, f"{counter}.per_second": 1e11}
     cases: dict[str, dict[str, float]] = {
-        "a roof at the line": {"dram__bytes.sum.per_second": 6e11},
-        "a roof below it": {"dram__bytes.sum.per_second": 5.9e11},
+        "a roof above the line": {"dram__bytes.sum.per_second": 6.001e11},
+        "a roof below it": {"dram__bytes.sum.per_second": 5.999e11},
         "two roofs alike": {"dram__bytes.sum.per_second": 8e11, f"{L2_BYTES}.per_second": 8e11},
         "L2 above DRAM": {"dram__bytes.sum.per_second": 7e11, f"{L2_BYTES}.per_second": 8e11},
         "only instructions": {COMPUTE: 60.0},
