@@ -197,6 +197,7 @@ def test_costs_of_made_up_samples(stub: Any, seed: int) -> None:
         stored = chance.randrange(50_000, 90_000)
         judge_costs(stub, f"sample_costs({read}, {decode}, {stored})", read, decode, stored)
     judge_costs(stub, "sample_costs([7], [7], 21)", [7], [7], 21)
+    judge_costs(stub, "sample_costs([1], [1], 1)", [1], [1], 1)
     for wrong in (([], [], 5), ([1], [1, 2], 5), ([1, 0], [1, 2], 5), ([1], [0], 5), ([1], [1], 0)):
         with stub.raises(ValueError, why="such samples tell nothing"):
             stub.sample_costs(*wrong)
@@ -228,6 +229,7 @@ def test_workers_of_the_model(stub: Any, seed: int) -> None:
     for compute, batch, processors in ((100, 400, 8), (100, 401, 8), (100, 900, 4), (100, 30, 4)):
         judge_workers(stub, compute, batch, processors)
     judge_workers(stub, 5, 5, 1)
+    judge_workers(stub, 1, 1, 2)
     for wrong in ((0, 1, 1), (1, 0, 1), (1, 1, 0)):
         with stub.raises(ValueError, why="the model needs times and a processor"):
             stub.workers_needed(*wrong)
@@ -302,6 +304,7 @@ def test_waits_of_even_batches(stub: Any, seed: int) -> None:
     for compute, workers, factor in ((100, 1, 2), (100, 2, 2), (100, 8, 1), (900, 1, 1)):
         judge_waits(stub, [cost] * 14, compute, workers, factor)
     judge_waits(stub, [], 100, 1, 1)
+    judge_waits(stub, [cost] * 5, 0, 2, 1)
 
 
 @task("advanced_ex02.prefetch_waits")
@@ -428,6 +431,12 @@ def test_verdict_on_drawn_loops(stub: Any, draw: Any, seed: int) -> None:
         require(made == kind, f"the check drew no {kind} loop but a {made} one: tell the authors")
     path = drawn_loop(draw, seed, 900, 20)
     judge_verdict(stub, path, 0.9)
+    timeline = draw()  # both causes save the same, and that is just the floor
+    timeline.nvtx("step", 0, 1_000)
+    timeline.nvtx("next_batch", 0, 100)
+    timeline.copy(200, 300)
+    timeline.kernel(300, 1_000)
+    judge_verdict(stub, timeline.save(), 0.1)
     for wrong in (0, 1):
         with stub.raises(ValueError, why="a share of the window lies between"):
             stub.data_verdict(path, wrong)
