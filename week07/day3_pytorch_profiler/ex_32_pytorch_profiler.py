@@ -366,7 +366,7 @@ def peak_memory(capture: str, device: int = 0) -> dict[str, Any]:
     The history is `device_traces[device]`, in order of time. In it a block is in use from its "alloc"
     to its "free_completed"; a segment belongs to the process from "segment_alloc" to "segment_free"
     ("segment_map" to "segment_unmap" where segments can grow). The history does not begin at nothing:
-    the snapshot's segments and blocks (state "active_allocated" or "active_awaiting_free") tell how
+    the snapshot's segments and blocks (state "active_allocated" or "active_pending_free") tell how
     it stood in the end, and the history leads back from there. A block counts with the size that was
     asked for ("size" in the history, "requested_size" in a segment), a segment with its "total_size".
 

@@ -473,7 +473,7 @@ class Memory:
                 if start > place:
                     blocks.append(_block(place, start - place, 0, "inactive", []))
                 rounded = -(-block["size"] // 512) * 512
-                state = "active_awaiting_free" if block.get("awaiting") else "active_allocated"
+                state = "active_pending_free" if block.get("awaiting") else "active_allocated"
                 blocks.append(_block(start, rounded, block["size"], state, block["frames"]))
                 place = start + rounded
             if place < address + segment["size"]:

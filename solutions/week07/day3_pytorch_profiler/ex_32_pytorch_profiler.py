@@ -896,7 +896,7 @@ def peak_memory(capture: str, device: int = 0) -> dict[str, Any]:
     The history is `device_traces[device]`, in order of time. In it a block is in use from its "alloc"
     to its "free_completed"; a segment belongs to the process from "segment_alloc" to "segment_free"
     ("segment_map" to "segment_unmap" where segments can grow). The history does not begin at nothing:
-    the snapshot's segments and blocks (state "active_allocated" or "active_awaiting_free") tell how
+    the snapshot's segments and blocks (state "active_allocated" or "active_pending_free") tell how
     it stood in the end, and the history leads back from there. A block counts with the size that was
     asked for ("size" in the history, "requested_size" in a segment), a segment with its "total_size".
 
@@ -1000,7 +1000,7 @@ def _blocks_in_use(segment: dict[str, Any]) -> list[dict[str, Any]]:
     """The blocks of a segment that are in use, with their addresses."""
     found, address = [], segment["address"]
     for block in segment["blocks"]:
-        if block["state"] in ("active_allocated", "active_awaiting_free"):
+        if block["state"] != "inactive":
             found.append(block | {"address": block.get("address", address)})
         address += block["size"]
     return found

@@ -1876,7 +1876,7 @@ def moments(capture: str, device: int) -> tuple[list[int], list[int], list[dict[
         b["requested_size"]
         for s in segments
         for b in s["blocks"]
-        if b["state"] in ("active_allocated", "active_awaiting_free")
+        if b["state"] != "inactive"
     )
     reserved = sum(s["total_size"] for s in segments)
     held, kept = [in_use], [reserved]
