@@ -26,6 +26,12 @@ from profiling_lab.findings import Finding
 # Less energy saved than this is not worth a change.
 SAVED_FLOOR_PCT = 5.0
 
+# From this share of the bandwidth on the memory counts as busy, as for Nsight Compute, whose rules take a
+# kernel below it in memory and in arithmetic for one that waits (source: its speed-of-light rules).
+MEMORY_RATIO = 0.6
+
+NS_PER_S = 1e9
+
 
 def read_recording(capture: str) -> dict[str, Any]:
     """`energy.json` of a capture.
@@ -133,7 +139,7 @@ def cheapest_within(rows: Sequence[Mapping[str, Any]], longest_ns: float) -> dic
 
 
 def precision_verdict(
-    capture: str, batch: int, tolerance_ratio: float, ridge_flop_per_byte: float
+    capture: str, batch: int, tolerance_ratio: float, bandwidth_bytes_per_s: float
 ) -> Finding:
     """A layer runs in float32 at this batch: does it pay, in energy, to run it otherwise?
 
@@ -143,13 +149,13 @@ def precision_verdict(
     100 * (1 - its j_per_sample / float32's) per cent.
 
     category: "healthy" without candidates, or if the best saves at most SAVED_FLOOR_PCT. Else what the
-    float32 run waits for tells where the saving comes from: its intensity is flop over bytes of its first
-    phase of "work"; below ridge_flop_per_byte (peak over bandwidth in float32) "memory_bound" (fewer bytes
-    save), else "tensor_cores_unused".
+    float32 run waits for tells where to look: the bytes a second that it moved ("bytes" of its first phase
+    of "work" over the phase's length) are held against the bandwidth of the device; at MEMORY_RATIO of it
+    or above "memory_bound" (fewer bytes save), else "tensor_cores_unused".
     subject: "range:work".
     evidence:
         "saved_pct"         of the best; 0.0 without candidates
-        "intensity_ratio"   intensity over ridge_flop_per_byte
+        "bandwidth_ratio"   bytes a second of float32 over bandwidth_bytes_per_s
         "error_ratio"       the error of the best; of float32 without candidates
         "window_ns"         call_ns of float32
         "recoverable_ns"    what a call of the best is shorter by, at least 0.0
@@ -157,6 +163,6 @@ def precision_verdict(
     "borderline" in it if there is a best and its low_j to high_j overlaps with float32's (touching counts).
 
     Raises CaptureError as efficiency does, and for a recording without float32 at this batch or without
-    the error of a precision that it needs; ValueError for a ridge that is not above 0.
+    the error of a precision that it needs; ValueError for a bandwidth that is not above 0.
     """
     raise NotImplementedError

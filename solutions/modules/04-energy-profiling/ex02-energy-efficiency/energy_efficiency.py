@@ -26,6 +26,12 @@ from profiling_lab.findings import Finding
 # Less energy saved than this is not worth a change.
 SAVED_FLOOR_PCT = 5.0
 
+# From this share of the bandwidth on the memory counts as busy, as for Nsight Compute, whose rules take a
+# kernel below it in memory and in arithmetic for one that waits (source: its speed-of-light rules).
+MEMORY_RATIO = 0.6
+
+NS_PER_S = 1e9
+
 
 def read_recording(capture: str) -> dict[str, Any]:
     """`energy.json` of a capture.
@@ -245,7 +251,7 @@ def _overlap(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def precision_verdict(
-    capture: str, batch: int, tolerance_ratio: float, ridge_flop_per_byte: float
+    capture: str, batch: int, tolerance_ratio: float, bandwidth_bytes_per_s: float
 ) -> Finding:
     """A layer runs in float32 at this batch: does it pay, in energy, to run it otherwise?
 
@@ -255,13 +261,13 @@ def precision_verdict(
     100 * (1 - its j_per_sample / float32's) per cent.
 
     category: "healthy" without candidates, or if the best saves at most SAVED_FLOOR_PCT. Else what the
-    float32 run waits for tells where the saving comes from: its intensity is flop over bytes of its first
-    phase of "work"; below ridge_flop_per_byte (peak over bandwidth in float32) "memory_bound" (fewer bytes
-    save), else "tensor_cores_unused".
+    float32 run waits for tells where to look: the bytes a second that it moved ("bytes" of its first phase
+    of "work" over the phase's length) are held against the bandwidth of the device; at MEMORY_RATIO of it
+    or above "memory_bound" (fewer bytes save), else "tensor_cores_unused".
     subject: "range:work".
     evidence:
         "saved_pct"         of the best; 0.0 without candidates
-        "intensity_ratio"   intensity over ridge_flop_per_byte
+        "bandwidth_ratio"   bytes a second of float32 over bandwidth_bytes_per_s
         "error_ratio"       the error of the best; of float32 without candidates
         "window_ns"         call_ns of float32
         "recoverable_ns"    what a call of the best is shorter by, at least 0.0
@@ -269,10 +275,10 @@ def precision_verdict(
     "borderline" in it if there is a best and its low_j to high_j overlaps with float32's (touching counts).
 
     Raises CaptureError as efficiency does, and for a recording without float32 at this batch or without
-    the error of a precision that it needs; ValueError for a ridge that is not above 0.
+    the error of a precision that it needs; ValueError for a bandwidth that is not above 0.
     """
-    if ridge_flop_per_byte <= 0:
-        raise ValueError(f"a ridge of {ridge_flop_per_byte} FLOP/B: it must be above 0")
+    if bandwidth_bytes_per_s <= 0:
+        raise ValueError(f"a bandwidth of {bandwidth_bytes_per_s} B/s: it must be above 0")
     recording = read_recording(capture)
     rows = {row["precision"]: row for row in efficiency(capture) if row["batch"] == batch}
     errors = recording.get("error_ratio", {})
@@ -284,13 +290,14 @@ def precision_verdict(
         for p in recording["phases"]
         if (p["name"], p["precision"], p["batch"]) == ("work", "float32", batch)
     )
-    intensity = phase["flop"] / phase["bytes"]
+    moved_per_s = phase["bytes"] * NS_PER_S / (phase["end_ns"] - phase["start_ns"])
+    moved_ratio = moved_per_s / bandwidth_bytes_per_s
     candidates = [row for row in rows.values() if errors[row["precision"]] <= tolerance_ratio]
     best = min(candidates, key=lambda row: row["j_per_sample"], default=now)
     saved_pct = 100 * (1 - best["j_per_sample"] / now["j_per_sample"])
     category, advice = "healthy", "none"
     if saved_pct > SAVED_FLOOR_PCT:
-        category = "memory_bound" if intensity < ridge_flop_per_byte else "tensor_cores_unused"
+        category = "memory_bound" if moved_ratio >= MEMORY_RATIO else "tensor_cores_unused"
         advice = f"run it in {best['precision']}, if its error is allowed"
     if best is not now and _overlap(best, now):
         advice = f"borderline: {advice}; repeat both more often"
@@ -299,7 +306,7 @@ def precision_verdict(
         subject="range:work",
         evidence={
             "saved_pct": saved_pct,
-            "intensity_ratio": intensity / ridge_flop_per_byte,
+            "bandwidth_ratio": moved_ratio,
             "error_ratio": errors[best["precision"]],
             "window_ns": now["call_ns"],
             "recoverable_ns": max(0.0, now["call_ns"] - best["call_ns"]),

@@ -534,7 +534,7 @@ def test_a_limit_that_is_no_limit(stub: Any) -> None:
 # -- precision_verdict --------------------------------------------------------------------------------
 
 
-def judge_verdict(stub: Any, capture: str, batch: int, tolerance: float, ridge: float) -> str:
+def judge_verdict(stub: Any, capture: str, batch: int, tolerance: float, bandwidth: float) -> str:
     """Hold a verdict against the sweep; returns the category and whether it is borderline."""
     document = load(capture)
     rows = {one["precision"]: one for one in cost_of_sweep(document) if one["batch"] == batch}
@@ -546,21 +546,21 @@ def judge_verdict(stub: Any, capture: str, batch: int, tolerance: float, ridge: 
     work = next(
         p for p in document["phases"] if p["precision"] == "float32" and p["batch"] == batch
     )
-    intensity = work["flop"] / work["bytes"] / ridge
+    moved = work["bytes"] / ((work["end_ns"] - work["start_ns"]) / 1e9) / bandwidth
     category = "healthy"
     if best and saved > 5:
-        category = "memory_bound" if intensity < 1 else "tensor_cores_unused"
+        category = "memory_bound" if moved >= 0.6 else "tensor_cores_unused"
     borderline = bool(best) and (
         max(best["low_j"], now["low_j"]) <= min(best["high_j"], now["high_j"])
     )
-    got = stub.precision_verdict(capture, batch, tolerance, ridge)
-    call = called("precision_verdict", capture, batch, tolerance, ridge)
+    got = stub.precision_verdict(capture, batch, tolerance, bandwidth)
+    call = called("precision_verdict", capture, batch, tolerance, bandwidth)
     require(isinstance(got, Finding), f"{call} returned {show(got)}, expected a Finding")
     wrong = problems(got)
     require(not wrong, f"{call}: {'; '.join(wrong)}")
     evidence = (
         f"of the {len(others)} other precisions that are exact enough the best saves {saved:.1f} % of the "
-        f"energy, and the float32 run does {intensity:.2f} times the ridge in FLOP a byte"
+        f"energy, and the float32 run moves bytes at {moved:.2f} of the bandwidth"
     )
     require(got.category == category, f"{call} says {got.category}, but {evidence}")
     require(got.subject == "range:work", f"{call} is about {got.subject}, expected range:work")
@@ -569,7 +569,7 @@ def judge_verdict(stub: Any, capture: str, batch: int, tolerance: float, ridge: 
         {key: float(value) for key, value in got.evidence.items()},
         {
             "saved_pct": saved,
-            "intensity_ratio": intensity,
+            "bandwidth_ratio": moved,
             "error_ratio": errors[best["precision"] if best else "float32"],
             "window_ns": now["call_ns"],
             "recoverable_ns": max(0.0, now["call_ns"] - best["call_ns"]) if best else 0.0,
@@ -601,8 +601,8 @@ def judge_verdict(stub: Any, capture: str, batch: int, tolerance: float, ridge: 
 @SWEEPS
 def test_verdict_on_a_recording(stub: Any, recording: str) -> None:
     for batch in dict.fromkeys(one["batch"] for one in cost_of_sweep(load(recording))):
-        judge_verdict(stub, recording, batch, 1e-3, 14.0)
-        judge_verdict(stub, recording, batch, 1e-2, 14.0)
+        judge_verdict(stub, recording, batch, 1e-3, 4.8e12)
+        judge_verdict(stub, recording, batch, 1e-2, 1.4e12)
 
 
 @task("energy_ex02.precision_verdict")
@@ -617,20 +617,19 @@ def test_verdict_on_a_recording(stub: Any, recording: str) -> None:
         ((0.04, 0.05, 0.03), 1e-3, 8, "healthy"),
         ((0.04, 0.05, 0.03), 1e-2, 8, "memory_bound"),
         ((0.04, 0.0399, 0.0399), 1e-2, 8, "healthy borderline"),
-        ((0.04, 0.0385, 0.0385), 1e-2, 8, "healthy"),
     ],
 )
 def test_verdict_on_a_made_up_sweep(
     stub: Any, seed: int, tmp_path: Path, costs: tuple, tolerance: float, batch: int, expected: str
 ) -> None:
-    spread = (0.995, 1.0, 1.005)
+    spread = (0.97, 1.0, 1.03)
     table = {
         (precision, size): [cost * share for share in spread]
         for precision, cost in zip(("float32", "tf32", "bfloat16"), costs, strict=True)
         for size in (8, 512)
     }
     folder = save(tmp_path, made_sweep(seed, table))
-    assert judge_verdict(stub, folder, batch, tolerance, 14.0) == expected
+    assert judge_verdict(stub, folder, batch, tolerance, 8e9) == expected
 
 
 @task("energy_ex02.precision_verdict")
@@ -642,10 +641,20 @@ def test_verdict_where_ranges_overlap(stub: Any, seed: int, tmp_path: Path) -> N
         ("float32", 8): [0.02],
     }
     folder = save(tmp_path, made_sweep(seed, table))
-    found = judge_verdict(stub, folder, 512, 1e-2, 14.0)
+    found = judge_verdict(stub, folder, 512, 1e-2, 8e9)
     assert found == "tensor_cores_unused borderline"
-    work = next(p for p in load(folder)["phases"] if p["precision"] == "float32")
-    judge_verdict(stub, folder, 512, 3e-4, work["flop"] / work["bytes"])
+    judge_verdict(stub, folder, 512, 3e-4, 8e9)
+
+
+@task("energy_ex02.precision_verdict")
+def test_verdict_at_the_bound_of_memory(stub: Any, tmp_path: Path) -> None:
+    document = made_sweep(7, {("float32", 8): [0.04], ("tf32", 8): [0.01]})
+    work = document["phases"][1]
+    work["end_ns"] = work["start_ns"] + 500 * MS
+    work["bytes"] = 300_000
+    folder = save(tmp_path, document)
+    assert judge_verdict(stub, folder, 8, 1e-2, 1_000_000) == "memory_bound"
+    assert judge_verdict(stub, folder, 8, 1e-2, 1_000_002) == "tensor_cores_unused"
 
 
 @task("energy_ex02.precision_verdict")
@@ -653,11 +662,11 @@ def test_verdict_that_cannot_be_given(stub: Any, tmp_path: Path) -> None:
     document = made_sweep(4)
     folder = save(tmp_path / "good", document)
     with stub.raises(CaptureError, why="there is no float32 at batch 9"):
-        stub.precision_verdict(folder, 9, 1e-2, 14.0)
-    for ridge in (0, -1.0):
-        with stub.raises(ValueError, why=f"a ridge of {ridge} FLOP/B"):
-            stub.precision_verdict(folder, 8, 1e-2, ridge)
+        stub.precision_verdict(folder, 9, 1e-2, 8e9)
+    for bandwidth in (0, -1.0):
+        with stub.raises(ValueError, why=f"a bandwidth of {bandwidth} B/s"):
+            stub.precision_verdict(folder, 8, 1e-2, bandwidth)
     judge_verdict(stub, folder, 8, 1e-2, 0.5)
     del document["error_ratio"]["tf32"]
     with stub.raises(CaptureError, why="the error of tf32 is not known"):
-        stub.precision_verdict(save(tmp_path / "unknown", document), 8, 1e-2, 14.0)
+        stub.precision_verdict(save(tmp_path / "unknown", document), 8, 1e-2, 8e9)
