@@ -80,17 +80,22 @@ def stats_command(
 def read_reports(text: str) -> dict[str, list[dict[str, Any]] | None]:
     """What `nsys stats --format csv --output -` printed, as rows.
 
-    text: its standard output. Ahead of each report the tool prints a line "Processing [FILE] with
-    [FOLDER/NAME.py]... " (the report's arguments may follow .py); then the table as CSV, or a line that
-    begins with "SKIPPED" and says why; and blank lines. Names may hold commas, quotes and line breaks.
+    text: its standard output. Ahead of each report stands a line
 
-    Returns the reports by NAME in their order: a list of dicts, heading → value; None for a report without a
-    table. Values are int or float where the whole cell is such a number, None where it is empty, else text.
+        Processing [FILE] with [REPORT](ARGUMENTS)...
+
+    where (ARGUMENTS) is there only if a filter was given, and REPORT is a name, or the path of a script,
+    whose name is what is left without folders and ".py". Then comes the table as CSV; or a line that begins
+    with "SKIPPED" and says why; or nothing, where there is no such report (the error is on the other
+    stream, and the exit code is 0). Blank lines follow. Cells may hold commas, quotes and line breaks.
+
+    Returns the reports by name in their order: a list of dicts, heading → value, or None without a table.
+    Values are int or float where the whole cell is such a number, None where it is empty, else text.
     Whatever the unit, times come in ns: a heading with a unit of HEADING_NS in brackets at its end gets "(ns)"
     instead, and its numbers are multiplied; those that are whole ns then (to 1e-6) are int.
 
-    Raises ValueError if the text holds no report at all: then it says something else, which the message
-    quotes.
+    Raises ValueError, quoting the text, if it holds no such line: with `--quiet` the tool leaves them out, and
+    then nobody knows which table is which.
     """
     raise NotImplementedError
 

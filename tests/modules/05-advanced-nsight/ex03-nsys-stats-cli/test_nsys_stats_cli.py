@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import random
 import re
 import sqlite3
@@ -13,7 +14,7 @@ from typing import Any
 
 from grading.checking import oracles, task
 from grading.checking.fixtures import recordings, repeat_hint
-from grading.checking.judging import judge, near, require, show
+from grading.checking.judging import agree, judge, near, require, show
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError
 from profiling_lab.findings import Finding, problems
@@ -163,6 +164,113 @@ def test_what_cannot_be_asked(stub: Any) -> None:
             ValueError, re.escape(word), why=f"{recording}, {reports}, {more} make no call"
         ):
             stub.stats_command(recording, reports, **more)
+
+
+# -- read_reports -------------------------------------------------------------------------------------
+
+HEAD = re.compile(r"Processing \[.*?\] with \[(.*?)\].*\.\.\. *")
+IN_NS = {"us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+
+
+def value_of(heading: str, text: str) -> tuple[str, Any]:
+    """A heading and a value in ns."""
+    unit = heading.rpartition("(")[2].removesuffix(")") if heading.endswith(")") else ""
+    value = number(text) if text else None
+    if unit in IN_NS:
+        heading = heading.rpartition("(")[0] + "(ns)"
+        if isinstance(value, int | float):
+            value *= IN_NS[unit]
+            value = round(value) if abs(value - round(value)) < 1e-6 else value
+    return heading, value
+
+
+def printed_reports(text: str) -> dict[str, Any]:
+    """The reports of a transcript, read line by line."""
+    found: dict[str, Any] = {}
+    lines: list[str] = []
+    for line in text.splitlines():
+        if head := HEAD.fullmatch(line):
+            lines = found[Path(head[1]).name.removesuffix(".py")] = []
+        elif line:
+            lines.append(line)
+    out: dict[str, Any] = {}
+    for name, lines in found.items():
+        if not lines or lines[0].startswith("SKIPPED"):
+            out[name] = None
+            continue
+        rows = list(csv.reader(io.StringIO("\n".join(lines) + "\n")))
+        out[name] = [
+            dict(value_of(*cell) for cell in zip(rows[0], row, strict=True)) for row in rows[1:]
+        ]
+    return out
+
+
+def judge_reports(stub: Any, text: str, what: str) -> None:
+    got, want = stub.read_reports(text), printed_reports(text)
+    call = f"read_reports({what})"
+    require(
+        isinstance(got, dict) and list(got) == list(want),
+        f"{call}: reports {show(list(got) if isinstance(got, dict) else got)}, expected {list(want)}",
+    )
+    for name, rows in want.items():
+        if rows is None:
+            require(
+                got[name] is None,
+                f"{call}: {name} is {show(got[name])}, and the tool printed no table: None, as nothing "
+                "recorded is not the same as nothing found",
+            )
+            continue
+        require(
+            isinstance(got[name], list) and len(got[name]) == len(rows),
+            f"{call}: {name} has {show(got[name])}, expected {len(rows)} rows",
+        )
+        for one, other in zip(got[name], rows, strict=True):
+            require(
+                isinstance(one, dict) and one.keys() == other.keys(),
+                f"{call}: a row of {name} has the headings {show(list(one))}, expected {list(other)}",
+            )
+            for heading, value in other.items():
+                require(
+                    agree(one[heading], value) and type(one[heading]) is type(value),
+                    f"{call}: {heading} in {name} is {show(one[heading])}, expected {show(value)}: whole "
+                    "cells, numbers as numbers, times in ns whatever the tool's unit was",
+                )
+
+
+@task("advanced_ex03.read_reports")
+def test_reports_of_a_transcript(stub: Any) -> None:
+    for recorded in ("reports_pipeline", "reports_training"):
+        told = json.loads(captures.text(recorded, "transcripts.json"))["transcripts"]
+        for one in told:
+            if one["name"] not in ("quiet", "column", "old export"):
+                judge_reports(stub, one["stdout"], f"{recorded}, {one['name']!r}")
+
+
+@task("advanced_ex03.read_reports")
+def test_units(stub: Any, seed: int) -> None:
+    chance = random.Random(f"reports {seed}")
+    for unit in ("ns", "us", "ms", "s"):
+        text = io.StringIO()
+        for name in ("cuda_gpu_kern_sum", "<nsys>/reports/cuda_api_sum.py", "./of mine.py"):
+            text.write(f"Processing [a.sqlite] with [{name}](nvtx=a/0)... \n")
+            writer = csv.writer(text, lineterminator="\n")
+            writer.writerow(["Time (%)", f"Total Time ({unit})", "Size (MB)", "Empty", "Name"])
+            for _ in range(chance.randrange(1, 4)):
+                total = chance.randrange(10**6, 10**9)
+                cell = total if unit == "ns" else f"{total / IN_NS[unit]:.3f}"
+                word = "".join(chance.choices('ab,"<>() ', k=9)).strip() or "a"
+                writer.writerow([12.5, cell, 3.25, "", f"x{word}, y"])
+            text.write("\n")
+        judge_reports(stub, text.getvalue(), f"made up, in {unit}")
+
+
+@task("advanced_ex03.read_reports")
+def test_what_is_no_report(stub: Any) -> None:
+    told = json.loads(captures.text("reports_pipeline", "transcripts.json"))["transcripts"]
+    quiet = next(one["stdout"] for one in told if one["name"] == "quiet")
+    for text in (quiet, "", "nsys: command not found"):
+        with stub.raises(ValueError, re.escape(text[:20]), why="no line says which report this is"):
+            stub.read_reports(text)
 
 
 # -- sum_report ---------------------------------------------------------------------------------------
