@@ -41,7 +41,7 @@ def counted(capture: str, key: str) -> Any:
 def span_ns(capture: str) -> int:
     """From the first start to the last end of a kernel."""
     kernels = captures.open(capture).kernels
-    return int(kernels["end_ns"].max()) - int(kernels["start_ns"].min())
+    return max(kernels["end_ns"].to_list()) - min(kernels["start_ns"].to_list())
 
 
 def pairs(capture: str) -> tuple[int, int]:
@@ -68,7 +68,7 @@ def share(capture: str, name: str) -> float:
 def kernel_ns(capture: str, name: str) -> float:
     """The median duration of a kernel."""
     kernels = captures.open(capture).kernels
-    return float(kernels.filter(kernels["name"] == name)["duration_ns"].median())
+    return statistics.median(kernels.filter(kernels["name"] == name)["duration_ns"].to_list())
 
 
 def finding(capture: str) -> Any:
@@ -111,7 +111,7 @@ def streams_side_by_side() -> Figure:
     }
     colours = {"advance": ORANGE, "tally": BLUE}
     for axes, (capture, title) in zip(panels, titles.items(), strict=True):
-        start = int(captures.open(capture).kernels["start_ns"].min())
+        start = min(captures.open(capture).kernels["start_ns"].to_list())
         _panel(axes, capture, (start, start + 700_000), colours)
         axes.set_title(title)
     panels[2].set_xlabel("time from the first kernel (µs)")

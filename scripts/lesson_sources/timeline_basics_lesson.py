@@ -83,13 +83,13 @@ def kernels_ns(capture: str) -> int:
 def longest_call_ns(capture: str, name: str) -> int:
     """The longest call of a name."""
     calls = captures.open(capture).api_calls
-    return int(calls.filter(calls["name"] == name)["duration_ns"].max())
+    return max(calls.filter(calls["name"] == name)["duration_ns"].to_list())
 
 
 def median_call_ns(capture: str, name: str) -> float:
     """The median call of a name."""
     calls = captures.open(capture).api_calls
-    return float(calls.filter(calls["name"] == name)["duration_ns"].median())
+    return statistics.median(calls.filter(calls["name"] == name)["duration_ns"].to_list())
 
 
 def shown(capture: str, period_ns: int, key: str) -> list[float]:

@@ -30,12 +30,11 @@ def copy_rates(capture: str) -> dict[str, dict[str, float]]:
     """
     out: dict[str, dict[str, float]] = {}
     for copy in _copies(capture):
-        entry = out.setdefault(
-            _path(copy), {"copies_count": 0, "copied_bytes": 0, "copy_ns": 0, "bytes_per_ns": 0.0}
-        )
+        entry = out.setdefault(_path(copy), {"copies_count": 0, "copied_bytes": 0, "copy_ns": 0})
         entry["copies_count"] += 1
         entry["copied_bytes"] += copy["bytes"]
         entry["copy_ns"] += copy["duration_ns"]
+    for entry in out.values():
         entry["bytes_per_ns"] = entry["copied_bytes"] / entry["copy_ns"]
     return out
 

@@ -178,7 +178,7 @@ def issued(capture: str, device: int = 0) -> list[dict[str, Any]]:
     """Operations of a device with `call`, in the order of their calls, and when each was ready."""
     recording = captures.open(capture)
     calls = {(c["process"], c["correlation"]): c for c in reversed(rows(recording.api_calls))}
-    found = []
+    found: list[dict[str, Any]] = []
     for operation in rows(recording.device_operations):
         call = calls.get((operation["process"], operation["correlation"]))
         if operation["device"] == device and call is not None:

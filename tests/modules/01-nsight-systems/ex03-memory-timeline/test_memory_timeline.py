@@ -212,8 +212,11 @@ def test_model_of_a_known_line(stub: Any, draw: Any, seed: int) -> None:
         f"transfer_model of copies that take {latency} ns + {per_byte} ns a byte returned {show(got)}",
     )
     judge_model(stub, capture, "D2H pinned", "a drawn capture")
-    with stub.raises(EmptyCapture, "D2H pageable", "no such copy was recorded"):
-        stub.transfer_model(capture, "D2H pageable")
+    timeline.copy(at + 100_000, at + 102_000, "D2H", bytes=5, pinned=False)
+    timeline.copy(at + 110_000, at + 117_000, "D2H", bytes=900, pinned=False)
+    judge_model(stub, timeline.save(), "D2H pageable", "a capture with two sizes")
+    with stub.raises(EmptyCapture, "D2H managed", "no such copy was recorded"):
+        stub.transfer_model(capture, "D2H managed")
     with stub.raises(ValueError, "", "through one point go all lines"):
         stub.transfer_model(capture, "H2D pageable")
 
@@ -291,7 +294,7 @@ def lanes(capture: str, device: int) -> dict[str, list[Span]]:
 
 
 def hidden(capture: str, device: int) -> dict[str, dict[str, int]]:
-    found = lanes(capture, device)
+    found: dict[str, Any] = dict(lanes(capture, device))
     whole = [span for spans in found.values() for span in spans] or [(0, 1)]
     window = min(a for a, _ in whole), max(b for _, b in whole)
     out: dict[str, dict[str, int]] = {}
