@@ -128,9 +128,8 @@ def read_kernels(capture: str) -> list[dict[str, Any]]:
         raise CaptureError(f"{capture}: kernels.csv holds no kernel; is it ncu --page raw --csv?")
     out = []
     for row in rows:
-        names = list(row)[list(row).index("CC") + 1 :]
-        metrics: dict[str, float | None] = dict.fromkeys(names)
-        for name in names:
+        metrics: dict[str, float | None] = dict.fromkeys(row)
+        for name in metrics:
             factor = FACTORS.get(units[name].partition("/")[0], 1.0)
             with contextlib.suppress(ValueError):
                 metrics[name] = float(row[name].replace(",", "")) * factor
@@ -147,7 +146,7 @@ def read_samples(capture: str) -> dict[str, list[int]]:
     """
     reported = captures.provenance(capture).get("reported_by_program")
     steps = reported.get("steps") if isinstance(reported, dict) else None
-    if not isinstance(steps, dict) or not steps:
+    if not isinstance(steps, dict):
         raise CaptureError(f"{capture}: its program reported no steps")
     return {name: step["own_ns"] for name, step in steps.items()}
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import statistics
+from collections.abc import Sequence  # reference only
 from typing import Any
 
 from profiling_lab import captures
@@ -159,8 +160,7 @@ def loop_log(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
             if one["values"].get(metric) is None:
                 raise ValueError(f"{one['name']} has no {metric}")
         before, after = best["values"][metric], step["values"][metric]
-        gain = statistics.median(best["samples_ns"]) / statistics.median(step["samples_ns"])
-        noise = max(_spread(best["samples_ns"]), _spread(step["samples_ns"]), NOISE_FLOOR_RATIO)
+        gain, noise = _gain(best["samples_ns"], step["samples_ns"])
         kept = gain > 1 + noise
         rows.append(
             {
@@ -180,7 +180,12 @@ def loop_log(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
-def _spread(samples: list[float]) -> float:
+def _gain(before: Sequence[float], after: Sequence[float]) -> tuple[float, float]:
+    noise = max(_spread(before), _spread(after), NOISE_FLOOR_RATIO)
+    return statistics.median(before) / statistics.median(after), noise
+
+
+def _spread(samples: Sequence[float]) -> float:
     low, middle, high = statistics.quantiles(samples, n=4, method="inclusive")
     return (high - low) / middle
 
@@ -199,9 +204,8 @@ def read_kernels(capture: str) -> list[dict[str, Any]]:
         raise CaptureError(f"{capture}: kernels.csv holds no kernel; is it ncu --page raw --csv?")
     out = []
     for row in rows:
-        names = list(row)[list(row).index("CC") + 1 :]
-        metrics: dict[str, float | None] = dict.fromkeys(names)
-        for name in names:
+        metrics: dict[str, float | None] = dict.fromkeys(row)
+        for name in metrics:
             factor = FACTORS.get(units[name].partition("/")[0], 1.0)
             with contextlib.suppress(ValueError):
                 metrics[name] = float(row[name].replace(",", "")) * factor
@@ -218,7 +222,7 @@ def read_samples(capture: str) -> dict[str, list[int]]:
     """
     reported = captures.provenance(capture).get("reported_by_program")
     steps = reported.get("steps") if isinstance(reported, dict) else None
-    if not isinstance(steps, dict) or not steps:
+    if not isinstance(steps, dict):
         raise CaptureError(f"{capture}: its program reported no steps")
     return {name: step["own_ns"] for name, step in steps.items()}
 
@@ -249,25 +253,19 @@ def next_move(capture: str) -> Finding:
     samples, kernels = read_samples(capture), read_kernels(capture)
     if len(samples) != len(kernels):
         raise CaptureError(f"{capture}: {len(samples)} steps but {len(kernels)} launches")
-    steps = [
-        {"name": name, "samples_ns": times, "metric": "", "wanted": "lower", "values": {"": 0}}
-        for name, times in samples.items()
-    ]
-    rows = loop_log(steps)
-    best = 0
-    for number, row in enumerate(rows, 1):
-        if row["kept"]:
+    times = list(samples.values())
+    best, kept = 0, []
+    for number in range(1, len(times)):
+        gain, noise = _gain(times[best], times[number])
+        kept.append(gain > 1 + noise)
+        if kept[-1]:
             best = number
     metrics = kernels[best]["metrics"]
     needs = unit_needs(metrics)
     unit = max(UNITS, key=lambda name: needs[name])
     share = needs[unit] / metrics["gpu__time_duration.sum"]
-    first, own = (statistics.median(steps[i]["samples_ns"]) for i in (0, best))
-    kept = [row["kept"] for row in rows]
+    first, own = (statistics.median(times[i]) for i in (0, best))
     idle = len(kept) >= PATIENCE_COUNT and not any(kept[-PATIENCE_COUNT:])
-    advice = "none"
-    if share < CEILING_RATIO and not idle:
-        advice = _ADVICE[unit] if share >= BUSY_RATIO else f"{_WAITING}: {_ADVICE[unit]}"
     return Finding(
         CATEGORY_OF_UNIT[unit] if share >= BUSY_RATIO else "latency_bound",
         f"kernel:{kernels[best]['name']}",
@@ -279,11 +277,10 @@ def next_move(capture: str) -> Finding:
             "kept_count": sum(kept),
             "reverted_count": len(kept) - sum(kept),
         },
-        advice,
+        "none" if idle or share >= CEILING_RATIO else _ADVICE[unit],
     )
 
 
-_WAITING = "no unit is near its ceiling, warps wait; have more work under way. The nearest"
 _ADVICE = {
     "fma": "the fma pipe: keep it fed, it does what the product needs anyway",
     "issue": "the issue slots: fewer instructions beside the multiply-adds",

@@ -86,6 +86,8 @@ def test_needs_of_drawn_kernels(stub, seed):
     for number in range(4):
         metrics = drawn_metrics(random.Random(f"needs {seed} {number}"))
         judge_needs(stub, metrics, f"{show(metrics)}")
+    tiny = drawn_metrics(random.Random(f"tiny {seed}")) | {SMS: 1, CLOCK: 1.0}
+    judge_needs(stub, tiny, "one multiprocessor, one cycle a second")
 
 
 @task("ncu_ex04.unit_needs")
@@ -156,6 +158,7 @@ def test_drawn_changes(stub, seed):
             factors["l1"] = 0.3
         judge_gain(stub, needs_of(metrics), metrics[DURATION], factors)
     judge_gain(stub, {"fma": 4.0, "issue": 8.0, "l1": 8.0, "dram": 1.0}, 16.0, {"fma": 2.0})
+    judge_gain(stub, {"fma": 0.1, "issue": 0.4, "l1": 0.2, "dram": 0.1}, 0.5, {"issue": 0.3})
 
 
 @task("ncu_ex04.expected_gain")
@@ -208,7 +211,7 @@ def log_of(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 "moved": change < 0 if step["wanted"] == "lower" else change > 0,
                 "gain_ratio": gain,
                 "noise_ratio": noise,
-                "kept": gain - 1 > noise,
+                "kept": gain > 1 + noise,
             }
         )
         kept = step if rows[-1]["kept"] else kept
@@ -309,6 +312,8 @@ def test_a_counter_has_no_vote(stub):
         *(step | {"metric": "warps", "wanted": "higher"} for step in (more, less, same)),
     ]
     judge_log(stub, steps, "more warps and slower; then fewer and faster; then as many")
+    fast = start | {"samples_ns": [1, 1], "metric": "warps", "wanted": "lower"}
+    judge_log(stub, [start | {"samples_ns": [2, 2]}, fast], "from 2 ns to 1 ns")
 
 
 @task("ncu_ex04.loop_log")
@@ -427,7 +432,8 @@ def save_loop(
         steps[f"step_{number}"] = {"own_ns": samples, "wrong": 0}
     for number in range(launches or len(levels)):
         table.add(
-            f"sgemm_{number}(float *, int)", drawn_metrics(chance, *ends.get(number, ("", 0.0)))
+            f"void sgemm_{number}<128, 8>(float *, int)",
+            drawn_metrics(chance, *ends.get(number, ("", 0.0))),
         )
     table.save(folder)
     report = {"reported_by_program": {"m": 1, "cublas_ns": [], "steps": steps}}
@@ -445,6 +451,7 @@ def save_loop(
         ([900, 500, 300], 2, 0.9, "auto"),
         ([900, 500, 300], 2, 0.4, "auto"),
         ([900, 950], 0, 0.65, "auto"),
+        ([300, 400, 420], 0, 0.7, "auto"),
         ([900, 950, 400, 420, 390], 4, 0.5, "base"),
     ],
     ids=[
@@ -454,6 +461,7 @@ def save_loop(
         "at its ceiling",
         "waits",
         "no win",
+        "none of two",
         "late",
     ],
 )

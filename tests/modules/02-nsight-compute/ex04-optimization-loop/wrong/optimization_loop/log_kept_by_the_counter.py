@@ -19,8 +19,7 @@ def loop_log(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
             if one["values"].get(metric) is None:
                 raise ValueError(f"{one['name']} has no {metric}")
         before, after = best["values"][metric], step["values"][metric]
-        gain = statistics.median(best["samples_ns"]) / statistics.median(step["samples_ns"])
-        noise = max(_spread(best["samples_ns"]), _spread(step["samples_ns"]), NOISE_FLOOR_RATIO)
+        gain, noise = _gain(best["samples_ns"], step["samples_ns"])
         kept = after < before if wanted == "lower" else after > before
         rows.append(
             {

@@ -8,24 +8,20 @@ def next_move(capture: str) -> Finding:
     samples, kernels = read_samples(capture), read_kernels(capture)
     if len(samples) != len(kernels):
         raise CaptureError(f"{capture}: {len(samples)} steps but {len(kernels)} launches")
-    steps = [
-        {"name": name, "samples_ns": times, "metric": "", "wanted": "lower", "values": {"": 0}}
-        for name, times in samples.items()
-    ]
-    rows = loop_log(steps)
-    best = 0
-    for number, row in enumerate(rows, 1):
-        best = number
+    times = list(samples.values())
+    best, kept = 0, []
+    for number in range(1, len(times)):
+        gain, noise = _gain(times[best], times[number])
+        kept.append(gain > 1 + noise)
+        if kept[-1]:
+            best = number
+    best = len(times) - 1
     metrics = kernels[best]["metrics"]
     needs = unit_needs(metrics)
     unit = max(UNITS, key=lambda name: needs[name])
     share = needs[unit] / metrics["gpu__time_duration.sum"]
-    first, own = (statistics.median(steps[i]["samples_ns"]) for i in (0, best))
-    kept = [row["kept"] for row in rows]
+    first, own = (statistics.median(times[i]) for i in (0, best))
     idle = len(kept) >= PATIENCE_COUNT and not any(kept[-PATIENCE_COUNT:])
-    advice = "none"
-    if share < CEILING_RATIO and not idle:
-        advice = _ADVICE[unit] if share >= BUSY_RATIO else f"{_WAITING}: {_ADVICE[unit]}"
     return Finding(
         CATEGORY_OF_UNIT[unit] if share >= BUSY_RATIO else "latency_bound",
         f"kernel:{kernels[best]['name']}",
@@ -37,5 +33,5 @@ def next_move(capture: str) -> Finding:
             "kept_count": sum(kept),
             "reverted_count": len(kept) - sum(kept),
         },
-        advice,
+        "none" if idle or share >= CEILING_RATIO else _ADVICE[unit],
     )

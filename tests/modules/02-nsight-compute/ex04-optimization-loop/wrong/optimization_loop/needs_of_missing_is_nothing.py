@@ -13,7 +13,9 @@ def unit_needs(metrics: dict[str, float]) -> dict[str, float]:
         "launch__sm_count",
         "sm__cycles_elapsed.avg.per_second",
     )
-    ffma, instructions, wavefronts, dram_bytes, sms, clock_hz = (metrics.get(name) or 0 for name in names)
+    ffma, instructions, wavefronts, dram_bytes, sms, clock_hz = (
+        metrics.get(name) or 0 for name in names
+    )
     if not sms > 0 or not clock_hz > 0:
         raise ValueError(f"{sms} multiprocessors at {clock_hz} Hz")
     cycle_ns = 1e9 / clock_hz / sms
