@@ -135,6 +135,7 @@ def test_what_the_device_refuses(stub):
         ([0, 6], 4, "6"),
         ([8], 16, "8"),
         ([-4], 4, "-4"),
+        ([-1], 1, "-1"),
         ([0], 12, "12"),
         ([], 4, "0"),
         ([0] * 33, 4, "33"),
@@ -360,6 +361,13 @@ def test_recorded_report(stub, recording):
 def test_drawn_report(stub, seed):
     for number in range(3):
         judge_report(stub, f"share_of_copy(drawn {number})", drawn_report(seed + number))
+
+
+@task("ncu_ex01.share_of_copy")
+def test_report_of_the_smallest(stub):
+    least = {"samples_ns": [1, 2, 1], "useful_bytes": 1}
+    report = {"kernels": {"one": least, "device_copy": least | {"samples_ns": [2, 2, 3]}}}
+    judge_report(stub, f"share_of_copy({show(report)})", report)
 
 
 @task("ncu_ex01.share_of_copy")
