@@ -70,12 +70,15 @@ def make_plan(options: argparse.Namespace, environ: Mapping[str, str] = os.envir
     if not options.command:
         raise UsageError("no script given; an example: unified_profiler.py train.py --epochs 1")
     script = options.command[0]
+    notes = []
     if not options.module and not Path(script).is_file():
-        raise UsageError(f"{script}: no such file; options of this tool come before the script")
+        if not options.dry_run:
+            raise UsageError(f"{script}: no such file; options of this tool come before the script")
+        notes.append(f"{script}: no such file here")
     mode = _mode(options)
     profiler, why = _profiler(options)
     folder = options.output or Path("profiles") / f"{Path(script).stem}-{_now()}"
-    notes = [why]
+    notes.append(why)
     inner = _inner(options, profiler, folder)
     launched, more = _launched(options, mode, inner, environ)
     notes += more
