@@ -12,7 +12,6 @@ from profiling_lab import captures
 from scripts.lesson_sources.drawing import (
     BLUE,
     GREEN,
-    GREY,
     ORANGE,
     PAPER,
     SKY,
@@ -133,42 +132,48 @@ def share(capture: str) -> str:
 
 
 def flames_plot() -> Figure:
-    """A flame graph of the launching thread's Python samples, from collapsed stacks."""
+    """Flame graphs of the launching thread's Python samples, from collapsed stacks."""
     import matplotlib.pyplot as plt
 
-    name = "host_samples_python"
-    stacks = reference("advanced_ex05").collapsed_stacks(name, "python", thread_of(name))
-    counted = [
-        (line.rpartition(" ")[0].split(";"), int(line.rpartition(" ")[2])) for line in stacks
-    ]
-    figure, axes = plt.subplots(figsize=(9.2, 3.4))
-    figure.subplots_adjust(left=0.01, right=0.99, top=0.99, bottom=0.02)
+    figure, panels = plt.subplots(1, 2, figsize=(9.2, 3.4))
+    figure.subplots_adjust(left=0.01, right=0.99, top=0.91, bottom=0.02, wspace=0.04)
+    for axes, name in zip(panels, SAMPLED[:2], strict=True):
+        lines = reference("advanced_ex05").collapsed_stacks(name, "python", thread_of(name))
+        parts = [line.rpartition(" ") for line in lines]
+        _flames(axes, [(stack.split(";"), int(number)) for stack, _, number in parts])
+        axes.set_title(name)
+    return figure
+
+
+def _flames(axes: Any, counted: list[tuple[list[str], int]]) -> None:
     colours = (ORANGE, YELLOW, VERMILION, SKY, GREEN, BLUE)
     known: dict[str, str] = {}
+    everything = sum(number for _, number in counted)
 
     def draw(part: list[tuple[list[str], int]], left: int, depth: int) -> None:
         groups: dict[str, list[tuple[list[str], int]]] = {}
         for stack, number in part:
             if len(stack) > depth:
                 groups.setdefault(stack[depth], []).append((stack, number))
-        for function, members in sorted(groups.items()):
-            width = sum(number for _, number in members)
+        for function, members in sorted(groups.items(), key=lambda item: -_samples(item[1])):
+            width = _samples(members)
             colour = known.setdefault(function, colours[len(known) % len(colours)])
             axes.barh(
                 depth, width, 0.94, left, color=colour, alpha=0.55, edgecolor=PAPER, linewidth=0.8
             )
             label = function.partition(" ")[0]
-            if width > everything * 0.012 * len(label):
+            if width > everything * 0.022 * len(label):
                 axes.text(left + width / 2, depth, label, ha="center", va="center", fontsize=9)
             draw(members, left, depth + 1)
             left += width
 
-    everything = sum(number for _, number in counted)
     draw(counted, 0, 0)
     axes.set(xlim=(0, everything), ylim=(-0.5, max(len(stack) for stack, _ in counted) - 0.5))
     axes.set_axis_off()
-    figure.patch.set_edgecolor(GREY)
-    return figure
+
+
+def _samples(members: list[tuple[list[str], int]]) -> int:
+    return sum(number for _, number in members)
 
 
 FIGURES: dict[str, Callable[[], Any]] = {"host_flames": flames_plot}

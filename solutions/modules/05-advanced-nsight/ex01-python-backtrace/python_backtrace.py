@@ -205,7 +205,7 @@ def waiting_lines(capture: str, file: str) -> list[dict[str, int]]:
     return sorted(rows.values(), key=lambda row: (-row["idle_ns"], row["line"]))
 
 
-def line_verdict(capture: str, file: str, floor_ratio: float = 0.02) -> Finding:
+def line_verdict(capture: str, file: str, floor_ratio: float = 0.01) -> Finding:
     """Whether waits in the lines of a file keep the device idle, as a Finding.
 
     The window goes from the start of the first to the end of the last operation of the device. What

@@ -415,7 +415,7 @@ def judge_verdict(stub: Any, capture: str, file: str, floor: float | None = None
         "recoverable_ns": "A wait costs what the device is idle after it, not what the host is blocked."
     }
     judge(f"{call}.evidence", dict(got.evidence), evidence, "ns", why)
-    want = "healthy" if saved < (floor or 0.02) * window else "sync_bound"
+    want = "healthy" if saved < (floor or 0.01) * window else "sync_bound"
     require(
         (got.category, got.subject) == (want, "device:0"),
         f"{call} says {got.category} about {got.subject}: contradicted by {saved:,} ns of idle device after "

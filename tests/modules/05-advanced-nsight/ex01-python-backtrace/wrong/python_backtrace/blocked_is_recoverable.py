@@ -4,7 +4,7 @@ CAUGHT_BY = "test_verdict_on_drawn_stacks"
 SAYS = "not what the host is blocked"
 
 
-def line_verdict(capture: str, file: str, floor_ratio: float = 0.02) -> Finding:
+def line_verdict(capture: str, file: str, floor_ratio: float = 0.01) -> Finding:
     rows = waiting_lines(capture, file)
     with captures.open(capture) as recording:
         frames = (recording.kernels, recording.copies, recording.memsets)
