@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -19,7 +20,7 @@ START_COST_NS = (
     5_000  # from ready to start, without any reason but the start itself: about 1 to 3 µs
 )
 WARP_THREADS = 32
-ROUNDING = 1e-9  # shares are sums of floats
+WARPS_PER_SM, BLOCKS_PER_SM = 64, 32  # of compute capability 9.0
 
 
 def concurrency(capture: str, device: int = 0) -> dict[str, Any]:
@@ -88,7 +89,10 @@ def start_delays(capture: str, device: int = 0) -> dict[int, dict[str, float]]:
 
 
 def device_share(
-    capture: str, device: int = 0, warps_per_sm: int = 64, blocks_per_sm: int = 32
+    capture: str,
+    device: int = 0,
+    warps_per_sm: int = WARPS_PER_SM,
+    blocks_per_sm: int = BLOCKS_PER_SM,
 ) -> dict[str, float]:
     """Per kernel name, the share of the device that one launch asks for.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -19,7 +20,7 @@ START_COST_NS = (
     5_000  # from ready to start, without any reason but the start itself: about 1 to 3 µs
 )
 WARP_THREADS = 32
-ROUNDING = 1e-9  # shares are sums of floats
+WARPS_PER_SM, BLOCKS_PER_SM = 64, 32  # of compute capability 9.0
 
 
 def concurrency(capture: str, device: int = 0) -> dict[str, Any]:
@@ -99,17 +100,17 @@ def default_stream_waits(capture: str, default_stream: int = 7, device: int = 0)
     added, "crossing_count"}. All 0 if nothing ran on the default stream.
     """
     held_count = held_ns = crossing_count = 0
-    ends = {True: 0, False: 0}  # the latest end so far: on the default stream, on all others
+    ends: dict[bool, int] = {}  # the latest end so far: on the default stream, on all others
     for operation in _issued(capture, device):
         is_default = operation.stream == default_stream
-        other = ends[not is_default]
-        if other > operation.ready_ns:
+        other = ends.get(not is_default)
+        if other is not None and other > operation.ready_ns:
             if operation.start_ns >= other:
                 held_count += 1
                 held_ns += other - operation.ready_ns
             else:
                 crossing_count += 1
-        ends[is_default] = max(ends[is_default], operation.end_ns)
+        ends[is_default] = max(ends.get(is_default, operation.end_ns), operation.end_ns)
     return {"held_count": held_count, "held_ns": held_ns, "crossing_count": crossing_count}
 
 
@@ -139,7 +140,10 @@ def start_delays(capture: str, device: int = 0) -> dict[int, dict[str, float]]:
 
 
 def device_share(
-    capture: str, device: int = 0, warps_per_sm: int = 64, blocks_per_sm: int = 32
+    capture: str,
+    device: int = 0,
+    warps_per_sm: int = WARPS_PER_SM,
+    blocks_per_sm: int = BLOCKS_PER_SM,
 ) -> dict[str, float]:
     """Per kernel name, the share of the device that one launch asks for.
 
@@ -155,7 +159,8 @@ def device_share(
     shares: dict[str, float] = {}
     for kernel in _kernels(capture, device, warps_per_sm, blocks_per_sm):
         if kernel.name:
-            shares[kernel.name] = max(shares.get(kernel.name, 0.0), kernel.share)
+            share = float(kernel.share)
+            shares[kernel.name] = max(shares.get(kernel.name, share), share)
     return shares
 
 
@@ -185,12 +190,9 @@ def judge_streams(capture: str, device: int = 0) -> Finding:
     lengths: dict[int, int] = {}
     for kernel in kernels:
         lengths[kernel.stream] = lengths.get(kernel.stream, 0) + kernel.end_ns - kernel.start_ns
-    area = sum((k.end_ns - k.start_ns) * min(1.0, k.share) for k in kernels)
+    area = sum((k.end_ns - k.start_ns) * min(k.share, _WHOLE) for k in kernels)
     packing = found["busy_ns"] - max(*lengths.values(), area)
-    waiting = 0
-    if len(lengths) > 1:
-        waiting = sum(b - a for a, b in _merged(_waiting(capture, device, kernels)))
-    recoverable = max(0, min(packing, waiting))
+    recoverable = float(max(0, min(packing, _waiting_ns(capture, device, kernels))))
     ratio = recoverable / window
     evidence = {
         "recoverable_ns": recoverable,
@@ -209,6 +211,9 @@ def judge_streams(capture: str, device: int = 0) -> Finding:
     )
 
 
+_WHOLE = Fraction(1)
+
+
 @dataclass
 class _Kernel:
     """A kernel or a whole graph. name: "" for a graph. share: of the device."""
@@ -217,7 +222,7 @@ class _Kernel:
     end_ns: int
     stream: int
     name: str
-    share: float
+    share: Fraction
     key: tuple[int, int]  # process and correlation
 
 
@@ -233,7 +238,10 @@ class _Issued:
 
 
 def _kernels(
-    capture: str, device: int, warps_per_sm: int = 64, blocks_per_sm: int = 32
+    capture: str,
+    device: int,
+    warps_per_sm: int = WARPS_PER_SM,
+    blocks_per_sm: int = BLOCKS_PER_SM,
 ) -> list[_Kernel]:
     """Kernels and graphs of a device, ordered by start."""
     recording = captures.open(capture)
@@ -247,12 +255,12 @@ def _kernels(
             room = sms.get(device, 1) * min(blocks_per_sm, warps_per_sm // warps)
             key = row["process"], row["correlation"]
             name, stream = row["name"], row["stream"]
-            share = blocks / room
+            share = Fraction(blocks, room)
             out.append(_Kernel(row["start_ns"], row["end_ns"], stream, name, share, key))
     for row in recording.graph_launches.rows(named=True):
         if row["device"] == device:
             key = row["process"], row["correlation"]
-            out.append(_Kernel(row["start_ns"], row["end_ns"], row["stream"], "", 1.0, key))
+            out.append(_Kernel(row["start_ns"], row["end_ns"], row["stream"], "", _WHOLE, key))
     if not out:
         raise EmptyCapture(f"{capture}: no kernel ran on device {device}")
     return sorted(out, key=lambda k: (k.start_ns, k.end_ns))
@@ -275,30 +283,29 @@ def _issued(capture: str, device: int) -> list[_Issued]:
     out.sort(key=lambda o: o.call_start_ns)
     ends: dict[int, int] = {}
     for operation in out:
-        operation.ready_ns = max(operation.ready_ns, ends.get(operation.stream, 0))
-        ends[operation.stream] = max(ends.get(operation.stream, 0), operation.end_ns)
+        before = ends.get(operation.stream, operation.ready_ns)
+        operation.ready_ns = max(operation.ready_ns, before)
+        ends[operation.stream] = max(before, operation.end_ns)
     return out
 
 
-def _waiting(capture: str, device: int, kernels: list[_Kernel]) -> list[tuple[int, int]]:
-    """Stretches in which some kernel is ready, waits, and would fit beside those that run."""
-    ready = {o.key: o.ready_ns for o in _issued(capture, device) if o.is_kernel}
-    out = []
-    for kernel in kernels:
-        low, high = ready.get(kernel.key, kernel.start_ns) + START_COST_NS, kernel.start_ns
-        beside = [k for k in kernels if k.start_ns < high and k.end_ns > low]
-        edges = sorted({low, high, *(t for k in beside for t in (k.start_ns, k.end_ns))})
-        for start, end in pairwise(edges):
-            running = [k for k in beside if k.start_ns <= start < k.end_ns]
-            fits = sum(k.share for k in running) + kernel.share <= 1.0 + ROUNDING
-            if (
-                low <= start < high
-                and running
-                and fits
-                and all(k.stream != kernel.stream for k in running)
-            ):
-                out.append((start, end))
-    return out
+def _waiting_ns(capture: str, device: int, kernels: list[_Kernel]) -> int:
+    """Time in which some kernel is ready, waits, and would fit beside those that run."""
+    late = {o.key: o.ready_ns + START_COST_NS for o in _issued(capture, device)}
+    moments = {moment for k in kernels for moment in (k.start_ns, k.end_ns)}
+    waiting = 0
+    for start, end in pairwise(sorted(moments | set(late.values()))):
+        running = [k for k in kernels if k.start_ns <= start < k.end_ns]
+        taken = sum(k.share for k in running)
+        streams = {k.stream for k in running}
+        if running and any(
+            late.get(k.key, k.start_ns) <= start < k.start_ns
+            and k.stream not in streams
+            and taken + k.share <= _WHOLE
+            for k in kernels
+        ):
+            waiting += end - start
+    return waiting
 
 
 def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:

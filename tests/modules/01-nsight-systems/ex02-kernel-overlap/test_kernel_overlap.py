@@ -108,6 +108,10 @@ def test_kernels_that_touch(stub: Any, draw: Any) -> None:
     capture = timeline.save()
     judge_concurrency(stub, capture, 0, "a drawn capture")
     judge_concurrency(stub, capture, 1, "a drawn capture, 1")
+    timeline = draw()
+    timeline.kernel(10_000, 20_000, stream=1)
+    timeline.kernel(10_000, 20_000, stream=2)
+    judge_concurrency(stub, timeline.save(), 0, "two kernels that start and end together")
     got = stub.concurrency(capture)
     require(
         isinstance(got, dict) and got.get("peak_count") == 2,
@@ -164,10 +168,17 @@ def test_pairs_that_never_meet(stub: Any, draw: Any) -> None:
     timeline.kernel(40_000, 50_000, stream=11)
     timeline.kernel(50_000, 60_000, stream=4)
     timeline.graph(55_000, 58_000, stream=9)
+    for start, end in ((70_000, 80_000), (71_000, 72_000), (75_000, 90_000)):
+        timeline.kernel(start, end, stream=9)
+    timeline.kernel(72_500, 99_000, stream=4)
     timeline.copy(10_000, 60_000, stream=2)
     timeline.kernel(10_000, 60_000, stream=9, device=1)
     capture = timeline.save()
     judge_pairs(stub, capture, 0, "a drawn capture")
+    require(
+        stub.stream_overlap(capture) == stub.stream_overlap(capture, 0),
+        "stream_overlap(a drawn capture) is not that of device 0, the one to look at unless another is given",
+    )
     judge_pairs(stub, capture, 1, "a drawn capture with one stream on device 1")
 
 
@@ -318,6 +329,10 @@ def test_in_line_is_not_delayed(stub: Any, draw: Any) -> None:
     timeline.kernel(90_000, 91_000, stream=9, device=1, call=(80_000, 81_000))
     capture = timeline.save()
     judge_delays(stub, capture, 0, "a drawn capture")
+    require(
+        stub.start_delays(capture) == stub.start_delays(capture, 0),
+        "start_delays(a drawn capture) is not that of device 0, the one to look at unless another is given",
+    )
     judge_delays(stub, capture, 1, "a drawn capture, 1")
 
 
@@ -525,6 +540,36 @@ def test_room_beside_it(stub: Any, draw: Any, sms: int) -> None:
     capture = timeline.save()
     judge_verdict(stub, capture, 0, "a drawn capture")
     judge_verdict(stub, capture, 1, "a drawn capture, 1")
+
+
+@task("nsys_ex02.judge_streams")
+@pytest.mark.parametrize(
+    "blocks", [(16, 16, 16), (16, 17, 16), (20, 20, 20), (1, 31, 30), (16, 16, 96)]
+)
+def test_what_fits(stub: Any, draw: Any, blocks: tuple[int, ...]) -> None:
+    """One SM holds 32 of these blocks; all kernels are ready at once and run one after the other."""
+    timeline = with_devices(draw(), 1)
+    for i, grid in enumerate(blocks):
+        at = 100_000 * (i + 1)
+        call = 1_000 * i, 1_000 * i + 900
+        timeline.kernel(at, at + 100_000, stream=3 + i, call=call)
+        timeline._rows["CUPTI_ACTIVITY_KIND_KERNEL"][-1]["gridX"] = grid
+    judge_verdict(stub, timeline.save(), 0, f"kernels of {blocks} blocks, room for 32")
+
+
+@task("nsys_ex02.judge_streams")
+def test_a_graph_leaves_no_room(stub: Any, draw: Any) -> None:
+    timeline = with_devices(draw(), 4)
+    timeline.graph(100_000, 200_000, stream=3, call=(1_000, 2_000))
+    timeline.kernel(200_000, 300_000, stream=4, call=(3_000, 4_000))
+    timeline.kernel(50_000, 60_000, stream=5, device=1, call=(5_000, 6_000))
+    capture = timeline.save()
+    judge_verdict(stub, capture, 0, "a kernel behind a graph")
+    got = stub.judge_streams(capture)
+    require(
+        isinstance(got, Finding) and got.subject == "device:0",
+        f"judge_streams(a drawn capture) returned {show(got)}, expected a Finding on device 0",
+    )
 
 
 @task("nsys_ex02.judge_streams")

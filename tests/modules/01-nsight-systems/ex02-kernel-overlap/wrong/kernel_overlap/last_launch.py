@@ -10,4 +10,4 @@ def device_share(
     capture: str, device: int = 0, warps_per_sm: int = 64, blocks_per_sm: int = 32
 ) -> dict[str, float]:
     found = _kernels(capture, device, warps_per_sm, blocks_per_sm)
-    return {kernel.name: kernel.share for kernel in found if kernel.name}
+    return {kernel.name: float(kernel.share) for kernel in found if kernel.name}
