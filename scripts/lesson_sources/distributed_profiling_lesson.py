@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from collections.abc import Callable
 from functools import cache
@@ -25,7 +26,7 @@ from scripts.lesson_sources.drawing import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-LATE, ONE, SHORT = "ddp_traces_straggler", "ddp_traces_one_bucket", "ddp_traces_overlap_narrow"
+LATE, ONE, SHORT = "ddp_traces_straggler", "ddp_traces_one_bucket", "ddp_traces_overlap"
 
 
 def ex() -> Any:
@@ -48,6 +49,11 @@ def split(capture: str) -> dict[int, dict[str, int]]:
 def collectives(capture: str, rank: int) -> list[tuple[int, int]]:
     """A rank's communication kernels, on its own clock."""
     return ex()._spans(ex().read_ranks(capture)[rank], "communication")
+
+
+def float_step_ns(capture: str) -> float:
+    """How far two neighbouring floats are apart, where this trace's times in µs lie."""
+    return math.ulp(collectives(capture, 0)[0][0] / 1e3) * 1e3
 
 
 def mean_ns(capture: str, rank: int) -> float:

@@ -12,6 +12,7 @@ import hashlib
 import json
 import random
 import re
+import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,8 @@ from profiling_lab.findings import Finding, problems
 
 ROOT = Path(__file__).resolve().parents[4]
 PROBE = ROOT / "tests" / "probes" / "distributed_profile.py"
-GRADED = ("ddp_traces_overlap", "ddp_traces_late_data", "ddp_traces_one_bucket_narrow")
+GRADED = ("ddp_traces_late_data", "ddp_traces_one_bucket_narrow")
+HEALTHY = "ddp_timeline_overlap"  # of Nsight Systems
 REDUCE = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 MIB = 2**20
 Interval = tuple[int, int]
@@ -161,6 +163,41 @@ def two_ranks(
     return ranks.save()
 
 
+def as_traces(timeline: str, folder: Path) -> str:
+    """A recording of Nsight Systems with NVTX ranges "rank <number>", written as a trace a rank.
+
+    Kernels, copies and memsets that start inside the ranges, each rank on a clock of its own.
+    """
+    connection = sqlite3.connect(captures.path(timeline).resolve().as_uri() + "?mode=ro", uri=True)
+    try:
+        places = {
+            int(name.removeprefix("rank ")): (tid & ~0xFFFFFF, start, end)
+            for tid, start, end, name in connection.execute(
+                'SELECT globalTid, start, "end", COALESCE(text, (SELECT value FROM StringIds'
+                " WHERE id = textId)) AS name FROM NVTX_EVENTS WHERE name LIKE 'rank %'"
+            )
+        }
+        ranks = Ranks(folder, len(places))
+        for rank, (process, first, last) in places.items():
+            trace, where = ranks.traces[rank], (process, first, last)
+            for start, end, stream, name in connection.execute(
+                'SELECT start, "end", streamId, value FROM CUPTI_ACTIVITY_KIND_KERNEL JOIN StringIds'
+                " ON id = demangledName WHERE globalPid = ? AND start >= ? AND start < ?",
+                where,
+            ):
+                trace.kernel(start, end, name=name, stream=stream)
+            for kind, add in (("MEMCPY", trace.copy), ("MEMSET", trace.memset)):
+                for start, end in connection.execute(
+                    f'SELECT start, "end" FROM CUPTI_ACTIVITY_KIND_{kind}'
+                    " WHERE globalPid = ? AND start >= ? AND start < ?",
+                    where,
+                ):
+                    add(start, end)
+    finally:
+        connection.close()
+    return ranks.save()
+
+
 # -- 1. a trace for each rank -----------------------------------------------------------------------------
 
 
@@ -273,7 +310,7 @@ def judge_ranks(stub: Any, capture: str) -> None:
 
 
 @task("torch_ex03.read_ranks")
-@recordings(*GRADED[:2], holding="trace_rank0.json")
+@recordings(*GRADED, holding="trace_rank0.json")
 def test_ranks_of_a_recording(stub, recording) -> None:
     judge_ranks(stub, recording)
 
@@ -385,8 +422,7 @@ def test_overlap_without_communication(stub, tmp_path) -> None:
 @task("torch_ex03.communication_overlap")
 def test_overlap_as_holistic_trace_analysis_says(stub) -> None:
     recorded = json.loads((ROOT / "benchmarks" / "results" / "hta_oracle.json").read_text())
-    for capture in GRADED:
-        entry = recorded["captures"][capture]
+    for capture, entry in recorded["captures"].items():
         for name, digest in entry["sha256"].items():
             found = hashlib.sha256(captures.file(capture, name).read_bytes()).hexdigest()
             require(
@@ -481,7 +517,7 @@ def judge_split(stub: Any, capture: str) -> None:
 
 
 @task("torch_ex03.split_by_duration")
-@recordings(*GRADED[:2], holding="trace_rank0.json")
+@recordings(*GRADED, holding="trace_rank0.json")
 def test_waiting_of_a_recording(stub, recording) -> None:
     judge_split(stub, recording)
 
@@ -590,6 +626,11 @@ def judge_verdict(stub: Any, capture: str) -> None:
 @recordings(*GRADED, holding="trace_rank0.json")
 def test_verdict_on_a_recording(stub, recording) -> None:
     judge_verdict(stub, recording)
+
+
+@task("torch_ex03.name_distributed_bottleneck")
+def test_verdict_on_a_run_that_nsight_systems_recorded(stub, tmp_path) -> None:
+    judge_verdict(stub, as_traces(HEALTHY, tmp_path))
 
 
 @task("torch_ex03.name_distributed_bottleneck")
