@@ -156,7 +156,8 @@ PROGRAMS = (".py", ".cu", ".cuh", ".sbatch", ".yml", "Makefile")
 
 def options_of_programs(page: str) -> str:
     """The text of the programs beside a page and of those that come with the project; torchrun's help."""
-    folders = [(ROOT / page).parent, ROOT / "profiling_lab" / "utils"]
+    beside = (ROOT / page).parent
+    folders = [beside, ROOT / "captures" / "programs", ROOT / "profiling_lab" / "utils"]
     texts = [
         file.read_text(encoding="utf-8")
         for folder in folders

@@ -1,0 +1,185 @@
+"""What do the utilities cost the program that uses them?
+
+    uv run python benchmarks/utilities.py [--repeats N] [--write]
+
+Three questions, each as raw figures and their median:
+
+- a call of a function under a disabled `auto_profile`, and under one that measures, beside the bare
+  function: nanoseconds a call, from blocks of calls taken in turns;
+- one reading of a GPU by `GPUMonitor`: microseconds;
+- the same work with and without a `GPUMonitor` at its default rate: ratios of neighbours in one run, for
+  work that keeps the host busy (many small kernels) and work that keeps the device busy. Without a GPU
+  the host-bound work is a loop in Python and the monitor has nothing to read, which is said.
+
+With --write the figures go to benchmarks/results/utilities.json, under the name of the device.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from benchmarks import machine  # noqa: E402
+from profiling_lab.record import tools  # noqa: E402
+from profiling_lab.utils.easy_profiler import GPUMonitor, auto_profile  # noqa: E402
+
+RESULT = ROOT / "benchmarks/results/utilities.json"
+CALLS = 200_000
+AIM_DISABLED_NS = 1_000
+AIM_MONITOR_RATIO = 1.01
+
+
+def nothing(value: int) -> int:
+    """The function that is called: what is measured is what stands around it."""
+    return value
+
+
+def ns_a_call(function: Callable[[int], int], calls: int = CALLS) -> float:
+    """Nanoseconds a call, over a block of calls."""
+    start = time.perf_counter_ns()
+    for _ in range(calls):
+        function(1)
+    return (time.perf_counter_ns() - start) / calls
+
+
+def decorator_costs(repeats: int) -> dict[str, Any]:
+    """Nanoseconds a call: bare, disabled, done measuring, and measuring."""
+    disabled = auto_profile(enabled=False)(nothing)
+    finished = auto_profile(warmup=0, iterations=1, report=None)(nothing)
+    finished(1)
+    functions = {"bare": nothing, "disabled": disabled, "finished": finished}
+    samples: dict[str, list[float]] = {name: [] for name in (*functions, "measuring")}
+    for _ in range(repeats):
+        for name, function in functions.items():
+            samples[name].append(ns_a_call(function))
+        calls = CALLS // 20
+        measuring = auto_profile(warmup=0, iterations=calls, report=None)(nothing)
+        samples["measuring"].append(ns_a_call(measuring, calls))
+    medians = {name: statistics.median(values) for name, values in samples.items()}
+    return {
+        "samples_ns": {name: [round(v, 1) for v in values] for name, values in samples.items()},
+        "median_ns": {name: round(value, 1) for name, value in medians.items()},
+        "disabled_more_ns": round(medians["disabled"] - medians["bare"], 1),
+    }
+
+
+def works() -> dict[str, Callable[[], object]]:
+    """Work of about half a second each, done when the function returns."""
+    try:
+        import torch
+    except ImportError:
+        torch = None
+    if torch is None or not torch.cuda.is_available():
+        return {"host": lambda: sum(i * i for i in range(6_000_000))}
+    small = torch.randn(64, 64, device="cuda")
+    large = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
+
+    def host() -> None:
+        for _ in range(60_000):
+            small.add(1)
+        torch.cuda.synchronize()
+
+    def device() -> None:
+        for _ in range(300):
+            large @ large
+        torch.cuda.synchronize()
+
+    return {"host": host, "device": device}
+
+
+def monitor_costs(repeats: int) -> dict[str, Any]:
+    """Seconds of the same work without and with a monitor, in turns, and the ratios of neighbours."""
+    found = {}
+    for name, work in works().items():
+        work()
+        seconds: dict[bool, list[float]] = {False: [], True: []}
+        for repeat in range(repeats):
+            for watched in (False, True) if repeat % 2 else (True, False):
+                monitor = GPUMonitor()
+                if watched:
+                    monitor.start()
+                start = time.perf_counter()
+                work()
+                seconds[watched].append(time.perf_counter() - start)
+                if watched:
+                    monitor.stop()
+        ratios = [b / a for a, b in zip(seconds[False], seconds[True], strict=True)]
+        quarter = statistics.quantiles(ratios, n=4, method="inclusive")
+        found[name] = {
+            "alone_s": [round(value, 6) for value in seconds[False]],
+            "watched_s": [round(value, 6) for value in seconds[True]],
+            "median_ratio": round(statistics.median(ratios), 5),
+            "middle_half_ratio": [round(quarter[0], 5), round(quarter[2], 5)],
+        }
+    return found
+
+
+def reading_us(repeats: int) -> list[float]:
+    """Microseconds of one reading of the first GPU; empty without one."""
+    monitor = GPUMonitor(interval_s=0.001, devices=[0])
+    with monitor:
+        devices = monitor._devices
+        found = []
+        for _ in range(repeats * 10 if devices else 0):
+            start = time.perf_counter_ns()
+            devices[0].read(0.0)
+            found.append(round((time.perf_counter_ns() - start) / 1e3, 2))
+    return found
+
+
+def device_name() -> tuple[str, object]:
+    """The first GPU's name and driver; "no GPU" and None without one."""
+    with GPUMonitor(devices=[0]) as monitor:
+        devices = monitor.get_summary().devices
+    return (devices[0].name, tools.machine()["driver"]) if devices else ("no GPU", None)
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--write", action="store_true", help=f"into {RESULT.name}")
+    parser.add_argument("--out", type=Path, default=RESULT, help="another file for the figures")
+    options = parser.parse_args()
+
+    name, driver = device_name()
+    result = {
+        "machine": machine.describe("torch", "nvidia-ml-py") | {"gpu": name, "driver": driver},
+        "decorator": decorator_costs(options.repeats),
+        "reading_us": reading_us(options.repeats),
+        "monitor": monitor_costs(options.repeats),
+    }
+    decorator = result["decorator"]
+    print(f"{name}; ns a call: {decorator['median_ns']}")
+    print(
+        f"a disabled auto_profile costs {decorator['disabled_more_ns']:.0f} ns a call more"
+        f" (aim: under {AIM_DISABLED_NS})"
+    )
+    if result["reading_us"]:
+        print(f"one reading of the GPU: {statistics.median(result['reading_us']):.1f} µs")
+    else:
+        print("no GPU to read: the monitor below only times")
+    for work, figures in result["monitor"].items():
+        low, high = figures["middle_half_ratio"]
+        print(
+            f"{work}-bound work with a monitor / without: {figures['median_ratio']:.4f}"
+            f" (middle half {low:.4f} to {high:.4f}; aim: under {AIM_MONITOR_RATIO})"
+        )
+    if options.write:
+        known = json.loads(options.out.read_text()) if options.out.is_file() else {}
+        options.out.write_text(json.dumps(known | {name: result}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
