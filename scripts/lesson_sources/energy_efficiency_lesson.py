@@ -135,9 +135,38 @@ def ridge() -> float:
     return device.peak("float32") / device.memory_bandwidth_bytes_per_s
 
 
+def work(precision: str, batch: int, capture: str = SWEEP) -> dict[str, Any]:
+    """The first run of a precision and batch."""
+    key = ("work", precision, batch)
+    phases = recording(capture)["phases"]
+    return next(p for p in phases if (p["name"], p["precision"], p["batch"]) == key)
+
+
+def intensity(batch: int) -> float:
+    """Operations a byte in float32."""
+    return work("float32", batch)["flop"] / work("float32", batch)["bytes"]
+
+
+def moved(batch: int) -> float:
+    """Bytes a second in float32, over the bandwidth."""
+    return finding(batch, 1.0, SWEEP).evidence["bandwidth_ratio"]
+
+
+def tf32_saves(batch: int) -> float:
+    """What tf32 saves in energy."""
+    return 1 - row("tf32", batch)["j_per_sample"] / row("float32", batch)["j_per_sample"]
+
+
+@cache
+def finding(batch: int, tolerance: float, capture: str) -> Any:
+    """A verdict on a batch."""
+    bandwidth = devices.get("H200").memory_bandwidth_bytes_per_s
+    return reference("energy_ex02").precision_verdict(capture, batch, tolerance, bandwidth)
+
+
 def verdict(batch: int, tolerance: float, capture: str = SWEEP) -> str:
     """A verdict, as text."""
-    found = reference("energy_ex02").precision_verdict(capture, batch, tolerance, ridge())
+    found = finding(batch, tolerance, capture)
     border = ", borderline" if "borderline" in found.recommendation else ""
     return f"`{found.category}`{border}, {found.evidence['saved_pct']:.0f} % saved"
 
