@@ -70,17 +70,15 @@ def first_iteration_cost(capture: str, nvtx_range: str) -> dict[str, float]:
     if len(iterations) < 3:
         raise ValueError(f"{len(iterations)} iterations: three are needed for a first and a median")
     ends = [iterations[0]["start_ns"]] * len(iterations)
-    starts = [r["start_ns"] for r in iterations]
     for operation, call in _launched(capture):
         if call is None:
             continue
-        place = bisect.bisect_right(starts, call["start_ns"]) - 1
-        for i in range(place, -1, -1):
-            if _thread(iterations[i]) == _thread(call) and _holds(iterations[i], call["start_ns"]):
+        for i, iteration in enumerate(iterations):
+            own = _thread(iteration) == _thread(call)
+            if own and _holds(iteration, call["start_ns"]):
                 ends[i] = max(ends[i], operation["end_ns"])
-                break
     over = list(accumulate(ends, max))
-    first = over[0] - starts[0]
+    first = over[0] - iterations[0]["start_ns"]
     steady = statistics.median(later - before for before, later in pairwise(over))
     return {
         "first_ns": first,
@@ -121,12 +119,12 @@ def utilization_series(capture: str, period_ns: int) -> dict[int, list[dict[str,
         out[device] = []
         for low in range(start, end, period_ns):
             high = min(low + period_ns, end)
-            inside = [(max(a, low), min(b, high)) for a, b in kernels if a < high and b > low]
+            inside = [(max(a, low), min(b, high)) for a, b in kernels]  # many end before they begin
             out[device].append(
                 {
                     "start_ns": low,
                     "utilization_ratio": _covered_ns(inside) / (high - low),
-                    "summed_ratio": sum(b - a for a, b in inside) / (high - low),
+                    "summed_ratio": sum(max(0, b - a) for a, b in inside) / (high - low),
                 }
             )
     return out

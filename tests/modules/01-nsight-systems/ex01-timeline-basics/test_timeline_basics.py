@@ -206,6 +206,7 @@ def test_iterations_of_an_asynchronous_program(stub: Any, draw: Any) -> None:
         timeline.kernel(start, end, stream=stream, call=(low + 200, low + 300))
         timeline.kernel(start - 9_000, start, stream=11, call=(low + 400, low + 500), thread=2)
     timeline.nvtx("step", 12_000, 13_000)
+    timeline.kernel(2_000, 3_000, stream=12)  # its call was not recorded
     judge_first(stub, timeline.save(), "step", "a drawn capture")
 
 
@@ -439,6 +440,10 @@ def test_the_gap_after_a_wait(stub: Any, draw: Any) -> None:
     timeline.copy(80_000, 85_000, call=(76_000, 82_000), thread=2)
     timeline.memset(80_000, 81_000, stream=3, call=(60_000, 64_000), correlation=99)
     timeline.kernel(90_000, 91_000)
+    timeline.kernel(95_000, 96_000, call=(88_000, 91_000))  # its call ends as the gap begins
+    timeline.api("cudaMalloc_v3020", 97_000, 98_000)
+    timeline.api("cudaFree_v3020", 98_000, 99_000)  # begins as the one before it ends
+    timeline.kernel(105_000, 106_000, call=(103_000, 104_000))
     timeline.kernel(7_000, 200_000, device=1, call=(6_500, 6_800))
     capture = timeline.save()
     for start_ns in (0, 20_000, 20_001, 70_000, 85_001):
