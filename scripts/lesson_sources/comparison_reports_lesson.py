@@ -71,6 +71,13 @@ def kernel_sum(capture: str, name: str) -> int:
     return int(kernels.filter(kernels["name"] == name)["duration_ns"].sum())
 
 
+def rate(capture: str, kind: str = "H2D") -> str:
+    """The rate of all copies of one kind, bytes over their durations."""
+    copies = captures.open(capture).copies
+    copies = copies.filter(copies["kind"] == kind)
+    return f"{int(copies['bytes'].sum()) / int(copies['duration_ns'].sum()):.1f} GB/s"
+
+
 def gate(before: str, after: str, step: str) -> dict[str, Any]:
     """The reference's gate at 5 %."""
     return reference("advanced_ex07").gate(before, after, step, 0.05)

@@ -40,6 +40,11 @@ def read(recorded: str, name: str) -> dict[str, Any]:
     return reference("advanced_ex03").read_reports(transcript(recorded, name)["stdout"])
 
 
+def kernels(name: str) -> int:
+    """How many kernels a transcript of `reports_pipeline` counts."""
+    return sum(row["Instances"] for row in read("reports_pipeline", name)["cuda_gpu_kern_sum"])
+
+
 def _number(text: str) -> Any:
     for kind in (int, float):
         try:

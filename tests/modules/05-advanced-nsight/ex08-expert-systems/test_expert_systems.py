@@ -489,6 +489,11 @@ def test_verdict_on_paper(stub: Any, draw: Callable) -> None:
             timeline.memset(now, now + 1, device=1)
             now += 81_000 + gap
         judge_verdict(stub, timeline.save(), category)
+    timeline, now = draw(), 100_000
+    for gap in (LAUNCH_NS, LAUNCH_NS, LAUNCH_NS + 10_000, 0):  # two short ones, and a longer one
+        timeline.kernel(now, now + 81_000, call=(now - 1, now - 1))
+        now += 81_000 + gap
+    judge_verdict(stub, timeline.save(), "launch_bound")
     timeline = draw()
     timeline.copy(0, 100_000, call=(0, 10), pinned=False, device=3)
     timeline.copy(0, 1_100_000, call=(0, 10), pinned=False, device=4)
