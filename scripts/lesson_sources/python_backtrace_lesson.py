@@ -42,6 +42,18 @@ def rows(capture: str) -> tuple[int, int]:
         return connection.execute(query).fetchone()
 
 
+def without(capture: str) -> tuple[int, str, float]:
+    """Kernels whose launch has no stack: how many, the names of the calls, their share of the time."""
+    traced = {trace.correlation for trace in reference("advanced_ex01").backtraces(capture)}
+    with captures.open(capture) as recording:
+        kernels = recording.kernels.select("correlation", "duration_ns").rows()
+        calls = dict(recording.api_calls.select("correlation", "name").rows())
+    missing = [(number, length) for number, length in kernels if number not in traced]
+    names = ", ".join(sorted({calls[number] for number, _ in missing}))
+    time = sum(length for _, length in missing)
+    return len(missing), names, time / sum(length for _, length in kernels)
+
+
 def operator(capture: str, place: int) -> tuple[str, float]:
     """The operator with the most, second most … time, and its share."""
     found = reference("advanced_ex01").time_by_operator(capture)
@@ -103,7 +115,7 @@ def steps_plot() -> Figure:
         with captures.open(name) as recording:
             ranges = recording.nvtx_ranges
             steps = ranges.filter(ranges["name"] == "step")
-            first, last = steps["start_ns"][3], steps["end_ns"][4]
+            first, last = steps["start_ns"][2], steps["end_ns"][3]
             device = recording.kernels.select("start_ns", "duration_ns").rows()
         waits = [
             (trace.start_ns, trace.end_ns - trace.start_ns)
@@ -129,7 +141,7 @@ def shares_plot() -> Figure:
 
     name = "backtrace_logging"
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.2, 3.4))
-    figure.subplots_adjust(left=0.13, right=0.985, top=0.9, bottom=0.13, wspace=0.75)
+    figure.subplots_adjust(left=0.155, right=0.985, top=0.9, bottom=0.13, wspace=0.8)
     found = reference("advanced_ex01").time_by_operator(name)
     total = sum(found.values())
     order = sorted(found, key=lambda key: (-found[key], key))[:7]

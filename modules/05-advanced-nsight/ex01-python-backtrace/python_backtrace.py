@@ -56,7 +56,8 @@ def backtraces(capture: str) -> list[Backtrace]:
     """The CUDA calls of a recording that have a stack, in order of their start (given).
 
     In the export a stack is a second row of the call, of event class 67; Python's frames are an NVTX
-    mark of the same thread and start, with numbers of StringIds in a JSON text. Raises MissingTable where the recording has no stacks.
+    mark of the same thread and start, with numbers of StringIds in a JSON text.
+    Raises MissingTable where the recording has no stacks.
     """
     file = captures.path(capture)
     connection = sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
@@ -160,8 +161,8 @@ def line_verdict(capture: str, file: str, floor_ratio: float = 0.01) -> Finding:
     """Whether waits in the lines of a file keep the device idle, as a Finding.
 
     The window goes from the start of the first to the end of the last operation of the device. What
-    would be saved is the idle time of `waiting_lines` over all lines. `sync_bound` if it is at least
-    floor_ratio of the window, else `healthy`; the subject is "device:0".
+    would be saved, at least, is the idle time of `waiting_lines` over all lines. `sync_bound` if it is
+    no less than floor_ratio of the window, else `healthy`; the subject is "device:0".
     Evidence: "recoverable_ns", "window_ns", "wait_count" (of all lines), "blocked_ns" (likewise) and
     "line_ns", the idle time of the line with the most of it (0 if there is no wait). The
     recommendation names that line as "FILE:LINE"; it is "none" only if healthy.

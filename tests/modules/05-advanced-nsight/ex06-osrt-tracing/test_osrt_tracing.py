@@ -208,6 +208,7 @@ def drawn_threads(draw: Any, seed: int, longest: int = 900) -> str:
         os_call(timeline, "clock_nanosleep", at - 12_000, at - 12_000 + pause)
         at += pause
     os_call(timeline, "poll", 1_000, at + 500_000, thread=2)
+    os_call(timeline, "read", 5_000, 5_000, thread=7)
     timeline.kernel(at, at + 20_000, call=(at - 3_000, at - 1_000), thread=5)
     timeline.copy(at + 21_000, at + 23_000, "D2H")
     os_call(timeline, "pthread_cond_wait", at + 10_000, at + 900_000)
@@ -333,6 +334,10 @@ def test_waits_of_a_recording(stub: Any, recording: str) -> None:
 def test_waits_of_drawn_threads(stub: Any, draw: Any, seed: int) -> None:
     judge_waits(stub, drawn_threads(draw, seed))
     timeline = draw()
+    timeline.kernel(100, 200, call=(50, 60))
+    os_call(timeline, "poll", 70, 100)  # all of it before the window
+    judge_waits(stub, timeline.save())
+    timeline = draw()
     timeline.kernel(100, 200)
     os_call(timeline, "poll", 50, 300)
     path = timeline.save()
@@ -372,7 +377,9 @@ def test_holder_of_drawn_threads(stub: Any, draw: Any, seed: int) -> None:
     os_call(timeline, "poll", 100, 900, thread=2)
     os_call(timeline, "fsync", 1_200, 1_900, thread=3)
     judge_holder(stub, timeline.save())
-    os_call(timeline, "write", 100, 400, thread=4)
+    os_call(timeline, "write", 100, 301, thread=4)
+    judge_holder(stub, timeline.save())
+    os_call(timeline, "read", 302, 400, thread=4)
     os_call(timeline, "fsync", 700, 1_100, thread=3)
     judge_holder(stub, timeline.save())
 
@@ -427,6 +434,11 @@ def test_verdict_on_drawn_threads(stub: Any, draw: Any, seed: int) -> None:
     sick = drawn_threads(draw, seed)
     require(judge_verdict(stub, sick) == "host_bound", "the check drew no such loop")
     judge_verdict(stub, sick, 0.95)
+    timeline = draw()  # what is saved is just the floor
+    timeline.kernel(1_000_000, 1_000_100, call=(999_000, 999_500))
+    os_call(timeline, "sem_wait", 1_000_100, 1_000_200)
+    timeline.kernel(1_000_200, 1_001_000)
+    judge_verdict(stub, timeline.save(), 0.1)
     require(
         judge_verdict(stub, drawn_threads(draw, seed, 44)) == "healthy",
         "the check drew no such loop",
