@@ -246,10 +246,11 @@ def drawn_training(draw: Any, seed: int, gap: int = 300) -> str:
         correlation = drawing.call("cudaLaunchKernel", at + 9_000, at + 9_900, [], [main])
         timeline.kernel(free + 41_000, free + 60_000, correlation=correlation)
         free += 60_000
+        done = free + (4_000 if gap else -9_000)  # of a quiet program the wait ends while work runs
         native = ["cudaStreamSynchronize", "at::_ops::item::call(int)"]
         lines = [("item", "tensor.py", 7), ("log", "train_it.py", first + 70), main]
-        drawing.call("cudaStreamSynchronize", at + 12_000, free + 4_000, native, lines)
-        at = free + 4_000 + gap * chance.randrange(800, 1_200)
+        drawing.call("cudaStreamSynchronize", at + 12_000, done, native, lines)
+        at = done + gap * chance.randrange(800, 1_200)
     drawing.call("cudaEventSynchronize", at, at + 2_000, native, [], thread=9)
     timeline.copy(at + 1_000, at + 400_000, "D2H")
     other = [("poll", "other.py", 3)]
