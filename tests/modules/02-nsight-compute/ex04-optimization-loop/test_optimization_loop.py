@@ -16,6 +16,7 @@ from grading.checking import ncu, task
 from grading.checking.fixtures import recordings
 from grading.checking.generate.ncu import Raw
 from grading.checking.judging import judge, require, show
+from grading.outcomes import NotGraded
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError
 from profiling_lab.findings import Finding, problems
@@ -42,6 +43,26 @@ def needs_of(metrics: dict[str, Any]) -> dict[str, float]:
     rate = Fraction(metrics[SMS]) * Fraction(metrics[CLOCK]) / 10**9
     out = {u: float(Fraction(metrics[COUNTERS[u]]) / (rate * PER_CYCLE[u])) for u in PER_CYCLE}
     return out | {"dram": float(Fraction(metrics[COUNTERS["dram"]]) / DRAM_BYTES_PER_NS)}
+
+
+def launches(capture: str) -> list[dict[str, Any]]:
+    """The launches of a recording that hold what the tasks need; a learner's own may lack some."""
+    needed = {*COUNTERS.values(), SMS, CLOCK, DURATION}
+    found = list(ncu.kernels(capture))
+    if not all(needed <= kernel["metrics"].keys() for kernel in found):
+        raise NotGraded(
+            "not run", f"{Path(capture).name} lacks some of: {', '.join(sorted(needed))}"
+        )
+    return found
+
+
+def times_of(capture: str) -> dict[str, list[int]]:
+    """The times of each step, which a recording of the learner's own need not have."""
+    try:
+        steps = captures.provenance(capture)["reported_by_program"]["steps"]
+        return {name: step["own_ns"] for name, step in steps.items()}
+    except (CaptureError, LookupError, TypeError):
+        raise NotGraded("not run", f"{Path(capture).name} says no times of steps") from None
 
 
 def drawn_metrics(chance: random.Random, limiter: str = "", share: float = 0.0) -> dict[str, Any]:
@@ -77,7 +98,7 @@ def judge_needs(stub: Any, metrics: dict[str, Any], where: str) -> None:
 @task("ncu_ex04.unit_needs")
 @LOOPS
 def test_needs_of_recorded_kernels(stub, recording):
-    for kernel in ncu.kernels(recording):
+    for kernel in launches(recording):
         judge_needs(stub, kernel["metrics"], f"{ncu.short(kernel['name'])} of {recording}")
 
 
@@ -139,7 +160,7 @@ def judge_gain(stub: Any, needs: dict[str, float], duration: float, factors: dic
 @task("ncu_ex04.expected_gain")
 @LOOPS
 def test_a_change_of_a_recorded_step(stub, recording):
-    for kernel in ncu.kernels(recording):
+    for kernel in launches(recording):
         metrics = kernel["metrics"]
         needs = needs_of(metrics)
         busiest = max(needs, key=lambda unit: needs[unit])
@@ -249,8 +270,8 @@ def judge_log(stub: Any, steps: list[dict[str, Any]], where: str) -> None:
 
 def recorded_steps(capture: str) -> list[dict[str, Any]]:
     """The recorded loop as loop_log takes it, with a counter for each change."""
-    reported = captures.provenance(capture)["reported_by_program"]["steps"]
-    metrics = [kernel["metrics"] for kernel in ncu.kernels(capture)]
+    reported = times_of(capture)
+    metrics = [kernel["metrics"] for kernel in launches(capture)]
     changes = (
         ("l1tex__data_pipe_lsu_wavefronts.sum", "lower"),
         ("sm__warps_active.avg.pct_of_peak_sustained_active", "higher"),
@@ -259,12 +280,12 @@ def recorded_steps(capture: str) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
-            "samples_ns": step["own_ns"],
+            "samples_ns": times,
             "metric": changes[i % 3][0],
             "wanted": changes[i % 3][1],
             "values": {change: metrics[i][change] for change, _ in changes},
         }
-        for i, (name, step) in enumerate(reported.items())
+        for i, (name, times) in enumerate(reported.items())
     ]
 
 
@@ -342,11 +363,8 @@ def test_what_cannot_be_compared_is_refused(stub):
 
 
 def judge_move(stub: Any, capture: str | Path, where: str) -> None:
-    samples = {
-        name: step["own_ns"]
-        for name, step in captures.provenance(capture)["reported_by_program"]["steps"].items()
-    }
-    kernels = ncu.kernels(str(capture))
+    samples = times_of(str(capture))
+    kernels = launches(str(capture))
     plain = {"metric": "t", "wanted": "lower", "values": {"t": 0}}
     rows = log_of([{"name": n, "samples_ns": s, **plain} for n, s in samples.items()])
     kept = [0, *(i for i, row in enumerate(rows, 1) if row["kept"])][-1]
