@@ -558,6 +558,15 @@ def test_what_fits(stub: Any, draw: Any, blocks: tuple[int, ...]) -> None:
 
 
 @task("nsys_ex02.judge_streams")
+def test_waiting_begins_when_it_is_late(stub: Any, draw: Any) -> None:
+    """One kernel waits for 95 000 ns of the 100 000 for which another runs; packing allows more."""
+    timeline = with_devices(draw(), 4)
+    timeline.kernel(100_000, 200_000, stream=3, call=(1_000, 2_000))
+    timeline.kernel(200_000, 300_000, stream=4, call=(90_000, 100_000))
+    judge_verdict(stub, timeline.save(), 0, "a kernel that is ready when another starts")
+
+
+@task("nsys_ex02.judge_streams")
 def test_a_graph_leaves_no_room(stub: Any, draw: Any) -> None:
     timeline = with_devices(draw(), 4)
     timeline.graph(100_000, 200_000, stream=3, call=(1_000, 2_000))
