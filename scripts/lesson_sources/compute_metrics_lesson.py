@@ -43,14 +43,12 @@ LOSSES = {
     "idle_ratio": ("on SMs without work", ORANGE),
     "limit_ratio": ("nobody may take them", GREY),
 }
-STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 
 
 @cache
 def _kernels(capture: str) -> dict[str, dict[str, Any]]:
     return {
-        kernel["name"].split("(")[0]: kernel
-        for kernel in reference("ex_31").read_metrics(capture)
+        kernel["name"].split("(")[0]: kernel for kernel in reference("ex_31").read_metrics(capture)
     }
 
 
@@ -81,7 +79,7 @@ def view(name: str, key: str) -> float:
 
 
 def latency() -> float:
-    """Cycles from a multiply-add to one that needs it: one warp, one chain, by Little's law."""
+    """Cycles of a step of a chain, its part of the loop included: one warp, one chain."""
     return view("chains_1", "resident_count") / (metric("chains_1", FMA) / 100)
 
 
@@ -112,22 +110,9 @@ def rule(key: str) -> str:
     return ", ".join(f"`{name.split('(')[0]}`" for name in found[key])
 
 
-def longest_stall(name: str) -> str:
-    """What a warp waits for longest, but for being selected: the tool's name of it."""
-    metrics = kernel(name)["metrics"]
-    begin, end = STALL.split("{}")
-    waits = {
-        key[len(begin) : -len(end)]: value
-        for key, value in metrics.items()
-        if key.startswith(begin) and key.endswith(end) and "not_issued" not in key
-    }
-    waits.pop("selected", None)
-    return max(waits, key=lambda one: waits[one] or 0.0)
-
-
 def stall(name: str, reason: str) -> float:
     """Warps of a scheduler that wait for a reason, for each instruction issued."""
-    return metric(name, STALL.format(reason))
+    return metric(name, f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio")
 
 
 def verdict(name: str) -> Finding:
@@ -149,8 +134,9 @@ def little() -> Figure:
 
     figure = Figure(figsize=(8.6, 3.7))
     axes = figure.subplots()
-    fine = [1, latency(), 40]
-    axes.plot(fine, [1 / latency(), 1, 1], color=INK, linewidth=1.4, label="Little's law")
+    fine = [1 + 39 * step / 400 for step in range(401)]
+    law = [min(1.0, one / latency()) for one in fine]
+    axes.plot(fine, law, color=INK, linewidth=1.4, label="Little's law")
     groups = {
         "chains of one warp": (BLUE, "o", ("chains_1", "chains_2", "chains_4", "chains_8")),
         "warps of one chain": (ORANGE, "s", ("warps_2", "warps_4", "warps_16")),
@@ -202,13 +188,13 @@ def places() -> Figure:
         axes.barh(names, shares, left=left, color=colour, height=0.72)
         left = [a + b for a, b in zip(left, shares, strict=True)]
     for place, name in enumerate(names):
-        axes.text(
-            101, place, f"{100 * verdict(name).evidence['compute_ratio']:.0f} %", va="center"
-        )
+        axes.text(101, place, f"{100 * verdict(name).evidence['compute_ratio']:.0f} %", va="center")
     axes.invert_yaxis()
     axes.set_xlim(0, 112)
     axes.set_xticks([0, 20, 40, 60, 80, 100])
-    axes.set_xlabel("share of all places for warps over the duration, %; right: instruction throughput")
+    axes.set_xlabel(
+        "share of all places for warps over the duration, %; right: instruction throughput"
+    )
     legend(figure, dict(LOSSES.values()), 4)
     figure.subplots_adjust(left=0.21, right=0.98, top=0.98, bottom=0.25)
     return figure

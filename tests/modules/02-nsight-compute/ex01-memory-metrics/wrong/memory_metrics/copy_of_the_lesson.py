@@ -4,7 +4,7 @@ from __future__ import annotations
 CAUGHT_BY = "test_recorded_report"
 SAYS = "shares of the copy of the same turn"
 
-LESSONS_COPY_BYTES_PER_S = 4.3e12
+LESSONS_COPY_BYTES_PER_S = 4.19e12
 
 
 def share_of_copy(report: dict[str, Any]) -> dict[str, dict[str, float]]:

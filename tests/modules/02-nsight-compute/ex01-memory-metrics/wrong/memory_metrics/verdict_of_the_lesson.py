@@ -10,9 +10,9 @@ def memory_verdict(kernel: dict[str, Any]) -> Finding:
         "memory_bound",
         f"kernel:{kernel['name']}",
         {
-            "duration_ns": 124_128.0,
+            "duration_ns": 123_840.0,
             "use_ratio": 0.86,
-            "moved_bytes": 513_116_000.0,
+            "moved_bytes": 513_063_000.0,
             "ideal_bytes": 536_870_912.0,
             "wasted_ratio": 0.0,
             "margin_ratio": 0.1,

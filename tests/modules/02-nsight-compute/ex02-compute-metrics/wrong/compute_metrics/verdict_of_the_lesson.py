@@ -10,12 +10,12 @@ def compute_verdict(kernel: dict[str, Any]) -> Finding:
         "small_grid",
         f"kernel:{kernel['name']}",
         {
-            "duration_ns": 21_000.0,
-            "compute_ratio": 0.3,
-            "memory_ratio": 0.01,
-            "lost_ratio": 0.9,
+            "duration_ns": 21_152.0,
+            "compute_ratio": 0.23,
+            "memory_ratio": 0.002,
+            "lost_ratio": 0.87,
             "filled_ratio": 0.06,
-            "margin_ratio": 0.3,
+            "margin_ratio": 0.35,
         },
         "cut the work into more blocks",
     )

@@ -8,9 +8,9 @@ SAYS = "resident_count is"
 def scheduler_view(kernel: dict[str, Any]) -> dict[str, float]:
     return {
         "resident_count": 1.0,
-        "eligible_count": 0.31,
-        "issue_ratio": 0.31,
-        "interval_count": 3.2,
+        "eligible_count": 0.25,
+        "issue_ratio": 0.25,
+        "interval_count": 4.0,
         "lanes_count": 32.0,
-        "work_ratio": 0.31,
+        "work_ratio": 0.25,
     }
