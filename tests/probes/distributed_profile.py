@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import socket
@@ -13,7 +14,7 @@ from types import ModuleType
 from typing import Any
 from unittest import mock
 
-TIMEOUT_S = 120  # a guard against hanging ranks
+TIMEOUT_S = 60  # a guard against hanging ranks
 
 
 def alone(
@@ -83,8 +84,7 @@ def _recorded(file: Path) -> dict[str, Any]:
 
 
 RANK = """
-import importlib.util, sys
-import types
+import importlib.util, sys, types
 import torch
 import torch.distributed as dist
 
@@ -95,9 +95,9 @@ torch._inductor = types.ModuleType("torch._inductor")
 torch._inductor.config = config
 sys.modules |= {"torch._inductor": torch._inductor, "torch._inductor.config": config}
 
-torch.set_num_threads(1)
-dist.init_process_group("gloo")
-spec = importlib.util.spec_from_file_location("own", sys.argv[1])
+file, folder, at = sys.argv[1:]
+dist.init_process_group("gloo", init_method=at, rank=1, world_size=2)
+spec = importlib.util.spec_from_file_location("own", file)
 own = importlib.util.module_from_spec(spec)
 sys.modules["own"] = own
 spec.loader.exec_module(own)
@@ -106,47 +106,50 @@ def step():
     with torch.profiler.record_function("call of a pair"):
         dist.all_reduce(torch.ones(1000))
 
-own.profile_rank(step, sys.argv[2], warmup=1, active=2)
+own.profile_rank(step, folder, warmup=1, active=2)
 dist.destroy_process_group()
 """
 
 
 def pair(module: ModuleType) -> dict[str, Any]:
-    """Run profile_rank on two ranks that exchange numbers through gloo; returns what each file says."""
+    """Run profile_rank on two ranks that exchange numbers through gloo; returns what each file says.
+
+    Rank 0 is this process, rank 1 another one.
+    """
+    import torch
+    import torch.distributed as dist
+
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    shared = os.environ | {
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-        "WORLD_SIZE": "2",
-        "GLOO_SOCKET_IFNAME": "lo",
-        "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry),
-        "CUDA_VISIBLE_DEVICES": "",
-    }
-    with tempfile.TemporaryDirectory() as folder:
-        ranks = [
-            subprocess.Popen(
-                [sys.executable, "-c", RANK, str(module.__file__), folder],
-                env=shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            for rank in (0, 1)
-        ]
-        errors = []
+        at = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    paths = {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+    local = {"GLOO_SOCKET_IFNAME": "lo", "CUDA_VISIBLE_DEVICES": ""}
+
+    def step() -> None:
+        with torch.profiler.record_function("call of a pair"):
+            dist.all_reduce(torch.ones(1000))
+
+    errors: list[str] = []
+    with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, local):
+        other = subprocess.Popen(
+            [sys.executable, "-c", RANK, str(module.__file__), folder, at],
+            env=os.environ | paths,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         try:
-            for process in ranks:
-                said = process.communicate(timeout=TIMEOUT_S)[1]
-                if process.returncode:
-                    errors += [line for line in said.splitlines() if line.strip()][-1:]
-        except subprocess.TimeoutExpired:
-            errors.append("a rank did not end")
+            limit = datetime.timedelta(seconds=TIMEOUT_S)
+            dist.init_process_group("gloo", init_method=at, rank=0, world_size=2, timeout=limit)
+            module.profile_rank(step, folder, warmup=1, active=2)
+            said = other.communicate(timeout=TIMEOUT_S)[1]
+            if other.returncode:
+                errors += [line for line in said.splitlines() if line.strip()][-1:]
         finally:
-            for process in ranks:
-                if process.poll() is None:
-                    process.kill()
-                    process.wait()
+            if other.poll() is None:
+                other.kill()
+            other.wait()
+            if dist.is_initialized():
+                dist.destroy_process_group()
         files = {file.name: _recorded(file) for file in sorted(Path(folder).iterdir())}
     return {"errors": errors, "files": files}

@@ -4,6 +4,18 @@ CAUGHT_BY = "test_waiting_of_drawn_traces"
 SAYS = "clocks differ from rank to rank"
 
 
+def split_by_duration(capture: str) -> dict[int, dict[str, int]]:
+    ranks = read_ranks(capture)
+    matched = _matched(capture, ranks)
+    return {
+        rank: {
+            "wait_ns": sum(collective[rank][1] - collective[rank][0] for collective in matched),
+            "transfer_ns": sum(collective[rank][2] - collective[rank][1] for collective in matched),
+        }
+        for rank in ranks
+    }
+
+
 def _matched(
     capture: str, ranks: dict[int, list[dict[str, Any]]]
 ) -> list[dict[int, tuple[int, int, int]]]:
