@@ -57,7 +57,7 @@ def backtraces(capture: str) -> list[Backtrace]:
 
     In the export a stack is a second row of the call, of event class 67; Python's frames are an NVTX
     mark of the same thread and start, with numbers of StringIds in a JSON text.
-    Raises MissingTable where the recording has no stacks.
+    Raises MissingTable where the recording has no stacks, or lacks a column.
     """
     file = captures.path(capture)
     connection = sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
@@ -103,6 +103,8 @@ def backtraces(capture: str) -> list[Backtrace]:
             )
             for start, end, thread, correlation, name, chain in connection.execute(query)
         ]
+    except sqlite3.OperationalError as error:
+        raise MissingTable(f"{capture}: {error} (an export of another version?)") from None
     finally:
         connection.close()
 

@@ -50,12 +50,22 @@ def samples(capture: str, kind: str) -> list[Sample]:
     kind: "native": of threads that were on a processor, in the names of native functions (an address
     where the name is not known). "python": of all of Python's threads, waiting or not, as
     "function (file)", the file without folders.
-    Raises ValueError for another kind and MissingTable where the recording has no samples of this one.
+    Raises ValueError for another kind and MissingTable where the recording has no samples of this one,
+    or lacks a column.
     """
     if kind not in ("native", "python"):
         raise ValueError(f"kind is {kind!r}, neither 'native' nor 'python'")
+    try:
+        found = read_stacks(capture, kind)
+    except sqlite3.OperationalError as error:
+        raise MissingTable(f"{capture}: {error} (an export of another version?)") from None
+    return [Sample(time, thread, tuple(names)) for (time, thread), names in sorted(found.items())]
+
+
+def read_stacks(capture: str, kind: str) -> dict[tuple[int, int], list[str]]:
+    """The stacks of one kind by time and thread (given; `samples` calls it)."""
     found: dict[tuple[int, int], list[str]] = {}
-    with closing(_connect(capture)) as connection:
+    with closing(connect(capture)) as connection:
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
         words = dict(connection.execute("SELECT id, value FROM StringIds"))
         if kind == "native":
@@ -84,12 +94,12 @@ def samples(capture: str, kind: str) -> list[Sample]:
                 raise MissingTable(
                     f"{capture}: has no samples of Python (record with --python-sampling=true)"
                 )
-    return [Sample(time, thread, tuple(names)) for (time, thread), names in sorted(found.items())]
+    return found
 
 
 def switches(capture: str) -> list[Switch]:
     """When threads got and lost processors, by time (given). MissingTable where none are recorded."""
-    with closing(_connect(capture)) as connection:
+    with closing(connect(capture)) as connection:
         try:
             query = "SELECT start, globalTid & 16777215, isSchedIn FROM SCHED_EVENTS ORDER BY 1, 2"
             rows = connection.execute(query).fetchall()
@@ -98,6 +108,12 @@ def switches(capture: str) -> list[Switch]:
                 f"{capture}: has no table SCHED_EVENTS (record with --cpuctxsw=process-tree)"
             ) from None
     return [Switch(time, thread, bool(running)) for time, thread, running in rows]
+
+
+def connect(capture: str) -> sqlite3.Connection:
+    """The recording's SQLite file, for reading only (given)."""
+    file = captures.path(capture).resolve()
+    return sqlite3.connect(f"{file.as_uri()}?mode=ro&immutable=1", uri=True)
 
 
 def hot_functions(capture: str, kind: str, thread: int | None = None) -> list[dict[str, Any]]:

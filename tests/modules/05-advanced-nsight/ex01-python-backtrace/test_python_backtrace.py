@@ -289,6 +289,17 @@ def test_coverage_of_drawn_stacks(stub: Any, draw: Any, seed: int) -> None:
 
 
 @task("advanced_ex01.coverage")
+def test_an_export_of_another_version(stub: Any, draw: Any, seed: int) -> None:
+    path = drawn_training(draw, seed)
+    connection = sqlite3.connect(path)
+    connection.execute("ALTER TABLE NVTX_EVENTS DROP COLUMN jsonText")
+    connection.commit()
+    connection.close()
+    with stub.raises(MissingTable, "jsonText", why="such an export has no Python frames"):
+        stub.coverage(path)
+
+
+@task("advanced_ex01.coverage")
 def test_stacks_without_kernels(stub: Any, draw: Any, seed: int) -> None:
     drawing = Drawing(draw, seed)
     drawing.call("cudaDeviceSynchronize", 1_000, 2_000, ["cudaDeviceSynchronize"], [])

@@ -299,6 +299,14 @@ def test_functions_of_drawn_samples(stub: Any, draw: Any, seed: int) -> None:
             stub.hot_functions(empty, kind)
     with stub.raises(ValueError, why="there are two kinds of samples"):
         stub.hot_functions(path, "kernel")
+    connection = sqlite3.connect(path)
+    connection.execute("ALTER TABLE NVTX_EVENTS DROP COLUMN jsonText")
+    connection.commit()
+    connection.close()
+    with stub.raises(
+        MissingTable, "jsonText", why="an export of another version has no such frames"
+    ):
+        stub.hot_functions(path, "python")
 
 
 # -- share_interval -----------------------------------------------------------------------------------
