@@ -82,17 +82,6 @@ def best(capture: str = SWEEP, batch: int | None = None) -> dict[str, str]:
     return reference("energy_ex02").energy_delay(runs)
 
 
-@cache
-def front(capture: str = SWEEP) -> list[str]:
-    """The front of error against energy, for all rows."""
-    errors = recording(capture)["error_ratio"]
-    runs = {
-        f"{r['precision']}, {r['batch']}": (errors[r["precision"]], r["j_per_sample"])
-        for r in rows(capture)
-    }
-    return reference("energy_ex02").pareto_front(runs)
-
-
 def latency_front(capture: str = SWEEP) -> str:
     """The front of a call's time against energy, as text."""
     runs = {
@@ -114,10 +103,19 @@ def joules(strategy: str, capture: str = PACED) -> str:
     return f"{found['energy_j']:,.0f} J ({found['low_j']:,.0f} to {found['high_j']:,.0f})"
 
 
-def saved(capture: str = PACED, strategy: str = "paced_10ms") -> str:
-    """What pacing costs against racing, as text."""
-    found = paced(capture)
-    return f"{100 * (found[strategy]['energy_j'] / found['race']['energy_j'] - 1):+.1f} %"
+def mean_clock(name: str, capture: str) -> str:
+    """The mean clock of the first phase of this name, as text."""
+    samples = recording(capture)["samples"]
+    part = next(p for p in recording(capture)["phases"] if p["name"] == name)
+    rows = zip(samples["time_ns"], samples["sm_clock_mhz"], strict=True)
+    clocks = [clock for time, clock in rows if part["start_ns"] <= time < part["end_ns"]]
+    return f"{sum(clocks) / len(clocks):,.0f} MHz"
+
+
+def ahead(capture: str) -> float:
+    """By how much the cheapest strategy is below the next."""
+    first, second = sorted(r["energy_j"] for r in paced(capture).values())[:2]
+    return 1 - first / second
 
 
 def within(longest_ns: float, capture: str = SWEEP) -> str:

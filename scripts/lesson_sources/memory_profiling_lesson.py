@@ -97,7 +97,7 @@ def life(born: str, died: str | None, later: int | None, capture: str = "memory_
     """Bytes and count of a combination, as text."""
     for row in lives(capture):
         if (row["born"], row["died"], row["steps_later"]) == (born, died, later):
-            return f"{row['count']} of {mib(row['bytes'])}"
+            return f"{row['count']}, {mib(row['bytes'])}"
     return "none"
 
 

@@ -32,6 +32,30 @@ def count(capture: str = TRACE) -> int:
     return len(column("time_ns", capture))
 
 
+def due_count(capture: str = TRACE) -> float:
+    """How many samples were due while it sampled."""
+    times = column("time_ns", capture)
+    return (times[-1] - times[0]) / (recording(capture)["interval_ms"] * 1e6) + 1
+
+
+def rate(name: str, capture: str = TRACE) -> float:
+    """Samples a second in a phase."""
+    return len(within(name, "time_ns", capture)) / length_ns(name, capture) * 1e9
+
+
+def mean_clock(name: str, capture: str = TRACE) -> float:
+    """The mean clock of a phase, over the highest."""
+    clocks = within(name, "sm_clock_mhz", capture)
+    return sum(clocks) / len(clocks) / recording(capture)["device"]["highest_sm_clock_mhz"]
+
+
+def within(name: str, key: str, capture: str = TRACE) -> list[int]:
+    """The values of a column while a phase ran."""
+    part = phase(name, capture)
+    rows = zip(column("time_ns", capture), column(key, capture), strict=True)
+    return [value for time, value in rows if part["start_ns"] <= time < part["end_ns"]]
+
+
 def phase(name: str, capture: str = TRACE) -> dict[str, Any]:
     """The first phase of this name."""
     return next(p for p in recording(capture)["phases"] if p["name"] == name)
@@ -88,16 +112,6 @@ def verdict(capture: str) -> Any:
 def clock(capture: str) -> str:
     """The clock's share of the highest, as text."""
     return f"{100 * verdict(capture).evidence['clock_ratio']:.1f} %"
-
-
-def seen_w(name: str, phase_name: str, capture: str = TRACE) -> float:
-    """The highest reading of a sensor while a phase ran."""
-    part, times = phase(phase_name, capture), column("time_ns", capture)
-    values = column(name, capture)
-    inside = [
-        v for t, v in zip(times, values, strict=True) if part["start_ns"] <= t < part["end_ns"]
-    ]
-    return max(inside, default=0) / 1e3
 
 
 # -- plots --------------------------------------------------------------------------------------------
