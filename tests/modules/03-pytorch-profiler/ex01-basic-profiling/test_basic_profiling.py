@@ -16,6 +16,7 @@ from grading.checking import task
 from grading.checking.fixtures import recordings
 from grading.checking.generate.kineto import Trace
 from grading.checking.judging import judge, require, show
+from grading.outcomes import NotGraded
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError, EmptyCapture
 from profiling_lab.findings import Finding, problems
@@ -185,6 +186,14 @@ def span(event: dict[str, Any]) -> Interval:
     return event["start"], event["end"]
 
 
+def of_a_loop(capture: str) -> dict[str, list[dict[str, Any]]]:
+    """The events of a recording with steps and phases, which one of the learner's own may lack."""
+    parts = parts_of(capture)
+    if not phases_of(parts):
+        raise NotGraded("not run", f"{Path(capture).name} has no phases in steps")
+    return parts
+
+
 def phases_of(parts: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
     """What phase_times must say."""
     ranges = sorted(parts.get("user_annotation", []), key=lambda e: (e["start"], -e["end"]))
@@ -306,6 +315,7 @@ STYLES = ("host", "launch", "sync", "busy")
 @task("torch_ex01.phase_times")
 @TRACES
 def test_phases_of_a_recorded_loop(stub, recording):
+    of_a_loop(recording)
     judge_phases(stub, recording, recording)
 
 
@@ -350,6 +360,8 @@ def test_a_trace_without_steps_or_phases(stub, tmp_path):
 
 def table_of(capture: str) -> list[dict[str, Any]]:
     found = json.loads(captures.text(capture, "key_averages.json"))
+    if isinstance(found, dict) and "by_name" not in found:  # a trace of the learner's own
+        raise NotGraded("not run", f"{Path(capture).name} is no table of operators")
     rows = found["by_name"] if isinstance(found, dict) else found
     keep = ("name", "calls", "device_type", "is_user_annotation", "self_cpu_time_total")
     keep += ("cpu_time_total", "self_device_time_total", "device_time_total")
@@ -470,6 +482,8 @@ def spread(samples: list[int]) -> float:
 
 def judge_overhead(stub: Any, capture: str, where: str) -> None:
     table = json.loads(captures.text(capture, "overhead.json"))
+    if "samples_ns" not in table:
+        raise NotGraded("not run", f"{Path(capture).name} is no sweep of overheads")
     plain = table["samples_ns"]["none"]
     base = statistics.median(plain)
     want = []
@@ -622,6 +636,8 @@ def judge_look(stub: Any, capture: str, where: str, wanted: str = "") -> None:
 @task("torch_ex01.first_look")
 @TRACES
 def test_first_look_at_a_recorded_loop(stub, recording):
+    if not {"kernel", "gpu_memcpy", "gpu_memset"} & of_a_loop(recording).keys():
+        raise NotGraded("not run", f"{Path(recording).name} was made without a GPU")
     judge_look(stub, recording, recording)
 
 
