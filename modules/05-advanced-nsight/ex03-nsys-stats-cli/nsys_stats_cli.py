@@ -94,7 +94,7 @@ def read_reports(text: str) -> dict[str, list[dict[str, Any]] | None]:
     Whatever the unit, times come in ns: a heading with a unit of HEADING_NS in brackets at its end gets "(ns)"
     instead, and its numbers are multiplied; those that are whole ns then (to 1e-6) are int.
 
-    Raises ValueError, quoting the text, if it holds no such line: with `--quiet` the tool leaves them out, and
+    Raises ValueError, quoting the first line, if it holds no such line: with `--quiet` the tool leaves them out, and
     then nobody knows which table is which.
     """
     raise NotImplementedError

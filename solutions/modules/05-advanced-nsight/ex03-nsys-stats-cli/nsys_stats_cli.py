@@ -110,13 +110,14 @@ def read_reports(text: str) -> dict[str, list[dict[str, Any]] | None]:
     Whatever the unit, times come in ns: a heading with a unit of HEADING_NS in brackets at its end gets "(ns)"
     instead, and its numbers are multiplied; those that are whole ns then (to 1e-6) are int.
 
-    Raises ValueError, quoting the text, if it holds no such line: with `--quiet` the tool leaves them out, and
+    Raises ValueError, quoting the first line, if it holds no such line: with `--quiet` the tool leaves them out, and
     then nobody knows which table is which.
     """
     heads = r"^Processing \[[^\]]*\] with \[([^\]]*)\](?:\(.*\))?\.\.\. *$"
     parts = re.split(heads, text, flags=re.MULTILINE)
     if len(parts) == 1:
-        raise ValueError(f"no report in what the tool said: {text.strip()[:200]!r}")
+        first = text.partition("\n")[0]
+        raise ValueError(f"no report in what the tool said: {first!r}")
     names = [one.rpartition("/")[2].removesuffix(".py") for one in parts[1::2]]
     return {name: _table(part.strip("\n")) for name, part in zip(names, parts[2::2], strict=True)}
 
@@ -132,20 +133,18 @@ def _table(part: str) -> list[dict[str, Any]] | None:
 
 def _cell(heading: str, text: str) -> tuple[str, Any]:
     unit = re.search(r"\((\w+)\)$", heading)
-    factor = HEADING_NS.get(unit[1], 0) if unit else 0
+    factor = HEADING_NS.get(unit[1]) if unit else None
     heading = re.sub(r"\(\w+\)$", "(ns)", heading) if factor else heading
-    if text == "":
-        return heading, None
     for kind in (int, float):
         try:
             value = kind(text)
         except ValueError:
             continue
-        if factor > 1:
-            value = value * factor
+        if factor:
+            value *= factor
             value = round(value) if abs(value - round(value)) < 1e-6 else value
         return heading, value
-    return heading, text
+    return heading, text or None
 
 
 def sum_report(capture: str, report: str) -> list[dict[str, Any]]:
@@ -216,7 +215,7 @@ def busy_bounds(reports: Mapping[str, Any], name: str) -> dict[str, int]:
     rows = [row for row in reports.get("nvtx_sum") or [] if row["Range"].rpartition(":")[2] == name]
     if [row["Instances"] for row in rows] != [1]:
         raise ValueError(f"range {name!r}: one row with one instance is needed for a window")
-    window = rows[0]["Total Time (ns)"]
+    window = sum(row["Total Time (ns)"] for row in rows)
     work = [
         row
         for report in ("cuda_gpu_kern_sum", "cuda_gpu_mem_time_sum")

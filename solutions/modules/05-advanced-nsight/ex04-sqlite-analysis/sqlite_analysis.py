@@ -78,7 +78,9 @@ def ask(
             missing = [column for column in columns if column not in held.get(table, ())]
             if table not in held or missing:
                 what = (
-                    f"column {missing[0]} of table {table}" if table in held else f"table {table}"
+                    f"column {', '.join(missing)} of table {table}"
+                    if table in held
+                    else f"table {table}"
                 )
                 raise MissingTable(
                     f"{file}: holds no {what} (export schema {_schema(connection, held)}): record "
@@ -108,8 +110,7 @@ def _schema(connection: sqlite3.Connection, held: Mapping[str, set[str]]) -> str
     if "META_DATA_EXPORT" not in held:
         return "unknown"
     query = "SELECT value FROM META_DATA_EXPORT WHERE name = 'EXPORT_SCHEMA_VERSION'"
-    row = connection.execute(query).fetchone()
-    return str(row[0]) if row else "unknown"
+    return ", ".join(str(version) for (version,) in connection.execute(query)) or "unknown"
 
 
 def launches_query() -> str:
@@ -278,7 +279,7 @@ def verdict(capture: str, name: str) -> Finding:
         exposed = either_ns[device] - compute_ns.get(device, 0)
         alone = either_ns[device] - copy_ns.get(device, 0)
         found.append((min(exposed, alone), -device, exposed, alone))
-    saved, device, exposed, alone = max(found, default=(0, 0, 0, 0))
+    saved, device, exposed, alone = max(found, default=(0,) * 4)
     is_bound = saved >= FLOOR_RATIO * (window[1] - window[0])
     return Finding(
         "transfer_bound" if is_bound else "healthy",
@@ -324,11 +325,11 @@ def _covered(capture: str, window: tuple[int, int], operation: str) -> dict[int,
 
 
 def _pageable(capture: str, window: tuple[int, int], device: int) -> int:
-    rows = ask(
+    [(size,)] = ask(
         capture,
         f"""SELECT coalesce(sum(bytes), 0) FROM {COPY} WHERE start >= ? AND start < ? AND deviceId = ?
             AND copyKind IN (1, 2) AND (srcKind = 0 OR dstKind = 0)""",
         {COPY: ["bytes", "srcKind", "dstKind"]},
         [*window, device],
     )
-    return rows[0][0]
+    return size

@@ -169,7 +169,7 @@ def test_what_cannot_be_asked(stub: Any) -> None:
 # -- read_reports -------------------------------------------------------------------------------------
 
 HEAD = re.compile(r"Processing \[.*?\] with \[(.*?)\].*\.\.\. *")
-IN_NS = {"us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+IN_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
 
 def value_of(heading: str, text: str) -> tuple[str, Any]:
@@ -258,6 +258,7 @@ def test_units(stub: Any, seed: int) -> None:
             for _ in range(chance.randrange(1, 4)):
                 total = chance.randrange(10**6, 10**9)
                 cell = total if unit == "ns" else f"{total / IN_NS[unit]:.3f}"
+                cell = f"{total / 7:.7f}" if chance.random() < 0.3 else cell
                 word = "".join(chance.choices('ab,"<>() ', k=9)).strip() or "a"
                 writer.writerow([12.5, cell, 3.25, "", f"x{word}, y"])
             text.write("\n")
@@ -395,6 +396,9 @@ def test_sums_of_generated_captures(stub: Any, generated: Callable, draw: Callab
         timeline.nvtx("step" if end < 300 else "all", start, end, kind=kind)
     timeline.nvtx("mark", 5, None, kind="mark")
     timeline.kernel(0, 100)
+    judge_sums(stub, timeline.save(), "nvtx_sum")
+    timeline = draw()
+    timeline.nvtx("nothing", 7, 7)
     judge_sums(stub, timeline.save(), "nvtx_sum")
     with stub.raises(ValueError, "osrt_sum", why="that report is not computed here"):
         stub.sum_report(timeline.save(), "osrt_sum")

@@ -595,6 +595,11 @@ def test_verdict_on_paper(stub: Any, draw: Callable) -> None:
     timeline.kernel(0, 10, call=(5_000, 6_000))
     with stub.raises(EmptyCapture, "step", why="the range issued nothing"):
         stub.verdict(timeline.save(), "step")
+    timeline = draw()  # nothing computes: copies alone, and nothing to hide them behind
+    timeline.nvtx("step", 0, 1_000)
+    timeline.copy(10, 400, call=(50, 60), device=3)
+    timeline.copy(300, 900, "D2H", call=(70, 80), device=3, pinned=False)
+    judge_verdict(stub, timeline.save(), "step")
     timeline = draw()
     timeline.nvtx("step", 0, 1_000)
     timeline.memset(10, 400, call=(50, 60))

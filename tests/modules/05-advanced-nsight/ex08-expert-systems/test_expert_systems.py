@@ -570,6 +570,10 @@ def test_a_run_over_captures(stub: Any, generated: Callable, tmp_path: Path) -> 
 
 @task("advanced_ex08.nsys_rows")
 def test_the_tool_finds_the_same(stub: Any, tmp_path: Path) -> None:
+    from profiling_lab.doctor import find_nsys
+
+    nsys = find_nsys()
+    assert nsys
     for capture, key, query, want in (
         ("torch_inference_baseline", "Pageable", stub.pageable_query(), pageable),
         (
@@ -585,7 +589,7 @@ def test_the_tool_finds_the_same(stub: Any, tmp_path: Path) -> None:
         file.write_text(stub.rule_source(rule), encoding="utf-8")
         export = tmp_path / f"{capture}.sqlite"
         shutil.copyfile(captures.path(capture), export)
-        got = stub.nsys_rows(str(file), str(export), "nsys")
+        got = stub.nsys_rows(str(file), str(export), str(nsys))
         rows = want(capture)
         call = f"nsys_rows({file.name!r}, {export.name!r})"
         require(

@@ -8,7 +8,7 @@ def busy_bounds(reports: Mapping[str, Any], name: str) -> dict[str, int]:
     rows = [row for row in reports.get("nvtx_sum") or [] if row["Range"].rpartition(":")[2] == name]
     if [row["Instances"] for row in rows] != [1]:
         raise ValueError(f"range {name!r}: one row with one instance is needed for a window")
-    window = rows[0]["Total Time (ns)"]
+    window = sum(row["Total Time (ns)"] for row in rows)
     work = [
         row
         for report in ("cuda_gpu_kern_sum", "cuda_gpu_mem_time_sum")
