@@ -250,11 +250,13 @@ class Made:
         period = chance.randrange(18, 30) * MS
         ticks = list(range(-2 * period, self.end, period))
         noise = [chance.randrange(-900, 900) for _ in ticks]
-        last = [int(np.searchsorted(ticks, t, side="right")) - 1 for t in times]
+        last = (np.searchsorted(ticks, times, side="right") - 1).tolist()
 
         def mean(tick: int, window: int) -> int:
             return int((self.energy(tick) - self.energy(tick - window)) / window)
 
+        instant = [mean(tick - self.delay_ns, 10 * MS) + noise[i] for i, tick in enumerate(ticks)]
+        average = [mean(tick, self.average_ns) for tick in ticks]
         counter = {tick: 5_000_000 + int(self.energy(tick) / 1e9) for tick in ticks}
         for phase in self.phases:
             for end in ("start", "end"):
@@ -270,8 +272,8 @@ class Made:
             "phases": self.phases,
             "samples": {
                 "time_ns": times,
-                "instant_mw": [mean(ticks[i] - self.delay_ns, 10 * MS) + noise[i] for i in last],
-                "average_mw": [mean(ticks[i], self.average_ns) for i in last],
+                "instant_mw": [instant[i] for i in last],
+                "average_mw": [average[i] for i in last],
                 "energy_mj": [counter[ticks[i]] for i in last],
                 "sm_clock_mhz": [
                     clock if w and la else 2000 for w, la in zip(working, late, strict=True)
