@@ -108,6 +108,17 @@ def share(capture: str, alarm: str) -> float:
     return alarms(capture)[alarm] / window
 
 
+def starved_on(capture: str, device: int) -> float:
+    """Stretches of a device that starved after a wait, over the window of the verdict."""
+    ex = reference("advanced_ex08")
+    file = captures.path(capture)
+    connection = sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
+    rows = connection.execute(ex.starved_query([ex.KERNEL, ex.MEMSET])).fetchall()
+    connection.close()
+    window = ex.verdict(capture).evidence["window_ns"]
+    return sum(r[0] for r in rows if r[2] == device and r[4]) / window
+
+
 @cache
 def scores(floor: float) -> dict[str, dict[str, Any]]:
     """Scores of the four alarms over LABELS, each firing at a share of floor."""
