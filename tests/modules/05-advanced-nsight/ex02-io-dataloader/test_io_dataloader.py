@@ -18,6 +18,7 @@ from profiling_lab.findings import Finding, problems
 
 PROBE = Path(__file__).resolve().parents[3] / "probes" / "data_prefetch.py"
 LOADERS = recordings("loader_few", "loader_enough", "loader_single")
+TIMED = recordings("loader_few", "loader_enough", "loader_single", holding="provenance.json")
 DEVICE = ("KERNEL", "MEMCPY", "MEMSET", "GRAPH_TRACE")
 
 
@@ -178,7 +179,7 @@ def judge_costs(stub: Any, call: str, read: list, decode: list, stored: int) -> 
 
 
 @task("advanced_ex02.sample_costs")
-@LOADERS
+@TIMED
 def test_costs_of_a_recorded_sample(stub: Any, recording: str) -> None:
     told = captures.provenance(Path(captures.path(recording)).parent)["reported_by_program"]
     call = f"sample_costs(…) of the samples that {recording!r} timed"
