@@ -13,6 +13,7 @@ import pytest
 from grading.checking import task
 from grading.checking.fixtures import recordings
 from grading.checking.judging import judge, near, require, show
+from grading.outcomes import NotGraded
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError
 from profiling_lab.findings import Finding, problems
@@ -349,6 +350,13 @@ def judge_row(call: str, got: Any, want: dict[str, float], why: dict[str, str]) 
     judge(call, got, want, "unit in the name", why)
 
 
+def own_trace(capture: str) -> None:
+    """A learner's own recording of another scenario, or without power, is not judged."""
+    read = Read(capture)
+    if "steady" not in [phase["name"] for phase in read.phases] or "instant_mw" not in read.columns:
+        raise NotGraded("not run", f"{Path(capture).name} is no trace with power")
+
+
 # -- update_period ------------------------------------------------------------------------------------
 
 
@@ -377,6 +385,7 @@ def judge_period(stub: Any, capture: str, name: str) -> None:
 @task("energy_ex01.update_period")
 @TRACES
 def test_period_of_a_recording(stub: Any, recording: str) -> None:
+    own_trace(recording)
     judge_period(stub, recording, "instant_mw")
     judge_period(stub, recording, "energy_mj")
 
@@ -452,6 +461,7 @@ def judge_delay(stub: Any, capture: str, name: str) -> dict[str, float]:
 @task("energy_ex01.sensor_delay")
 @TRACES
 def test_delay_in_a_recording(stub: Any, recording: str) -> None:
+    own_trace(recording)
     judge_delay(stub, recording, "instant_mw")
     judge_delay(stub, recording, "average_mw")
 
@@ -536,6 +546,7 @@ def judge_energy(stub: Any, capture: str, name: str) -> dict[str, float]:
 @task("energy_ex01.phase_energy")
 @TRACES
 def test_energy_of_a_recorded_phase(stub: Any, recording: str, own_recording: bool) -> None:
+    own_trace(recording)
     names = [phase["name"] for phase in Read(recording).phases]
     for name in dict.fromkeys(n for n in names if n != "idle"):
         if own_recording or name in ("steady", "burst_100ms"):
@@ -640,6 +651,7 @@ def judge_verdict(stub: Any, capture: str) -> str:
 @task("energy_ex01.power_verdict")
 @TRACES
 def test_verdict_on_a_recording(stub: Any, recording: str) -> None:
+    own_trace(recording)
     judge_verdict(stub, recording)
 
 
