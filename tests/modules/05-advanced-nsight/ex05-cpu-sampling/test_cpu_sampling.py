@@ -207,6 +207,9 @@ def drawn_samples(draw: Any, seed: int, host: int = 9) -> str:
         for time in range(at + prepared + 300_000, at + prepared + 3_000_000, 900_000):
             native.append((time, 1, ["spin_wait", "cuStreamSynchronize"]))
             python.append((time + 10_000, 1, [("item", "tensor.py"), ("read", "train.py"), *main]))
+        # As the device begins and as it ends: the first moment is busy, the second idle.
+        python.append((at + prepared + 9_000, 1, [("begins", "train.py"), *main]))
+        python.append((at + prepared + 3_000_000, 1, [("ends", "train.py"), *main]))
         switches += [(at + 100_000, 2, 1), (at + 140_000, 2, 0)]
         off = at + prepared + 1_000_000
         switches += [(off, 1, 0), (off + chance.randrange(9_000, 90_000), 1, 1)]
@@ -458,6 +461,11 @@ def test_verdict_on_drawn_samples(stub: Any, draw: Any, seed: int) -> None:
     path = drawn_samples(draw, seed)
     require(judge_verdict(stub, path) == "host_bound", "the check drew no such loop")
     judge_verdict(stub, path, 0.95)
+    for other in (path, drawn_samples(draw, seed, 8), drawn_samples(draw, seed, 7)):
+        evidence, _ = truth(other).idle()
+        floor = evidence["recoverable_ns"] / evidence["window_ns"]
+        if floor * evidence["window_ns"] == evidence["recoverable_ns"]:
+            judge_verdict(stub, other, floor)  # just the floor is enough
     require(
         judge_verdict(stub, drawn_samples(draw, seed, 0)) == "healthy",
         "the check drew no such loop",
