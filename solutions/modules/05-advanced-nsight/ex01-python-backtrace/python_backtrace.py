@@ -148,7 +148,8 @@ def time_by_operator(capture: str) -> dict[str, int]:
     for length, trace in _launched(capture):
         name = ""
         for symbol in trace.native if trace else ():
-            if match := re.match(r"at::_ops::(\w+)::(call|redispatch)\(", symbol):
+            match = re.match(r"at::_ops::(\w+)::(call|redispatch)\(", symbol)
+            if match:
                 name = match[1]
         found[name] = found.get(name, 0) + length
     return found
