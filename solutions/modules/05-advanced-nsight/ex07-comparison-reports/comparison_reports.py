@@ -14,8 +14,9 @@ from __future__ import annotations
 import math
 import re
 import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import polars as pl
@@ -61,7 +62,7 @@ def step_times(capture: str, step: str) -> list[int]:
             pl.col("end_ns").max().alias("done_ns")
         )
     issued = calls.join(ends, on=["process", "correlation"], how="inner")
-    done: list[int] = []
+    ends_of_steps: list[int] = []
     for one in ranges.sort("start_ns").iter_rows(named=True):
         inside = issued.filter(
             (pl.col("process") == one["process"])
@@ -70,7 +71,8 @@ def step_times(capture: str, step: str) -> list[int]:
             & (pl.col("end_ns") <= one["end_ns"])
         )
         if inside.height:
-            done.append(max([*done[-1:], *inside["done_ns"].to_list()]))
+            ends_of_steps.append(max(inside["done_ns"].to_list()))
+    done = list(accumulate(ends_of_steps, max))
     if len(done) < 2:
         raise EmptyCapture(
             f"{capture}: {len(done)} ranges named {step!r} issued device operations; two are needed"
@@ -176,60 +178,43 @@ def decompose(before: str, after: str, device: int = 0) -> list[dict[str, Any]]:
 
     Raises EmptyCapture if the device did nothing in one of the two.
     """
-    old, old_rest = _pieces(before, device)
-    new, new_rest = _pieces(after, device)
     rows = [
-        {
-            "piece": match["name"],
-            **{key: match[key] for key in ("before_ns", "after_ns", "change_ns")},
-        }
-        for match in match_kernels(old, new)
+        {"piece": match["name"]}
+        | {key: match[key] for key in ("before_ns", "after_ns", "change_ns")}
+        for match in match_kernels(_pieces(before, device), _pieces(after, device))
     ]
-    for piece in {**old_rest, **new_rest}:
-        before_ns, after_ns = old_rest.get(piece, 0), new_rest.get(piece, 0)
-        rows.append(
-            {
-                "piece": piece,
-                "before_ns": before_ns,
-                "after_ns": after_ns,
-                "change_ns": after_ns - before_ns,
-            }
-        )
-    rows = [row for row in rows if row["before_ns"] or row["after_ns"]]
-    return sorted(rows, key=lambda row: (-abs(row["change_ns"]), row["piece"]))
+    return [row for row in rows if row["before_ns"] or row["after_ns"]]
 
 
-def _pieces(capture: str, device: int) -> tuple[dict[str, int], dict[str, int]]:
-    """Time by kernel, and by other piece."""
+def _pieces(capture: str, device: int) -> dict[str, int]:
+    """Time by piece."""
     with captures.open(capture) as recording:
+        kernels = recording.kernels.with_columns(pl.col("demangled_name").alias("name"))
         frames = [
-            recording.kernels.select(
-                "start_ns", "end_ns", "device", pl.col("demangled_name").alias("name"), kind=True
-            ),
-            *(
-                frame.select(
-                    "start_ns", "end_ns", "device", pl.lit(piece).alias("name"), kind=False
-                )
-                for piece, frame in (
-                    ("CUDA graphs", recording.graph_launches),
-                    ("copies", recording.copies),
-                    ("memsets", recording.memsets),
-                )
-            ),
+            ("", kernels),
+            ("CUDA graphs", recording.graph_launches),
+            ("copies", recording.copies),
+            ("memsets", recording.memsets),
         ]
-    operations = pl.concat(frames).filter(pl.col("device") == device)
+        operations = pl.concat(
+            frame.select(
+                "start_ns",
+                "end_ns",
+                "device",
+                (pl.lit(piece) if piece else pl.col("name")).alias("name"),
+            )
+            for piece, frame in frames
+        ).filter(pl.col("device") == device)
     if operations.is_empty():
         raise EmptyCapture(f"{capture}: device {device} did nothing")
-    kernels: dict[str, int] = {}
-    rest = {"idle": 0}
+    pieces = {"idle": 0}
     until = None
-    for start, end, _, name, is_kernel in operations.sort("start_ns", "end_ns", "name").iter_rows():
+    for start, end, _, name in operations.sort("start_ns", "end_ns", "name").iter_rows():
         until = start if until is None else until
-        rest["idle"] += max(0, start - until)
-        pieces = kernels if is_kernel else rest
+        pieces["idle"] += max(0, start - until)
         pieces[name] = pieces.get(name, 0) + max(0, end - max(start, until))
         until = max(until, end)
-    return kernels, rest
+    return pieces
 
 
 def gate(
@@ -324,10 +309,10 @@ def _ratios(old: Sequence[float], new: Sequence[float]) -> dict[str, float]:
 
 def _category(before: str, after: str, step: str, pieces: list[dict[str, Any]]) -> str:
     """What a regression suffers from."""
-    grew = {"copies": 0, "idle": 0, "kernels": 0}
+    grew: Counter[str] = Counter()
     for row in pieces:
-        grew[row["piece"] if row["piece"] in grew else "kernels"] += row["change_ns"]
-    most = max(grew, key=lambda piece: grew[piece])
+        grew[row["piece"] if row["piece"] in ("copies", "idle") else "kernels"] += row["change_ns"]
+    most = max(("copies", "idle", "kernels"), key=lambda piece: grew[piece])
     if most != "idle":
         return "transfer_bound" if most == "copies" else "slower_kernels"
     for category, pattern in CALLS.items():

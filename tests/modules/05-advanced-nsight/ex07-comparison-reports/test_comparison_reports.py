@@ -580,6 +580,7 @@ def program(draw: Callable, seed: int, **costs: int) -> str:
         "waits": 1,
         "noise": 400,
         "ramp": 0,
+        "late_waits": 0,
     }
     times |= costs
     timeline, now = draw(), 1_000_000
@@ -594,7 +595,7 @@ def program(draw: Callable, seed: int, **costs: int) -> str:
             else:
                 timeline.kernel(now, now + length, name=what, call=call)
             now += length
-        for _ in range(times["waits"]):
+        for _ in range(times["waits"] + (place < times["late_waits"])):
             timeline.api("cudaStreamSynchronize_v3020", host + 5_000, host + 6_000)
         now += times["gap"] + chance.randrange(times["noise"]) + times["ramp"] * (7 * place % 20)
     return timeline.save()
@@ -618,6 +619,15 @@ def test_gate_of_drawn_programs(stub: Any, draw: Callable, seed: int) -> None:
     slower = program(draw, seed + 4, ramp=1_500, gemm=66_000)
     got = judge_gate(stub, rising, slower, "step", 0.02)
     assert got["verdict"] == "unclear", got["verdict"]
+    # Exactly what is allowed is allowed: a twentieth more in every step.
+    even = program(draw, seed, noise=1, gap=11_000)
+    got = judge_gate(
+        stub, even, program(draw, seed, noise=1, gap=11_000, gemm=65_000), "step", 0.05
+    )
+    assert (got["verdict"], got["low_ratio"]) == ("passed", 0.05), got["verdict"]
+    # Half a call more a step is not more calls.
+    more = program(draw, seed, gap=90_000, late_waits=10)
+    judge_gate(stub, base, more, "step", 0.05, category="host_bound")
     # Three times the floor is not a regression if equal runs differ by more.
     slow = program(draw, seed + 5, gap=20_000)
     judge_gate(stub, base, slow, "step", 0.02, [(base, again), (base, slow)], category="healthy")

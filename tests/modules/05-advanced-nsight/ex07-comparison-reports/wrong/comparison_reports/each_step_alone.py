@@ -12,7 +12,7 @@ def step_times(capture: str, step: str) -> list[int]:
             pl.col("end_ns").max().alias("done_ns")
         )
     issued = calls.join(ends, on=["process", "correlation"], how="inner")
-    done: list[int] = []
+    ends_of_steps: list[int] = []
     for one in ranges.sort("start_ns").iter_rows(named=True):
         inside = issued.filter(
             (pl.col("process") == one["process"])
@@ -21,7 +21,8 @@ def step_times(capture: str, step: str) -> list[int]:
             & (pl.col("end_ns") <= one["end_ns"])
         )
         if inside.height:
-            done.append(max(inside["done_ns"].to_list()))
+            ends_of_steps.append(max(inside["done_ns"].to_list()))
+    done = ends_of_steps
     if len(done) < 2:
         raise EmptyCapture(
             f"{capture}: {len(done)} ranges named {step!r} issued device operations; two are needed"
