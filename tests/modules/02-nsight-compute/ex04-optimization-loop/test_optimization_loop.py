@@ -470,6 +470,8 @@ def save_loop(
         ([900, 500, 300], 2, 0.4, "auto"),
         ([900, 950], 0, 0.65, "auto"),
         ([300, 400, 420], 0, 0.7, "auto"),
+        ([900, 500, 503], 1, 0.7, "auto"),
+        ([900, 500, 497], 1, 0.7, "auto"),
         ([900, 950, 400, 420, 390], 4, 0.5, "base"),
     ],
     ids=[
@@ -480,6 +482,8 @@ def save_loop(
         "waits",
         "no win",
         "none of two",
+        "a little slower",
+        "a little faster",
         "late",
     ],
 )
