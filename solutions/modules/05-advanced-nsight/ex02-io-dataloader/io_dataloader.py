@@ -30,7 +30,8 @@ def step_split(capture: str) -> dict[str, int]:
     - "step_count": the number of these ranges;
     - "step_ns": their time;
     - "data_wait_ns": the part of it inside ranges named `next_batch`;
-    - "device_busy_ns": the part in which at least one kernel, copy or memset runs on the device;
+    - "device_busy_ns": the part in which at least one kernel, graph launch, copy or memset runs on the
+      device;
     - "starved_ns": the part inside `next_batch` in which none does.
 
     capture: a name or path of a timeline of one device. Ranges of one name may lie on several threads;
@@ -55,7 +56,7 @@ def _split(capture: str) -> dict[str, int]:
             named[name] = list(rows.select("start_ns", "end_ns").iter_rows())
         copies = recording.copies
         tables = {
-            "kernels": [recording.kernels, recording.memsets],
+            "kernels": [recording.kernels, recording.graph_launches, recording.memsets],
             "inputs": [copies.filter(copies["kind"] == "H2D")],
             "others": [copies.filter(copies["kind"] != "H2D")],
         }
@@ -215,7 +216,7 @@ def data_verdict(capture: str, floor_ratio: float = 0.05) -> Finding:
     Two causes are compared over the window, from the start of the first `step` to the end of the last:
     - `host_bound`, subject "range:next_batch": it saves the starved time of `step_split`;
     - `transfer_bound`, subject "range:step": it saves the time inside steps in which a copy from host to
-      device runs and no kernel or memset does.
+      device runs and no kernel, graph launch or memset does.
     The category is the cause that saves more (`host_bound` if equal), or `healthy`, subject
     "range:step", where that is less than floor_ratio of the window.
     Evidence: "recoverable_ns" (the larger of the two, also where healthy), "window_ns", "starved_ns",

@@ -114,6 +114,7 @@ def drawn_loop(draw: Any, seed: int, wait: int = 400, copy: int = 60) -> str:
         start = at + waited + 10_000 + copied
         timeline.kernel(start + 500, start + computed)
         timeline.kernel(start + 900, start + computed // 2, stream=8)
+        timeline.graph(start + computed + 200, start + computed + 2_000)
         # The host does not wait: the step ends, and the next begins, while kernels run.
         end = at + waited + 30_000 + copied + computed // 2
         timeline.nvtx("step", at, end)
