@@ -51,12 +51,15 @@ PATTERNS: tuple[tuple[str, re.Pattern[bytes]], ...] = (
     ("process of the host", re.compile(rb"kworker/|ksoftirqd/|systemd-|containerd")),
 )
 # Block sizes that TorchInductor gives to a Triton kernel ("XBLOCK=2") are spelled like variables of an
-# environment and are none. They are passed over in the pattern itself: a match takes in the rest of its
-# line, and a real variable behind one must still be found.
-BLOCK_SIZE = rb"(?:[XYZR]|R\d_)BLOCK=\d+(?![\w/.:-])"
+# environment and are none; a setting of the allocator that a text teaches tells of no machine. They are
+# passed over in the pattern itself: a match takes in the rest of its line, and a real variable behind
+# one must still be found.
+NO_VARIABLE = (
+    rb"(?:(?:[XYZR]|R\d_)BLOCK=\d+|PYTORCH_ALLOC_CONF=expandable_segments:True)(?![\w/.:-])"
+)
 VARIABLE = re.compile(
     rb"(?<![A-Za-z0-9_$.-])(?!"
-    + BLOCK_SIZE
+    + NO_VARIABLE
     + rb")([A-Z_][A-Z0-9_]{2,})=([\x21-\x7e][\x20-\x7e]{0,200})"
 )
 # Among millions of bytes of numbers some look like a short name, "=" and a character or two.
