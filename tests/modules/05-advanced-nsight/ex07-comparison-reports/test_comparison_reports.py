@@ -628,6 +628,9 @@ def test_gate_of_drawn_programs(stub: Any, draw: Callable, seed: int) -> None:
     # Half a call more a step is not more calls.
     more = program(draw, seed, gap=90_000, late_waits=10)
     judge_gate(stub, base, more, "step", 0.05, category="host_bound")
+    longer = program(draw, seed, steps=21)
+    more = program(draw, seed, steps=21, gap=90_000, late_waits=11)
+    judge_gate(stub, longer, more, "step", 0.05, category="sync_bound")
     # Three times the floor is not a regression if equal runs differ by more.
     slow = program(draw, seed + 5, gap=20_000)
     judge_gate(stub, base, slow, "step", 0.02, [(base, again), (base, slow)], category="healthy")
