@@ -45,7 +45,6 @@ class Backtrace(NamedTuple):
     start_ns: int
     end_ns: int
     process: int
-    thread: int
     correlation: int
     name: str
     native: tuple[str, ...]
@@ -95,7 +94,6 @@ def backtraces(capture: str) -> list[Backtrace]:
                 start,
                 end,
                 thread & ~0xFFFFFF,
-                thread & 0xFFFFFF,
                 correlation,
                 re.sub(r"_v\d+$", "", words[name]),
                 tuple(chains.get(chain, ())),

@@ -256,7 +256,8 @@ def drawn_training(draw: Any, seed: int, gap: int = 300) -> str:
     other = [("poll", "other.py", 3)]
     drawing.call("cudaEventSynchronize", at + 3_000, at + 90_000, native, other)
     end = [("finish", "train_it.py", first + 80)]
-    drawing.call("cudaDeviceSynchronize", at + 91_000, at + 402_000, native, end)
+    drawing.call("cudaDeviceSynchronize", at + 91_000, at + 400_000, native, end)
+    timeline.copy(at + 403_000, at + 460_000, "D2H")
     return drawing.save()
 
 
@@ -456,6 +457,12 @@ def test_verdict_on_drawn_stacks(stub: Any, draw: Any, seed: int) -> None:
         judge_verdict(stub, path, "train_it.py") == "sync_bound", "the check drew no such program"
     )
     judge_verdict(stub, path, "train_it.py", 0.9)
+    for other in (path, drawn_training(draw, seed, 250), drawn_training(draw, seed, 200)):
+        stacks = truth(other)
+        window = max(end for _, end in stacks.operations) - stacks.operations[0][0]
+        saved = sum(row["idle_ns"] for row in stacks.waiting("train_it.py"))
+        if saved / window * window == saved:
+            judge_verdict(stub, other, "train_it.py", saved / window)  # just the floor is enough
     quiet = drawn_training(draw, seed, 0)
     require(
         judge_verdict(stub, quiet, "train_it.py") == "healthy", "the check drew no such program"
