@@ -441,6 +441,11 @@ def test_lanes_by_hand(stub: Any, draw: Any) -> None:
     capture = three_lanes(draw)
     for device in (0, 1):
         judge_verdict(stub, capture, device, "a drawn capture")
+    unasked = stub.judge_copies(capture)
+    require(
+        isinstance(unasked, Finding) and unasked.subject == "device:0",
+        f"judge_copies(a drawn capture) returned {show(unasked)}, expected a Finding on device 0",
+    )
     with stub.raises(
         EmptyCapture, "2", "a device that only fills memory has none of the three lanes"
     ):
