@@ -427,7 +427,8 @@ def judge_verdict(stub: Any, capture: str, file: str, floor: float | None = None
     why = {
         "recoverable_ns": "A wait costs what the device is idle after it, not what the host is blocked."
     }
-    judge(f"{call}.evidence", dict(got.evidence), evidence, "ns", why)
+    plain = {key: float(value) for key, value in evidence.items()}  # whole or not: as they like
+    judge(f"{call}.evidence", dict(got.evidence), plain, "ns", why)
     want = "healthy" if saved < (floor or 0.01) * window else "sync_bound"
     require(
         (got.category, got.subject) == (want, "device:0"),

@@ -398,7 +398,8 @@ def judge_verdict(stub: Any, capture: str, floor: float | None = None) -> str:
         "starved_ratio": starved / loop.window_ns,
     }
     why = {"window_ns": "From the start of the first step to the end of the last."}
-    judge(f"{call}.evidence", dict(got.evidence), evidence, "ns", why)
+    plain = {key: float(value) for key, value in evidence.items()}  # whole or not: as they like
+    judge(f"{call}.evidence", dict(got.evidence), plain, "ns", why)
     saved = max(starved, exposed) / loop.window_ns
     healthy = saved < (floor or 0.05)
     slow = (

@@ -406,7 +406,8 @@ def judge_verdict(stub: Any, capture: str, floor: float | None = None) -> str:
     why = {
         "recoverable_ns": "Only waits of the launching thread with an idle device cost the window."
     }
-    judge(f"{call}.evidence", dict(got.evidence), evidence, "ns", why)
+    plain = {key: float(value) for key, value in evidence.items()}  # whole or not: as they like
+    judge(f"{call}.evidence", dict(got.evidence), plain, "ns", why)
     want = "healthy" if saved < (floor or 0.05) * window else "host_bound"
     require(
         (got.category, got.subject) == (want, "device:0"),
