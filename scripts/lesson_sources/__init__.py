@@ -41,4 +41,5 @@ LESSONS = {
     "osrt_tracing_lesson": "modules/05-advanced-nsight/ex06-osrt-tracing",
     "comparison_reports_lesson": "modules/05-advanced-nsight/ex07-comparison-reports",
     "expert_systems_lesson": "modules/05-advanced-nsight/ex08-expert-systems",
+    "guides": "docs",
 }

@@ -1,0 +1,78 @@
+"""What the guides in docs/ take from the captures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from profiling_lab import captures
+from scripts.lesson_sources.drawing import ROOT, reference, told
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@cache
+def provenances() -> list[dict[str, Any]]:
+    """The provenance of every capture."""
+    files = sorted((ROOT / "captures").glob("*/provenance.json"))
+    found = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    return [each for each in found if "capture" in each]
+
+
+def versions(tool: str) -> str:
+    """Every version of a tool, or of torch, triton or the driver, in the captures; "a, b"."""
+    if tool == "driver":
+        found = {each["driver"] for each in provenances()}
+    elif tool == "CUDA":
+        found = {each["cuda"]["toolkit"] for each in provenances()}
+    elif tool == "schema":
+        found = {each["tool"]["schema_version"] for each in provenances()} - {None}
+    elif tool.startswith("Nsight"):
+        found = {e["tool"]["version"] for e in provenances() if e["tool"]["name"] == tool}
+    elif tool == "jax":
+        found = {json.loads(captures.text("jax_jit", "jax_timing.json"))["jax"]}
+    else:
+        found = {each["frameworks"][tool] for each in provenances() if tool in each["frameworks"]}
+    if not found:
+        raise LookupError(f"no capture was made with {tool}")
+    return ", ".join(sorted(found))
+
+
+def days() -> str:
+    """The first and the last day of recording."""
+    found = sorted({each["date"] for each in provenances()})
+    return found[0] if len(found) == 1 else f"{found[0]} to {found[-1]}"
+
+
+def lost(capture: str) -> float:
+    """Share of the speed that a program lost under the profiler, by its own clock; below 0: none."""
+    return 1 - told(capture, "steps_per_s_traced") / told(capture, "steps_per_s")
+
+
+def longer(capture: str) -> float:
+    """By what share the same steps took longer under the profiler, by the program's own clock."""
+    return told(capture, "traced_s") / told(capture, "untraced_s") - 1
+
+
+def file_bytes(capture: str, name: str) -> int:
+    """Size of a file of a capture."""
+    return (ROOT / "captures" / capture / name).stat().st_size
+
+
+def ranks_verdict(capture: str) -> str:
+    """What the exercise on several GPUs says of a recording, as text."""
+    found = reference("nsys_ex04").name_multi_gpu_bottleneck(capture)
+    share = found.evidence["recoverable_ratio"]
+    return f"`{found.category}`, `{found.subject}`, {share:.0%} recoverable"
+
+
+def window_ns(capture: str) -> int:
+    """The window that the Day 1 functions look at."""
+    start, end = reference("ex_30").find_window(capture)
+    return end - start
+
+
+FIGURES: dict[str, Callable[[], Figure]] = {}
