@@ -4,9 +4,8 @@ Each request takes a large buffer, works on it, releases it, and keeps a result 
 few small notes. In the end one buffer is asked for that is larger than all before.
 
 `--variant held` is the allocator as it comes: a result is cut out of the buffer that was released just
-before, and holds its segment; what is left of the segment is too short for the next request.
-With `expandable_segments:True` in the variable PYTORCH_ALLOC_CONF the same program shows what segments
-that grow change.
+before, and holds its segment; what is left of the segment is too short for the next request. With `PYTORCH_ALLOC_CONF=expandable_segments:True` the same program
+shows what growing segments change.
 `--variant emptied` gives the buffer back to the driver (`empty_cache`) before the result is made.
 `--variant full` keeps results so large that the last buffer cannot fit in any order.
 `--shape other` has other sizes and another number of requests.
