@@ -74,8 +74,8 @@ def model_flops_utilisation(
     Returns {"flops_per_sample_count", "utilisation_ratio"}. What is computed twice, to save memory, or
     in activations and optimizer is not in it: it is the model's work, not the hardware's.
 
-    Raises ValueError for no layers, sizes below 1, or samples_per_s that is not above 0; what `devices`
-    raises for an unknown device or type goes through.
+    Raises ValueError for no layers, a layer that is no pair, sizes below 1, or samples_per_s that is not
+    above 0; what `devices` raises for an unknown device or type goes through.
     """
     raise NotImplementedError
 
@@ -88,8 +88,9 @@ def batch_sweep(capture: str | Path, warmup_count: int) -> list[dict[str, float]
     from small to large: {"batch", "step_ns": median of its runs' levels, "samples_per_s": of that
     step, "noise_ratio": (largest level - smallest) / step_ns, the A/A noise; 0.0 for one run alone}.
 
-    Raises ValueError if no step of a run is left; CaptureError for what is no baseline of format 1 in
-    ns, EmptyCapture for one without runs.
+    Raises ValueError if no step of a run is left, and for a warmup_count below 0; CaptureError for what is
+    no baseline of `format` 1 with the `unit` ns and for a run without its phases, EmptyCapture for a
+    baseline without runs.
     """
     raise NotImplementedError
 
@@ -115,11 +116,11 @@ def same_conditions(
     one, other: the `environment` of two records. varied: the keys that were changed on purpose.
     Returns {"missing": keys of REQUIRED that one of them lacks or holds as None or "", "different":
     keys of REQUIRED that both have, with different values, and that are not in varied}, each in the
-    order of REQUIRED. A value is compared with its type: "4" is not 4, False is not 0. Nested values
-    count as a whole.
+    order of REQUIRED. A value is compared with its type: "4" is not 4, False is not 0. Lists and dicts
+    are compared as a whole, by ==.
 
-    Raises ValueError if varied names a key that is not in REQUIRED: what nobody checks cannot be varied
-    on purpose.
+    Raises ValueError if varied names a key that is not in REQUIRED (the message names it): what nobody
+    checks cannot be varied on purpose.
     """
     raise NotImplementedError
 
@@ -146,6 +147,6 @@ def baseline_verdict(capture: str | Path, warmup_count: int) -> Finding:
     for a healthy baseline that is not borderline.
 
     The phases stand in the order of the file's `phase_names`. Raises what `batch_sweep` raises, and
-    CaptureError if "load" or "copy" is not among the phases.
+    CaptureError if "load" or "copy" is not among the phases; its message names the two.
     """
     raise NotImplementedError

@@ -54,11 +54,13 @@ def fit_all_reduce(capture: str | Path, world_size: int) -> dict[str, float]:
     Fitted are both numbers, by least squares of **relative** errors: the sum of ((model - t) / t)² is
     least. Without that the largest sizes, in whose times the latency is nothing, would decide alone.
 
-    Returns {"latency_ns", "bus_bytes_per_s", "worst_ratio": the largest |model / t - 1| of the rows}.
+    Returns {"latency_ns": as it comes out, also below 0, "bus_bytes_per_s", "worst_ratio": the largest
+    |model / t - 1| of the rows}.
 
     Raises ValueError if fewer than two different sizes were measured with this world size (the message
     names the world sizes that were), and if times do not grow with size, so that there is no bandwidth;
-    CaptureError for what is no communication.json of format 1 in ns.
+    CaptureError for what is no communication.json of `format` 1 with the `unit` ns and the lists
+    `all_reduce`, `copy` and `training`.
     """
     raise NotImplementedError
 
@@ -110,8 +112,8 @@ def exposed_by_bucket(capture: str | Path, world_size: int) -> list[dict[str, An
     in a step, "bucket_cap_mib", "bucket_bytes": the list of buckets that DDP made, "step_ns", "alone_ns",
     "backward_ns", "exposed_ns": step_ns - alone_ns, or 0 if that is negative, "exposed_ratio": of step_ns}.
 
-    Raises ValueError if nothing was measured at this world size; CaptureError for what is no communication.json
-    of format 1 in ns, and for a row in which a rank is missing or has no steps.
+    Raises ValueError if nothing was measured at this world size; CaptureError as `fit_all_reduce` does, and
+    for a row in which a rank is missing, has no steps, or not as many as the others.
     """
     raise NotImplementedError
 
@@ -128,8 +130,8 @@ def communication_verdict(
     More evidence: serial_ns, the time_ns of `gradient_cost` for the row's buckets, by the fit of
     the same file and world size: what the exchange would take without any overlap; predicted_ns, the
     exposed_ns of `predict_exposed` for them and the row's backward_ns; bus_ratio, the fitted bus
-    bandwidth over the best of the rows of `copy`: bytes over the median of its samples_ns, from one device to
-    another. Without such rows the key is left out.
+    bandwidth over that of the best row of `copy`, bytes over the median of its samples_ns (from one device to
+    another; on a CPU from one process to another). If the list `copy` is empty the key is left out.
     recommendation: a sentence; if |margin_ratio| <= BORDERLINE_RATIO it begins with "borderline"; "none" if
     healthy and not borderline.
 

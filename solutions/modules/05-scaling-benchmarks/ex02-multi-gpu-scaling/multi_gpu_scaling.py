@@ -63,9 +63,10 @@ def scaling_kind(capture: str | Path, series: str) -> dict[str, Any]:
     process, at every world size, does the same number.
     Returns {"kind": "strong" or "weak", "samples_count": that number, "world_sizes": ascending list}.
 
-    Raises ValueError for a series that is not there, one that was measured at a single world size (it
-    shows neither), and one that kept neither number; CaptureError for what is no scaling.json of format
-    1 in ns, and for a run in which `samples_per_rank`, `step_ns` or `alone_ns` lacks a rank.
+    Raises ValueError for a series that is not there (the message names those that are), one that was
+    measured at a single world size (it shows neither), and one that kept neither number; CaptureError for
+    what is no scaling.json of `format` 1 with the `unit` ns, and for a run of the series in which
+    `samples_per_rank`, `step_ns` or `alone_ns` is missing or lacks a rank.
     """
     runs = _runs(capture, series)
     sizes = [run["world_size"] for run in runs]
@@ -168,7 +169,7 @@ def serial_share(
     the S themselves. One process has S = 1 in either law and says nothing about s.
 
     Returns {"serial_ratio": s, as it comes out, also below 0 where something gained more than it
-    should, "worst_ratio": the largest |S of the law / S measured - 1| over the points of more than one process,
+    should, or above 1 where more processes are slower than one, "worst_ratio": the largest |S of the law / S measured - 1| over the points of more than one process,
     "free_count": how many points of more than one process there are beyond the one that s needs: with 0 the fit
     is exact whatever was measured, and proves nothing}.
 
@@ -263,14 +264,16 @@ def scaling_verdict(capture: str | Path, series: str, world_size: int) -> Findin
     recommendation: a sentence; if |margin_ratio| <= BORDERLINE_RATIO it begins with "borderline"; "none" if
     healthy and not borderline.
 
-    Raises what `scaling_kind` raises for the series and the file, and ValueError for a world size that the
-    series was not measured at, for 1, and for lists of different lengths or without steps.
+    What the series kept, and at how many world sizes it was measured, does not matter here. Raises
+    CaptureError as `scaling_kind` does; ValueError for a series that is not there, for a world size at which
+    it was not measured and for 1 (the message lists the sizes above 1 that were measured), and if the ranks'
+    lists of `step_ns`, or those of `alone_ns`, are empty or not of one length.
     """
     runs = {run["world_size"]: run for run in _runs(capture, series)}
     if world_size not in runs or world_size < 2:
         raise ValueError(f"series {series!r}: world sizes above 1 are {sorted(set(runs) - {1})}")
     run = runs[world_size]
-    steps = [step for rank in run["step_ns"] for step in rank]
+    steps = [step for place in zip(*run["step_ns"], strict=True) for step in place]
     places = list(zip(*run["alone_ns"], strict=True))
     if not steps or not places:
         raise ValueError(f"series {series!r}, world size {world_size}: holds no steps")

@@ -22,6 +22,7 @@ from profiling_lab.findings import Finding, problems
 BASELINES = recordings("scaling_baseline_late", "scaling_baseline_cpu", holding="baseline.json")
 KEYS = ("device", "dtype", "layers", "optimizer", "torch", "python", "tf32")
 KEYS += ("threads_per_process_count", "clock", "variables")
+HEAD = {"format": 1, "unit": "ns", "what": "baseline"}
 RUN = '{"batch": 4, "round": 0, "phases": [[1, 1, 1, 1], [1, 1, 1, 1]]}'
 
 
@@ -58,7 +59,7 @@ def made(
                 2  # a disturbance: a mean sees it, a median does not
             )
             runs.append({"batch": batch, "round": turn, "phases": phases, "host_ns": []})
-    content = {"format": 1, "unit": "ns", "phase_names": list(names), "runs": runs}
+    content = {**HEAD, "phase_names": list(names), "runs": runs}
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "baseline.json").write_text(json.dumps(content), "utf-8")
     return str(folder)
@@ -279,8 +280,8 @@ def test_no_sweep_without_steps(stub: Any, warmup: int, seed: int, tmp_path: Pat
         ('{"format": 1, "unit": "ns"}', CaptureError),
         (f'{{"format": 2, "unit": "ns", "runs": [{RUN}]}}', CaptureError),
         (f'{{"format": 1, "unit": "ms", "runs": [{RUN}]}}', CaptureError),
-        ('{"format": 1, "unit": "ns", "runs": [{"batch": 3}]}', CaptureError),
-        ('{"format": 1, "unit": "ns", "runs": []}', EmptyCapture),
+        (json.dumps({**HEAD, "runs": [{"batch": 3}]}), CaptureError),
+        (json.dumps({**HEAD, "phase_names": [], "runs": []}), EmptyCapture),
     ],
 )
 def test_what_is_no_baseline(stub: Any, text: str, kind: type, tmp_path: Path) -> None:
@@ -522,8 +523,7 @@ def test_verdict_at_the_limits(stub: Any, tmp_path: Path) -> None:
     for number, load in enumerate((50, 49, 69, 71, 31, 29)):
         step = [load, 0, 1000 - load, 0]
         content = {
-            "format": 1,
-            "unit": "ns",
+            **HEAD,
             "phase_names": ["load", "copy", "compute", "optimizer"],
             "runs": [{"batch": 8, "round": 0, "phases": [step, step]}],
         }

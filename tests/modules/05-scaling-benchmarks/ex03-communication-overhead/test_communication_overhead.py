@@ -41,7 +41,8 @@ def sizes_in(capture: str) -> list[int]:
 def saved(folder: Path, **tables: Any) -> str:
     """A communication.json with these tables."""
     folder.mkdir(parents=True, exist_ok=True)
-    content = {"format": 1, "unit": "ns", "all_reduce": [], "copy": [], "training": [], **tables}
+    head = {"format": 1, "unit": "ns", "what": "communication"}
+    content = {**head, "all_reduce": [], "copy": [], "training": [], **tables}
     (folder / "communication.json").write_text(json.dumps(content), "utf-8")
     return str(folder)
 
@@ -78,7 +79,7 @@ def made(folder: Path, seed: int, copies: bool = True, exposed: float = 0.2) -> 
                 training.append(
                     {
                         "world_size": n,
-                        "samples_per_rank": [samples, *[samples + 8] * (n - 1)],
+                        "samples_per_rank": [samples + (0, -8, 8, 0)[rank] for rank in range(n)],
                         "bucket_cap_mib": cap,
                         "bucket_bytes": buckets,
                         "gradient_bytes": sum(buckets),
@@ -205,6 +206,11 @@ def test_fit_of_made_up_reductions(stub: Any, seed: int, tmp_path: Path) -> None
         for size in (900, 90_000, 9_000_000)
     ]
     judge_fit(stub, saved(tmp_path / "exact", all_reduce=exact), 3)
+    below = [
+        {"world_size": 2, "bytes": size, "samples_ns": [size // 10 - 50]}
+        for size in (1000, 100_000, 1_000_000)
+    ]
+    judge_fit(stub, saved(tmp_path / "below", all_reduce=below), 2)
 
 
 @task("scaling_ex03.fit_all_reduce")
