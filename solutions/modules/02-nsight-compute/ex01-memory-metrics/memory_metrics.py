@@ -66,8 +66,8 @@ def warp_sectors(addresses: Sequence[int | None], access_bytes: int) -> dict[str
         "used_ratio"      different bytes named / bytes of the sectors touched
     Without an active lane all three are 0 (0.0 for the ratio): no request is made.
 
-    Raises ValueError, naming the value, for an unknown access_bytes, for no or too many lanes, for a
-    negative address, and for one that is no multiple of access_bytes: the device refuses such an
+    Raises ValueError, naming the value, for an unknown access_bytes, for no or too many lanes (their
+    number), for a negative address, and for one that is no multiple of access_bytes: the device refuses such an
     access (source: CUDA C++ Programming Guide, size and alignment requirement).
     """
     if access_bytes not in ACCESS_BYTES:
@@ -223,7 +223,7 @@ def memory_verdict(kernel: dict[str, Any]) -> Finding:
     recommendation: one sentence; "none" for the entries of LIMITER_OF_LEVEL; in front of all of them
     "borderline: " if margin_ratio is at most BORDERLINE_RATIO.
 
-    Raises MissingTable, with its name, if a metric is missing or None.
+    Raises MissingTable, with its name, if a metric that it needs is missing or None.
     """
     use = {
         level: max(_metric(kernel, name) for name in names) / 100

@@ -173,7 +173,8 @@ def forecast(kernel: dict[str, Any], extra_flops: Sequence[float]) -> dict[str, 
 
     Returns
         "free_flops"     operations that fit in beside the present ones (not below 0)
-        "durations_ns"   a list: for each entry of extra_flops the predicted duration
+        "durations_ns"   a list: for each entry of extra_flops the predicted duration, the longer of the
+                         present one and what all operations of then take under the flat roof
         "turn_intensity" operations per byte of DRAM at which the free ones are used up; None without bytes
     Raises ValueError, naming it, for a negative number of operations.
     """

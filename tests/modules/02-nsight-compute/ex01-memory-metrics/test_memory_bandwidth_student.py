@@ -27,6 +27,7 @@ FEWEST_BLOCKS = 2 * 132  # two for each multiprocessor of an H200
 SMALLEST_LIVE_RATIO = 0.92
 FEWEST_THREAD_BYTES = 32  # four elements of each input: a float4 each, or several loads at once
 FACTOR = np.float32(0.5)
+MOST_EMULATED = 1 << 22  # elements of an emulated launch: some seconds
 
 
 def fail(message: str) -> NoReturn:
@@ -63,6 +64,12 @@ def issued(cuda_stub, count: int) -> list[dict]:
         fail(str(error))
 
 
+def threads_of(cuda_stub, count: int) -> int:
+    """Threads that are launched for so many elements."""
+    lines = [line for line in issued(cuda_stub, count) if line["kind"] == "kernel"]
+    return sum(int(np.prod(line["grid"])) * int(np.prod(line["block"])) for line in lines)
+
+
 @task("ncu_ex01.triad")
 def test_launches_and_nothing_else(cuda_stub):
     for line in issued(cuda_stub, 1_000)[3:-1]:  # main allocates three arrays, and waits at the end
@@ -89,6 +96,46 @@ def test_every_sum_is_right(cuda_stub, seed):
                 f"{found[first]}, expected a[{first}] + 0.5 * b[{first}] = {expected[first]:.7g}"
                 f"{' (never written)' if np.isnan(found[first]) else ''}."
             )
+
+
+@task("ncu_ex01.triad")
+def test_grid_that_does_not_grow(cuda_stub):
+    threads = threads_of(cuda_stub, 1 << 24)
+    if threads > threads_of(cuda_stub, 1 << 22):
+        return  # more elements, more threads
+    # As many threads for any number of elements: each must go round, however many there are.
+    count = min(MOST_EMULATED, 17 * threads)
+    a, b, run = ran(cuda_stub, count)
+    wrong = np.nonzero(~(np.abs(run.buffers[2][:count] - (a + FACTOR * b)) < 1e-6))[0]
+    if wrong.size:
+        fail(
+            f"triad of {count} elements: {wrong.size} are wrong, the first is c[{int(wrong[0])}]. The grid "
+            f"is the same for {1 << 22} and for {1 << 24} elements, {threads} threads; then a thread must go "
+            "on to elements further behind until there are none left."
+        )
+
+
+@task("ncu_ex01.triad")
+def test_another_factor(cuda_stub, monkeypatch):
+    def changed(*arguments, plain=compiled.issued):
+        lines = plain(*arguments)
+        for line in lines:
+            for argument in line.get("arguments", ()):
+                if argument.get("value") == float(FACTOR):
+                    argument["value"] = 0.75
+        return lines
+
+    monkeypatch.setattr(compiled, "issued", changed)
+    a, b, run = ran(cuda_stub, 2048)
+    found, expected = run.buffers[2][:2048], a + np.float32(0.75) * b
+    wrong = np.nonzero(~(np.abs(found - expected) < 1e-6))[0]
+    if wrong.size:
+        first = int(wrong[0])
+        fail(
+            f"triad of 2048 elements whose kernels were given 0.75 in place of the factor 0.5: c[{first}] is "
+            f"{found[first]}, expected a[{first}] + 0.75 * b[{first}] = {expected[first]:.7g}. The factor "
+            "is an argument of triad, and of its kernels."
+        )
 
 
 @task("ncu_ex01.triad")
@@ -121,8 +168,7 @@ def test_enough_blocks(cuda_stub):
 @task("ncu_ex01.triad")
 def test_bytes_under_way(cuda_stub):
     count = 1 << 24
-    lines = [line for line in issued(cuda_stub, count) if line["kind"] == "kernel"]
-    threads = sum(int(np.prod(line["grid"])) * int(np.prod(line["block"])) for line in lines)
+    threads = threads_of(cuda_stub, count)
     each = 2 * 4 * count / max(1, threads)
     require(
         each >= FEWEST_THREAD_BYTES,

@@ -136,7 +136,7 @@ def test_what_the_device_refuses(stub):
         ([-4], 4, "-4"),
         ([-1], 1, "-1"),
         ([0], 12, "12"),
-        ([], 4, "0"),
+        ([], 4, ""),
         ([0] * 33, 4, "33"),
     ):
         with stub.raises(ValueError, word, "no device makes such an access"):
@@ -223,7 +223,8 @@ def test_flow_that_was_not_recorded(stub, seed):
             metrics[name] = None
         else:
             del metrics[name]
-        with stub.raises(MissingTable, name.replace(".", r"\."), "a missing counter is not 0"):
+        why = f"{name} was not measured, and a missing counter is not 0"
+        with stub.raises(MissingTable, name.replace(".", r"\."), why):
             stub.byte_flow(made(metrics))
     (kernel, *_) = ncu.kernels("ncu_memory_basic")
     with stub.raises(MissingTable, "__", "the set `basic` has no tables of memory"):
@@ -522,7 +523,9 @@ def test_verdicts_at_their_lines(stub):
 def test_verdict_without_its_evidence(stub, seed):
     chance = random.Random(seed)
     for name in VERDICT:
-        kernel = drawn_kernel(chance)
-        kernel["metrics"][name] = None
-        with stub.raises(MissingTable, name.replace(".", r"\."), "nothing can be said without it"):
+        # Half of what a busy DRAM moved is waste, so the answer rests on every one of them.
+        metrics = drawn_kernel(chance)["metrics"] | {DRAM: 99.5, FROM_DRAM: 10**9, IDEAL: 10**7}
+        kernel = made(metrics | {name: None})
+        why = f"{name} was not measured, and the verdict rests on it"
+        with stub.raises(MissingTable, name.replace(".", r"\."), why):
             stub.memory_verdict(kernel)

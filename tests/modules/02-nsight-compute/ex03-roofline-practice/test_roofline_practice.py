@@ -112,7 +112,8 @@ def each_missing(stub: Any, function: str, names: tuple[str, ...], seed: int, *m
             metrics[name] = None
         else:
             del metrics[name]
-        with stub.raises(MissingTable, name.replace(".", r"\."), "a missing counter is not 0"):
+        why = f"{name} was not measured, and a missing counter is not 0"
+        with stub.raises(MissingTable, name.replace(".", r"\."), why):
             getattr(stub, function)(made(metrics), *more)
 
 
