@@ -17,6 +17,7 @@ An instruction that is missing here raises Unsupported, which names it.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -153,6 +154,7 @@ class Kernel:
     local: list[tuple[str, int, int]]
 
 
+@functools.lru_cache(maxsize=4096)
 def _split(text: str) -> tuple[str, ...]:
     """Operands, at commas outside brackets."""
     out, depth, current = [], 0, ""
@@ -363,6 +365,7 @@ class _Run:
         self.waiting = np.zeros(count, bool)
         self.jumped = False
         self.steps = 0
+        self._lanes, self._warp_count = np.zeros(0, np.int64), 0
         self.operations: dict[str, Callable[[Instruction, np.ndarray], None]] = {
             name.removeprefix("op_"): getattr(self, name)
             for name in dir(self)
@@ -371,6 +374,7 @@ class _Run:
 
     # -- order ------------------------------------------------------------------------------------
 
+    @np.errstate(all="ignore")  # a kernel may overflow, or divide by nothing
     def execute(self, descending: bool) -> None:
         order = range(self.warps)
         lanes_of = [np.flatnonzero(self.warp_in_block == warp) for warp in order]
@@ -422,16 +426,14 @@ class _Run:
             chosen = active[~wanted if instruction.negated else wanted]
         name = instruction.opcode
         if len(chosen):
-            warps = len(np.unique(self.warp_of[chosen]))
-            self.counters.instructions[name] += warps
+            self.counters.instructions[name] += self._warps(chosen)
         if name in ("bra", "ret", "exit", "bar", "barrier"):
             self._control(instruction, active, chosen, at)
         elif len(chosen) and name not in IGNORED:
             operation = self.operations.get(name)
             if operation is None:
                 raise Unsupported(f"the PTX instruction {'.'.join((name, *instruction.parts))}")
-            with np.errstate(all="ignore"):
-                operation(instruction, chosen)
+            operation(instruction, chosen)
 
     def _control(
         self, instruction: Instruction, active: np.ndarray, chosen: np.ndarray, at: int
@@ -484,20 +486,17 @@ class _Run:
                                            else f"u{register.dtype.itemsize}").view(register.dtype)  # fmt: skip
 
     def _kind(self, instruction: Instruction) -> str:
-        return next((part for part in reversed(instruction.parts) if part in DTYPES), "b32")
+        return _kind_of(instruction.parts)
 
     def _addresses(self, operand: str, lanes: np.ndarray) -> np.ndarray:
-        found = re.fullmatch(r"\[([%\w$.]+)(?:\+(-?\d+))?\]", operand.replace(" ", ""))
-        if not found:
-            raise Unsupported(f"the address {operand}")
-        base = found[1]
+        base, offset = _address(operand)
         if base in self.registers:
             value = self.registers[base][lanes].astype(np.int64)
         else:
             value = np.full(
                 len(lanes), self.symbols[base] if base in self.symbols else int(base), np.int64
             )
-        return value + int(found[2] or 0)
+        return value + offset
 
     # -- memory -----------------------------------------------------------------------------------
 
@@ -556,15 +555,18 @@ class _Run:
     def _count_global(self, addresses: np.ndarray, lanes: np.ndarray, size: int, does: str) -> None:
         traffic = self.counters.loads if does == "reads" else self.counters.stores
         warps = self.warp_of[lanes]
-        requests = len(np.unique(warps))
+        requests = self._warps(lanes)
         traffic.requests += requests
         traffic.widths[size] += requests
-        traffic.sectors += len(np.unique(warps * (1 << 40) + addresses // SECTOR_BYTES))
-        traffic.bytes += len(np.unique(warps * (1 << 40) + addresses)) * size
+        traffic.sectors += _distinct(np.sort(warps * (1 << 40) + addresses // SECTOR_BYTES))
+        traffic.bytes += _distinct(np.sort(warps * (1 << 40) + addresses)) * size
 
     def _count_shared(self, addresses: np.ndarray, lanes: np.ndarray, size: int, does: str) -> None:
         traffic = self.counters.shared_loads if does == "reads" else self.counters.shared_stores
         parts = max(1, size // BANK_BYTES)
+        alike = self._alike(addresses, lanes)
+        if alike > 1:
+            addresses, lanes = addresses[:WARP], lanes[:WARP]
         groups = self.warp_of[lanes] * 4 + self.lane[lanes].astype(np.int64) * parts // WARP
         words = (addresses // BANK_BYTES)[:, None] + np.arange(parts)
         keys = np.unique((groups[:, None] * (1 << 20) + words).ravel())
@@ -572,8 +574,24 @@ class _Run:
         places, counts = np.unique(group * BANKS + word % BANKS, return_counts=True)
         _, first = np.unique(places // BANKS, return_index=True)
         longest = np.maximum.reduceat(counts, first)
-        traffic.wavefronts += int(longest.sum())
-        traffic.ideal += len(longest)
+        traffic.wavefronts += int(longest.sum()) * alike
+        traffic.ideal += len(longest) * alike
+
+    def _warps(self, lanes: np.ndarray) -> int:
+        """How many warps these lanes belong to. Lanes are in order, and so are their warps."""
+        if lanes is not self._lanes:
+            self._lanes, self._warp_count = lanes, _distinct(self.warp_of[lanes])
+        return self._warp_count
+
+    def _alike(self, addresses: np.ndarray, lanes: np.ndarray) -> int:
+        """How many whole warps these are, if all of them ask for the same addresses; else 1.
+
+        The same warp of each block most often does, and need be counted only once.
+        """
+        if len(lanes) % WARP or not (addresses[WARP:] == addresses[:-WARP]).all():
+            return 1
+        warps = self.warp_of[lanes].reshape(-1, WARP)
+        return len(warps) if (warps[:, 0] == warps[:, -1]).all() else 1
 
     def _bytes(self, space: str) -> np.ndarray:
         if space == "global":
@@ -928,6 +946,26 @@ class _Run:
             self.write(i.operands[0], set_, lanes)
         else:
             self.write(i.operands[0], set_ != 0 if "any" in i.parts else set_ == there, lanes)
+
+
+@functools.lru_cache(maxsize=4096)
+def _kind_of(parts: tuple[str, ...]) -> str:
+    """The type that an instruction works on, the last one in its name."""
+    return next((part for part in reversed(parts) if part in DTYPES), "b32")
+
+
+@functools.lru_cache(maxsize=4096)
+def _address(operand: str) -> tuple[str, int]:
+    """Base and offset of "[base+offset]"."""
+    found = re.fullmatch(r"\[([%\w$.]+)(?:\+(-?\d+))?\]", operand.replace(" ", ""))
+    if not found:
+        raise Unsupported(f"the address {operand}")
+    return found[1], int(found[2] or 0)
+
+
+def _distinct(ordered: np.ndarray) -> int:
+    """How many values there are in a sorted array."""
+    return min(len(ordered), 1) + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
 
 
 def _quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
