@@ -9,6 +9,8 @@ import itertools
 import json
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -189,6 +191,8 @@ def test_console_blocks_hold_commands_that_tests_read(page: str) -> None:
             ["uv", "run", "lab"],
             ["uv", "run", "python"],
         ), f"{page}: nothing checks {shlex.join(words)}"
+        if words[2:3] == ["python"]:
+            assert (ROOT / words[3]).is_file(), f"{page}: there is no {words[3]}"
 
 
 def test_text_blocks_have_their_source_beside_them() -> None:
@@ -244,3 +248,34 @@ def test_commands_of_the_unified_profiler_make_a_plan(
         assert arguments[0] == "--dry-run", "a guide shows what would be run"
         assert unified_profiler.main(arguments) == 0, capsys.readouterr().err
         assert "train.py" in capsys.readouterr().out
+
+
+TRAIN = """\
+import torch
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for _ in range(12):
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.proof
+def test_one_trace_a_rank_runs_as_shown(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="torchrun is torch's")
+    shown = next(
+        words
+        for words in commands("docs/COMPREHENSIVE-PROFILING-GUIDE.md", "text")
+        if words[0] == "torchrun"
+    )
+    (tmp_path / "train.py").write_text(TRAIN)
+    runner = "profiling_lab/utils/recorded_run.py"
+    words = [str(ROOT / runner) if word == runner else word for word in shown[1:]]
+    words[words.index("--nproc-per-node=4")] = "--nproc-per-node=2"
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", *words],
+        cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    written = sorted(file.name for file in (tmp_path / "traces").iterdir())
+    assert written == ["trace_rank0.json.gz", "trace_rank1.json.gz"]
