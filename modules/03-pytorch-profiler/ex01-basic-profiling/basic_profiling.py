@@ -56,8 +56,9 @@ def train_with_profile(
 
     The first `skip` steps are not recorded; the profiler warms up in the last two of them (in the only one,
     if skip is 1). The next `active` steps are recorded, and their trace (`export_chrome_trace`) is in
-    `trace_file` when the step after them begins. From then on the profiler is off. If the batches end
-    before that, or a step raises, no file is written; the exception passes, and the profiler is off.
+    `trace_file` when the step after them begins, or when the training ends with them. From then on the
+    profiler is off. If the batches end, or a step raises, before all of these are done, no file is written.
+    What a step raises passes, with the profiler off.
 
     It watches the host, and the GPU if torch finds one. Source: torch.profiler.schedule (without
     `repeat=1` it begins anew after `active` steps).
@@ -98,15 +99,16 @@ def read_events(capture: str) -> list[dict[str, Any]]:
 def phase_times(capture: str) -> list[dict[str, Any]]:
     """What each phase of the recorded steps cost, on the host and on the device.
 
-    A phase is a range inside a range "ProfilerStep#…" of its thread, and inside no other range: what a
-    library marks within a phase (`Optimizer.step#AdamW.step`) is a part of it. Ranges of one name are one
-    phase. "Inside" means from start to end, both bounds included.
+    A phase is a range inside a range "ProfilerStep#…" of its thread, and inside no other range of that
+    thread: what a library marks within a phase (`Optimizer.step#AdamW.step`) is a part of it. Ranges of one
+    name are one phase. "Inside" means from start to end, both bounds included.
 
     Returns, in the order in which they first start, a dict for each:
         "phase"      its name
         "count"      how many ranges
         "host_ns"    their durations, added up
-        "waiting_ns" of it in WAITING_CALLS: the calls that started in one of the ranges, added up
+        "waiting_ns" of it in WAITING_CALLS: the calls that started in one of the ranges, on any thread,
+                     added up
         "python_ns"  of it while no operator and no CUDA call ran, on any thread: what is left of the ranges
                      without the union of these
         "device_ns"  how long at least one kernel, copy or memset ran that was issued in the phase: their
@@ -114,7 +116,7 @@ def phase_times(capture: str) -> list[dict[str, Any]]:
                      (backward issues from a thread of its own)
 
     Starts count from a range's start up to but without its end.
-    Raises EmptyCapture, naming what is missing, if there is no step or no phase in it.
+    Raises EmptyCapture if there is no step, or no phase in it; the message says which.
     """
     raise NotImplementedError
 
@@ -137,7 +139,8 @@ def top_operators(
     rows), without those of time 0: [{"name", "calls", "self_us", "share_ratio"}], the share being that of the
     self times of all operators.
 
-    Raises ValueError, naming it, for another `by`, and for an operator that lacks the column.
+    Raises ValueError for another `by`, naming it, and for an operator that lacks the column, naming the
+    column.
     """
     raise NotImplementedError
 

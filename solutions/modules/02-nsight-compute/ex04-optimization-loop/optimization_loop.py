@@ -144,7 +144,8 @@ def loop_log(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
         "kept"         whether gain_ratio is above 1 + noise_ratio. The counter has no vote.
 
     Raises ValueError, naming the step, for fewer than two steps, fewer than two samples, a sample that is
-    not above 0, a "wanted" that is neither word, or a counter that one of the two steps lacks.
+    not above 0, a "wanted" that is neither word, or a counter that one of the two steps lacks or has as
+    None.
     """
     if len(steps) < 2:
         raise ValueError(f"{len(steps)} steps: a loop needs a start and a change")
@@ -246,6 +247,7 @@ def next_move(capture: str) -> Finding:
                        first step)
         recommendation "none" if ceiling_ratio is at least CEILING_RATIO, or if the last PATIENCE_COUNT
                        changes were all taken back; else one sentence that names the limiting unit
+                       (as in UNITS)
 
     Raises CaptureError, saying both counts, unless there are as many launches as steps; and what the
     functions above raise.

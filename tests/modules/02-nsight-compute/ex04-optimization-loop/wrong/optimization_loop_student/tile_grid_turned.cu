@@ -1,7 +1,7 @@
 // CAUGHT_BY: test_shared_tile_is_right
-// SAYS: overwritten before it was read
+// SAYS: past the end of
 //
-// One barrier a tile: the first warp goes on to the next tile while others still read this one.
+// As many blocks across as there are rows: right for a square, and only for a square.
 #include "sgemm.cuh"
 
 __global__ void __launch_bounds__(1024)
@@ -16,12 +16,13 @@ __global__ void __launch_bounds__(1024)
         __syncthreads();
 #pragma unroll
         for (int i = 0; i < 32; ++i) sum += of_a[y][i] * of_b[i][x];
+        __syncthreads();
     }
     c[row * n + column] = sum;
 }
 
 void shared_tile(const float* a, const float* b, float* c, int m, int n, int k) {
-    sgemm_shared_tile<<<dim3(n / 32, m / 32), dim3(32, 32)>>>(a, b, c, m, n, k);
+    sgemm_shared_tile<<<dim3(m / 32, n / 32), dim3(32, 32)>>>(a, b, c, m, n, k);
 }
 
 const std::vector<Step> kSteps = {{"shared_tile", shared_tile}};
