@@ -27,7 +27,7 @@ FEWEST_BLOCKS = 2 * 132  # two for each multiprocessor of an H200
 SMALLEST_LIVE_RATIO = 0.92
 FEWEST_THREAD_BYTES = 32  # four elements of each input: a float4 each, or several loads at once
 FACTOR = np.float32(0.5)
-MOST_EMULATED = 1 << 22  # elements of an emulated launch: some seconds
+MOST_EMULATED = 1 << 21  # elements of an emulated launch: some seconds
 
 
 def fail(message: str) -> NoReturn:

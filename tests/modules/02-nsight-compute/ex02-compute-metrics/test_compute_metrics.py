@@ -540,7 +540,7 @@ def test_verdicts_at_their_lines(stub, seed):
         "more than half of the places cannot be taken": {THEORETICAL: 43.75, ACHIEVED: 43.75},
         "free places while there is work": {ACHIEVED: 25.0},
         "free places, and a grid below a wave": {ACHIEVED: 25.0, WAVES: 0.25},
-        "as many lost to limits as to idle SMs": {THEORETICAL: 50.0, ACHIEVED: 50.0, ACTIVE: 0.001},
+        "as many lost to limits as to idle SMs": {THEORETICAL: 62.5, ACHIEVED: 62.5, ACTIVE: 400},
         "all places filled": {},
     }
     for name, changed in cases.items():
