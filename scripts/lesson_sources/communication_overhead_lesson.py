@@ -58,6 +58,14 @@ def fit(world_size: int = 2, capture: str = GPU) -> dict[str, float]:
     return reference("scaling_ex03").fit_all_reduce(capture, world_size)
 
 
+def absolute_latency_ns(world_size: int = 2, capture: str = GPU) -> float:
+    """The latency by ordinary least squares of the same medians, in ns."""
+    table = [row for row in content(capture)["all_reduce"] if row["world_size"] == world_size]
+    sizes = [row["bytes"] for row in table]
+    times = [statistics.median(row["samples_ns"]) for row in table]
+    return statistics.linear_regression(sizes, times).intercept
+
+
 def best_copy(capture: str = GPU) -> float:
     """The best of the copies, in bytes a second."""
     return max(

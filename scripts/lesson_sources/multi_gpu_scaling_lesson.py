@@ -44,6 +44,13 @@ def step(capture: str, series: str, size: int) -> float:
     return statistics.fmean(run(capture, series, size)["step_ns"][0])
 
 
+def alone(capture: str, series: str, size: int) -> float:
+    """The mean step without exchange, over ranks and steps, in ns."""
+    return statistics.fmean(
+        step for rank in run(capture, series, size)["alone_ns"] for step in rank
+    )
+
+
 def kind(capture: str, series: str) -> dict[str, Any]:
     """Strong or weak."""
     return reference("scaling_ex02").scaling_kind(capture, series)

@@ -148,7 +148,7 @@ def scaling_verdict(capture: str | Path, series: str, world_size: int) -> Findin
 
     What the series kept, and at how many world sizes it was measured, does not matter here. Raises
     CaptureError as `scaling_kind` does; ValueError for a series that is not there, for a world size at which
-    it was not measured and for 1 (the message lists the sizes above 1 that were measured), and if the ranks'
-    lists of `step_ns`, or those of `alone_ns`, are empty or not of one length.
+    it was not measured and for 1 (the message lists the sizes that were measured), and if the ranks' lists
+    of `step_ns`, or those of `alone_ns`, are empty or not of one length.
     """
     raise NotImplementedError

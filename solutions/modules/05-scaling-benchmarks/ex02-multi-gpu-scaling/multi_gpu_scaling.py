@@ -266,12 +266,14 @@ def scaling_verdict(capture: str | Path, series: str, world_size: int) -> Findin
 
     What the series kept, and at how many world sizes it was measured, does not matter here. Raises
     CaptureError as `scaling_kind` does; ValueError for a series that is not there, for a world size at which
-    it was not measured and for 1 (the message lists the sizes above 1 that were measured), and if the ranks'
-    lists of `step_ns`, or those of `alone_ns`, are empty or not of one length.
+    it was not measured and for 1 (the message lists the sizes that were measured), and if the ranks' lists
+    of `step_ns`, or those of `alone_ns`, are empty or not of one length.
     """
     runs = {run["world_size"]: run for run in _runs(capture, series)}
     if world_size not in runs or world_size < 2:
-        raise ValueError(f"series {series!r}: world sizes above 1 are {sorted(set(runs) - {1})}")
+        raise ValueError(
+            f"series {series!r}: one above 1 of the world sizes {sorted(runs)}, please"
+        )
     run = runs[world_size]
     steps = [step for place in zip(*run["step_ns"], strict=True) for step in place]
     places = list(zip(*run["alone_ns"], strict=True))
