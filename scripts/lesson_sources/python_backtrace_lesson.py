@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from functools import cache
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from profiling_lab import captures
@@ -98,8 +99,16 @@ def saved(capture: str) -> float:
 
 
 def untraced_ns(capture: str) -> float:
-    """The steps' time without the profiler."""
+    """The time of as many steps, before the recording began."""
     return told(capture, "untraced_s") * 1e9
+
+
+def step_ns(capture: str) -> tuple[int, float]:
+    """The first recorded step, and the median of them all."""
+    with captures.open(capture) as recording:
+        ranges = recording.nvtx_ranges
+    steps = ranges.filter(ranges["name"] == "step")["duration_ns"].to_list()
+    return steps[0], median(steps)
 
 
 # -- plots --------------------------------------------------------------------------------------------

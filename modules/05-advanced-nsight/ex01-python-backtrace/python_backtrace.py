@@ -149,8 +149,9 @@ def waiting_lines(capture: str, file: str) -> list[dict[str, int]]:
     A wait is a backtrace whose name is in BLOCKING. Its line is the one of the innermost frame in this
     file; waits without such a frame count for line 0. After a wait the device has nothing to do until
     the host gave it something: idle is the time from the wait's end to the start of the next operation
-    (kernel, copy or memset), and 0 if one is running at that moment (start <= moment < end) or none
-    follows.
+    (kernel, copy or memset), or to the end of the next wait to end, of any line, if that comes first
+    (so no moment counts twice). It is 0 if an operation is running as the wait ends (start <= end of
+    the wait < end), or none follows.
     Returns a row for each line: "line", "wait_count", "blocked_ns" (the sum of the waits) and "idle_ns",
     ordered by idle_ns from the largest, then by line.
     Raises as `coverage` does.

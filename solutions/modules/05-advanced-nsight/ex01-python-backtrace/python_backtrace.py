@@ -181,8 +181,9 @@ def waiting_lines(capture: str, file: str) -> list[dict[str, int]]:
     A wait is a backtrace whose name is in BLOCKING. Its line is the one of the innermost frame in this
     file; waits without such a frame count for line 0. After a wait the device has nothing to do until
     the host gave it something: idle is the time from the wait's end to the start of the next operation
-    (kernel, copy or memset), and 0 if one is running at that moment (start <= moment < end) or none
-    follows.
+    (kernel, copy or memset), or to the end of the next wait to end, of any line, if that comes first
+    (so no moment counts twice). It is 0 if an operation is running as the wait ends (start <= end of
+    the wait < end), or none follows.
     Returns a row for each line: "line", "wait_count", "blocked_ns" (the sum of the waits) and "idle_ns",
     ordered by idle_ns from the largest, then by line.
     Raises as `coverage` does.
@@ -194,9 +195,9 @@ def waiting_lines(capture: str, file: str) -> list[dict[str, int]]:
     )
     _launched(capture)
     rows: dict[int, dict[str, int]] = {}
-    for trace in backtraces(capture):
-        if trace.name not in BLOCKING:
-            continue
+    waits = [trace for trace in backtraces(capture) if trace.name in BLOCKING]
+    waits.sort(key=lambda trace: trace.end_ns)
+    for number, trace in enumerate(waits):
         line = next((frame.line for frame in trace.python if frame.file == file), 0)
         row = rows.setdefault(line, {"line": line, "wait_count": 0, "blocked_ns": 0, "idle_ns": 0})
         row["wait_count"] += 1
@@ -204,7 +205,8 @@ def waiting_lines(capture: str, file: str) -> list[dict[str, int]]:
         running = any(start <= trace.end_ns < end for start, end in operations)
         after = [start for start, _ in operations if start >= trace.end_ns]
         if after and not running:
-            row["idle_ns"] += after[0] - trace.end_ns
+            later = [other.end_ns for other in waits[number + 1 :]]
+            row["idle_ns"] += min([after[0], *later]) - trace.end_ns
     return sorted(rows.values(), key=lambda row: (-row["idle_ns"], row["line"]))
 
 
