@@ -51,7 +51,8 @@ def first_iteration_cost(capture: str, nvtx_range: str) -> dict[str, float]:
     Returns {"first_ns", "steady_ns": the median of all others, "excess_ns": first minus steady,
     "steady_start_ns": the time at which the first is over}.
 
-    Raises CaptureError if no range has that name, ValueError if there are fewer than three.
+    Raises CaptureError if no range has that name, ValueError if there are fewer than three. The message
+    holds the name, or how many there are.
     """
     raise NotImplementedError
 
@@ -70,7 +71,7 @@ def utilization_series(capture: str, period_ns: int) -> dict[int, list[dict[str,
                              length: 2.0 if two streams run a kernel each all the time
     (source of the definition: NVML API reference, nvmlUtilization_t)
 
-    Raises ValueError unless period_ns is positive.
+    Raises ValueError, with period_ns in its message, unless it is positive.
     """
     raise NotImplementedError
 
@@ -95,7 +96,7 @@ def idle_by_host(capture: str, device: int = 0, start_ns: int = 0) -> dict[str, 
     calls the outermost counts. Where the launching call was not recorded, the whole gap goes to "" in
     both. Names with 0 ns are left out; the values of each dict add up to idle_ns - queued_ns.
 
-    Raises EmptyCapture if no operation ran on the device.
+    Raises EmptyCapture, with the device's number in its message, if no operation ran on it.
     """
     raise NotImplementedError
 

@@ -36,7 +36,7 @@ def concurrency(capture: str, device: int = 0) -> dict[str, Any]:
         "peak_count"     the most that ran at once
         "ns_at_count"    {how many ran: ns}, from 1 on, counts that never occurred left out
 
-    Raises EmptyCapture if no kernel ran on the device.
+    Raises EmptyCapture, with the device's number in its message, if no kernel ran on it.
     """
     raise NotImplementedError
 
@@ -116,15 +116,16 @@ def judge_streams(capture: str, device: int = 0) -> Finding:
     Two bounds, the smaller one counts:
     - *waiting*: the time in which at least one kernel has been ready (`start_delays`) for START_COST_NS or
       longer, has not started, and could: kernels of other streams run, none of its own does, and the
-      shares (`device_share`, with its defaults; 1.0 for a graph) of all that run and its own add up to
-      at most 1;
+      shares of all that run and its own add up to at most 1. The share is that of the single launch, by
+      the definition and the defaults of `device_share`; 1.0 for a graph;
     - *packing*: the time in which any kernel runs (`concurrency`, busy_ns) minus the least that these
       kernels need: the larger of the longest stream (its durations added) and all durations times their
       shares (at most 1.0 each), added.
 
-    Returns "serialized_streams" if the smaller bound, "recoverable_ns", is at least HEALTHY_FLOOR_RATIO of
-    the window, else "healthy". subject: "device:<n>". evidence: "recoverable_ns", "window_ns",
-    "recoverable_ratio" (their quotient), "average_count" (as `concurrency`), "streams_count" (with kernels).
+    "recoverable_ns" is the smaller bound, 0 if that is negative. Returns "serialized_streams" if it is at
+    least HEALTHY_FLOOR_RATIO of the window, else "healthy". subject: "device:<n>". evidence:
+    "recoverable_ns", "window_ns", "recoverable_ratio" (their quotient), "average_count" (as `concurrency`),
+    "streams_count" (with kernels).
     recommendation: one sentence; "none" if healthy. A kernel that an event holds back looks ready here, so
     the finding is for work that does not depend on other streams.
     """

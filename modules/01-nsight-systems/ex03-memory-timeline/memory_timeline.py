@@ -41,7 +41,8 @@ def transfer_model(capture: str, path: str) -> dict[str, float]:
     Returns {"latency_ns", "bytes_per_ns": the bandwidth, "half_rate_bytes": the size at which a copy
     reaches half of the bandwidth, latency times bandwidth}.
 
-    Raises EmptyCapture if there is no such copy, ValueError if all copies are of one size.
+    Raises EmptyCapture, with the path in its message, if there is no such copy, ValueError if all copies
+    are of one size.
     """
     raise NotImplementedError
 
@@ -103,6 +104,6 @@ def judge_copies(capture: str, device: int = 0) -> Finding:
     "pageable_bytes" (copied from or to pageable host memory on this device). recommendation: one sentence;
     "none" if healthy.
 
-    Raises EmptyCapture if no lane has an operation.
+    Raises EmptyCapture, with the device's number in its message, if no lane has an operation.
     """
     raise NotImplementedError

@@ -61,7 +61,8 @@ def first_iteration_cost(capture: str, nvtx_range: str) -> dict[str, float]:
     Returns {"first_ns", "steady_ns": the median of all others, "excess_ns": first minus steady,
     "steady_start_ns": the time at which the first is over}.
 
-    Raises CaptureError if no range has that name, ValueError if there are fewer than three.
+    Raises CaptureError if no range has that name, ValueError if there are fewer than three. The message
+    holds the name, or how many there are.
     """
     recording = captures.open(capture)
     iterations = [r for r in recording.nvtx_ranges.rows(named=True) if r["name"] == nvtx_range]
@@ -102,7 +103,7 @@ def utilization_series(capture: str, period_ns: int) -> dict[int, list[dict[str,
                              length: 2.0 if two streams run a kernel each all the time
     (source of the definition: NVML API reference, nvmlUtilization_t)
 
-    Raises ValueError unless period_ns is positive.
+    Raises ValueError, with period_ns in its message, unless it is positive.
     """
     if period_ns <= 0:
         raise ValueError(f"period_ns = {period_ns}: a period must be longer than nothing")
@@ -150,7 +151,7 @@ def idle_by_host(capture: str, device: int = 0, start_ns: int = 0) -> dict[str, 
     calls the outermost counts. Where the launching call was not recorded, the whole gap goes to "" in
     both. Names with 0 ns are left out; the values of each dict add up to idle_ns - queued_ns.
 
-    Raises EmptyCapture if no operation ran on the device.
+    Raises EmptyCapture, with the device's number in its message, if no operation ran on it.
     """
     gaps = _gaps(capture, device, start_ns)
     during: dict[str, int] = {}

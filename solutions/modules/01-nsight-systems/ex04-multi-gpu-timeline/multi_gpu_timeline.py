@@ -42,8 +42,8 @@ def find_ranks(capture: str) -> dict[int, dict[str, int]]:
     "rank <number>". A range of any other name says nothing of ranks.
 
     Raises CaptureError if no range is named so, if two processes are the same rank (two runs in one
-    recording), if numbers from 0 to the largest are missing (the message names them), and if a rank
-    has no kernel.
+    recording), if numbers from 0 to the largest are missing, and if a rank has no kernel. The message
+    names the rank, as "rank 1", or the missing numbers.
     """
     with captures.open(capture) as recording:
         ranges, kernels = recording.nvtx_ranges, recording.kernels
@@ -90,7 +90,7 @@ def match_collectives(capture: str) -> list[dict]:
     Returns a list in that order of {"name": the kernel's short name, "start_ns": {rank: ns},
     "end_ns": {rank: ns}}.
     Raises EmptyCapture if no rank has a collective, and CaptureError if one has more than another (the
-    message holds how many each has) or if names differ at some place: then they do not belong together.
+    message holds how many each has, by rank) or if names differ at some place (it holds the names).
     """
     own = {}
     with captures.open(capture) as recording:

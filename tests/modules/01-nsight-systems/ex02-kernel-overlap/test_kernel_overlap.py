@@ -206,8 +206,11 @@ def issued(capture: str, device: int = 0) -> list[dict[str, Any]]:
 # -- default_stream_waits ------------------------------------------------------------------------------
 
 
-def judge_default(stub: Any, capture: str, stream: int = 7, shown: str = "") -> None:
-    found = issued(capture)
+def judge_default(
+    stub: Any, capture: str, stream: int = 7, shown: str = "", device: int = 0
+) -> None:
+    found = issued(capture, device)
+    given = f", {device}" if device else ""
     held, crossing = [], 0
     for place, operation in enumerate(found):
         mine = operation["stream"] == stream
@@ -219,8 +222,8 @@ def judge_default(stub: Any, capture: str, stream: int = 7, shown: str = "") -> 
                 held.append(max(other) - operation["ready_ns"])
     want = {"held_count": len(held), "held_ns": sum(held), "crossing_count": crossing}
     judge(
-        f"default_stream_waits({shown or repr(capture)}, {stream}){repeat_hint(capture)}",
-        stub.default_stream_waits(capture, stream),
+        f"default_stream_waits({shown or repr(capture)}, {stream}{given}){repeat_hint(capture)}",
+        stub.default_stream_waits(capture, stream, device),
         want,
         "operations, and ns",
         {
@@ -258,10 +261,12 @@ def test_before_and_behind_the_default_stream(stub: Any, draw: Any) -> None:
     timeline.kernel(95_000, 99_000, stream=13, call=(90_000, 91_000))  # ready when the memset ends
     timeline.kernel(1_000, 2_000, stream=7)  # no call
     timeline.kernel(2_000, 500_000, stream=7, device=1, call=(500, 600))
+    timeline.kernel(500_000, 510_000, stream=13, device=1, call=(700, 800))  # held on device 1
     capture = timeline.save()
     judge_default(stub, capture, 7, "a drawn capture")
     judge_default(stub, capture, 13, "a drawn capture")
     judge_default(stub, capture, 99, "a drawn capture")
+    judge_default(stub, capture, 7, "a drawn capture", device=1)
     got = stub.default_stream_waits(capture)
     require(
         isinstance(got, dict) and got.get("crossing_count") == 1,
