@@ -255,3 +255,22 @@ def test_conflicts_and_sectors_by_hand():
 def test_a_private_toolchain_folder_is_used(monkeypatch, tmp_path):
     monkeypatch.setenv("LAB_CUDA_CACHE", str(tmp_path / "cache"))
     assert toolchain.cache_folder() == tmp_path / "cache"
+
+
+def test_wrong_solutions_share_a_program_only_if_they_fit(tmp_path):
+    folder = tmp_path / "wrong" / "steps_student"
+    folder.mkdir(parents=True)
+    table = "const std::vector<Step> kSteps = {};\n"
+    one, two = folder / "one.cu", folder / "two.cu"
+    one.write_text('#include "steps.cuh"\n' + table, encoding="utf-8")
+    for other in (
+        '#include "steps.cuh"\n#include <cmath>\n' + table,
+        '#include "steps.cuh"\nconst std::vector<Step> kOthers = {};\n',
+        '#include "steps.cuh"\n',
+        "#include <vector>\n" + table,
+    ):
+        two.write_text(other, encoding="utf-8")
+        assert toolchain.with_siblings(one, tmp_path) is None
+    alone = tmp_path / "steps_student.cu"
+    alone.write_text(one.read_text(encoding="utf-8"), encoding="utf-8")
+    assert toolchain.with_siblings(alone, tmp_path) is None

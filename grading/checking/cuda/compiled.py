@@ -79,6 +79,8 @@ class Run:
 
 def compiled(source: Path, given: Path) -> Compiled:
     """PTX and resources of a source. Raises BuildError, ToolchainError."""
+    shared = toolchain.with_siblings(source, given)
+    source = shared[0] if shared else source
     return _compiled(source.resolve(), given.resolve(), source.stat().st_mtime_ns)
 
 
@@ -141,12 +143,14 @@ def issued(
     source: Path, given: Path, arguments: Sequence[str], multiprocessors: int = 132
 ) -> list[dict[str, Any]]:
     """The record of what the source's host code issues. Raises BuildError, RunError, ToolchainError."""
-    program = toolchain.build_alone(source, given)
+    shared = toolchain.with_siblings(source, given)
+    program = shared[1] if shared else toolchain.build_alone(source, given)
     called = f"{source.name} {' '.join(arguments)}"
     result, lines = run_on_stand_in(
         called,
         [str(program.executable), *arguments],
         LAB_MULTIPROCESSORS=str(multiprocessors),
+        LAB_VARIANT=str(program.variant),
     )
     refused = [line for line in lines if line["kind"] == "refused"]
     if result.returncode != 0 or refused:

@@ -36,6 +36,10 @@ class BuildError(Exception):
     """A source does not compile, or calls what the stand-in does not have: says where and what."""
 
 
+# What main() is to run, of sources that say it in a table.
+TABLE = r"^const (std::vector<\w+>) (k\w+) ="
+
+
 @dataclass(frozen=True)
 class Program:
     """A program linked to the stand-in. variant: which of several sources inside it is meant."""
@@ -180,6 +184,49 @@ def build_alone(source: Path, given: Path) -> Program:
     """As `build`, one source by itself; for stubs of which no two can share a program."""
     source, given = source.resolve(), given.resolve()
     return Program(_build(source, [source.parent, given]))
+
+
+def with_siblings(source: Path, given: Path) -> tuple[Path, Program] | None:
+    """A source that holds all wrong solutions of this one's folder, and its program; None if there is none.
+
+    It saves one compilation for each of them. They share a program where each includes one header of the
+    exercise and nothing else, and gives main() its work in a table of one name; each is in a namespace of
+    its own, and main() gets the table that $LAB_VARIANT names.
+    """
+    source, given = source.resolve(), given.resolve()
+    if source.parent.parent.name != "wrong":
+        return None
+    siblings = sorted(source.parent.glob("*.cu"))
+    texts = [path.read_text(encoding="utf-8") for path in siblings]
+    headers = {tuple(re.findall(r"^#include\s+(\S+)", text, re.MULTILINE)) for text in texts}
+    tables = {tuple(re.findall(TABLE, text, re.MULTILINE)) for text in texts}
+    if len(headers) != 1 or len(tables) != 1:
+        return None
+    (header,), (table,) = headers, tables
+    if len(header) != 1 or len(table) != 1 or not header[0].startswith('"'):
+        return None
+    (kind, name), numbers = table[0], range(len(siblings))
+    lines = [f"#include {header[0]}", "#include <cstdlib>"]
+    for number, path in enumerate(siblings):
+        lines.append(f'namespace variant_{number} {{\n#include "{path}"\n}}')
+    lines.append(f"static const {kind}& chosen_table() {{")
+    lines.append('    switch (std::atoi(std::getenv("LAB_VARIANT"))) {')
+    lines += [f"        case {number}: return variant_{number}::{name};" for number in numbers]
+    lines.append(
+        f"        default: std::abort();\n    }}\n}}\nconst {kind} {name} = chosen_table();\n"
+    )
+    # The siblings' text is in the name, so that a change of one is a change of the source.
+    together = cache_folder() / f"tables-{_key(*siblings, *lines)}.cu"
+    with locked(together.parent, together.stem):
+        if not together.exists():
+            made = together.with_suffix(".tmp")
+            made.write_text("\n".join(lines), encoding="utf-8")
+            made.replace(together)
+    try:
+        program = _build(together, [given])
+    except BuildError:
+        return None
+    return together, Program(program, siblings.index(source))
 
 
 def build_for_gpu(source: Path, given: Path, folder: Path) -> Path:
