@@ -487,10 +487,11 @@ def judge_verdict(stub: Any, capture: str, warmup: int) -> None:
         f"{call}: recommendation is {got.recommendation!r}, but the margin is {share - floor:+.2%}: "
         "within 2 points of the floor a finding begins with 'borderline', and no other does",
     )
-    if want == "healthy" and not near_floor:
+    if not near_floor:
         require(
-            got.recommendation == "none",
-            f"{call}: recommendation is {got.recommendation!r}, but nothing is to be done: 'none'",
+            (got.recommendation == "none") == (want == "healthy"),
+            f"{call}: recommendation is {got.recommendation!r}, but the category is {want}: 'none' stands "
+            "where nothing is to be done, and only there",
         )
 
 
