@@ -210,7 +210,19 @@ def test_iterations_of_an_asynchronous_program(stub: Any, draw: Any) -> None:
         timeline.kernel(start - 9_000, start, stream=11, call=(low + 400, low + 500), thread=2)
     timeline.nvtx("step", 12_000, 13_000)
     timeline.kernel(2_000, 3_000, stream=12)  # its call was not recorded
+    timeline.kernel(100_000, 200_000, stream=13, call=(1_300, 1_400), thread=2)  # not of the steps
     judge_first(stub, timeline.save(), "step", "a drawn capture")
+
+
+@task("nsys_ex01.first_iteration_cost")
+def test_a_first_iteration_that_launches_nothing(stub: Any, draw: Any) -> None:
+    timeline = draw()
+    for start in (1_000, 3_000, 5_000, 8_000):
+        timeline.nvtx("step", start, start + 900)
+    timeline.kernel(500, 900, call=(100, 200))  # before all steps
+    timeline.kernel(3_400, 4_000, call=(3_100, 3_200))
+    timeline.kernel(8_400, 9_000, call=(8_100, 8_200))
+    judge_first(stub, timeline.save(), "step", "a first and a third range without work")
 
 
 @task("nsys_ex01.first_iteration_cost")

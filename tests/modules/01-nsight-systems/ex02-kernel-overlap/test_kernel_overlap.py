@@ -361,15 +361,17 @@ def shares(capture: str, device: int, warps: int, blocks: int) -> list[float]:
     return out
 
 
-def judge_shares(stub: Any, capture: str, limits: tuple[int, ...], shown: str = "") -> None:
+def judge_shares(
+    stub: Any, capture: str, limits: tuple[int, ...], shown: str = "", device: int = 0
+) -> None:
     warps, blocks = limits or (64, 32)
     want: dict[str, float] = {}
-    kernels = [k for k in rows(captures.open(capture).kernels) if k["device"] == 0]
-    for kernel, share in zip(kernels, shares(capture, 0, warps, blocks), strict=True):
+    kernels = [k for k in rows(captures.open(capture).kernels) if k["device"] == device]
+    for kernel, share in zip(kernels, shares(capture, device, warps, blocks), strict=True):
         want[kernel["name"]] = max(share, want.get(kernel["name"], 0.0))
-    given = "".join(f", {n}" for n in (0, *limits)) if limits else ""
+    given = "".join(f", {n}" for n in (device, *limits)) if limits else ""
     call = f"device_share({shown or repr(capture)}{given}){repeat_hint(capture)}"
-    got = stub.device_share(capture, 0, *limits) if limits else stub.device_share(capture)
+    got = stub.device_share(capture, device, *limits) if limits else stub.device_share(capture)
     require(
         isinstance(got, dict) and got.keys() == want.keys(),
         f"{call} returned {show(got)}, expected the names {show(sorted(want))}",
@@ -407,9 +409,11 @@ def test_half_a_warp_takes_a_whole_one(stub: Any, draw: Any) -> None:
                 ("odd", (2, 3, 5), (11, 3, 1)),
                 ("odd", (1, 1, 1), (32, 2, 1)),
                 ("cube", (7, 1, 2), (4, 8, 16)),
+                ("cube", (70, 1, 2), (4, 8, 16)),  # on device 1, as all from here on
+                ("elsewhere", (3, 1, 1), (64, 1, 1)),
             ]
         ):
-            timeline.kernel(1_000 * i, 1_000 * i + 500, name=name)
+            timeline.kernel(1_000 * i, 1_000 * i + 500, name=name, device=int(i > 2))
             sizes = zip(("X", "Y", "Z"), grid, block, strict=True)
             row = timeline._rows["CUPTI_ACTIVITY_KIND_KERNEL"][-1]
             for letter, blocks, threads in sizes:
@@ -418,6 +422,8 @@ def test_half_a_warp_takes_a_whole_one(stub: Any, draw: Any) -> None:
         capture = timeline.save()
         judge_shares(stub, capture, (), "a drawn capture")
         judge_shares(stub, capture, (17, 5), "a drawn capture")
+        judge_shares(stub, capture, (17, 32), "a drawn capture")
+        judge_shares(stub, capture, (64, 32), "a drawn capture", device=1)
 
 
 # -- judge_streams -------------------------------------------------------------------------------------

@@ -463,6 +463,23 @@ def test_late_rank_of_drawn_runs(stub, draw, seed) -> None:
 
 
 @task("nsys_ex04.late_rank")
+def test_one_long_wait_outweighs_many_short_ones(stub, draw) -> None:
+    """Rank 1 is last three times of four: twice by 10 ns, once of a rank that waited for 400 ns and gave up."""
+    timeline = draw()
+    for rank, spans in enumerate(
+        (
+            ((1_000, 1_100), (2_000, 2_100), (9_000, 9_500), (10_000, 10_400)),
+            ((1_010, 1_100), (2_010, 2_100), (3_000, 9_500), (19_000, 19_400)),
+        )
+    ):
+        timeline.nvtx(f"rank {rank}", 0, 20_000, process=rank + 1)
+        timeline.kernel(100, 700 + 100 * rank, process=rank + 1)
+        for start, end in spans:
+            timeline.kernel(start, end, name=REDUCE, stream=8, process=rank + 1)
+    judge_blame(stub, timeline.save())
+
+
+@task("nsys_ex04.late_rank")
 def test_one_rank_waits_for_nobody(stub, draw) -> None:
     timeline = draw()
     timeline.nvtx("rank 0", 0, 9_000)
