@@ -3,57 +3,36 @@
 from __future__ import annotations
 
 import random
+import re
 import sqlite3
 from collections import Counter, defaultdict
+from pathlib import Path
 from typing import Any
 
 from grading.checking import task
 from grading.checking.fixtures import recordings
 from grading.checking.judging import agree, judge, require, show
+from grading.outcomes import NotGraded
 from profiling_lab import captures
 from profiling_lab.errors import EmptyCapture
 from profiling_lab.findings import Finding, problems
 
 WAITS = recordings("waits_inline", "waits_paced", "waits_free", "waits_locked")
 PROCESS = (1 << 48) + (1_001 << 24)
-KINDS = {
-    "pthread_cond_wait": "lock",
-    "sem_wait": "lock",
-    "fsync": "io",
-    "write": "io",
-    "clock_nanosleep": "sleep",
-    "poll": "poll",
-    "mmap64": "memory",
-    "ioctl": "other",
-}
+KINDS = re.compile(
+    "(?P<lock>pthread_(mutex|cond|rwlock|join)|sem_|futex)"
+    "|(?P<sleep>sched_yield|u?sleep|(clock_)?nanosleep)"
+    "|(?P<poll>p?(poll|select)|epoll_)"
+    "|(?P<memory>m(un|re)?map|mprotect|madvise|s?brk)"
+    "|(?P<io>p?(read|write)|f?(open|close|sync)|f(read|write|gets|flush|datasync|cntl)|send|recv|accept|connect)"
+)
 
 
 def kind_of(name: str) -> str:
-    """The class of a call, by a rule of the check's own: what its name holds."""
-    if name in KINDS:
-        return KINDS[name]
-    for part, kind in (
-        ("pthread_join", "lock"),
-        ("mutex", "lock"),
-        ("cond", "lock"),
-        ("rwlock", "lock"),
-        ("sem_", "lock"),
-        ("futex", "lock"),
-        ("sleep", "sleep"),
-        ("sched_yield", "sleep"),
-        ("poll", "poll"),
-        ("select", "poll"),
-        ("mmap", "memory"),
-        ("munmap", "memory"),
-        ("mprotect", "memory"),
-        ("madvise", "memory"),
-    ):
-        if part in name:
-            return kind
-    beginnings = ("read", "pread", "write", "pwrite", "open", "close", "f", "sync", "send", "recv")
-    beginnings += ("accept", "connect")
-    known = name.startswith(beginnings) and not name.startswith(("flock", "ftrunc", "fork", "fut"))
-    return "io" if known else "other"
+    """The class of a call, by a rule of the check's own: what its name begins with."""
+    found = KINDS.match(name)
+    kinds = found.groupdict() if found else {}
+    return next((kind for kind, text in kinds.items() if text), "other")
 
 
 class Threads:
@@ -64,6 +43,11 @@ class Threads:
         connection = sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)
         try:
             known = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+            for table, means in (("OSRT_API", "osrt"), ("CUPTI_ACTIVITY_KIND_KERNEL", "cuda")):
+                if table not in known:
+                    raise NotGraded(
+                        "not run", f"{Path(capture).name} has no table {table} (--trace={means})"
+                    )
             rows = connection.execute(
                 'SELECT globalTid & 16777215, start, "end", value FROM OSRT_API JOIN StringIds'
                 " ON id = nameId WHERE value <> '[Unknown]'"
@@ -81,6 +65,9 @@ class Threads:
             ).fetchall()
         finally:
             connection.close()
+        if not launches or not rows:
+            what = "calls of the OS" if launches else "kernel with the call that launched it"
+            raise NotGraded("not run", f"{Path(capture).name} has no {what}")
         self.launching = launches[0][0]
         self.first = min(start for start, _ in self.device)
         self.last = max(end for _, end in self.device)
@@ -188,6 +175,11 @@ def drawn_threads(draw: Any, seed: int, longest: int = 900) -> str:
     chance = random.Random(f"threads {seed} {longest}")
     timeline, at = draw(), 2_000_000
     os_call(timeline, "[Unknown]", at - 900_000, at - 900_000)
+    os_call(timeline, "[Unknown]", at - 900_000, at - 700_000, thread=9)
+    # Another thread launches first, and calls CUDA most often.
+    timeline.kernel(at - 7_000, at - 1_000, call=(at - 60_000, at - 50_000), thread=5)
+    for moment in range(at - 40_000, at - 8_000, 1_000):
+        timeline.api("cudaEventQuery_v3020", moment, moment + 100, thread=5)
     for _ in range(chance.randrange(4, 7)):
         busy = chance.randrange(300, 500) * 1_000
         timeline.kernel(at + 9_000, at + busy, call=(at, at + 6_000))
@@ -203,6 +195,8 @@ def drawn_threads(draw: Any, seed: int, longest: int = 900) -> str:
         os_call(timeline, "fsync", lock_at - 30_000, lock_at + locked - 5_000, thread=3)
         os_call(timeline, "write", lock_at - 20_000, lock_at + locked - 9_000, thread=3, nested=1)
         os_call(timeline, "clock_nanosleep", lock_at, lock_at + locked // 3, thread=4)
+        for other in (6, 8):  # together longer in one kind of call than the one thread in its own
+            os_call(timeline, "read", lock_at + 5_000, lock_at + locked * 2 // 3, thread=other)
         at = lock_at + locked + 15_000
         pause = chance.randrange(5, 20) * 1_000
         os_call(timeline, "clock_nanosleep", at - 12_000, at - 12_000 + pause)
@@ -219,7 +213,8 @@ def drawn_threads(draw: Any, seed: int, longest: int = 900) -> str:
 
 
 def judge_classes(stub: Any, capture: str) -> None:
-    got, want = stub.time_by_class(capture), truth(capture).classes()
+    want = truth(capture).classes()
+    got = stub.time_by_class(capture)
     call = f"time_by_class({capture!r})"
     keys = sorted(got) if isinstance(got, dict) else got
     require(
@@ -299,6 +294,7 @@ def test_threshold_of_made_up_calls(stub: Any, seed: int) -> None:
 @task("advanced_ex06.threshold_for")
 @WAITS
 def test_threshold_for_a_recording(stub: Any, recording: str) -> None:
+    truth(recording)
     with captures.open(recording) as capture:
         durations = [d for d in capture.os_calls["duration_ns"].to_list() if d > 0]
     for loss in (0.001, 0.05):
@@ -309,7 +305,8 @@ def test_threshold_for_a_recording(stub: Any, recording: str) -> None:
 
 
 def judge_waits(stub: Any, capture: str) -> None:
-    got, want = stub.costly_waits(capture), truth(capture).rows()
+    want = truth(capture).rows()
+    got = stub.costly_waits(capture)
     call = f"costly_waits({capture!r})"
     require(
         isinstance(got, list | tuple) and len(got) == len(want),
@@ -352,7 +349,8 @@ def judge_holder(stub: Any, capture: str) -> dict[str, Any]:
     want = truth(capture).holder()
     why = {
         "lock_wait_ns": "The launching thread's outermost lock calls, their parts inside the window.",
-        "thread": "A thread that polls or waits for a lock itself holds nothing up.",
+        "thread": "A thread that polls or waits for a lock itself holds nothing up, and two threads in "
+        "calls of one name are two.",
         "name": "Of nested calls the outer one counts.",
         "overlap_ns": "It is the time of that thread in that call inside the lock waits.",
     }
@@ -389,12 +387,12 @@ def test_holder_of_drawn_threads(stub: Any, draw: Any, seed: int) -> None:
 
 def judge_verdict(stub: Any, capture: str, floor: float | None = None) -> str:
     given = () if floor is None else (floor,)
+    threads = truth(capture)
     got = stub.os_verdict(capture, *given)
     call = f"os_verdict({capture!r}{'' if floor is None else f', {floor}'})"
     require(isinstance(got, Finding), f"{call} returned {show(got)}, expected a Finding")
     wrong = problems(got)
     require(not wrong, f"{call}: {'; '.join(wrong)}")
-    threads = truth(capture)
     rows = threads.rows()
     idle = {
         f"{kind}_ns": sum(row["idle_ns"] for row in rows if row["class"] == kind)
@@ -440,6 +438,12 @@ def test_verdict_on_drawn_threads(stub: Any, draw: Any, seed: int) -> None:
     os_call(timeline, "sem_wait", 1_000_100, 1_000_200)
     timeline.kernel(1_000_200, 1_001_000)
     judge_verdict(stub, timeline.save(), 0.1)
+    timeline = draw()  # the longest wait is beside a busy device
+    timeline.kernel(1_000_000, 1_010_000, call=(999_000, 999_500))
+    os_call(timeline, "poll", 1_000_100, 1_009_000)
+    os_call(timeline, "fsync", 1_010_000, 1_012_000)
+    timeline.kernel(1_012_000, 1_013_000)
+    judge_verdict(stub, timeline.save())
     require(
         judge_verdict(stub, drawn_threads(draw, seed, 44)) == "healthy",
         "the check drew no such loop",
