@@ -143,8 +143,8 @@ def sensor_delay(capture: str, name: str = "instant_mw", phase: str = "steady") 
 
     Returns
         "half_ns"   from the start of the phase until the answer reaches a half
-        "rise_ns"   from a tenth to nine tenths: a sensor that averages over a window takes about as
-                    long as the window, one that only comes late jumps
+        "rise_ns"   from a tenth to nine tenths: a sensor that averages over a window takes about
+                    eight tenths of the window, one that only comes late jumps
     Raises CaptureError for a phase or column that there is not, a phase that none precedes, a level that
     no sample tells, a high level that is not above the low one.
     """

@@ -202,8 +202,8 @@ def sensor_delay(capture: str, name: str = "instant_mw", phase: str = "steady") 
 
     Returns
         "half_ns"   from the start of the phase until the answer reaches a half
-        "rise_ns"   from a tenth to nine tenths: a sensor that averages over a window takes about as
-                    long as the window, one that only comes late jumps
+        "rise_ns"   from a tenth to nine tenths: a sensor that averages over a window takes about
+                    eight tenths of the window, one that only comes late jumps
     Raises CaptureError for a phase or column that there is not, a phase that none precedes, a level that
     no sample tells, a high level that is not above the low one.
     """
@@ -251,7 +251,8 @@ def phase_energy(capture: str, phase: str) -> dict[str, float]:
     part = recording["phases"][find_phase(recording, phase)]
     times, counter = column(recording, "time_ns"), column(recording, "energy_mj")
     steps = [after - before for before, after in pairwise(counter)]
-    if part["energy_start_mj"] is None or counter[0] == counter[-1]:
+    ends = part["energy_start_mj"], part["energy_end_mj"]
+    if None in ends or counter[0] == counter[-1]:
         raise CaptureError(f"{capture}: the energy counter was not read, or does not advance")
     instant = column(recording, "instant_mw")
     idle: list[int] = []
@@ -262,7 +263,7 @@ def phase_energy(capture: str, phase: str) -> dict[str, float]:
         raise CaptureError(f"{capture}: no idle phase is long enough to tell the idle power")
     idle_w = statistics.median(idle) / 1e3
     start, end = part["start_ns"], part["end_ns"]
-    counter_j = (part["energy_end_mj"] - part["energy_start_mj"]) / 1e3
+    counter_j = (ends[1] - ends[0]) / 1e3
 
     def integral(name: str) -> float:
         return energy_between(times, column(recording, name), start, end, math.inf)

@@ -99,6 +99,28 @@ def test_readings_come_at_regular_times(stub: Any, seed: int) -> None:
     judge_samples(stub, [2 * MS], 0, 195 * MS, why)
     judge_samples(stub, [0], 0, 95 * MS, why)
     judge_samples(stub, [10 * MS - 1], 0, 95 * MS, why)
+    why = "The last reading is due in time; that the sleep before it ends late does not cancel it"
+    judge_samples(stub, [MS], 6 * MS, 195 * MS, why)
+
+
+@task("energy_ex01.sample_power")
+def test_a_clock_moves_between_two_looks(stub: Any) -> None:
+    sensor = Sensor([MS], 0)
+
+    def clock_ns() -> int:
+        sensor.now += 1000
+        return sensor.now
+
+    got = stub.sample_power(sensor.read_mw, clock_ns, sensor.sleep_ns, 95 * MS, 10 * MS)
+    times = got["time_ns"] if isinstance(got, dict) and "time_ns" in got else None
+    require(
+        isinstance(times, list)
+        and len(times) == 10
+        and all(10 * i * MS <= at < 10 * i * MS + MS // 10 for i, at in enumerate(times)),
+        "sample_power(…, duration_ns=95000000, interval_ns=10000000) with a clock that is 1 µs later at "
+        f"each look returned {show(got)}, expected ten readings, each less than 100 µs after its due "
+        "time: the first is due at once, however little has passed since the start was noted",
+    )
 
 
 @task("energy_ex01.sample_power")
@@ -295,9 +317,9 @@ class Made:
         return str(folder)
 
 
-def drawn(folder: Path, values: list[int], reasons: list[int] | None = None) -> str:
-    """A sample every 10 ns: five idle ones, and all others while work runs."""
-    end = 10 * len(values)
+def drawn(folder: Path, values: list[int], reasons: list[int] | None = None, over: int = 0) -> str:
+    """A sample every 10 ns: five idle ones, and all others, less the last `over`, while work runs."""
+    end = 10 * (len(values) - over)
     counter = list(range(len(values)))
     document = {
         "device": {"highest_sm_clock_mhz": 2000},
@@ -432,9 +454,9 @@ def test_period_needs_readings(stub: Any, tmp_path: Path) -> None:
 # -- sensor_delay -------------------------------------------------------------------------------------
 
 
-def judge_delay(stub: Any, capture: str, name: str) -> dict[str, float]:
+def judge_delay(stub: Any, capture: str, name: str, step: str = "steady") -> dict[str, float]:
     read = Read(capture)
-    place = read.place("steady")
+    place = read.place(step)
     phase = read.phases[place]
     low = float(np.median(read.later_half(place - 1, name)))
     high = float(np.median(read.later_half(place, name)))
@@ -446,8 +468,8 @@ def judge_delay(stub: Any, capture: str, name: str) -> dict[str, float]:
 
     want = {"half_ns": float(first(0.5) - start), "rise_ns": float(first(0.9) - first(0.1))}
     judge_row(
-        f"sensor_delay({Path(capture).name!r}, {name!r})",
-        stub.sensor_delay(capture, name),
+        f"sensor_delay({Path(capture).name!r}, {name!r}, {step!r})",
+        stub.sensor_delay(capture, name, step),
         want,
         {
             "half_ns": f"From {low / 1e3:.1f} W before to {high / 1e3:.1f} W in the second half; the "
@@ -478,7 +500,30 @@ def test_delay_of_a_made_up_sensor(stub: Any, seed: int, tmp_path: Path) -> None
 @task("energy_ex01.sensor_delay")
 def test_delay_where_a_share_is_met_exactly(stub: Any, tmp_path: Path) -> None:
     values = [100] * 7 + [110, 120, 150, 160, 190, 195] + [200] * 12
-    judge_delay(stub, drawn(tmp_path, values), "instant_mw")
+    judge_delay(stub, drawn(tmp_path / "within", values), "instant_mw")
+    # The first sample of the work is a tenth already, and no part of the idle phase that ends there.
+    values = [100, 100, 100, 90, 110, 112, 109, 120, 150, 160, 190, 195] + [200] * 12 + [230]
+    judge_delay(stub, drawn(tmp_path / "at the start", values), "instant_mw")
+
+
+@task("energy_ex01.sensor_delay")
+def test_delay_from_the_phase_right_before(stub: Any, tmp_path: Path) -> None:
+    times = [0, 20, 40, 60, 80, 100, 110, 120, 130, 140, 150, 152, 154, 156, 158, 160, 180, 199]
+    times += [200, 230, 290, 300, 340]
+    values = [10, 10, 10, 10, 10, 60, 70, 80, 100, 100, 100, 120, 240, 260, 290, 300, 300, 300]
+    values += [100, 100, 100, 500, 500]
+    plan = [("idle", 0), ("light", 100), ("steady", 150), ("light", 200), ("steady", 300)]
+    ends = [start for _, start in plan[1:]] + [350]
+    document = {
+        "phases": [
+            {"name": name, "start_ns": start, "end_ns": end}
+            for (name, start), end in zip(plan, ends, strict=True)
+        ],
+        "samples": {"time_ns": times, "instant_mw": values},
+    }
+    (tmp_path / "energy.json").write_text(json.dumps(document), encoding="utf-8")
+    judge_delay(stub, str(tmp_path), "instant_mw")
+    judge_delay(stub, str(tmp_path), "instant_mw", "light")
 
 
 @task("energy_ex01.sensor_delay")
@@ -565,6 +610,31 @@ def test_energy_of_a_made_up_phase(stub: Any, seed: int, tmp_path: Path) -> None
 
 
 @task("energy_ex01.phase_energy")
+def test_energy_of_a_drawn_phase(stub: Any, tmp_path: Path) -> None:
+    plan = [("idle", 0, 1_000), ("steady", 1_000, 21_000), ("idle_hot", 21_000, 22_000)]
+    # (ms, mW, mJ): one sample half a second into the idle phase, one at its end, twenty seconds without
+    rows = [(0, 900, 0), (499, 800, 0), (500, 50, 0), (700, 60, 7), (900, 80, 7), (1000, 90, 7)]
+    rows += [(21_000, 300, 40), (21_600, 500, 45), (22_000, 500, 45)]
+    columns = dict(
+        zip(("time_ns", "instant_mw", "energy_mj"), zip(*rows, strict=True), strict=True)
+    )
+    document = {
+        "phases": [
+            {"name": name, "start_ns": start * MS, "end_ns": end * MS} for name, start, end in plan
+        ],
+        "samples": {
+            "time_ns": [at * MS for at in columns["time_ns"]],
+            "instant_mw": columns["instant_mw"],
+            "average_mw": [70] * len(rows),
+            "energy_mj": columns["energy_mj"],
+        },
+    }
+    document["phases"][1] |= {"energy_start_mj": 0, "energy_end_mj": 40}
+    (tmp_path / "energy.json").write_text(json.dumps(document), encoding="utf-8")
+    judge_energy(stub, str(tmp_path), "steady")
+
+
+@task("energy_ex01.phase_energy")
 def test_energy_needs_a_counter_and_an_idle_phase(stub: Any, tmp_path: Path) -> None:
     made = Made(4)
     samples = made.document["samples"]
@@ -576,10 +646,11 @@ def test_energy_needs_a_counter_and_an_idle_phase(stub: Any, tmp_path: Path) -> 
         samples = made.document["samples"]
         samples["energy_mj"] = [5 + (i >= count) for i in range(len(samples["time_ns"]))]
         judge_energy(stub, made.save(tmp_path / f"once {count}"), "steady")
-    made = Made(4)
-    made.phases[1]["energy_start_mj"] = None
-    with stub.raises(CaptureError, why="the counter was not read at the phase's start"):
-        stub.phase_energy(made.save(tmp_path / "unread"), "steady")
+    for end in ("start", "end"):
+        made = Made(4)
+        made.phases[1][f"energy_{end}_mj"] = None
+        with stub.raises(CaptureError, why=f"the counter was not read at the phase's {end}"):
+            stub.phase_energy(made.save(tmp_path / f"unread {end}"), "steady")
     made = Made(4, plan=[("idle", 480), ("steady", 1000), ("idle", 300)])
     folder = made.save(tmp_path / "short")
     with stub.raises(CaptureError, why="no idle phase is longer than half a second"):
@@ -684,7 +755,8 @@ def test_verdict_on_made_up_clocks(
 @task("energy_ex01.power_verdict")
 def test_verdict_where_half_of_the_samples_are_limited(stub: Any, tmp_path: Path) -> None:
     for share, category in (([0, 4], "healthy"), ([0, 4, 4], "throttled")):
-        folder = drawn(tmp_path / category, [1500] * 29, [1] * 17 + (share * 6)[:12])
+        # The last sample is taken as the phase ends, and does not count.
+        folder = drawn(tmp_path / category, [1500] * 30, [1] * 17 + (share * 6)[:12] + [4], over=1)
         assert judge_verdict(stub, folder) == category
 
 

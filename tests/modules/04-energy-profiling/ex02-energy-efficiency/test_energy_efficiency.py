@@ -445,14 +445,27 @@ def test_pacing_in_a_recording(stub: Any, recording: str) -> None:
 def test_pacing_of_made_up_work(stub: Any, seed: int, tmp_path: Path) -> None:
     judge_pacing(stub, save(tmp_path / "three", made_pacing(seed)))
     judge_pacing(stub, save(tmp_path / "two", made_pacing(seed + 1, 2, ("paced", "waits"))))
+    document = made_pacing(seed + 2, 2, ("paced_b", "paced_a"))
+    for phase in document["phases"]:
+        if phase["name"].startswith("paced"):
+            phase["energy_end_mj"] = phase["energy_start_mj"] + 300_000
+    # The largest step of the counter is taken before the first phase of the work.
+    document["samples"]["energy_mj"][0] -= 40_000
+    judge_pacing(stub, save(tmp_path / "equal", document))
 
 
 @task("energy_ex02.pacing_energy")
 def test_work_that_cannot_be_compared(stub: Any, tmp_path: Path) -> None:
-    document = made_pacing(2)
-    document["phases"][3]["calls"] += 1
-    with stub.raises(CaptureError, why="one repeat made a call more than the others"):
-        stub.pacing_energy(save(tmp_path / "more", document))
+    for whose, found in (
+        ("one repeat", lambda phase: (phase["name"], phase["repeat"]) == ("paced_10ms", 1)),
+        ("one strategy", lambda phase: phase["name"] == "paced_10ms"),
+        ("racing", lambda phase: phase["name"] == "race_work"),
+    ):
+        document = made_pacing(2)
+        for phase in document["phases"]:
+            phase["calls"] += found(phase)
+        with stub.raises(CaptureError, why=f"{whose} made a call more than the others"):
+            stub.pacing_energy(save(tmp_path / whose, document))
     document = made_pacing(2)
     for phase in document["phases"]:
         phase["name"] = phase["name"].replace("race", "run")
@@ -557,9 +570,8 @@ def judge_verdict(stub: Any, capture: str, batch: int, tolerance: float, bandwid
     others = [rows[p] for p in rows if p != "float32" and errors[p] <= tolerance]
     best = min(others, key=lambda one: one["j_per_sample"]) if others else None
     saved = 100 * (1 - best["j_per_sample"] / now["j_per_sample"]) if best else 0.0
-    work = next(
-        p for p in document["phases"] if p["precision"] == "float32" and p["batch"] == batch
-    )
+    wanted = "work", "float32", batch
+    work = next(p for p in document["phases"] if (p["name"], p["precision"], p["batch"]) == wanted)
     moved = work["bytes"] / ((work["end_ns"] - work["start_ns"]) / 1e9) / bandwidth
     category = "healthy"
     if best and saved > 5:
@@ -656,7 +668,10 @@ def test_verdict_where_ranges_overlap(stub: Any, seed: int, tmp_path: Path) -> N
         ("tf32", 8): [0.02],
         ("float32", 8): [0.02],
     }
-    folder = save(tmp_path, made_sweep(seed, table))
+    document = made_sweep(seed, table)
+    other = {"precision": "float32", "batch": 512, "bytes": 5, "name": "warm-up"}
+    document["phases"].insert(1, document["phases"][0] | other)
+    folder = save(tmp_path, document)
     found = judge_verdict(stub, folder, 512, 1e-2, 8e9)
     assert found == "tensor_cores_unused borderline"
     judge_verdict(stub, folder, 512, 3e-4, 8e9)
@@ -683,6 +698,9 @@ def test_verdict_that_cannot_be_given(stub: Any, tmp_path: Path) -> None:
         with stub.raises(ValueError, why=f"a bandwidth of {bandwidth} B/s"):
             stub.precision_verdict(folder, 8, 1e-2, bandwidth)
     judge_verdict(stub, folder, 8, 1e-2, 0.5)
+    unknown = document | {"error_ratio": {"tf32": 3e-4, "bfloat16": 4e-3}}
+    with stub.raises(CaptureError, why="there is no candidate, and float32's error is not known"):
+        stub.precision_verdict(save(tmp_path / "float32", unknown), 8, 1e-5, 8e9)
     del document["error_ratio"]["tf32"]
     with stub.raises(CaptureError, why="the error of tf32 is not known"):
         stub.precision_verdict(save(tmp_path / "unknown", document), 8, 1e-2, 8e9)
