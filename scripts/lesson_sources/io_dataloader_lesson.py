@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,13 @@ def split(capture: str) -> dict[str, int]:
 def step_ns(capture: str) -> float:
     """The mean step, in ns."""
     return split(capture)["step_ns"] / split(capture)["step_count"]
+
+
+def median_step_ns(capture: str) -> float:
+    """The median step, in ns."""
+    with captures.open(capture) as recording:
+        ranges = recording.nvtx_ranges
+    return statistics.median(ranges.filter(ranges["name"] == "step")["duration_ns"])
 
 
 def wait_ns(capture: str) -> float:
