@@ -446,6 +446,8 @@ def test_the_gap_after_a_wait(stub: Any, draw: Any) -> None:
     timeline = draw()
     timeline.kernel(10_000, 20_000, call=(5_000, 6_000))
     timeline.api("cudaDeviceSynchronize_v3020", 7_000, 21_000)
+    for start, end in ((19_000, 21_500), (22_000, 29_000)):  # of a thread that was not late
+        timeline.api("cudaHostAlloc_v3020", start, end, thread=2)
     timeline.kernel(50_000, 60_000, call=(45_000, 48_000))
     timeline.api("cudaMalloc_v3020", 30_000, 40_000)
     timeline.api("cuMemAlloc_v2", 31_000, 39_000)
@@ -481,7 +483,10 @@ def judge_idle_defaults(stub: Any, capture: str) -> None:
 # -- read_timeline -------------------------------------------------------------------------------------
 
 WAITING = ("Synchronize", "Memcpy", "Memset")
-ALLOCATING = ("cudaMalloc", "cudaFree", "cudaHostAlloc", "cuMemAlloc", "cuMemFree")
+ALLOCATING = (
+    *("cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaHostRegister", "cudaHostUnregister"),
+    *("cuMemAlloc", "cuMemFree", "cuMemHostAlloc"),
+)
 ORDER = ("allocation_bound", "sync_bound", "launch_bound", "host_bound")
 FLOOR, LIMIT = 0.10, 100_000
 
@@ -586,6 +591,7 @@ def test_equal_causes_and_the_floor(stub: Any, draw: Any) -> None:
         [(100_000, ""), (100_001, "")],  # at the limit, and over it
         [(100_000, ""), (100_000, "")],
         [(40_000, "cudaMemcpy_v3020"), (60_000, free)],
+        [(40_000, "cudaMemcpy_v3020"), (30_000, "")],
         [(20_000, sync), (20_000, "")],
     )
     for gaps in cases:
@@ -602,6 +608,14 @@ def test_equal_causes_and_the_floor(stub: Any, draw: Any) -> None:
         timeline.kernel(at + 95_000, at + 150_000, call=(at + 90_000, at + 92_000))
         timeline.kernel(at + 94_000, at + 94_500, stream=9, call=(at + 93_000, at + 94_000))
     judge_finding(stub, timeline.save(), "step", "waits and allocations in the same gaps")
+    timeline = draw()
+    for at in range(
+        0, 1_200_000, 300_000
+    ):  # a long gap is not short because an allocation fills a part
+        timeline.nvtx("step", at + 110_000, at + 159_000)
+        timeline.api("cudaMallocHost_v3020", at + 20_000, at + 82_000)
+        timeline.kernel(at + 160_000, at + 300_000, call=(at + 150_000, at + 152_000))
+    judge_finding(stub, timeline.save(), "step", "long gaps with an allocation in the middle")
     # 20 000 of 200 000 ns: at the floor is not below it
     at_floor = drawn_gaps(draw, [(10_000, sync), (10_000, sync)], 90_000)
     judge_finding(stub, at_floor, "step", "10 % of the window")

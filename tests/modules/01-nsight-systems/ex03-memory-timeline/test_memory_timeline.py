@@ -65,6 +65,7 @@ def mixed(draw: Any) -> str:
     timeline.copy(70_000, 90_000, "D2H", bytes=50_000, pinned=False, call=(69_000, 70_000))
     timeline.copy(91_000, 92_000, "D2D", bytes=1_000_000, call=(90_500, 92_000))
     timeline.copy(93_000, 94_000, bytes=1_000, api="cudaMemcpy_v3020", call=(92_500, 94_500))
+    timeline.copy(94_600, 94_900, api="cudaMemcpy2DAsync_v3020", call=(94_550, 94_700))
     timeline.copy(95_000, 96_000, bytes=1_000)
     timeline.copy(97_000, 98_000, bytes=3_000, process=2, correlation=1, call=(96_500, 97_400))
     return timeline.save()
@@ -201,7 +202,8 @@ def test_model_of_a_known_line(stub: Any, draw: Any, seed: int) -> None:
                 length = latency + size * per_byte + (more if kind == "D2H" else 0)
                 timeline.copy(at, at + length, kind, bytes=size)
                 at += length + 500
-    timeline.copy(at, at + 90_000, bytes=50, pinned=False)
+    for start, end in ((at, at + 90_000), (at + 95_000, at + 99_000)):  # of one size
+        timeline.copy(start, end, bytes=50, pinned=False)
     capture = timeline.save()
     got = stub.transfer_model(capture, "H2D pinned")
     require(
@@ -212,7 +214,7 @@ def test_model_of_a_known_line(stub: Any, draw: Any, seed: int) -> None:
         f"transfer_model of copies that take {latency} ns + {per_byte} ns a byte returned {show(got)}",
     )
     judge_model(stub, capture, "D2H pinned", "a drawn capture")
-    timeline.copy(at + 100_000, at + 102_000, "D2H", bytes=5, pinned=False)
+    timeline.copy(at + 100_000, at + 102_000, "D2H", bytes=500, pinned=False)  # latency below 0
     timeline.copy(at + 110_000, at + 117_000, "D2H", bytes=900, pinned=False)
     judge_model(stub, timeline.save(), "D2H pageable", "a capture with two sizes")
     with stub.raises(EmptyCapture, "D2H managed", "no such copy was recorded"):
@@ -463,6 +465,13 @@ def test_lanes_by_hand(stub: Any, draw: Any) -> None:
             timeline.copy(70_000 + i * size, 70_000 + (i + 1) * size, "D2H", pinned=i == 0)
         timeline.kernel(70_000 + 3 * size, 120_000 - 10_000 + 2 * size)
         judge_verdict(stub, timeline.save(), 0, "a drawn capture")
+    timeline = draw()
+    timeline.copy(2_000, 90_000, bytes=70_000, pinned=False)  # of device 0
+    for at in range(0, 120_000, 30_000):
+        timeline.copy(at + 1_000, at + 10_000, pinned=at > 0, device=1)
+        timeline.kernel(at + 10_000, at + 20_000, device=1)
+        timeline.copy(at + 20_000, at + 29_000, "D2H", device=1)
+    judge_verdict(stub, timeline.save(), 1, "one thing at a time on device 1")
     timeline = draw()
     timeline.kernel(1_000, 2_000)
     timeline.kernel(1_500, 2_000, stream=8)
