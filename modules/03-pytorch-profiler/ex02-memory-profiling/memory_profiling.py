@@ -75,7 +75,7 @@ def reserved_memory(capture: str, name: str = "snapshot.json") -> dict[str, dict
         "rounding_bytes"     "size" of the blocks in use, without what was asked for
         "free_bytes"         "size" of the other blocks: kept for later
         "releasable_bytes"   "total_size" of the segments in which no block is in use: what empty_cache
-                             can give back of segments that do not grow
+                             can give back (of segments that grow it may give back more)
     so that requested, rounding and free add up to reserved. An unused block may still carry the
     "requested_size" of its last use.
 
