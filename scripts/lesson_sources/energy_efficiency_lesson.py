@@ -216,6 +216,7 @@ def pacing_plot() -> Figure:
                 [place, place],
                 color=BLUE,
                 linewidth=5,
+                solid_capstyle="butt",  # else a bar is longer than its range
                 alpha=0.4,
             )
             axes.plot([found["energy_j"]], [place], "o", color=BLUE, markersize=6)

@@ -164,7 +164,7 @@ def segments_plot() -> Figure:
 
 
 def steps_plot() -> Figure:
-    """What is allocated after each step, in four recordings."""
+    """What is allocated after each step, in three recordings."""
     import matplotlib.pyplot as plt
 
     shown = {

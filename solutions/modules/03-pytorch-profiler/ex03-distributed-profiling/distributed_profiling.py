@@ -96,9 +96,10 @@ def read_ranks(capture: str) -> dict[int, list[dict[str, Any]]]:
         "start_ns", "end_ns"  from "ts" and "dur", which are decimal numbers of µs; a float would lose ns
 
     Raises CaptureError, naming the file, for one that is cut off or not JSON (its rank may have died while
-    writing) and for one without "distributedInfo"; if two traces are of the same rank; if they disagree on
-    "world_size" (they are of different runs); and if ranks are missing, naming them. Raises EmptyCapture,
-    naming the rank, if one has no such operation, and CaptureError if the folder has no trace.
+    writing) and for one without "distributedInfo"; if two traces are of the same rank, naming it ("rank 3");
+    if they disagree on "world_size" (they are of different runs), naming the sizes; and if ranks are
+    missing, naming them. Raises EmptyCapture, naming the rank, if one has no such operation, and
+    CaptureError if the folder has no trace.
     """
     out: dict[int, list[dict[str, Any]]] = {}
     sizes = set()

@@ -340,11 +340,11 @@ def test_traces_that_are_not_of_one_whole_run(stub, tmp_path) -> None:
         stub.read_ranks(drawn("last").save(without=[2]))
     mixed = drawn("mixed")
     mixed.traces[2].header["distributedInfo"]["world_size"] = 4
-    with stub.raises(CaptureError, match="3.*4", why="one trace is of a run of 4 ranks"):
+    with stub.raises(CaptureError, match="3.*4|4.*3", why="one trace is of a run of 4 ranks"):
         stub.read_ranks(mixed.save())
     twice = drawn("twice")
     twice.traces[2].header["distributedInfo"]["rank"] = 0
-    with stub.raises(CaptureError, match="rank 0", why="two traces are of rank 0"):
+    with stub.raises(CaptureError, match=r"rank\w*\W*0", why="two traces are of rank 0"):
         stub.read_ranks(twice.save())
     for rank, share in ((0, 0.7), (1, 0.7)):  # one compressed, one plain
         folder = Path(drawn(f"cut{rank}").save())
