@@ -137,8 +137,8 @@ def sensor_delay(capture: str, name: str = "instant_mw", phase: str = "steady") 
     """How late a sensor is, from its answer to a step of the load.
 
     The step is the beginning of the first phase of this name. The low level is the median of the column
-    over the second half (by time) of the phase right before, the high level over the second half of the
-    phase itself. The answer reaches a share of the step at the first sample of the phase (start <= time
+    over the second half (middle <= time < end) of the phase right before, the high level over the second
+    half of the phase itself. The answer reaches a share of the step at the first sample of the phase (start <= time
     < end) whose value is at least low + share * (high - low).
 
     Returns
@@ -177,7 +177,7 @@ def phase_energy(capture: str, phase: str) -> dict[str, float]:
 def power_verdict(capture: str, phase: str = "steady") -> Finding:
     """Was the clock held down while the device worked?
 
-    Looked at are the samples in the second half (by time) of the first phase of this name.
+    Looked at are the samples in the second half (middle <= time < end) of the first phase of this name.
 
     category: "throttled" if more than LIMITED_PCT per cent of these samples carry one of the LIMITING
     reasons, and the clock is below 1 - CLOCK_FLOOR of the device's highest; "healthy" if not.
