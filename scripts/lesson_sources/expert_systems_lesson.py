@@ -109,14 +109,20 @@ def share(capture: str, alarm: str) -> float:
 
 
 def starved_on(capture: str, device: int) -> float:
-    """Stretches of a device that starved after a wait, over the window of the verdict."""
+    """Stretches of a device that starved after a wait, over that device's own window."""
     ex = reference("advanced_ex08")
     file = captures.path(capture)
     connection = sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
     rows = connection.execute(ex.starved_query([ex.KERNEL, ex.MEMSET])).fetchall()
+    start, end = connection.execute(
+        f"""SELECT min(start), max("end") FROM (
+            SELECT deviceId, start, "end" FROM {ex.KERNEL}
+            UNION ALL SELECT deviceId, start, "end" FROM {ex.MEMSET}
+        ) WHERE deviceId = ?""",
+        (device,),
+    ).fetchone()
     connection.close()
-    window = ex.verdict(capture).evidence["window_ns"]
-    return sum(r[0] for r in rows if r[2] == device and r[4]) / window
+    return sum(r[0] for r in rows if r[2] == device and r[4]) / (end - start)
 
 
 @cache

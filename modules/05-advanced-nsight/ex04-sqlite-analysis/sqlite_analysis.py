@@ -117,7 +117,7 @@ def project_ranges(capture: str, name: str) -> list[dict[str, int]]:
         "operations_count"                  how many operations
 
     Raises EmptyCapture if the capture holds no such range, naming it; MissingTable for a capture
-    without NVTX_EVENTS or without a table of OPERATIONS.
+    without NVTX_EVENTS or without any table of OPERATIONS: its message names the tables that are missing.
     """
     raise NotImplementedError
 

@@ -71,8 +71,10 @@ def stats_command(
       the domain if one is given. The index is always written, so that a name with a slash in it is no riddle;
     - from a .nsys-rep exports anew. By default the tool takes an export that lies beside the report.
 
-    Raises ValueError for a report or unit that is not in the lists above, naming it, no report, an instance
-    below 0, a domain without a range, or a recording that ends in neither .nsys-rep nor .sqlite.
+    `--quiet` is no help here: `read_reports` needs the lines that it leaves out.
+
+    Raises ValueError for a report or unit that is not in the lists above or a recording that ends in
+    neither .nsys-rep nor .sqlite, naming it, for no report, an instance below 0, or a domain without a range.
     """
     unknown = [name for name in reports if name not in REPORTS]
     if unknown or not reports:
@@ -105,7 +107,8 @@ def read_reports(text: str) -> dict[str, list[dict[str, Any]] | None]:
     with "SKIPPED" and says why; or nothing, where there is no such report (the error is on the other
     stream, and the exit code is 0). Blank lines follow. Cells may hold commas, quotes and line breaks.
 
-    Returns the reports by name in their order: a list of dicts, heading → value, or None without a table.
+    Returns the reports by name in their order: a list of dicts, heading → value, which is empty for a table
+    without rows, or None without a table.
     Values are int or float where the whole cell is such a number, None where it is empty, else text.
     Whatever the unit, times come in ns: a heading with a unit of HEADING_NS in brackets at its end gets "(ns)"
     instead, and its numbers are multiplied; those that are whole ns then (to 1e-6) are int.
@@ -151,9 +154,9 @@ def sum_report(capture: str, report: str) -> list[dict[str, Any]]:
     """What a sum report of the tool says, computed from the recording.
 
     report: "cuda_gpu_kern_sum" (kernels by demangled name), "cuda_api_sum" (CUDA calls by name, without
-    version) or "nvtx_sum" (push/pop and start/end ranges of the default domain, number 0; the tool writes
-    a colon in front of these names, this function does not). Returns a row for each name, largest
-    total first, equal ones by name:
+    version) or "nvtx_sum" (push/pop and start/end ranges of the default domain, whose number is 0, or NULL
+    in some exports; the tool writes a colon in front of these names, this function does not). Returns a row
+    for each name, largest total first, equal ones by name:
 
         "name"
         "time_pct"      its share of the total of **all rows**, in percent: not of the time that passed
@@ -201,8 +204,10 @@ def busy_bounds(reports: Mapping[str, Any], name: str) -> dict[str, int]:
     """What sums say about how long the device was busy, and what they leave open.
 
     reports: with the rows of "cuda_gpu_kern_sum", "cuda_gpu_mem_time_sum" and "nvtx_sum"; the first two
-    may be None. name: the range that is the window; it must have one instance, as the total of several
-    is no window. One device; all its work lies in the range. Returns, in ns:
+    may be None. name: the range that is the window, in any domain: in the column "Range" the tool writes
+    domain, colon, name (":step", "NCCL:reduce"), and a name may hold colons itself (":aten::linear"). It must
+    have one instance, as the total of several is no window. One device; all its work lies in the range.
+    Returns, in ns:
 
         "window_ns"   how long the range took
         "sum_ns"      all totals of kernels and memory operations added up
@@ -212,7 +217,7 @@ def busy_bounds(reports: Mapping[str, Any], name: str) -> dict[str, int]:
 
     Raises ValueError, naming it, if the range is not in the report or has not one instance.
     """
-    rows = [row for row in reports.get("nvtx_sum") or [] if row["Range"].rpartition(":")[2] == name]
+    rows = [row for row in reports.get("nvtx_sum") or [] if row["Range"].partition(":")[2] == name]
     if [row["Instances"] for row in rows] != [1]:
         raise ValueError(f"range {name!r}: one row with one instance is needed for a window")
     window = sum(row["Total Time (ns)"] for row in rows)

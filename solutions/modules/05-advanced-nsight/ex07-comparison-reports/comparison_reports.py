@@ -250,7 +250,7 @@ def gate(
     "window_ns", the sum of the samples after; "shift_ratio", "low_ratio", "high_ratio", "allowed_ratio".
 
     Raises what `step_times` and `shift` raise, and ValueError for a budget below 0, or if the two captures
-    have different numbers of steps: they did not do the same work.
+    have different numbers of steps, naming both: they did not do the same work.
     """
     if budget_ratio < 0:
         raise ValueError(f"budget_ratio is {budget_ratio}: it must not be negative")

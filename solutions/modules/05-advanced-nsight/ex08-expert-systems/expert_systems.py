@@ -111,7 +111,8 @@ def starved_query(tables: Iterable[str]) -> str:
         "Waited"            1 if a call whose name holds "Synchronize", on the thread of that call, ended in
                             the stretch before the call started (both limits included), else 0
 
-    Ordered by duration, longest first, equal ones by start and device.
+    Ordered by duration, longest first, equal ones by start and device. A recording holds thousands of
+    operations: a query that looks at all of them again for each one may run for minutes.
 
     Raises ValueError if there is no table, or one that is not in OPERATIONS.
     """
@@ -156,7 +157,7 @@ def rule_source(rule: Mapping[str, Any]) -> str:
     """The text of a Python file that `nsys analyze --rule FILE` loads.
 
     rule: {"name": a Python class name, "title": text, "advice": text, "nothing": text, "query": a SELECT
-    without a semicolon, "tables": names of the tables that it reads}. All texts may hold quotes, braces,
+    without a semicolon, perhaps with a LIMIT of its own, "tables": names of the tables that it reads}. All texts may hold quotes, braces,
     backslashes, percent signs and several lines, and arrive at the tool as they are.
 
     The file imports nsysstats and defines a class `name` derived from `nsysstats.ExpertSystemsReport`, with

@@ -66,7 +66,7 @@ def tool_reports(capture: str) -> dict[str, Any]:
 
 def read_command(words: list[str]) -> tuple[dict[str, list[str]], str]:
     """Options by long name, and the recording."""
-    short = {"-r": "--report", "-f": "--format", "-o": "--output"}
+    short = {"-r": "--report", "-f": "--format", "-o": "--output", "-q": "--quiet"}
     options: dict[str, list[str]] = {}
     rest, place = [], 2
     while place < len(words):
@@ -75,8 +75,9 @@ def read_command(words: list[str]) -> tuple[dict[str, list[str]], str]:
             name, equals, value = word.partition("=")
             if not equals:
                 flag = name in ("-q", "--quiet")
+                value = "true" if flag else ""
                 follows = words[place + 1] if place + 1 < len(words) and not flag else ""
-                value, place = follows, place + (not flag)
+                value, place = value or follows, place + (not flag)
             options.setdefault(short.get(name, name), []).append(value)
         else:
             rest.append(word)
@@ -124,13 +125,14 @@ def judge_command(
         "--timeunit": "whoever reads the numbers must know their unit",
         "--filter-nvtx": "one instance of the range: name, domain if any, and its index",
         "--force-export": "an export that lies beside the report may be of another run",
+        "--quiet": "without the lines that it leaves out nobody knows which table is which",
     }
     if nvtx_range is not None:
         where = nvtx_range if domain is None else f"{nvtx_range}@{domain}"
         want["--filter-nvtx"] = f"{where}/{instance or 0}"
     if recording.endswith(".nsys-rep"):
         want["--force-export"] = "true"
-    for name in sorted({*want, *options} - {"--quiet", "-q", "--force-overwrite"}):
+    for name in sorted({*want, *options} - {"--force-overwrite"}):
         told = ",".join(options.get(name, []))
         if name == "--force-export" and name in options and told in ("", "true"):
             told = "true" if name in want else told
@@ -263,6 +265,28 @@ def test_units(stub: Any, seed: int) -> None:
                 writer.writerow([12.5, cell, 3.25, "", f"x{word}, y"])
             text.write("\n")
         judge_reports(stub, text.getvalue(), f"made up, in {unit}")
+
+
+@task("advanced_ex03.read_reports")
+def test_cells_and_tables_that_are_rare(stub: Any) -> None:
+    for unit in ("us", "\u00b5s", "\u03bcs"):  # two characters look like µ
+        text = (
+            "Processing [a.sqlite] with [nvtx_sum]... \n"
+            f'Total Time ({unit}),Range\n1.5,"a\nb, ""c"""\n2,d\n\n'
+            f"Processing [a.sqlite] with [osrt_sum]... \nTotal Time ({unit}),Name\n\n"
+        )
+        rows = [
+            {"Total Time (ns)": 1_500, "Range": 'a\nb, "c"'},
+            {"Total Time (ns)": 2_000, "Range": "d"},
+        ]
+        want = {"nvtx_sum": rows, "osrt_sum": []}
+        got = stub.read_reports(text)
+        require(
+            agree(got, want),
+            f"read_reports({text!r}) returned {show(got)}, expected {want}: quotes hold a line break "
+            "together, µ is written with one of two characters, and a table without rows is an empty "
+            "list, not None",
+        )
 
 
 @task("advanced_ex03.read_reports")
@@ -409,7 +433,9 @@ def test_sums_of_generated_captures(stub: Any, generated: Callable, draw: Callab
 
 def bounds_of(reports: Mapping[str, Any], name: str) -> dict[str, int]:
     window = next(
-        row["Total Time (ns)"] for row in reports["nvtx_sum"] if row["Range"].split(":")[-1] == name
+        row["Total Time (ns)"]
+        for row in reports["nvtx_sum"]
+        if row["Range"].split(":", 1)[1] == name
     )
     work = (reports["cuda_gpu_kern_sum"] or []) + (reports["cuda_gpu_mem_time_sum"] or [])
     total = sum(row["Total Time (ns)"] for row in work)
@@ -438,7 +464,7 @@ def judge_bounds(stub: Any, reports: Mapping[str, Any], name: str, what: str) ->
 def window_range(reports: Mapping[str, Any]) -> str:
     """The range with one instance and the longest time."""
     rows = [row for row in reports["nvtx_sum"] if row["Instances"] == 1]
-    return max(rows, key=lambda row: row["Total Time (ns)"])["Range"].rpartition(":")[2]
+    return max(rows, key=lambda row: row["Total Time (ns)"])["Range"].partition(":")[2]
 
 
 @task("advanced_ex03.busy_bounds")
@@ -486,6 +512,7 @@ def made_up(seed: int, scale: int = 1, **costs: int) -> dict[str, Any]:
         row(":whole", "Range", window, 1, "Instances"),
         row(":step", "Range", window - 1_000, 20, "Instances"),
         row("NCCL:reduce", "Range", 5_000, 1, "Instances"),
+        row(":aten::linear", "Range", 7_000, 1, "Instances"),
     ]
     return {
         "cuda_gpu_kern_sum": kernels,
@@ -501,8 +528,9 @@ def test_bounds_of_made_up_sums(stub: Any, seed: int) -> None:
         judge_bounds(stub, made_up(seed, scale), "whole", "made-up sums")
     bare = made_up(seed) | {"cuda_gpu_kern_sum": None, "cuda_gpu_mem_time_sum": None}
     judge_bounds(stub, bare, "whole", "no device work")
-    judge_bounds(stub, made_up(seed, 2), "reduce", "made-up sums")
-    for name in ("step", "no such range"):
+    for name in ("reduce", "aten::linear"):
+        judge_bounds(stub, made_up(seed, 2), name, "made-up sums")
+    for name in ("step", "no such range", "linear"):
         with stub.raises(ValueError, name, why="a window is one range, once"):
             stub.busy_bounds(made_up(seed), name)
 

@@ -51,6 +51,17 @@ def try_query(file: str | Path, sql: Any, call: str) -> list[Row]:
         raise
 
 
+def headings(file: str | Path, sql: Any, call: str) -> list[str]:
+    """The names of the columns of the learner's query."""
+    try_query(file, sql, call)
+    uri = captures.path(str(file)).resolve().as_uri() + "?mode=ro&immutable=1"
+    connection = sqlite3.connect(uri, uri=True)
+    try:
+        return [one[0] for one in connection.execute(sql).description]
+    finally:
+        connection.close()
+
+
 def digest(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
@@ -192,9 +203,14 @@ def launches(file: str | Path) -> list[Row]:
     return rows
 
 
+LAUNCHES = ["process", "thread", "name", "call_start_ns", "call_end_ns", "start_ns", "end_ns"]
+
+
 def judge_launches(stub: Any, file: str) -> None:
     sql = stub.launches_query()
     call = f"launches_query() on {Path(file).name}"
+    told = headings(file, sql, call)
+    require(told == LAUNCHES, f"{call}: its columns are named {told}, expected {LAUNCHES}")
     got, want = try_query(file, sql, call), launches(file)
     kernels = run(file, f"SELECT count(*) FROM {KERNEL}")[0][0]
     why = "Columns: process, thread, name, call start and end, kernel start and end."
@@ -220,6 +236,15 @@ def test_launches_of_two_processes(stub: Any, generated: Callable) -> None:
 @task("advanced_ex04.launches_query")
 def test_launches_with_backtraces(stub: Any, generated: Callable, tmp_path: Path) -> None:
     judge_launches(stub, with_backtraces(generated("two_devices").path, tmp_path))
+
+
+@task("advanced_ex04.launches_query")
+def test_launches_on_paper(stub: Any, draw: Callable) -> None:
+    timeline = draw()
+    timeline.kernel(5_000, 6_000, call=(0, 10), name="later")
+    timeline.kernel(1_000, 2_000, call=(20, 30), thread=2, name="first")
+    timeline.kernel(3_000, 4_000, name="its call was not recorded")
+    judge_launches(stub, timeline.save())
 
 
 # -- gaps_query ---------------------------------------------------------------------------------------

@@ -25,13 +25,17 @@ OPERATIONS = (KERNEL, oracles.GRAPH, COPY, oracles.MEMSET)
 BACKTRACE_CLASS = 67
 LAUNCH_NS = 50_000
 FLOOR_RATIO = 0.1
+# A query may look at every pair of calls, and at little more.
+STEPS_A_PAIR = 20
 Row = tuple[Any, ...]
 
 
-def run(file: str | Path, sql: str) -> tuple[list[str], list[Row]]:
-    """Headings and rows of a query over a file that is opened read-only."""
+def run(file: str | Path, sql: str, most_steps: int = 0) -> tuple[list[str], list[Row]]:
+    """Headings and rows of a query over a file that is opened read-only, interrupted after most_steps."""
     uri = captures.path(str(file)).resolve().as_uri() + "?mode=ro&immutable=1"
     connection = sqlite3.connect(uri, uri=True)
+    if most_steps:
+        connection.set_progress_handler(lambda: 1, most_steps)  # the first call ends the query
     try:
         cursor = connection.execute(sql)
         return [one[0] for one in cursor.description], cursor.fetchall()
@@ -75,9 +79,15 @@ def judge_query(
     """Run the learner's query and compare headings and rows."""
     require(isinstance(sql, str), f"{call} returned {show(sql)}, expected a text of SQL")
     where = f"{call} on {Path(file).name}"
+    most_steps = STEPS_A_PAIR * len(calls_of(file)) ** 2 + 1_000_000
     try:
-        told, got = run(file, sql)
+        told, got = run(file, sql, most_steps)
     except sqlite3.Error as error:
+        require(
+            "interrupted" not in str(error),
+            f"{where}: SQLite had taken {most_steps:,} steps and was not through: the query looks at all "
+            f"operations or calls again for each one; the recording has {len(calls_of(file)):,} calls",
+        )
         require(False, f"{where}: SQLite says of the query: {error}")
         raise
     require(told == headings, f"{where}: its columns are {told}, expected {headings}")
@@ -299,6 +309,9 @@ def test_rule_on_a_generated_capture(stub: Any, generated: Callable, seed: int) 
     texts = ["".join(chance.choices("ab'\"{}%\\\n ", k=12)) for _ in range(3)]
     rule = RULE | dict(zip(("advice", "nothing"), texts, strict=False)) | {"name": f"Rule{seed}"}
     judge_rule(stub, rule, file, run(file, QUERY)[1][:7], "rows=7")
+    few = rule | {"query": f"{QUERY} LIMIT 4"}
+    judge_rule(stub, few, file, run(file, QUERY)[1][:4], "rows=9")
+    judge_rule(stub, few, file, run(file, QUERY)[1][:2], "rows=2")
     nothing = rule | {"query": f"SELECT start FROM {KERNEL} WHERE start < 0"}
     judge_rule(stub, nothing, file, [])
 

@@ -6,8 +6,9 @@ SAYS = "rows that repeat a call"
 
 def launches_query() -> str:
     return f"""
-        SELECT (r.globalTid >> 24) & 0xFFFFFF, r.globalTid & 0xFFFFFF, s.value,
-            r.start, r."end", k.start, k."end"
+        SELECT (r.globalTid >> 24) & 0xFFFFFF AS process, r.globalTid & 0xFFFFFF AS thread,
+            s.value AS name, r.start AS call_start_ns, r."end" AS call_end_ns,
+            k.start AS start_ns, k."end" AS end_ns
         FROM {KERNEL} AS k
         JOIN {CALL} AS r
             ON r.correlationId = k.correlationId AND r.globalTid & {THREAD_MASK} = k.globalPid
