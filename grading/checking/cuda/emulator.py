@@ -366,6 +366,7 @@ class _Run:
         self.jumped = False
         self.steps = 0
         self._lanes, self._warp_count = np.zeros(0, np.int64), 0
+        self._of_pattern: dict[tuple[int, bytes], tuple[int, int]] = {}
         self.operations: dict[str, Callable[[Instruction, np.ndarray], None]] = {
             name.removeprefix("op_"): getattr(self, name)
             for name in dir(self)
@@ -460,8 +461,8 @@ class _Run:
     def read(self, operand: str, kind: str, lanes: np.ndarray) -> np.ndarray:
         dtype = DTYPES[kind]
         if operand in self.registers:
-            value = self.registers[operand][lanes]
-            if value.dtype == np.bool_:
+            value = self.registers[operand].take(lanes)
+            if value.dtype == np.bool_ or value.dtype == dtype:
                 return value
             if value.dtype.itemsize == np.dtype(dtype).itemsize:
                 return value.view(dtype)
@@ -563,19 +564,33 @@ class _Run:
 
     def _count_shared(self, addresses: np.ndarray, lanes: np.ndarray, size: int, does: str) -> None:
         traffic = self.counters.shared_loads if does == "reads" else self.counters.shared_stores
-        parts = max(1, size // BANK_BYTES)
         alike = self._alike(addresses, lanes)
         if alike > 1:
             addresses, lanes = addresses[:WARP], lanes[:WARP]
+        if len(lanes) == WARP and alike:
+            # What is moved by whole rows of banks meets in the same ones.
+            row = addresses - addresses[0] // (BANKS * BANK_BYTES) * (BANKS * BANK_BYTES)
+            key = (size, row.tobytes())
+            if key not in self._of_pattern:
+                self._of_pattern[key] = self._wavefronts(row, lanes, size)
+            longest, ideal = self._of_pattern[key]
+        else:
+            longest, ideal = self._wavefronts(addresses, lanes, size)
+        traffic.wavefronts += longest * max(alike, 1)
+        traffic.ideal += ideal * max(alike, 1)
+
+    def _wavefronts(self, addresses: np.ndarray, lanes: np.ndarray, size: int) -> tuple[int, int]:
+        """Wavefronts of an access to shared memory, and those without conflicts."""
+        parts = max(1, size // BANK_BYTES)
         groups = self.warp_of[lanes] * 4 + self.lane[lanes].astype(np.int64) * parts // WARP
         words = (addresses // BANK_BYTES)[:, None] + np.arange(parts)
+        words -= words.min() // BANKS * BANKS
         keys = np.unique((groups[:, None] * (1 << 20) + words).ravel())
         group, word = keys >> 20, keys & ((1 << 20) - 1)
         places, counts = np.unique(group * BANKS + word % BANKS, return_counts=True)
         _, first = np.unique(places // BANKS, return_index=True)
         longest = np.maximum.reduceat(counts, first)
-        traffic.wavefronts += int(longest.sum()) * alike
-        traffic.ideal += len(longest) * alike
+        return int(longest.sum()), len(longest)
 
     def _warps(self, lanes: np.ndarray) -> int:
         """How many warps these lanes belong to. Lanes are in order, and so are their warps."""
@@ -584,14 +599,14 @@ class _Run:
         return self._warp_count
 
     def _alike(self, addresses: np.ndarray, lanes: np.ndarray) -> int:
-        """How many whole warps these are, if all of them ask for the same addresses; else 1.
+        """How many whole warps these are, if all of them ask for the same addresses; else 0.
 
         The same warp of each block most often does, and need be counted only once.
         """
         if len(lanes) % WARP or not (addresses[WARP:] == addresses[:-WARP]).all():
-            return 1
+            return 0
         warps = self.warp_of[lanes].reshape(-1, WARP)
-        return len(warps) if (warps[:, 0] == warps[:, -1]).all() else 1
+        return len(warps) if (warps[:, 0] == warps[:, -1]).all() else 0
 
     def _bytes(self, space: str) -> np.ndarray:
         if space == "global":
