@@ -510,7 +510,7 @@ def test_delay_where_a_share_is_met_exactly(stub: Any, tmp_path: Path) -> None:
 def test_delay_from_the_phase_right_before(stub: Any, tmp_path: Path) -> None:
     times = [0, 20, 40, 60, 80, 100, 110, 120, 130, 140, 150, 152, 154, 156, 158, 160, 180, 199]
     times += [200, 230, 290, 300, 340]
-    values = [10, 10, 10, 10, 10, 60, 70, 80, 100, 100, 100, 120, 240, 260, 290, 300, 300, 300]
+    values = [10, 10, 10, 10, 10, 60, 70, 80, 100, 100, 100, 198, 240, 260, 290, 240, 300, 300]
     values += [100, 100, 100, 500, 500]
     plan = [("idle", 0), ("light", 100), ("steady", 150), ("light", 200), ("steady", 300)]
     ends = [start for _, start in plan[1:]] + [350]
