@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 CAUGHT_BY = "test_delay_from_the_phase_right_before"
-SAYS = "rise_ns"
+SAYS = "half_ns"
 
 
 def sensor_delay(capture: str, name: str = "instant_mw", phase: str = "steady") -> dict[str, float]:
