@@ -262,13 +262,15 @@ def auto_profile(
 
     After the last counted call `report` gets the summary as text, once. At any time
     `f.profile.get_summary()` has it, `f.profile.reset()` begins again. A call that raises counts as
-    failed and raises on. Each measured call is an NVTX range where torch has a GPU in use.
+    failed and raises on. A program that makes fewer calls has no report. Each measured call is an
+    NVTX range where torch has a GPU in use.
 
     name: in the summary; the function's by default. enabled: False turns it off (a call then costs
     one comparison more); None: on unless AUTO_PROFILE=0 stands in the environment.
 
-    Raises ValueError for a negative warmup or iterations below 1, TypeError for what is no function
-    and for generators and coroutines, whose calls return before they run.
+    Raises ValueError for a negative warmup or iterations below 1, TypeError for what is no function,
+    for a staticmethod, classmethod or property (put those above it), and for generators and
+    coroutines, whose calls return before they run.
     """
     if type(warmup) is not int or warmup < 0:
         raise ValueError(f"warmup must be a number of calls, 0 or more, not {warmup!r}")
@@ -277,9 +279,15 @@ def auto_profile(
     on = enabled if enabled is not None else os.environ.get(SWITCH, "1") != "0"
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        if isinstance(function, (staticmethod, classmethod, property)):
+            kind = type(function).__name__
+            raise TypeError(f"put @{kind} above @auto_profile: it has to decorate the function")
         if not callable(function):
             raise TypeError(f"auto_profile decorates a function, not {function!r}")
-        if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
+        deferred = (
+            inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction,
+        )  # fmt: skip
+        if any(is_one(function) for is_one in deferred):
             raise TypeError(
                 f"{function.__qualname__} returns before it has run (a generator or coroutine):"
                 " profile the function that consumes it, or a block with timed()"

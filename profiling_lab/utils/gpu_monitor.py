@@ -15,7 +15,7 @@ import os
 import statistics
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -35,9 +35,10 @@ LIMITS = {
 # power at intervals of up to a second (nvml.h, nvmlDeviceGetUtilizationRates and
 # nvmlDeviceGetPowerUsage).
 SHORT_S = 2.0
+PATIENCE_S = 10.0  # how long a driver that does not answer is waited for
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Sample:
     """One reading of one GPU; None stands for what the driver did not give.
 
@@ -159,6 +160,9 @@ class GPUMonitor:
     CUDA_VISIBLE_DEVICES names, else all. NVML counts GPUs in the order of the PCI bus, CUDA does so
     under CUDA_DEVICE_ORDER=PCI_BUS_ID only.
 
+    Each reading of a GPU is kept, in some 0.2 kB: at the default rate that is 10 MB an hour. For days
+    take a longer interval.
+
     Raises ValueError for an interval that is not positive. Whatever goes wrong with NVML is told in
     the summary and never stops the code that is monitored.
     """
@@ -170,7 +174,6 @@ class GPUMonitor:
         self.message = ""
         self._wanted = devices
         self._devices: list[_Device] = []
-        self._nvml: Any = None
         self._end = threading.Event()
         self._thread: threading.Thread | None = None
         self._start_s = self._duration_s = 0.0
@@ -191,28 +194,42 @@ class GPUMonitor:
             raise RuntimeError(
                 "this GPUMonitor is running already: stop() it, or make a second one"
             )
-        self._end.clear()
         self.message = ""
-        self._devices = self._open()
+        self._devices = []
+        self._end, ready = threading.Event(), threading.Event()
         self._start_s = time.perf_counter()
-        for device in self._devices:
-            device.begin(0.0)
-        self._thread = threading.Thread(target=self._watch, name="GPUMonitor", daemon=True)
+        self._thread = threading.Thread(
+            target=self._watch, args=(self._end, ready), name="GPUMonitor", daemon=True
+        )
         self._thread.start()
+        if not ready.wait(PATIENCE_S):
+            self._end.set()
+            self._start_s = time.perf_counter()
+            self.message = (
+                f"No GPU was read: the driver did not answer within {PATIENCE_S:g} s."
+                " Does nvidia-smi answer?"
+            )
 
     def stop(self) -> None:
-        """Take a last reading and end the thread; a second call does nothing."""
+        """Take a last reading and end the thread; a second call does nothing.
+
+        A driver that does not answer is waited for PATIENCE_S at most; what was read is kept.
+        """
         if self._thread is None:
             return
+        given_up = self._end.is_set()
+        duration_s = time.perf_counter() - self._start_s
         self._end.set()
-        self._thread.join()
+        self._thread.join(0.0 if given_up else PATIENCE_S)
+        if not self._thread.is_alive():
+            duration_s = time.perf_counter() - self._start_s
+        elif not given_up:
+            self.message = (
+                f"The driver stopped answering: it was waited for {PATIENCE_S:g} s, and readings"
+                " are missing. Does nvidia-smi answer?"
+            )
         self._thread = None
-        for device in self._devices:
-            device.finish(time.perf_counter() - self._start_s)
-        self._duration_s = time.perf_counter() - self._start_s
-        if self._nvml is not None:
-            self._nvml.nvmlShutdown()
-            self._nvml = None
+        self._duration_s = duration_s
 
     @property
     def samples(self) -> dict[int, list[Sample]]:
@@ -220,47 +237,62 @@ class GPUMonitor:
         return {device.index: list(device.samples) for device in self._devices}
 
     def get_summary(self) -> Summary:
-        """What was seen so far, or from start to stop."""
+        """What was seen from start to stop, or so far; the energy so far is that of the samples."""
         running = self._thread is not None
         duration_s = time.perf_counter() - self._start_s if running else self._duration_s
         devices = tuple(device.summary() for device in self._devices)
         return Summary(duration_s, self.interval_s, devices, self.message)
 
-    def _watch(self) -> None:
+    def _watch(self, end: threading.Event, ready: threading.Event) -> None:
+        """All that asks the driver, in a thread of its own: a driver that hangs stops nobody else."""
+        try:
+            nvml, devices, message = _open(self._wanted)
+            start_s = time.perf_counter()
+            for device in devices:
+                device.begin(0.0)
+            if end.is_set():  # too late: nobody waits any more
+                return
+            self._devices, self.message, self._start_s = devices, message, start_s
+        finally:
+            ready.set()
         next_s = self.interval_s
-        while not self._end.wait(max(0.0, self._start_s + next_s - time.perf_counter())):
-            for device in self._devices:
-                device.read(time.perf_counter() - self._start_s)
+        while not end.wait(max(0.0, start_s + next_s - time.perf_counter())):
+            for device in devices:
+                device.read(time.perf_counter() - start_s)
             # A reading that took long is not made up for by readings in a hurry.
-            next_s = max(next_s, time.perf_counter() - self._start_s) + self.interval_s
+            next_s = max(next_s, time.perf_counter() - start_s) + self.interval_s
+        for device in devices:
+            device.finish(time.perf_counter() - start_s)
+        if nvml is not None:
+            nvml.nvmlShutdown()
 
-    def _open(self) -> list[_Device]:
-        try:
-            import pynvml
-        except ImportError:
-            self.message = "No GPU was read: the package nvidia-ml-py is not installed."
-            return []
-        try:
-            pynvml.nvmlInit()
-        except pynvml.NVMLError as error:
-            self.message = f"No GPU was read: {error}. Is there an NVIDIA GPU and its driver?"
-            return []
-        self._nvml = pynvml
-        found = []
-        try:
-            wanted = self._wanted if self._wanted is not None else _visible()
-            if wanted is None:
-                wanted = list(range(pynvml.nvmlDeviceGetCount()))
-            for each in wanted:
-                try:
-                    found.append(_Device(pynvml, each))
-                except (pynvml.NVMLError, ValueError) as error:
-                    self.message = f"GPU {each} was not read: {error}."
-            if not wanted:
-                self.message = "No GPU was read: none is visible (CUDA_VISIBLE_DEVICES)."
-        except pynvml.NVMLError as error:
-            self.message = f"No GPU was read: {error}."
-        return found
+
+def _open(wanted: Sequence[int | str] | None) -> tuple[Any, list[_Device], str]:
+    """NVML where it could be opened, the GPUs, and what went wrong."""
+    try:
+        import pynvml
+    except ImportError:
+        return None, [], "No GPU was read: the package nvidia-ml-py is not installed."
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        return None, [], f"No GPU was read: {error}. Is there an NVIDIA GPU and its driver?"
+    found, messages = [], []
+    try:
+        if wanted is None:
+            wanted = _visible()
+        if wanted is None:
+            wanted = list(range(pynvml.nvmlDeviceGetCount()))
+        for each in wanted:
+            try:
+                found.append(_Device(pynvml, each))
+            except (pynvml.NVMLError, ValueError) as error:
+                messages.append(f"GPU {each} was not read: {error}.")
+        if not wanted:
+            messages.append("No GPU was read: none is visible (CUDA_VISIBLE_DEVICES).")
+    except pynvml.NVMLError as error:
+        messages.append(f"No GPU was read: {error}.")
+    return pynvml, found, " ".join(messages)
 
 
 def _visible() -> list[int | str] | None:
@@ -270,7 +302,7 @@ def _visible() -> list[int | str] | None:
         return None
     names: list[int | str] = []
     for part in (part.strip() for part in value.split(",")):
-        if part.isdigit():
+        if part.isascii() and part.isdigit():
             names.append(int(part))
         elif part.startswith(("GPU-", "MIG-")):
             names.append(part)
@@ -297,7 +329,7 @@ class _Device:
         self._energy_end_mj: int | None = None
 
     def begin(self, time_s: float) -> None:
-        memory = self._ask("memory", self._nvml.nvmlDeviceGetMemoryInfo)
+        memory = self._ask("memory", "nvmlDeviceGetMemoryInfo")
         self._memory_total_bytes = memory.total if memory else None
         self.read(time_s)
         self._energy_start_mj = self._energy_mj()
@@ -308,39 +340,39 @@ class _Device:
 
     def read(self, time_s: float) -> None:
         nvml = self._nvml
-        use = self._ask("utilisation", nvml.nvmlDeviceGetUtilizationRates)
-        memory = self._ask("memory", nvml.nvmlDeviceGetMemoryInfo)
-        power_mw = self._ask("power", nvml.nvmlDeviceGetPowerUsage)
+        use = self._ask("utilisation", "nvmlDeviceGetUtilizationRates")
+        memory = self._ask("memory", "nvmlDeviceGetMemoryInfo")
+        power_mw = self._ask("power", "nvmlDeviceGetPowerUsage")
         self.samples.append(
             Sample(
                 time_s,
                 use.gpu if use else None,
                 memory.used if memory else None,
                 None if power_mw is None else power_mw / 1e3,
-                self._ask("temperature", nvml.nvmlDeviceGetTemperature, nvml.NVML_TEMPERATURE_GPU),
-                self._ask("SM clock", nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_SM),
-                self._ask("clock limits", nvml.nvmlDeviceGetCurrentClocksEventReasons),
+                self._ask("temperature", "nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
+                self._ask("SM clock", "nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM),
+                self._ask("clock limits", "nvmlDeviceGetCurrentClocksEventReasons"),
             )
         )
 
-    def _ask(self, what: str, query: Callable[..., Any], *arguments: Any) -> Any:
-        """The answer, or None; what was refused once is not asked again."""
+    def _ask(self, what: str, query: str, *arguments: Any) -> Any:
+        """The answer of a function of NVML, or None; what was refused once is not asked again."""
         if what in self.refused:
             return None
         try:
-            return query(self._handle, *arguments)
+            return getattr(self._nvml, query)(self._handle, *arguments)
+        except AttributeError:
+            self.refused[what] = f"nvidia-ml-py is too old: it has no {query}"
         except self._nvml.NVMLError as error:
             self.refused[what] = str(error)
-            return None
+        return None
 
     def _energy_mj(self) -> int | None:
-        return self._ask("energy counter", self._nvml.nvmlDeviceGetTotalEnergyConsumption)
+        return self._ask("energy counter", "nvmlDeviceGetTotalEnergyConsumption")
 
     def _energy(self) -> tuple[float | None, str | None]:
         """Joules so far and where they come from."""
         start, end = self._energy_start_mj, self._energy_end_mj
-        if end is None and start is not None:
-            end = self._energy_mj()
         if start is not None and end is not None and end > start:
             return (end - start) / 1e3, "counter"
         points = [(s.time_s, s.power_w) for s in self.samples if s.power_w is not None]

@@ -9,8 +9,14 @@ alone, and under any launcher that starts a Python file:
     nsys profile --capture-range=cudaProfilerApi --capture-range-end=stop \\
         python recorded_run.py --range --steps 5:0:3 train.py
 
-With `--steps WAIT:WARMUP:ACTIVE` the calls of any torch optimizer's step() are counted, so that the
-script needs no change. Each rank writes a trace of its own: DIR/trace_rank0.json.gz …
+With `--steps WAIT:WARMUP:ACTIVE` the calls of a torch optimizer's step() are counted, so that the
+script needs no change. Of several optimizers it is the one that steps first, as long as it exists. So
+batches whose gradients are accumulated are one step, and one that GradScaler skips is none. ZeRO of
+DeepSpeed may call step() several times for one step of the engine.
+
+Each rank writes a trace of its own: DIR/trace_rank0.json.gz … Processes that the script itself starts
+are not in it. A process that ends by os._exit() or SIGKILL writes none, nor does a script that runs a
+torch.profiler of its own in the same steps: torch has one at a time.
 """
 
 from __future__ import annotations
@@ -20,6 +26,7 @@ import os
 import runpy
 import signal
 import sys
+import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -47,16 +54,35 @@ def trace_name() -> str:
 def under_torch(
     folder: Path, steps: tuple[int, int, int] | None, script: Callable[[], None]
 ) -> None:
-    """Run `script` under torch.profiler and write its trace, however the script ends."""
+    """Run `script` under torch.profiler and write its trace, whether it returns or raises.
+
+    A trace that cannot be written is told on stderr. Raises what the script raises.
+    """
     import torch
 
+    process = os.getpid()
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / trace_name()
-    written: list[Path] = []
+    finished = False
 
-    def write(finished: Any) -> None:
-        finished.export_chrome_trace(str(file))
-        written.append(file)
+    def write(recorded: Any) -> None:
+        nonlocal finished
+        finished = True
+        try:
+            recorded.export_chrome_trace(str(file))
+        except (OSError, RuntimeError) as error:
+            file.unlink(missing_ok=True)
+            _say(f"{file} could not be written: {error}; is there room, and may you write there?")
+
+    def lost() -> bool:
+        """Whether another profiler has ended this one; to stop it then would crash torch."""
+        action = torch.profiler.ProfilerAction
+        recording = profiler.current_action in (action.RECORD, action.RECORD_AND_SAVE)
+        return recording and not torch.autograd._profiler_enabled()
+
+    def step() -> None:
+        if not lost():
+            profiler.step()
 
     plan = (
         torch.profiler.schedule(wait=steps[0], warmup=steps[1], active=steps[2], repeat=1)
@@ -64,23 +90,34 @@ def under_torch(
         else None
     )
     profiler = torch.profiler.profile(schedule=plan, on_trace_ready=write if steps else None)
-    hook = _after_each_step(profiler.step) if steps else None
-    profiler.start()
-    try:
-        script()
-    finally:
+    hook = _after_each_step(step) if steps else None
+
+    def end() -> None:
         # A second Ctrl-C while the trace is written would lose it.
         _ignore_interrupts()
         if hook:
             hook.remove()
+        if lost():
+            _say(
+                "no trace: the script ran a torch.profiler of its own, which ended this one; turn it"
+                " off, or run with --profiler none and read its traces"
+            )
+            return
         profiler.stop()
         if not steps:
             write(profiler)
-        if not written:
+        if not finished:
             _say(
                 f"no step was recorded: the script called an optimizer's step() too rarely for"
                 f" --steps {':'.join(map(str, steps or ()))}, or not at all; run without --steps"
             )
+
+    profiler.start()
+    try:
+        script()
+    finally:
+        if os.getpid() == process:  # else a forked child that leaves the script
+            end()
 
 
 def in_range(steps: tuple[int, int, int], script: Callable[[], None]) -> None:
@@ -118,9 +155,19 @@ def in_range(steps: tuple[int, int, int], script: Callable[[], None]) -> None:
 
 
 def _after_each_step(action: Callable[[], None]) -> Any:
+    """Call `action` after each step of the optimizer that steps first, as long as it exists."""
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
-    return register_optimizer_step_post_hook(lambda optimizer, args, kwargs: action())
+    first: Callable[[], Any] = lambda: None  # noqa: E731 - a weak reference to nothing yet
+
+    def after(optimizer: Any, args: Any, kwargs: Any) -> None:
+        nonlocal first
+        if first() is None:
+            first = weakref.ref(optimizer)
+        if first() is optimizer:
+            action()
+
+    return register_optimizer_step_post_hook(after)
 
 
 def _ignore_interrupts() -> None:
@@ -139,7 +186,9 @@ def _terminate(*_: object) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,  # else the script's own --n is taken for a short form
     )
     how = parser.add_mutually_exclusive_group(required=True)
     how.add_argument("--torch", type=Path, metavar="DIR", help="write torch.profiler's traces here")

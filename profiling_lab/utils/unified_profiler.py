@@ -12,6 +12,7 @@ torch.profiler.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import importlib.util
 import os
@@ -20,6 +21,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -106,6 +108,10 @@ def _mode(options: argparse.Namespace) -> str:
         raise UsageError("--mode multi-gpu means one node: say --mode multi-node")
     if mode == "multi-node" and options.nodes < 2:
         raise UsageError("--mode multi-node needs --nodes, 2 or more")
+    if not 0 <= options.node_rank < options.nodes:
+        raise UsageError(
+            f"--node-rank counts from 0: below {options.nodes} with --nodes {options.nodes}"
+        )
     if mode != "single" and options.gpus is None:
         options.gpus = _gpus_here()
     return mode
@@ -227,13 +233,18 @@ def _through_slurm(options: argparse.Namespace, mode: str) -> bool:
 
 def _first_node(environ: Mapping[str, str]) -> str:
     nodes = environ.get("SLURM_JOB_NODELIST")
-    if nodes and shutil.which("scontrol"):
-        answer = subprocess.run(
-            ["scontrol", "show", "hostnames", nodes],
-            capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
-        if names := answer.stdout.split():
-            return names[0]
+    if nodes:
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            answer = subprocess.run(
+                ["scontrol", "show", "hostnames", nodes],
+                capture_output=True, text=True, timeout=60, check=True,
+            )  # fmt: skip
+            if names := answer.stdout.split():
+                return names[0]
+        raise UsageError(
+            f"scontrol does not name the nodes of this job ({nodes}): name the first one with"
+            " --master-addr"
+        )
     raise UsageError(
         "--launcher slurm belongs into a job (sbatch, salloc), where Slurm names the nodes;"
         " elsewhere name the first one with --master-addr"
@@ -242,6 +253,8 @@ def _first_node(environ: Mapping[str, str]) -> str:
 
 def _require_free(port: int) -> None:
     with socket.socket() as listener:
+        if os.name == "posix":  # else a run that has just ended would still hold it
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind(("", port))
         except OSError as error:
@@ -289,37 +302,61 @@ def _reading(profiler: str, mode: str) -> tuple[str, ...]:
 
 
 def carry_out(plan: Plan, timeout_s: float | None, grace_s: float) -> int:
-    """Run the plan, say what was written, and return the script's exit code."""
+    """Run the plan, say what was written, and return the script's exit code.
+
+    timeout_s, grace_s: seconds, as in `processes.run_whole`.
+    """
     _say(plan.shown)
+    recorded = plan.profiler != "none"
     try:
-        if plan.profiler != "none":
+        if recorded:
             plan.folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=plan.folder):
+                pass
+    except OSError as error:
+        _say(f"cannot write to {plan.folder} ({error.strerror}): choose another --output")
+        return USAGE_ERROR
+    before = _files(plan.folder)
+    try:
         code = processes.run_whole(plan.command, timeout_s=timeout_s, grace_s=grace_s)
     except OSError as error:
         _say(f"could not start {plan.command[0]}: {error.strerror or error}")
         return COULD_NOT_START
     if code == processes.TIMED_OUT and timeout_s is not None:
-        _say(f"stopped after {timeout_s:g} s (--timeout); what was recorded until then is kept")
+        _say(f"stopped after {timeout_s:g} s (--timeout)")
     elif code:
-        _say(f"ended with exit code {code}; what was recorded until then is kept")
-    if plan.profiler != "none":
-        _tell_files(plan)
+        _say(f"ended with exit code {code}")
+    if recorded:
+        _tell_files(plan, before, code)
     return code
 
 
-def _tell_files(plan: Plan) -> None:
-    files = sorted(file for file in plan.folder.glob("*") if file.is_file())
+def _files(folder: Path) -> dict[Path, int]:
+    """The files in a folder and when each was written, in ns."""
+    return {file: file.stat().st_mtime_ns for file in folder.glob("*") if file.is_file()}
+
+
+def _tell_files(plan: Plan, before: Mapping[Path, int], code: int) -> None:
+    """Name the files that this run wrote, not those of an earlier one."""
+    now = _files(plan.folder)
+    files = sorted(file for file in now if now[file] != before.get(file))
     good = [file for file in files if file.name.endswith((".nsys-rep", ".json.gz"))]
     for file in files:
         size = units.format_bytes(file.stat().st_size)
         unfinished = "" if file in good else "  (unfinished: nsys could not make a report of it)"
         _say(f"wrote {file}, {size}{unfinished}")
     if good:
+        if code:
+            _say("what was recorded until then is kept")
         for line in plan.reads:
             _say(f"next: {line}")
     else:
+        other = {
+            "nsys": "--profiler torch needs no nsys",
+            "torch": "a process that os._exit() or SIGKILL ends writes no trace, under nsys it does",
+        }[plan.profiler]
         _say(
-            f"no profile in {plan.folder}: read the messages above; --profiler torch needs no nsys,"
+            f"no new profile in {plan.folder}: read the messages above; {other};"
             " --profiler none shows whether the script runs by itself"
         )
 
@@ -338,6 +375,12 @@ def _positive(text: str) -> int:
     return int(text)
 
 
+def _port(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) < 65536:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port, 1 to 65535")
+    return int(text)
+
+
 def _seconds(text: str) -> float:
     try:
         value = float(text)
@@ -353,7 +396,8 @@ examples:
   %(prog)s train.py --epochs 1
       one process; --epochs 1 is the script's
   %(prog)s --steps 5:1:3 train.py
-      leaves 5 steps alone, warms up for 1, records 3: steps of any torch optimizer are counted
+      leaves 5 steps alone, warms up for 1, records 3. A step is a call of step() of
+      the torch optimizer that is the first to step; recorded_run.py --help says more
   %(prog)s --mode multi-gpu --gpus 4 train.py
       four processes through torchrun
   %(prog)s --mode multi-node --nodes 2 --gpus 8 --launcher slurm train.py
@@ -374,6 +418,7 @@ def parser() -> argparse.ArgumentParser:
         description=__doc__.split("\n\n", 1)[0],
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,  # else the script's own --n is taken for a short form
     )
     made.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     made.add_argument(
@@ -393,7 +438,7 @@ def parser() -> argparse.ArgumentParser:
     where.add_argument("--nodes", type=_positive, default=1, metavar="N")
     where.add_argument("--node-rank", type=int, default=0, metavar="R", help="of this node, from 0")
     where.add_argument("--master-addr", metavar="HOST", help="the node with rank 0")
-    where.add_argument("--master-port", type=_positive, default=PORT, metavar="PORT")
+    where.add_argument("--master-port", type=_port, default=PORT, metavar="PORT")
     where.add_argument("--launcher", choices=("torchrun", "slurm"), default="torchrun")
     where.add_argument("--hostfile", metavar="FILE", help="of DeepSpeed, for several nodes")
     where.add_argument(

@@ -138,11 +138,25 @@ def test_what_returns_before_it_runs_is_refused():
     async def coroutine():
         return 1
 
-    for function in (generator, coroutine):
+    async def both():
+        yield 1
+
+    for function in (generator, coroutine, both):
         with pytest.raises(TypeError, match="returns before it has run"):
             auto_profile(function)
     with pytest.raises(TypeError, match="decorates a function"):
         auto_profile(warmup=1)(3)  # type: ignore[bad-specialization]
+
+
+@pytest.mark.parametrize("kind", [staticmethod, classmethod, property])
+def test_what_binds_a_function_belongs_above_it(clock, kind):
+    with pytest.raises(TypeError, match=f"put @{kind.__name__} above @auto_profile"):
+        auto_profile(kind(lambda *_: 1))
+
+    class Model:
+        step = kind(auto_profile(warmup=0, iterations=1, report=None)(lambda *_: 1))
+
+    assert (Model().step if kind is property else Model().step()) == 1
 
 
 class FakeCuda:
@@ -405,7 +419,8 @@ def test_what_the_driver_refuses_is_named_and_the_rest_is_there(nvml):
 
 
 @pytest.mark.parametrize(
-    ("visible", "indices"), [("1", [1]), ("GPU-abc", [1]), ("", []), ("0,-1,1", [0])]
+    ("visible", "indices"),
+    [("1", [1]), ("GPU-abc", [1]), ("MIG-abc", [1]), ("", []), ("0,-1,1", [0]), ("0,\u00b2", [0])],
 )
 def test_only_what_the_program_sees_is_watched(nvml, monkeypatch, visible, indices):
     nvml()
@@ -417,8 +432,44 @@ def test_only_what_the_program_sees_is_watched(nvml, monkeypatch, visible, indic
 
 def test_a_device_that_is_not_there_is_named_and_the_others_are_read(nvml):
     nvml(count=1)
-    summary = monitored([0, 7]).get_summary()
-    assert len(summary.devices) == 1 and "GPU 7 was not read" in summary.message
+    summary = monitored([7, 0, 8]).get_summary()
+    assert len(summary.devices) == 1
+    assert "GPU 7 was not read" in summary.message and "GPU 8 was not read" in summary.message
+
+
+def test_an_older_package_lacks_one_function_and_the_rest_is_read(nvml, monkeypatch):
+    nvml(count=1)
+    monkeypatch.delattr(FakeNvml, "nvmlDeviceGetCurrentClocksEventReasons")
+    (device,) = monitored().get_summary().devices
+    assert "nvidia-ml-py is too old" in device.refused["clock limits"]
+    assert device.power_mean_w == 200
+
+
+@pytest.mark.parametrize("hangs", ["init", "utilisation"])
+def test_a_driver_that_hangs_does_not_hold_the_program(nvml, monkeypatch, hangs):
+    fake = nvml(count=1)
+    if hangs == "init":
+        monkeypatch.setattr(gpu_monitor, "PATIENCE_S", 0.01)
+    monitor = GPUMonitor(0.001)
+    wakes, stuck = threading.Event(), threading.Event()
+
+    def may(what):
+        if what == hangs and (hangs == "init" or len(monitor.samples.get(0, [])) > 2):
+            stuck.set()
+            wakes.wait()
+
+    fake._may = may
+    with monitor:
+        stuck.wait()
+        monkeypatch.setattr(gpu_monitor, "PATIENCE_S", 0.01)
+        thread = monitor._thread
+    summary = monitor.get_summary()
+    wakes.set()
+    thread.join()
+    assert "Does nvidia-smi answer?" in summary.message and summary.duration_s > 0
+    assert [device.sample_count for device in summary.devices] == ([] if hangs == "init" else [3])
+    assert "No GPU was read" in str(summary) or summary.devices[0].energy_source == "power"
+    assert len(monitor.samples) == len(summary.devices), "what comes too late is not taken"
 
 
 @pytest.mark.parametrize("lacking", ["driver", "package"])

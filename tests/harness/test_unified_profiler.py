@@ -5,6 +5,7 @@ nsys, srun, scontrol and deepspeed are stand-ins that note their arguments and r
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shlex
@@ -13,11 +14,12 @@ import socket
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
 
 import pytest
 
-from profiling_lab.utils import unified_profiler
+from profiling_lab.utils import recorded_run, unified_profiler
 from profiling_lab.utils.unified_profiler import UsageError, make_plan, parser
 
 TOOL = Path(unified_profiler.__file__)
@@ -92,11 +94,11 @@ TORCHRUN = (PYTHON, "-m", "torch.distributed.run")
 
 
 def test_one_process_under_nsys(nsys):
-    made = plan("--output", "out", "train.py", "--gpus", "3", "-m", "x")
+    made = plan("--output", "out", "train.py", "--gpus", "3", "-m", "--n", "x")
     assert made.command == (
         nsys, "profile", "--output=out/timeline", "--force-overwrite=true",
         "--trace=cuda,nvtx,osrt", "--sample=none", "--cpuctxsw=none",
-        PYTHON, "train.py", "--gpus", "3", "-m", "x",
+        PYTHON, "train.py", "--gpus", "3", "-m", "--n", "x",
     )  # fmt: skip
     assert any("--steps" in note for note in made.notes), "a whole run gets large: it says so"
 
@@ -198,6 +200,7 @@ def test_all_gpus_that_are_visible(here, monkeypatch):
         (["--mode", "multi-node", "--gpus", "2", "train.py"], "needs --nodes"),
         (["--nodes", "2", "--gpus", "2", "train.py"], "--master-addr"),
         (["--nodes", "2", "--gpus", "2", "--launcher", "slurm", "train.py"], "sbatch"),
+        (["--nodes", "2", "--node-rank", "2", "--gpus", "2", "train.py"], "--node-rank counts"),
         (["--mode", "deepspeed", "--gpus", "2", "train.py"], "pip install deepspeed"),
         (["--nsys", "/no/such", "--profiler", "nsys", "train.py"], "no such program"),
     ],
@@ -205,6 +208,14 @@ def test_all_gpus_that_are_visible(here, monkeypatch):
 def test_what_cannot_be_done_says_what_to_do(here, arguments, says):
     with pytest.raises(UsageError, match=says):
         plan(*arguments)
+
+
+@pytest.mark.parametrize("answer", ["exit 1", "exit 0", "echo node7; exit 1"])
+def test_a_job_whose_nodes_slurm_does_not_name(here, answer):
+    program(here, "scontrol", f"#!/bin/sh\n{answer}\n")
+    arguments = ["--nodes", "2", "--gpus", "2", "--launcher", "slurm", "train.py"]
+    with pytest.raises(UsageError, match=r"scontrol does not name .* --master-addr"):
+        plan(*arguments, environ={"SLURM_JOB_NODELIST": "node[7-8]"})
 
 
 def test_no_gpu_and_no_number_of_processes(here, monkeypatch):
@@ -220,6 +231,12 @@ def test_a_port_in_use_is_named(here):
         with pytest.raises(UsageError, match="choose another one with --master-port"):
             plan(*arguments, "train.py")
         plan(*arguments, "--dry-run", "train.py")
+        # A connection that this side closed first keeps its port for a while, but nobody listens.
+        with socket.create_connection(server.getsockname()), server.accept()[0]:
+            pass
+    plan(*arguments, "train.py")
+    with pytest.raises(SystemExit):
+        plan("--master-port", "65536", "train.py")
 
 
 @pytest.mark.parametrize("steps", ["5", "1:2", "1:2:0", "a:b:c", "-1:1:1"])
@@ -295,10 +312,19 @@ def test_ctrl_c_goes_on_to_the_script(here):
 
 
 def test_a_tool_that_makes_no_report(here):
+    (here / "out").mkdir()
+    (here / "out" / "timeline.nsys-rep").write_text("of an earlier run")
     broken = program(here, "broken", "#!/bin/sh\necho 'unknown option' >&2\nexit 1\n")
     done = run("--nsys", broken, "--output", "out", "train.py", "0")
     assert done.returncode == 1 and "unknown option" in done.stderr
-    assert "no profile in out" in done.stderr and "--profiler torch" in done.stderr
+    assert "no new profile in out" in done.stderr and "--profiler torch" in done.stderr
+    assert "wrote" not in done.stderr and "is kept" not in done.stderr
+
+
+def test_an_output_that_is_a_file(here, nsys):
+    done = run("--output", "train.py", "train.py", "0")
+    assert done.returncode == 2 and done.stdout == ""
+    assert "cannot write to train.py" in done.stderr and "--output" in done.stderr
 
 
 def test_a_recording_that_was_not_finished_is_called_so(here):
@@ -308,8 +334,12 @@ def test_a_recording_that_was_not_finished_is_called_so(here):
 
 
 STEPS = """\
-import sys, torch
-assert __name__ == "__main__" and sys.argv[1:] == ["--fail-at", sys.argv[2]], sys.argv
+import os, sys, torch
+assert __name__ == "__main__" and sys.argv[1:] == ["--fail-at", sys.argv[2], "--t"], sys.argv
+if child := os.fork():
+    os.waitpid(child, 0)
+else:
+    sys.exit()
 model = torch.nn.Linear(4, 4)
 optimizer = torch.optim.SGD(model.parameters(), 0.1)
 for step in range(8):
@@ -327,11 +357,61 @@ def test_steps_of_any_optimizer_are_counted_and_a_crash_keeps_the_trace(here):
 
     (here / "steps.py").write_text(STEPS)
     arguments = ["--profiler", "torch", "--steps", "2:1:2", "--output", "out", "steps.py"]
-    done = run(*arguments, "--fail-at", "3", env={**os.environ, "RANK": "5"})
+    done = run(*arguments, "--fail-at", "3", "--t", env={**os.environ, "RANK": "5"})
     assert done.returncode == 1 and "the script's own" in done.stderr
+    assert "no step was recorded" not in done.stderr, "a forked child leaves the trace alone"
     trace = json.loads(gzip.decompress((here / "out" / "trace_rank5.json.gz").read_bytes()))
     products = [e for e in trace["traceEvents"] if e.get("name") == "aten::addmm"]
     assert len(products) == 1, "step 4 of 1 … 8 is the first of the two after 2 + 1"
+
+
+@pytest.mark.proof
+def test_a_step_is_one_of_the_optimizer_that_steps_first():
+    torch = pytest.importorskip("torch", reason="the tool under test counts torch's steps")
+    weight = torch.nn.Parameter(torch.ones(1))
+    weight.grad = torch.ones(1)
+    first, second = (torch.optim.SGD([weight], 0.1) for _ in range(2))
+    rate = torch.optim.lr_scheduler.StepLR(first, 1)
+    steps = []
+    hook = recorded_run._after_each_step(lambda: steps.append(1))
+    for _ in range(3):
+        first.step()
+        second.step()
+        second.step()
+        rate.step()
+    assert len(steps) == 3
+    scaler = torch.amp.GradScaler("cpu")
+    scaler.scale(torch.ones(1))
+    weight.grad = torch.full((1,), torch.inf)
+    scaler.step(first)
+    assert len(steps) == 3, "a step that is skipped is none"
+    del first, rate
+    gc.collect()
+    second.step()
+    hook.remove()
+    assert len(steps) == 4, "once it is gone, the next one counts"
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize(
+    ("active", "says"), [(True, "No space left on device"), (False, "torch.profiler of its own")]
+)
+def test_a_trace_that_is_lost_leaves_the_exit_code(tmp_path, monkeypatch, capsys, active, says):
+    torch = pytest.importorskip("torch", reason="the tool under test is torch's")
+
+    def full(file):
+        raise OSError(28, "No space left on device")
+
+    recorded = types.SimpleNamespace(
+        start=list, stop=list, export_chrome_trace=full,
+        current_action=torch.profiler.ProfilerAction.RECORD,
+    )  # fmt: skip
+    monkeypatch.setattr(torch.autograd, "_profiler_enabled", lambda: active)
+    monkeypatch.setattr(torch.profiler, "profile", lambda **_: recorded)
+    monkeypatch.setattr(recorded_run, "_ignore_interrupts", list)
+    with pytest.raises(SystemExit, match="7"):
+        recorded_run.under_torch(tmp_path, None, lambda: sys.exit(7))
+    assert says in capsys.readouterr().err
 
 
 @pytest.mark.proof
@@ -339,7 +419,8 @@ def test_two_ranks_and_one_that_dies(here):
     pytest.importorskip("torch", reason="torchrun is torch's")
     (here / "ranks.py").write_text(
         "import os, sys\n"
-        "print('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'], flush=True)\n"
+        "line = f\"rank {os.environ['RANK']} of {os.environ['WORLD_SIZE']}\\n\"\n"
+        "os.write(1, line.encode())\n"
         "sys.exit(9 if os.environ['RANK'] == '1' else 0)\n"
     )
     start = time.monotonic()
