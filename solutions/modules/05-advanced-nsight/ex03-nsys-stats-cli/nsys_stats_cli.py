@@ -159,7 +159,8 @@ def sum_report(capture: str, report: str) -> list[dict[str, Any]]:
     for each name, largest total first, equal ones by name:
 
         "name"
-        "time_pct"      its share of the total of **all rows**, in percent: not of the time that passed
+        "time_pct"      its share of the total of **all rows**, in percent: not of the time that passed; 0.0 if
+                        that total is 0
         "total_ns"      durations added up
         "count"         how many
         "avg_ns", "med_ns", "min_ns", "max_ns"

@@ -415,6 +415,7 @@ def test_sums_of_generated_captures(stub: Any, generated: Callable, draw: Callab
     judge_sums(stub, str(generated("two_devices").path), "cuda_gpu_kern_sum")
     judge_sums(stub, str(generated("healthy").path), "cuda_api_sum")
     judge_sums(stub, str(generated("copies_and_kernels").path), "nvtx_sum")
+    judge_sums(stub, "backtrace_masking", "nvtx_sum")  # a second domain
     timeline = draw()
     for start, end, kind in ((0, 100, "push_pop"), (5, 20, "start_end"), (0, 300, "push_pop")):
         timeline.nvtx("step" if end < 300 else "all", start, end, kind=kind)
@@ -622,6 +623,7 @@ def test_verdict_of_made_up_sums(stub: Any, seed: int) -> None:
             "allocation_bound",
             made_up(seed, cudaFreeHost=70_000_000, cuMemAllocHostAlloc=60_000_000),
         ),
+        ("", made_up(seed, cudaHostAlloc=20_000_000)),
         ("transfer_bound", made_up(seed, cudaMemcpyAsync=99_000_000)),
         ("launch_bound", made_up(seed, launches=2_000)),
         ("host_bound", made_up(seed, launches=0)),

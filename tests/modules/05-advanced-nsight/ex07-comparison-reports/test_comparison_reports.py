@@ -608,6 +608,7 @@ def test_gate_of_drawn_programs(stub: Any, draw: Callable, seed: int) -> None:
     for costs, category in (
         ({"gemm": 75_000}, "slower_kernels"),
         ({"copy": 60_000}, "transfer_bound"),
+        ({"gemm": 85_000, "add": 34_000, "copy": 55_000}, "slower_kernels"),  # two grew, by less
         ({"gap": 90_000, "waits": 3}, "sync_bound"),
         ({"gap": 90_000}, "host_bound"),
         ({"gap": 1_000}, "healthy"),

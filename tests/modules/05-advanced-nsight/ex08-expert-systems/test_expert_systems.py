@@ -233,6 +233,8 @@ def test_starved_stretches_on_paper(stub: Any, draw: Callable) -> None:
     timeline.graph(8_000, 9_000, call=(7_500, 7_600))  # waited: it ended as the call began
     timeline.memset(10_000, 10_500)  # its call was not recorded
     timeline.kernel(11_000, 11_100, call=(10_900, 10_950), device=1)
+    timeline.kernel(12_000, 12_100, call=(11_200, 11_300))
+    timeline.api("cudaEventSynchronize_v3020", 11_400, 11_800)  # waited behind the call, not before
     judge_starved(stub, timeline.save())
 
 
