@@ -268,9 +268,9 @@ def auto_profile(
     name: in the summary; the function's by default. enabled: False turns it off (a call then costs
     one comparison more); None: on unless AUTO_PROFILE=0 stands in the environment.
 
-    Raises ValueError for a negative warmup or iterations below 1, TypeError for what is no function,
-    for a staticmethod, classmethod or property (put those above it), and for generators and
-    coroutines, whose calls return before they run.
+    Raises ValueError for a negative warmup or iterations below 1, TypeError for what is no
+    function, for a staticmethod, classmethod or property (put those above it), and for generators
+    and coroutines, whose calls return before they run.
     """
     if type(warmup) is not int or warmup < 0:
         raise ValueError(f"warmup must be a number of calls, 0 or more, not {warmup!r}")

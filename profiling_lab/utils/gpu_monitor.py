@@ -160,8 +160,8 @@ class GPUMonitor:
     CUDA_VISIBLE_DEVICES names, else all. NVML counts GPUs in the order of the PCI bus, CUDA does so
     under CUDA_DEVICE_ORDER=PCI_BUS_ID only.
 
-    Each reading of a GPU is kept, in some 0.2 kB: at the default rate that is 10 MB an hour. For days
-    take a longer interval.
+    Each reading of a GPU is kept, in some 0.2 kB: at the default rate that is 10 MB an hour. For
+    days take a longer interval.
 
     Raises ValueError for an interval that is not positive. Whatever goes wrong with NVML is told in
     the summary and never stops the code that is monitored.
@@ -244,7 +244,7 @@ class GPUMonitor:
         return Summary(duration_s, self.interval_s, devices, self.message)
 
     def _watch(self, end: threading.Event, ready: threading.Event) -> None:
-        """All that asks the driver, in a thread of its own: a driver that hangs stops nobody else."""
+        """All that asks the driver, in its own thread: a driver that hangs stops nobody else."""
         try:
             nvml, devices, message = _open(self._wanted)
             start_s = time.perf_counter()

@@ -10,13 +10,13 @@ alone, and under any launcher that starts a Python file:
         python recorded_run.py --range --steps 5:0:3 train.py
 
 With `--steps WAIT:WARMUP:ACTIVE` the calls of a torch optimizer's step() are counted, so that the
-script needs no change. Of several optimizers it is the one that steps first, as long as it exists. So
-batches whose gradients are accumulated are one step, and one that GradScaler skips is none. ZeRO of
-DeepSpeed may call step() several times for one step of the engine.
+script needs no change. Of several optimizers it is the one that steps first, as long as it exists.
+So batches whose gradients are accumulated are one step, and one that GradScaler skips is none. ZeRO
+of DeepSpeed calls step() once for each parameter group (source: DeepSpeed, stage_1_and_2.py).
 
-Each rank writes a trace of its own: DIR/trace_rank0.json.gz … Processes that the script itself starts
-are not in it. A process that ends by os._exit() or SIGKILL writes none, nor does a script that runs a
-torch.profiler of its own in the same steps: torch has one at a time.
+Each rank writes a trace of its own: DIR/trace_rank0.json.gz … Processes that the script itself
+starts are not in it. A process that ends by os._exit() or SIGKILL writes none, nor does a script that
+runs a torch.profiler of its own in the same steps: torch has one at a time.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ def under_torch(
             hook.remove()
         if lost():
             _say(
-                "no trace: the script ran a torch.profiler of its own, which ended this one; turn it"
-                " off, or run with --profiler none and read its traces"
+                "no trace: the script ran a torch.profiler of its own, which ended this one; turn"
+                " it off, or run with --profiler none and read its traces"
             )
             return
         profiler.stop()

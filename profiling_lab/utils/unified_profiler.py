@@ -353,7 +353,7 @@ def _tell_files(plan: Plan, before: Mapping[Path, int], code: int) -> None:
     else:
         other = {
             "nsys": "--profiler torch needs no nsys",
-            "torch": "a process that os._exit() or SIGKILL ends writes no trace, under nsys it does",
+            "torch": "a process that os._exit() or SIGKILL ends writes no trace; nsys keeps one",
         }[plan.profiler]
         _say(
             f"no new profile in {plan.folder}: read the messages above; {other};"
