@@ -322,6 +322,20 @@ def test_ranks_of_drawn_traces(stub, seed, tmp_path) -> None:
         trace.noise(5_000)
     run.traces[1].copy(10, 900)
     run.traces[1].kernel(10, 400, name="also ncclDevKernel_AllReduce")
+    run.traces[1].kernel(500, 700, name="ncclKernel_AllReduce_RING_LL_Sum_float")  # an older NCCL's
+    run.traces[1].kernel(800, 900, name="nccl_fill(float*)")  # no Kernel behind it
+    run.traces[2].events.append(
+        {
+            "ph": "B",
+            "cat": "kernel",
+            "name": "begun",
+            "pid": 0,
+            "tid": 7,
+            "ts": 1,
+            "dur": 2,
+            "args": {},
+        }
+    )  # not a complete event
     # a file may be named after another rank than it is of
     judge_ranks(stub, run.save(names={0: "trace_rank2.json", 2: "trace_rank0.json"}))
     (tmp_path / "many").mkdir()
@@ -649,6 +663,12 @@ def test_verdict_on_drawn_traces(stub, seed, tmp_path) -> None:
         trace.kernel(10_000, 90_000, name=REDUCE, stream=20)
         trace.memset(99_000, 100_000)
     judge_verdict(stub, covered.save())
+    even = Ranks(place("even"), 2)  # each rank is late once, by as much
+    for trace, first, second in zip(even.traces, (30_000, 50_000), (85_000, 65_000), strict=True):
+        for start, arrived, end in ((0, first, 55_000), (55_000, second, 90_000)):
+            trace.kernel(start, arrived)
+            trace.kernel(arrived, end, name=REDUCE, stream=20)
+    judge_verdict(stub, even.save())
 
 
 @pytest.mark.parametrize(
