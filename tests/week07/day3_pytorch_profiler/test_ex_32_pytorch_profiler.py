@@ -1873,10 +1873,7 @@ def moments(capture: str, device: int) -> tuple[list[int], list[int], list[dict[
     snapshot = snapshot_of(capture)
     segments = [s for s in snapshot["segments"] if s.get("device", 0) == device]
     in_use = sum(
-        b["requested_size"]
-        for s in segments
-        for b in s["blocks"]
-        if b["state"] != "inactive"
+        b["requested_size"] for s in segments for b in s["blocks"] if b["state"] != "inactive"
     )
     reserved = sum(s["total_size"] for s in segments)
     held, kept = [in_use], [reserved]
