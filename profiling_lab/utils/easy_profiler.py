@@ -30,7 +30,7 @@ import statistics
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar, overload
@@ -134,6 +134,20 @@ class _Interval:
         return round(start.elapsed_time(end) * 1e6)
 
 
+def _summary(
+    name: str, intervals: Sequence[_Interval], skipped_count: int = 0, failed_count: int = 0
+) -> CallSummary:
+    """What these intervals took. Waits until the device has done them."""
+    device = [interval.device_ns for interval in intervals]
+    return CallSummary(
+        name,
+        tuple(interval.host_ns for interval in intervals),
+        tuple(each for each in device if each is not None),
+        skipped_count,
+        failed_count,
+    )
+
+
 def _cuda() -> Any:
     """torch.cuda where the program already uses a GPU through it; nothing is imported or begun."""
     torch = sys.modules.get("torch")
@@ -182,14 +196,7 @@ class Profile:
         """The calls measured so far. Waits until the device has done them."""
         with self._lock:
             intervals = list(self._intervals)
-        device = [interval.device_ns for interval in intervals]
-        return CallSummary(
-            self.name,
-            tuple(interval.host_ns for interval in intervals),
-            tuple(each for each in device if each is not None),
-            self._skipped,
-            self._failed,
-        )
+        return _summary(self.name, intervals, self._skipped, self._failed)
 
     def call(self, function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
         """Call the function and count it; a call inside of a counted one belongs to that one."""
@@ -362,14 +369,8 @@ class Phases:
 
     def get_summary(self) -> dict[str, CallSummary]:
         """By the path of a phase, in order of name. Waits until the device has done them."""
-        found = {}
-        for path, intervals in sorted(self._intervals.items()):
-            device = [interval.device_ns for interval in intervals]
-            host = tuple(interval.host_ns for interval in intervals)
-            found[path] = CallSummary(
-                path, host, tuple(each for each in device if each is not None)
-            )
-        return found
+        items = sorted(self._intervals.items())
+        return {path: _summary(path, intervals) for path, intervals in items}
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.get_summary().values())) or "no phase measured yet"

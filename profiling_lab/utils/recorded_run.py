@@ -124,33 +124,34 @@ def in_range(steps: tuple[int, int, int], script: Callable[[], None]) -> None:
     """Run `script`, with the CUDA profiler on during the active steps only."""
     import torch
 
+    if not torch.cuda.is_available():
+        _say("no GPU that torch can use: there is no capture range")
+        script()
+        return
     first = steps[0] + steps[1]
-    done = 0
+    last = first + steps[2]
+    done = 0  # steps
 
     def switch() -> None:
-        nonlocal done
+        if done in (first, last):
+            torch.cuda.synchronize()
         if done == first:
-            torch.cuda.synchronize()
             torch.cuda.profiler.start()
-        elif done == first + steps[2]:
-            torch.cuda.synchronize()
+        elif done == last:
             torch.cuda.profiler.stop()
-        done += 1
 
-    if first == 0 and torch.cuda.is_available():
-        torch.cuda.init()
+    def step() -> None:
+        nonlocal done
+        done += 1
         switch()
-    elif first == 0 or not torch.cuda.is_available():
-        _say("no GPU that torch can use: there is no capture range")
-    else:
-        done = 1
-    hook = _after_each_step(switch) if torch.cuda.is_available() else None
+
+    switch()
+    hook = _after_each_step(step)
     try:
         script()
     finally:
-        if hook:
-            hook.remove()
-        if torch.cuda.is_initialized() and done <= first + steps[2]:
+        hook.remove()
+        if torch.cuda.is_initialized() and done < last:
             torch.cuda.profiler.stop()
 
 
