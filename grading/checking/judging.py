@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from profiling_lab.findings import Finding, problems
+
 MOST_SHOWN = 400  # characters of a value in a message
 
 
@@ -58,3 +60,49 @@ def judge(call: str, got: Any, want: Mapping[str, Any], unit: str, why: Mapping[
             f"{call}: {key} is {show(got[key])}, expected {show(value)} ({unit}). "
             f"{why.get(key, '')}",
         )
+
+
+def judge_kernel_finding(
+    call: str,
+    got: Any,
+    kernel: str,
+    category: str,
+    evidence: Mapping[str, float],
+    facts: str,
+    *,
+    nothing_to_do: bool,
+    besides: str = "",
+) -> None:
+    """Fail unless got is the Finding on a kernel that its evidence, with a `margin_ratio`, calls for.
+
+    facts: the measured facts that a wrong answer contradicts; besides: more of them, on the category.
+    nothing_to_do: whether the recommendation is "none". Up to a margin of 0.03 it begins "borderline: ".
+    """
+    require(isinstance(got, Finding), f"{call} returned {show(got)}, expected a Finding")
+    require(not problems(got), f"{call}: {'; '.join(problems(got))}")
+    subject = f"kernel:{kernel}"
+    require(got.subject == subject, f"{call}: the subject is {got.subject!r}, expected {subject!r}")
+    require(
+        got.evidence.keys() == evidence.keys(),
+        f"{call}: the evidence is {show(sorted(got.evidence))}, expected {', '.join(evidence)}",
+    )
+    for key, value in evidence.items():
+        require(
+            near(got.evidence[key], float(value), rel=1e-9, absolute=1e-9),
+            f"{call}: {key} is {show(got.evidence[key])}, expected {show(float(value))}; {facts}",
+        )
+    require(
+        got.category == category,
+        f"{call}: the category is {got.category!r}, which the evidence contradicts: {facts}{besides}",
+    )
+    borderline = evidence["margin_ratio"] <= 0.03
+    require(
+        got.recommendation.startswith("borderline: ") == borderline,
+        f"{call}: the recommendation is {got.recommendation!r}; margin_ratio is "
+        f"{evidence['margin_ratio']:.3f}, and up to 0.03 it begins with 'borderline: '",
+    )
+    require(
+        (got.recommendation.removeprefix("borderline: ") == "none") == nothing_to_do,
+        f"{call}: the recommendation is {got.recommendation!r} for {category}: there is "
+        f"{'nothing' if nothing_to_do else 'something'} to mend",
+    )

@@ -12,10 +12,9 @@ import pytest
 
 from grading.checking import ncu, task
 from grading.checking.fixtures import recordings
-from grading.checking.judging import judge, near, require, show
+from grading.checking.judging import judge, judge_kernel_finding, near, require, show
 from profiling_lab import captures
 from profiling_lab.errors import MissingTable
-from profiling_lab.findings import Finding, problems
 
 KERNELS = recordings("ncu_bandwidth_small", "ncu_memory", holding="kernels.csv")
 
@@ -393,8 +392,8 @@ def test_report_that_cannot_be_compared(stub, seed):
 LIMITERS = {"dram": "memory_bound", "l2": "cache_bound", "l1": "cache_bound", "sm": "compute_bound"}
 
 
-def verdict_of(kernel: dict[str, Any]) -> tuple[str, dict[str, float], bool]:
-    """Category, evidence, and whether it is borderline."""
+def verdict_of(kernel: dict[str, Any]) -> tuple[str, dict[str, float]]:
+    """Category and evidence."""
     m = kernel["metrics"]
     use = {"dram": m[DRAM], "l2": max(m[name] for name in L2), "l1": m[L1], "sm": m[SM]}
     level = sorted(use, key=lambda one: -use[one])[0]
@@ -417,43 +416,24 @@ def verdict_of(kernel: dict[str, Any]) -> tuple[str, dict[str, float], bool]:
         "wasted_ratio": wasted,
         "margin_ratio": min(margins),
     }
-    return category, evidence, min(margins) <= 0.03
+    return category, evidence
 
 
 def judge_verdict(call: str, got: Any, kernel: dict[str, Any]) -> None:
-    category, evidence, borderline = verdict_of(kernel)
-    require(isinstance(got, Finding), f"{call} returned {show(got)}, expected a Finding")
-    require(not problems(got), f"{call}: {'; '.join(problems(got))}")
-    subject = f"kernel:{kernel['name']}"
-    require(got.subject == subject, f"{call}: the subject is {got.subject!r}, expected {subject!r}")
-    require(
-        got.evidence.keys() == evidence.keys(),
-        f"{call}: the evidence is {show(sorted(got.evidence))}, expected {', '.join(evidence)}",
-    )
+    category, evidence = verdict_of(kernel)
     facts = (
         f"the busiest level is used {evidence['use_ratio']:.1%} of the duration and moved "
         f"{evidence['moved_bytes']:,.0f} bytes where {evidence['ideal_bytes']:,.0f} are needed"
     )
-    for key, value in evidence.items():
-        require(
-            near(got.evidence[key], float(value), rel=1e-9, absolute=1e-9),
-            f"{call}: {key} is {show(got.evidence[key])}, expected {show(float(value))}; {facts}",
-        )
-    require(
-        got.category == category,
-        f"{call}: the category is {got.category!r}, which the evidence contradicts: {facts}, "
-        f"and works {evidence['wasted_ratio']:.1%} of the duration for nobody",
-    )
-    require(
-        got.recommendation.startswith("borderline: ") == borderline,
-        f"{call}: the recommendation is {got.recommendation!r}; margin_ratio is "
-        f"{evidence['margin_ratio']:.3f}, and up to 0.03 it begins with 'borderline: '",
-    )
-    nothing = category in LIMITERS.values()
-    require(
-        (got.recommendation.removeprefix("borderline: ") == "none") == nothing,
-        f"{call}: the recommendation is {got.recommendation!r} for {category}: there is "
-        f"{'nothing' if nothing else 'something'} to mend",
+    judge_kernel_finding(
+        call,
+        got,
+        kernel["name"],
+        category,
+        evidence,
+        facts,
+        nothing_to_do=category in LIMITERS.values(),
+        besides=f", and works {evidence['wasted_ratio']:.1%} of the duration for nobody",
     )
 
 

@@ -10,9 +10,8 @@ import pytest
 
 from grading.checking import ncu, task
 from grading.checking.fixtures import recordings
-from grading.checking.judging import agree, judge, near, require, show
+from grading.checking.judging import agree, judge, judge_kernel_finding, near, require, show
 from profiling_lab.errors import MissingTable
-from profiling_lab.findings import Finding, problems
 
 KERNELS = recordings("ncu_waiting", "ncu_parallelism", "ncu_compute", holding="kernels.csv")
 
@@ -464,40 +463,20 @@ def verdict_of(kernel: dict[str, Any]) -> tuple[str, dict[str, float]]:
 def judge_verdict(call: str, got: Any, kernel: dict[str, Any]) -> None:
     category, evidence = verdict_of(kernel)
     m = kernel["metrics"]
-    require(isinstance(got, Finding), f"{call} returned {show(got)}, expected a Finding")
-    require(not problems(got), f"{call}: {'; '.join(problems(got))}")
-    subject = f"kernel:{kernel['name']}"
-    require(got.subject == subject, f"{call}: the subject is {got.subject!r}, expected {subject!r}")
-    require(
-        got.evidence.keys() == evidence.keys(),
-        f"{call}: the evidence is {show(sorted(got.evidence))}, expected {', '.join(evidence)}",
-    )
     facts = (
         f"compute is busy {evidence['compute_ratio']:.1%} of the duration, memory "
         f"{evidence['memory_ratio']:.1%}; an SM has work {m[ACTIVE] / m[ELAPSED]:.1%} of it, "
         f"{evidence['filled_ratio']:.1%} of the places for warps are filled, {m[LANES]:.1f} lanes work "
         f"in an instruction, the grid is {m[WAVES]:.2f} waves"
     )
-    for key, value in evidence.items():
-        require(
-            near(got.evidence[key], float(value), rel=1e-9, absolute=1e-9),
-            f"{call}: {key} is {show(got.evidence[key])}, expected {show(float(value))}; {facts}",
-        )
-    require(
-        got.category == category,
-        f"{call}: the category is {got.category!r}, which the evidence contradicts: {facts}",
-    )
-    borderline = evidence["margin_ratio"] <= 0.03
-    require(
-        got.recommendation.startswith("borderline: ") == borderline,
-        f"{call}: the recommendation is {got.recommendation!r}; margin_ratio is "
-        f"{evidence['margin_ratio']:.3f}, and up to 0.03 it begins with 'borderline: '",
-    )
-    nothing = category in ("compute_bound", "memory_bound", "cache_bound")
-    require(
-        (got.recommendation.removeprefix("borderline: ") == "none") == nothing,
-        f"{call}: the recommendation is {got.recommendation!r} for {category}: there is "
-        f"{'nothing' if nothing else 'something'} to mend",
+    judge_kernel_finding(
+        call,
+        got,
+        kernel["name"],
+        category,
+        evidence,
+        facts,
+        nothing_to_do=category in ("compute_bound", "memory_bound", "cache_bound"),
     )
 
 
