@@ -13,8 +13,12 @@ are shown as a duration, a time and a size; without a colon a value is shown as 
 
 from __future__ import annotations
 
+import csv
+import io
 import sqlite3
+import subprocess
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from profiling_lab import captures
@@ -186,5 +190,19 @@ def check_captures(names: Sequence[str], fail_on: Collection[str]) -> dict[str, 
         "exit_code"  2 if there was an error, or no capture; else 1 if a category of fail_on was found; else 0
 
     made of dicts, lists, texts and numbers only, so that it can be written as JSON.
+    """
+    raise NotImplementedError
+
+
+def nsys_rows(
+    rule_file: str | Path, export: str | Path, nsys: str = "nsys"
+) -> list[dict[str, str]]:
+    """What the tool itself finds with a rule: the rows of `nsys analyze`, by heading.
+
+    rule_file: a file as `rule_source` writes it. export: a SQLite export. The tool is asked for CSV on its
+    standard output, without a limit of rows. Headings are as the tool prints them ("Duration (ns)"), values
+    as text. A rule that finds nothing gives an empty list.
+
+    Raises RuntimeError with what the tool printed if it fails, or skips the rule.
     """
     raise NotImplementedError

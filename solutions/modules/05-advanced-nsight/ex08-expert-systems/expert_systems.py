@@ -13,8 +13,12 @@ are shown as a duration, a time and a size; without a colon a value is shown as 
 
 from __future__ import annotations
 
+import csv
+import io
 import sqlite3
+import subprocess
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from profiling_lab import captures
@@ -336,3 +340,25 @@ def check_captures(names: Sequence[str], fail_on: Collection[str]) -> dict[str, 
     failed = any(r["finding"]["category"] in fail_on for r in results if "finding" in r)
     broken = not results or any("error" in result for result in results)
     return {"results": results, "exit_code": 2 if broken else int(failed)}
+
+
+def nsys_rows(
+    rule_file: str | Path, export: str | Path, nsys: str = "nsys"
+) -> list[dict[str, str]]:
+    """What the tool itself finds with a rule: the rows of `nsys analyze`, by heading.
+
+    rule_file: a file as `rule_source` writes it. export: a SQLite export. The tool is asked for CSV on its
+    standard output, without a limit of rows. Headings are as the tool prints them ("Duration (ns)"), values
+    as text. A rule that finds nothing gives an empty list.
+
+    Raises RuntimeError with what the tool printed if it fails, or skips the rule.
+    """
+    rule = f"{Path(rule_file).resolve()}:rows=-1"
+    command = [nsys, "analyze", "--rule", rule, "--format", "csv", "--output", "-", str(export)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    said = done.stdout + done.stderr
+    if done.returncode or "SKIPPED" in said or "ERROR" in said:
+        raise RuntimeError(f"nsys analyze: {said}")
+    lines = done.stdout.splitlines()
+    start = next((i for i, line in enumerate(lines) if line.startswith("Duration")), len(lines))
+    return list(csv.DictReader(io.StringIO("\n".join(line for line in lines[start:] if line))))

@@ -27,6 +27,9 @@ from profiling_lab.findings import Finding
 FLOOR_RATIO = 0.05
 BORDERLINE_RATIO = 0.02
 
+# Calls in a row in a sample of `measure_all_reduce`.
+CALLS_COUNT = 10
+
 
 def bus_bandwidth(
     operation: str, size_bytes: int, time_ns: float, world_size: int
@@ -275,3 +278,44 @@ def communication_verdict(
     return Finding(
         "communication_bound" if margin >= 0 else "healthy", "range:step", evidence, text
     )
+
+
+def measure_all_reduce(sizes_bytes: Sequence[int], repeats: int) -> list[dict[str, Any]]:
+    """Times of an all-reduce over sizes, on this machine's GPUs.
+
+    Called by every process of a started process group (`torch.distributed`, backend NCCL), each of
+    which has its own current CUDA device. For each size, in the order given: float32 numbers of that many bytes
+    on the device; an all-reduce that does not count; then `repeats` times: a barrier, a wait for the device,
+    and CALLS_COUNT all-reduces in a row between two CUDA events. A process's sample is the time between them
+    over CALLS_COUNT, in ns; a sample is the largest of all processes' samples at its place.
+
+    Returns, in every process the same, a list of {"bytes", "samples_ns": list of repeats floats}: what
+    `fit_all_reduce` reads, without the world size.
+
+    Raises ValueError for repeats below 1 and for a size that is not above 0 and a multiple of 4, in
+    every process, before anything is sent: a process that raises alone leaves the others waiting.
+    """
+    import torch
+    import torch.distributed as dist
+
+    if repeats < 1 or any(size < 4 or size % 4 for size in sizes_bytes):
+        raise ValueError(f"repeats {repeats}, sizes {list(sizes_bytes)}: 1, and multiples of 4")
+    rows = []
+    for size in sizes_bytes:
+        data = torch.randn(size // 4, device="cuda")
+        dist.all_reduce(data)
+        own = []
+        for _ in range(repeats):
+            dist.barrier()
+            torch.cuda.synchronize()
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            for _ in range(CALLS_COUNT):
+                dist.all_reduce(data)
+            end.record()
+            torch.cuda.synchronize()
+            own.append(start.elapsed_time(end) * 1e6 / CALLS_COUNT)
+        slowest = torch.tensor(own, dtype=torch.float64, device="cuda")
+        dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
+        rows.append({"bytes": size, "samples_ns": slowest.tolist()})
+    return rows

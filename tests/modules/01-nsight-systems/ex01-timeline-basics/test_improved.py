@@ -1,7 +1,7 @@
 """Checks of improved.cu.
 
 Without a GPU the source is compiled by nvcc and linked to a recording stand-in for the CUDA runtime
-(grading/checking/cuda): what its host code issues is judged.
+(grading/checking/cuda): what its host code issues is judged. With `--live` it also runs.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 import random
 import re
+import statistics
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -32,6 +34,7 @@ from grading.checking.cuda.schedule import (
 # A program whose host runs ahead takes 1.0 to 1.1 times what its kernels take, one that prepares all tables
 # first 1.2 times; one wait a step costs 1.27 times or more.
 LONGEST_RATIO = 1.25
+SMALLEST_SPEEDUP = 1.5
 FEWEST_BLOCKS = (
     64  # of a kernel on 20 000 particles or more; the course's devices have over 100 SMs
 )
@@ -293,4 +296,42 @@ def test_everything_is_released(cuda_stub: Any, seed: int) -> None:
         fail(
             f"{called}: never released after destroy_simulation: {', '.join(left)}. Expected: nothing "
             "left. What is not released adds up in a program that runs for long."
+        )
+
+
+# -- on a GPU -------------------------------------------------------------------------------------
+
+
+@task("nsys_ex01.improved_live")
+def test_live_same_energies_in_less_time(cuda_stub: Any, tmp_path: Path) -> None:
+    try:
+        programs = [
+            toolchain.build_for_gpu(source, cuda_stub.given, tmp_path)
+            for source in (cuda_stub.given / "baseline.cu", cuda_stub.source)
+        ]
+    except (toolchain.BuildError, toolchain.ToolchainError) as error:
+        fail(str(error))
+    times: list[list[float]] = [[], []]
+    sums: set[str] = set()
+    for _ in range(3):  # in turns, so that a change of clocks meets both
+        for program, own in zip(programs, times, strict=True):
+            done = subprocess.run(
+                [program], capture_output=True, text=True, timeout=120, check=False
+            )
+            found = dict(re.findall(r"^(\w+) (\S+)$", done.stdout, flags=re.MULTILINE))
+            if done.returncode != 0 or "checksum" not in found:
+                fail(
+                    f"{program.name} ended with code {done.returncode}: {done.stderr.strip()[-400:]}"
+                )
+            own.append(float(found["us_per_step"]))
+            sums.add(found["checksum"])
+    if len(sums) != 1:
+        fail(
+            f"the programs printed the checksums {sorted(sums)}, expected one: some energy is wrong"
+        )
+    before, after = map(statistics.median, times)
+    if before < SMALLEST_SPEEDUP * after:
+        fail(
+            f"a step takes {after:.1f} µs, in the baseline {before:.1f} µs (medians of 3 runs in turns): "
+            f"{before / after:.2f} times as fast, expected at least {SMALLEST_SPEEDUP}"
         )

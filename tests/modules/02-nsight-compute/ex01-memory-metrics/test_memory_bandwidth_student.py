@@ -1,12 +1,16 @@
 """Checks of memory_bandwidth_student.cu.
 
 Without a GPU its PTX is run by an emulator (grading/checking/cuda), which counts sectors and what comes
-out.
+out. With `--live` it runs and is timed against a device copy in the same run.
 """
 
 from __future__ import annotations
 
+import json
 import random
+import re
+import statistics
+import subprocess
 from typing import NoReturn
 
 import numpy as np
@@ -20,6 +24,7 @@ SECTOR_BYTES = 32
 # A few may be lost where the data ends; the next worse thing, half a sector, is far away.
 MOST_SECTORS_RATIO = 1.02
 FEWEST_BLOCKS = 2 * 132  # two for each multiprocessor of an H200
+SMALLEST_LIVE_RATIO = 0.92
 FEWEST_THREAD_BYTES = 32  # four elements of each input: a float4 each, or several loads at once
 FACTOR = np.float32(0.5)
 MOST_EMULATED = 1 << 21  # elements of an emulated launch: some seconds
@@ -170,4 +175,24 @@ def test_bytes_under_way(cuda_stub):
         f"triad of {count} elements is launched with {threads} threads: each reads {each:.0f} bytes and is "
         f"gone. Expected: at least {FEWEST_THREAD_BYTES} a thread. A thread that lives for one element pays "
         "its start for it and has little under way (copy_float and copy_float4 in the lesson's table).",
+    )
+
+
+@task("ncu_ex01.triad_live")
+def test_live_at_the_speed_of_a_copy(cuda_stub, tmp_path):
+    try:
+        program = toolchain.build_for_gpu(cuda_stub.source, cuda_stub.given, tmp_path)
+    except (toolchain.BuildError, toolchain.ToolchainError) as error:
+        fail(str(error))
+    done = subprocess.run([program], capture_output=True, text=True, timeout=120, check=False)
+    found = re.search(r"^RESULT (\{.*\})", done.stdout, re.MULTILINE)
+    if done.returncode or found is None:
+        fail(f"the program ended with exit code {done.returncode}: {done.stderr.strip()[-300:]}")
+    result = json.loads(found[1])
+    own, copy = (statistics.median(result[name]) for name in ("own_ns", "copy_ns"))
+    require(
+        copy >= SMALLEST_LIVE_RATIO * own,
+        f"triad takes {own / 1e3:.1f} us, a device copy of as many bytes {copy / 1e3:.1f} us (medians "
+        f"of {len(result['own_ns'])} in turns): {copy / own:.1%} of its speed, expected at least "
+        f"{SMALLEST_LIVE_RATIO:.0%}.",
     )

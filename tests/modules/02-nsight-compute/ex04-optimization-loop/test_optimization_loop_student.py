@@ -1,11 +1,16 @@
 """Checks of optimization_loop_student.cu.
 
 Without a GPU its PTX is run by an emulator (grading/checking/cuda), which counts sectors, wavefronts and
-barriers and says what comes out; ptxas says what the kernels take.
+barriers and says what comes out; ptxas says what the kernels take. With `--live` it runs beside cuBLAS.
 """
 
 from __future__ import annotations
 
+import json
+import re
+import statistics
+import subprocess
+from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
@@ -16,6 +21,7 @@ from grading.checking.cuda import compiled, emulator, recording, toolchain
 
 SECTOR_BYTES = 32
 RELATIVE_ERROR = 1e-5  # kRelativeError of sgemm.cuh
+SMALLEST_LIVE_RATIO = 0.85  # of cuBLAS
 WIDE_BYTES = 16
 # Tiles of 16 x 16 read a 16th of what the naive kernel's threads ask for, and half as much again is let pass.
 MOST_REUSE_BYTES = 1.5 * (4 / 16 + 4 / 16)
@@ -225,3 +231,36 @@ def judge_resources(cuda_stub: Any, run: Any) -> None:
 @task("ncu_ex04.fast")
 def test_fast_is_one_kernel(cuda_stub):
     judge_launch(cuda_stub, "fast")
+
+
+# -- on a GPU -----------------------------------------------------------------------------------------
+
+
+@task("ncu_ex04.fast_live")
+def test_live_beside_cublas(cuda_stub, tmp_path):
+    try:
+        program = toolchain.build_for_gpu(cuda_stub.source, cuda_stub.given, tmp_path)
+    except (toolchain.BuildError, toolchain.ToolchainError) as error:
+        fail(str(error))
+    side = str(BIG_SIDE)
+    command = [program, "--step", "fast", "--m", side, "--n", side, "--k", side]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    found = re.search(r"^RESULT (\{.*\})", done.stdout, re.MULTILINE)
+    if done.returncode != 0 or not found:
+        fail(f"{Path(program).name} ended with exit code {done.returncode}: {done.stderr.strip()}")
+    result = json.loads(found[1])
+    step = result["steps"]["fast"]
+    if step["wrong"]:
+        fail(f"step fast of {side}^3: {step['wrong']} of 4096 samples are wrong")
+    if not result["cublas_ns"]:
+        fail(
+            "cuBLAS was not found: set CUBLAS_LIBRARY to its file (libcublas.so.13), as sgemm.cuh says. "
+            "Without it there is nothing to compare with on this GPU."
+        )
+    own, library = (statistics.median(times) for times in (step["own_ns"], result["cublas_ns"]))
+    if library < SMALLEST_LIVE_RATIO * own:
+        fail(
+            f"step fast of {side}^3 takes {own / 1e3:.1f} us, cuBLAS {library / 1e3:.1f} us (medians of "
+            f"{len(step['own_ns'])} in turns): {library / own:.1%} of its speed. Expected: at least "
+            f"{SMALLEST_LIVE_RATIO:.0%}."
+        )

@@ -578,3 +578,41 @@ def test_a_run_over_captures(stub: Any, generated: Callable, tmp_path: Path) -> 
             "judged, 1 where a category of fail_on was found",
         )
         json.dumps(got)
+
+
+# -- live ---------------------------------------------------------------------------------------------
+
+
+@task("advanced_ex08.nsys_rows")
+def test_the_tool_finds_the_same(stub: Any, tmp_path: Path) -> None:
+    from profiling_lab.doctor import find_nsys
+
+    nsys = find_nsys()
+    assert nsys
+    for capture, key, query, want in (
+        ("torch_inference_baseline", "Pageable", stub.pageable_query(), pageable),
+        (
+            "torch_inference_baseline",
+            "Starved",
+            stub.starved_query([KERNEL, COPY, oracles.MEMSET]),
+            starved,
+        ),
+        ("two_streams", "Nothing", stub.pageable_query(), pageable),
+    ):
+        rule = RULE | {"name": key, "query": query, "tables": [COPY, CALL, "StringIds"]}
+        file = tmp_path / f"{key.lower()}.py"
+        file.write_text(stub.rule_source(rule), encoding="utf-8")
+        export = tmp_path / f"{capture}.sqlite"
+        shutil.copyfile(captures.path(capture), export)
+        got = stub.nsys_rows(str(file), str(export), str(nsys))
+        rows = want(capture)
+        call = f"nsys_rows({file.name!r}, {export.name!r})"
+        require(
+            isinstance(got, list) and len(got) == len(rows),
+            f"{call}: {len(got) if isinstance(got, list) else show(got)} rows, the query has {len(rows)}",
+        )
+        for one, other in zip(got, rows, strict=True):
+            require(
+                next(iter(one.values())).replace(",", "") == str(other[0]),
+                f"{call}: a row begins {show(next(iter(one.items())))}, the query says {other[0]} ns",
+            )

@@ -17,6 +17,7 @@ from profiling_lab import captures
 from profiling_lab.errors import CaptureError
 from profiling_lab.findings import Finding, problems
 
+PROBE = Path(__file__).resolve().parents[3] / "probes" / "all_reduce_live.py"
 RECORDED = recordings("scaling_fp32", "scaling_cpu_narrow", holding="communication.json")
 FACTORS = {
     "all_reduce": lambda n: 2 * (n - 1) / n,
@@ -568,3 +569,46 @@ def test_no_verdict_on_what_was_not_measured(
 ) -> None:
     with stub.raises(ValueError, match="512", why="the message says what was measured"):
         stub.communication_verdict(made(tmp_path, seed), 2, samples, cap)
+
+
+# -- live -----------------------------------------------------------------------------------------------
+
+
+@task("scaling_ex03.measure_all_reduce")
+def test_an_all_reduce_on_two_gpus(stub: Any, seed: int) -> None:
+    chance = random.Random(f"live {seed}")
+    sizes = [
+        4 * chance.randrange(900, 1100),
+        *(4 * chance.randrange(n, 2 * n) for n in (2**22, 2**24)),
+    ]
+    repeats = chance.randrange(6, 11)
+    one, two = stub.probe(PROBE, "measured", sizes, repeats)
+    call = f"measure_all_reduce({sizes}, {repeats}) in two processes"
+    require(
+        one["raised"] == two["raised"] == "ValueError",
+        f"measure_all_reduce([4096, 4098], 2) raised {one['raised']} and {two['raised']}, expected a "
+        "ValueError in both processes: no float32 fits into half of its bytes",
+    )
+    rows = one["rows"]
+    require(
+        isinstance(rows, list)
+        and [isinstance(row, dict) and row.get("bytes") for row in rows] == sizes
+        and all(row.keys() == {"bytes", "samples_ns"} for row in rows)
+        and all(len(row["samples_ns"]) == repeats for row in rows),
+        f"{call} returned {show(rows)}, expected a row for each size, with {repeats} samples",
+    )
+    require(
+        rows == two["rows"],
+        f"{call}: rank 0 says {show(rows)}, rank 1 {show(two['rows'])}: a sample is the largest of all "
+        "processes', so that they agree",
+    )
+    for row, own in zip(rows, one["own_ns"], strict=True):
+        got = float(np.median(row["samples_ns"]))
+        wide = 2.5 if row["bytes"] < 2**20 else 1.5  # a short call is mostly the host's, and varies
+        low, high = min(own) / wide, max(own) * wide
+        require(
+            low <= got <= high,
+            f"{call}, {row['bytes']:,} bytes: the median is {got:,.0f} ns, and the probe's own "
+            f"measurements before and after say {own[0]:,.0f} and {own[1]:,.0f} ns: the time of one call, "
+            "of calls in a row, by the device's events",
+        )
