@@ -7,9 +7,10 @@ Three questions, each as raw figures and their median:
 - a call of a function under a disabled `auto_profile`, and under one that measures, beside the bare
   function: nanoseconds a call, from blocks of calls taken in turns;
 - one reading of a GPU by `GPUMonitor`: microseconds;
-- the same work with and without a `GPUMonitor` at its default rate: ratios of neighbours in one run, for
-  work that keeps the host busy (many small kernels) and work that keeps the device busy. Without a GPU
-  the host-bound work is a loop in Python and the monitor has nothing to read, which is said.
+- the same work without a `GPUMonitor`, again without (the control), and with one at its default rate:
+  ratios of neighbours in one run, for work that keeps the host busy (many small kernels) and work that
+  keeps the device busy. Without a GPU the host-bound work is a loop in Python and the monitor has nothing
+  to read, which is said.
 
 With --write the figures go to benchmarks/results/utilities.json, under the name of the device.
 """
@@ -96,30 +97,36 @@ def works() -> dict[str, Callable[[], object]]:
     return {"host": host, "device": device}
 
 
+CONDITIONS = ("alone", "again", "watched")
+
+
 def monitor_costs(repeats: int) -> dict[str, Any]:
-    """Seconds of the same work without and with a monitor, in turns, and the ratios of neighbours."""
+    """Seconds of the same work alone, alone again and with a monitor, in turns, and ratios of neighbours.
+
+    "again" is the control: its ratio shows what the comparison itself cannot tell from nothing.
+    """
     found = {}
     for name, work in works().items():
         work()
-        seconds: dict[bool, list[float]] = {False: [], True: []}
+        seconds: dict[str, list[float]] = {condition: [] for condition in CONDITIONS}
         for repeat in range(repeats):
-            for watched in (False, True) if repeat % 2 else (True, False):
+            turn = repeat % len(CONDITIONS)
+            for condition in CONDITIONS[turn:] + CONDITIONS[:turn]:
                 monitor = GPUMonitor()
-                if watched:
+                if condition == "watched":
                     monitor.start()
                 start = time.perf_counter()
                 work()
-                seconds[watched].append(time.perf_counter() - start)
-                if watched:
-                    monitor.stop()
-        ratios = [b / a for a, b in zip(seconds[False], seconds[True], strict=True)]
-        quarter = statistics.quantiles(ratios, n=4, method="inclusive")
-        found[name] = {
-            "alone_s": [round(value, 6) for value in seconds[False]],
-            "watched_s": [round(value, 6) for value in seconds[True]],
-            "median_ratio": round(statistics.median(ratios), 5),
-            "middle_half_ratio": [round(quarter[0], 5), round(quarter[2], 5)],
-        }
+                seconds[condition].append(time.perf_counter() - start)
+                monitor.stop()
+        found[name] = {f"{key}_s": [round(x, 6) for x in all_s] for key, all_s in seconds.items()}
+        for key in ("again", "watched"):
+            ratios = [b / a for a, b in zip(seconds["alone"], seconds[key], strict=True)]
+            low, _, high = statistics.quantiles(ratios, n=4, method="inclusive")
+            found[name][f"{key}_ratio"] = {
+                "median": round(statistics.median(ratios), 5),
+                "middle_half": [round(low, 5), round(high, 5)],
+            }
     return found
 
 
@@ -171,11 +178,14 @@ def main() -> None:
     else:
         print("no GPU to read: the monitor below only times")
     for work, figures in result["monitor"].items():
-        low, high = figures["middle_half_ratio"]
-        print(
-            f"{work}-bound work with a monitor / without: {figures['median_ratio']:.4f}"
-            f" (middle half {low:.4f} to {high:.4f}; aim: under {AIM_MONITOR_RATIO})"
-        )
+        for key, title in (("watched", "with a monitor"), ("again", "again without one")):
+            ratio = figures[f"{key}_ratio"]
+            low, high = ratio["middle_half"]
+            print(
+                f"{work}-bound work {title} / without: {ratio['median']:.4f}"
+                f" (middle half {low:.4f} to {high:.4f})"
+            )
+        print(f"  aim for the monitor: under {AIM_MONITOR_RATIO}")
     if options.write:
         known = json.loads(options.out.read_text()) if options.out.is_file() else {}
         options.out.write_text(json.dumps(known | {name: result}, indent=1) + "\n")

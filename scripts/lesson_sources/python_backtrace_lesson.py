@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FILE = "backtrace_training.py"
+DRAWN_MS = 14
 STACKS = ("backtrace_logging", "backtrace_masking", "backtrace_clean")
 
 
@@ -53,6 +54,15 @@ def without(capture: str) -> tuple[int, str, float]:
     names = ", ".join(sorted({calls[number] for number, _ in missing}))
     time = sum(length for _, length in missing)
     return len(missing), names, time / sum(length for _, length in kernels)
+
+
+def launched_by(capture: str, call: str) -> float:
+    """The share of the kernels' time that was launched by calls of this name."""
+    with captures.open(capture) as recording:
+        kernels = recording.kernels.select("correlation", "duration_ns").rows()
+        calls = dict(recording.api_calls.select("correlation", "name").rows())
+    total = sum(length for _, length in kernels)
+    return sum(length for number, length in kernels if calls.get(number) == call) / total
 
 
 def operator(capture: str, place: int) -> tuple[str, float]:
@@ -115,7 +125,7 @@ def step_ns(capture: str) -> tuple[int, float]:
 
 
 def steps_plot() -> Figure:
-    """Two late steps of each recording."""
+    """The same time of each recording, from a late step on."""
     import matplotlib.pyplot as plt
 
     figure, panels = plt.subplots(3, 1, figsize=(9.2, 4.2))
@@ -124,7 +134,7 @@ def steps_plot() -> Figure:
         with captures.open(name) as recording:
             ranges = recording.nvtx_ranges
             steps = ranges.filter(ranges["name"] == "step")
-            first, last = steps["start_ns"][2], steps["end_ns"][3]
+            first = steps["start_ns"][2]
             device = recording.kernels.select("start_ns", "duration_ns").rows()
         waits = [
             (trace.start_ns, trace.end_ns - trace.start_ns)
@@ -132,9 +142,9 @@ def steps_plot() -> Figure:
             if trace.name in reference("advanced_ex01").BLOCKING
         ]
         for place, found, colour in ((0, device, GREEN), (1, waits, VERMILION)):
-            bars = [((a - first) / 1e6, length / 1e6) for a, length in found if first <= a < last]
+            bars = [((a - first) / 1e6, length / 1e6) for a, length in found if a + length > first]
             axes.broken_barh(bars, (place - 0.36, 0.72), color=colour, linewidth=0)
-        axes.set(ylim=(1.6, -0.6), xlim=(0, (last - first) / 1e6))
+        axes.set(ylim=(1.6, -0.6), xlim=(0, DRAWN_MS))
         axes.set_yticks([0, 1], ["device", "host"])
         axes.set_title(name)
         axes.grid(axis="x", color=GRID, linewidth=0.6)
