@@ -449,6 +449,9 @@ def score_lines(grading: GradingSession) -> list[tuple[str, dict[str, bool]]]:
             if task.id in grading.blocked_by:
                 line += f"  needs {grading.blocked_by[task.id].split('.')[-1]}"
             lines.append((line, styles[outcome]))
+            if outcome == "not run":
+                reason = next((check.message for check in result.checks if check.message), "")
+                lines += [(f"    {row}", {}) for row in reason.splitlines()[:1]]
             if outcome == "todo" and task.is_cuda and not task.live and grading.is_begun(task):
                 lines.append((f"    its TODO line still stands in {task.stub.name}: remove it", {}))
     totals = score.totals()

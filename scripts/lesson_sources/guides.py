@@ -47,6 +47,20 @@ def days() -> str:
     return found[0] if len(found) == 1 else f"{found[0]} to {found[-1]}"
 
 
+@cache
+def utilities(gpu: str = "NVIDIA H200") -> dict[str, Any]:
+    """What benchmarks/utilities.py measured on a GPU."""
+    file = ROOT / "benchmarks" / "results" / "utilities.json"
+    return json.loads(file.read_text(encoding="utf-8"))[gpu]
+
+
+def monitor_ratio(work: str, condition: str) -> str:
+    """The same work under a condition of the benchmark over alone, with the interval of its median."""
+    ratio = utilities()["monitor"][work][f"{condition}_ratio"]
+    low, high = ratio["median_95_pct"]
+    return f"{ratio['median']:.3f} ({low:.3f} to {high:.3f})"
+
+
 def lost(capture: str) -> float:
     """Share of the speed that a program lost under the profiler, by its own clock; below 0: none."""
     return 1 - told(capture, "steps_per_s_traced") / told(capture, "steps_per_s")
