@@ -54,13 +54,13 @@ class Check:
 
 @dataclass
 class Task:
-    """One task. trust: "check", or "claim" if what was measured ran beside the submission's code."""
+    """One task. trust: "checked", or "claim" if what was measured ran beside the submission's code."""
 
     outcome: str
     points: int
     earned: int
     live: bool = False
-    trust: str = "check"
+    trust: str = "checked"
     cause: str = ""
     checks: list[Check] = field(default_factory=list)
 
