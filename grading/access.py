@@ -8,7 +8,6 @@ words; they differ only in how a message gets there.
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import hashlib
 import itertools
@@ -33,6 +32,7 @@ from grading.hang_guard import (
     Journal,
     hang_guard,
 )
+from grading.results import CAUSES
 from grading.worker import Connection, LearnerSide, add_import_paths
 
 __all__ = [
@@ -54,11 +54,15 @@ class StubError(Exception):
     """The learner's code did not do what was asked; the message is written for the learner.
 
     headline: the first line. report: what the learner's side said of an exception, or None.
+    cause: of `grading.results.CAUSES`, where the code broke a rule instead of being wrong; else "".
     """
 
-    def __init__(self, message: str, report: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, message: str, report: Mapping[str, Any] | None = None, cause: str = ""
+    ) -> None:
         super().__init__(message)
         self.report = report
+        self.cause = cause
 
     @property
     def headline(self) -> str:
@@ -69,8 +73,8 @@ class StubError(Exception):
 class StubImportError(StubError):
     """The learner's file cannot be imported. file, line: where, as far as known (line 0: not)."""
 
-    def __init__(self, message: str, file: str, line: int) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, file: str, line: int, cause: str = "bad import") -> None:
+        super().__init__(message, cause=cause)
         self.file = file
         self.line = line
 
@@ -95,6 +99,7 @@ def open_stub(
     overlay: Path | None = None,
     timeout_s: float = DEFAULT_TIMEOUT_S,
     limit_bytes: int = wire.MAX_FRAME_BYTES,
+    start_worker: workers.Start = workers.start,
 ) -> Stub:
     """A stub for the file `source`; nothing is loaded before the first use.
 
@@ -103,6 +108,7 @@ def open_stub(
     task_of: task id of each function. overlay: a file whose definitions replace those of `source`,
     so that its other functions call the replaced ones.
     timeout_s: for each call and for the import. limit_bytes: the largest message either way.
+    start_worker: starts the process of an isolated stub, by default an unprotected one.
     """
     return Stub(
         Path(os.path.abspath(source)),
@@ -115,12 +121,13 @@ def open_stub(
         overlay=Path(os.path.abspath(overlay)) if overlay is not None else None,
         timeout_s=timeout_s,
         limit_bytes=limit_bytes,
+        start_worker=start_worker,
     )
 
 
 # Import failures by (kind, file, hashes): an endless loop at import is waited for once, not once
 # for each check.
-_import_failures: dict[tuple, tuple[str, str, int]] = {}
+_import_failures: dict[tuple, tuple[str, str, int, str]] = {}
 _module_numbers = itertools.count()
 
 
@@ -140,6 +147,7 @@ class Stub:
         overlay: Path | None,
         timeout_s: float,
         limit_bytes: int,
+        start_worker: workers.Start,
     ) -> None:
         clash = sorted(name for name in functions if hasattr(Stub, name))
         if clash:
@@ -167,7 +175,9 @@ class Stub:
         }
         self._transport: _InProcess | _Isolated
         if isolated:
-            self._transport = _Isolated(settings, import_paths, limit_bytes, self._answer)
+            self._transport = _Isolated(
+                settings, import_paths, limit_bytes, self._answer, start_worker
+            )
         else:
             self._transport = _InProcess(settings, import_paths, limit_bytes, self._answer)
 
@@ -231,15 +241,17 @@ class Stub:
                 if reply[0] == "loaded":
                     self._note_names(reply)
                     return
-                failure = self._import_failure(_checked_report(reply[1]))
+                report = _checked_report(reply[1])
+                failure = (*self._import_failure(report), _cause(report) or "bad import")
             except _Ended as ended:
-                failure = (f"{ended.sentence} while it was imported", str(self._source), 0)
+                text = f"{ended.sentence} while it was imported"
+                failure = (text, str(self._source), 0, ended.cause)
             except wire.WireError as error:
-                failure = (f"the import sent {error}", str(self._source), 0)
+                failure = (f"the import sent {error}", str(self._source), 0, _cause_of_wire(error))
             self._transport.close()
             _import_failures[self._key] = failure
-        text, file, line = failure
-        raise StubImportError(f"{self._source.name} cannot be imported: {text}", file, line)
+        text, file, line, cause = failure
+        raise StubImportError(f"{self._source.name} cannot be imported: {text}", file, line, cause)
 
     def _note_names(self, reply: list) -> None:
         _, defined, callables, others = reply
@@ -287,12 +299,13 @@ class Stub:
                 return value
             report = _checked_report(reply[1])
         except _Ended as ended:
-            raise StubError(f"{ended.sentence} while {what} ran") from None
+            raise StubError(f"{ended.sentence} while {what} ran", cause=ended.cause) from None
         except wire.WireError as error:
             self._transport.close()
             raise StubError(
                 f"{what} sent an answer that cannot be read: {error}. Does the code write to a "
-                "file descriptor that it did not open?"
+                "file descriptor that it did not open?",
+                cause=_cause_of_wire(error),
             ) from None
         told = self._error(what, report)
         raise told.with_traceback(self._transport.take_traceback())
@@ -336,11 +349,13 @@ class Stub:
             return Blocked(self._task_of.get(function, function))
         message, frames = report["message"], report["frames"]
         if report["kind"] == "forbidden":
-            return StubError(f"{what} cannot be graded: {message}")
+            return StubError(f"{what} cannot be graded: {message}", cause=_cause(report))
         if report["kind"] == "too_large":
-            return StubError(f"{what} cannot be graded: its result has {message}")
+            text = f"{what} cannot be graded: its result has {message}"
+            return StubError(text, cause=_cause(report))
         if report["kind"] == "hang":
-            return StubError(message if message else f"{what} did not come back", report)
+            text = message if message else f"{what} did not come back"
+            return StubError(text, report, _cause(report))
         if "builtins.SystemExit" in report["names"]:
             text = f"{what} ended the program (SystemExit: {message}) instead of returning"
         elif "builtins.KeyboardInterrupt" in report["names"]:
@@ -357,7 +372,7 @@ class Stub:
                 "\n  It counts as still to do only while the body is nothing but "
                 "raise NotImplementedError."
             )
-        return StubError(text + _frames_text(frames), report)
+        return StubError(text + _frames_text(frames), report, _cause(report))
 
     def _import_failure(self, report: dict[str, Any]) -> tuple[str, str, int]:
         frames, message = report["frames"], report["message"]
@@ -476,10 +491,11 @@ class _Expectation:
 
 
 class _Ended(Exception):
-    """The worker's process is no more. sentence: how it ended."""
+    """The worker's process is no more. sentence: how it ended. cause: of `grading.results.CAUSES`."""
 
-    def __init__(self, sentence: str) -> None:
+    def __init__(self, sentence: str, cause: str) -> None:
         self.sentence = sentence
+        self.cause = cause
 
 
 class _InProcess:
@@ -537,11 +553,13 @@ class _Isolated:
         import_paths: list[str],
         limit_bytes: int,
         answer: Any,
+        start: workers.Start,
     ) -> None:
         self._settings = settings
         self._import_paths = import_paths
         self._limit_bytes = limit_bytes
         self._callback = answer
+        self._start = start
         self._process: workers.Process | None = None
         self._connection: Connection | None = None
         self._outputs: list[tuple[Any, str, int]] = []
@@ -559,7 +577,7 @@ class _Isolated:
         ours, theirs = socket.socketpair()
         files = (tempfile.TemporaryFile(), tempfile.TemporaryFile())  # noqa: SIM115
         with theirs:
-            self._process = workers.start(theirs, *files, self._limit_bytes)
+            self._process = self._start(theirs, *files, self._limit_bytes)
         self._close_outputs()
         self._outputs = [(files[0], "stdout", 0), (files[1], "stderr", 0)]
         self._connection = Connection(ours, self._limit_bytes)
@@ -605,24 +623,26 @@ class _Isolated:
             self._end(kill=True)
             raise _Ended(
                 f"the process did not come back after {self._settings['timeout_s']:.3g} s and "
-                "could not be interrupted (a loop inside C code?), so it was ended,"
+                "could not be interrupted (a loop inside C code?), so it was ended,",
+                "time-out",
             ) from None
         except (EOFError, OSError):
-            raise _Ended(f"the process {self._end(kill=False)}") from None
+            sentence, cause = self._end(kill=False)
+            raise _Ended(f"the process {sentence}", cause) from None
         except BaseException:
             self._end(kill=True)  # a half-read message, or Ctrl-C: nothing more to expect from it
             raise
         finally:
             self._replay()
 
-    def _end(self, *, kill: bool) -> str:
-        """Make sure that the process is gone; says how it ended."""
+    def _end(self, *, kill: bool) -> tuple[str, str]:
+        """Make sure that the process is gone; says how it ended, and the cause."""
         process, connection = self._process, self._connection
         self._process = self._connection = None
         if connection is not None:
             connection.stream.close()
         if process is None:
-            return "had ended"
+            return "had ended", "exit"
         closed = False
         try:
             if kill:
@@ -630,14 +650,14 @@ class _Isolated:
             process.wait(2.0)
         except subprocess.TimeoutExpired:
             closed = True
-            with contextlib.suppress(OSError):
-                os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
             process.wait()
-        with contextlib.suppress(OSError):  # what the learner's code may have started
-            os.killpg(process.pid, signal.SIGKILL)
+        process.kill()  # what the learner's code may have started
+        if process.cause:
+            return f"was ended because it {CAUSES[process.cause]}", process.cause
         if closed:
-            return "closed its connection"
-        return _how_it_ended(process.returncode)
+            return "closed its connection", "exit"
+        return _how_it_ended(process.returncode), "exit" if process.returncode >= 0 else "crash"
 
     def _replay(self) -> None:
         """Print what the learner's code printed, so that pytest shows it as it does in-process."""
@@ -682,6 +702,19 @@ def _how_it_ended(code: int) -> str:
         return f"ended by signal {-code}"
     words = f", {meaning[name]}" if name in meaning else ""
     return f"ended by signal {-code} ({name}{words})"
+
+
+def _cause(report: Mapping[str, Any]) -> str:
+    """Of `grading.results.CAUSES`, if what a report tells is no wrong answer but a broken rule."""
+    kinds = {"hang": "time-out", "too_large": "oversized output", "forbidden": "forbidden value"}
+    if report["kind"] in kinds:
+        return kinds[report["kind"]]
+    names = {"builtins.MemoryError": "memory", "builtins.SystemExit": "exit"}
+    return next((cause for name, cause in names.items() if name in report["names"]), "")
+
+
+def _cause_of_wire(error: wire.WireError) -> str:
+    return "oversized output" if isinstance(error, wire.FrameTooLarge) else "protocol"
 
 
 # --- messages from the other side ----------------------------------------------------------------

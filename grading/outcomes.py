@@ -16,21 +16,29 @@ from profiling_lab.course import Course, Exercise, Task
 
 
 class NotGraded(pytest.skip.Exception):
-    """Ends a check without a verdict: its task is todo, blocked, or cannot be run here."""
+    """Ends a check without a verdict: its task is todo, blocked, or cannot be run here.
 
-    def __init__(self, outcome: str, reason: str) -> None:
+    cause: of a failure that was said before, as in `CheckResult`.
+    """
+
+    def __init__(self, outcome: str, reason: str, cause: str = "") -> None:
         super().__init__(reason)
         self.outcome = outcome
+        self.cause = cause
 
 
 @dataclass
 class CheckResult:
-    """One check as it ended."""
+    """One check as it ended.
+
+    cause: of `grading.results.CAUSES`, where a failure is not a wrong answer but a broken rule.
+    """
 
     name: str
     outcome: str
     message: str = ""
     seconds: float = 0.0
+    cause: str = ""
 
 
 @dataclass
@@ -44,7 +52,7 @@ class TaskResult:
     def outcome(self) -> str:
         """Passed only if there are checks and all passed; else the gravest of what happened."""
         found = {check.outcome for check in self.checks}
-        for outcome in ("failed", "blocked", "todo", "not run"):
+        for outcome in ("infrastructure", "failed", "blocked", "todo", "not run"):
             if outcome in found:
                 return outcome
         return "passed" if found else "not run"
@@ -69,6 +77,7 @@ class Score:
             if known.name == check.name:
                 if known.outcome == "passed":
                     known.outcome, known.message = check.outcome, check.message
+                    known.cause = check.cause
                 return
         result.checks.append(check)
 
@@ -118,6 +127,7 @@ class Score:
                     "trust": result.task.trust,
                     "checks": [
                         {"name": c.name, "outcome": c.outcome, "message": c.message}
+                        | ({"cause": c.cause} if c.cause else {})
                         for c in result.checks
                     ],
                 }

@@ -16,7 +16,10 @@ from typing import Any, NoReturn
 
 import pytest
 
+from grading import workers
 from grading.access import Blocked, Journal, Stub, StubError, StubImportError, open_stub
+from grading.checking import commands
+from grading.errors import SandboxError
 from grading.outcomes import CheckResult, NotGraded, Score
 from profiling_lab import course as manifest
 from profiling_lab import stubs
@@ -24,9 +27,19 @@ from profiling_lab.closure import users
 from profiling_lab.course import Course, Exercise, Task
 from profiling_lab.errors import LabError
 
-LETTERS = {"todo": "t", "blocked": "b", "not run": "-"}
-WORDS = {"todo": "TODO", "blocked": "BLOCKED", "not run": "NOT RUN"}
-COLORS = {"todo": {"cyan": True}, "blocked": {"yellow": True}, "not run": {"light": True}}
+LETTERS = {"todo": "t", "blocked": "b", "not run": "-", "infrastructure": "i"}
+WORDS = {
+    "todo": "TODO",
+    "blocked": "BLOCKED",
+    "not run": "NOT RUN",
+    "infrastructure": "INFRASTRUCTURE",
+}
+COLORS = {
+    "todo": {"cyan": True},
+    "blocked": {"yellow": True},
+    "not run": {"light": True},
+    "infrastructure": {"yellow": True},
+}
 
 session_key = pytest.StashKey[Any]()
 
@@ -46,6 +59,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--isolated",
         action="store_true",
         help="run the code under judgement in a process of its own, as the grader does",
+    )
+    group.addoption(
+        "--sandbox",
+        metavar="ADDRESS",
+        help="with --isolated, for the grader: run that process in the sandbox at this address",
     )
     group.addoption("--only-task", metavar="ID", help="run only the checks of this task")
     group.addoption(
@@ -93,6 +111,9 @@ class GradingSession:
         self._said: set[str] = set()
         self.blocked_by: dict[str, str] = {}
         self.hung: dict[str, str] = {}
+        self.causes: dict[str, str] = {}
+        self.sandbox: str | None = config.getoption("--sandbox")
+        commands.use_sandbox(self.sandbox)
 
     def _tree(self, against: str) -> Path:
         for base in (Path.cwd(), self.course.root):
@@ -144,11 +165,15 @@ class GradingSession:
                 "not run", f"{task.id} needs {', '.join(missing)}, which this machine lacks"
             )
 
-    def fail_once(self, cause: str, message: str) -> NoReturn:
-        """Fail for a cause that meets many checks alike: said at the first, counted at all."""
-        if cause in self._said:
-            raise NotGraded("failed", message)
-        self._said.add(cause)
+    def fail_once(self, what: str, message: str, cause: str = "") -> NoReturn:
+        """Fail for something that meets many checks alike: said at the first, counted at all.
+
+        cause: as in `CheckResult`.
+        """
+        if what in self._said:
+            raise NotGraded("failed", message, cause)
+        self._said.add(what)
+        self.causes[message] = cause
         pytest.fail(message, pytrace=False)
 
     def fail_if_it_ended_the_process(self, task: Task) -> None:
@@ -205,8 +230,33 @@ class GradingSession:
                 todo=todo,
                 task_of=tasks,
                 overlay=self.overlay if self._is_overlay_for(stub) else None,
+                start_worker=self._in_sandbox(exercise, stub) if self.sandbox else workers.start,
             )
         return self.stubs[stub]
+
+    def _in_sandbox(self, exercise: Exercise, stub: PurePosixPath) -> workers.Start:
+        """How the worker of a stub is started in the sandbox: with its file and nothing else."""
+        from grading.sandbox import client
+
+        address, source = self.sandbox, self.source(stub)
+        assert address is not None
+        # JAX hangs in a process that was forked after its backend had started.
+        fresh = any("jax" in task.needs for task in exercise.tasks if task.stub == stub)
+        visible = self.config.getoption("basetemp", None)
+
+        def start(stream: Any, stdout: Any, stderr: Any, limit_bytes: int) -> workers.Process:
+            return client.start_worker(
+                address,
+                stream=stream,
+                stdout=stdout,
+                stderr=stderr,
+                limit_bytes=limit_bytes,
+                files={str(source): source.read_bytes()},
+                visible=Path(visible) if visible else None,
+                fresh=fresh,
+            )
+
+        return start
 
     def _is_overlay_for(self, stub: PurePosixPath) -> bool:
         return self.overlay is not None and self.overlay.parent.name == stub.stem
@@ -273,8 +323,8 @@ def pytest_runtest_call(item: pytest.Item) -> Any:
     if task is None:
         return (yield)
     session.fail_if_it_ended_the_process(task)
-    if task.id in session.hung:
-        raise NotGraded("failed", session.hung[task.id])  # each further check would wait as long
+    if task.id in session.hung:  # each further check would wait as long
+        raise NotGraded("failed", session.hung[task.id], "time-out")
     if session.is_own:
         session.journal.enter(
             exercise=task.exercise,
@@ -287,6 +337,8 @@ def pytest_runtest_call(item: pytest.Item) -> Any:
         return (yield)
     except (Blocked, StubError) as error:
         stopped = error
+    except SandboxError as error:
+        raise NotGraded("infrastructure", str(error)) from None
     except pytest.fail.Exception as failure:
         if failure.pytrace:
             raise
@@ -298,11 +350,12 @@ def pytest_runtest_call(item: pytest.Item) -> Any:
     if isinstance(stopped, Blocked):
         session.blocked_by[task.id] = stopped.task
         raise NotGraded("blocked", f"{task.id} is blocked by {stopped.task}, still to do")
+    cause = stopped.cause if isinstance(stopped, StubError) else ""
     if isinstance(stopped, StubImportError):
-        session.fail_once(f"import of {task.stub}", str(stopped))
+        session.fail_once(f"import of {task.stub}", str(stopped), cause)
     if isinstance(stopped, StubError) and (stopped.report or {}).get("kind") == "hang":
         session.hung[task.id] = str(stopped)
-    session.fail_once(f"{task.id}: {stopped}", str(stopped))
+    session.fail_once(f"{task.id}: {stopped}", str(stopped), cause)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -315,18 +368,19 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Any:
     if task is None:
         return report
     outcome = report.outcome
-    message = ""
+    message = cause = ""
     if call.excinfo is not None:
         message = str(call.excinfo.value)
+        cause = session.causes.get(message, "")
         if isinstance(call.excinfo.value, NotGraded):
-            outcome = call.excinfo.value.outcome
+            outcome, cause = call.excinfo.value.outcome, call.excinfo.value.cause
         elif report.outcome == "skipped":
             # A check that skips by itself would be a verdict that nobody gave.
             report.outcome = outcome = "failed"
             report.longrepr = f"{item.name} skipped itself ({message}); checks may not skip"
     report.lab_outcome = outcome
     if report.when == "call" or outcome != "passed":
-        session.score.add(task, CheckResult(item.name, outcome, message, call.duration))
+        session.score.add(task, CheckResult(item.name, outcome, message, call.duration, cause))
     return report
 
 

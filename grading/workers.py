@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,14 +27,29 @@ _ROOT = Path(__file__).resolve().parent.parent
 
 
 class Process(Protocol):
-    """What a worker's process is to those who started it."""
+    """What a worker's process is to those who started it.
+
+    cause: why it was ended from outside, of `grading.results.CAUSES`; "" if it ended by itself.
+    """
 
     pid: int
-    returncode: Any
+    cause: str
+
+    @property
+    def returncode(self) -> Any:
+        """As `wait` gives it; None before."""
+        ...
 
     def wait(self, timeout: float | None = None) -> int:
         """Its exit code, or minus the signal that ended it. Raises subprocess.TimeoutExpired."""
         ...
+
+    def kill(self) -> None:
+        """End it with all that it has started; does nothing if all that has ended."""
+        ...
+
+
+Start = Callable[[socket.socket, Any, Any, int], Process]
 
 
 def start(stream: socket.socket, stdout: Any, stderr: Any, limit_bytes: int) -> Process:
@@ -42,6 +57,12 @@ def start(stream: socket.socket, stdout: Any, stderr: Any, limit_bytes: int) -> 
     if _zygote is not None and _zygote.owner == os.getpid():
         descriptors = [stream.fileno(), stdout.fileno(), stderr.fileno()]
         return _zygote.fork(descriptors, limit_bytes)
+    return _Spawned(_spawn(stream, stdout, stderr, limit_bytes))
+
+
+def _spawn(
+    stream: socket.socket, stdout: Any, stderr: Any, limit_bytes: int
+) -> subprocess.Popen[bytes]:
     paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return subprocess.Popen(
         [
@@ -55,6 +76,30 @@ def start(stream: socket.socket, stdout: Any, stderr: Any, limit_bytes: int) -> 
         env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
         start_new_session=True,  # Ctrl-C is for the check's side, which ends this one
     )
+
+
+class _Group:
+    """A process that leads a group, in which all lies that it started and that did not leave."""
+
+    pid: int
+    cause = ""
+
+    def kill(self) -> None:
+        with contextlib.suppress(OSError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+
+class _Spawned(_Group):
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.pid = process.pid
+        self._process = process
+
+    @property
+    def returncode(self) -> Any:
+        return self._process.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        return self._process.wait(timeout)
 
 
 def start_zygote() -> None:
@@ -97,7 +142,7 @@ class _Zygote:
         return message
 
 
-class _Forked:
+class _Forked(_Group):
     def __init__(self, zygote: _Zygote, pid: int) -> None:
         self.pid = pid
         self.returncode: int | None = None

@@ -95,22 +95,14 @@ def _compiled(source: Path, given: Path, _: int) -> Compiled:
         if not listing.exists():
             command = [str(nvcc), *PTX_FLAGS, "-ccbin", str(toolchain.cxx())]
             command += [f"-I{path}" for path in folders]
-            result = toolchain.run(command + ["-o", str(ptx), str(source)])
+            result = toolchain.run([*command, str(source)], out=ptx, read=[source, *folders])
             if result.returncode != 0:
                 raise toolchain.BuildError(
                     f"nvcc does not compile {source.name}:\n{toolchain.first_errors(result)}"
                 )
             assembler = nvcc.resolve().with_name("ptxas")
-            result = toolchain.run(
-                [
-                    str(assembler),
-                    "-v",
-                    f"-arch={toolchain.ARCHITECTURE}",
-                    str(ptx),
-                    "-o",
-                    os.devnull,
-                ]
-            )
+            command = [str(assembler), "-v", f"-arch={toolchain.ARCHITECTURE}", str(ptx)]
+            result = toolchain.run([*command, "-o", os.devnull], read=[ptx])
             if result.returncode != 0:
                 raise toolchain.ToolchainError(f"ptxas: {result.stderr.strip()[:300]}")
             listing.write_text(result.stderr + result.stdout, encoding="utf-8")

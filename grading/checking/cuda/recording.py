@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from grading.checking import commands
+from grading.checking.commands import Completed
 from grading.checking.cuda import toolchain
 from grading.checking.cuda.schedule import Schedule, read_lines
 
 RUN_TIMEOUT_S = 60  # a guard against a program that hangs; a run takes some 10 ms
+SCHEDULE_FILE = "schedule.jsonl"
 
 
 class RunError(Exception):
@@ -40,35 +41,27 @@ def record(
 
 def run_on_stand_in(
     called: str, command: Sequence[str], **environment: str
-) -> tuple[subprocess.CompletedProcess[str], list[dict[str, Any]]]:
+) -> tuple[Completed, list[dict[str, Any]]]:
     """Run a program that is linked to the stand-in: how it ended, and what its host code issued.
 
     called: the run in words, for the message. Raises RunError if it does not end.
     """
-    with tempfile.TemporaryDirectory(prefix="lab-schedule-") as folder:
-        file = Path(folder) / "schedule.jsonl"
-        try:
-            result = subprocess.run(
-                command,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                cwd=folder,
-                env={"PATH": os.defpath, "LAB_SCHEDULE_FILE": str(file), **environment},
-                timeout=RUN_TIMEOUT_S,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise RunError(
-                f"{called} did not end within {RUN_TIMEOUT_S} s; "
-                "on the stand-in every wait returns at once, so a loop of its own does not end"
-            ) from None
-        return result, read_lines(file) if file.exists() else []
+    done = commands.run(
+        command,
+        timeout_s=RUN_TIMEOUT_S,
+        keep=[SCHEDULE_FILE],
+        readable=[Path(command[0])],
+        environment={"PATH": os.defpath, "LAB_SCHEDULE_FILE": SCHEDULE_FILE, **environment},
+    )
+    if done.cause == "time-out":
+        raise RunError(
+            f"{called} did not end within {RUN_TIMEOUT_S} s; "
+            "on the stand-in every wait returns at once, so a loop of its own does not end"
+        )
+    return done, read_lines(done.files.get(SCHEDULE_FILE, b""))
 
 
-def _how_it_ended(
-    called: str, result: subprocess.CompletedProcess[str], lines: list[dict[str, Any]]
-) -> str:
+def _how_it_ended(called: str, result: Completed, lines: list[dict[str, Any]]) -> str:
     code = result.returncode
     ended = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
     text = f"{called} {ended}"

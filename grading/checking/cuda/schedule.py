@@ -27,7 +27,6 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar
 
 LEGACY_STREAM = 0
@@ -170,14 +169,17 @@ def stream_name(stream: int) -> str:
     return f"stream {stream}"
 
 
-def read_lines(file: Path) -> list[dict[str, Any]]:
-    """The record's lines; a last line that the program's end cut short is left out."""
+def read_lines(record: bytes) -> list[dict[str, Any]]:
+    """The record's lines; from one on that is no record, as where the program's end cut it short, none."""
     lines = []
-    for text in file.read_text(encoding="utf-8").splitlines():
+    for text in record.decode("utf-8", "replace").splitlines():
         try:
-            lines.append(json.loads(text))
-        except json.JSONDecodeError:
+            line = json.loads(text)
+        except (json.JSONDecodeError, RecursionError):
             break
+        if not isinstance(line, dict):
+            break
+        lines.append(line)
     return lines
 
 

@@ -14,11 +14,13 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from grading.checking import commands
+from grading.checking.commands import Completed
 from profiling_lab import doctor
 
 RUNTIME_SOURCE = Path(__file__).with_name("runtime.cpp")
@@ -72,7 +74,8 @@ def cxx() -> Path:
 @functools.cache
 def _nvcc_setting(name: str) -> str:
     """What nvcc itself uses, from its dry run."""
-    result = run([str(nvcc()), "--dryrun", "-x", "cu", "-c", "-o", os.devnull, os.devnull])
+    command = [str(nvcc()), "--dryrun", "-x", "cu", "-c", "-o", os.devnull, os.devnull]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
     found = re.search(rf"^#\$ {name}=(.*)$", result.stderr, re.MULTILINE)
     if found is None:
         raise ToolchainError(f"{nvcc()} --dryrun names no {name}: {result.stderr.strip()}")
@@ -83,15 +86,21 @@ def _include_folders() -> list[str]:
     return re.findall(r'"-I([^"]+)"', _nvcc_setting("INCLUDES"))
 
 
-def run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    try:
-        return subprocess.run(
-            command, capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S, check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise BuildError(
-            f"{Path(command[0]).name} did not end within {COMPILE_TIMEOUT_S} s"
-        ) from None
+def run(command: Sequence[str], *, out: Path | None = None, read: Iterable[Path] = ()) -> Completed:
+    """Run a compiler. out: where its product goes, if it makes one. read: the files that it needs."""
+    argv = [*command, "-o", out.name] if out else list(command)
+    done = commands.run(
+        argv, timeout_s=COMPILE_TIMEOUT_S, keep=[out.name] if out else [], readable=read
+    )
+    name = Path(command[0]).name
+    if done.cause:
+        raise BuildError(f"{name} did not end within {COMPILE_TIMEOUT_S} s or its memory")
+    if out and done.returncode == 0:
+        if out.name not in done.files:
+            raise BuildError(f"{name} left no file, or one too large")
+        out.write_bytes(done.files[out.name])
+        out.chmod(0o755)
+    return done
 
 
 def cache_folder() -> Path:
@@ -157,7 +166,7 @@ def stand_in() -> Path:
             includes = [f"-I{path}" for path in _include_folders()]
             made = target.with_suffix(".tmp.o")
             command = [str(cxx()), *CXX_FLAGS, *includes, "-c", str(RUNTIME_SOURCE)]
-            result = run([*command, "-o", str(made)])
+            result = run(command, out=made, read=[RUNTIME_SOURCE])
             if result.returncode != 0:
                 raise ToolchainError(f"the stand-in does not compile here:\n{result.stderr}")
             made.replace(target)
@@ -240,7 +249,7 @@ def build_for_gpu(source: Path, given: Path, folder: Path) -> Path:
     libraries = nvcc().parent.parent / "lib"  # where the wheels keep the runtime
     if (libraries / "libcudart_static.a").exists():
         command.append(f"-L{libraries}")
-    result = run([*command, "-o", str(target), str(source)])
+    result = run([*command, str(source)], out=target, read=[source, given])
     if result.returncode != 0:
         raise BuildError(f"nvcc does not compile {source.name}:\n{first_errors(result)}")
     return target
@@ -268,20 +277,19 @@ def _compile(source: Path, folders: list[Path], target: Path) -> None:
     includes = [f"-I{path}" for path in folders]
     host = ["-ccbin", str(cxx())]
     command = [str(nvcc()), *NVCC_FLAGS, *host, *includes, "-c", str(source)]
-    result = run([*command, "-o", str(compiled)])
+    result = run(command, out=compiled, read=[source, *folders])
     if result.returncode != 0:
         raise BuildError(f"nvcc does not compile {source.name}:\n{first_errors(result)}")
     linked = target.with_suffix(".tmp")
-    result = run(
-        [str(cxx()), str(compiled), str(stand_in()), "-ldl", "-lpthread", "-o", str(linked)]
-    )
+    objects = [compiled, stand_in()]
+    result = run([str(cxx()), *map(str, objects), "-ldl", "-lpthread"], out=linked, read=objects)
     compiled.unlink()
     if result.returncode != 0:
         raise BuildError(_unresolved(source, result.stderr))
     linked.replace(target)
 
 
-def first_errors(result: subprocess.CompletedProcess[str], count: int = 5) -> str:
+def first_errors(result: Completed, count: int = 5) -> str:
     lines = (result.stderr + result.stdout).splitlines()
     errors = [line for line in lines if "error" in line] or lines
     return "\n".join(errors[:count])
