@@ -1,0 +1,261 @@
+"""From the outcomes of one student's checks to points, under a policy.
+
+Points are fractions. A task has a share of its weight: all, none, part (private cases with a weight of
+their own), or None while nobody has judged it; a sum with such a task in it is None as well, never less.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+
+from grading import results
+from grading.policy import Lateness, Policy
+from profiling_lab.course import Exercise, Task
+
+NOT_GRADED = "not graded"  # there is no result; the batch was interrupted
+NOTHING = Fraction(0)
+
+
+@dataclass(frozen=True)
+class TaskMark:
+    """One task of one student.
+
+    outcome: of results.OUTCOMES or NOT_GRADED. weight: what full points count. share: of the weight,
+    None while the task is left to grade. counted: whether it is part of the portable score.
+    gradable: False where this batch's machine cannot judge the task for anybody.
+    """
+
+    task: Task
+    outcome: str
+    weight: Fraction
+    share: Fraction | None
+    counted: bool
+    gradable: bool = True
+    result: results.Task | None = None
+
+    @property
+    def earned(self) -> Fraction | None:
+        return None if self.share is None else self.weight * self.share
+
+
+@dataclass(frozen=True)
+class ExerciseMark:
+    """One exercise of one student; `result` is None if there is none."""
+
+    exercise: Exercise
+    tasks: tuple[TaskMark, ...]
+    result: results.Result | None = None
+
+    @cached_property
+    def possible(self) -> Fraction:
+        return sum((mark.weight for mark in self.tasks if mark.counted), NOTHING)
+
+    @cached_property
+    def earned(self) -> Fraction | None:
+        return total(mark for mark in self.tasks if mark.counted)
+
+    @property
+    def left(self) -> bool:
+        """Whether a counted task is left to grade."""
+        return self.earned is None
+
+
+@dataclass(frozen=True)
+class Mark:
+    """All of one student.
+
+    earned, possible: sums over what counts, without dropped exercises. before, after: on the policy's
+    scale, before and after late rules; None while something is left to grade. claims: of the points
+    before late rules and scale, those that rest on claims.
+    """
+
+    student: str
+    exercises: tuple[ExerciseMark, ...]
+    earned: Fraction | None
+    possible: Fraction
+    before: Fraction | None
+    after: Fraction | None
+    out_of: Fraction
+    late: Lateness
+    live_earned: Fraction | None
+    live_possible: Fraction
+    claims: Fraction
+    counts: Mapping[str, int] = field(default_factory=dict)
+    dropped: tuple[str, ...] = ()
+
+    @property
+    def left(self) -> list[str]:
+        """The ids of exercises in which something is left to grade."""
+        return [mark.exercise.id for mark in self.exercises if any_left(mark)]
+
+
+def total(marks: Iterable[TaskMark]) -> Fraction | None:
+    """The sum of what tasks earned; None if one of them is left to grade."""
+    out = NOTHING
+    for mark in marks:
+        if mark.earned is None:
+            return None
+        out += mark.earned
+    return out
+
+
+def any_left(mark: ExerciseMark) -> bool:
+    """Whether anything of an exercise is left to grade, counted in the portable score or live."""
+    return any(task.share is None and task.gradable for task in mark.tasks)
+
+
+class Survey:
+    """What must be known of the whole class before one student's points can be added up.
+
+    Whether a task can be judged depends on the grader's machine, so it must be the same for all: a
+    task is left out for everybody if it was "not run" for somebody and judged for nobody.
+    """
+
+    def __init__(self) -> None:
+        self.exercises: set[str] = set()
+        self._not_run: set[str] = set()
+        self._judged: set[str] = set()
+
+    def add(self, result: results.Result) -> None:
+        """Take note of one result."""
+        self.exercises.add(result.exercise)
+        for name, task in result.tasks.items():
+            identifier = task_id(result.exercise, name)
+            if task.outcome == "not run":
+                self._not_run.add(identifier)
+            elif task.outcome in ("passed", "failed"):
+                self._judged.add(identifier)
+
+    @property
+    def not_gradable(self) -> frozenset[str]:
+        return frozenset(self._not_run - self._judged)
+
+
+def task_id(exercise: str, name: str) -> str:
+    """The full id of a task, whether it was named by it or by the function alone."""
+    return name if name.startswith(exercise + ".") else f"{exercise}.{name}"
+
+
+def mark_student(
+    student: str,
+    found: Mapping[str, results.Result],
+    exercises: Sequence[Exercise],
+    policy: Policy,
+    *,
+    not_gradable: Iterable[str] = (),
+    late: Lateness | None = None,
+) -> Mark:
+    """The points of one student. found: results by exercise; one that lacks is left to grade."""
+    unknown = frozenset(not_gradable)
+    late = late or Lateness()
+    marks = tuple(
+        _exercise(exercise, found.get(exercise.id), policy, unknown) for exercise in exercises
+    )
+    dropped = _dropped(marks, policy.drop_lowest)
+    kept = [mark for mark in marks if mark.exercise.id not in dropped]
+    possible = sum((mark.possible for mark in kept), NOTHING)
+    parts = [mark.earned for mark in marks]
+    earned = None
+    if None not in parts:
+        earned = sum((mark.earned or NOTHING for mark in kept), NOTHING)
+    out_of = possible if policy.total is None else policy.total
+    before = None
+    if earned is not None:
+        before = earned * out_of / possible if possible else NOTHING
+    tasks = [task for mark in marks for task in mark.tasks]
+    live = [task for task in tasks if task.task.live and task.gradable and _asked(task)]
+    return Mark(
+        student=student,
+        exercises=marks,
+        earned=earned,
+        possible=possible,
+        before=before,
+        after=None if before is None else before * late.factor,
+        out_of=out_of,
+        late=late,
+        live_earned=total(live),
+        live_possible=sum((task.weight for task in live), NOTHING),
+        claims=sum(
+            (task.earned or NOTHING for task in tasks if task.counted and _claimed(task)), NOTHING
+        ),
+        counts=Counter(task.outcome for task in tasks),
+        dropped=dropped,
+    )
+
+
+def _asked(mark: TaskMark) -> bool:
+    """Whether a live task was to be judged at all: without --live there is no verdict on it."""
+    return mark.outcome not in (NOT_GRADED, "not run")
+
+
+def _claimed(mark: TaskMark) -> bool:
+    return mark.task.trust == "claim" or (mark.result is not None and mark.result.trust == "claim")
+
+
+def _dropped(marks: Sequence[ExerciseMark], count: int) -> tuple[str, ...]:
+    """The exercises with the lowest share, of equal ones the later; those without points stay."""
+    order = {mark.exercise.id: at for at, mark in enumerate(marks)}
+    worth = [mark for mark in marks if mark.possible and mark.earned is not None]
+    worth.sort(
+        key=lambda mark: ((mark.earned or NOTHING) / mark.possible, -order[mark.exercise.id])
+    )
+    return tuple(mark.exercise.id for mark in worth[: min(count, max(len(worth) - 1, 0))])
+
+
+def _exercise(
+    exercise: Exercise, result: results.Result | None, policy: Policy, unknown: frozenset[str]
+) -> ExerciseMark:
+    found = {}
+    if result is not None:
+        found = {task_id(exercise.id, name): task for name, task in result.tasks.items()}
+    return ExerciseMark(
+        exercise,
+        tuple(
+            _task(exercise, task, found.get(task.id), result, policy, task.id not in unknown)
+            for task in exercise.tasks
+        ),
+        result,
+    )
+
+
+def _task(
+    exercise: Exercise,
+    task: Task,
+    found: results.Task | None,
+    result: results.Result | None,
+    policy: Policy,
+    gradable: bool,
+) -> TaskMark:
+    weight = policy.weight(exercise, task)
+    if result is not None and result.infrastructure:
+        outcome = "infrastructure"
+    elif found is not None:
+        outcome = found.outcome
+    else:
+        outcome = NOT_GRADED if result is None or not task.live else "not run"
+    counted = gradable and not task.live
+    if not policy.count_claims and task.trust == "claim":
+        counted = False
+    share = None
+    if outcome not in ("infrastructure", NOT_GRADED, "not run") and found is not None:
+        share = _share(found, policy.private_weight)
+    return TaskMark(task, outcome, weight, share, counted, gradable, found)
+
+
+def _share(task: results.Task, private_weight: Fraction | None) -> Fraction | None:
+    """The earned share of a task's weight: all or nothing, or its public and its private part."""
+    private = [check for check in task.checks if check.hidden]
+    if private_weight is None or not private:
+        passed = task.outcome == "passed" and task.points > 0
+        return min(Fraction(task.earned, task.points), Fraction(1)) if passed else NOTHING
+    if any(check.outcome == "infrastructure" for check in task.checks):
+        return None
+    public = [check for check in task.checks if not check.hidden]
+    parts = [bool(part) and all(c.outcome == "passed" for c in part) for part in (public, private)]
+    if all(parts) and task.outcome != "passed":
+        return NOTHING  # the judge knows of something that is no check of its own
+    return parts[0] * (1 - private_weight) + parts[1] * private_weight
