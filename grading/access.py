@@ -48,6 +48,7 @@ __all__ = [
 ]
 
 _OUTPUT_SHOWN_BYTES = 64 * 1024
+_NAMES_SHOWN, _NAME_SHOWN = 200, 100
 
 
 class StubError(Exception):
@@ -262,9 +263,13 @@ class Stub:
             and all(type(name) is str for name in (*defined, *callables, *others))
         ):
             raise wire.MalformedFrame("names that are no text")
-        self._defined = sorted(defined)
+        # In messages only some are named, each shortened: the other side may say what it likes.
+        self._defined = sorted(name[:_NAME_SHOWN] for name in defined)[:_NAMES_SHOWN]
         self._callable_names = frozenset(callables)
-        self._others = {name: str(kind) for name, kind in others.items()}
+        self._others = {
+            name: str(kind)[:_NAME_SHOWN]
+            for name, kind in itertools.islice(others.items(), _NAMES_SHOWN)
+        }
 
     def _call_learners(self, number: int, name: str, args: tuple, kwargs: dict) -> Any:
         # A function that the learner's code returned or passed to a callback.
@@ -662,15 +667,17 @@ class _Isolated:
     def _replay(self) -> None:
         """Print what the learner's code printed, so that pytest shows it as it does in-process."""
         for place, (file, name, seen) in enumerate(self._outputs):
-            # pread, because the worker's descriptor shares its position with this one.
-            data = os.pread(file.fileno(), os.fstat(file.fileno()).st_size - seen, seen)
-            if data:
-                self._outputs[place] = (file, name, seen + len(data))
-                shown = data[-_OUTPUT_SHOWN_BYTES:]
-                text = shown.decode("utf-8", "replace")
-                if len(shown) < len(data):
-                    text = f"… {len(data) - len(shown)} bytes before this …\n{text}"
+            # The worker may write, and cut, what it likes: no more is read than is shown.
+            size = os.fstat(file.fileno()).st_size
+            if size > seen:
+                start = max(seen, size - _OUTPUT_SHOWN_BYTES)
+                # pread, because the worker's descriptor shares its position with this one.
+                data = os.pread(file.fileno(), _OUTPUT_SHOWN_BYTES, start)
+                text = data.decode("utf-8", "replace")
+                if start > seen:
+                    text = f"… {start - seen} bytes before this …\n{text}"
                 getattr(sys, name).write(text)
+            self._outputs[place] = (file, name, size)
 
     def close(self) -> None:
         if self._connection is not None:

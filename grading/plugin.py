@@ -16,10 +16,11 @@ from typing import Any, NoReturn
 
 import pytest
 
-from grading import workers
+from grading import wire, workers
 from grading.access import Blocked, Journal, Stub, StubError, StubImportError, open_stub
 from grading.checking import commands
 from grading.errors import SandboxError
+from grading.hang_guard import DEFAULT_TIMEOUT_S
 from grading.outcomes import CheckResult, NotGraded, Score
 from profiling_lab import course as manifest
 from profiling_lab import stubs
@@ -40,6 +41,14 @@ COLORS = {
     "not run": {"light": True},
     "infrastructure": {"yellow": True},
 }
+
+# What a submission may take of the grader: bytes of a message, bytes of this process, and calls that
+# were waited for until the limit, after which the rest of its checks fail at once. A compiler may take
+# as long as several calls.
+MOST_BYTES = 32 * 2**20
+MOST_MEMORY_BYTES = 12 * 2**30
+MOST_WAITS = 5
+COMMAND_CALLS = 5
 
 session_key = pytest.StashKey[Any]()
 
@@ -64,6 +73,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--sandbox",
         metavar="ADDRESS",
         help="with --isolated, for the grader: run that process in the sandbox at this address",
+    )
+    group.addoption(
+        "--call-timeout",
+        metavar="S",
+        type=float,
+        default=DEFAULT_TIMEOUT_S,
+        help="end a call of the code under judgement after S seconds (default: %(default)s)",
     )
     group.addoption("--only-task", metavar="ID", help="run only the checks of this task")
     group.addoption(
@@ -112,8 +128,12 @@ class GradingSession:
         self.blocked_by: dict[str, str] = {}
         self.hung: dict[str, str] = {}
         self.causes: dict[str, str] = {}
+        self.waits_count = 0
         self.sandbox: str | None = config.getoption("--sandbox")
-        commands.use_sandbox(self.sandbox)
+        self.call_timeout_s: float = config.getoption("--call-timeout")
+        if self.sandbox is not None:
+            commands.use_sandbox(self.sandbox, longest_s=self.call_timeout_s * COMMAND_CALLS)
+            _limit_memory()
 
     def _tree(self, against: str) -> Path:
         for base in (Path.cwd(), self.course.root):
@@ -218,7 +238,7 @@ class GradingSession:
             source = self.source(stub)
             try:
                 todo = manifest.todo_functions(source.read_text(encoding="utf-8"))
-            except (OSError, SyntaxError, ValueError):
+            except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
                 todo = set()
             tasks = {task.name: task.id for task in exercise.tasks if task.stub == stub}
             self.stubs[stub] = open_stub(
@@ -230,6 +250,8 @@ class GradingSession:
                 todo=todo,
                 task_of=tasks,
                 overlay=self.overlay if self._is_overlay_for(stub) else None,
+                timeout_s=self.call_timeout_s,
+                limit_bytes=MOST_BYTES if self.sandbox else wire.MAX_FRAME_BYTES,
                 start_worker=self._in_sandbox(exercise, stub) if self.sandbox else workers.start,
             )
         return self.stubs[stub]
@@ -285,6 +307,15 @@ def bound_checks(file: Path, identifier: str) -> set[str]:
     return {name for name, task in manifest.checks_in(file) if task == identifier}
 
 
+def _limit_memory() -> None:
+    """Keep what a submission makes this process allocate from taking the machine with it."""
+    import resource  # not on Windows, where there is no sandbox
+
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    most = MOST_MEMORY_BYTES if hard < 0 else min(hard, MOST_MEMORY_BYTES)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+
+
 # -- collecting and running ---------------------------------------------------------------------
 
 
@@ -325,6 +356,9 @@ def pytest_runtest_call(item: pytest.Item) -> Any:
     session.fail_if_it_ended_the_process(task)
     if task.id in session.hung:  # each further check would wait as long
         raise NotGraded("failed", session.hung[task.id], "time-out")
+    if session.sandbox and session.waits_count >= MOST_WAITS:
+        text = f"not run: {MOST_WAITS} calls of this file did not come back or took too much memory"
+        raise NotGraded("failed", text, "time-out")
     if session.is_own:
         session.journal.enter(
             exercise=task.exercise,
@@ -353,7 +387,9 @@ def pytest_runtest_call(item: pytest.Item) -> Any:
     cause = stopped.cause if isinstance(stopped, StubError) else ""
     if isinstance(stopped, StubImportError):
         session.fail_once(f"import of {task.stub}", str(stopped), cause)
-    if isinstance(stopped, StubError) and (stopped.report or {}).get("kind") == "hang":
+    if cause in ("time-out", "memory"):
+        session.waits_count += 1
+    if cause == "time-out":
         session.hung[task.id] = str(stopped)
     session.fail_once(f"{task.id}: {stopped}", str(stopped), cause)
 

@@ -261,6 +261,10 @@ class _Writer:
 
     def key(self, key: Any) -> Any:
         kind = type(key)
+        if kind is int and not -(2**63) <= key < 2**64:
+            raise _refuse(
+                f"a key of {key.bit_length()} bits", "an int that is a key may have 64 bits"
+            )
         if kind in _KEY_SCALARS:
             return self.write(key, 0)
         if kind is tuple:
@@ -395,6 +399,9 @@ def _read_dict(body: Any, callables: Callables | None, depth: int) -> dict:
 
 
 def _is_key(key: Any) -> bool:
+    # Larger integers can be chosen so that they all hash alike, and a dict of them takes hours.
+    if type(key) is int:
+        return -(2**63) <= key < 2**64
     return type(key) in _KEY_SCALARS or (type(key) is tuple and all(map(_is_key, key)))
 
 

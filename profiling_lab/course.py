@@ -274,7 +274,7 @@ def is_todo(task: Task, tree: Path) -> bool:
         return re.search(marker, source, re.MULTILINE) is not None
     try:
         return task.name in todo_functions(source)
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
 
 

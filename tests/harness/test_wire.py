@@ -62,7 +62,7 @@ def same(left, right) -> bool:
         (1, (2, [3, ()])),
         ["a", "é"],
         {"a": 1, "b": {"c": (1, 2)}},
-        {0: "a", (1, "x"): "b", None: 2.5, b"k": [], 2**70: 1},
+        {0: "a", (1, "x"): "b", None: 2.5, b"k": [], 2**63: 1},
         {1: {0: [1]}},
         [{"start_ns": 1, "name": "k"}] * 3,
         pathlib.Path("captures/a b/timeline.sqlite"),
@@ -336,6 +336,16 @@ def test_frames_over_the_limit_are_named():
         wire.frame(b"0" * 2_000_000, 1_000_000)
     with pytest.raises(wire.FrameTooLarge, match=r"4\.29e\+03 MB"):
         wire.frame_length(b"\xff\xff\xff\xff")
+
+
+def test_integers_that_hash_alike_are_no_keys():
+    number = 2 * (2**61 - 1) * 2**64
+    with pytest.raises(wire.ForbiddenValue, match="a key of 126 bits"):
+        wire.to_wire({number: 1})
+    written = number.to_bytes(17, "big", signed=True)
+    for key in ({6: written}, {0: [{6: written}]}):
+        with pytest.raises(wire.MalformedFrame, match="a dict with a key"):
+            wire.from_wire({1: [key, 1]})
 
 
 def test_arbitrary_bytes_never_end_in_another_error():

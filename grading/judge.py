@@ -1,0 +1,287 @@
+"""Judges one exercise of one submission: the course's checks here, the submission's code in the sandbox.
+
+The judge never imports, unpickles or evaluates anything of a submission. It runs the same check files as
+`uv run pytest`, in a child of `grading.forkserver`; each stub's code runs in a worker of `grading.sandbox`,
+reached over `grading.wire`. What counts is what the judge's own side saw: a check that did not run, for
+whatever reason, has not passed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from grading.forkserver import TIMED_OUT, ForkServer
+from grading.hang_guard import DEFAULT_TIMEOUT_S
+from grading.prove import FRAMEWORKS
+from grading.results import Check, Key, Result, Task
+from grading.sandbox import Sandbox, open_sandbox
+from grading.submissions import Submission, parse_guarded
+from profiling_lab import course as manifest
+from profiling_lab.course import Course, Exercise
+
+UNIT_TIMEOUT_S = 1_800.0
+# What a worker imports of the grader; the rest of it, the checks among it, is not in the sandbox.
+WORKER_MODULES = ("__init__", "errors", "hang_guard", "results", "wire", "worker")
+_NOT_GIVEN = (".md", ".svg", ".png", ".ipynb", ".pyc")
+
+
+def readable(course: Course) -> list[Path]:
+    """What of the course the code in the sandbox may read: what a learner has, without anybody's answers."""
+    root = course.root
+    stubs = {stub for exercise in course.exercises for stub in exercise.stubs}
+    paths = [root / "profiling_lab", root / "captures", root / "tests" / "probes"]
+    paths += [root / "grading" / f"{name}.py" for name in WORKER_MODULES]
+    for folder in sorted({stub.parent for stub in stubs}):
+        for file in sorted((root / folder).iterdir()):
+            inside = folder / file.name
+            if file.is_file() and inside not in stubs and file.suffix not in _NOT_GIVEN:
+                paths.append(file)
+    return [path for path in paths if path.exists()]
+
+
+class Judge:
+    """Grades units, several at a time; a context manager.
+
+    sandbox: the kind, as `open_sandbox` takes it. seed: of what the checks draw. parallel: units at a time.
+    cases: a folder of private cases: `ID/NAME/` is a further recording for the checks of exercise ID that
+    take one, `tests/…/test_….py` are further check files; what they find is marked hidden. live: also the
+    checks that need this machine's GPUs. call_timeout_s: for each call of a submission's function.
+    """
+
+    def __init__(
+        self,
+        course: Course,
+        *,
+        sandbox: str = "auto",
+        seed: int,
+        parallel: int = 2,
+        cases: Path | None = None,
+        live: bool = False,
+        preload: Iterable[str] = FRAMEWORKS,
+        call_timeout_s: float = DEFAULT_TIMEOUT_S,
+    ) -> None:
+        self.course = course
+        self.seed = seed
+        self.cases = cases.resolve() if cases else None
+        self.live = live
+        self.call_timeout_s = call_timeout_s
+        self._preload = tuple(preload)
+        self._kind = sandbox
+        self._server = ForkServer(preload=self._preload, parallel=parallel)
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+        self._scratch: Path | None = None
+        self.sandbox: Sandbox | None = None
+
+    def __enter__(self) -> Self:
+        self._scratch = Path(tempfile.mkdtemp(prefix="lab-grade-"))
+        exchange = self._scratch / "exchange"
+        exchange.mkdir()
+        try:
+            self.sandbox = open_sandbox(
+                self._kind,
+                readable=[*readable(self.course), *self._private_captures()],
+                exchange=exchange,
+                preload=["numpy", "polars", "msgspec", "profiling_lab.captures", *self._preload],
+                scratch=self._scratch,
+            ).__enter__()
+            self._server.__enter__()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._server.close()
+        if self.sandbox is not None:
+            self.sandbox.__exit__(*(exc or (None, None, None)))
+            self.sandbox = None
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def grade(self, submission: Submission, exercise: Exercise, key: Key) -> Result:
+        """The result of one exercise. Infrastructure that failed is in the result, never raised."""
+        stubs = {str(stub) for stub in exercise.stubs}
+        files = {path: submission.files.get(path, "missing") for path in sorted(stubs)}
+        result = Result(submission.student, exercise.id, key, {}, files)
+        if not any(state == "submitted" for state in files.values()) and not submission.error:
+            refused = any(state != "missing" for state in files.values())
+            if not refused:
+                result.tasks = {t.id: _verdict(t, "todo") for t in exercise.tasks}
+                return result
+        unreadable = self._unreadable(submission, files)
+        if submission.error:
+            unreadable = dict.fromkeys(files, ("refused file", submission.error))
+        judged = [task for task in exercise.tasks if str(task.stub) not in unreadable]
+        if judged:
+            self._run(submission, exercise, result)
+        for task in exercise.tasks:
+            if str(task.stub) in unreadable:
+                cause, why = unreadable[str(task.stub)]
+                check = Check("the file", "error", why, cause)
+                result.tasks[task.id] = _verdict(task, "error", cause, [check])
+        result.tasks = {t.id: result.tasks[t.id] for t in exercise.tasks if t.id in result.tasks}
+        return result
+
+    def _unreadable(
+        self, submission: Submission, files: Mapping[str, str]
+    ) -> dict[str, tuple[str, str]]:
+        """Stub files that cannot be judged, with cause and message."""
+        found = {}
+        for path, state in files.items():
+            if state.startswith("refused"):
+                found[path] = ("refused file", f"{path} was not taken: {state.partition(': ')[2]}")
+            elif state == "submitted" and path.endswith(".py"):
+                text = (submission.tree / path).read_text(encoding="utf-8-sig")
+                if parse_guarded(text) is None and not _plain_syntax_error(text):
+                    found[path] = ("bad import", f"{path} is nested too deeply to be read")
+        return found
+
+    def _run(self, submission: Submission, exercise: Exercise, result: Result) -> None:
+        """Run the checks of an exercise, and put what came of them into the result."""
+        scores = [self._checks(submission, [str(f) for f in self._check_files(exercise)])]
+        problem = _complete(self.course, exercise, scores[0], self.live)
+        for arguments in self._private_runs(exercise):
+            scores.append(self._checks(submission, arguments))
+            problem = problem or scores[-1].problem
+        for task in exercise.tasks:
+            checks = [
+                _check(check, hidden=place > 0)
+                for place, score in enumerate(scores)
+                for check in score.tasks.get(task.id, {}).get("checks", [])
+                # A private recording says nothing to a task that does not read it.
+                if place == 0 or check["outcome"] != "not run"
+            ]
+            result.tasks[task.id] = _judged(task, checks)
+        failed = [check for task in result.tasks.values() for check in task.checks]
+        broken = next((c.message for c in failed if c.outcome == "infrastructure"), "")
+        result.infrastructure = problem or broken
+
+    def _check_files(self, exercise: Exercise) -> list[Path]:
+        return [self.course.checks(stub) for stub in exercise.stubs]
+
+    def _private_captures(self) -> list[Path]:
+        if self.cases is None:
+            return []
+        known = {exercise.id for exercise in self.course.exercises}
+        return sorted(p for p in self.cases.iterdir() if p.is_dir() and p.name in known)
+
+    def _private_runs(self, exercise: Exercise) -> list[list[str]]:
+        """Arguments of pytest for each run on private cases."""
+        if self.cases is None:
+            return []
+        files = [str(file) for file in self._check_files(exercise)]
+        runs = []
+        for capture in sorted((self.cases / exercise.id).glob("*")):
+            runs.append([*files, "-m", "recordings", f"--recording={capture}"])
+        more = [
+            str(self.cases / file.relative_to(self.course.root))
+            for file in self._check_files(exercise)
+            if (self.cases / file.relative_to(self.course.root)).is_file()
+        ]
+        return [*runs, more] if more else runs
+
+    def _checks(self, submission: Submission, arguments: list[str]) -> _Score:
+        assert self.sandbox is not None and self._scratch is not None
+        with self._lock:
+            number = next(self._numbers)
+        # Beside the exchange, not in it: nothing in the sandbox sees the score.
+        unit = self._scratch / "units" / str(number)
+        unit.mkdir(parents=True)
+        score, seen = unit / "score.json", self._scratch / "exchange" / str(number)
+        argv = [
+            *arguments,
+            "--isolated",
+            f"--sandbox={self.sandbox.address}",
+            f"--against={submission.tree}",
+            f"--score-json={score}",
+            f"--call-timeout={self.call_timeout_s:g}",
+            f"--basetemp={seen}",
+            *("-q", "--tb=no", "--noconftest"),
+            *("-p", "no:cacheprovider", "-p", "no:unraisableexception"),
+            f"--rootdir={self.course.root}",
+            f"--config-file={self.course.root / 'pyproject.toml'}",
+            *(["--live"] if self.live else []),
+        ]
+        environment = {
+            "LAB_SEED": str(self.seed),
+            "TMPDIR": str(unit),
+            "LAB_CUDA_CACHE": str(self._scratch / "cuda"),
+        }
+        try:
+            done = self._server.run(
+                argv, cwd=self.course.root, env=environment, timeout_s=UNIT_TIMEOUT_S
+            )
+            if done.exit_code == TIMED_OUT:
+                return _Score({}, f"the checks did not end within {UNIT_TIMEOUT_S:g} s")
+            try:
+                return _Score(json.loads(score.read_text(encoding="utf-8"))["tasks"])
+            except (OSError, ValueError, KeyError):
+                last = " ".join(done.output.strip().splitlines()[-3:])[-300:]
+                return _Score({}, f"the checks ended with exit code {done.exit_code}: {last}")
+        except (RuntimeError, OSError) as error:
+            return _Score({}, f"the checks did not run: {error}")
+        finally:
+            shutil.rmtree(unit, ignore_errors=True)
+            shutil.rmtree(seen, ignore_errors=True)
+
+
+class _Score:
+    """What one run of pytest found. problem: why it is not whole."""
+
+    def __init__(self, tasks: dict[str, Any], problem: str = "") -> None:
+        self.tasks = tasks
+        self.problem = problem
+
+
+def _complete(course: Course, exercise: Exercise, score: _Score, live: bool) -> str:
+    """Which check did not run though it should have; "" if none."""
+    if score.problem:
+        return score.problem
+    for task in exercise.tasks:
+        bound = {name for name, to in manifest.checks_in(course.checks(task.stub)) if to == task.id}
+        ran = {c["name"].split("[")[0] for c in score.tasks.get(task.id, {}).get("checks", [])}
+        if missing := sorted(bound - ran):
+            return f"{task.id}: {', '.join(missing)} did not run"
+    return ""
+
+
+def _check(check: dict[str, Any], *, hidden: bool) -> Check:
+    outcome, cause = check["outcome"], check.get("cause", "")
+    if outcome == "failed" and cause:
+        outcome = "error"
+    return Check(check["name"], outcome, check["message"], cause, hidden)
+
+
+def _judged(task: manifest.Task, checks: list[Check]) -> Task:
+    """A task's verdict: passed only if there are checks and all passed, else the gravest of them."""
+    found = {check.outcome for check in checks}
+    order = ("infrastructure", "error", "failed", "blocked", "todo", "not run")
+    outcome = next((o for o in order if o in found), "passed" if found else "infrastructure")
+    cause = next((check.cause for check in checks if check.outcome == "error"), "")
+    return _verdict(task, outcome, cause if outcome == "error" else "", checks)
+
+
+def _verdict(
+    task: manifest.Task, outcome: str, cause: str = "", checks: list[Check] | None = None
+) -> Task:
+    earned = task.points if outcome == "passed" else 0
+    return Task(outcome, task.points, earned, task.live, task.trust, cause, checks or [])
+
+
+def _plain_syntax_error(text: str) -> bool:
+    """Whether a text is no Python for an ordinary reason, which the worker will word."""
+    try:
+        compile(text, "<submission>", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return True
+    except (RecursionError, MemoryError):
+        return False
+    return True
