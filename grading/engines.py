@@ -19,7 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-from grading.results import Key, Result, Task
+from grading.results import Check, Key, Result, Task
 from grading.submissions import Submission
 from profiling_lab import course as manifest
 from profiling_lab.course import Exercise
@@ -50,10 +50,11 @@ class Judge(Protocol):
         self,
         submission: Submission,
         exercise: Exercise,
+        key: Key,
         *,
         environment: Mapping[str, str] | None = None,
     ) -> Result:
-        """Judge one exercise. environment: changes for the runs on GPUs (the leased device)."""
+        """Judge one exercise. environment: changes for runs on GPUs (the leased devices)."""
         ...
 
 
@@ -127,6 +128,23 @@ def open_judge(spec: JudgeSpec) -> AbstractContextManager[Judge]:
         cases=Path(spec.cases) if spec.cases else None,
         live=spec.live,
     )
+
+
+def without_judge(unit: Unit) -> Result | None:
+    """The result of a unit that needs no judge, since nothing of it was handed in; else None."""
+    states = {str(s): unit.submission.files.get(str(s), "missing") for s in unit.exercise.stubs}
+    checks: list[Check] = []
+    outcome, cause = "todo", ""
+    if unit.submission.error:
+        outcome, cause = "error", "refused file"
+        checks = [Check("the submission", outcome, unit.submission.error, cause)]
+    elif any(state != "missing" for state in states.values()):
+        return None
+    tasks = {
+        task.id: Task(outcome, task.points, 0, task.live, task.trust, cause, list(checks))
+        for task in unit.exercise.tasks
+    }
+    return Result(unit.submission.student, unit.exercise.id, unit.key, tasks, states)
 
 
 def not_judged(unit: Unit, why: str, *, attempts: int = 0, seconds: float = 0.0) -> Result:
@@ -211,35 +229,34 @@ class Local:
     def _judge(self, judge: Judge, unit: Unit, stop: threading.Event) -> Result | None:
         """The result after at most `retries` more attempts; None if it was stopped before."""
         started = time.monotonic()
-        why = ""
-        for attempt in range(1, self.retries + 2):
+        attempt = 0
+        while True:
+            attempt += 1
             try:
                 result = self._once(judge, unit)
-                why = result.infrastructure
             except Exception as error:  # noqa: BLE001 - whatever it was, it was not the submission
                 last = traceback.extract_tb(error.__traceback__)[-1]
                 place = f"{Path(last.filename).name}, line {last.lineno}"
                 why = f"the grader failed: {type(error).__name__}: {error} ({place})"
                 result = not_judged(unit, why)
-            if not why:
-                return replace(result, key=unit.key, attempts=attempt)
-            # Ctrl-C reaches the judge's children too: what fails then says nothing.
-            if stop.is_set():
-                return None
-            if attempt <= self.retries:
-                pause_s = self.pauses_s[min(attempt, len(self.pauses_s)) - 1]
-                if stop.wait(pause_s):
+            if result.infrastructure:
+                # Ctrl-C reaches the judge's children too: what fails then says nothing.
+                if stop.is_set():
                     return None
-        seconds = time.monotonic() - started
-        return replace(result, key=unit.key, attempts=self.retries + 1, seconds=seconds)
+                if attempt <= self.retries:
+                    if stop.wait(self.pauses_s[min(attempt, len(self.pauses_s)) - 1]):
+                        return None
+                    continue
+            seconds = time.monotonic() - started
+            return replace(result, key=unit.key, attempts=attempt, seconds=seconds)
 
     def _once(self, judge: Judge, unit: Unit) -> Result:
         count = gpus_needed(unit.exercise) if self.devices is not None else 0
         if not count or self.devices is None:
-            return judge.grade(unit.submission, unit.exercise)
+            return judge.grade(unit.submission, unit.exercise, unit.key)
         with self.devices.lease(count) as leased:
             visible = {"CUDA_VISIBLE_DEVICES": ",".join(leased)}
-            return judge.grade(unit.submission, unit.exercise, environment=visible)
+            return judge.grade(unit.submission, unit.exercise, unit.key, environment=visible)
 
     def _count(self, result: Result) -> None:
         with self._mutex:

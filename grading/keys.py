@@ -20,12 +20,18 @@ from profiling_lab.course import Course, Exercise
 
 # What these modules do happens before a submission is judged or after; tests hold the judge to that.
 NOT_JUDGING = frozenset(
-    "batch class_page classroom cli engines exports feedback gradebook keys live mutation policy "
-    "progress prove reporting similarity slurm store watch".split()
+    {
+        *("batch", "class_page", "classroom", "cli", "engines", "exports", "feedback", "gradebook"),
+        *("keys", "live", "marks", "mutation", "policy", "progress", "reporting", "roster"),
+        *("similarity", "slurm", "store", "watch"),
+    }
 )
 SOURCES = frozenset({".py", ".toml", ".cu", ".cuh", ".h", ".hpp", ".cpp", ".c", ".json", ""})
 # The packages whose version can change what a check computes or a submission does.
-PACKAGES = tuple("jax jaxlib msgspec numpy nvidia-cuda-nvcc polars pytest torch triton".split())
+PACKAGES = (
+    *("jax", "jaxlib", "msgspec", "numpy", "nvidia-cuda-nvcc"),
+    *("polars", "pytest", "torch", "triton"),
+)
 
 
 def submission_hash(submission: Submission, exercise: Exercise) -> str:
