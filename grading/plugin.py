@@ -216,7 +216,8 @@ class GradingSession:
     def is_begun(self, task: Task) -> bool:
         """Whether a compiled stub differs from the one that was handed out."""
         try:
-            handed_out = stubs.region_stub(self.course.solution(task.stub).read_text("utf-8"))
+            exercise = self.course.exercise(task.exercise)
+            handed_out = stubs.generate(self.course, exercise)[self.course.root / task.stub]
             return self.source(task.stub).read_text("utf-8") != handed_out
         except (OSError, LabError):
             return False

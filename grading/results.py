@@ -18,6 +18,7 @@ OUTCOMES = ("infrastructure", "error", "failed", "blocked", "todo", "not run", "
 CAUSES = {
     "time-out": "did not come back in time",
     "memory": "took more memory than it may",
+    "processes": "started more processes than it may",
     "crash": "crashed the interpreter",
     "exit": "ended its own process",
     "bad import": "cannot be imported",

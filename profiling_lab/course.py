@@ -19,6 +19,7 @@ from profiling_lab.errors import CourseError, UnknownExercise
 
 MANIFEST = "course.toml"
 SOLUTIONS = "solutions"
+HANDED_OUT = ".stubs"  # the stubs as they were handed out, in a copy without references
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,8 @@ class Task:
 
     stub: path inside a tree. needs: what the machine must have ("gpu", "nvcc", …). live: earns
     points of the live score, not of the portable one. trust: "checked", or "claim" where the
-    verdict rests on what runs beside the learner's code.
+    verdict rests on what runs beside the learner's code. loopback: it starts processes that talk to
+    each other over this machine's own network interface.
     """
 
     id: str
@@ -39,6 +41,7 @@ class Task:
     needs: frozenset[str] = frozenset()
     live: bool = False
     trust: str = "checked"
+    loopback: bool = False
 
     @property
     def is_cuda(self) -> bool:
@@ -128,6 +131,15 @@ class Course:
         """The reference for a stub."""
         return self.root / SOLUTIONS / stub
 
+    def handed_out(self, stub: PurePosixPath) -> Path:
+        """The stub as it was handed out; there only in a class repository."""
+        return self.root / HANDED_OUT / stub
+
+    @property
+    def has_references(self) -> bool:
+        """Whether this copy holds the references; a class repository does not."""
+        return (self.root / SOLUTIONS).is_dir()
+
 
 def _mirror(stub: PurePosixPath) -> PurePosixPath:
     """Where tests/ keeps what belongs to a stub: CUDA sources lie one folder deeper."""
@@ -180,6 +192,7 @@ def _exercise(table: dict) -> Exercise:
             needs=frozenset(task.get("needs", ())),
             live=task.get("live", False),
             trust=task.get("trust", "checked"),
+            loopback=task.get("loopback", False),
         )
         for task in table["tasks"]
     )

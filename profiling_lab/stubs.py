@@ -28,9 +28,15 @@ REFERENCE_ONLY = "# reference only"
 
 
 def generate(course: Course, exercise: Exercise) -> dict[Path, str]:
-    """The stub files of an exercise, as text by their path in the learner's tree."""
+    """The stub files of an exercise, as text by their path in the learner's tree.
+
+    In a copy without references they are those that were handed out with it.
+    """
     out = {}
     for stub in exercise.stubs:
+        if not course.has_references and course.handed_out(stub).is_file():
+            out[course.root / stub] = course.handed_out(stub).read_text(encoding="utf-8")
+            continue
         reference = course.solution(stub)
         try:
             source = reference.read_text(encoding="utf-8")

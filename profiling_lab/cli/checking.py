@@ -121,6 +121,10 @@ def _tree(course: Course, against: str) -> str:
     for base in (Path.cwd(), course.root):
         if (base / against).is_dir():
             return str((base / against).resolve())
+    if not course.has_references:
+        raise LabError(
+            f"{against}: no such folder to check against; this copy comes without references"
+        )
     raise LabError(f"{against}: no such folder to check against; the reference is: solutions")
 
 

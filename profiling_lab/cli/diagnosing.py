@@ -321,7 +321,13 @@ def _reference() -> str:
 
     for start in (Path.cwd(), Path(__file__).resolve().parent):
         with contextlib.suppress(CourseError):
-            return str(manifest.find_root(start) / manifest.SOLUTIONS)
+            reference = manifest.find_root(start) / manifest.SOLUTIONS
+            if reference.is_dir():
+                return str(reference)
+            raise LabError(
+                "lab demo shows what the references find, and this copy of the course comes without "
+                "them; diagnose with your own: lab diagnose torch_inference_baseline"
+            )
     raise LabError("lab demo needs a clone of the course: change into it and try again")
 
 

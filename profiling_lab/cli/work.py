@@ -17,7 +17,7 @@ import click
 from profiling_lab import progress, stubs
 from profiling_lab.cli.app import complain
 from profiling_lab.cli.screen import LAB, bold, dim, find, load_course, short, wrap
-from profiling_lab.course import MANIFEST, SOLUTIONS, Course, Exercise, Task, source_hash
+from profiling_lab.course import HANDED_OUT, MANIFEST, SOLUTIONS, Course, Exercise, Task, source_hash
 from profiling_lab.errors import CourseError, LabError
 
 BACKUPS = Path(".lab") / "backups"
@@ -84,6 +84,11 @@ def _by_file(course: Course, tasks: list[Task]) -> dict[Path, list[Task]]:
     out: dict[Path, list[Task]] = {}
     for task in tasks:
         file = course.solution(task.stub)
+        if not course.has_references:
+            raise CourseError(
+                f"{task.id}: this copy of the course comes without references; ask whoever gave it "
+                "to you"
+            )
         if not file.is_file():
             raise CourseError(f"{file}: the reference of {task.id} is missing")
         out.setdefault(file, []).append(task)
@@ -398,6 +403,10 @@ def _is_untouched(
         return True
     current = _text(file)
     inside = _inside(course, file)
+    if not course.has_references:
+        old = f"{HANDED_OUT}/{inside}"
+        revisions = _git_lines(course, "rev-list", f"--max-count={OLD_VERSIONS}", "HEAD", "--", old)
+        return any(_git(course, "show", f"{revision}:{old}") == current for revision in revisions)
     for revision in _git_lines(
         course, "rev-list", f"--max-count={OLD_VERSIONS}", "HEAD", "--",
         f"{SOLUTIONS}/{inside}", MANIFEST,
