@@ -84,7 +84,7 @@ class Joined:
     unmatched: list[Unmatched] = field(default_factory=list)
 
 
-def load_roster(path: Path) -> tuple[Person, ...]:
+def read_roster(path: Path) -> tuple[Person, ...]:
     """The rows of a roster. Raises RosterError if it cannot be used."""
     try:
         if path.stat().st_size > LARGEST_BYTES:

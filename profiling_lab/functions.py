@@ -159,7 +159,9 @@ def _tree(against: str) -> Path:
     for base in bases:
         if (base / against).exists():
             return (base / against).resolve()
-    if against == manifest.SOLUTIONS and any((base / manifest.HANDED_OUT).is_dir() for base in bases):
+    if against == manifest.SOLUTIONS and any(
+        (base / manifest.HANDED_OUT).is_dir() for base in bases
+    ):
         raise LabError(f"--against {against}: this copy of the course comes without references")
     raise LabError(f"--against {against}: no such folder; the reference is solutions")
 

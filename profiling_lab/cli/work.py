@@ -17,7 +17,15 @@ import click
 from profiling_lab import progress, stubs
 from profiling_lab.cli.app import complain
 from profiling_lab.cli.screen import LAB, bold, dim, find, load_course, short, wrap
-from profiling_lab.course import HANDED_OUT, MANIFEST, SOLUTIONS, Course, Exercise, Task, source_hash
+from profiling_lab.course import (
+    HANDED_OUT,
+    MANIFEST,
+    SOLUTIONS,
+    Course,
+    Exercise,
+    Task,
+    source_hash,
+)
 from profiling_lab.errors import CourseError, LabError
 
 BACKUPS = Path(".lab") / "backups"
