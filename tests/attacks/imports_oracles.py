@@ -1,0 +1,27 @@
+"""Imports the grader's own oracles and generators beside itself, and asks them."""
+
+EXERCISE = "scaling_ex01"
+BITES = True
+MUST_NOT_IMPORT = True
+SUBMITTED = r'''
+import importlib, sys
+sys.path[:0] = ["@COURSE@"]
+found = []
+for name in ("grading.checking.oracles", "grading.checking.generate", "grading.checking.fixtures",
+             "grading.plugin", "grading.judge", "grading.submissions", "solutions", "tests.probes"):
+    try:
+        module = importlib.import_module(name)
+        if getattr(module, "__file__", None):
+            found.append(name)
+    except BaseException:
+        pass
+if found:
+    try:
+        open("@CANARY@", "a").write(" ".join(found))
+    except OSError:
+        pass
+
+def attack(name, *args, **kwargs):
+    raise ValueError(f"could import {found}" if found else "nothing")
+'''
+MUST_NOT_SAY = ("could import",)

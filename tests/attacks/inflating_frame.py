@@ -1,0 +1,17 @@
+"""A small frame that becomes sixty times as large when it is read: millions of empty lists."""
+
+EXERCISE = "scaling_ex01"
+WANTS = ("knee_batch",)
+SUBMITTED = r'''
+from grading import worker
+handle = worker.LearnerSide.handle
+
+def forged(self, body):
+    count = min(self.limit_bytes, 128 << 20) - 64
+    return b"\x92\xa6return\xdd" + count.to_bytes(4, "big") + b"\x90" * count
+
+def knee_batch(rows, share=0.9):
+    worker.LearnerSide.handle = forged
+    return None
+'''
+DANGEROUS = True

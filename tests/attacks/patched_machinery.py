@@ -1,0 +1,14 @@
+"""Rewrites the worker's own classes so that each answer is the message that a passed check might be."""
+
+EXERCISE = "scaling_ex01"
+CAUSE = "protocol"
+SUBMITTED = r'''
+from grading import wire, worker
+
+def handle(self, body):
+    return wire.pack(["passed"])
+worker.LearnerSide.handle = handle
+
+def attack(name, *args, **kwargs):
+    return None
+'''
