@@ -1,0 +1,384 @@
+"""Where a submission's code runs: a template process in bubblewrap, and a job forked for each request.
+
+`open_sandbox` starts it and gives an address; judges use `grading.sandbox.client` with the address. What
+a job can see and do is described in `grading.sandbox.template`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from grading.errors import SandboxError, SandboxUnavailable
+
+__all__ = [
+    "Limits",
+    "Sandbox",
+    "SandboxError",
+    "SandboxUnavailable",
+    "open_sandbox",
+    "strongest",
+]
+
+_ROOT = Path(__file__).resolve().parents[2]
+# What runs inside, of this package: nothing that knows an answer.
+_OWN_FILES = (
+    "grading/__init__.py",
+    "grading/hang_guard.py",
+    "grading/wire.py",
+    "grading/worker.py",
+    "grading/sandbox/kernel.py",
+    "grading/sandbox/template.py",
+)
+_START_TIMEOUT_S = 120.0
+_STARTS = 3  # in a row that fail, then the sandbox is given up
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+_CONFIGURATION = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives")
+_ENVIRONMENT = {
+    "LANG": "C.UTF-8",
+    "PYTHONHASHSEED": "0",  # so that the same submission does the same each time
+    "PYTHONDONTWRITEBYTECODE": "1",
+    # One thread in the template, see `grading.forkserver`.
+    "_RJEM_MALLOC_CONF": "background_thread:false",
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "POLARS_MAX_THREADS": "2",
+}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Of one job.
+
+    memory_bytes: of all its processes together, pages that they share counted once. processes: at a time
+    (threads: four times as many). wall_s: from start to end. cpu_s: of each process. box_bytes: of all
+    files that it writes. output_bytes: of stdout and stderr together, and of the files that it hands back.
+    open_files: of each process.
+    """
+
+    memory_bytes: int = 4 * 2**30
+    processes: int = 64
+    wall_s: float = 900.0
+    cpu_s: float = 600.0
+    box_bytes: int = 256 * 2**20
+    output_bytes: int = 16 * 2**20
+    open_files: int = 256
+
+
+def strongest() -> str:
+    """The strongest kind of sandbox that works here. Raises SandboxUnavailable, saying what to install."""
+    if not sys.platform.startswith("linux"):
+        raise SandboxUnavailable(
+            "submissions can be sandboxed on Linux only: grade on a Linux machine, in a Linux container or "
+            "virtual machine (WSL 2 on Windows will do)"
+        )
+    program = shutil.which("bwrap")
+    if program is None:
+        raise SandboxUnavailable(
+            "no sandbox: bubblewrap is not installed (Debian, Ubuntu: apt-get install bubblewrap; Fedora: "
+            "dnf install bubblewrap)"
+        )
+    unshared = [] if os.geteuid() == 0 else ["--unshare-user"]
+    tried = subprocess.run(
+        [program, *unshared, "--unshare-pid", "--unshare-net", "--ro-bind", "/", "/", "true"],
+        env={"PATH": os.defpath},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if tried.returncode != 0:
+        raise SandboxUnavailable(
+            f"no sandbox: bubblewrap does not work here ({tried.stderr.strip() or tried.returncode}). It needs "
+            "user namespaces: on Ubuntu 24.04 and later allow them with `sysctl -w "
+            "kernel.apparmor_restrict_unprivileged_userns=0`, in a container start it with "
+            "`--security-opt seccomp=unconfined --cap-add SYS_ADMIN`, or grade as root"
+        )
+    return "bubblewrap"
+
+
+def open_sandbox(
+    kind: str = "auto",
+    *,
+    readable: Iterable[Path] = (),
+    exchange: Path,
+    preload: Sequence[str] = (),
+    scratch: Path | None = None,
+    devices: Sequence[Path] = (),
+) -> Sandbox:
+    """A sandbox, started; close it, or use it as a context manager.
+
+    kind: "bubblewrap", "none" (no protection at all), or "auto", the strongest. readable: files and folders
+    that jobs see, read-only, at their own paths. exchange: a folder of which a job sees one part. preload:
+    modules imported once, those that are not installed left out. scratch: where its own files go. devices:
+    device files of GPUs that jobs may use.
+    Raises SandboxUnavailable; SandboxError if it does not start.
+    """
+    if kind == "auto":
+        kind = strongest()
+    if kind == "bubblewrap":
+        strongest()
+    elif kind != "none":
+        raise SandboxUnavailable(f"there is no sandbox of the kind {kind!r}: bubblewrap, none")
+    return Sandbox(kind, readable, exchange, preload, scratch, devices)
+
+
+class Sandbox:
+    """A running sandbox. kind: of which sort. address: the path of its socket, for `client`."""
+
+    def __init__(
+        self,
+        kind: str,
+        readable: Iterable[Path],
+        exchange: Path,
+        preload: Sequence[str],
+        scratch: Path | None,
+        devices: Sequence[Path],
+    ) -> None:
+        self.kind = kind
+        self.restarts = 0
+        self._uid = _own_uid() if kind != "none" and os.geteuid() == 0 else 0
+        self._exchange = Path(os.path.realpath(exchange))
+        self._preload = [*_NEEDED, *preload]
+        self._devices = [str(device) for device in devices]
+        self._links, self._readable = _view(readable)
+        for path in self._readable:
+            nested = self._exchange.is_relative_to(path) or Path(path).is_relative_to(
+                self._exchange
+            )
+            if kind != "none" and nested:
+                raise SandboxError(
+                    f"the exchange folder {self._exchange} and the readable {path} lie inside each other: a job "
+                    "would see what is another's"
+                )
+        self._folder = Path(tempfile.mkdtemp(prefix="lab-sandbox-", dir=scratch))
+        if len(os.fsencode(self._folder)) > 90:  # the address of a UNIX socket has 107 bytes
+            self._folder.rmdir()
+            self._folder = Path(tempfile.mkdtemp(prefix="lab-sandbox-", dir="/tmp"))
+        self.address = str(self._folder / "socket")
+        self._log = self._folder / "log"
+        settings = {
+            "kind": kind,
+            "uid": self._uid,
+            "readable": self._readable,
+            "links": self._links,
+            "exchange": str(self._exchange),
+            "devices": self._devices,
+            "preload": self._preload,
+        }
+        self._settings = json.dumps(settings)
+        (self._folder / "settings.json").write_text(self._settings, encoding="utf-8")
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(self.address)
+        self._listener.listen(128)
+        self._closing = threading.Event()
+        self._ready = threading.Event()
+        self._failure = ""
+        self._lifeline: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        # bubblewrap ends with the thread that started it, so that thread lives as long as this object.
+        self._thread = threading.Thread(target=self._keep_running, name="sandbox", daemon=True)
+        self._thread.start()
+        self._ready.wait()
+        if self._failure:
+            failure = self._failure
+            self.close()
+            raise SandboxError(failure)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def describe(self) -> str:
+        """One sentence for the instructor: what protects, and what does not."""
+        if self.kind == "none":
+            return (
+                "No sandbox: submissions run as you, with your files and your network; only their memory, "
+                "time and output are limited."
+            )
+        who = "an unused user id" if self._uid else "your user id in a user namespace"
+        return (
+            f"bubblewrap: each submission runs as {who}, without network, in a process tree and a file system "
+            "of its own, read-only but for a small box in memory, with limits on memory, processes, time and "
+            "output; the kernel is shared, and so are the processors."
+        )
+
+    def close(self) -> None:
+        """End every job and the template, and remove the socket."""
+        self._closing.set()
+        with contextlib.suppress(OSError):
+            self._listener.close()
+        if self._lifeline is not None:
+            with contextlib.suppress(OSError):
+                self._lifeline.shutdown(socket.SHUT_RDWR)
+        self._thread.join(10)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    # --- the template's life ---------------------------------------------------------------------
+
+    def _keep_running(self) -> None:
+        failed = 0
+        while not self._closing.is_set():
+            try:
+                self._run_template()
+                failed = 0
+            except SandboxError as error:
+                failed += 1
+                if not self._ready.is_set() or failed >= _STARTS:
+                    self._failure = str(error)
+                    self._listener.close()  # who asks from here on is refused
+                    Path(self.address).unlink(missing_ok=True)
+                    self._ready.set()
+                    return
+            self.restarts += 1
+
+    def _run_template(self) -> None:
+        """Start a template and wait for its end. Raises SandboxError if it does not start."""
+        ours, theirs = socket.socketpair()
+        with ours, theirs, open(self._log, "ab") as log:
+            passed = [self._listener.fileno(), theirs.fileno()]
+            process = subprocess.Popen(
+                self._command(passed),
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                pass_fds=passed,
+                env=_ENVIRONMENT if self.kind == "none" else {},
+                start_new_session=True,
+                cwd="/",
+            )
+            theirs.close()
+            self._process, self._lifeline = process, ours
+            try:
+                assert process.stdin is not None
+                with contextlib.suppress(OSError), process.stdin:
+                    process.stdin.write(self._settings.encode())
+                ours.settimeout(_START_TIMEOUT_S)
+                try:
+                    said = ours.recv(2**16)
+                except TimeoutError:
+                    said = b""
+                if b"\n" not in said:
+                    if self._closing.is_set():
+                        return
+                    raise SandboxError(f"the sandbox does not start: {self._last_words()}")
+                self._ready.set()
+                ours.settimeout(None)
+                ours.recv(1)
+            finally:
+                # The template ends when its end of the lifeline does; what is left of it goes with it.
+                with contextlib.suppress(OSError):
+                    ours.shutdown(socket.SHUT_RDWR)
+                try:
+                    process.wait(2)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+
+    def _last_words(self) -> str:
+        text = self._log.read_text(encoding="utf-8", errors="replace").strip()
+        return "\n".join(text.splitlines()[-8:]) or "it said nothing"
+
+    def _command(self, descriptors: Sequence[int]) -> list[str]:
+        template = [sys.executable, "-u", "-P", "-s", "-c", _BOOT, str(_ROOT)]
+        template += map(str, descriptors)
+        if self.kind == "none":
+            return template
+        program = shutil.which("bwrap")
+        assert program is not None
+        command = [program, "--die-with-parent", "--new-session", "--clearenv"]
+        command += ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"]
+        command += ["--unshare-cgroup-try", "--hostname", "sandbox", "--cap-drop", "ALL"]
+        if self._uid:
+            for capability in ("SYS_ADMIN", "SETUID", "SETGID", "SETPCAP"):
+                command += ["--cap-add", f"CAP_{capability}"]
+        else:
+            command += ["--unshare-user"]
+        for name, value in _ENVIRONMENT.items():
+            command += ["--setenv", name, value]
+        command += ["--tmpfs", "/tmp", "--dir", "/job"]
+        for path, target in self._links.items():
+            command += ["--symlink", target, path]
+        shown = [*self._readable, str(self._exchange)]
+        # What bubblewrap makes by itself on the way to a folder is for its own user alone.
+        for folder in sorted({str(above) for path in shown for above in Path(path).parents}):
+            if folder not in ("/", "/tmp"):
+                command += ["--dir", folder]
+        for path in shown:
+            command += ["--ro-bind", path, path]
+        command += ["--dev", "/dev", "--proc", "/proc"]
+        for device in self._devices:
+            command += ["--dev-bind", device, device]
+        command += ["--remount-ro", "/dev", "--remount-ro", "/tmp", "--remount-ro", "/"]
+        return [*command, "--chdir", "/", "--", *template]
+
+
+_NEEDED = ("msgspec",)
+# The folder of the course comes last on the path: it is there for this package and the library alone.
+_BOOT = (
+    "import sys; root = sys.argv.pop(1); sys.path.append(root); "
+    "from grading.sandbox.template import main; main()"
+)
+
+
+def _view(readable: Iterable[Path]) -> tuple[dict[str, str], list[str]]:
+    """Symbolic links by path, and what is bound at its own path, none inside another."""
+    links, wanted = {}, []
+    for path in _SYSTEM:
+        if os.path.islink(path):
+            links[path] = os.readlink(path)
+        elif os.path.isdir(path):
+            wanted.append(path)
+    wanted += [path for path in _CONFIGURATION if os.path.exists(path)]
+    wanted += _python_environment()
+    wanted += [str(_ROOT / name) for name in _OWN_FILES]
+    for path in readable:
+        absolute = os.path.abspath(path)
+        if not os.path.exists(absolute):
+            raise SandboxError(f"{absolute} is to be readable in the sandbox and does not exist")
+        wanted.append(absolute)
+    kept: list[str] = []
+    for path in sorted(set(wanted)):
+        if not any(path.startswith(folder + "/") for folder in (*kept, *links)):
+            kept.append(path)
+    return links, kept
+
+
+def _python_environment() -> list[str]:
+    """The folders of this interpreter and its packages, wherever they lie."""
+    paths = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
+    paths |= {sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib", "platstdlib")}
+    program = sys.executable  # a chain of links, all of which must be there
+    while os.path.islink(program):
+        paths.add(os.path.dirname(program))
+        program = os.path.join(os.path.dirname(program), os.readlink(program))
+    paths.add(os.path.dirname(os.path.realpath(program)))
+    paths |= {os.path.realpath(path) for path in paths}
+    return [os.path.normpath(path) for path in paths if path and os.path.isdir(path)]
+
+
+def _own_uid() -> int:
+    """A user id that nobody has: it owns no file here, and limits of a user hold for it alone."""
+    extents = []
+    with open("/proc/self/uid_map", encoding="ascii") as file:
+        for line in file:
+            first, _, count = map(int, line.split())
+            extents.append((count, first))
+    count, first = max(extents)
+    if count > 2_000_000_000:
+        return 1_900_000_000 + os.getpid() % 50_000_000
+    return first + count - 2 - os.getpid() % max(count // 8, 1)  # in a container with few ids

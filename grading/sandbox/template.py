@@ -1,0 +1,644 @@
+"""The inside of a sandbox: a process that has the libraries imported and forks a guard for each job.
+
+It runs in what bubblewrap (or `grading.sandbox.launch`) has made: no network, no processes but its
+own, and of the machine's files only those that a job needs, read-only. It listens on the socket that
+it has inherited, reads nothing from a connection, starts no thread and no query, and never runs a
+line of a submission. For each connection:
+
+    guard       the requester's agent, in the template's world: reads the request, enters new user,
+                pid, network, ipc and host name namespaces, forks the job's first process, watches
+                memory, time, output and the requester, kills, and reports the end and its cause
+    init        pid 1 of the job: builds the job's own file system, gives up every right, forks the
+                worker and reaps. When it ends, the kernel ends whatever is left in the job
+    worker      `grading.worker`, or the command of `client.run`
+
+Connection, frames of msgpack:  requester -> guard  one byte with descriptors, the request; later
+["kill"].  guard -> requester  ["started", pid] or ["failed", why], then ["ended", code, cause, files].
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import random
+import resource
+import select
+import signal
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any, NoReturn
+
+from grading import wire
+from grading.sandbox import kernel
+from grading.worker import Connection
+from grading.worker import run as run_worker
+
+POLL_S = 0.02
+BOX = "/box"
+JOB_UID = 1000
+_STAGE = "/job"  # where a job's file system is put together; made by who built this one
+
+# How a job ended that its guard ended.
+_KILLED = -int(signal.SIGKILL)
+
+
+def main() -> None:
+    """Be the template: settings come as JSON on stdin, two descriptors as arguments."""
+    listener = socket.socket(fileno=int(sys.argv[1]))
+    lifeline = socket.socket(fileno=int(sys.argv[2]))
+    for kept in (listener, lifeline):
+        kept.set_inheritable(False)
+    settings = json.loads(sys.stdin.read())
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    if settings["kind"] != "none":
+        _become_nobody(settings)
+    loaded = []
+    for name in settings["preload"]:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+            loaded.append(name)
+    # Nothing that is here now becomes garbage in a job: its collector need not touch these pages.
+    gc.collect()
+    gc.freeze()
+    lifeline.sendall(json.dumps({"ready": loaded}).encode() + b"\n")
+    _serve(listener, lifeline, settings)
+    os._exit(0)
+
+
+def _become_nobody(settings: Mapping[str, Any]) -> None:
+    if os.getuid() == 0 and settings["uid"]:
+        # bubblewrap covers parts of /proc when root runs it, and a job may then not have its own.
+        flags = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
+        kernel.mount("proc", "/proc", "proc", flags)
+        # Else what root keeps to itself, as pytest does with its folders, is not for a job to read.
+        with contextlib.suppress(OSError):
+            kernel.show_as_own(settings["exchange"], settings["uid"])
+        os.setgroups([])
+        os.setresgid(*[settings["uid"]] * 3)
+        os.setresuid(*[settings["uid"]] * 3)
+    kernel.drop_capabilities()
+    kernel.set_dumpable(True)  # else /proc/self belongs to root, and a guard cannot map its user
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _serve(listener: socket.socket, lifeline: socket.socket, settings: Mapping[str, Any]) -> None:
+    """Fork a guard for each connection until the other end of the lifeline closes."""
+    wake_read, wake_write = os.pipe()
+    os.set_blocking(wake_read, False)
+    os.set_blocking(wake_write, False)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake_write)
+    while True:
+        readable, _, _ = select.select([listener, lifeline, wake_read], [], [])
+        if wake_read in readable:
+            os.read(wake_read, 4096)
+            with contextlib.suppress(ChildProcessError):
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+        if lifeline in readable:
+            return
+        if listener not in readable:
+            continue
+        connection, _ = listener.accept()
+        if os.fork() == 0:
+            code = 70
+            try:
+                signal.set_wakeup_fd(-1)
+                for number in (signal.SIGCHLD, signal.SIGINT):
+                    signal.signal(number, signal.SIG_DFL)
+                for descriptor in (listener, lifeline):
+                    descriptor.close()
+                os.close(wake_read)
+                os.close(wake_write)
+                code = _Guard(connection, settings).run()
+            except BaseException:  # noqa: BLE001 -- a guard must never go on as a template
+                traceback.print_exc()
+            finally:
+                os._exit(code)
+        connection.close()
+
+
+# --- the guard ------------------------------------------------------------------------------------
+
+
+class _Guard:
+    def __init__(self, stream: socket.socket, settings: Mapping[str, Any]) -> None:
+        self.stream = stream
+        self.connection = Connection(stream, wire.MAX_FRAME_BYTES)
+        self.settings = settings
+        self.protected = settings["kind"] != "none"
+
+    def run(self) -> int:
+        try:
+            head, descriptors, _, _ = socket.recv_fds(self.stream, 1, 3)
+            if not head:
+                return 0
+            request = wire.unpack(self.connection.receive())
+        except (EOFError, OSError):
+            return 0
+        try:
+            ended = self._job(request, descriptors)
+        except (EOFError, BrokenPipeError, ConnectionResetError):
+            return 0
+        except Exception as error:  # noqa: BLE001 -- told to the requester
+            ended = ["failed", f"{type(error).__name__}: {error}"]
+        with contextlib.suppress(OSError):
+            self.connection.send(wire.pack(ended))
+        return 0
+
+    def _job(self, request: dict[str, Any], descriptors: list[int]) -> list:
+        limits = request["limits"]
+        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+            file.write("1000")  # if memory runs out after all, the jobs go first
+        if self.protected:
+            outside = os.getuid(), os.getgid()
+            kernel.unshare(
+                kernel.CLONE_NEWUSER
+                | kernel.CLONE_NEWPID
+                | kernel.CLONE_NEWNET
+                | kernel.CLONE_NEWIPC
+                | kernel.CLONE_NEWUTS
+                | kernel.CLONE_NEWCGROUP
+            )
+            kernel.map_user(JOB_UID, *outside)
+        ours, theirs = socket.socketpair()
+        init = os.fork()
+        if init == 0:
+            code = 70
+            try:
+                ours.close()
+                self.stream.close()
+                if self.protected:
+                    kernel.die_with_parent()
+                _Init(theirs, request, descriptors, self.settings).run()
+                code = 0
+            except BaseException as error:  # noqa: BLE001 -- told to the guard
+                with contextlib.suppress(BaseException):
+                    report = ["failed", f"{type(error).__name__}: {error}"]
+                    Connection(theirs, wire.MAX_FRAME_BYTES).send(wire.pack(report))
+            finally:
+                os._exit(code)
+        theirs.close()
+        kernel.set_dumpable(False)
+        outputs = descriptors[-2:]
+        for descriptor in descriptors[:-2]:
+            os.close(descriptor)
+        watch = _Watch(self, init, ours, limits, outputs, bool(request.get("argv")))
+        return watch.until_the_end()
+
+
+class _Watch:
+    """Watches one job from its guard."""
+
+    def __init__(
+        self,
+        guard: _Guard,
+        init: int,
+        channel: socket.socket,
+        limits: Mapping[str, Any],
+        outputs: list[int],
+        is_command: bool,
+    ) -> None:
+        self.guard = guard
+        self.init = init
+        self.channel = channel
+        self.limits = limits
+        self.outputs = outputs
+        self.is_command = is_command
+        self.deadline = time.monotonic() + limits["wall_s"]
+        self.proc = -1
+
+    def until_the_end(self) -> list:
+        """Wait for the job to end, or end it. What to tell the requester."""
+        stream, channel = self.guard.stream, self.channel
+        report: list | None = None
+        cause = ""
+        poll = select.poll()
+        for source in (stream, channel):
+            poll.register(source, select.POLLIN)
+        while report is None and not cause:
+            ready = {number for number, _ in poll.poll(POLL_S * 1000)}
+            if channel.fileno() in ready:
+                message = self._from_init()
+                if message is None:  # it has ended without a word
+                    cause = "memory"
+                elif message[0] == "ready":
+                    self._open_proc()
+                    self.guard.connection.send(wire.pack(["started", self.init]))
+                else:
+                    report = message
+            elif stream.fileno() in ready:
+                cause = "killed"  # asked to, or there is nobody any more who could ask
+            else:
+                cause = self._excess()
+        if report is not None and report[0] == "ended" and not cause:
+            cause = self._excess_of_output()
+        self._end()
+        if report is not None and report[0] == "failed":
+            return report
+        if report is None or cause:
+            return ["ended", _KILLED, "" if cause == "killed" else cause, {}]
+        return ["ended", report[1], "", report[2]]
+
+    def _from_init(self) -> list | None:
+        connection = Connection(self.channel, self.limits["output_bytes"] + 2**20)
+        connection.deadline = time.monotonic() + 10
+        try:
+            message = wire.unpack(connection.receive())
+        except (EOFError, OSError, wire.WireError):
+            return None
+        return message if type(message) is list and message else None
+
+    def _open_proc(self) -> None:
+        inside = f"/proc/{self.init}/root/proc" if self.guard.protected else "/proc"
+        self.proc = os.open(inside, os.O_RDONLY | os.O_DIRECTORY)
+
+    def _end(self) -> None:
+        if not self.guard.protected:
+            _kill_below(self.init)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.init, signal.SIGKILL)
+        os.waitpid(self.init, 0)  # comes back when the last process of the job is gone
+
+    def _excess(self) -> str:
+        """Which limit the job has passed, "" if none."""
+        if time.monotonic() >= self.deadline:
+            return "time-out"
+        return self._excess_of_output() or self._excess_of_processes()
+
+    def _excess_of_output(self) -> str:
+        written = 0
+        for descriptor in self.outputs:
+            status = os.fstat(descriptor)
+            written += max(status.st_size, status.st_blocks * 512 - 4096)
+        return "oversized output" if written > self.limits["output_bytes"] else ""
+
+    def _excess_of_processes(self) -> str:
+        if self.proc < 0:
+            return ""
+        limit = self.limits["memory_bytes"]
+        if self.guard.protected:
+            pids = [name for name in os.listdir(self.proc) if name.isdigit()]
+        else:
+            pids = list(map(str, _descendants(self.init)))
+        if len(pids) > self.limits["processes"] + 1:
+            return "processes"
+        resident = {pid: self._resident(pid) for pid in pids if pid != "1"}
+        if sum(resident.values()) <= limit:
+            return ""
+        # Pages that several processes share count once.
+        exact = sum(self._share(pid, at_most) for pid, at_most in resident.items())
+        return "memory" if exact > limit else ""
+
+    def _resident(self, pid: str) -> int:
+        try:
+            return int(self._read(f"{pid}/statm").split()[1]) * resource.getpagesize()
+        except (OSError, IndexError):
+            return 0
+
+    def _share(self, pid: str, at_most: int) -> int:
+        try:
+            for line in self._read(f"{pid}/smaps_rollup").splitlines():
+                if line.startswith(b"Pss:"):
+                    return int(line.split()[1]) * 1024
+        except OSError:
+            pass
+        return at_most
+
+    def _read(self, name: str) -> bytes:
+        descriptor = os.open(name, os.O_RDONLY, dir_fd=self.proc)
+        try:
+            return os.read(descriptor, 65536)
+        finally:
+            os.close(descriptor)
+
+
+def _descendants(pid: int) -> list[int]:
+    found = []
+    with contextlib.suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            text = Path(f"/proc/{pid}/task/{task}/children").read_text(encoding="ascii")
+            for child in map(int, text.split()):
+                found += [*_descendants(child), child]
+    return found
+
+
+def _kill_below(pid: int) -> None:
+    for descendant in _descendants(pid):
+        with contextlib.suppress(OSError):
+            os.kill(descendant, signal.SIGKILL)
+
+
+# --- pid 1 of a job -------------------------------------------------------------------------------
+
+
+class _Init:
+    def __init__(
+        self,
+        channel: socket.socket,
+        request: dict[str, Any],
+        descriptors: list[int],
+        settings: Mapping[str, Any],
+    ) -> None:
+        self.channel = channel
+        self.connection = Connection(channel, wire.MAX_FRAME_BYTES)
+        self.request = request
+        self.descriptors = descriptors
+        self.settings = settings
+        self.protected = settings["kind"] != "none"
+
+    def run(self) -> None:
+        request, limits = self.request, self.request["limits"]
+        if self.protected:
+            with contextlib.suppress(OSError):
+                socket.sethostname("sandbox")
+            if request["loopback"]:
+                kernel.raise_loopback()
+            build_root(self.settings, request)
+        else:
+            kernel.adopt_orphans()
+            for path, mode, data in request["files"]:
+                _write(Path(path), mode, data)
+            os.chdir(request["folder"])
+        _set_limits(limits, gpu=bool(self.settings["devices"]), own_uid=self.protected)
+        if self.protected:
+            kernel.drop_capabilities()
+            kernel.write_only_below([BOX, "/tmp", "/dev/shm", "/dev/null"])
+            kernel.filter_system_calls(kernel.seccomp_program(internet=request["loopback"]))
+        self.connection.send(wire.pack(["ready"]))
+        worker = os.fork()
+        if worker == 0:
+            self._be_worker()
+        for descriptor in self.descriptors:
+            os.close(descriptor)
+        code = self._reap_until(worker)
+        if self.protected:
+            # Nothing may still write into what is read now.
+            with contextlib.suppress(OSError):
+                os.kill(-1, signal.SIGKILL)
+        else:
+            _kill_below(os.getpid())
+        files = _kept(Path(BOX if self.protected else request["folder"]), request)
+        self.connection.send(wire.pack(["ended", code, files]))
+
+    def _reap_until(self, worker: int) -> int:
+        while True:
+            pid, status = os.waitpid(-1, 0)
+            if pid == worker:
+                return os.waitstatus_to_exitcode(status)
+
+    def _be_worker(self) -> NoReturn:
+        import faulthandler
+
+        request = self.request
+        try:
+            os.setsid()
+            if self.protected:
+                kernel.set_dumpable(True)
+            stream = self.descriptors[0] if len(self.descriptors) == 3 else -1
+            self.channel.close()
+            nothing = os.open(os.devnull, os.O_RDONLY)
+            for place, descriptor in enumerate((nothing, *self.descriptors[-2:])):
+                os.dup2(descriptor, place)
+            kept = 2
+            if stream >= 0:
+                kept = os.dup2(stream, 3)
+                os.set_inheritable(kept, bool(request["fresh"]))
+            os.closerange(kept + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+            os.environ.clear()
+            os.environ.update(request["environment"])
+            if request["argv"] or request["fresh"]:
+                argv = request["argv"] or _fresh_worker(kept, request["limit_bytes"])
+                for number in range(1, signal.NSIG):  # Python ignores SIGPIPE, programs do not
+                    with contextlib.suppress(OSError, ValueError):
+                        signal.signal(number, signal.SIG_DFL)
+                try:
+                    os.execvpe(argv[0], argv, dict(os.environ))
+                except OSError as error:
+                    os.write(2, f"{argv[0]}: {error.strerror}\n".encode())
+                    os._exit(127)
+            for name, place in (("stdout", 1), ("stderr", 2)):
+                text = os.fdopen(os.dup(place), "w", encoding="utf-8", errors="replace")
+                text.reconfigure(line_buffering=True, write_through=True)
+                setattr(sys, name, text)
+                setattr(sys, f"__{name}__", text)
+            sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            faulthandler.enable(2)
+            _forget_template(request["seed"])
+            limit_bytes = request["limit_bytes"]
+            self.__dict__.clear()
+            request.clear()
+            run_worker(socket.socket(fileno=3), limit_bytes)
+        except BaseException:  # noqa: BLE001 -- the last thing that it does
+            traceback.print_exc()
+        finally:
+            os._exit(70)
+
+
+def _fresh_worker(descriptor: int, limit_bytes: int) -> list[str]:
+    return [
+        *(sys.executable, "-u", "-P", "-s", "-X", "faulthandler", "-m", "grading.worker"),
+        *("--fd", str(descriptor), "--limit-bytes", str(limit_bytes)),
+    ]
+
+
+def _forget_template(seed: int | None) -> None:
+    """What a new process would have anew: random states, the folder for temporary files."""
+    import tempfile
+
+    tempfile.tempdir = None
+    if seed is None:
+        seed = int.from_bytes(os.urandom(8), "big")
+    random.seed(seed)
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    if numpy is not None:
+        numpy.random.seed(seed % 2**32)
+    if torch is not None:
+        torch.default_generator.manual_seed(seed % 2**63)
+
+
+def _set_limits(limits: Mapping[str, Any], *, gpu: bool, own_uid: bool) -> None:
+    """Limits of each process; those of the whole job are the guard's."""
+
+    def limit(which: int, soft: int, hard: int | None = None) -> None:
+        most = resource.getrlimit(which)[1]
+        wanted = [soft, soft if hard is None else hard]
+        if most != resource.RLIM_INFINITY:
+            wanted = [min(value, most) for value in wanted]
+        resource.setrlimit(which, (wanted[0], wanted[1]))
+
+    limit(resource.RLIMIT_CORE, 0)
+    limit(resource.RLIMIT_NOFILE, limits["open_files"])
+    cpu_s = max(int(limits["cpu_s"]), 1)
+    limit(resource.RLIMIT_CPU, cpu_s, cpu_s + 1)
+    limit(resource.RLIMIT_FSIZE, max(limits["output_bytes"], limits["box_bytes"]))
+    if own_uid:  # else everything of this user counts
+        # Threads count as well; the guard counts processes.
+        limit(resource.RLIMIT_NPROC, 4 * limits["processes"])
+    limit(resource.RLIMIT_MEMLOCK, 2**20)
+    for name, value in (("RLIMIT_MSGQUEUE", 0), ("RLIMIT_SIGPENDING", 1024)):
+        if hasattr(resource, name):
+            limit(getattr(resource, name), value)
+    if not gpu:  # CUDA reserves the address space of all its memory
+        limit(resource.RLIMIT_AS, 4 * limits["memory_bytes"])
+
+
+# --- a job's files --------------------------------------------------------------------------------
+
+
+def build_root(settings: Mapping[str, Any], request: Mapping[str, Any]) -> None:
+    """Give this process a file system of its own: what the template sees, the request's files, a box.
+
+    Of the exchange folder only what the request names is in it. All is read-only but the box, whose
+    size is limited, and /tmp and /dev/shm, which lie in it.
+    """
+    kernel.unshare(kernel.CLONE_NEWNS)
+    kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_PRIVATE)
+    limits = request["limits"]
+    size = sum(len(data) for _, _, data in request["files"]) + 4096 * len(request["files"])
+    _tmpfs(_STAGE, size + 2**20, 0o755)
+    root = Path(_STAGE)
+    box = root / BOX[1:]
+    box.mkdir()
+    _tmpfs(str(box), limits["box_bytes"], 0o700)
+    files = {PurePosixPath(BOX) / path: (mode, data) for path, mode, data in request["files"]}
+    outside = [path for path in files if not path.is_relative_to(BOX)]
+
+    visible = request["visible"]
+    sources = [path for path in settings["readable"] if path != settings["exchange"]]
+    if visible:
+        if not _is_below(visible, settings["exchange"]):
+            raise ValueError(f"{visible} does not lie in the exchange folder")
+        sources.append(visible)
+    for path, target in settings["links"].items():
+        if not os.path.lexists(root / path[1:]):
+            os.symlink(target, root / path[1:])
+    (root / "dev").mkdir()
+    for place, name in (("dev/shm", ".shm"), ("tmp", ".tmp")):
+        (box / name).mkdir(mode=0o700)
+        (root / place).mkdir()
+        kernel.mount(str(box / name), str(root / place), flags=kernel.MS_BIND)
+    for source in sources:
+        _expose(root, source, outside)
+    for device in ("null", "zero", "full", "random", "urandom"):
+        (root / "dev" / device).touch()
+        kernel.mount(f"/dev/{device}", str(root / "dev" / device), flags=kernel.MS_BIND)
+    for device in settings["devices"]:
+        place = root / device[1:]
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.touch()
+        kernel.mount(device, str(place), flags=kernel.MS_BIND)
+    for name, target in (("fd", "/proc/self/fd"), ("stdin", "fd/0")):
+        os.symlink(target, root / "dev" / name)
+    os.symlink("fd/1", root / "dev/stdout")
+    os.symlink("fd/2", root / "dev/stderr")
+    (root / "proc").mkdir()
+    kernel.mount(
+        "proc", str(root / "proc"), "proc", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
+    )
+    (root / "etc").mkdir(exist_ok=True)
+    for name, text in _ETC.items():
+        _write(root / "etc" / name, 0o644, text.encode())
+    for path, (mode, data) in files.items():
+        _write(root / str(path)[1:], mode, data)
+    kernel.enter_root(_STAGE)
+    kernel.mount(
+        "none",
+        "/",
+        flags=kernel.MS_REMOUNT
+        | kernel.MS_BIND
+        | kernel.MS_RDONLY
+        | kernel.MS_NOSUID
+        | kernel.MS_NODEV,
+    )
+    os.chdir(BOX)
+
+
+_ETC = {
+    "passwd": f"worker:x:{JOB_UID}:{JOB_UID}::{BOX}:/bin/sh\n",
+    "group": f"worker:x:{JOB_UID}:\n",
+    "hosts": "127.0.0.1 localhost sandbox\n",
+    "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+}
+
+
+def _tmpfs(target: str, size_bytes: int, mode: int) -> None:
+    inodes = 20_000
+    kernel.mount(
+        "tmpfs",
+        target,
+        "tmpfs",
+        kernel.MS_NOSUID | kernel.MS_NODEV,
+        f"size={size_bytes},nr_inodes={inodes},mode={mode:o}",
+    )
+
+
+def _expose(root: Path, source: str, files: list[PurePosixPath]) -> None:
+    """Show `source` at its own path below `root`, so that the `files` can still be written there.
+
+    A folder that one of them lies in is made anew, and what it holds is shown piece by piece.
+    """
+    target = root / source[1:]
+    if PurePosixPath(source) in files:
+        return
+    if os.path.isdir(source) and any(_is_below(str(file), source) for file in files):
+        target.mkdir(parents=True, exist_ok=True)
+        for entry in sorted(os.listdir(source)):
+            inner = f"{source}/{entry}"
+            if os.path.islink(inner):
+                if PurePosixPath(inner) not in files:
+                    os.symlink(os.readlink(inner), target / entry)
+            else:
+                _expose(root, inner, files)
+        return
+    if os.path.isdir(source):
+        target.mkdir(parents=True, exist_ok=True)
+    else:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not target.exists():
+            target.touch()
+    kernel.mount(source, str(target), flags=kernel.MS_BIND | kernel.MS_REC)
+
+
+def _is_below(path: str, folder: str | None) -> bool:
+    return folder is not None and path.startswith(folder.rstrip("/") + "/")
+
+
+def _write(path: Path, mode: int, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    path.chmod(mode)
+
+
+def _kept(box: Path, request: Mapping[str, Any]) -> dict[str, bytes]:
+    """The files that the request wants back: plain ones, up to a size in all."""
+    files = {}
+    left = request["limits"]["output_bytes"]
+    for name in request["keep"]:
+        try:
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            descriptor = os.open(box / name, flags)
+        except OSError:
+            continue
+        with open(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            # 0o100000: a plain file. Read no further than what was asked for, however it grows.
+            if status.st_mode & 0o170000 == 0o100000 and status.st_size <= left:
+                files[name] = file.read(status.st_size)
+                left -= len(files[name])
+    return files
+
+
+if __name__ == "__main__":
+    importlib.import_module("grading.sandbox.template").main()  # under its own name, once
