@@ -7,7 +7,7 @@ their own), or None while nobody has judged it; a sum with such a task in it is 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -112,13 +112,14 @@ class Survey:
     """What must be known of the whole class before one student's points can be added up.
 
     Whether a task can be judged depends on the grader's machine, so it must be the same for all: a
-    task is left out for everybody if it was "not run" for somebody and judged for nobody.
+    task is left out for everybody if it was "not run" for somebody and judged for nobody. A live task
+    is left out unless somebody was judged on it: without --live nobody is.
     """
 
     def __init__(self) -> None:
         self.exercises: set[str] = set()
-        self._not_run: set[str] = set()
-        self._judged: set[str] = set()
+        self.not_run: set[str] = set()
+        self.judged: set[str] = set()
 
     def add(self, result: results.Result) -> None:
         """Take note of one result."""
@@ -126,13 +127,50 @@ class Survey:
         for name, task in result.tasks.items():
             identifier = task_id(result.exercise, name)
             if task.outcome == "not run":
-                self._not_run.add(identifier)
+                self.not_run.add(identifier)
             elif task.outcome in ("passed", "failed"):
-                self._judged.add(identifier)
+                self.judged.add(identifier)
 
-    @property
-    def not_gradable(self) -> frozenset[str]:
-        return frozenset(self._not_run - self._judged)
+    def gradable(self, task: Task) -> bool:
+        """Whether this batch can judge a task at all."""
+        return task.id in self.judged or not (task.live or task.id in self.not_run)
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """What counts for a whole class: exercises in the manifest's order, a policy, and a survey."""
+
+    exercises: tuple[Exercise, ...]
+    policy: Policy
+    survey: Survey = field(default_factory=Survey)
+
+    @cached_property
+    def weights(self) -> dict[str, Fraction]:
+        """What full points of each task count, by its id."""
+        return {
+            task.id: self.policy.weight(exercise, task)
+            for exercise in self.exercises
+            for task in exercise.tasks
+        }
+
+    def counts(self, task: Task) -> bool:
+        """Whether a task is part of the portable score."""
+        claim_out = task.trust == "claim" and not self.policy.count_claims
+        return not task.live and not claim_out and self.survey.gradable(task)
+
+    def possible(self, exercise: Exercise) -> Fraction:
+        """Full points of an exercise."""
+        return sum(
+            (self.weights[task.id] for task in exercise.tasks if self.counts(task)),
+            NOTHING,
+        )
+
+    @cached_property
+    def full(self) -> Fraction:
+        """Full points of the total, on the policy's scale."""
+        if self.policy.total is not None:
+            return self.policy.total
+        return sum((self.possible(exercise) for exercise in self.exercises), NOTHING)
 
 
 def task_id(exercise: str, name: str) -> str:
@@ -143,31 +181,32 @@ def task_id(exercise: str, name: str) -> str:
 def mark_student(
     student: str,
     found: Mapping[str, results.Result],
-    exercises: Sequence[Exercise],
-    policy: Policy,
-    *,
-    not_gradable: Iterable[str] = (),
+    sheet: Sheet,
     late: Lateness | None = None,
 ) -> Mark:
     """The points of one student. found: results by exercise; one that lacks is left to grade."""
-    unknown = frozenset(not_gradable)
     late = late or Lateness()
+    policy = sheet.policy
     marks = tuple(
-        _exercise(exercise, found.get(exercise.id), policy, unknown) for exercise in exercises
+        ExerciseMark(
+            exercise,
+            tuple(_tasks(exercise, found.get(exercise.id), sheet)),
+            found.get(exercise.id),
+        )
+        for exercise in sheet.exercises
     )
     dropped = _dropped(marks, policy.drop_lowest)
     kept = [mark for mark in marks if mark.exercise.id not in dropped]
     possible = sum((mark.possible for mark in kept), NOTHING)
-    parts = [mark.earned for mark in marks]
     earned = None
-    if None not in parts:
+    if not any(mark.left for mark in marks):
         earned = sum((mark.earned or NOTHING for mark in kept), NOTHING)
     out_of = possible if policy.total is None else policy.total
     before = None
     if earned is not None:
         before = earned * out_of / possible if possible else NOTHING
     tasks = [task for mark in marks for task in mark.tasks]
-    live = [task for task in tasks if task.task.live and task.gradable and _asked(task)]
+    live = [task for task in tasks if task.task.live and task.gradable]
     return Mark(
         student=student,
         exercises=marks,
@@ -180,20 +219,16 @@ def mark_student(
         live_earned=total(live),
         live_possible=sum((task.weight for task in live), NOTHING),
         claims=sum(
-            (task.earned or NOTHING for task in tasks if task.counted and _claimed(task)), NOTHING
+            (
+                task.earned or NOTHING
+                for task in tasks
+                if task.counted and task.task.trust == "claim"
+            ),
+            NOTHING,
         ),
         counts=Counter(task.outcome for task in tasks),
         dropped=dropped,
     )
-
-
-def _asked(mark: TaskMark) -> bool:
-    """Whether a live task was to be judged at all: without --live there is no verdict on it."""
-    return mark.outcome not in (NOT_GRADED, "not run")
-
-
-def _claimed(mark: TaskMark) -> bool:
-    return mark.task.trust == "claim" or (mark.result is not None and mark.result.trust == "claim")
 
 
 def _dropped(marks: Sequence[ExerciseMark], count: int) -> tuple[str, ...]:
@@ -206,44 +241,30 @@ def _dropped(marks: Sequence[ExerciseMark], count: int) -> tuple[str, ...]:
     return tuple(mark.exercise.id for mark in worth[: min(count, max(len(worth) - 1, 0))])
 
 
-def _exercise(
-    exercise: Exercise, result: results.Result | None, policy: Policy, unknown: frozenset[str]
-) -> ExerciseMark:
+def _tasks(exercise: Exercise, result: results.Result | None, sheet: Sheet) -> Iterator[TaskMark]:
     found = {}
     if result is not None:
         found = {task_id(exercise.id, name): task for name, task in result.tasks.items()}
-    return ExerciseMark(
-        exercise,
-        tuple(
-            _task(exercise, task, found.get(task.id), result, policy, task.id not in unknown)
-            for task in exercise.tasks
-        ),
-        result,
-    )
-
-
-def _task(
-    exercise: Exercise,
-    task: Task,
-    found: results.Task | None,
-    result: results.Result | None,
-    policy: Policy,
-    gradable: bool,
-) -> TaskMark:
-    weight = policy.weight(exercise, task)
-    if result is not None and result.infrastructure:
-        outcome = "infrastructure"
-    elif found is not None:
-        outcome = found.outcome
-    else:
-        outcome = NOT_GRADED if result is None or not task.live else "not run"
-    counted = gradable and not task.live
-    if not policy.count_claims and task.trust == "claim":
-        counted = False
-    share = None
-    if outcome not in ("infrastructure", NOT_GRADED, "not run") and found is not None:
-        share = _share(found, policy.private_weight)
-    return TaskMark(task, outcome, weight, share, counted, gradable, found)
+    for task in exercise.tasks:
+        one = found.get(task.id)
+        if result is not None and result.infrastructure:
+            outcome = "infrastructure"
+        elif one is not None:
+            outcome = one.outcome
+        else:
+            outcome = "not run" if task.live and result is not None else NOT_GRADED
+        share = None
+        if one is not None and outcome not in ("infrastructure", NOT_GRADED, "not run"):
+            share = _share(one, sheet.policy.private_weight)
+        yield TaskMark(
+            task,
+            outcome,
+            sheet.weights[task.id],
+            share,
+            counted=sheet.counts(task),
+            gradable=sheet.survey.gradable(task),
+            result=one,
+        )
 
 
 def _share(task: results.Task, private_weight: Fraction | None) -> Fraction | None:
