@@ -1,4 +1,4 @@
-"""`lab dev`: add an exercise, generate its stubs, prove it."""
+"""`lab dev`: add an exercise, generate its stubs, prove it; hand the course out to a class."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import tempfile
 import textwrap
 import time
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from xml.etree import ElementTree
 
@@ -29,12 +30,13 @@ NO_CHECKS_COLLECTED = 5
 
 @click.group()
 def dev() -> None:
-    """For authors: add an exercise, generate its stubs, prove it.
+    """For authors and instructors: add an exercise, prove it, hand the course out to a class.
 
     \b
       uv run lab dev new ex_35 --folder week07/day6_more
       uv run lab dev stub ex_35
       uv run lab dev check ex_35
+      uv run lab dev class-repo ../my_class
     """
 
 
@@ -172,6 +174,11 @@ def check(identifier: str, verbose: bool) -> int:
     """
     course = load_course()
     exercise, _ = find(course, identifier)
+    if not course.has_references:
+        raise CourseError(
+            f"{exercise.id}: there are no references in this copy of the course to prove it with; "
+            f"its checks run on your own work: {LAB} check {exercise.id}"
+        )
     bad = 0
     click.echo(bold(f"{exercise.id}  {exercise.title}"))
     for part, problem in _parts(course, exercise):
@@ -302,6 +309,82 @@ def _run_proof(
                 row = (name, float(case.get("time", 0)), message)
                 groups.setdefault(label or words, []).append(row)
     return groups, "\n".join(outputs), worst
+
+
+# -- for a class --------------------------------------------------------------------------------
+
+_exercise = click.option(
+    "--exercise", "exercises", multiple=True, metavar="ID", help="Only this one; several times."
+)
+_title = click.option("--title", default="", help="The course's own by default.")
+
+
+@dev.command("class-repo")
+@click.argument("folder", metavar="DIR")
+@_exercise
+@_title
+@click.option("--due", default="", metavar="TIME", help="Say 2026-12-04T23:59+01:00.")
+@click.option("--update", is_flag=True, help="Bring the class repository in DIR up to date.")
+@click.option("--no-git", is_flag=True, help="The folder alone, without a repository.")
+def class_repo(
+    folder: str, exercises: tuple[str, ...], title: str, due: str, update: bool, no_git: bool
+) -> int:
+    """A repository for students: the course without references and other answers.
+
+    In it lab, the checks and grading work. The same course gives the same commit.
+
+    \b
+      uv run lab dev class-repo ../profiling_2026 --due 2026-12-04T23:59+01:00
+      uv run lab dev class-repo ../day_one --exercise ex_30 --title "Day 1"
+      uv run lab dev class-repo ../day_one --update
+    """
+    options = {"--title": title, "--due": due, "--update": update, "--no-git": no_git}
+    return _hand_out("class-repo", folder, exercises, options)
+
+
+@dev.command("github-classroom")
+@click.argument("folder", metavar="DIR")
+def github_classroom(folder: str) -> int:
+    """Add to the class repository in DIR the workflow that reports points to GitHub Classroom."""
+    return _hand_out("github-classroom", folder)
+
+
+@dev.command("gradescope")
+@click.argument("file", metavar="FILE.zip")
+@_exercise
+@_title
+@click.option("--policy", metavar="FILE", help="Weights, deadline, hidden checks.")
+@click.option("--cases", metavar="DIR", help="Further, private cases.")
+@click.option("--seed", metavar="N", help="Of what the checks draw; drawn now by default.")
+@click.option("--timeout-s", metavar="N", help="For one submission; below the limit set there.")
+@click.option(
+    "--unprotected", default="", metavar="WORDS", help="As for grade, if there is no sandbox there."
+)
+def gradescope(file: str, exercises: tuple[str, ...], **options: str | None) -> int:
+    """Build the zip to upload as Gradescope's autograder."""
+    for name in ("policy", "cases"):
+        if value := options[name]:
+            options[name] = os.path.abspath(value)
+    named = {f"--{name.replace('_', '-')}": value for name, value in options.items()}
+    return _hand_out("gradescope", file, exercises, named)
+
+
+def _hand_out(
+    command: str,
+    place: str,
+    exercises: tuple[str, ...] = (),
+    options: Mapping[str, str | bool | None] | None = None,
+) -> int:
+    """Run a command of `grading.classroom`, which the library may not import."""
+    course = load_course()
+    words = [sys.executable, "-m", "grading.classroom", command, os.path.abspath(place)]
+    for exercise in exercises:
+        words += ["--exercise", exercise]
+    for option, value in (options or {}).items():
+        if value:
+            words += [option] if value is True else [option, str(value)]
+    sys.stdout.flush()
+    return subprocess.run(words, cwd=course.root, check=False).returncode
 
 
 # -- the skeleton of an exercise ----------------------------------------------------------------
