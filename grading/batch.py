@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from grading import keys
+from grading import keys, submissions
 from grading.engines import Engine, JudgeSpec, Local, Unit, not_judged, without_judge
 from grading.progress import Progress, duration
 from grading.results import OUTCOMES, Key, Result
@@ -31,7 +31,7 @@ from profiling_lab.course import Course, Exercise
 from profiling_lab.errors import LabError
 
 MATCHES = "likeness.json"
-SEED_BITS = 32
+MOST_SEED = 99_999  # that checks draw from (grading.checking.fixtures)
 
 
 @dataclass(frozen=True)
@@ -136,8 +136,7 @@ class Plan:
     def rows(self) -> Iterator[dict[str, Any]]:
         """As plain data, a row a submission."""
         for submission in self.submissions:
-            row = dataclasses.asdict(submission)
-            row["tree"] = ""
+            row = dataclasses.asdict(submission) | {"tree": ""}
             row["exercises"] = {e.id: self.hashes[submission.student, e.id] for e in self.exercises}
             yield row
 
@@ -238,7 +237,7 @@ def grade(
     course: Course,
     options: Options,
     *,
-    engine_of: Callable[[Course, Options, int], Engine] = make_engine,
+    engine_of: Callable[[Course, Options, int], Engine] | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Summary:
     """Grade submissions into a folder, and write the reports.
@@ -257,7 +256,7 @@ def grade(
         store.make_sure_of_room(results=0, students=1)
         with _staging(options.out) as staging:
             submissions = take_in(options.source, course, staging, say)
-            engine = engine_of(course, options, seed)
+            engine = (engine_of or make_engine)(course, options, seed)
             harvest = getattr(engine, "harvest", None)
             if harvest is not None:
                 harvest(store)
@@ -452,7 +451,7 @@ def _seed(facts: dict[str, Any], options: Options) -> int:
     """The batch's seed: kept, asked for, or drawn. Raises LabError if asked for another than kept."""
     kept = facts.get("seed")
     if kept is None:
-        return secrets.randbits(SEED_BITS) if options.seed is None else options.seed
+        return 1 + secrets.randbelow(MOST_SEED) if options.seed is None else options.seed
     if options.seed not in (None, kept):
         raise LabError(
             f"{options.out}: was begun with seed {kept}, not {options.seed}; leave --seed away, or "
@@ -511,24 +510,24 @@ def take_in(
     source: Path, course: Course, staging: Path, say: Callable[[str], None]
 ) -> list[Submission]:
     """Every submission of a folder, staged. Raises LabError if there is none, or no room for them."""
-    from grading import submissions
-
     try:
-        taken = list(submissions.take_in(source, course, staging))
+        taken = submissions.take_in(source, course, staging, notice=say, progress=_taking_in)
     except OSError as error:
         raise LabError(
             f"{error.filename or source}: {trouble(error)}, while taking submissions in (nothing was "
             "lost); mend that and run the same command again"
         ) from None
-    if not taken:
-        raise LabError(
-            f"{source}: holds no submissions; it should hold a folder, an archive or a clone for each "
-            "student"
-        )
     for submission in taken:
         if submission.error:
             say(f"{submission.student}: not taken: {submission.error}")
     return taken
+
+
+def _taking_in(done: int, of: int) -> None:
+    if sys.stderr.isatty():
+        end = "\r\033[K" if done == of else ""
+        sys.stderr.write(f"\rtaking in {done} of {of} submissions{end}")
+        sys.stderr.flush()
 
 
 # -- reports --------------------------------------------------------------------------------------
@@ -538,16 +537,14 @@ class Reports:
     """Policy and roster, read before hours of grading, and what is written from results."""
 
     def __init__(self, course: Course, policy: Path | None, roster: Path | None) -> None:
-        from grading import gradebook
         from grading import policy as policies
+        from grading.roster import read_roster
 
         self.course = course
         self.policy = policies.load(policy, course) if policy else policies.Policy()
-        self.roster = gradebook.read_roster(roster) if roster else None
+        self.roster = read_roster(roster) if roster else None
 
-    def write(
-        self, results: Iterable[Result], out: Path, submissions: list[Submission], matches: list
-    ) -> list[Path]:
+    def write(self, results: Iterable[Result], out: Path, plan: Plan, matches: list) -> list[Path]:
         """Write all reports; returns the files. Raises OSError."""
         from grading import reporting
 
@@ -558,18 +555,21 @@ class Reports:
             policy=self.policy,
             roster=self.roster,
             matches=matches,
-            submissions=submissions,
+            submissions=plan.submissions,
+            exercises=[exercise.id for exercise in plan.exercises],
         )
 
 
 def _write_reports(
     reports: Reports, plan: Plan, store: Store, matches: list, summary: Summary
 ) -> None:
-    from grading.similarity import Match
+    found: list = []
+    if matches:
+        from grading.similarity import Match
 
-    found = [Match(**match) for match in matches]
+        found = [Match(**match) for match in matches]
     try:
-        written = reports.write(results(plan, store), store.out, plan.submissions, found)
+        written = reports.write(results(plan, store), store.out, plan, found)
     except OSError as error:
         raise DiskError(
             f"{error.filename or store.out}: a report could not be written: {trouble(error)}. All "
@@ -591,11 +591,11 @@ def likeness(course: Course, submissions: list[Submission], summary: Summary) ->
         return []
 
 
-def in_words(summary: Summary, out: Path) -> list[str]:
+def in_words(summary: Summary) -> list[str]:
     """A summary for people, a line each."""
+    now = f"{summary.judged} judged now in {duration(summary.seconds)}, " if summary.judged else ""
     lines = [
-        f"{summary.submissions} submissions, {summary.exercises} exercises: "
-        f"{summary.judged} judged now in {duration(summary.seconds)}, "
+        f"{summary.submissions} submissions, {summary.exercises} exercises: {now}"
         f"{summary.kept} of {summary.units} have their verdict"
     ]
     if summary.outcomes:
@@ -617,4 +617,4 @@ def in_words(summary: Summary, out: Path) -> list[str]:
     lines += summary.notes
     for name in ("gradebook.csv", "class.html"):
         lines += [f"{name}: {path}" for path in summary.reports if Path(path).name == name]
-    return lines or [f"{out}: nothing to do"]
+    return lines

@@ -74,7 +74,7 @@ def _path(**more: Any) -> click.Path:
 )
 @click.option(
     "--seed",
-    type=click.IntRange(0, 2**63 - 1),
+    type=click.IntRange(1, 99_999),
     help="Of what the checks draw. By default drawn once and kept in DIR, so that all students and "
     "all runs meet the same.",
 )
@@ -157,7 +157,7 @@ def grade(
         left = f"{stopped}; " if isinstance(stopped, batch.Stopped) else ""
         complain(f"stopped; what was judged is kept; {left}run the same command again to go on")
         return INTERRUPTED
-    return _end(summary, out, as_json)
+    return _end(summary, as_json)
 
 
 @click.command("grade status", context_settings=SETTINGS)
@@ -173,7 +173,7 @@ def status(folder: Path, as_json: bool) -> int:
         summary = batch.summarise(batch.kept_plan(course, store), store)
         if who := holder(folder):
             summary.notes.append(f"being graded by {who}")
-    return _end(summary, folder, as_json)
+    return _end(summary, as_json)
 
 
 @click.command("grade report", context_settings=SETTINGS)
@@ -234,13 +234,13 @@ def complain(message: str, code: int = USAGE) -> int:
     return code
 
 
-def _end(summary: Any, out: Path, as_json: bool) -> int:
+def _end(summary: Any, as_json: bool) -> int:
     from grading import batch
 
     if as_json:
         click.echo(json.dumps(summary.to_dict(), indent=1))
     else:
-        for line in batch.in_words(summary, out):
+        for line in batch.in_words(summary):
             click.echo(line)
     return INFRASTRUCTURE if summary.infrastructure or summary.ungraded else GRADED
 
