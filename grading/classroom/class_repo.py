@@ -192,9 +192,10 @@ def _write(course: Course, folder: Path, chosen: list[Exercise], title: str, due
     fresh["README.md"] = template("class_readme.md", **words)
     fresh[".gitignore"] = (course.root / ".gitignore").read_text(encoding="utf-8")
     names = {str(inside) for inside in kept} | set(fresh) | {RECORD}
+    places = names | {str(parent) for name in names for parent in PurePosixPath(name).parents}
     for inside in kept:
         if inside.suffix == ".md" and str(inside) not in fresh:
-            fresh[str(inside)] = _page((course.root / inside).read_text("utf-8"), inside, names)
+            fresh[str(inside)] = _page((course.root / inside).read_text("utf-8"), inside, places)
     fresh[RECORD] = _record(course, chosen, title, due, names)
     for name in sorted(names):
         target = folder / name
@@ -209,12 +210,8 @@ def _write(course: Course, folder: Path, chosen: list[Exercise], title: str, due
     return Built(folder, sorted(names), "", [str(inside) for inside in left_out], not_run)
 
 
-def _inside(course: Course, file: Path | PurePosixPath) -> PurePosixPath:
-    return (
-        PurePosixPath(Path(file).relative_to(course.root).as_posix())
-        if Path(file).is_absolute()
-        else PurePosixPath(file)
-    )
+def _inside(course: Course, file: Path) -> PurePosixPath:
+    return PurePosixPath(file.relative_to(course.root).as_posix())
 
 
 def _record(
@@ -286,13 +283,15 @@ def template(name: str, **words: object) -> str:
     return environment.get_template(name).render(**words)
 
 
-def _page(text: str, inside: PurePosixPath, names: Collection[str]) -> str:
-    """A page without links to what is not handed out; a table's row about such a file goes as well."""
-    folders = {str(parent) for name in names for parent in PurePosixPath(name).parents}
+def _page(text: str, inside: PurePosixPath, places: Collection[str]) -> str:
+    """A page without links to what is not handed out; a table's row about such a file goes as well.
+
+    places: the files and folders that are there.
+    """
 
     def is_here(target: str) -> bool:
         place = os.path.normpath(f"{inside.parent}/{target}").replace(os.sep, "/")
-        return "://" in target or place in names or place in folders
+        return "://" in target or place in places
 
     lines = []
     for line in text.splitlines():

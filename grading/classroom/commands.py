@@ -66,9 +66,8 @@ def points(score: Path) -> None:
     """Report a score file to GitHub Classroom's reporter; run by the workflow."""
     from grading.classroom import github
 
-    course = load_course()
-    result = github.points(course, score)
-    text = github.summary(course, result)
+    result = github.points(load_course(), score)
+    text = github.summary(result)
     click.echo(text)
     for name, line in (
         ("GITHUB_OUTPUT", f"result={github.encoded(result)}\n"),
