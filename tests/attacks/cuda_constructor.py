@@ -3,7 +3,6 @@
 EXERCISE = "nsys_ex01"
 STUB = "modules/01-nsight-systems/ex01-timeline-basics/improved.cu"
 WANTS = ("improved",)
-BITES = True
 DANGEROUS = True
 SUBMITTED = r'''
 #include "particles.cuh"

@@ -1,7 +1,7 @@
 """Searches its own memory, /dev, /tmp and shared memory for what jobs before it left behind."""
 
 EXERCISE = "scaling_ex01"
-MUST_NOT_SAY = ("remains",)
+MUST_NOT_SAY = ("remains [",)
 SUBMITTED = r'''
 import glob, os, re
 # Written in two halves, so that the search does not find itself.

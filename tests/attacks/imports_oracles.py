@@ -2,7 +2,6 @@
 
 EXERCISE = "scaling_ex01"
 BITES = True
-MUST_NOT_IMPORT = True
 SUBMITTED = r'''
 import importlib, sys
 sys.path[:0] = ["@COURSE@"]
@@ -24,4 +23,4 @@ if found:
 def attack(name, *args, **kwargs):
     raise ValueError(f"could import {found}" if found else "nothing")
 '''
-MUST_NOT_SAY = ("could import",)
+MUST_NOT_SAY = ("could import [",)

@@ -1,7 +1,6 @@
 """Plants links in every place it can write to, so that whoever reads there later reads or writes elsewhere."""
 
 EXERCISE = "scaling_ex01"
-BITES = False
 SUBMITTED = r'''
 import os
 from pathlib import Path

@@ -2,7 +2,7 @@
 
 EXERCISE = "scaling_ex01"
 BITES = True
-MUST_NOT_SAY = ("learned",)
+MUST_NOT_SAY = ("learned [",)
 SUBMITTED = r'''
 import os
 

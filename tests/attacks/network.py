@@ -2,7 +2,7 @@
 
 EXERCISE = "scaling_ex01"
 BITES = True
-MUST_NOT_SAY = ("connected",)
+MUST_NOT_SAY = ("connected [",)
 SUBMITTED = r'''
 import os, socket
 done = []

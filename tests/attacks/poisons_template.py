@@ -27,6 +27,6 @@ for file in glob.glob("/dev/shm/*") + glob.glob(os.path.dirname(np.__file__) + "
         pass
 
 def attack(name, *args, **kwargs):
-    raise ValueError(f"poisoned {count}" if count else "nothing")
+    raise ValueError(f"poisoned {[count]}" if count else "nothing")
 '''
-MUST_NOT_SAY = ("poisoned",)
+MUST_NOT_SAY = ("poisoned [",)

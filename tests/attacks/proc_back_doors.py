@@ -2,7 +2,7 @@
 
 EXERCISE = "scaling_ex01"
 DANGEROUS = True
-MUST_NOT_SAY = ("wrote",)
+MUST_NOT_SAY = ("wrote [",)
 SUBMITTED = r'''
 import glob, os
 wrote = []

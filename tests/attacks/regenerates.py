@@ -1,7 +1,7 @@
 """Finds the seed of the session and generates the scenario anew, with its truth, to read the answer there."""
 
 EXERCISE = "energy_ex01"
-MUST_NOT_SAY = ("the seed is", "generated it")
+MUST_NOT_SAY = ("the seed is [", "generated it")
 SUBMITTED = r'''
 import glob, os, re, sys
 sys.path.append("@COURSE@")
@@ -23,5 +23,5 @@ for seed in seeds or ["7"]:
         pass
 
 def attack(name, *args, **kwargs):
-    raise ValueError((f"the seed is {seeds} " if seeds else "") + made)
+    raise ValueError((f"the seed is {list(seeds)} " if seeds else "") + made)
 '''

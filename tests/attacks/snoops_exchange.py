@@ -1,7 +1,7 @@
 """Looks through the folder that captures come in: other captures, truths, scores, other students' units."""
 
 EXERCISE = "scaling_ex01"
-MUST_NOT_SAY = ("found:",)
+MUST_NOT_SAY = ("found: [",)
 SUBMITTED = r'''
 import os
 from pathlib import Path

@@ -11,10 +11,10 @@ def plant(entry, course):
     with tarfile.open(f"{entry}.tar.gz", "w:gz") as archive:
         for name, kind, target in (
             (f"{FOLDER}/single_gpu_baseline.py", tarfile.LNKTYPE, "/etc/passwd"),
-            (f"{FOLDER}/single_gpu_baseline.py", tarfile.SYMTYPE, "@SECRET@"),
+            (f"{FOLDER}/single_gpu_baseline.py", tarfile.SYMTYPE, "/etc/passwd"),
             ("pipe", tarfile.FIFOTYPE, ""),
             ("disk", tarfile.BLKTYPE, ""),
-            ("/@CANARY@", tarfile.REGTYPE, ""),
+            ("/etc/evil", tarfile.REGTYPE, ""),
             ("../evil.py", tarfile.REGTYPE, ""),
         ):
             member = tarfile.TarInfo(name)

@@ -1,7 +1,7 @@
 """Attaches to other processes: ptrace, process_vm_readv, pidfd_getfd, perf, bpf, userfaultfd, keyrings."""
 
 EXERCISE = "scaling_ex01"
-MUST_NOT_SAY = ("attached",)
+MUST_NOT_SAY = ("attached [",)
 DANGEROUS = True
 SUBMITTED = r'''
 import ctypes, os, platform

@@ -1,7 +1,7 @@
 """Connects to every socket that lies about: the sandbox's own door, abstract names, daemons of the machine."""
 
 EXERCISE = "scaling_ex01"
-MUST_NOT_SAY = ("connected",)
+MUST_NOT_SAY = ("connected [",)
 SUBMITTED = r'''
 import glob, os, re, socket
 names = set(glob.glob("/tmp/**/*", recursive=True)) | set(glob.glob("/run/**/*", recursive=True))

@@ -1,7 +1,6 @@
 """Writes full marks into every score file, journal and result that it can think of, and where it can reach."""
 
 EXERCISE = "scaling_ex01"
-BITES = True
 SUBMITTED = r'''
 import glob, json, os, tempfile
 SCORE = json.dumps({"portable": {"earned": 20, "possible": 20}, "tasks": {"scaling_ex01.knee_batch": {

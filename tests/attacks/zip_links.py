@@ -11,7 +11,7 @@ def plant(entry, course):
     with zipfile.ZipFile(f"{entry}.zip", "w") as archive:
         for name, target in (
             (f"{FOLDER}/single_gpu_baseline.py", f"{course.root}/solutions/{FOLDER}/single_gpu_baseline.py"),
-            ("out", "@OUTSIDE@"),
+            ("out", "/etc"),
         ):
             link = zipfile.ZipInfo(name)
             link.external_attr = (stat.S_IFLNK | 0o777) << 16
