@@ -49,10 +49,17 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|<>&~$@:])")
 # -- untrusted text ----------------------------------------------------------------------------------
 
 
+def clean(text: Any, limit: int = 200) -> str:
+    """Untrusted text of one line without control and direction characters, shortened."""
+    text = str(text)
+    # What Python calls printable holds none of them.
+    return text if len(text) <= limit and text.isprintable() else clean_text(text, limit)
+
+
 def clean_lines(message: str) -> list[str]:
     """A message as lines that are safe to show, its middle left out if it is long."""
     lines = message[: LONGEST_LINE * MOST_LINES * 4].expandtabs(4).splitlines()
-    lines = [clean_text(line.rstrip(), LONGEST_LINE) for line in lines]
+    lines = [clean(line.rstrip(), LONGEST_LINE) for line in lines]
     while lines and not lines[-1]:
         lines.pop()
     if len(lines) > MOST_LINES:
@@ -64,7 +71,7 @@ def clean_lines(message: str) -> list[str]:
 
 def inline(text: Any, limit: int = 200) -> str:
     """Untrusted text inside a line of Markdown: no character of it is obeyed."""
-    return _MARKDOWN.sub(r"\\\1", clean_text(text, limit)).replace("\\<", "&lt;")
+    return _MARKDOWN.sub(r"\\\1", clean(text, limit)).replace("\\<", "&lt;")
 
 
 def fenced(lines: Sequence[str]) -> list[str]:
@@ -105,7 +112,6 @@ class TaskView:
     hint: str = ""
     question: str = ""
     live: bool = False
-    claim: bool = False
 
     @property
     def needs_work(self) -> bool:
@@ -141,12 +147,19 @@ class StudentView:
     before: str
     incomplete: list[str]
     live: str
-    claims: str
     notes: list[str]
     counts: dict[str, int]
     exercises: list[ExerciseView]
     following: list[TaskView]
     words: list[tuple[str, str]]
+
+    @property
+    def started(self) -> list[ExerciseView]:
+        return [exercise for exercise in self.exercises if exercise.started]
+
+    @property
+    def untouched(self) -> list[ExerciseView]:
+        return [exercise for exercise in self.exercises if not exercise.started]
 
 
 class Guide:
@@ -228,20 +241,28 @@ def view(
     late = mark.late.factor != 1
     return StudentView(
         course=course.title,
-        name=clean_text(name or mark.student, 200),
-        entry=clean_text(mark.student, 200),
+        name=clean(name or mark.student, 200),
+        entry=clean(mark.student, 200),
         total="" if mark.after is None else policy.show(mark.after),
         out_of=policy.show(mark.out_of),
         before=policy.show(mark.before) if late and mark.before is not None else "",
         incomplete=mark.left if mark.after is None else [],
         live=_live(mark, policy),
-        claims=policy.show(mark.claims) if mark.claims else "",
-        notes=[clean_text(note, 500) for note in (mark.late.note, *notes) if note],
+        notes=[
+            clean(note, 500) for note in (_scale_note(mark, policy), mark.late.note, *notes) if note
+        ],
         counts=dict(mark.counts),
         exercises=exercises,
         following=following,
         words=words,
     )
+
+
+def _scale_note(mark: Mark, policy: Policy) -> str:
+    if mark.earned is None or mark.out_of == mark.possible:
+        return ""
+    earned, possible = policy.show(mark.earned), policy.show(mark.possible)
+    return f"{earned} of {possible} points below, scaled to {policy.show(mark.out_of)}."
 
 
 def _live(mark: Mark, policy: Policy) -> str:
@@ -263,7 +284,7 @@ def _following(exercises: Sequence[ExerciseView]) -> list[TaskView]:
 
 
 def _exercise_view(guide: Guide, mark: ExerciseMark, whole: Mark, policy: Policy) -> ExerciseView:
-    tasks = [_task_view(guide, task, policy) for task in mark.tasks]
+    tasks = [_task_view(guide, task, policy) for task in mark.tasks if task.asked]
     counts: dict[str, int] = {}
     for task in tasks:
         counts[task.outcome] = counts.get(task.outcome, 0) + 1
@@ -271,10 +292,10 @@ def _exercise_view(guide: Guide, mark: ExerciseMark, whole: Mark, policy: Policy
     if mark.result is not None:
         missing = [path for path, state in mark.result.files.items() if state == "missing"]
         if missing and len(missing) < len(mark.result.files):
-            notes.append("Not handed in: " + ", ".join(clean_text(path, 200) for path in missing))
+            notes.append("Not handed in: " + ", ".join(clean(path, 200) for path in missing))
         for path, state in mark.result.files.items():
             if state.startswith("refused"):
-                notes.append(f"Not taken: {clean_text(path, 200)} ({clean_text(state, 300)})")
+                notes.append(f"Not taken: {clean(path, 200)} ({clean(state, 300)})")
     dropped = mark.exercise.id in whole.dropped
     if dropped:
         notes.append("Left out of your total: your exercises with the lowest share do not count.")
@@ -312,7 +333,6 @@ def _task_view(guide: Guide, mark: TaskMark, policy: Policy) -> TaskView:
         worth=policy.show(mark.weight),
         passed=sum(check.outcome == "passed" for check in checks),
         live=task.live,
-        claim=task.trust == "claim",
     )
     out.checks = _without_doubles(shown) if out.needs_work or mark.outcome == "passed" else []
     if mark.outcome == "error" and mark.result is not None and not out.checks:
@@ -332,11 +352,10 @@ def check_view(task: str, check: results.Check, policy: Policy) -> CheckView:
     hidden = check.hidden or policy.hides(task, check.name)
     cause = cause_words(check.cause) if check.outcome == "error" else ""
     if hidden:
-        what = "failed" if check.outcome == "failed" else MEANING[check.outcome][0]
-        if check.outcome == "error":
-            what = "ended in an error"
+        what = {"failed": "failed", "error": "ended in an error"}.get(check.outcome)
+        what = what or f"came to no verdict ({MEANING[check.outcome][0]})"
         return CheckView("hidden check", check.outcome, cause, [HIDDEN.format(what=what)], True)
-    name = clean_text(check.name, 200)
+    name = clean(check.name, 200)
     return CheckView(name, check.outcome, cause, clean_lines(check.message), False)
 
 
@@ -345,7 +364,7 @@ def cause_words(cause: str) -> str:
     if not cause:
         return ""
     words = results.CAUSES.get(cause, "")
-    return clean_text(f"{cause}: your code {words}" if words else cause, 300)
+    return clean(f"{cause}: your code {words}" if words else cause, 300)
 
 
 def _without_doubles(checks: Sequence[CheckView]) -> list[CheckView]:
@@ -421,23 +440,23 @@ def markdown_page(student: StudentView) -> str:
     out += [line for note in student.notes for line in ("", inline(note, 500))]
     if student.live:
         out += ["", f"Live score (on a GPU, counted apart): {student.live}."]
-    if student.claims:
-        out += ["", f"{student.claims} points rest on measurements beside your code (claims)."]
     if student.following:
         out += ["", "## What to do next", ""]
         for number, task in enumerate(student.following, 1):
             out += [f"{number}. `{task.id}`, {task.title} ({task.word}): `{task.hint}`"]
     out += ["", "## Exercises", "", "| Exercise | Points | Tasks |", "|---|---|---|"]
-    for exercise in student.exercises:
+    for exercise in student.started:
         tally = ", ".join(f"{count} {MEANING[name][0]}" for name, count in exercise.parts)
         points = f"{exercise.earned or '–'} of {exercise.possible}"
         out += [f"| {exercise.id}: {inline(exercise.title)} | {points} | {tally} |"]
-    for exercise in student.exercises:
-        if exercise.started:
-            out += ["", f"## {exercise.id}: {exercise.title}"]
-            out += [line for note in exercise.notes for line in ("", inline(note, 500))]
-            for task in exercise.tasks:
-                out += _task_markdown(task)
+    if student.untouched:
+        names = ", ".join(f"{e.id} ({e.possible})" for e in student.untouched)
+        out += ["", f"Not started, with their points: {names}."]
+    for exercise in student.started:
+        out += ["", f"## {exercise.id}: {exercise.title}"]
+        out += [line for note in exercise.notes for line in ("", inline(note, 500))]
+        for task in exercise.tasks:
+            out += _task_markdown(task)
     if student.words:
         out += ["", "## Words", ""]
         out += [f"- **{word}**: {meaning}" for word, meaning in student.words]

@@ -16,12 +16,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from grading.feedback import MEANING
+from grading.feedback import MEANING, clean
 from grading.marks import NOTHING, Mark, Sheet
 from grading.policy import Export, Policy, utc
 from grading.roster import Joined, Person, RosterError, Unmatched, join, read_roster
 from profiling_lab.course import Course
-from profiling_lab.reports.model import clean_text
 
 __all__ = ["Joined", "Person", "RosterError", "Row", "Unmatched", "join", "read_roster"]
 
@@ -111,7 +110,7 @@ def several_row(person: Person, entries: Sequence[str], sheet: Sheet) -> Row:
 
 def harmless(text: str) -> str:
     """Text for a cell: one line, and never a formula."""
-    cell = clean_text(text, 500)
+    cell = clean(text, 500)
     return "'" + cell if cell.startswith(FORMULA) else cell
 
 

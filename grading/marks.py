@@ -41,6 +41,11 @@ class TaskMark:
     def earned(self) -> Fraction | None:
         return None if self.share is None else self.weight * self.share
 
+    @property
+    def asked(self) -> bool:
+        """Whether this batch was to judge the task: without --live no live task is."""
+        return self.gradable or not self.task.live
+
 
 @dataclass(frozen=True)
 class ExerciseMark:
@@ -69,8 +74,8 @@ class Mark:
     """All of one student.
 
     earned, possible: sums over what counts, without dropped exercises. before, after: on the policy's
-    scale, before and after late rules; None while something is left to grade. claims: of the points
-    before late rules and scale, those that rest on claims.
+    scale, before and after late rules; None while something is left to grade. claims: of
+    `before`, what rests on claims.
     """
 
     student: str
@@ -218,16 +223,17 @@ def mark_student(
         late=late,
         live_earned=total(live),
         live_possible=sum((task.weight for task in live), NOTHING),
-        claims=sum(
-            (
-                task.earned or NOTHING
-                for task in tasks
-                if task.counted and task.task.trust == "claim"
-            ),
-            NOTHING,
-        ),
-        counts=Counter(task.outcome for task in tasks),
+        claims=_claims(kept) * out_of / possible if possible else NOTHING,
+        counts=Counter(task.outcome for task in tasks if task.asked),
         dropped=dropped,
+    )
+
+
+def _claims(marks: Iterable[ExerciseMark]) -> Fraction:
+    tasks = (task for mark in marks for task in mark.tasks)
+    return sum(
+        (task.earned or NOTHING for task in tasks if task.counted and task.task.trust == "claim"),
+        NOTHING,
     )
 
 
