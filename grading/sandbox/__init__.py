@@ -172,6 +172,8 @@ class Sandbox:
         settings = {
             "kind": kind,
             "uid": self._uid,
+            "own_uid": os.getuid() if sys.platform != "win32" else 0,
+            "own_gid": os.getgid() if sys.platform != "win32" else 0,
             "readable": self._readable,
             "links": self._links,
             "exchange": str(self._exchange),
@@ -310,7 +312,8 @@ class Sandbox:
             command += ["--unshare-user"]
         for name, value in _ENVIRONMENT.items():
             command += ["--setenv", name, value]
-        command += ["--tmpfs", "/tmp", "--dir", "/job"]
+        # The template's own; a job sees another. Some modules keep a cache there when they are imported.
+        command += ["--perms", "1777", "--tmpfs", "/tmp", "--dir", "/job"]
         for path, target in self._links.items():
             command += ["--symlink", target, path]
         shown = [*self._readable, str(self._exchange)]
@@ -323,7 +326,7 @@ class Sandbox:
         command += ["--dev", "/dev", "--proc", "/proc"]
         for device in self._devices:
             command += ["--dev-bind", device, device]
-        command += ["--remount-ro", "/dev", "--remount-ro", "/tmp", "--remount-ro", "/"]
+        command += ["--remount-ro", "/dev", "--remount-ro", "/"]
         return [*command, "--chdir", "/", "--", *template]
 
 

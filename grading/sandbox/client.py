@@ -58,7 +58,6 @@ class Process:
         self.pid = pid
         self.returncode: int | None = None
         self.cause = ""
-        self.files: dict[str, bytes] = {}
         self._connection = connection
         self._folder = folder
 
@@ -86,7 +85,7 @@ class Process:
                 self._close()
                 raise
             self._close()
-            _, self.returncode, self.cause, self.files = message
+            _, self.returncode, self.cause = message
         return self.returncode
 
     def kill(self) -> None:
@@ -181,11 +180,15 @@ def run(
         "argv": [str(part) for part in argv],
         "keep": list(keep),
     }
-    with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+    with (
+        tempfile.TemporaryFile() as left,
+        tempfile.TemporaryFile() as stdout,
+        tempfile.TemporaryFile() as stderr,
+    ):
         process = _start(
             str(address),
             request,
-            [stdout.fileno(), stderr.fileno()],
+            [left.fileno(), stdout.fileno(), stderr.fileno()],
             contents,
             limits,
             dict(environment or {}),
@@ -200,8 +203,12 @@ def run(
         for file in (stdout, stderr):
             file.seek(0)
             printed.append(file.read(limits.output_bytes))
+        left.seek(0)
+        kept = left.read() if not process.cause else b""
         assert process.returncode is not None
-        return Completed(process.returncode, *printed, process.files, process.cause)
+        return Completed(
+            process.returncode, *printed, wire.unpack(kept) if kept else {}, process.cause
+        )
 
 
 def _start(

@@ -1,19 +1,20 @@
-"""The inside of a sandbox: a process that has the libraries imported and forks a guard for each job.
+"""The inside of a sandbox: a process that has the libraries imported and forks a job for each request.
 
-It runs in what bubblewrap (or `grading.sandbox.launch`) has made: no network, no processes but its
-own, and of the machine's files only those that a job needs, read-only. It listens on the socket that
-it has inherited, reads nothing from a connection, starts no thread and no query, and never runs a
-line of a submission. For each connection:
+It runs in what bubblewrap has made: no network, no processes but its own, and of the machine's files
+only those that a job needs, read-only. It listens on the socket that it has inherited, reads nothing
+from a connection, starts no thread and no query, and never runs a line of a submission. A connection
+is a job:
 
-    guard       the requester's agent, in the template's world: reads the request, enters new user,
-                pid, network, ipc and host name namespaces, forks the job's first process, watches
-                memory, time, output and the requester, kills, and reports the end and its cause
-    init        pid 1 of the job: builds the job's own file system, gives up every right, forks the
+    template    forks the job's first process, watches memory, time, output and the requester, kills,
+                and reports the end and its cause. What it gets from a job are numbers and descriptors
+    init        pid 1 of the job, in user, pid, mount, network, ipc and host name namespaces of its
+                own: reads the request, builds the job's file system, gives up every right, forks the
                 worker and reaps. When it ends, the kernel ends whatever is left in the job
     worker      `grading.worker`, or the command of `client.run`
 
-Connection, frames of msgpack:  requester -> guard  one byte with descriptors, the request; later
-["kill"].  guard -> requester  ["started", pid] or ["failed", why], then ["ended", code, cause, files].
+On a connection, in frames of msgpack: from the requester, a byte with three descriptors (the worker's
+stream, or the file for what a command leaves; stdout; stderr) and the request; to it, ["started", pid] or
+["failed", why] from init, then ["ended", code, cause] from the template.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
 
@@ -45,8 +46,8 @@ BOX = "/box"
 JOB_UID = 1000
 _STAGE = "/job"  # where a job's file system is put together; made by who built this one
 
-# How a job ended that its guard ended.
-_KILLED = -int(signal.SIGKILL)
+_SETUP_S = 60.0  # for a requester to say what it wants, and for the job's file system
+_OWN_NEEDS = ("faulthandler", "random", "secrets", "tempfile", "numpy.random")
 
 
 def main() -> None:
@@ -62,13 +63,15 @@ def main() -> None:
     if settings["kind"] != "none":
         _become_nobody(settings)
     loaded = []
-    for name in settings["preload"]:
+    for name in (*_OWN_NEEDS, *settings["preload"]):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
             loaded.append(name)
     # Nothing that is here now becomes garbage in a job: its collector need not touch these pages.
     gc.collect()
     gc.freeze()
+    with contextlib.suppress(OSError):
+        kernel.use_huge_pages()  # a fork takes a third of the time
     lifeline.sendall(json.dumps({"ready": loaded}).encode() + b"\n")
     _serve(listener, lifeline, settings)
     os._exit(0)
@@ -91,189 +94,161 @@ def _become_nobody(settings: Mapping[str, Any]) -> None:
 
 
 def _serve(listener: socket.socket, lifeline: socket.socket, settings: Mapping[str, Any]) -> None:
-    """Fork a guard for each connection until the other end of the lifeline closes."""
+    """Start and watch jobs until the other end of the lifeline closes."""
     wake_read, wake_write = os.pipe()
     os.set_blocking(wake_read, False)
     os.set_blocking(wake_write, False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake_write)
+    own = [wake_read, wake_write, listener.fileno(), lifeline.fileno()]
+    jobs: dict[int, _Job] = {}
+    waiting = select.poll()
+    for source in (listener, lifeline, wake_read):
+        waiting.register(source, select.POLLIN)
+    looked = time.monotonic()
     while True:
-        readable, _, _ = select.select([listener, lifeline, wake_read], [], [])
-        if wake_read in readable:
-            os.read(wake_read, 4096)
-            with contextlib.suppress(ChildProcessError):
-                while os.waitpid(-1, os.WNOHANG)[0]:
-                    pass
-        if lifeline in readable:
+        ready = {number for number, _ in waiting.poll(POLL_S * 1000 if jobs else None)}
+        if lifeline.fileno() in ready:
             return
-        if listener not in readable:
-            continue
-        connection, _ = listener.accept()
-        if os.fork() == 0:
-            code = 70
-            try:
-                signal.set_wakeup_fd(-1)
-                for number in (signal.SIGCHLD, signal.SIGINT):
-                    signal.signal(number, signal.SIG_DFL)
-                for descriptor in (listener, lifeline):
-                    descriptor.close()
-                os.close(wake_read)
-                os.close(wake_write)
-                code = _Guard(connection, settings).run()
-            except BaseException:  # noqa: BLE001 -- a guard must never go on as a template
-                traceback.print_exc()
-            finally:
-                os._exit(code)
-        connection.close()
+        if wake_read in ready:
+            os.read(wake_read, 4096)
+            for pid in _ended():
+                if pid in jobs:
+                    job = jobs.pop(pid)
+                    waiting.unregister(job.connection)
+                    waiting.unregister(job.channel)
+                    job.report()
+        for job in jobs.values():
+            if job.connection.fileno() in ready:
+                job.end("killed")  # asked to, or there is nobody any more who could ask
+            if job.channel.fileno() in ready and not job.listen():
+                waiting.unregister(job.channel)
+                waiting.register(job.channel, 0)
+        if time.monotonic() - looked >= POLL_S:
+            for job in jobs.values():
+                job.check()
+            looked = time.monotonic()
+        if listener.fileno() in ready:
+            job = _start(listener, settings, [*own, *_descriptors(jobs.values())])
+            jobs[job.init] = job
+            waiting.register(job.connection, select.POLLRDHUP)  # what it says is for init
+            waiting.register(job.channel, select.POLLIN)
 
 
-# --- the guard ------------------------------------------------------------------------------------
+def _ended() -> Iterator[int]:
+    with contextlib.suppress(ChildProcessError):
+        while pid := os.waitpid(-1, os.WNOHANG)[0]:
+            yield pid
 
 
-class _Guard:
-    def __init__(self, stream: socket.socket, settings: Mapping[str, Any]) -> None:
-        self.stream = stream
-        self.connection = Connection(stream, wire.MAX_FRAME_BYTES)
-        self.settings = settings
-        self.protected = settings["kind"] != "none"
-
-    def run(self) -> int:
+def _start(listener: socket.socket, settings: Mapping[str, Any], not_for_jobs: list[int]) -> _Job:
+    connection, _ = listener.accept()
+    ours, theirs = socket.socketpair()
+    protected = settings["kind"] != "none"
+    init = kernel.fork_into_namespaces(_NAMESPACES) if protected else os.fork()
+    if init == 0:
+        code = 70
         try:
-            head, descriptors, _, _ = socket.recv_fds(self.stream, 1, 3)
-            if not head:
-                return 0
-            request = wire.unpack(self.connection.receive())
-        except (EOFError, OSError):
-            return 0
-        try:
-            ended = self._job(request, descriptors)
-        except (EOFError, BrokenPipeError, ConnectionResetError):
-            return 0
-        except Exception as error:  # noqa: BLE001 -- told to the requester
-            ended = ["failed", f"{type(error).__name__}: {error}"]
-        with contextlib.suppress(OSError):
-            self.connection.send(wire.pack(ended))
-        return 0
-
-    def _job(self, request: dict[str, Any], descriptors: list[int]) -> list:
-        limits = request["limits"]
-        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-            file.write("1000")  # if memory runs out after all, the jobs go first
-        if self.protected:
-            outside = os.getuid(), os.getgid()
-            kernel.unshare(
-                kernel.CLONE_NEWUSER
-                | kernel.CLONE_NEWPID
-                | kernel.CLONE_NEWNET
-                | kernel.CLONE_NEWIPC
-                | kernel.CLONE_NEWUTS
-                | kernel.CLONE_NEWCGROUP
-            )
-            kernel.map_user(JOB_UID, *outside)
-        ours, theirs = socket.socketpair()
-        init = os.fork()
-        if init == 0:
-            code = 70
-            try:
-                ours.close()
-                self.stream.close()
-                if self.protected:
-                    kernel.die_with_parent()
-                _Init(theirs, request, descriptors, self.settings).run()
-                code = 0
-            except BaseException as error:  # noqa: BLE001 -- told to the guard
-                with contextlib.suppress(BaseException):
-                    report = ["failed", f"{type(error).__name__}: {error}"]
-                    Connection(theirs, wire.MAX_FRAME_BYTES).send(wire.pack(report))
-            finally:
-                os._exit(code)
-        theirs.close()
-        kernel.set_dumpable(False)
-        outputs = descriptors[-2:]
-        for descriptor in descriptors[:-2]:
-            os.close(descriptor)
-        watch = _Watch(self, init, ours, limits, outputs, bool(request.get("argv")))
-        return watch.until_the_end()
+            signal.set_wakeup_fd(-1)
+            for number in (signal.SIGCHLD, signal.SIGINT):
+                signal.signal(number, signal.SIG_DFL)
+            for descriptor in (*not_for_jobs, ours.detach()):
+                os.close(descriptor)
+            code = _Init(connection, theirs, settings).run()
+        except BaseException:  # noqa: BLE001 -- a job must never go on as a template
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    theirs.close()
+    return _Job(init, connection, ours, protected)
 
 
-class _Watch:
-    """Watches one job from its guard."""
+_NAMESPACES = (
+    kernel.CLONE_NEWUSER
+    | kernel.CLONE_NEWPID
+    | kernel.CLONE_NEWNS
+    | kernel.CLONE_NEWNET
+    | kernel.CLONE_NEWIPC
+    | kernel.CLONE_NEWUTS
+    | kernel.CLONE_NEWCGROUP
+)
+
+
+# --- the watch over a job -------------------------------------------------------------------------
+
+
+class _Job:
+    """What the template knows of a job."""
 
     def __init__(
-        self,
-        guard: _Guard,
-        init: int,
-        channel: socket.socket,
-        limits: Mapping[str, Any],
-        outputs: list[int],
-        is_command: bool,
+        self, init: int, connection: socket.socket, channel: socket.socket, protected: bool
     ) -> None:
-        self.guard = guard
         self.init = init
+        self.connection = connection
         self.channel = channel
-        self.limits = limits
-        self.outputs = outputs
-        self.is_command = is_command
-        self.deadline = time.monotonic() + limits["wall_s"]
+        self.protected = protected
+        self.limits: dict[str, Any] = {"wall_s": _SETUP_S}
+        self.started = time.monotonic()
         self.proc = -1
+        self.outputs: list[int] = []
+        self.code: int | None = None
+        self.cause = ""
 
-    def until_the_end(self) -> list:
-        """Wait for the job to end, or end it. What to tell the requester."""
-        stream, channel = self.guard.stream, self.channel
-        report: list | None = None
-        cause = ""
-        poll = select.poll()
-        for source in (stream, channel):
-            poll.register(source, select.POLLIN)
-        while report is None and not cause:
-            ready = {number for number, _ in poll.poll(POLL_S * 1000)}
-            if channel.fileno() in ready:
-                message = self._from_init()
-                if message is None:  # it has ended without a word
-                    cause = "memory"
-                elif message[0] == "ready":
-                    self._open_proc()
-                    self.guard.connection.send(wire.pack(["started", self.init]))
-                else:
-                    report = message
-            elif stream.fileno() in ready:
-                cause = "killed"  # asked to, or there is nobody any more who could ask
-            else:
-                cause = self._excess()
-        if report is not None and report[0] == "ended" and not cause:
-            cause = self._excess_of_output()
-        self._end()
-        if report is not None and report[0] == "failed":
-            return report
-        if report is None or cause:
-            return ["ended", _KILLED, "" if cause == "killed" else cause, {}]
-        return ["ended", report[1], "", report[2]]
-
-    def _from_init(self) -> list | None:
-        connection = Connection(self.channel, self.limits["output_bytes"] + 2**20)
-        connection.deadline = time.monotonic() + 10
+    def listen(self) -> bool:
+        """Take what init says: that the job is ready, its end. False once there is no more."""
+        connection = Connection(self.channel, 4096)
         try:
+            head, descriptors, _, _ = socket.recv_fds(self.channel, 1, 3)
+            if not head:
+                return False
             message = wire.unpack(connection.receive())
         except (EOFError, OSError, wire.WireError):
-            return None
-        return message if type(message) is list and message else None
+            return False
+        if descriptors:
+            self.limits, self.started = message, time.monotonic()
+            self.proc, *self.outputs = descriptors
+        else:
+            self.code = message
+        return True
 
-    def _open_proc(self) -> None:
-        inside = f"/proc/{self.init}/root/proc" if self.guard.protected else "/proc"
-        self.proc = os.open(inside, os.O_RDONLY | os.O_DIRECTORY)
+    def check(self) -> None:
+        """End the job if it has passed a limit."""
+        if not self.cause and self.code is None and (cause := self._excess()):
+            self.end(cause)
 
-    def _end(self) -> None:
-        if not self.guard.protected:
+    def end(self, cause: str) -> None:
+        """End every process of the job."""
+        self.cause = self.cause or cause
+        if not self.protected:
             _kill_below(self.init)
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.init, signal.SIGKILL)
-        os.waitpid(self.init, 0)  # comes back when the last process of the job is gone
+
+    def report(self) -> None:
+        """Once it has ended: tell the requester, and forget the job."""
+        while self.listen():
+            pass
+        if self.outputs:  # else it has not begun, and init has said why
+            cause = self.cause or self._excess_of_output()
+            if not cause and self.code is None:  # nobody but the kernel ends a job's init
+                cause = "memory"
+            code = self.code if self.code is not None and not cause else -int(signal.SIGKILL)
+            message = wire.pack(["ended", code, "" if cause == "killed" else cause])
+            self.connection.settimeout(1.0)
+            with contextlib.suppress(OSError):
+                Connection(self.connection, wire.MAX_FRAME_BYTES).send(message)
+        self.connection.close()
+        self.channel.close()
+        for descriptor in (self.proc, *self.outputs):
+            if descriptor >= 0:
+                os.close(descriptor)
 
     def _excess(self) -> str:
-        """Which limit the job has passed, "" if none."""
-        if time.monotonic() >= self.deadline:
+        if time.monotonic() - self.started >= self.limits["wall_s"]:
             return "time-out"
+        if not self.outputs:
+            return ""
         return self._excess_of_output() or self._excess_of_processes()
 
     def _excess_of_output(self) -> str:
@@ -284,16 +259,14 @@ class _Watch:
         return "oversized output" if written > self.limits["output_bytes"] else ""
 
     def _excess_of_processes(self) -> str:
-        if self.proc < 0:
-            return ""
-        limit = self.limits["memory_bytes"]
-        if self.guard.protected:
-            pids = [name for name in os.listdir(self.proc) if name.isdigit()]
+        if self.protected:
+            pids = [name for name in os.listdir(self.proc) if name.isdigit() and name != "1"]
         else:
             pids = list(map(str, _descendants(self.init)))
-        if len(pids) > self.limits["processes"] + 1:
+        if len(pids) > self.limits["processes"]:
             return "processes"
-        resident = {pid: self._resident(pid) for pid in pids if pid != "1"}
+        limit = self.limits["memory_bytes"]
+        resident = {pid: self._resident(pid) for pid in pids}
         if sum(resident.values()) <= limit:
             return ""
         # Pages that several processes share count once.
@@ -323,6 +296,13 @@ class _Watch:
             os.close(descriptor)
 
 
+def _descriptors(jobs: Iterable[_Job]) -> Iterator[int]:
+    for job in jobs:
+        yield from (job.connection.fileno(), job.channel.fileno())
+        if job.outputs:
+            yield from (job.proc, *job.outputs)
+
+
 def _descendants(pid: int) -> list[int]:
     found = []
     with contextlib.suppress(OSError):
@@ -344,24 +324,57 @@ def _kill_below(pid: int) -> None:
 
 class _Init:
     def __init__(
-        self,
-        channel: socket.socket,
-        request: dict[str, Any],
-        descriptors: list[int],
-        settings: Mapping[str, Any],
+        self, connection: socket.socket, channel: socket.socket, settings: Mapping[str, Any]
     ) -> None:
+        self.connection = connection
         self.channel = channel
-        self.connection = Connection(channel, wire.MAX_FRAME_BYTES)
-        self.request = request
-        self.descriptors = descriptors
         self.settings = settings
         self.protected = settings["kind"] != "none"
 
-    def run(self) -> None:
+    def run(self) -> int:
+        requester = Connection(self.connection, wire.MAX_FRAME_BYTES)
+        try:
+            head, descriptors, _, _ = socket.recv_fds(self.connection, 1, 3)
+            if len(head) + len(descriptors) < 4:
+                return 0
+            self.descriptors = descriptors
+            self.request = wire.unpack(requester.receive())
+            number = int(os.readlink("/proc/self"))
+            self._prepare()
+            requester.send(wire.pack(["started", number]))
+        except (EOFError, ConnectionError):
+            return 0
+        except Exception as error:  # noqa: BLE001 -- told to the requester
+            requester.send(wire.pack(["failed", f"{type(error).__name__}: {error}"]))
+            return 0
+        self.connection.close()
+        worker = os.fork()
+        if worker == 0:
+            self._be_worker()
+        for descriptor in self.descriptors[1:]:
+            os.close(descriptor)
+        code = self._reap_until(worker)
+        if self.protected:
+            with contextlib.suppress(OSError):  # nothing may still write into what is read now
+                os.kill(-1, signal.SIGKILL)
+        else:
+            _kill_below(os.getpid())
+        if self.request["argv"]:
+            files = _kept(Path(BOX if self.protected else self.request["folder"]), self.request)
+            with open(self.descriptors[0], "wb") as file:
+                file.write(wire.pack(files))
+        self._tell(code, [])
+        return 0
+
+    def _prepare(self) -> None:
+        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+            file.write("1000")  # if memory runs out after all, the jobs go first
         request, limits = self.request, self.request["limits"]
         if self.protected:
-            with contextlib.suppress(OSError):
-                socket.sethostname("sandbox")
+            uid = self.settings["uid"] or self.settings["own_uid"]
+            gid = self.settings["uid"] or self.settings["own_gid"]
+            kernel.map_user(JOB_UID, uid, gid)
+            socket.sethostname("sandbox")
             if request["loopback"]:
                 kernel.raise_loopback()
             build_root(self.settings, request)
@@ -370,26 +383,19 @@ class _Init:
             for path, mode, data in request["files"]:
                 _write(Path(path), mode, data)
             os.chdir(request["folder"])
+        proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
+        self._tell(limits, [proc, *self.descriptors[1:]])
+        os.close(proc)
         _set_limits(limits, gpu=bool(self.settings["devices"]), own_uid=self.protected)
         if self.protected:
+            kernel.set_dumpable(False)
             kernel.drop_capabilities()
             kernel.write_only_below([BOX, "/tmp", "/dev/shm", "/dev/null"])
             kernel.filter_system_calls(kernel.seccomp_program(internet=request["loopback"]))
-        self.connection.send(wire.pack(["ready"]))
-        worker = os.fork()
-        if worker == 0:
-            self._be_worker()
-        for descriptor in self.descriptors:
-            os.close(descriptor)
-        code = self._reap_until(worker)
-        if self.protected:
-            # Nothing may still write into what is read now.
-            with contextlib.suppress(OSError):
-                os.kill(-1, signal.SIGKILL)
-        else:
-            _kill_below(os.getpid())
-        files = _kept(Path(BOX if self.protected else request["folder"]), request)
-        self.connection.send(wire.pack(["ended", code, files]))
+
+    def _tell(self, what: Any, descriptors: list[int]) -> None:
+        socket.send_fds(self.channel, [b"m"], descriptors)
+        Connection(self.channel, 4096).send(wire.pack(what))
 
     def _reap_until(self, worker: int) -> int:
         while True:
@@ -403,30 +409,20 @@ class _Init:
         request = self.request
         try:
             os.setsid()
-            if self.protected:
-                kernel.set_dumpable(True)
-            stream = self.descriptors[0] if len(self.descriptors) == 3 else -1
+            kernel.set_dumpable(True)
             self.channel.close()
             nothing = os.open(os.devnull, os.O_RDONLY)
-            for place, descriptor in enumerate((nothing, *self.descriptors[-2:])):
+            for place, descriptor in enumerate((nothing, *self.descriptors[1:])):
                 os.dup2(descriptor, place)
-            kept = 2
-            if stream >= 0:
-                kept = os.dup2(stream, 3)
-                os.set_inheritable(kept, bool(request["fresh"]))
-            os.closerange(kept + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+            last = 2
+            if not request["argv"]:
+                last = os.dup2(self.descriptors[0], 3)
+                os.set_inheritable(last, bool(request["fresh"]))
+            os.closerange(last + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
             os.environ.clear()
             os.environ.update(request["environment"])
             if request["argv"] or request["fresh"]:
-                argv = request["argv"] or _fresh_worker(kept, request["limit_bytes"])
-                for number in range(1, signal.NSIG):  # Python ignores SIGPIPE, programs do not
-                    with contextlib.suppress(OSError, ValueError):
-                        signal.signal(number, signal.SIG_DFL)
-                try:
-                    os.execvpe(argv[0], argv, dict(os.environ))
-                except OSError as error:
-                    os.write(2, f"{argv[0]}: {error.strerror}\n".encode())
-                    os._exit(127)
+                _become(request["argv"] or _fresh_worker(last, request["limit_bytes"]))
             for name, place in (("stdout", 1), ("stderr", 2)):
                 text = os.fdopen(os.dup(place), "w", encoding="utf-8", errors="replace")
                 text.reconfigure(line_buffering=True, write_through=True)
@@ -446,6 +442,18 @@ class _Init:
             os._exit(70)
 
 
+def _become(argv: list[str]) -> NoReturn:
+    """Run a program instead of this one."""
+    for number in range(1, signal.NSIG):  # Python ignores SIGPIPE, programs do not
+        with contextlib.suppress(OSError, ValueError):
+            signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execvpe(argv[0], argv, dict(os.environ))
+    except OSError as error:
+        os.write(2, f"{argv[0]}: {error.strerror}\n".encode())
+    os._exit(127)
+
+
 def _fresh_worker(descriptor: int, limit_bytes: int) -> list[str]:
     return [
         *(sys.executable, "-u", "-P", "-s", "-X", "faulthandler", "-m", "grading.worker"),
@@ -455,9 +463,7 @@ def _fresh_worker(descriptor: int, limit_bytes: int) -> list[str]:
 
 def _forget_template(seed: int | None) -> None:
     """What a new process would have anew: random states, the folder for temporary files."""
-    import tempfile
-
-    tempfile.tempdir = None
+    
     if seed is None:
         seed = int.from_bytes(os.urandom(8), "big")
     random.seed(seed)
@@ -503,7 +509,6 @@ def build_root(settings: Mapping[str, Any], request: Mapping[str, Any]) -> None:
     Of the exchange folder only what the request names is in it. All is read-only but the box, whose
     size is limited, and /tmp and /dev/shm, which lie in it.
     """
-    kernel.unshare(kernel.CLONE_NEWNS)
     kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_PRIVATE)
     limits = request["limits"]
     size = sum(len(data) for _, _, data in request["files"]) + 4096 * len(request["files"])
