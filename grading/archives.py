@@ -337,7 +337,9 @@ class _Directory:
         self.seekable, self.tell, self.seek = file.seekable, file.tell, file.seek
 
     def read(self, size: int = -1) -> bytes:
-        if size < 0 or size > DIRECTORY_BYTES:
+        if size < 0:
+            size = os.fstat(self.file.fileno()).st_size - self.file.tell()
+        if size > DIRECTORY_BYTES:
             raise Refused(f"the zip's directory is too large; {PACK_ANEW}")
         return self.file.read(size)
 

@@ -37,7 +37,9 @@ _TOKEN = re.compile(
 )
 # Each can make the syntax tree one level deeper.
 _NESTING_WORDS = frozenset({"not", "lambda", "if", "else", "await", "and", "or", "yield", "elif"})
-_OPERATORS = frozenset(["-", "+", "~", "*", "/", "//", "**", "%", "@", "&", "|", "^", ".", "<<", ">>"])
+_OPERATORS = frozenset(
+    ["-", "+", "~", "*", "/", "//", "**", "%", "@", "&", "|", "^", ".", "<<", ">>"]
+)
 _BRACES = re.compile(r"\{\{|\}\}|[{}]")
 
 _quietly = threading.Lock()

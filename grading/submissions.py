@@ -95,9 +95,9 @@ class Identity:
     kind: str = ""
 
 
-# Canvas: https://community.canvaslms.com "How do I download all student submissions for an assignment?":
-# lastnamefirstname_LATE_userid_submissionid_filename. Moodle (mod/assign/locallib.php, download_submissions):
-# "Full Name_participantid_assignsubmission_file_" as a folder, or before the file's name.
+# Canvas (instructure/canvas-lms, lib/content_zipper.rb): name_LATE_user_attachment_file, "LATE_" only
+# where it was. Moodle's folders: "Full Name_participant_assignsubmission_file_"; without folders, the
+# file's name follows.
 _CANVAS = re.compile(r"(?P<name>[^_]+)_(?:(?P<late>LATE)_)?(?P<number>\d+)_\d+_.+", re.DOTALL)
 _MOODLE = re.compile(
     r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_(?P<kind>[a-z]+)(?:_.*)?", re.DOTALL
