@@ -286,7 +286,7 @@ def report(
 
     policy, roster: by default those of the last run.
     """
-    with Store(out) as store:
+    with Store(out, new=False) as store:
         asked = store.batch().get("options", {})
         policy = policy or (Path(asked["policy"]) if asked.get("policy") else None)
         roster = roster or (Path(asked["roster"]) if asked.get("roster") else None)

@@ -185,7 +185,7 @@ def report(folder: Path, policy: Path | None, roster: Path | None, as_json: bool
     """Write the reports of a graded folder again, without grading."""
     from grading import batch
 
-    return _end(batch.report(load_course(), folder, policy=policy, roster=roster), folder, as_json)
+    return _end(batch.report(load_course(), folder, policy=policy, roster=roster), as_json)
 
 
 COMMANDS: dict[str, click.Command] = {"status": status, "report": report}

@@ -77,10 +77,10 @@ class Store:
     """The results of a folder. Use as a context manager; `add` may be called from several threads.
 
     writing: take the folder's lock and mend a torn end; else the folder is only read, also while a grader
-    writes into it. Raises StoreError if the folder cannot be used, Busy if another grader holds it.
+    writes into it. new: whether it may be a folder without a batch. Raises StoreError if the folder cannot be used, Busy if another grader holds it.
     """
 
-    def __init__(self, out: Path, *, writing: bool = True) -> None:
+    def __init__(self, out: Path, *, writing: bool = True, new: bool = True) -> None:
         self.out = out
         self.file = out / RESULTS
         self.notes: list[str] = []
@@ -91,7 +91,7 @@ class Store:
         self._append: IO[bytes] | None = None
         self._end = 0
         self._broken: StoreError | None = None
-        if not writing and not (out / BATCH).is_file():
+        if not (writing and new) and not (out / BATCH).is_file():
             raise StoreError(f"{out}: holds no graded batch; name the folder given to --out")
         try:
             if writing:

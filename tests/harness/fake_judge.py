@@ -28,7 +28,7 @@ OPENER = f"{Path(__file__).resolve()}:open_fake"
 class FakeJudge:
     """Draws verdicts from the key. A first line "# fake: WORD [ARGUMENT]" asks for something else.
 
-    slow S: takes S seconds. raises, infrastructure: always. raises-once FILE, dies-once FILE: until FILE
+    waits FILE: until FILE is there. fills FILE STOP: fills the disk with FILE if there is no STOP. raises, infrastructure: always. raises-once FILE, dies-once FILE: until FILE
     is there; dies ends the whole process.
     """
 
@@ -54,8 +54,10 @@ class FakeJudge:
         text = (submission.tree / exercise.stub).read_text(encoding="utf-8")
         first = text.partition("\n")[0]
         words = first.removeprefix("# fake: ").split() if first.startswith("# fake: ") else [""]
-        if words[0] == "slow":
-            time.sleep(float(words[1]))
+        while words[0] == "waits" and not os.path.exists(words[1]):
+            time.sleep(0.01)
+        if words[0] == "fills" and not os.path.exists(words[2]):
+            _fill(words[1])
         if words[0] == "raises" or (words[0] == "raises-once" and _first_time(words[1])):
             raise RuntimeError("the fake judge was told to")
         if words[0] == "dies-once" and _first_time(words[1]):
@@ -78,6 +80,12 @@ def drawn(submission: Submission, exercise: Exercise, key: Key) -> Result:
         tasks[task.id] = Task(outcome, task.points, earned, task.live, task.trust, cause, checks)
     files = {str(stub): "submitted" for stub in exercise.stubs}
     return Result(submission.student, exercise.id, key, tasks, files)
+
+
+def _fill(file: str) -> None:
+    with contextlib.suppress(OSError), open(file, "wb", buffering=0) as stream:
+        while True:
+            stream.write(bytes(512))
 
 
 def _first_time(file: str) -> bool:
