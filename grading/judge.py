@@ -19,16 +19,16 @@ from typing import Any, Self
 
 from grading.forkserver import TIMED_OUT, ForkServer
 from grading.hang_guard import DEFAULT_TIMEOUT_S
+from grading.parsing import too_deep
 from grading.prove import FRAMEWORKS
 from grading.results import Check, Key, Result, Task
 from grading.sandbox import Sandbox, open_sandbox
-from grading.submissions import Submission, parse_guarded
+from grading.submissions import Submission
 from profiling_lab import course as manifest
 from profiling_lab.course import Course, Exercise
 
 UNIT_TIMEOUT_S = 1_800.0
-# What a worker imports of the grader; the rest of it, the checks among it, is not in the sandbox.
-WORKER_MODULES = ("__init__", "errors", "hang_guard", "results", "wire", "worker")
+NO_KEY = Key("", "", "", 0)  # of a result that nobody keeps
 _NOT_GIVEN = (".md", ".svg", ".png", ".ipynb", ".pyc")
 
 
@@ -37,7 +37,6 @@ def readable(course: Course) -> list[Path]:
     root = course.root
     stubs = {stub for exercise in course.exercises for stub in exercise.stubs}
     paths = [root / "profiling_lab", root / "captures", root / "tests" / "probes"]
-    paths += [root / "grading" / f"{name}.py" for name in WORKER_MODULES]
     for folder in sorted({stub.parent for stub in stubs}):
         for file in sorted((root / folder).iterdir()):
             inside = folder / file.name
@@ -106,7 +105,7 @@ class Judge:
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
 
-    def grade(self, submission: Submission, exercise: Exercise, key: Key) -> Result:
+    def grade(self, submission: Submission, exercise: Exercise, key: Key = NO_KEY) -> Result:
         """The result of one exercise. Infrastructure that failed is in the result, never raised."""
         stubs = {str(stub) for stub in exercise.stubs}
         files = {path: submission.files.get(path, "missing") for path in sorted(stubs)}
@@ -140,8 +139,8 @@ class Judge:
                 found[path] = ("refused file", f"{path} was not taken: {state.partition(': ')[2]}")
             elif state == "submitted" and path.endswith(".py"):
                 text = (submission.tree / path).read_text(encoding="utf-8-sig")
-                if parse_guarded(text) is None and not _plain_syntax_error(text):
-                    found[path] = ("bad import", f"{path} is nested too deeply to be read")
+                if why := too_deep(text):
+                    found[path] = ("bad import", f"{path} cannot be read: {why}")
         return found
 
     def _run(self, submission: Submission, exercise: Exercise, result: Result) -> None:
@@ -196,6 +195,7 @@ class Judge:
         unit = self._scratch / "units" / str(number)
         unit.mkdir(parents=True)
         score, seen = unit / "score.json", self._scratch / "exchange" / str(number)
+        seen.mkdir()
         argv = [
             *arguments,
             "--isolated",
@@ -203,7 +203,7 @@ class Judge:
             f"--against={submission.tree}",
             f"--score-json={score}",
             f"--call-timeout={self.call_timeout_s:g}",
-            f"--basetemp={seen}",
+            f"--basetemp={seen / 'tmp'}",
             *("-q", "--tb=no", "--noconftest"),
             *("-p", "no:cacheprovider", "-p", "no:unraisableexception"),
             f"--rootdir={self.course.root}",
@@ -274,14 +274,3 @@ def _verdict(
 ) -> Task:
     earned = task.points if outcome == "passed" else 0
     return Task(outcome, task.points, earned, task.live, task.trust, cause, checks or [])
-
-
-def _plain_syntax_error(text: str) -> bool:
-    """Whether a text is no Python for an ordinary reason, which the worker will word."""
-    try:
-        compile(text, "<submission>", "exec", dont_inherit=True)
-    except (SyntaxError, ValueError):
-        return True
-    except (RecursionError, MemoryError):
-        return False
-    return True

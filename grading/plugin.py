@@ -265,7 +265,10 @@ class GradingSession:
         assert address is not None
         # JAX hangs in a process that was forked after its backend had started.
         fresh = any("jax" in task.needs for task in exercise.tasks if task.stub == stub)
-        visible = self.config.getoption("basetemp", None)
+        loopback = any(task.loopback for task in exercise.tasks if task.stub == stub)
+        # The folder of temporary folders is made anew by pytest, the one above it is not.
+        temporary = self.config.getoption("basetemp", None)
+        visible = Path(temporary).parent if temporary else None
 
         def start(stream: Any, stdout: Any, stderr: Any, limit_bytes: int) -> workers.Process:
             return client.start_worker(
@@ -275,8 +278,9 @@ class GradingSession:
                 stderr=stderr,
                 limit_bytes=limit_bytes,
                 files={str(source): source.read_bytes()},
-                visible=Path(visible) if visible else None,
+                visible=visible,
                 fresh=fresh,
+                loopback=loopback,
             )
 
         return start
