@@ -14,6 +14,8 @@ import zipfile
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
+import tomlkit
+
 from grading.classroom import class_repo
 from grading.classroom.class_repo import TEMPLATES
 from profiling_lab.course import Course
@@ -38,7 +40,8 @@ def build(
     """Write the autograder's zip; returns the names in it.
 
     The course in it is that of a class repository: no references. seed: of what the checks draw; drawn
-    now by default, so that every submission to this bundle meets the same. unprotected: the words that
+    now by default, so that every submission to this bundle meets the same. policy: its deadline is left
+    out. unprotected: the words that
     `grade --unprotected` wants. Raises LabError.
     """
     if file.suffix != ".zip":
@@ -74,7 +77,7 @@ def _members(
     yield "run_autograder", ((TEMPLATES / "run_autograder.py").read_bytes(), 0o755)
     yield "settings.json", ((json.dumps(settings, indent=1) + "\n").encode(), 0o644)
     if policy is not None:
-        yield "policy.toml", (policy.read_bytes(), 0o644)
+        yield "policy.toml", (without_deadline(policy).encode(), 0o644)
     if cases is not None:
         for place in sorted(cases.rglob("*")):
             if place.is_file() and "__pycache__" not in place.parts:
@@ -82,6 +85,16 @@ def _members(
     for name in built.files:
         place = built.folder / name
         yield f"course/{name}", (place.read_bytes(), place.stat().st_mode & 0o777)
+
+
+def without_deadline(policy: Path) -> str:
+    """A policy without its deadline: Gradescope keeps its own, and unpacks submissions with new dates."""
+    try:
+        document = tomlkit.parse(policy.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise LabError(f"--policy {policy}: cannot be read ({error})") from None
+    document.pop("deadline", None)
+    return tomlkit.dumps(document)
 
 
 def _pack(file: Path, members: dict[str, tuple[bytes, int]]) -> list[str]:

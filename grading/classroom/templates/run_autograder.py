@@ -16,10 +16,7 @@ ROOT = Path(os.environ.get("AUTOGRADER_ROOT", "/autograder"))
 SOURCE = ROOT / "source"
 RESULTS = ROOT / "results" / "results.json"
 GRACE_S = 20  # to end by itself after it was asked to
-NOT_GRADED = (
-    "Your work was received, but could not be graded. This is no verdict on it, and the score shown is "
-    "not yours: tell your instructor, who can have it graded again."
-)
+NOT_GRADED = "The autograder could not grade this submission. It is not your fault; the instructor can run it again."
 
 
 def main() -> None:
@@ -80,9 +77,10 @@ def failed(why: str) -> dict:
     return {
         "score": 0,
         "output": NOT_GRADED,
-        "visibility": "visible",
+        "visibility": "hidden",  # so that nobody takes it for a grade
         "stdout_visibility": "hidden",
-        "extra_data": {"infrastructure": why},
+        "extra_data": {"incomplete": ["all"], "why": why},
+        "tests": [],
     }
 
 
