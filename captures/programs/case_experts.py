@@ -1,0 +1,73 @@
+"""Layers of a mixture of experts: each token goes to one of eight perceptrons.
+
+`--variant sick` asks for every expert which tokens are its own.
+`--variant fixed` sorts the tokens by expert on the device; each expert has room for a fixed number.
+"""
+
+from __future__ import annotations
+
+import case_recording as recording
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+LAYERS, EXPERTS, WIDTH, HIDDEN, TOKENS = (
+    (2, 4, 16, 32, 32) if recording.SMOKE else (3, 8, 1024, 4096, 24576)
+)
+ROOM = TOKENS // EXPERTS * 5 // 4
+
+
+class Experts(nn.Module):
+    def __init__(self, asks: bool) -> None:
+        super().__init__()
+        self.asks = asks
+        self.norm, self.router = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, EXPERTS)
+        self.wide = nn.Parameter(torch.randn(EXPERTS, WIDTH, HIDDEN) / WIDTH**0.5)
+        self.narrow = nn.Parameter(torch.randn(EXPERTS, HIDDEN, WIDTH) / HIDDEN**0.5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        normal = self.norm(x)
+        weights, chosen = self.router(normal).softmax(-1).max(-1)
+        return x + weights[:, None] * (self.asked if self.asks else self.sorted)(normal, chosen)
+
+    def asked(self, x: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
+        out = torch.zeros_like(x)
+        for expert in range(EXPERTS):
+            own = (chosen == expert).nonzero().squeeze(1)
+            hidden = F.gelu(x[own] @ self.wide[expert])
+            out.index_copy_(0, own, hidden @ self.narrow[expert])
+        return out
+
+    def sorted(self, x: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
+        ordered, order = chosen.sort(stable=True)
+        first = torch.searchsorted(ordered, torch.arange(EXPERTS, device=x.device))
+        within = torch.arange(TOKENS, device=x.device) - first[ordered]
+        # What does not fit goes to a place behind all others.
+        place = torch.where(within < ROOM, ordered * ROOM + within, EXPERTS * ROOM)
+        rows = x.new_zeros(EXPERTS * ROOM + 1, WIDTH).index_copy_(0, place, x[order])
+        hidden = F.gelu(torch.bmm(rows[:-1].view(EXPERTS, ROOM, WIDTH), self.wide))
+        rows[:-1] = torch.bmm(hidden, self.narrow).view(-1, WIDTH)
+        return torch.empty_like(x).index_copy_(0, order, rows[place])
+
+
+class Answering(recording.Work):
+    def __init__(self, variant: str) -> None:
+        torch.manual_seed(15)
+        with recording.DEVICE:
+            layers = [Experts(variant == "sick") for _ in range(LAYERS)]
+            self.model = nn.Sequential(*layers).to(recording.DTYPE).eval()
+            self.tokens = torch.randn(TOKENS, WIDTH, dtype=recording.DTYPE)
+
+    @torch.no_grad()
+    def step(self, number: int) -> None:
+        self.answer = self.model(self.tokens)
+
+
+def main() -> None:
+    arguments = recording.arguments(__doc__ or "")
+    plan = recording.Plan(recorded_steps=6)
+    recording.run(Answering, arguments.variant, plan)
+
+
+if __name__ == "__main__":
+    main()
