@@ -3,7 +3,6 @@
 EXERCISE = "nsys_ex01"
 STUB = "modules/01-nsight-systems/ex01-timeline-basics/improved.cu"
 WANTS = ("improved",)
-BITES = True
 MUST_NOT_SAY = ("PLANTED-SECRET", "root:", "/bin/sh")
 SUBMITTED = r'''
 #include "@SECRET@"

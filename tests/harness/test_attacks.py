@@ -452,7 +452,9 @@ def test_a_few_attacks_gain_nothing(course: Course, sandbox_kind: str, tmp_path:
     assert len(chosen) == len(QUICK)
     outcome = batch(tmp_path, course, chosen, sandbox=sandbox_kind, every=9)
     assert report(course, outcome, gained) == []
-    assert outcome.changed == []
+    assert report(course, outcome, fell_short) == []
+    assert [why for one in outcome.controls if (why := control_fell_short(course, one))] == []
+    assert outcome.left == {}
 
 
 @pytest.fixture(scope="module")
