@@ -7,6 +7,7 @@ a job can see and do is described in `grading.sandbox.template`.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import shutil
@@ -42,6 +43,7 @@ _OWN_FILES = (
     "grading/sandbox/kernel.py",
     "grading/sandbox/template.py",
 )
+_sandboxes = itertools.count()
 _START_TIMEOUT_S = 120.0
 _STARTS = 3  # in a row that fail, then the sandbox is given up
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
@@ -153,6 +155,8 @@ class Sandbox:
         self._exchange = Path(os.path.realpath(exchange))
         self._preload = [*_NEEDED, *preload]
         self._devices = [str(device) for device in devices]
+        if devices:  # the driver's library looks there
+            readable = [*readable, Path("/sys")]
         self._links, self._readable = _view(readable)
         for path in self._readable:
             nested = self._exchange.is_relative_to(path) or Path(path).is_relative_to(
@@ -383,5 +387,5 @@ def _own_uid() -> int:
             extents.append((count, first))
     count, first = max(extents)
     if count > 2_000_000_000:
-        return 1_900_000_000 + os.getpid() % 50_000_000
+        return 1_900_000_000 + (os.getpid() * 16 + next(_sandboxes) % 16) % 50_000_000
     return first + count - 2 - os.getpid() % max(count // 8, 1)  # in a container with few ids

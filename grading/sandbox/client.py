@@ -162,10 +162,14 @@ def run(
 
     files: put into that folder first (or elsewhere, by absolute path), executable. readable: files and
     folders that are copied to their own paths, unless the sandbox shows them anyway. environment: variables
-    besides its own. timeout_s: then it is ended, with the cause "time-out". keep: names of plain files in its
-    folder that are read afterwards, up to limits.output_bytes in all.
+    besides its own. timeout_s: then it is ended, with the cause "time-out". keep: names of files in its
+    folder that are read afterwards if they are plain ones, up to limits.output_bytes in all.
     Raises SandboxError.
     """
+    keep = list(keep)
+    for name in keep:
+        if "/" in name or name in ("", ".", ".."):
+            raise ValueError(f"to be kept, a file must have a name without a folder: {name!r}")
     limits = replace(limits or Limits(output_bytes=64 * 2**20), wall_s=timeout_s)
     contents = {name: (0o755, bytes(data)) for name, data in (files or {}).items()}
     settings = _settings(str(address))
@@ -178,7 +182,7 @@ def run(
         "loopback": False,
         "seed": None,
         "argv": [str(part) for part in argv],
-        "keep": list(keep),
+        "keep": keep,
     }
     with (
         tempfile.TemporaryFile() as left,
@@ -199,15 +203,16 @@ def run(
             raise SandboxError(
                 f"the sandbox did not end a command {_END_TIMEOUT_S:.0f} s after its time was over"
             ) from None
-        printed = []
-        for file in (stdout, stderr):
+        for file in (left, stdout, stderr):
             file.seek(0)
-            printed.append(file.read(limits.output_bytes))
-        left.seek(0)
         kept = left.read() if not process.cause else b""
         assert process.returncode is not None
         return Completed(
-            process.returncode, *printed, wire.unpack(kept) if kept else {}, process.cause
+            process.returncode,
+            stdout.read(limits.output_bytes),
+            stderr.read(limits.output_bytes),
+            wire.unpack(kept) if kept else {},
+            process.cause,
         )
 
 

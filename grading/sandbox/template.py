@@ -29,6 +29,7 @@ import resource
 import select
 import signal
 import socket
+import stat
 import sys
 import time
 import traceback
@@ -101,6 +102,8 @@ def _serve(listener: socket.socket, lifeline: socket.socket, settings: Mapping[s
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake_write)
+    descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
     own = [wake_read, wake_write, listener.fileno(), lifeline.fileno()]
     jobs: dict[int, _Job] = {}
     waiting = select.poll()
@@ -113,12 +116,12 @@ def _serve(listener: socket.socket, lifeline: socket.socket, settings: Mapping[s
             return
         if wake_read in ready:
             os.read(wake_read, 4096)
-            for pid in _ended():
+            for pid, status in _ended():
                 if pid in jobs:
                     job = jobs.pop(pid)
                     waiting.unregister(job.connection)
                     waiting.unregister(job.channel)
-                    job.report()
+                    job.report(status)
         for job in jobs.values():
             if job.connection.fileno() in ready:
                 job.end("killed")  # asked to, or there is nobody any more who could ask
@@ -130,21 +133,26 @@ def _serve(listener: socket.socket, lifeline: socket.socket, settings: Mapping[s
                 job.check()
             looked = time.monotonic()
         if listener.fileno() in ready:
-            job = _start(listener, settings, [*own, *_descriptors(jobs.values())])
+            try:
+                job = _start(listener, settings, [*own, *_descriptors(jobs.values())])
+            except OSError:  # no memory, no descriptors: whoever asked sees the connection close
+                traceback.print_exc()
+                continue
             jobs[job.init] = job
             waiting.register(job.connection, select.POLLRDHUP)  # what it says is for init
             waiting.register(job.channel, select.POLLIN)
 
 
-def _ended() -> Iterator[int]:
+def _ended() -> Iterator[tuple[int, int]]:
     with contextlib.suppress(ChildProcessError):
-        while pid := os.waitpid(-1, os.WNOHANG)[0]:
-            yield pid
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            yield ended[0], os.waitstatus_to_exitcode(ended[1])
 
 
 def _start(listener: socket.socket, settings: Mapping[str, Any], not_for_jobs: list[int]) -> _Job:
     connection, _ = listener.accept()
     ours, theirs = socket.socketpair()
+    ours.settimeout(5.0)
     protected = settings["kind"] != "none"
     init = kernel.fork_into_namespaces(_NAMESPACES) if protected else os.fork()
     if init == 0:
@@ -173,6 +181,10 @@ _NAMESPACES = (
     | kernel.CLONE_NEWUTS
     | kernel.CLONE_NEWCGROUP
 )
+
+
+# What limits of a single process do.
+_BY_SIGNAL = {int(signal.SIGXCPU): "time-out", int(signal.SIGXFSZ): "oversized output"}
 
 
 # --- the watch over a job -------------------------------------------------------------------------
@@ -225,19 +237,23 @@ class _Job:
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.init, signal.SIGKILL)
 
-    def report(self) -> None:
-        """Once it has ended: tell the requester, and forget the job."""
+    def report(self, status: int) -> None:
+        """Once init has ended, how it did: tell the requester, and forget the job."""
         while self.listen():
             pass
         if self.outputs:  # else it has not begun, and init has said why
+            killed = -int(signal.SIGKILL)
             cause = self.cause or self._excess_of_output()
-            if not cause and self.code is None:  # nobody but the kernel ends a job's init
-                cause = "memory"
-            code = self.code if self.code is not None and not cause else -int(signal.SIGKILL)
-            message = wire.pack(["ended", code, "" if cause == "killed" else cause])
+            if not cause and self.code is not None:
+                cause = _BY_SIGNAL.get(-self.code, "")
+            if not cause and self.code is None and status == killed:
+                cause = "memory"  # nobody but the kernel, short of it, ends a job's init
+            message = ["ended", killed if cause else self.code, "" if cause == "killed" else cause]
+            if not cause and self.code is None:
+                message = ["failed", f"the first process of the job ended with {status}"]
             self.connection.settimeout(1.0)
             with contextlib.suppress(OSError):
-                Connection(self.connection, wire.MAX_FRAME_BYTES).send(message)
+                Connection(self.connection, wire.MAX_FRAME_BYTES).send(wire.pack(message))
         self.connection.close()
         self.channel.close()
         for descriptor in (self.proc, *self.outputs):
@@ -403,7 +419,7 @@ class _Init:
             if pid == worker:
                 return os.waitstatus_to_exitcode(status)
 
-    def _be_worker(self) -> NoReturn:
+    def _be_worker(self) -> None:
         import faulthandler
 
         request = self.request
@@ -463,7 +479,7 @@ def _fresh_worker(descriptor: int, limit_bytes: int) -> list[str]:
 
 def _forget_template(seed: int | None) -> None:
     """What a new process would have anew: random states, the folder for temporary files."""
-    
+
     if seed is None:
         seed = int.from_bytes(os.urandom(8), "big")
     random.seed(seed)
@@ -631,18 +647,26 @@ def _kept(box: Path, request: Mapping[str, Any]) -> dict[str, bytes]:
     files = {}
     left = request["limits"]["output_bytes"]
     for name in request["keep"]:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
-            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             descriptor = os.open(box / name, flags)
         except OSError:
             continue
-        with open(descriptor, "rb") as file:
+        try:
             status = os.fstat(descriptor)
-            # 0o100000: a plain file. Read no further than what was asked for, however it grows.
-            if status.st_mode & 0o170000 == 0o100000 and status.st_size <= left:
-                files[name] = file.read(status.st_size)
+            if stat.S_ISREG(status.st_mode) and status.st_size <= left:
+                # No further than it was, however it grows.
+                files[name] = b"".join(_parts(descriptor, status.st_size))
                 left -= len(files[name])
+        finally:
+            os.close(descriptor)
     return files
+
+
+def _parts(descriptor: int, size_bytes: int) -> Iterator[bytes]:
+    while size_bytes and (part := os.read(descriptor, size_bytes)):
+        size_bytes -= len(part)
+        yield part
 
 
 if __name__ == "__main__":
