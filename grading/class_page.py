@@ -23,7 +23,7 @@ from grading.feedback import (
     inline,
     parts,
 )
-from grading.gradebook import NO_SUBMISSION, SEVERAL, Row
+from grading.gradebook import NO_SUBMISSION, REFUSED, SEVERAL, Row
 from grading.marks import Mark, Sheet
 from grading.roster import Unmatched
 from profiling_lab.course import Course
@@ -35,7 +35,7 @@ HIDDEN_ANSWER = "a hidden check failed"
 
 _PATH = re.compile(r"(?:[A-Za-z]:\\|\\\\|(?<![\w.])~?/)(?:[^\s'\",:;)\]}]+[/\\])*[^\s'\",:;)\]}]+")
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+\b")
-_NUMBER = re.compile(r"(?<![A-Za-z_#])[-+]?\d[\d_,]*(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_NUMBER = re.compile(r"(?<![\w#])[-+]?\d(?:[\d_,]*\d)?(?:\.\d+)?(?:[eE][-+]?\d+)?(?!x#)")
 _NUMBERS = re.compile(r"#(?:, ?#)+")
 
 
@@ -171,7 +171,7 @@ def view(
         "refused": [
             {"student": clean(row.entry, 200), "why": clean(row.state, 400)}
             for row in every
-            if row.entry and row.state != "graded"
+            if row.state.startswith(REFUSED)
         ],
         "absent": [clean(row.name, 200) for row in rows if row.state == NO_SUBMISSION],
         "alike": [alike_view(match) for match in matches],
@@ -264,7 +264,7 @@ def histogram(totals: Sequence[Fraction], full: Fraction, show: Any) -> dict[str
     for value in totals:
         counts[min(int(value * BINS / full), BINS - 1)] += 1
     most = max(counts)
-    left, top, width, height, gap = 34, 18, 660, 180, 6
+    left, top, width, height, gap = 34, 30, 660, 180, 6
     step = width / BINS
     columns = []
     for at, count in enumerate(counts):
@@ -290,7 +290,7 @@ def histogram(totals: Sequence[Fraction], full: Fraction, show: Any) -> dict[str
         "base": top + height,
         "left": left,
         "right": left + width,
-        "box": f"0 0 {left + width + 24} {top + height + 46}",
+        "box": f"0 0 {left + width + 24} {top + height + 66}",
     }
 
 

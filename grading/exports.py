@@ -103,8 +103,6 @@ def _summary(student: StudentView) -> str:
         ]
     else:
         lines = [f"{student.total} of {student.out_of} points."]
-        if student.before:
-            lines.append(f"{student.before} before the late rule.")
     lines += student.notes
     if student.live:
         lines.append(f"Live score, counted apart: {student.live}.")

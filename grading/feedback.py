@@ -144,7 +144,6 @@ class StudentView:
     entry: str
     total: str
     out_of: str
-    before: str
     incomplete: list[str]
     live: str
     notes: list[str]
@@ -238,19 +237,16 @@ def view(
     words = [
         MEANING[outcome] for outcome in MEANING if mark.counts.get(outcome) and outcome != "passed"
     ]
-    late = mark.late.factor != 1
+    told = [_scale_note(mark, policy), _before_note(mark, policy), mark.late.note, *notes]
     return StudentView(
         course=course.title,
         name=clean(name or mark.student, 200),
         entry=clean(mark.student, 200),
         total="" if mark.after is None else policy.show(mark.after),
         out_of=policy.show(mark.out_of),
-        before=policy.show(mark.before) if late and mark.before is not None else "",
         incomplete=mark.left if mark.after is None else [],
         live=_live(mark, policy),
-        notes=[
-            clean(note, 500) for note in (_scale_note(mark, policy), mark.late.note, *notes) if note
-        ],
+        notes=[clean(note, 500) for note in told if note],
         counts=dict(mark.counts),
         exercises=exercises,
         following=following,
@@ -263,6 +259,12 @@ def _scale_note(mark: Mark, policy: Policy) -> str:
         return ""
     earned, possible = policy.show(mark.earned), policy.show(mark.possible)
     return f"{earned} of {possible} points below, scaled to {policy.show(mark.out_of)}."
+
+
+def _before_note(mark: Mark, policy: Policy) -> str:
+    if mark.before is None or mark.late.factor == 1:
+        return ""
+    return f"{policy.show(mark.before)} before the late rule."
 
 
 def _live(mark: Mark, policy: Policy) -> str:
@@ -435,8 +437,6 @@ def markdown_page(student: StudentView) -> str:
         ]
     else:
         out += [f"**{student.total} of {student.out_of} points**"]
-        if student.before:
-            out += ["", f"{student.before} before the late rule."]
     out += [line for note in student.notes for line in ("", inline(note, 500))]
     if student.live:
         out += ["", f"Live score (on a GPU, counted apart): {student.live}."]

@@ -26,6 +26,7 @@ __all__ = ["Joined", "Person", "RosterError", "Row", "Unmatched", "join", "read_
 
 NO_SUBMISSION = "no submission"
 SEVERAL = "several submissions"
+REFUSED = "refused"
 # A spreadsheet computes what begins so (OWASP, "CSV Injection"); the wide forms count in some locales.
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
 

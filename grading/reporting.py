@@ -152,6 +152,8 @@ class _Writer:
         mark = mark_student(entry, found, self.sheet, late)
         self.tally.add(mark)
         state, notes = _state(submission)
+        if mark.left and state == "graded":
+            state = "left to grade"
         row = gradebook.row_of(mark, person, state, submitted_at)
         row.alike = self.alike.get(entry, 0)
         row.feedback = self.names[entry]
@@ -243,24 +245,35 @@ def _state(submission: Submission | None) -> tuple[str, list[str]]:
         )
         shown = ", ".join(feedback.clean(name, 80) for name in submission.extra[:5])
         notes.append(f"You handed in {files}, which are not part of the exercises: {shown}")
-    return (f"refused: {submission.error}" if submission.error else "graded"), notes
+    return (f"{gradebook.REFUSED}: {submission.error}" if submission.error else "graded"), notes
 
 
 def file_names(entries: Iterable[str]) -> dict[str, str]:
     """A file's name for each entry, without suffix: safe on every system, and different.
 
-    An entry that is safe as it is keeps its name; others get a part of their hash, and so do entries
-    that differ only in case, which some file systems hold to be equal.
+    An entry that is safe as it is keeps its name; others get a part of their hash. Whatever would still
+    share a name, or differ only in case (equal on some file systems), gets a longer part.
     """
-    entries = list(entries)
-    plain = {entry: _plain(entry) for entry in entries}
-    common = Counter(name.casefold() for name in plain.values())
-    return {
-        entry: name
-        if name == entry and common[name.casefold()] == 1
-        else f"{name}-{hashlib.sha256(entry.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
-        for entry, name in plain.items()
-    }
+    names: dict[str, str] = {}
+    digits: dict[str, int] = {}
+    for entry in entries:
+        names[entry] = _plain(entry)
+        digits[entry] = 0 if names[entry] == entry else 8
+    while True:
+        made = {entry: _with_hash(names[entry], entry, digits[entry]) for entry in names}
+        common = Counter(name.casefold() for name in made.values())
+        shared = [e for e, name in made.items() if common[name.casefold()] > 1 and digits[e] < 64]
+        if not shared:
+            return made
+        for entry in shared:
+            digits[entry] = 64 if digits[entry] else 8
+
+
+def _with_hash(name: str, entry: str, digits: int) -> str:
+    if not digits:
+        return name
+    digest = hashlib.sha256(entry.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{name}-{digest[:digits]}"
 
 
 def _plain(entry: str) -> str:
