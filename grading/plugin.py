@@ -11,6 +11,7 @@ such: it neither passes nor fails, and earns nothing.
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
 
@@ -42,12 +43,13 @@ COLORS = {
     "infrastructure": {"yellow": True},
 }
 
-# What a submission may take of the grader: bytes of a message, bytes of this process, and calls that
-# were waited for until the limit, after which the rest of its checks fail at once. A compiler may take
-# as long as several calls.
+# What a submission may take of the grader: bytes of a message, bytes of this process, calls that were
+# waited for until the limit, and the time of so many calls in all; after these the rest of its checks
+# fail at once. A compiler may take as long as several calls.
 MOST_BYTES = 32 * 2**20
 MOST_MEMORY_BYTES = 12 * 2**30
 MOST_WAITS = 5
+MOST_CALLS = 12
 COMMAND_CALLS = 5
 
 session_key = pytest.StashKey[Any]()
@@ -129,6 +131,7 @@ class GradingSession:
         self.hung: dict[str, str] = {}
         self.causes: dict[str, str] = {}
         self.waits_count = 0
+        self.spent_s = 0.0
         self.sandbox: str | None = config.getoption("--sandbox")
         self.call_timeout_s: float = config.getoption("--call-timeout")
         if self.sandbox is not None:
@@ -271,17 +274,20 @@ class GradingSession:
         visible = Path(temporary).parent if temporary else None
 
         def start(stream: Any, stdout: Any, stderr: Any, limit_bytes: int) -> workers.Process:
-            return client.start_worker(
-                address,
-                stream=stream,
-                stdout=stdout,
-                stderr=stderr,
-                limit_bytes=limit_bytes,
-                files={str(source): source.read_bytes()},
-                visible=visible,
-                fresh=fresh,
-                loopback=loopback,
-            )
+            try:
+                return client.start_worker(
+                    address,
+                    stream=stream,
+                    stdout=stdout,
+                    stderr=stderr,
+                    limit_bytes=limit_bytes,
+                    files={str(source): source.read_bytes()},
+                    visible=visible,
+                    fresh=fresh,
+                    loopback=loopback,
+                )
+            except Exception as error:  # whatever it is, the submission did not do it
+                raise SandboxError(f"no worker: {type(error).__name__}: {error}") from error
 
         return start
 
@@ -364,6 +370,12 @@ def pytest_runtest_call(item: pytest.Item) -> Any:
     if session.sandbox and session.waits_count >= MOST_WAITS:
         text = f"not run: {MOST_WAITS} calls of this file did not come back or took too much memory"
         raise NotGraded("failed", text, "time-out")
+    if session.sandbox and session.spent_s >= MOST_CALLS * session.call_timeout_s:
+        text = (
+            f"not run: the checks before this one took {session.spent_s:.0f} s of this file's time"
+        )
+        raise NotGraded("failed", text, "time-out")
+    started = time.monotonic()
     if session.is_own:
         session.journal.enter(
             exercise=task.exercise,
@@ -383,6 +395,7 @@ def pytest_runtest_call(item: pytest.Item) -> Any:
             raise
         stopped = failure
     finally:
+        session.spent_s += time.monotonic() - started
         if session.is_own:
             session.journal.leave()
     # Outside of the handler, so that pytest shows one message and not a chain of two.
