@@ -90,6 +90,7 @@ class Judge:
                 exchange=exchange,
                 preload=["numpy", "polars", "msgspec", "profiling_lab.captures", *self._preload],
                 scratch=self._scratch,
+                devices=sorted(Path("/dev").glob("nvidia*")) if self.live else [],
             ).__enter__()
             self._server.__enter__()
         except BaseException:
@@ -105,8 +106,18 @@ class Judge:
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
 
-    def grade(self, submission: Submission, exercise: Exercise, key: Key = NO_KEY) -> Result:
-        """The result of one exercise. Infrastructure that failed is in the result, never raised."""
+    def grade(
+        self,
+        submission: Submission,
+        exercise: Exercise,
+        key: Key = NO_KEY,
+        *,
+        environment: Mapping[str, str] | None = None,
+    ) -> Result:
+        """The result of one exercise. Infrastructure that failed is in the result, never raised.
+
+        environment: variables for the checks and the submission's code, as CUDA_VISIBLE_DEVICES.
+        """
         stubs = {str(stub) for stub in exercise.stubs}
         files = {path: submission.files.get(path, "missing") for path in sorted(stubs)}
         result = Result(submission.student, exercise.id, key, {}, files)
@@ -120,7 +131,7 @@ class Judge:
             unreadable = dict.fromkeys(files, ("refused file", submission.error))
         judged = [task for task in exercise.tasks if str(task.stub) not in unreadable]
         if judged:
-            self._run(submission, exercise, result)
+            self._run(submission, exercise, result, environment or {})
         for task in exercise.tasks:
             if str(task.stub) in unreadable:
                 cause, why = unreadable[str(task.stub)]
@@ -143,12 +154,19 @@ class Judge:
                     found[path] = ("bad import", f"{path} cannot be read: {why}")
         return found
 
-    def _run(self, submission: Submission, exercise: Exercise, result: Result) -> None:
+    def _run(
+        self,
+        submission: Submission,
+        exercise: Exercise,
+        result: Result,
+        environment: Mapping[str, str],
+    ) -> None:
         """Run the checks of an exercise, and put what came of them into the result."""
-        scores = [self._checks(submission, [str(f) for f in self._check_files(exercise)])]
+        files = [str(file) for file in self._check_files(exercise)]
+        scores = [self._checks(submission, files, environment)]
         problem = _complete(self.course, exercise, scores[0], self.live)
         for arguments in self._private_runs(exercise):
-            scores.append(self._checks(submission, arguments))
+            scores.append(self._checks(submission, arguments, environment))
             problem = problem or scores[-1].problem
         for task in exercise.tasks:
             checks = [
@@ -187,7 +205,9 @@ class Judge:
         ]
         return [*runs, more] if more else runs
 
-    def _checks(self, submission: Submission, arguments: list[str]) -> _Score:
+    def _checks(
+        self, submission: Submission, arguments: list[str], environment: Mapping[str, str]
+    ) -> _Score:
         assert self.sandbox is not None and self._scratch is not None
         with self._lock:
             number = next(self._numbers)
@@ -210,14 +230,14 @@ class Judge:
             f"--config-file={self.course.root / 'pyproject.toml'}",
             *(["--live"] if self.live else []),
         ]
-        environment = {
+        own = {
             "LAB_SEED": str(self.seed),
             "TMPDIR": str(unit),
             "LAB_CUDA_CACHE": str(self._scratch / "cuda"),
         }
         try:
             done = self._server.run(
-                argv, cwd=self.course.root, env=environment, timeout_s=UNIT_TIMEOUT_S
+                argv, cwd=self.course.root, env=own | environment, timeout_s=UNIT_TIMEOUT_S
             )
             if done.exit_code == TIMED_OUT:
                 return _Score({}, f"the checks did not end within {UNIT_TIMEOUT_S:g} s")

@@ -49,6 +49,7 @@ COLORS = {
 MOST_BYTES = 32 * 2**20
 MOST_MEMORY_BYTES = 12 * 2**30
 MOST_WAITS = 5
+GPU_VARIABLES = {"CUDA_VISIBLE_DEVICES"}
 MOST_CALLS = 12
 COMMAND_CALLS = 5
 
@@ -96,6 +97,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "proof: proves the course itself; runs with --against solutions"
     )
+    config.addinivalue_line("markers", "slurm: needs a Slurm cluster, or the means to start one")
     root = manifest.find_root(Path(config.rootpath))
     session = GradingSession(config, manifest.load(root))
     config.stash[session_key] = session
@@ -285,6 +287,9 @@ class GradingSession:
                     visible=visible,
                     fresh=fresh,
                     loopback=loopback,
+                    environment={
+                        name: os.environ[name] for name in GPU_VARIABLES & os.environ.keys()
+                    },
                 )
             except Exception as error:  # whatever it is, the submission did not do it
                 raise SandboxError(f"no worker: {type(error).__name__}: {error}") from error
