@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import nn
 
 LAYERS, EXPERTS, WIDTH, HIDDEN, TOKENS = (
-    (2, 4, 16, 32, 32) if recording.SMOKE else (3, 8, 1024, 4096, 24576)
+    (2, 4, 16, 32, 32) if recording.SMOKE else (3, 8, 1024, 4096, 16384)
 )
 ROOM = TOKENS // EXPERTS * 5 // 4
 

@@ -16,7 +16,7 @@ from case_layers import Block
 from torch import nn
 
 BANDS, WIDTH, HEADS, LAYERS, LETTERS, BATCH, LONGEST = (
-    (4, 16, 2, 1, 8, 2, 512) if recording.SMOKE else (80, 512, 8, 2, 64, 32, 2048)
+    (4, 16, 2, 1, 8, 2, 512) if recording.SMOKE else (80, 512, 8, 2, 64, 192, 2048)
 )
 
 
