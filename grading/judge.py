@@ -237,7 +237,7 @@ class Judge:
         }
         try:
             done = self._server.run(
-                argv, cwd=self.course.root, env=own | environment, timeout_s=UNIT_TIMEOUT_S
+                argv, cwd=self.course.root, env={**own, **environment}, timeout_s=UNIT_TIMEOUT_S
             )
             if done.exit_code == TIMED_OUT:
                 return _Score({}, f"the checks did not end within {UNIT_TIMEOUT_S:g} s")
