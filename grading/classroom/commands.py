@@ -84,7 +84,7 @@ def points(score: Path) -> None:
 @click.option("--title", default="")
 @click.option("--policy", type=_path())
 @click.option("--cases", type=_path())
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1))
+@click.option("--seed", type=click.IntRange(1, 99_999))
 @click.option("--timeout-s", type=click.IntRange(60, 36_000))
 @click.option("--unprotected", default="")
 def gradescope_bundle(
@@ -117,6 +117,29 @@ def gradescope_bundle(
     size = file.stat().st_size / 1e6
     click.echo(f"{bold(short(file.resolve()))}  {len(names):,} files, {size:.1f} MB")
     click.echo("Next: Gradescope, Configure Autograder, upload it; then test it with your own work")
+
+
+@commands.command("claims")
+@click.option("--write", "page", type=_path(), help="Put it into this page.")
+def claims(page: Path | None) -> None:
+    """The tasks whose points rest on a claim."""
+    from grading.classroom import claims as listing
+
+    course = load_course()
+    if page is None:
+        click.echo(listing.table(course), nl=False)
+    else:
+        click.echo(
+            f"{'changed' if listing.write(course, page) else 'current'}  {short(page.resolve())}"
+        )
+
+
+@commands.command("policy")
+def policy() -> None:
+    """An example of policy.toml with every key."""
+    from grading.policy import example
+
+    click.echo(example(), nl=False)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import tomlkit
 
+from grading.batch import MOST_SEED
 from grading.classroom import class_repo
 from grading.classroom.class_repo import TEMPLATES
 from profiling_lab.course import Course
@@ -51,7 +52,7 @@ def build(
     if cases is not None and not cases.is_dir():
         raise LabError(f"--cases {cases}: no such folder")
     settings = {
-        "seed": secrets.randbelow(2**31) if seed is None else seed,
+        "seed": 1 + secrets.randbelow(MOST_SEED) if seed is None else seed,
         "timeout_s": timeout_s,
         "policy": "policy.toml" if policy else "",
         "cases": "cases" if cases else "",

@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -14,12 +15,15 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from grading.classroom import answers, class_repo, github, gradescope
-from grading.cli import UNPROTECTED
+from grading import policy as policies
+from grading import results
+from grading.classroom import answers, claims, class_repo, commands, github, gradescope
+from grading.cli import COMMANDS, UNPROTECTED, grade
 from profiling_lab import course as manifest
 from profiling_lab.cli import lab
 from profiling_lab.errors import LabError
@@ -723,6 +727,79 @@ def test_bundle_says_what_is_wrong(course: manifest.Course, tmp_path: Path) -> N
     assert not list(tmp_path.glob("bundle*"))
 
 
+# -- the instructor guide ---------------------------------------------------------------------------------
+
+GUIDE = (ROOT / "docs" / "instructor-guide.md").read_text(encoding="utf-8")
+
+
+def guide_blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", GUIDE, re.DOTALL | re.MULTILINE)
+
+
+def understood(words: list[str]) -> None:
+    """Raises click's UsageError if a command of the guide is not understood; runs nothing."""
+    program, rest = words[2], words[3:]
+    if program == "python":
+        assert rest[:2] == ["-m", "grading.classroom"]
+        command, rest = commands.commands, rest[2:]
+    elif program == "lab":
+        command = lab
+    else:
+        command, rest = COMMANDS.get(rest[0], grade), rest[rest[0] in COMMANDS :]
+    context = command.make_context(program, rest)
+    while isinstance(command, click.Group):
+        left = [*context._protected_args, *context.args]
+        _, found, left = command.resolve_command(context, left)
+        assert found is not None
+        command, context = found, found.make_context(found.name, left, parent=context)
+
+
+def test_commands_of_the_guide_are_understood() -> None:
+    lines = [shlex.split(line) for block in guide_blocks("console") for line in block.splitlines()]
+    assert len(lines) >= 8
+    for words in lines:
+        assert words[:2] == ["uv", "run"], words
+        understood(words)
+    with pytest.raises(click.UsageError):
+        understood(["uv", "run", "grade", "submissions", "--out", "graded", "--typo"])
+    with pytest.raises(click.UsageError):
+        understood(["uv", "run", "lab", "dev", "class-repo", "there", "--typo"])
+
+
+def test_policy_of_the_guide_is_one() -> None:
+    (text,) = guide_blocks("toml")
+    policy = policies.loads(text, manifest.load(ROOT))
+    assert policy.sandbox == "bubblewrap"
+    assert policy.deadline is not None
+    assert policy.deadline.at.isoformat(timespec="minutes") == DUE
+
+
+def test_guide_lists_the_points_that_can_be_forged() -> None:
+    listed = re.search(r"<!-- claims -->\n(.*?)<!-- /claims -->", GUIDE, re.DOTALL)
+    assert listed is not None
+    again = "uv run python -m grading.classroom claims --write docs/instructor-guide.md"
+    assert listed[1] == claims.table(manifest.load(ROOT)), again
+
+
+def test_claims_are_written_between_the_marks(course: manifest.Course, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- claims -->\nold\n<!-- /claims -->\nafter\n")
+    assert claims.write(course, page)
+    assert not claims.write(course, page)
+    assert page.read_text().startswith("before\n<!-- claims -->\n| exercise |")
+    assert page.read_text().endswith("| 0 of 14 | 0 of 0 |\n<!-- /claims -->\nafter\n")
+    page.write_text("nothing\n")
+    with pytest.raises(LabError, match="claims"):
+        claims.write(course, page)
+
+
+def test_guide_names_every_outcome() -> None:
+    told = " ".join(GUIDE.split())
+    for word in (*results.CAUSES, *results.OUTCOMES):
+        assert re.search(rf"\b{word}\b", told), f"the guide does not say what {word!r} is"
+    assert UNPROTECTED not in GUIDE, "these words are read where they are asked for"
+
+
 # -- the whole course -------------------------------------------------------------------------------------
 
 
@@ -777,11 +854,13 @@ def test_whole_course_works_there(whole: Path) -> None:
     assert f"0 of {total} points" in run_there(whole, "profiling_lab.cli")
     assert "stronger hint" in run_there(whole, "profiling_lab.cli", "hint", "ex_30.busy_time")
     assert f"0 of {total} points gradable here" in run_there(whole, "pytest", "-q")
-    for exercise in ("energy_ex01", "torch_ex03"):  # one reads what HolisticTraceAnalysis said
-        for stub in course.exercise(exercise).stubs:
+    # The second reads what HolisticTraceAnalysis said, which is kept with the benchmarks.
+    for task in ("energy_ex01.power_verdict", "torch_ex03.communication_overlap"):
+        exercise = course.exercise(task)
+        for stub in exercise.stubs:
             shutil.copy(course.solution(stub), whole / stub)
-        said = run_there(whole, "profiling_lab.cli", "check", exercise)
-        points = course.exercise(exercise).points
+        points = course.task(task).points
+        said = run_there(whole, "profiling_lab.cli", "check", task)
         assert f"{points} of {points} points gradable here" in said
-        run_there(whole, "profiling_lab.cli", "reset", exercise, "--yes")
+        run_there(whole, "profiling_lab.cli", "reset", exercise.id, "--yes")
     assert git(whole, "status", "--porcelain") == ""

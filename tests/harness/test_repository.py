@@ -233,7 +233,7 @@ TEXTS = [
         for file in sorted((ROOT / folder).rglob("*.md"))
     ),
 ]
-COMMAND = re.compile(r"uv run lab ([a-z]+)(?: ([a-z]+))?")
+COMMAND = re.compile(r"uv run lab ([a-z]+)(?: ([a-z][a-z-]*))?")
 
 
 def test_readme_holds_the_two_commands() -> None:

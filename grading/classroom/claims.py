@@ -1,0 +1,41 @@
+"""The points of a course that rest on a claim, as the instructor guide shows them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from profiling_lab.course import Course
+from profiling_lab.errors import LabError
+
+BLOCK = re.compile(r"(<!-- claims -->\n).*?(<!-- /claims -->)", re.DOTALL)
+
+
+def table(course: Course) -> str:
+    """A row an exercise with its tasks of trust "claim", live ones in brackets, and a sum."""
+    lines = ["| exercise | tasks | points | live points |", "|---|---|---|---|"]
+    sums = [0, 0]
+    for exercise in course.exercises:
+        tasks = [task for task in exercise.tasks if task.trust == "claim"]
+        if not tasks:
+            continue
+        names = [f"({task.name})" if task.live else task.name for task in tasks]
+        points = [sum(t.points for t in tasks if t.live == live) for live in (False, True)]
+        sums = [have + more for have, more in zip(sums, points, strict=True)]
+        lines.append(f"| {exercise.id} | {', '.join(names)} | {points[0]} | {points[1]} |")
+    whole = [
+        sum(t.points for t in course.tasks.values() if t.live == live) for live in (False, True)
+    ]
+    lines.append(f"| all | | {sums[0]} of {whole[0]} | {sums[1]} of {whole[1]} |")
+    return "\n".join(lines) + "\n"
+
+
+def write(course: Course, page: Path) -> bool:
+    """Put the table between the page's marks; whether it changed. Raises LabError without marks."""
+    text = page.read_text(encoding="utf-8")
+    if not BLOCK.search(text):
+        raise LabError(f"{page}: has no <!-- claims --> … <!-- /claims --> to write between")
+    new = BLOCK.sub(lambda match: match[1] + table(course) + match[2], text)
+    if new != text:
+        page.write_text(new, encoding="utf-8", newline="\n")
+    return new != text
