@@ -1,0 +1,397 @@
+"""Likeness: what is written alike is found whatever it is called, what the course gave is no evidence."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import textwrap
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from grading import similarity
+from grading.prove import read_wrong_solution
+from grading.similarity import FLOOR, Comparison, Match, likeness
+from grading.submissions import Submission
+from profiling_lab import course as manifest
+
+ROOT = Path(__file__).resolve().parents[2]
+STUB, CUDA = "week/ex_1.py", "week/fast.cu"
+
+REFERENCE = '''\
+"""Intervals."""
+
+from __future__ import annotations
+
+import math
+
+_SLACK_NS = 5  # clocks differ
+
+
+def _merged(intervals: list[tuple[int, int]]) -> list[list[int]]:
+    out: list[list[int]] = []
+    for start, end in sorted(intervals):
+        if out and start <= out[-1][1] + _SLACK_NS:
+            out[-1][1] = max(out[-1][1], end)
+        else:
+            out.append([start, end])
+    return out
+
+
+def busy(intervals: list[tuple[int, int]], window: tuple[int, int]) -> float:
+    """The part of the window in which something ran."""
+    first, last = window
+    total = 0
+    for start, end in _merged(intervals):
+        total += max(0, min(end, last) - max(start, first))
+    return math.fsum([total]) / (last - first)
+
+
+def ratio(a: float, b: float) -> float:
+    """a in units of b."""
+    return a / b
+'''
+
+RENAMED = '''\
+from __future__ import annotations
+import math as m
+TOLERANCE = 5
+
+
+def busy(spans, frame):
+    """My own words."""
+    begin, finish = frame
+    "a comment in other clothes"
+    covered: int = 0
+    for lo, hi in join_up(spans): covered += max(0, min(hi, finish) - max(lo, begin))
+    return m.fsum([covered]) / (finish - begin)
+
+
+def join_up(spans):
+    # merge
+    result = []
+    for lo, hi in sorted(spans):
+        if (result and lo <= result[-1][1] + TOLERANCE):
+            result[-1][1] = max(result[-1][1], hi)
+        else:
+            result.append([lo, hi])
+            pass
+    return result
+
+
+def ratio(x, y):
+    return x / y
+'''
+
+OTHER = """\
+def busy(intervals, window):
+    events = sorted([(s, 1) for s, _ in intervals] + [(e, -1) for _, e in intervals])
+    depth, since, total = 0, 0, 0
+    for time, change in events:
+        time = min(max(time, window[0]), window[1])
+        if depth == 0:
+            since = time
+        depth += change
+        if depth == 0:
+            total += time - since
+    return total / (window[1] - window[0])
+
+
+def ratio(a, b):
+    return a / b
+"""
+
+LESSON = """\
+# Lesson
+
+```python
+rows = sorted(events, key=lambda row: (row.stream, row.start, row.end))
+by_stream = {}
+for row in rows:
+    by_stream.setdefault(row.stream, []).append((row.start, row.end))
+gaps = [b[0] - a[1] for spans in by_stream.values() for a, b in zip(spans, spans[1:])]
+largest = max((gap for gap in gaps if gap > 0), default=0)
+```
+"""
+
+FROM_THE_LESSON = """\
+def busy(intervals, window):
+    ordered = sorted(intervals, key=lambda one: (one.stream, one.start, one.end))
+    streams = {}
+    for one in ordered:
+        streams.setdefault(one.stream, []).append((one.start, one.end))
+    holes = [b[0] - a[1] for spans in streams.values() for a, b in zip(spans, spans[1:])]
+    return max((hole for hole in holes if hole > 0), default=0)
+"""
+
+KERNEL = """\
+#include <cstdio>
+
+// <solution ex_1.fast>
+__global__ void scale(float* data, int count) {
+    __shared__ float tile[32][33];  // one more against bank conflicts
+    const int row = blockIdx.x * 32 + threadIdx.y;
+    for (int at = threadIdx.x; at < count; at += 32) tile[threadIdx.y][at % 32] = data[row * count + at];
+    __syncthreads();
+    data[row * count + threadIdx.x] = 2.0f * tile[threadIdx.x][threadIdx.y];
+}
+// <stub>
+//| // TODO(ex_1.fast): make it fast
+//| __global__ void scale(float* data, int count) {
+//|     const int row = blockIdx.x * 32 + threadIdx.y;
+//| }
+// </solution>
+
+int main() { return 0; }
+"""
+
+
+@pytest.fixture
+def course(tmp_path):
+    root = tmp_path / "course"
+    files = {
+        "course.toml": """
+            [course]
+            title = "Small"
+            [[exercises]]
+            id = "ex_1"
+            title = "One"
+            stub = "week/ex_1.py"
+            minutes = 1
+            difficulty = 1
+            skills = []
+            tasks = [{name = "busy", title = "A", points = 1},
+                     {name = "ratio", title = "B", points = 1},
+                     {name = "fast", title = "C", points = 1, stub = "fast.cu"}]
+            """,
+        "week/README.md": LESSON,
+        f"solutions/{STUB}": REFERENCE,
+        f"solutions/{CUDA}": KERNEL,
+    }
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(textwrap.dedent(text) if name.endswith("toml") else text)
+    return manifest.load(root)
+
+
+@pytest.fixture
+def hand_in(tmp_path):
+    def hand_in(student: str, text: str, stub: str = STUB, state: str = "submitted") -> Submission:
+        tree = tmp_path / "staged" / student
+        (tree / stub).parent.mkdir(parents=True, exist_ok=True)
+        (tree / stub).write_text(text, encoding="utf-8")
+        return Submission(student, tree, "", {stub: state})
+
+    return hand_in
+
+
+def found(matches: list[Match]) -> list[tuple]:
+    return [(m.kind, m.how, m.function, m.students) for m in matches]
+
+
+def test_the_reference_is_found_as_it_is_and_renamed(course, hand_in):
+    matches = likeness(
+        course, [hand_in("ada", REFERENCE), hand_in("bob", RENAMED), hand_in("eve", OTHER)]
+    )
+    assert found(matches) == [
+        ("reference", "exact", "busy", ("ada",)),
+        ("reference", "renamed", "busy", ("bob",)),
+    ]
+    assert matches[0].size >= FLOOR and matches[0].compared == 3 and matches[0].helpers
+    assert matches[0].share == pytest.approx(1 / 3)
+    assert "ada like the reference" in str(matches[0]) and "but for names" in str(matches[1])
+
+
+def test_layout_comments_annotations_and_documentation_do_not_count(course, hand_in):
+    text = re.sub(r'"""The part.*?"""', '"""Other words."""', REFERENCE)
+    text = text.replace("list[tuple[int, int]]", "object").replace("total = 0", "total: int = 0")
+    text = text.replace("  # clocks differ", "").replace(
+        "    total = 0", "    # so far\n    total = (0)"
+    )
+    matches = likeness(course, [hand_in("ada", text)])
+    assert found(matches) == [("reference", "exact", "busy", ("ada",))]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("max(0, ", "max(1, "), ("total += ", "total -= "), ("+ _SLACK_NS", ""), ("= 5", "= 6")],
+)
+def test_another_program_is_not_alike(course, hand_in, old, new):
+    assert old in REFERENCE
+    matches = likeness(course, [hand_in("ada", REFERENCE.replace(old, new))])
+    assert not [m for m in matches if m.helpers]
+
+
+def test_names_may_not_be_swapped(course, hand_in):
+    """Renaming is one to one: other variables in the same places are another program."""
+    swapped = REFERENCE.replace(
+        "min(end, last) - max(start, first)", "min(end, first) - max(start, last)"
+    )
+    assert likeness(course, [hand_in("ada", swapped)]) == []
+
+
+def test_a_large_body_is_found_though_its_helper_differs(course, hand_in):
+    helper = "    return [list(pair) for pair in sorted(intervals)]\n"
+    text = re.sub(r"    out: list.*?return out\n", helper, REFERENCE, flags=re.DOTALL)
+    whole = likeness(course, [hand_in("ada", text)], floor=20)
+    assert found(whole) == [("reference", "renamed", "busy", ("ada",))]
+    assert not whole[0].helpers
+
+
+def test_students_like_each_other_are_found_together(course, hand_in):
+    other = OTHER.replace("depth", "open_now").replace("since", "opened")
+    class_ = [hand_in("zoe", other), hand_in("ada", OTHER), hand_in("bob", REFERENCE)]
+    matches = likeness(course, class_)
+    assert found(matches) == [
+        ("reference", "exact", "busy", ("bob",)),
+        ("student", "renamed", "busy", ("ada", "zoe")),
+    ]
+    assert found(likeness(course, [hand_in("ada", OTHER), hand_in("eve", OTHER)])) == [
+        ("student", "exact", "busy", ("ada", "eve"))
+    ]
+    assert likeness(course, [hand_in("ada", OTHER)]) == []
+
+
+def test_what_has_one_way_to_be_written_is_not_flagged(course, hand_in):
+    class_ = [hand_in("ada", REFERENCE), hand_in("bob", REFERENCE)]
+    assert "ratio" not in {match.function for match in likeness(course, class_)}
+    assert "ratio" in {match.function for match in likeness(course, class_, floor=1)}
+
+
+def test_a_class_that_copies_the_lesson_is_not_flagged(course, hand_in):
+    class_ = [hand_in(name, FROM_THE_LESSON) for name in ("ada", "bob", "eve")]
+    assert likeness(course, class_) == []
+    (course.root / "week/README.md").write_text("# Lesson\n")
+    assert found(likeness(course, class_)) == [("student", "exact", "busy", ("ada", "bob", "eve"))]
+
+
+def test_a_lesson_of_this_course_does_not_flag_a_class(hand_in):
+    """Every code block of a real lesson, as the body of a task's function."""
+    course = manifest.load(ROOT)
+    exercise = course.exercise("ex_32")
+    lesson = course.lesson(exercise).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", lesson, re.DOTALL | re.MULTILINE)
+    task = next(task for task in exercise.tasks if task.stub == exercise.stub)
+    given = similarity.given(course, exercise)
+    sizes = []
+    for block in blocks:
+        text = f"def {task.name}(x):\n" + textwrap.indent(block, "    ") + "    return x\n"
+        one = similarity.prints(text, exercise.stub, exercise, given).get(task.name)
+        sizes.append(one.whole_size if one else 0)
+    assert len(blocks) > 3
+    assert max(sizes) < FLOOR
+
+
+def test_what_is_to_do_or_cannot_be_read_is_not_compared(course, hand_in):
+    todo = "def busy(a, b):\n    '''Doc.'''\n    raise NotImplementedError\n"
+    class_ = [
+        hand_in("ada", todo),
+        hand_in("bob", todo),
+        hand_in("broken1", "def busy(:\n"),
+        hand_in("broken2", "def busy(:\n"),
+        hand_in("deep1", REFERENCE + "x = " + "-" * 10_000 + "1\n"),
+        hand_in("refused", REFERENCE, state="refused: it is a link"),
+        Submission("gone", course.root / "nowhere", "", {STUB: "submitted"}),
+        hand_in("empty", ""),
+        hand_in("odd", "busy = 3\nimport busy\nclass busy: pass\n"),
+    ]
+    assert likeness(course, class_, floor=1) == []
+
+
+def test_every_kind_of_statement_has_a_form(course, hand_in):
+    text = """
+import os.path as p
+class Helper(Base, metaclass=M):
+    x: int
+    y = 3
+    @property
+    async def f(self, *a, k=1, **kw): yield await g(*a, **kw)
+@decorated
+async def busy(a, /, b, *, c=1):
+    global G
+    async with open(a) as f, b: pass
+    async for i in a: print(i, end=f"{i!r:>{c}}")
+    else: del i
+    try: import math as m
+    except* (ValueError, TypeError) as e: raise Helper from e
+    match a:
+        case [1, *rest] if rest: return lambda q: q
+        case {"k": v, **more}: return {**more, v: (yield)}
+        case Helper(x=1) | None as whole: assert whole, "no"
+    while (n := c): c -= 1; continue
+    return [x for x, in b if not x], {1, 2}, a[1:2, ...], b"x", 1j, Helper.__name__
+"""
+    class_ = [hand_in("ada", text), hand_in("bob", text.replace("rest", "tail"))]
+    assert found(likeness(course, class_)) == [("student", "renamed", "busy", ("ada", "bob"))]
+
+
+def test_cuda_is_compared_by_its_tokens(course, hand_in):
+    solved = KERNEL.split("// <stub>")[0] + "int main() { return 0; }\n"
+    renamed = re.sub(r"//.*", "/* mine */", solved).replace("tile", "patch")
+    renamed = re.sub(r"\bat\b", "k", renamed)
+    slow = solved.replace("33", "32")
+    class_ = [
+        hand_in("ada", KERNEL, CUDA),
+        hand_in("bob", renamed, CUDA),
+        hand_in("eve", slow, CUDA),
+        hand_in("todo", "// TODO(ex_1.fast): x\n" + solved, CUDA),
+        hand_in("given", "#include <cstdio>\nint main() { return 0; }\n", CUDA),
+        hand_in("given2", "#include <cstdio>\nint main() { return 0; }\n", CUDA),
+    ]
+    assert found(likeness(course, class_)) == [
+        ("reference", "exact", "fast.cu", ("ada",)),
+        ("reference", "renamed", "fast.cu", ("bob",)),
+    ]
+
+
+def test_a_repository_without_references_compares_students(course, hand_in):
+    for file in (course.root / "solutions").rglob("*.*"):
+        file.unlink()
+    assert found(likeness(course, [hand_in("ada", REFERENCE), hand_in("bob", RENAMED)])) == [
+        ("student", "renamed", "busy", ("ada", "bob"))
+    ]
+
+
+def test_one_by_one_gives_the_same_and_survives_json(course, hand_in):
+    class_ = [hand_in("bob", RENAMED), hand_in("ada", REFERENCE)]
+    comparison = Comparison(course)
+    for submission in reversed(class_):
+        comparison.add(submission)
+    matches = comparison.matches()
+    assert matches == likeness(course, class_)
+    again = [
+        Match(**one) for one in json.loads(json.dumps([dataclasses.asdict(m) for m in matches]))
+    ]
+    assert again == matches
+
+
+@pytest.mark.proof
+def test_the_floor_stands_above_what_coincides_in_this_course():
+    """What the module says of its floor: references and wrong solutions, compared with each other."""
+    course = manifest.load(ROOT)
+    references, equal, compared = {}, [], 0
+    forms: dict[str, set] = defaultdict(set)
+    for exercise in course.exercises:
+        given = similarity.given(course, exercise)
+        for stub in exercise.stubs:
+            if stub.suffix != ".py":
+                continue
+            text = course.solution(stub).read_text(encoding="utf-8")
+            own = similarity.prints(text, stub, exercise, given)
+            for name, one in own.items():
+                references[exercise.id, name] = one
+                compared += one.whole_size >= FLOOR
+                forms[one.whole].add((exercise.id, name, one.whole_size))
+            for wrong in course.wrong_solutions(stub):
+                changed = read_wrong_solution(wrong).functions
+                source = wrong.read_text(encoding="utf-8")
+                for name, one in similarity.prints(source, stub, exercise, given).items():
+                    if name in changed:
+                        equal += [(wrong.name, name)] if one.whole == own[name].whole else []
+                        forms[one.whole].add((exercise.id, name, one.whole_size))
+    assert equal == []
+    coincide = [next(iter(group))[2] for group in forms.values() if len(group) > 1]
+    assert coincide and max(coincide) < FLOOR
+    assert compared > 0.85 * len(references)
