@@ -183,6 +183,7 @@ class Sandbox:
             "exchange": str(self._exchange),
             "devices": self._devices,
             "preload": self._preload,
+            "packages": _packages(),
         }
         self._settings = json.dumps(settings)
         (self._folder / "settings.json").write_text(self._settings, encoding="utf-8")
@@ -300,7 +301,9 @@ class Sandbox:
         return "\n".join(text.splitlines()[-8:]) or "it said nothing"
 
     def _command(self, descriptors: Sequence[int]) -> list[str]:
-        template = [sys.executable, "-u", "-P", "-s", "-c", _BOOT, str(_ROOT)]
+        template = [sys.executable, "-u", "-P", "-s", "-c", _BOOT]
+        # The folder of the course comes last: it is there for this package and the library alone.
+        template.append(os.pathsep.join((*_packages(), str(_ROOT))))
         template += map(str, descriptors)
         if self.kind == "none":
             return template
@@ -335,9 +338,8 @@ class Sandbox:
 
 
 _NEEDED = ("msgspec",)
-# The folder of the course comes last on the path: it is there for this package and the library alone.
 _BOOT = (
-    "import sys; root = sys.argv.pop(1); sys.path.append(root); "
+    "import os, sys; sys.path += [p for p in sys.argv.pop(1).split(os.pathsep) if p not in sys.path]; "
     "from grading.sandbox.template import main; main()"
 )
 
@@ -374,8 +376,15 @@ def _python_environment() -> list[str]:
         paths.add(os.path.dirname(program))
         program = os.path.join(os.path.dirname(program), os.readlink(program))
     paths.add(os.path.dirname(os.path.realpath(program)))
+    paths |= set(_packages())
     paths |= {os.path.realpath(path) for path in paths}
     return [os.path.normpath(path) for path in paths if path and os.path.isdir(path)]
+
+
+def _packages() -> list[str]:
+    """Folders of installed packages that this process imports from."""
+    names = ("site-packages", "dist-packages")
+    return [path for path in sys.path if os.path.basename(path) in names and os.path.isdir(path)]
 
 
 def _own_uid() -> int:

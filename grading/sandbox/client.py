@@ -226,7 +226,8 @@ def _start(
 ) -> Process:
     folder = None
     home = _BOX
-    if _settings(address)["kind"] == "none":
+    settings = _settings(address)
+    if settings["kind"] == "none":
         folder = home = tempfile.mkdtemp(prefix="lab-unprotected-")
         contents = {str(_placed(folder, path)): data for path, data in contents.items()}
     own = {
@@ -238,7 +239,9 @@ def _start(
         "LANG": "C.UTF-8",
         "PYTHONHASHSEED": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONPATH": str(Path(__file__).resolve().parents[2]),
+        "PYTHONPATH": os.pathsep.join(
+            (str(Path(__file__).resolve().parents[2]), *settings["packages"])
+        ),
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
         "MKL_NUM_THREADS": "1",
