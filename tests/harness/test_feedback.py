@@ -222,6 +222,7 @@ def test_any_name_makes_a_safe_file(tmp_path, entry):
     assert len(list((tmp_path / "out/feedback").iterdir())) == 4
     assert all(path.parent.parent in (tmp_path, tmp_path / "out") for path in made)
     assert all(len(path.name.encode()) < 200 and path.name.isprintable() for path in made)
+    assert not any(path.name.startswith((".", "-")) for path in made)
 
 
 def test_names_that_a_file_system_may_mix_up_stay_apart():

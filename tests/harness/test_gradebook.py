@@ -184,6 +184,20 @@ def test_canvas_takes_the_file(out):
         assert row[1] == "", "an unknown number under ID would be another student's"
 
 
+def test_canvas_gets_points_after_late_rules(out):
+    plain = {row["ID"]: row for row in table(out / "gradebook.csv")}
+    rows = table(out / "gradebook_canvas.csv")[1:]
+    late = 0
+    for row in rows:
+        one = plain[row["SIS User ID"]]
+        days = int(one["Days late"] or 0)
+        late += days > 0
+        assert row["Week 7 (123)"] == one["Total"]
+        after = Fraction(cell(one, "ex_30")) * (10 - days) / 10
+        assert row["Day 1 (124)"] == SCALED.show(after)
+    assert late
+
+
 def test_moodle_takes_the_file(out):
     rows = list(csv.reader((out / "gradebook_moodle.csv").open(encoding="utf-8", newline="")))
     header, *students = rows
