@@ -269,10 +269,12 @@ def grade(
                 seed=seed,
                 cases=options.cases,
             )
+            for line in what_changed(plan, environment, facts):
+                say(line)
             _keep_plan(store, plan, options, environment, facts)
             summary = _run(plan, store, engine, options, say)
             summary.sandbox = str(environment.get("sandbox", ""))
-            matches = likeness(course, plan.submissions, summary)
+            matches = likeness(plan, summary)
         with contextlib.suppress(OSError):
             write_whole(options.out / MATCHES, [json.dumps(matches, indent=1) + "\n"])
         _write_reports(reports, plan, store, matches, summary)
@@ -487,6 +489,18 @@ def _keep_plan(
     )
 
 
+def what_changed(plan: Plan, environment: dict[str, Any], before: dict[str, Any]) -> Iterator[str]:
+    """Why verdicts of the last run (its batch.json) do not hold any more, a sentence each."""
+    checks = before.get("keys", {}).get("checks", {})
+    new = [e.id for e in plan.exercises if checks.get(e.id, plan.checks[e.id]) != plan.checks[e.id]]
+    if new:
+        shown = ", ".join(new[:5]) + (f" and {len(new) - 5} more" if len(new) > 5 else "")
+        yield f"since the last run the checks, or what they use, have changed: {shown}: judged anew"
+    if before.get("environment", environment) != environment:
+        said = keys.differences(before["environment"], environment, "then", "now")
+        yield f"since the last run this machine has changed ({said}): all is judged anew"
+
+
 @contextlib.contextmanager
 def _staging(out: Path) -> Iterator[Path]:
     """A private folder for what was taken in; what a killed run left there is removed."""
@@ -567,7 +581,7 @@ def _write_reports(
     if matches:
         from grading.similarity import Match
 
-        found = [Match(**match) for match in matches]
+        found = [Match(**(m | {"students": tuple(m["students"])})) for m in matches]
     try:
         written = reports.write(results(plan, store), store.out, plan, found)
     except OSError as error:
@@ -578,12 +592,13 @@ def _write_reports(
     summary.reports = [str(path) for path in written]
 
 
-def likeness(course: Course, submissions: list[Submission], summary: Summary) -> list[dict]:
+def likeness(plan: Plan, summary: Summary) -> list[dict]:
     """Which submissions are alike, as plain data; a failure is a note and stops nothing."""
     from grading import similarity
 
+    asked = dataclasses.replace(plan.course, exercises=tuple(plan.exercises))
     try:
-        return [dataclasses.asdict(m) for m in similarity.likeness(course, submissions)]
+        return [dataclasses.asdict(m) for m in similarity.likeness(asked, plan.submissions)]
     except Exception as error:  # noqa: BLE001 - the grades do not depend on it
         summary.notes.append(
             f"submissions were not compared with each other: {type(error).__name__}: {error}"

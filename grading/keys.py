@@ -113,14 +113,22 @@ def environment_hash(facts: dict[str, object]) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-def differences(here: dict[str, object], there: dict[str, object]) -> str:
+def differences(
+    one: dict[str, object], other: dict[str, object], where: str = "here", there: str = "there"
+) -> str:
     """In what two environments differ, in words."""
-    names = sorted(set(here) | set(there))
+    one, other = _flat(one), _flat(other)
     return "; ".join(
-        f"{name}: {here.get(name)} here, {there.get(name)} there"
-        for name in names
-        if here.get(name) != there.get(name)
+        f"{name}: {one.get(name)} {where}, {other.get(name)} {there}"
+        for name in sorted(set(one) | set(other))
+        if one.get(name) != other.get(name)
     )
+
+
+def _flat(facts: dict[str, object]) -> dict[str, object]:
+    """With the versions of packages each by itself."""
+    packages = facts.get("packages", {})
+    return {**facts, "packages": None, **(packages if isinstance(packages, dict) else {})}
 
 
 def _version(package: str) -> str:

@@ -154,7 +154,7 @@ def plain_reports() -> Iterator[None]:
 
 if __name__ == "__main__":
     batch.make_engine = fake_engine
-    batch.likeness = lambda course, submissions, summary: []
+    batch.likeness = lambda plan, summary: []
     with plain_reports():
         os.chdir(manifest.find_root(Path(__file__).parent))
         cli.main(sys.argv[1:])

@@ -310,6 +310,32 @@ def test_only_what_changed_is_judged(course: Course, tmp_path: Path) -> None:
     assert (again.judged, again.kept, again.units) == (0, 9, 9)  # nobody handed ex_30 in
 
 
+def test_it_says_why_verdicts_do_not_hold_any_more(
+    course: Course, tmp_path: Path, monkeypatch
+) -> None:
+    source = fake.write_class(tmp_path / "in", course, ["ada"], EXERCISES)
+    options = batch.Options(source, tmp_path / "out", exercises=tuple(EXERCISES))
+
+    def said() -> str:
+        lines: list[str] = []
+        batch.grade(course, options, engine_of=fake.fake_engine, say=lines.append)
+        return "\n".join(lines)
+
+    assert "since the last run" not in said()
+    assert "since the last run" not in said()
+    honest = keys.Checks.of
+    monkeypatch.setattr(
+        keys.Checks,
+        "of",
+        lambda self, e: honest(self, e)[:9] if e.id == "ex_31" else honest(self, e),
+    )
+    assert "have changed: ex_31: judged anew" in said()
+    monkeypatch.setattr(
+        fake.Quick, "environment", lambda self: {"python": "new", "sandbox": "none"}
+    )
+    assert "machine has changed (python: a fake one then, new now)" in said()
+
+
 def test_a_withdrawn_change_brings_the_old_verdict_back(course: Course, tmp_path: Path) -> None:
     source = fake.write_class(tmp_path / "in", course, ["ada"], EXERCISES)
     grade(course, source, tmp_path / "out")

@@ -60,7 +60,7 @@ def in_process(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[
     with pytest.raises(SystemExit) as ended:
         cli.main([str(argument) for argument in arguments])
     out, err = capsys.readouterr()
-    return ended.value.code, out, err
+    return int(ended.value.code or 0), out, err
 
 
 def judged(out: Path) -> list[tuple[str, str]]:
