@@ -617,7 +617,8 @@ time.sleep(600)
 @needs_bubblewrap
 @pytest.mark.parametrize("user", ["this user", "an unprivileged user"])
 def test_it_dies_with_its_owner(tmp_path_factory, user):
-    python, environment = sys.executable, {"PATH": os.defpath}
+    python = sys.executable
+    environment: dict[str, str] = {"PATH": os.defpath}
     options: dict[str, Any] = {}
     if user != "this user":
         if os.geteuid() != 0:
