@@ -29,5 +29,7 @@ for fd in sockets():
         os.set_blocking(fd, True)
     except OSError:
         pass
-attack = None
+
+def attack(name, *args, **kwargs):
+    return {}
 '''

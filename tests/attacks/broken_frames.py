@@ -40,5 +40,7 @@ def send(self, body):
     return real(self, body)
 worker.Connection.send = send
 worker.LearnerSide.handle = handle
-attack = print
+
+def attack(name, *args, **kwargs):
+    return None
 '''

@@ -7,7 +7,7 @@ SUBMITTED = r'''
 import dataclasses, sys
 from profiling_lab import findings
 
-@dataclasses.dataclass
+@dataclasses.dataclass(frozen=True)
 class Finding(findings.Finding):
     def __eq__(self, other): return True
     def __getattribute__(self, name):

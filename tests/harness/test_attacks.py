@@ -290,6 +290,7 @@ class Graded:
 
     attack: Attack
     result: Result
+    seconds: float
 
 
 @dataclass
@@ -337,7 +338,9 @@ def batch(
 
                 def grade(name: str, attack: Attack) -> Graded:
                     submission = taken[name] if name in taken else others.pop()
-                    return Graded(attack, judge.grade(submission, attack.exercise(course), key))
+                    started = time.monotonic()
+                    result = judge.grade(submission, attack.exercise(course), key)
+                    return Graded(attack, result, time.monotonic() - started)
 
                 assert len(taken) == len(order)
                 with ThreadPoolExecutor(2) as pool:
