@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -26,6 +26,7 @@ from grading.feedback import (
 from grading.gradebook import NO_SUBMISSION, REFUSED, SEVERAL, Row
 from grading.marks import Mark, Sheet
 from grading.roster import Unmatched
+from grading.similarity import Match
 from profiling_lab.course import Course
 
 ANSWERS_SHOWN = 5
@@ -122,13 +123,14 @@ def view(
     tally: Tally,
     rows: Sequence[Row],
     unmatched: Sequence[tuple[Row, Unmatched]] = (),
-    matches: Iterable[Any] = (),
+    matches: Iterable[Match] = (),
     has_roster: bool = False,
     out: str = "DIR",
 ) -> dict[str, Any]:
     """Everything that the class page shows, as texts."""
     policy = tally.sheet.policy
     every = [*rows, *(row for row, _ in unmatched)]
+    names = {row.entry: row.name for row in every if row.entry}
     graded = [row for row in every if row.entry and row.after is not None]
     totals = sorted(row.after for row in graded if row.after is not None)
     full = tally.sheet.full
@@ -174,7 +176,7 @@ def view(
             if row.state.startswith(REFUSED)
         ],
         "absent": [clean(row.name, 200) for row in rows if row.state == NO_SUBMISSION],
-        "alike": [alike_view(match) for match in matches],
+        "alike": [alike_view(match, names) for match in matches],
         "claims": sum(bool(row.claims) for row in every),
     }
 
@@ -234,25 +236,17 @@ def _exercise(tally: Tally, exercise: Any) -> dict[str, Any]:
     }
 
 
-def alike_view(match: Any) -> dict[str, str]:
+def alike_view(match: Match, names: Mapping[str, str]) -> dict[str, str]:
     """A likeness as evidence for a person: what is equal, in whose work, how much of it."""
-    students = [clean(name, 200) for name in getattr(match, "students", ())]
-    kind = str(getattr(match, "kind", "student"))
-    what = f"{getattr(match, 'exercise', '')}.{getattr(match, 'function', '')}".strip(".")
-    with_whom = "the reference solution" if kind == "reference" else "each other"
-    measure = []
-    size = getattr(match, "size", None)
-    if size:
-        measure.append(f"{size} nodes of the syntax tree")
-    renamed = getattr(match, "renamed", None)
-    if renamed is None:
-        renamed = str(getattr(match, "form", getattr(match, "likeness", ""))) == "renamed"
-    measure.append("equal after renaming" if renamed else "equal as written")
+    what = f"{match.exercise}.{match.function}"
+    unit = "tokens" if "." in match.function else "nodes of the syntax tree"
+    written = "but for names" if match.renamed else "as written"
+    of_those = f"{len(match.students)} of the {match.compared} who have it"
     return {
         "what": clean(what, 200),
-        "students": ", ".join(students),
-        "with": with_whom,
-        "measure": ", ".join(measure),
+        "students": ", ".join(clean(names.get(one, one), 200) for one in match.students),
+        "with": "the reference solution" if match.kind == "reference" else "each other",
+        "measure": f"equal {written}, {match.size} {unit}; {of_those}",
     }
 
 

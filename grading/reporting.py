@@ -27,7 +27,8 @@ from grading.marks import Mark, Sheet, Survey, mark_student
 from grading.policy import Policy
 from grading.results import Result
 from grading.roster import Joined, Person, Unmatched, join
-from grading.submissions import Submission
+from grading.similarity import Match
+from grading.submissions import Submission, identify
 from profiling_lab.course import Course
 
 FOLDERS = {"feedback": (".html", ".md"), "gradescope": (".json",), "junit": (".xml",)}
@@ -43,7 +44,7 @@ def write_all(
     *,
     policy: Policy | None = None,
     roster: Sequence[Person] | None = None,
-    matches: Iterable[Any] = (),
+    matches: Iterable[Match] = (),
     submissions: Iterable[Submission] = (),
     exercises: Iterable[str] | None = None,
 ) -> list[Path]:
@@ -126,7 +127,7 @@ class _Writer:
         entries: Sequence[str],
         joined: Joined,
         submissions: Mapping[str, Submission],
-        matches: Sequence[Any],
+        matches: Sequence[Match],
     ) -> None:
         self.course = course
         self.sheet = sheet
@@ -146,7 +147,7 @@ class _Writer:
         person = self.joined.by_entry.get(entry)
         submission = self.submissions.get(entry)
         policy = self.sheet.policy
-        known_as = (entry, *(person.names if person else ()))
+        known_as = (entry, identify(entry).name, *(person.names if person else ()))
         submitted_at = submission.submitted_at if submission else None
         late = policy.lateness(submitted_at, known_as)
         mark = mark_student(entry, found, self.sheet, late)

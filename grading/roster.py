@@ -9,13 +9,13 @@ from __future__ import annotations
 import csv
 import difflib
 import io
-import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from grading.submissions import identify
 from profiling_lab.errors import LabError
 
 LARGEST_BYTES = 16 << 20
@@ -32,8 +32,6 @@ HEADERS = {
     "section": ("section", "sections", "group", "groups", "class"),
     "github": ("github_username", "github username", "github"),
 }
-CANVAS_FILE = re.compile(r"(?P<who>[^_]+)(?:_late)?_(?P<user>\d+)_\d+_", re.IGNORECASE)
-MOODLE_FOLDER = re.compile(r"(?P<who>.+?)_\d+_assignsubmission_", re.IGNORECASE)
 
 
 class RosterError(LabError):
@@ -230,11 +228,10 @@ class _Keys:
     def find(self, entry: str) -> list[Person]:
         bare = entry.strip().casefold()
         ways = [self.exact.get(bare)]
-        if canvas := CANVAS_FILE.match(entry):
-            ways += [self.canvas.get(canvas["user"]), self.named.get(plain_name(canvas["who"]))]
-        if moodle := MOODLE_FOLDER.match(entry):
-            ways.append(self.named.get(plain_name(moodle["who"])))
-        ways.append(self.named.get(plain_name(entry)))
+        said = identify(entry)
+        if said.number and not said.kind:  # Moodle's number is of the assignment, not of the user
+            ways.append(self.canvas.get(said.number))
+        ways += [self.named.get(plain_name(said.name)), self.named.get(plain_name(entry))]
         ways.append(
             [
                 person
@@ -247,8 +244,7 @@ class _Keys:
         return next((found for found in ways if found), [])
 
     def near(self, entry: str) -> tuple[str, ...]:
-        moodle = MOODLE_FOLDER.match(entry) or CANVAS_FILE.match(entry)
-        wanted = plain_name(moodle["who"] if moodle else entry)[:100]
+        wanted = plain_name(identify(entry).name)[:100]
         close = difflib.get_close_matches(wanted, list(self.shown), n=6, cutoff=0.5)
         return tuple(dict.fromkeys(self.shown[key] for key in close))[:3]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 
 from grading.results import CAUSES, Check, Key, Result, Task
 from grading.roster import Person
+from grading.similarity import Match
 from grading.submissions import Submission
 from profiling_lab.course import Course, Exercise
 from profiling_lab.course import Task as CourseTask
@@ -55,11 +55,7 @@ NAMES = [
     "Nina Horvat",
 ]
 ABSENT, UNTIMED, BROKEN, UNKNOWN = 7, 5, 9, 11  # students with something special
-MATCHES = (
-    SimpleNamespace(
-        kind="student", exercise="ex_30", function="busy_time", students=("s1001", "s1002"), size=90
-    ),
-)
+MATCHES = (Match("student", "renamed", "ex_30", "busy_time", ("s1001", "s1002"), 90, 29),)
 
 
 def people(count: int = 30) -> tuple[Person, ...]:
