@@ -28,6 +28,8 @@ LEFT_OUT = (
     "tests/attacks/*",
     "labs/case_files/plan.toml",  # what was planted in which case
     "labs/case_files/answers*",
+    "labs/case_files/programs/*",  # a program's options say what is wrong with it
+    "captures/programs/case_*",
     "scripts/*",  # computes the lessons' figures, partly with the references
     "docs/instructor-guide.md",
     "CONTRIBUTING.md",

@@ -190,7 +190,6 @@ def _write(course: Course, folder: Path, chosen: list[Exercise], title: str, due
     fresh[MANIFEST], not_run = _manifest(course, chosen, title, due)
     words = _words(course, chosen, title, due)
     fresh["README.md"] = template("class_readme.md", **words)
-    fresh[".gitignore"] = (course.root / ".gitignore").read_text(encoding="utf-8")
     names = {str(inside) for inside in kept} | set(fresh) | {RECORD}
     places = names | {str(parent) for name in names for parent in PurePosixPath(name).parents}
     for inside in kept:

@@ -24,6 +24,9 @@ from grading import policy as policies
 from grading import results
 from grading.classroom import answers, claims, class_repo, commands, github, gradescope
 from grading.cli import COMMANDS, UNPROTECTED, grade
+from grading.errors import SandboxUnavailable
+from grading.outcomes import NotGraded
+from grading.sandbox import strongest
 from profiling_lab import course as manifest
 from profiling_lab.cli import lab
 from profiling_lab.errors import LabError
@@ -864,3 +867,53 @@ def test_whole_course_works_there(whole: Path) -> None:
         assert f"{points} of {points} points gradable here" in said
         run_there(whole, "profiling_lab.cli", "reset", exercise.id, "--yes")
     assert git(whole, "status", "--porcelain") == ""
+
+
+KEEPS_OUT = """\
+#!/bin/bash
+while [ "$1" != python ]; do shift; done; shift
+PYTHON "$@"; code=$?
+while [ "$1" != --out ]; do shift; done
+cp -r "$2" KEPT
+exit $code
+"""
+
+
+@pytest.mark.proof
+def test_autograder_grades_with_the_real_grader(tmp_path: Path) -> None:
+    """The bundle's course is a class repository, so this is grading in one, too."""
+    try:
+        strongest()
+    except SandboxUnavailable as why:
+        raise NotGraded("not run", str(why)) from None
+    course = manifest.load(ROOT)
+    root = tmp_path / "autograder"
+    gradescope.build(course, tmp_path / "bundle.zip", exercises=["energy_ex01", "scaling_ex01"])
+    with zipfile.ZipFile(tmp_path / "bundle.zip") as archive:
+        archive.extractall(root / "source")
+    (stub,) = course.exercise("energy_ex01").stubs
+    work = root / "submission" / stub
+    work.parent.mkdir(parents=True)
+    shutil.copy(course.solution(stub), work)
+    uv = root / "uv" / "bin" / "uv"
+    uv.parent.mkdir(parents=True)
+    kept = tmp_path / "kept"
+    uv.write_text(KEEPS_OUT.replace("PYTHON", sys.executable).replace("KEPT", str(kept)))
+    uv.chmod(0o755)
+    environment = os.environ | {"AUTOGRADER_ROOT": str(root)}
+    script = root / "source" / "run_autograder"
+    subprocess.run([sys.executable, script], env=environment, cwd=root, check=True)
+    told = json.loads((root / "results" / "results.json").read_text())
+    points = [course.exercise(name).points for name in ("energy_ex01", "scaling_ex01")]
+    assert told["score"] == points[0], told
+    assert told["extra_data"]["out_of"] == str(sum(points))
+    assert not told["extra_data"]["incomplete"]
+    # What the guide says that a graded folder holds.
+    table = GUIDE.partition("What is in the folder:")[2].partition("\n\n")[2].partition("\n\n")[0]
+    files = {re.sub(r"(?<=/)submission\b", "NAME", str(file)) for file in walk(kept)}
+    for first in re.findall(r"^\| `([\w./]+)`", table, re.MULTILINE):
+        assert first in files | {"unmatched.csv"}, f"the guide names {first}, which is not written"
+
+
+def walk(folder: Path) -> list[Path]:
+    return [file.relative_to(folder) for file in folder.rglob("*") if file.is_file()]
