@@ -254,7 +254,7 @@ _NUMBERS: dict[str, tuple[int | None, int]] = {
     "clone3": (435, 435),
     "ioctl": (16, 29),
     "fallocate": (285, 47),
-    # More memory than the guard can see without a memory cgroup.
+    # More memory than the template can see without a memory cgroup.
     "memfd_create": (319, 279),
     "memfd_secret": (447, 447),
     "shmget": (29, 194),

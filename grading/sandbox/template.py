@@ -31,6 +31,7 @@ import signal
 import socket
 import stat
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
@@ -63,6 +64,7 @@ def main() -> None:
     os.close(nothing)
     if settings["kind"] != "none":
         _become_nobody(settings)
+    tempfile.tempdir = "/tmp"  # libraries ask for it, and here there is none to write into
     loaded = []
     for name in (*_OWN_NEEDS, *settings["preload"]):
         with contextlib.suppress(ImportError):
@@ -90,7 +92,7 @@ def _become_nobody(settings: Mapping[str, Any]) -> None:
         os.setresgid(*[settings["uid"]] * 3)
         os.setresuid(*[settings["uid"]] * 3)
     kernel.drop_capabilities()
-    kernel.set_dumpable(True)  # else /proc/self belongs to root, and a guard cannot map its user
+    kernel.set_dumpable(True)  # else /proc/self belongs to root, and a job cannot map its user
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
@@ -479,7 +481,7 @@ def _fresh_worker(descriptor: int, limit_bytes: int) -> list[str]:
 
 def _forget_template(seed: int | None) -> None:
     """What a new process would have anew: random states, the folder for temporary files."""
-
+    tempfile.tempdir = None
     if seed is None:
         seed = int.from_bytes(os.urandom(8), "big")
     random.seed(seed)
@@ -491,7 +493,7 @@ def _forget_template(seed: int | None) -> None:
 
 
 def _set_limits(limits: Mapping[str, Any], *, gpu: bool, own_uid: bool) -> None:
-    """Limits of each process; those of the whole job are the guard's."""
+    """Limits of each process; those of the whole job are watched by the template."""
 
     def limit(which: int, soft: int, hard: int | None = None) -> None:
         most = resource.getrlimit(which)[1]
@@ -506,7 +508,7 @@ def _set_limits(limits: Mapping[str, Any], *, gpu: bool, own_uid: bool) -> None:
     limit(resource.RLIMIT_CPU, cpu_s, cpu_s + 1)
     limit(resource.RLIMIT_FSIZE, max(limits["output_bytes"], limits["box_bytes"]))
     if own_uid:  # else everything of this user counts
-        # Threads count as well; the guard counts processes.
+        # Threads count as well; the template counts processes.
         limit(resource.RLIMIT_NPROC, 4 * limits["processes"])
     limit(resource.RLIMIT_MEMLOCK, 2**20)
     for name, value in (("RLIMIT_MSGQUEUE", 0), ("RLIMIT_SIGPENDING", 1024)):
