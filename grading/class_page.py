@@ -34,17 +34,26 @@ MOST_GROUPS = 2000  # of different messages kept a task
 BINS = 10
 HIDDEN_ANSWER = "a hidden check failed"
 
-_PATH = re.compile(r"(?:[A-Za-z]:\\|\\\\|(?<![\w.])~?/)(?:[^\s'\",:;)\]}]+[/\\])*[^\s'\",:;)\]}]+")
+_PATH = re.compile(r"(?:[A-Za-z]:\\|\\\\|(?<![\w.])~?/)[^\s'\",:;)\]}]+(?::\d+)*")
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+\b")
 _NUMBER = re.compile(r"(?<![\w#])[-+]?\d(?:[\d_,]*\d)?(?:\.\d+)?(?:[eE][-+]?\d+)?(?!x#)")
 _NUMBERS = re.compile(r"#(?:, ?#)+")
+_HELD = re.compile(r"\{[#:,… ]*#[#:,… ]*\}|\[[#,… ]*#[#,… ]*\]|\([#,… ]*#[#,… ]*\)")
+# What was called with, and that a case was generated, differs from check to check of one mistake.
+_CALL = re.compile(r"^(\w+)\([^()]*\)|(?<=while )(\w+)\(.*\)")
+_GENERATED = re.compile(r" ?\(generated;[^()]*\)$")
 
 
 def normalised(message: str) -> str:
-    """The first line of a message without what differs from student to student: numbers, paths."""
+    """The first line of a message without what differs from student to student and check to check.
+
+    Arguments of the call go; numbers stand as #, also a container of nothing else; paths as PATH.
+    """
     line = next((line for line in clean_lines(message[:4000]) if line.strip()), "")
+    line = _CALL.sub(lambda found: f"{found[1] or found[2]}(…)", _GENERATED.sub("", line.strip()))
     line = _ADDRESS.sub("0x#", _PATH.sub("PATH", line))
     line = _NUMBERS.sub("#, …", _NUMBER.sub("#", line))
+    line = _HELD.sub(lambda found: found[0][0] + "#" + found[0][-1], line)
     return clean(" ".join(line.split()), 240)
 
 
@@ -176,7 +185,7 @@ def view(
             if row.state.startswith(REFUSED)
         ],
         "absent": [clean(row.name, 200) for row in rows if row.state == NO_SUBMISSION],
-        "alike": [alike_view(match, names) for match in matches],
+        "alike": alike(matches, names),
         "claims": sum(bool(row.claims) for row in every),
     }
 
@@ -236,18 +245,31 @@ def _exercise(tally: Tally, exercise: Any) -> dict[str, Any]:
     }
 
 
-def alike_view(match: Match, names: Mapping[str, str]) -> dict[str, str]:
-    """A likeness as evidence for a person: what is equal, in whose work, how much of it."""
-    what = f"{match.exercise}.{match.function}"
-    unit = "tokens" if "." in match.function else "nodes of the syntax tree"
-    written = "but for names" if match.renamed else "as written"
-    of_those = f"{len(match.students)} of the {match.compared} who have it"
-    return {
-        "what": clean(what, 200),
-        "students": ", ".join(clean(names.get(one, one), 200) for one in match.students),
-        "with": "the reference solution" if match.kind == "reference" else "each other",
-        "measure": f"equal {written}, {match.size} {unit}; {of_those}",
-    }
+def alike(matches: Iterable[Match], names: Mapping[str, str]) -> list[dict[str, str]]:
+    """Likenesses as evidence for a person: what is equal, in whose work, how much of it.
+
+    The functions of one exercise that the same students share stand in one row.
+    """
+    together: dict[tuple, list[Match]] = {}
+    for match in matches:
+        key = (match.exercise, match.students, match.kind, match.how)
+        together.setdefault(key, []).append(match)
+    rows = []
+    for (exercise, students, kind, _), found in together.items():
+        units = {"tokens" if "." in match.function else "nodes" for match in found}
+        size = sum(match.size for match in found)
+        have = max(match.compared for match in found)
+        rows.append(
+            {
+                "exercise": exercise,
+                "what": clean(", ".join(match.function for match in found), 2000),
+                "students": ", ".join(clean(names.get(one, one), 200) for one in students),
+                "with": "the reference solution" if kind == "reference" else "each other",
+                "measure": f"equal {'but for names' if found[0].renamed else 'as written'}, "
+                f"{size} {' and '.join(sorted(units))}; {len(students)} of {have} who have it",
+            }
+        )
+    return rows
 
 
 def histogram(totals: Sequence[Fraction], full: Fraction, show: Any) -> dict[str, Any] | None:
@@ -359,7 +381,8 @@ def _look(shown: dict[str, Any]) -> Iterable[tuple[str, list[str]]]:
         )
     if shown["alike"]:
         lines = [
-            f"- {inline(row['what'])}: {inline(row['students'], 400)}, like {row['with']} "
+            f"- {row['exercise']}, {inline(row['what'], 2000)}: {inline(row['students'], 400)}, "
+            f"like {row['with']} "
             f"({row['measure']})"
             for row in shown["alike"]
         ]

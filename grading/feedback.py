@@ -27,6 +27,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 LONGEST_LINE = 500
 MOST_LINES = 40
 NEXT_SHOWN = 3
+CHECKS_SHOWN = 3  # of a task that did not pass; more of them say the same in other words
 
 # What each outcome is called and means to a student.
 MEANING = {
@@ -43,7 +44,7 @@ MEANING = {
     NOT_GRADED: ("not graded yet", "grading has not come to it yet"),
 }
 HIDDEN = "A hidden check of this task {what}. Its details are not shown."
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|<>&~$@:])")
+_MARKDOWN = re.compile(r"([\\`*_\[\]<>&|~$@]|^[#+\-]|(?<=www)\.|:(?=//))")
 
 
 # -- untrusted text ----------------------------------------------------------------------------------
@@ -70,7 +71,7 @@ def clean_lines(message: str) -> list[str]:
 
 
 def inline(text: Any, limit: int = 200) -> str:
-    """Untrusted text inside a line of Markdown: no character of it is obeyed."""
+    """Untrusted text inside a line of Markdown: no character of it is obeyed, nothing becomes a link."""
     return _MARKDOWN.sub(r"\\\1", clean(text, limit)).replace("\\<", "&lt;")
 
 
@@ -108,6 +109,7 @@ class TaskView:
     notes: list[str] = field(default_factory=list)
     checks: list[CheckView] = field(default_factory=list)
     passed: int = 0
+    more: int = 0
     lesson: str = ""
     hint: str = ""
     question: str = ""
@@ -336,7 +338,9 @@ def _task_view(guide: Guide, mark: TaskMark, policy: Policy) -> TaskView:
         passed=sum(check.outcome == "passed" for check in checks),
         live=task.live,
     )
-    out.checks = _without_doubles(shown) if out.needs_work or mark.outcome == "passed" else []
+    if out.needs_work:
+        out.checks = _telling(shown)
+        out.more = len(shown) - len(out.checks)
     if mark.outcome == "error" and mark.result is not None and not out.checks:
         out.notes.append(cause_words(mark.result.cause))
     if out.needs_work and not out.checks and not out.notes:
@@ -369,13 +373,13 @@ def cause_words(cause: str) -> str:
     return clean(f"{cause}: your code {words}" if words else cause, 300)
 
 
-def _without_doubles(checks: Sequence[CheckView]) -> list[CheckView]:
-    """Checks whose message was shown already for this task are left out: one cause, one message."""
+def _telling(checks: Sequence[CheckView]) -> list[CheckView]:
+    """The first few checks that say something new: one cause of an error is told once."""
     out: list[CheckView] = []
-    seen: set[tuple[str, ...]] = set()
+    seen: set[Any] = set()
     for check in checks:
-        said = (check.outcome, check.cause, *check.lines)
-        if said not in seen:
+        said = check.cause or (check.hidden, *check.lines)
+        if said not in seen and len(out) < CHECKS_SHOWN:
             seen.add(said)
             out.append(check)
     return out
@@ -406,6 +410,7 @@ def environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
     )
     made.filters["code"] = code
+    made.filters["others"] = others
     made.filters["slug"] = lambda outcome: str(outcome).replace(" ", "-")
     style = Markup((TEMPLATES / "page.css").read_text(encoding="utf-8"))  # noqa: S704 - our own file
     shared: dict[str, Any] = {"style": style}
@@ -474,8 +479,8 @@ def _task_markdown(task: TaskView) -> list[str]:
         out += ["", f"{label}{': ' + inline(check.cause, 300) if check.cause else ''}"]
         if check.lines:
             out += ["", *fenced(check.lines)]
-    if task.passed:
-        out += ["", passed_words(task)]
+    if tally := others(task):
+        out += ["", tally]
     if task.question:
         out += ["", f"Ask yourself: {task.question}"]
     if task.lesson:
@@ -483,6 +488,11 @@ def _task_markdown(task: TaskView) -> list[str]:
     return out
 
 
-def passed_words(task: TaskView) -> str:
-    """How many checks of a task passed."""
-    return f"{task.passed} other {'check' if task.passed == 1 else 'checks'} of this task passed."
+def others(task: TaskView) -> str:
+    """How many checks of a task there are besides those shown; "" if none."""
+    said = []
+    if task.more:
+        said.append(f"{task.more} more did not pass")
+    if task.passed:
+        said.append(f"{task.passed} passed")
+    return f"Of its other checks {' and '.join(said)}." if said else ""
