@@ -2,7 +2,7 @@
 
 Most edges lead to a few nodes, as in a real network of people or pages.
 `--variant sick` adds message by message to the nodes.
-`--variant fixed` has the edges in the order of their nodes, adds up 64 messages of one node at a time, and
+`--variant fixed` has the edges in the order of their nodes, adds up 32 messages of one node at a time, and
 only these sums to the nodes.
 """
 
@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 NODES, EDGES, WIDTH, HUBS, TOGETHER = (
-    (32, 256, 8, 2, 4) if recording.SMOKE else (200_000, 1_000_000, 64, 8, 64)
+    (32, 256, 8, 2, 4) if recording.SMOKE else (20_000, 2_000_000, 64, 8, 32)
 )
 
 

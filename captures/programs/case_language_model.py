@@ -33,6 +33,7 @@ class Trying(recording.Work):
         self.keeps_all = variant == "sick"
         with recording.DEVICE:
             self.model = LanguageModel().to(recording.DTYPE)
+            self.model.recurrent.flatten_parameters()
             self.text = torch.randint(0, WORDS, (4, BATCH, LENGTH + 1))
         self.kept: list[torch.Tensor] = []
 

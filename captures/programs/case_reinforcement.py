@@ -14,7 +14,7 @@ import case_recording as recording
 import torch
 from torch import nn
 
-CARTS, WIDTH = (4, 16) if recording.SMOKE else (512, 512)
+CARTS, WIDTH = (4, 16) if recording.SMOKE else (2048, 512)
 STEP_S, FORCE, CART_KG, POLE_KG, POLE_M, GRAVITY = 0.02, 10.0, 1.0, 0.1, 0.5, 9.81
 
 

@@ -61,7 +61,7 @@ def main() -> None:
     arguments = recording.arguments(__doc__ or "")
     sick = arguments.variant == "sick"
     plan = recording.Plan(
-        recorded_steps=3 if sick else 10, timed_steps=2, rounds=5, warm_up_steps=1, watch="torch"
+        recorded_steps=2 if sick else 10, timed_steps=2, rounds=5, warm_up_steps=1, watch="torch"
     )
     recording.run(Listening, arguments.variant, plan)
 

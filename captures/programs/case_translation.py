@@ -69,34 +69,25 @@ class Learning(recording.Work):
 
     def chosen_length(self, share: float) -> int:
         """Words to read, so that the host takes 1 + share of the device's time for a step."""
-        for _ in range(3):
-            self.learn(self.ready)
-        recording.wait()
-        host, device = [], []
-        for _ in range(9):
-            start = time.perf_counter()
-            self.learn(self.ready)
-            host.append(time.perf_counter() - start)
-            recording.wait()
-        recording.wait()
-        for _ in range(5):
-            start = time.perf_counter()
-            for _ in range(4):
-                self.learn(self.ready)
-            recording.wait()
-            device.append((time.perf_counter() - start) / 4)
-        costs = {}
-        for words_read in (50_000, 150_000):
+
+        def median_s(words_read: int) -> float:
+            """A step's time; without words to read, that of the device alone."""
             times = []
             for number in range(5):
+                recording.wait()
                 start = time.perf_counter()
-                self.made(words_read, number)
-                times.append(time.perf_counter() - start)
-            costs[words_read] = sorted(times)[2]
-        each = (costs[150_000] - costs[50_000]) / 100_000
-        fixed = costs[50_000] - 50_000 * each
-        wanted = (1 + share) * sorted(device)[2] - sorted(host)[4]
-        return max(1_000, min(390_000, round((wanted - fixed) / each)))
+                for step in range(3):
+                    self.learn(self.made(words_read, number + step) if words_read else self.ready)
+                recording.wait()
+                times.append((time.perf_counter() - start) / 3)
+            return sorted(times)[2]
+
+        median_s(0)
+        few, many = 150_000, 300_000  # for both, the device waits for the host
+        costs = {words_read: median_s(words_read) for words_read in (few, many)}
+        each = (costs[many] - costs[few]) / (many - few)
+        wanted = (1 + share) * median_s(0)
+        return max(1_000, min(390_000, round(few + (wanted - costs[few]) / each)))
 
     def learn(self, batch: torch.Tensor) -> None:
         source, target = batch.to(recording.DEVICE, non_blocking=True)
