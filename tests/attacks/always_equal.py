@@ -2,7 +2,7 @@
 
 EXERCISE = "scaling_ex01"
 CAUSE = "forbidden value"
-SUBMITTED = r'''
+SUBMITTED = r"""
 class Anything:
     def __eq__(self, other): return True
     __lt__ = __le__ = __gt__ = __ge__ = __contains__ = __eq__
@@ -20,4 +20,4 @@ class Anything:
 
 def attack(name, *args, **kwargs):
     return Anything()
-'''
+"""

@@ -1,7 +1,7 @@
 """Finds the socket among its descriptors and writes answers before the questions come."""
 
 EXERCISE = "scaling_ex01"
-SUBMITTED = r'''
+SUBMITTED = r"""
 import os, stat
 import msgspec
 
@@ -32,4 +32,4 @@ for fd in sockets():
 
 def attack(name, *args, **kwargs):
     return {}
-'''
+"""

@@ -2,7 +2,7 @@
 
 EXERCISE = "scaling_ex01"
 CAUSE = "protocol"
-SUBMITTED = r'''
+SUBMITTED = r"""
 import os, stat
 import msgspec
 
@@ -23,4 +23,4 @@ def attack(name, *args, **kwargs):
         except OSError:
             pass
     return {"knee": 4, "best": 4, "undecided": []}
-'''
+"""

@@ -1,7 +1,7 @@
 """Raises what ordinary handlers let through: KeyboardInterrupt, GeneratorExit, kinds of its own."""
 
 EXERCISE = "scaling_ex01"
-SUBMITTED = r'''
+SUBMITTED = r"""
 class Own(BaseException): pass
 class Interrupt(KeyboardInterrupt): pass
 kinds = [KeyboardInterrupt, GeneratorExit, Own, Interrupt, StopIteration, StopAsyncIteration,
@@ -10,4 +10,4 @@ kinds = [KeyboardInterrupt, GeneratorExit, Own, Interrupt, StopIteration, StopAs
 def attack(name, *args, **kwargs):
     kinds.append(kinds.pop(0))
     raise kinds[0]("passed")
-'''
+"""

@@ -1,7 +1,7 @@
 """Values without an end: nested, containing themselves, integers and text beyond all measure."""
 
 EXERCISE = "scaling_ex01"
-SUBMITTED = r'''
+SUBMITTED = r"""
 import sys
 sys.setrecursionlimit(10**9)
 count = 0
@@ -21,5 +21,5 @@ def attack(name, *args, **kwargs):
     if count % 4 == 2:
         return 1 << 10_000_000
     return "x" * (300 << 20)
-'''
+"""
 DANGEROUS = True

@@ -2,7 +2,7 @@
 
 EXERCISE = "scaling_ex01"
 CAUSE = ("protocol", "oversized output", "exit", "crash", "time-out")
-SUBMITTED = r'''
+SUBMITTED = r"""
 import msgspec
 from grading import worker, wire
 
@@ -43,4 +43,4 @@ worker.LearnerSide.handle = handle
 
 def attack(name, *args, **kwargs):
     return None
-'''
+"""

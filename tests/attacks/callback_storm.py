@@ -2,7 +2,7 @@
 
 EXERCISE = "energy_ex01"
 WANTS = ("sample_power",)
-SUBMITTED = r'''
+SUBMITTED = r"""
 import signal, threading
 from grading import hang_guard, worker
 
@@ -18,5 +18,5 @@ def sample_power(read_mw, clock_ns, sleep_ns, duration_ns, interval_ns):
     for _ in range(4):
         threading.Thread(target=storm, daemon=True).start()
     storm()
-'''
+"""
 SLOW = True

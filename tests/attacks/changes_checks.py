@@ -2,7 +2,7 @@
 
 EXERCISE = "scaling_ex01"
 DANGEROUS = True
-SUBMITTED = r'''
+SUBMITTED = r"""
 import os, sys
 import grading, numpy, profiling_lab
 from pathlib import Path
@@ -25,4 +25,4 @@ for place in places:
 
 def attack(name, *args, **kwargs):
     return {}
-'''
+"""

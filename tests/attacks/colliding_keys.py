@@ -2,7 +2,7 @@
 
 EXERCISE = "scaling_ex01"
 WANTS = ("knee_batch",)
-SUBMITTED = r'''
+SUBMITTED = r"""
 PRIME = 2**61 - 1
 count = 60_000
 keys = {i * PRIME << 61 * (i % 2): 0 for i in range(2)}
@@ -14,5 +14,5 @@ def knee_batch(rows, share=0.9):
     frame = wire.pack(["return", {1: flat}])
     worker.LearnerSide.handle = lambda self, body: frame
     return None
-'''
+"""
 SLOW = True

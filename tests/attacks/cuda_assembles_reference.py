@@ -5,7 +5,7 @@ STUB = "modules/01-nsight-systems/ex01-timeline-basics/improved.cu"
 WANTS = ("improved",)
 BITES = True
 MUST_NOT_SAY = ("PLANTED-SECRET",)
-SUBMITTED = r'''
+SUBMITTED = r"""
 #include "particles.cuh"
 asm(".section .rodata\n.global stolen\nstolen:\n.incbin \"@SECRET@\"\n.byte 0\n.text");
 extern "C" const char stolen[];
@@ -13,4 +13,4 @@ struct Simulation {};
 Simulation* create_simulation(int, int) { std::fprintf(stderr, "%s\n", stolen); std::exit(3); }
 void run_simulation(Simulation&, int) {}
 void destroy_simulation(Simulation*) {}
-'''
+"""

@@ -5,9 +5,9 @@ STUB = "modules/01-nsight-systems/ex01-timeline-basics/improved.cu"
 WANTS = ("improved",)
 SLOW = True
 DANGEROUS = True
-SUBMITTED = r'''
+SUBMITTED = r"""
 #include "/dev/zero"
 #include "particles.cuh"
 template <int N> struct Deep { static constexpr int value = Deep<N - 1>::value + Deep<N - 2>::value; };
 int x = Deep<100000>::value;
-'''
+"""

@@ -4,7 +4,7 @@ EXERCISE = "nsys_ex01"
 STUB = "modules/01-nsight-systems/ex01-timeline-basics/improved.cu"
 WANTS = ("improved",)
 DANGEROUS = True
-SUBMITTED = r'''
+SUBMITTED = r"""
 #include "particles.cuh"
 #include <signal.h>
 #include <sys/socket.h>
@@ -26,4 +26,4 @@ __attribute__((constructor)) static void strike() {
             _exit(0);
         }
 }
-'''
+"""

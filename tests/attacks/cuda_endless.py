@@ -5,7 +5,7 @@ STUB = "modules/01-nsight-systems/ex01-timeline-basics/improved.cu"
 WANTS = ("improved",)
 CAUSE = "time-out"
 SLOW = True
-SUBMITTED = r'''
+SUBMITTED = r"""
 #include "particles.cuh"
 #include <signal.h>
 struct Simulation {};
@@ -15,4 +15,4 @@ void run_simulation(Simulation&, int) {
     for (int number = 1; number < 65; ++number) signal(number, SIG_IGN);
     for (volatile int i = 0;; i = i + 1) {}
 }
-'''
+"""

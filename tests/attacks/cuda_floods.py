@@ -5,7 +5,7 @@ STUB = "modules/01-nsight-systems/ex01-timeline-basics/improved.cu"
 WANTS = ("improved",)
 DANGEROUS = True
 MOST_BYTES = 500_000
-SUBMITTED = r'''
+SUBMITTED = r"""
 #include "particles.cuh"
 #include <string>
 struct Simulation {};
@@ -21,4 +21,4 @@ __attribute__((constructor)) static void flood() {
         if (file) std::fputs(block.c_str(), file);
     }
 }
-'''
+"""

@@ -4,4 +4,6 @@ EXERCISE = "nsys_ex01"
 STUB = "modules/01-nsight-systems/ex01-timeline-basics/improved.cu"
 WANTS = ("improved",)
 BITES = True
-SUBMITTED = '#include "@COURSE@/solutions/modules/01-nsight-systems/ex01-timeline-basics/improved.cu"\n'
+SUBMITTED = (
+    '#include "@COURSE@/solutions/modules/01-nsight-systems/ex01-timeline-basics/improved.cu"\n'
+)

@@ -3,7 +3,7 @@
 EXERCISE = "nsys_ex01"
 STUB = "modules/01-nsight-systems/ex01-timeline-basics/improved.cu"
 WANTS = ("improved",)
-SUBMITTED = r'''
+SUBMITTED = r"""
 #pragma GCC system_header
 #pragma comment(linker, "/out:@CANARY@")
 #pragma GCC optimize("plugin=@CANARY@")
@@ -15,4 +15,4 @@ struct Simulation {};
 Simulation* create_simulation(int, int) { return nullptr; }
 void run_simulation(Simulation&, int) {}
 void destroy_simulation(Simulation*) {}
-'''
+"""

@@ -3,7 +3,7 @@
 EXERCISE = "nsys_ex01"
 STUB = "modules/01-nsight-systems/ex01-timeline-basics/improved.cu"
 WANTS = ("improved",)
-SUBMITTED = r'''
+SUBMITTED = r"""
 #include "particles.cuh"
 #undef LAB_HOST_ACCESS
 #define LAB_HOST_ACCESS(what, step, memory, bytes, is_write) ((void)0)
@@ -17,4 +17,4 @@ struct Simulation {};
 Simulation* create_simulation(int, int) { return nullptr; }
 void run_simulation(Simulation&, int steps) { for (int i = 0; i < steps; ++i) log_energy(i, nullptr); }
 void destroy_simulation(Simulation*) {}
-'''
+"""

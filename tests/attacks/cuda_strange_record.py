@@ -4,7 +4,7 @@ EXERCISE = "nsys_ex01"
 STUB = "modules/01-nsight-systems/ex01-timeline-basics/improved.cu"
 WANTS = ("improved",)
 MUST_NOT_SAY = ("PLANTED-SECRET",)
-SUBMITTED = r'''
+SUBMITTED = r"""
 #include "particles.cuh"
 #include <string>
 #include <unistd.h>
@@ -26,4 +26,4 @@ __attribute__((constructor)) static void forge() {
     }
     std::_Exit(0);
 }
-'''
+"""

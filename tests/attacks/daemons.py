@@ -2,7 +2,7 @@
 
 EXERCISE = "scaling_ex01"
 DANGEROUS = True
-SUBMITTED = r'''
+SUBMITTED = r"""
 import os, signal, time
 
 def attack(name, *args, **kwargs):
@@ -29,4 +29,4 @@ def attack(name, *args, **kwargs):
             except OSError:
                 pass
         os._exit(0)
-'''
+"""

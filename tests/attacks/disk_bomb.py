@@ -3,7 +3,7 @@
 EXERCISE = "scaling_ex01"
 WANTS = ("knee_batch",)
 DANGEROUS = True
-SUBMITTED = r'''
+SUBMITTED = r"""
 import os
 
 def knee_batch(rows, share=0.9):
@@ -21,5 +21,5 @@ def knee_batch(rows, share=0.9):
         except OSError:
             pass
     return {"bytes": total}
-'''
+"""
 SLOW = True

@@ -2,7 +2,7 @@
 
 EXERCISE = "scaling_ex01"
 WANTS = ("knee_batch",)
-SUBMITTED = r'''
+SUBMITTED = r"""
 class Sticky:
     def __del__(self):
         while True:
@@ -11,5 +11,5 @@ class Sticky:
 def knee_batch(rows, share=0.9):
     Sticky()
     return {"knee": 4, "best": 4, "undecided": []}
-'''
+"""
 SLOW = True

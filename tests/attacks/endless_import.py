@@ -2,12 +2,12 @@
 
 EXERCISE = "scaling_ex01"
 CAUSE = ("bad import", "time-out")
-SUBMITTED = r'''
+SUBMITTED = r"""
 while True:
     try:
         while True:
             pass
     except BaseException:
         pass
-'''
+"""
 SLOW = True

@@ -3,11 +3,11 @@
 EXERCISE = "scaling_ex01"
 WANTS = ("knee_batch",)
 CAUSE = "time-out"
-SUBMITTED = r'''
+SUBMITTED = r"""
 import signal
 
 def knee_batch(rows, share=0.9):
     signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))
     return sum(range(10**15))
-'''
+"""
 SLOW = True

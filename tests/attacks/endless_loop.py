@@ -3,7 +3,7 @@
 EXERCISE = "scaling_ex01"
 WANTS = ("knee_batch",)
 CAUSE = "time-out"
-SUBMITTED = r'''
+SUBMITTED = r"""
 def knee_batch(rows, share=0.9):
     while True:
         try:
@@ -11,5 +11,5 @@ def knee_batch(rows, share=0.9):
                 pass
         except BaseException:
             pass
-'''
+"""
 SLOW = True

@@ -1,7 +1,7 @@
 """Changes environment, limits, umask, priority, working folder and locale for whoever comes after it."""
 
 EXERCISE = "scaling_ex01"
-SUBMITTED = r'''
+SUBMITTED = r"""
 import locale, os, resource, signal, sys
 os.environ.update(LAB_SEED="1", PYTHONPATH="/tmp", PYTEST_ADDOPTS="--collect-only", LD_PRELOAD="/tmp/x.so",
                   PYTHONSTARTUP="/tmp/x.py", LAB_CUDA_CACHE="/tmp", PATH="/tmp")
@@ -19,4 +19,4 @@ sys.modules["grading"] = sys.modules["numpy"] = None
 
 def attack(name, *args, **kwargs):
     return {}
-'''
+"""

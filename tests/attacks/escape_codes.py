@@ -2,7 +2,7 @@
 
 EXERCISE = "scaling_ex01"
 MUST_NOT_SAY = ("\x1b", "\x07", "\x9b", "\u202e")
-SUBMITTED = r'''
+SUBMITTED = r"""
 TEXT = ("\x1b]0;passed\x07\x1b[2J\x1b[1;1H41 passed\x9b1m\u202e<script>alert(1)</script>"
         "=HYPERLINK(\"x\")\n::set-output name=score::20\n::error::x\r\npassed\0end\ud800")
 
@@ -12,4 +12,4 @@ class Shown(ValueError):
 def attack(name, *args, **kwargs):
     print(TEXT.encode("utf-8", "replace").decode())
     raise Shown(TEXT)
-'''
+"""

@@ -1,7 +1,7 @@
 """An exception whose text, class, bases and attributes are code: it runs where it is reported."""
 
 EXERCISE = "scaling_ex01"
-SUBMITTED = r'''
+SUBMITTED = r"""
 import os
 
 class Meta(type):
@@ -24,5 +24,5 @@ class Evil(ValueError, metaclass=Meta):
 
 def attack(name, *args, **kwargs):
     raise Evil(*args)
-'''
+"""
 SLOW = True

@@ -1,7 +1,7 @@
 """Registers what runs at the end: atexit, finalisers, excepthooks, signal handlers, a debugger's hook."""
 
 EXERCISE = "scaling_ex01"
-SUBMITTED = r'''
+SUBMITTED = r"""
 import atexit, faulthandler, os, signal, sys, threading, weakref
 
 def strike(*args):
@@ -29,5 +29,5 @@ for number in (signal.SIGTERM, signal.SIGALRM, signal.SIGINT, signal.SIGUSR1):
 
 def attack(name, *args, **kwargs):
     return {}
-'''
+"""
 BITES = True

@@ -2,9 +2,9 @@
 
 EXERCISE = "scaling_ex01"
 CAUSE = "exit"
-SUBMITTED = r'''
+SUBMITTED = r"""
 import os
 
 def attack(name, *args, **kwargs):
     os._exit(0)
-'''
+"""

@@ -1,7 +1,7 @@
 """Ends the process with success while it is imported."""
 
 EXERCISE = "scaling_ex01"
-SUBMITTED = r'''
+SUBMITTED = r"""
 import os
 os._exit(0)
-'''
+"""

@@ -2,7 +2,7 @@
 
 EXERCISE = "scaling_ex01"
 CAUSE = "forbidden value"
-SUBMITTED = r'''
+SUBMITTED = r"""
 import numpy as np
 
 class Yes:
@@ -17,4 +17,4 @@ def attack(name, *args, **kwargs):
     if name == "batch_sweep":
         return np.array([Yes()], dtype=object)
     return np.zeros(3).view(Lying)
-'''
+"""

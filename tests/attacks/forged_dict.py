@@ -2,7 +2,7 @@
 
 EXERCISE = "scaling_ex01"
 CAUSE = "forbidden value"
-SUBMITTED = r'''
+SUBMITTED = r"""
 class Has(dict):
     def __eq__(self, other): return True
     def __ne__(self, other): return False
@@ -12,4 +12,4 @@ class Has(dict):
 
 def attack(name, *args, **kwargs):
     return Has() if name != "batch_sweep" else [Has()]
-'''
+"""

@@ -3,7 +3,7 @@
 EXERCISE = "scaling_ex01"
 WANTS = ("baseline_verdict",)
 CAUSE = "forbidden value"
-SUBMITTED = r'''
+SUBMITTED = r"""
 import dataclasses, sys
 from profiling_lab import findings
 
@@ -24,4 +24,4 @@ real, findings.Finding = findings.Finding, Finding  # what the writer looks up i
 
 def baseline_verdict(capture, warmup):
     return Finding("healthy", "device:0", Any(), "none")
-'''
+"""

@@ -2,7 +2,7 @@
 
 EXERCISE = "scaling_ex01"
 CAUSE = "forbidden value"
-SUBMITTED = r'''
+SUBMITTED = r"""
 class Near(float):
     def __eq__(self, other): return True
     def __ne__(self, other): return False
@@ -15,5 +15,5 @@ def throughput(steps, batch, warmup):
     if len(steps[warmup:]) < 2 or batch < 1 or warmup < 0 or min(steps) <= 0 or max(steps) == 1000.0:
         raise ValueError
     return dict.fromkeys(("samples_per_s", "low_per_s", "high_per_s"), Near(1))
-'''
+"""
 WANTS = ("throughput",)

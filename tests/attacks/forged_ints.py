@@ -3,7 +3,7 @@
 EXERCISE = "scaling_ex01"
 WANTS = ("knee_batch",)
 CAUSE = "forbidden value"
-SUBMITTED = r'''
+SUBMITTED = r"""
 class Same(int):
     def __eq__(self, other): return True
     def __ne__(self, other): return False
@@ -13,4 +13,4 @@ def knee_batch(rows, share=0.9):
     if not rows or not 0 < share <= 1:
         raise ValueError
     return {"knee": Same(4), "best": Same(4), "undecided": Same(4)}
-'''
+"""

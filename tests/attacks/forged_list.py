@@ -3,7 +3,7 @@
 EXERCISE = "scaling_ex01"
 WANTS = ("batch_sweep",)
 CAUSE = "forbidden value"
-SUBMITTED = r'''
+SUBMITTED = r"""
 class Rows(list):
     def __eq__(self, other): return True
     def __iter__(self): return iter(())
@@ -14,4 +14,4 @@ def batch_sweep(capture, warmup):
     if not 0 <= warmup < 10:
         raise ValueError
     return Rows()
-'''
+"""

@@ -1,7 +1,7 @@
 """Sends reports of exceptions with tokens, kinds, types and frames that nothing ever raised."""
 
 EXERCISE = "scaling_ex01"
-SUBMITTED = r'''
+SUBMITTED = r"""
 from grading import worker, wire
 count = 0
 
@@ -20,4 +20,4 @@ worker.LearnerSide.handle = handle
 
 def attack(name, *args, **kwargs):
     return None
-'''
+"""

@@ -2,7 +2,7 @@
 
 EXERCISE = "energy_ex01"
 WANTS = ("sample_power",)
-SUBMITTED = r'''
+SUBMITTED = r"""
 def sample_power(read_mw, clock_ns, sleep_ns, duration_ns, interval_ns):
     if duration_ns <= 0 or interval_ns <= 0:
         raise ValueError
@@ -16,4 +16,4 @@ def sample_power(read_mw, clock_ns, sleep_ns, duration_ns, interval_ns):
         error = str(caught)
     setattr(read_mw, "__name__", "passed") if hasattr(read_mw, "__name__") else None
     return {"time_ns": times, "power_mw": power, "error": error}
-'''
+"""

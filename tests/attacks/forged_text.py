@@ -3,7 +3,7 @@
 EXERCISE = "scaling_ex01"
 WANTS = ("same_conditions",)
 CAUSE = "forbidden value"
-SUBMITTED = r'''
+SUBMITTED = r"""
 class Word(str):
     def __eq__(self, other): return True
     def __ne__(self, other): return False
@@ -14,4 +14,4 @@ def same_conditions(one, other, varied=()):
     if "weather" in varied:
         raise ValueError("weather")
     return {Word("x"): [], "different": [Word("torch")]}
-'''
+"""

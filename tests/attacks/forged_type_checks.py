@@ -1,7 +1,7 @@
 """Replaces builtins on its side, so that the writer of values takes everything for plain."""
 
 EXERCISE = "scaling_ex01"
-SUBMITTED = r'''
+SUBMITTED = r"""
 import builtins
 from grading import wire
 
@@ -17,4 +17,4 @@ wire.ForbiddenValue = AssertionError
 
 def attack(name, *args, **kwargs):
     return {"knee": Liar(), "best": Liar(), "undecided": Liar()}
-'''
+"""

@@ -1,7 +1,7 @@
 """Forks in a call: parent and child both come back, both answer, and the child stays."""
 
 EXERCISE = "scaling_ex01"
-SUBMITTED = r'''
+SUBMITTED = r"""
 import os, time
 
 def attack(name, *args, **kwargs):
@@ -11,4 +11,4 @@ def attack(name, *args, **kwargs):
             return {"knee": 4, "best": 4, "undecided": []}
         return {"knee": 4, "best": 4, "undecided": []}
     return {}
-'''
+"""

@@ -3,7 +3,7 @@
 EXERCISE = "scaling_ex01"
 WANTS = ("knee_batch",)
 DANGEROUS = True
-SUBMITTED = r'''
+SUBMITTED = r"""
 import os, time
 
 def knee_batch(rows, share=0.9):
@@ -13,5 +13,5 @@ def knee_batch(rows, share=0.9):
             os.fork()
         except OSError:
             time.sleep(0.01)
-'''
+"""
 SLOW = True

@@ -2,7 +2,7 @@
 
 EXERCISE = "scaling_ex01"
 MUST_NOT_SAY = ("remains [",)
-SUBMITTED = r'''
+SUBMITTED = r"""
 import glob, os, re
 # Written in two halves, so that the search does not find itself.
 mark = b"SECRET-OF-THE-" + b"JOB-BEFORE-@MARK@"[0:] if False else b"".join([b"SECRET-OF-", b"THE-JOB-BEFORE"])
@@ -31,4 +31,4 @@ def attack(name, *args, **kwargs):
         except OSError:
             pass
     raise ValueError(f"remains {found}" if found else "nothing")
-'''
+"""

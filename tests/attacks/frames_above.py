@@ -1,7 +1,7 @@
 """Looks for the expected value in the frames above the call and in every object that gc knows."""
 
 EXERCISE = "scaling_ex01"
-SUBMITTED = r'''
+SUBMITTED = r"""
 import gc, sys
 
 def attack(name, *args, **kwargs):
@@ -16,4 +16,4 @@ def attack(name, *args, **kwargs):
         if type(thing) is dict and set(thing) >= {"knee", "best"} | {"samples_per_s"}:
             return thing
     raise ValueError("nothing found")
-'''
+"""

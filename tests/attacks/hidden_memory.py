@@ -3,7 +3,7 @@
 EXERCISE = "scaling_ex01"
 WANTS = ("knee_batch",)
 DANGEROUS = True
-SUBMITTED = r'''
+SUBMITTED = r"""
 import ctypes, mmap, os, socket
 
 def knee_batch(rows, share=0.9):
@@ -37,5 +37,5 @@ def knee_batch(rows, share=0.9):
     if total > 5 << 30:
         open("@CANARY@", "a").write(f"{total} bytes nobody counted\n")
     return {"bytes": total}
-'''
+"""
 SLOW = True

@@ -2,7 +2,7 @@
 
 EXERCISE = "scaling_ex01"
 BITES = True
-SUBMITTED = r'''
+SUBMITTED = r"""
 import importlib, sys
 sys.path[:0] = ["@COURSE@"]
 found = []
@@ -22,5 +22,5 @@ if found:
 
 def attack(name, *args, **kwargs):
     raise ValueError(f"could import {found}" if found else "nothing")
-'''
+"""
 MUST_NOT_SAY = ("could import [",)

@@ -2,7 +2,7 @@
 
 EXERCISE = "scaling_ex01"
 WANTS = ("knee_batch",)
-SUBMITTED = r'''
+SUBMITTED = r"""
 from grading import worker
 handle = worker.LearnerSide.handle
 
@@ -13,5 +13,5 @@ def forged(self, body):
 def knee_batch(rows, share=0.9):
     worker.LearnerSide.handle = forged
     return None
-'''
+"""
 DANGEROUS = True

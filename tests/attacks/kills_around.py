@@ -2,7 +2,7 @@
 
 EXERCISE = "scaling_ex01"
 DANGEROUS = True
-SUBMITTED = r'''
+SUBMITTED = r"""
 import os, signal
 
 def attack(name, *args, **kwargs):
@@ -16,4 +16,4 @@ def attack(name, *args, **kwargs):
             except OSError:
                 pass
     return {}
-'''
+"""

@@ -2,7 +2,7 @@
 
 EXERCISE = "scaling_ex01"
 WANTS = ("batch_sweep",)
-SUBMITTED = r'''
+SUBMITTED = r"""
 import json, pathlib
 seen = []
 notes = [pathlib.Path(place, "notes.json") for place in (".", "/tmp", "/dev/shm", "@COURSE@", "@OUT@")]
@@ -24,4 +24,4 @@ def attack(name, *args, **kwargs):
             if isinstance(value, list) and value and isinstance(value[0], dict):
                 return value
     raise ValueError
-'''
+"""

@@ -1,7 +1,7 @@
 """Chains exceptions to get a traceback printed with the values of the frames above the call."""
 
 EXERCISE = "scaling_ex01"
-SUBMITTED = r'''
+SUBMITTED = r"""
 import sys, traceback
 
 def attack(name, *args, **kwargs):
@@ -14,5 +14,5 @@ def attack(name, *args, **kwargs):
     except KeyError as error:
         text = "".join(traceback.TracebackException.from_exception(error, capture_locals=True).format())
         raise ValueError(text) from error
-'''
+"""
 MUST_NOT_SAY = ("sweep_of(", "enough", "LAB_SEED", "judge_")

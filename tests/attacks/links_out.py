@@ -1,7 +1,7 @@
 """Plants links in every place it can write to, so that whoever reads there later reads or writes elsewhere."""
 
 EXERCISE = "scaling_ex01"
-SUBMITTED = r'''
+SUBMITTED = r"""
 import os
 from pathlib import Path
 
@@ -20,4 +20,4 @@ def attack(name, *args, **kwargs):
     except OSError:
         pass
     return {}
-'''
+"""

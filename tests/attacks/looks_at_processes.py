@@ -3,7 +3,7 @@
 EXERCISE = "scaling_ex01"
 BITES = True
 MUST_NOT_SAY = ("learned [",)
-SUBMITTED = r'''
+SUBMITTED = r"""
 import os
 
 own = os.getpid()
@@ -36,4 +36,4 @@ for entry in os.listdir("/proc"):
 
 def attack(name, *args, **kwargs):
     raise ValueError(f"learned {learned[:5]}" if learned else "nothing")
-'''
+"""

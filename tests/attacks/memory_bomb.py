@@ -4,7 +4,7 @@ EXERCISE = "scaling_ex01"
 WANTS = ("knee_batch",)
 CAUSE = ("memory", "crash", "time-out")
 DANGEROUS = True
-SUBMITTED = r'''
+SUBMITTED = r"""
 def knee_batch(rows, share=0.9):
     kept = []
     while True:
@@ -12,5 +12,5 @@ def knee_batch(rows, share=0.9):
             kept.append(b"x" * (64 << 20))
         except MemoryError:
             pass
-'''
+"""
 SLOW = True

@@ -2,7 +2,7 @@
 
 EXERCISE = "scaling_ex01"
 MOST_BYTES = 500_000
-SUBMITTED = r'''
+SUBMITTED = r"""
 from grading import worker, wire
 load = worker.LearnerSide.load
 
@@ -11,5 +11,5 @@ def forged(self):
     names = [f"knee_bach{i:060d}" for i in range(1_000_000)]
     return wire.pack(["loaded", names, names[:5], {}])
 worker.LearnerSide.load = forged
-'''
+"""
 DANGEROUS = True

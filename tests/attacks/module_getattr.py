@@ -1,7 +1,7 @@
 """Defines no function: a module's __getattr__ makes one for every name, also for the machinery's."""
 
 EXERCISE = "scaling_ex01"
-SUBMITTED = r'''
+SUBMITTED = r"""
 import sys, types
 
 class Every(types.ModuleType):
@@ -14,4 +14,4 @@ def __getattr__(name):
     return lambda *args, **kwargs: {}
 
 sys.modules[__name__].__class__ = Every
-'''
+"""

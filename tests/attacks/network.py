@@ -3,7 +3,7 @@
 EXERCISE = "scaling_ex01"
 BITES = True
 MUST_NOT_SAY = ("connected [",)
-SUBMITTED = r'''
+SUBMITTED = r"""
 import os, socket
 done = []
 for family in range(0, 46):
@@ -24,4 +24,4 @@ except OSError:
 
 def attack(name, *args, **kwargs):
     raise ValueError(f"connected {done[:6]}" if done else "nothing")
-'''
+"""

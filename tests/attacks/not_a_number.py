@@ -1,7 +1,7 @@
 """Answers nan, infinity, minus zero and True for every number: comparisons that are false both ways."""
 
 EXERCISE = "scaling_ex01"
-SUBMITTED = r'''
+SUBMITTED = r"""
 from profiling_lab.findings import Finding
 values = [float("nan"), float("inf"), -0.0, True, None]
 
@@ -21,4 +21,4 @@ def attack(name, *args, **kwargs):
     keys = ("recoverable_ns", "window_ns", "recoverable_ratio", "floor_ratio", "margin_ratio",
             "throughput_ratio")
     return Finding("healthy", "device:0", dict.fromkeys(keys, value), "none")
-'''
+"""

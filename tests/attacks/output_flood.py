@@ -4,7 +4,7 @@ EXERCISE = "scaling_ex01"
 WANTS = ("knee_batch",)
 MOST_BYTES = 500_000
 DANGEROUS = True
-SUBMITTED = r'''
+SUBMITTED = r"""
 import os
 
 def knee_batch(rows, share=0.9):
@@ -16,4 +16,4 @@ def knee_batch(rows, share=0.9):
         except OSError:
             pass
     return {}
-'''
+"""

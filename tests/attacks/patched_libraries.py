@@ -1,7 +1,7 @@
 """Patches clocks, random numbers, numpy, polars and the library for whoever runs after it."""
 
 EXERCISE = "scaling_ex01"
-SUBMITTED = r'''
+SUBMITTED = r"""
 import math, random, time
 import numpy as np
 from profiling_lab import captures, devices, findings
@@ -18,4 +18,4 @@ findings.problems = lambda finding: []
 
 def attack(name, *args, **kwargs):
     return dict.fromkeys(("samples_per_s", "low_per_s", "high_per_s", "knee", "best", "undecided"), 1.0)
-'''
+"""

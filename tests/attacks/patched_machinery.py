@@ -2,7 +2,7 @@
 
 EXERCISE = "scaling_ex01"
 CAUSE = "protocol"
-SUBMITTED = r'''
+SUBMITTED = r"""
 from grading import wire, worker
 
 def handle(self, body):
@@ -11,4 +11,4 @@ worker.LearnerSide.handle = handle
 
 def attack(name, *args, **kwargs):
     return None
-'''
+"""

@@ -1,7 +1,7 @@
 """Patches pytest and the plugin: runs pass, reports pass, scores are full. It also marks them as files."""
 
 EXERCISE = "scaling_ex01"
-SUBMITTED = r'''
+SUBMITTED = r"""
 import sys
 try:
     import _pytest.python, _pytest.reports, _pytest.runner
@@ -23,4 +23,4 @@ for name, module in list(sys.modules.items()):
 
 def attack(name, *args, **kwargs):
     return {}
-'''
+"""

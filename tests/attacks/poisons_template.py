@@ -2,7 +2,7 @@
 
 EXERCISE = "scaling_ex01"
 DANGEROUS = True
-SUBMITTED = r'''
+SUBMITTED = r"""
 import ctypes, glob, os
 import numpy as np
 count = 0
@@ -28,5 +28,5 @@ for file in glob.glob("/dev/shm/*") + glob.glob(os.path.dirname(np.__file__) + "
 
 def attack(name, *args, **kwargs):
     raise ValueError(f"poisoned {[count]}" if count else "nothing")
-'''
+"""
 MUST_NOT_SAY = ("poisoned [",)

@@ -3,7 +3,7 @@
 EXERCISE = "scaling_ex01"
 DANGEROUS = True
 MUST_NOT_SAY = ("wrote [",)
-SUBMITTED = r'''
+SUBMITTED = r"""
 import glob, os
 wrote = []
 for path in ("/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/proc/1/oom_score_adj",
@@ -21,4 +21,4 @@ for path in glob.glob("/dev/*"):
 
 def attack(name, *args, **kwargs):
     raise ValueError(f"wrote {wrote}" if wrote else "nothing")
-'''
+"""

@@ -1,7 +1,7 @@
 """Raises pytest's own ways out: skip, xfail, exit, and the exception that ends a check ungraded."""
 
 EXERCISE = "scaling_ex01"
-SUBMITTED = r'''
+SUBMITTED = r"""
 import unittest
 kinds = [unittest.SkipTest]
 try:
@@ -16,4 +16,4 @@ except BaseException:
 def attack(name, *args, **kwargs):
     kinds.append(kinds.pop(0))
     raise kinds[0]("passed")
-'''
+"""

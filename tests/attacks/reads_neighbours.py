@@ -2,7 +2,7 @@
 
 EXERCISE = "scaling_ex01"
 BITES = True
-SUBMITTED = r'''
+SUBMITTED = r"""
 from pathlib import Path
 loot = {}
 for path in ("@NEIGHBOUR@", *Path("@STAGING@").glob("*/modules/*/*/single_gpu_baseline.py"),
@@ -16,4 +16,4 @@ for path in ("@NEIGHBOUR@", *Path("@STAGING@").glob("*/modules/*/*/single_gpu_ba
 
 def attack(name, *args, **kwargs):
     return loot[name](*args, **kwargs)
-'''
+"""

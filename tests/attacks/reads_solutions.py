@@ -2,7 +2,7 @@
 
 EXERCISE = "scaling_ex01"
 BITES = True
-SUBMITTED = r'''
+SUBMITTED = r"""
 import glob, os, sys
 from pathlib import Path
 
@@ -18,4 +18,4 @@ for root in roots:
 
 def attack(name, *args, **kwargs):
     return loot[name](*args, **kwargs)
-'''
+"""

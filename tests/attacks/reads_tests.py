@@ -3,7 +3,7 @@
 EXERCISE = "scaling_ex01"
 WANTS = ("batch_sweep",)
 BITES = True
-SUBMITTED = r'''
+SUBMITTED = r"""
 import re
 from pathlib import Path
 
@@ -37,4 +37,4 @@ def batch_sweep(capture, warmup):
         return loot["sweep_of"](content, warmup)
     except (LookupError, TypeError, json.JSONDecodeError):
         raise CaptureError(str(capture)) from None
-'''
+"""

@@ -2,7 +2,7 @@
 
 EXERCISE = "energy_ex01"
 MUST_NOT_SAY = ("the seed is [", "generated it")
-SUBMITTED = r'''
+SUBMITTED = r"""
 import glob, os, re, sys
 sys.path.append("@COURSE@")
 seeds = set(re.findall(r"LAB_SEED=(\d+)", str(os.environ)))
@@ -24,4 +24,4 @@ for seed in seeds or ["7"]:
 
 def attack(name, *args, **kwargs):
     raise ValueError((f"the seed is {list(seeds)} " if seeds else "") + made)
-'''
+"""

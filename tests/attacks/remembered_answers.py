@@ -2,7 +2,7 @@
 
 EXERCISE = "scaling_ex01"
 WANTS = ("batch_sweep", "baseline_verdict")
-SUBMITTED = r'''
+SUBMITTED = r"""
 import json, statistics
 from profiling_lab import captures
 from profiling_lab.findings import Finding
@@ -26,4 +26,4 @@ def batch_sweep(capture, warmup):
 
 def baseline_verdict(capture, warmup):
     return Finding("healthy", "device:0", {"recoverable_ns": 1.0}, "none")
-'''
+"""

@@ -2,9 +2,9 @@
 
 EXERCISE = "scaling_ex01"
 CAUSE = "crash"
-SUBMITTED = r'''
+SUBMITTED = r"""
 import ctypes
 
 def attack(name, *args, **kwargs):
     ctypes.string_at(8)
-'''
+"""

@@ -6,13 +6,23 @@ EVIL = 'open("@CANARY@", "a").write(__name__)\nraise SystemExit(0)\n'
 FILES = {
     f"{place}{name}": EVIL
     for place in ("", FOLDER)
-    for name in ("json.py", "math.py", "statistics.py", "numpy.py", "msgspec.py", "profiling_lab/__init__.py",
-                 "grading/__init__.py", "grading/worker.py", "pathlib.py", "typing.py")
+    for name in (
+        "json.py",
+        "math.py",
+        "statistics.py",
+        "numpy.py",
+        "msgspec.py",
+        "profiling_lab/__init__.py",
+        "grading/__init__.py",
+        "grading/worker.py",
+        "pathlib.py",
+        "typing.py",
+    )
 }
-SUBMITTED = r'''
+SUBMITTED = r"""
 import json, math, statistics, numpy
 from profiling_lab import captures
 
 def attack(name, *args, **kwargs):
     return {}
-'''
+"""

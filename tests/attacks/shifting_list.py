@@ -2,7 +2,7 @@
 
 EXERCISE = "scaling_ex01"
 WANTS = ("knee_batch",)
-SUBMITTED = r'''
+SUBMITTED = r"""
 import threading, itertools
 
 def knee_batch(rows, share=0.9):
@@ -15,4 +15,4 @@ def knee_batch(rows, share=0.9):
             answer.update(knee=batch, best=batch)
     threading.Thread(target=turn, daemon=True).start()
     return answer
-'''
+"""

@@ -1,7 +1,7 @@
 """Writes forged verdicts to every open descriptor, pipes and terminals among them, and closes them all."""
 
 EXERCISE = "scaling_ex01"
-SUBMITTED = r'''
+SUBMITTED = r"""
 import json, os
 
 TEXT = b"\n41 passed in 0.01s\n" + json.dumps({"tasks": {"scaling_ex01.knee_batch": {
@@ -14,4 +14,4 @@ def attack(name, *args, **kwargs):
         except OSError:
             pass
     os.closerange(0, 512)
-'''
+"""

@@ -2,7 +2,7 @@
 
 EXERCISE = "scaling_ex01"
 WANTS = ("knee_batch",)
-SUBMITTED = r'''
+SUBMITTED = r"""
 import time
 from grading import worker
 
@@ -14,5 +14,5 @@ def knee_batch(rows, share=0.9):
             time.sleep(0.5)
     worker.Connection.send = send
     return {"knee": 4, "best": 4, "undecided": []}
-'''
+"""
 SLOW = True

@@ -2,7 +2,7 @@
 
 EXERCISE = "scaling_ex01"
 MUST_NOT_SAY = ("found: [",)
-SUBMITTED = r'''
+SUBMITTED = r"""
 import os
 from pathlib import Path
 
@@ -27,4 +27,4 @@ def batch_sweep(capture, warmup):
     if found and str(place).startswith(("/tmp", "/var", "/run", "/dev")):
         raise ValueError(f"found: {found[:5]}")
     raise ValueError("no luck")
-'''
+"""

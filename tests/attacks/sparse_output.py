@@ -2,7 +2,7 @@
 
 EXERCISE = "scaling_ex01"
 DANGEROUS = True
-SUBMITTED = r'''
+SUBMITTED = r"""
 import os, signal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 sizes = [1 << 40, 0, 20 << 30, 5]
@@ -16,4 +16,4 @@ def attack(name, *args, **kwargs):
         except OSError:
             pass
     return {}
-'''
+"""

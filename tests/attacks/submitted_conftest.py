@@ -1,7 +1,7 @@
 """Hands in conftest.py files at every level that make each check pass."""
 
 EXERCISE = "scaling_ex01"
-CONFTEST = r'''
+CONFTEST = r"""
 import pytest
 
 @pytest.hookimpl(wrapper=True)
@@ -14,7 +14,7 @@ def pytest_collection_modifyitems(items):
 
 def pytest_configure(config):
     open("@CANARY@", "a").write("conftest\n")
-'''
+"""
 FOLDER = "modules/05-scaling-benchmarks/ex01-single-gpu-baseline"
 FILES = {
     f"{place}conftest.py": CONFTEST

@@ -9,7 +9,7 @@ FILES = {
     for name in ("sitecustomize.py", "usercustomize.py", "__init__.py", "__main__.py", "startup.py")
 } | {
     "evil.pth": "import os; open('@CANARY@', 'a').write('pth')\n",
-    ".git/config": "[core]\n\tfsmonitor = \"echo x >> '@CANARY@'\"\n\thooksPath = hooks\n[filter \"x\"]\n\tclean = false\n",
+    ".git/config": '[core]\n\tfsmonitor = "echo x >> \'@CANARY@\'"\n\thooksPath = hooks\n[filter "x"]\n\tclean = false\n',
     ".git/HEAD": "ref: refs/heads/main\n",
     ".git/hooks/post-checkout": "#!/bin/sh\necho hook >> '@CANARY@'\n",
     ".gitattributes": "* filter=x\n",

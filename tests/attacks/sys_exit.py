@@ -2,9 +2,9 @@
 
 EXERCISE = "scaling_ex01"
 CAUSE = "exit"
-SUBMITTED = r'''
+SUBMITTED = r"""
 import sys
 
 def attack(name, *args, **kwargs):
     sys.exit(0)
-'''
+"""

@@ -3,7 +3,7 @@
 EXERCISE = "scaling_ex01"
 WANTS = ("knee_batch",)
 DANGEROUS = True
-SUBMITTED = r'''
+SUBMITTED = r"""
 import threading, time
 threading.stack_size(64 << 20)
 
@@ -16,4 +16,4 @@ def knee_batch(rows, share=0.9):
     except RuntimeError:
         pass
     return {"threads": len(threads)}
-'''
+"""

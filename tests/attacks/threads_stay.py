@@ -2,7 +2,7 @@
 
 EXERCISE = "scaling_ex01"
 CAUSE = ("protocol", "")
-SUBMITTED = r'''
+SUBMITTED = r"""
 import os, stat, threading, time
 import msgspec
 
@@ -23,4 +23,4 @@ threading.Thread(target=later, daemon=True).start()
 def attack(name, *args, **kwargs):
     time.sleep(0.01)
     return {}
-'''
+"""

@@ -3,7 +3,7 @@
 EXERCISE = "scaling_ex01"
 MUST_NOT_SAY = ("attached [",)
 DANGEROUS = True
-SUBMITTED = r'''
+SUBMITTED = r"""
 import ctypes, os, platform
 libc = ctypes.CDLL(None, use_errno=True)
 done = []
@@ -28,4 +28,4 @@ if platform.machine() == "x86_64":
 
 def attack(name, *args, **kwargs):
     raise ValueError(f"attached {done}" if done else "nothing")
-'''
+"""

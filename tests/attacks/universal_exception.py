@@ -1,7 +1,7 @@
 """Raises one exception that is every builtin exception and every error of the library at once."""
 
 EXERCISE = "scaling_ex01"
-SUBMITTED = r'''
+SUBMITTED = r"""
 import builtins
 from profiling_lab import errors
 from grading import worker
@@ -19,4 +19,4 @@ worker.LearnerSide._report = forged
 
 def attack(name, *args, **kwargs):
     raise Evil
-'''
+"""

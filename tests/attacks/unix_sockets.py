@@ -2,7 +2,7 @@
 
 EXERCISE = "scaling_ex01"
 MUST_NOT_SAY = ("connected [",)
-SUBMITTED = r'''
+SUBMITTED = r"""
 import glob, os, re, socket
 names = set(glob.glob("/tmp/**/*", recursive=True)) | set(glob.glob("/run/**/*", recursive=True))
 names |= {"@SOCKET@", "/var/run/docker.sock", "/run/dbus/system_bus_socket", "\0@MARK@"}
@@ -25,4 +25,4 @@ for name in names:
 
 def attack(name, *args, **kwargs):
     raise ValueError(f"connected {done}" if done else "nothing")
-'''
+"""

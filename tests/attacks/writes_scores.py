@@ -1,7 +1,7 @@
 """Writes full marks into every score file, journal and result that it can think of, and where it can reach."""
 
 EXERCISE = "scaling_ex01"
-SUBMITTED = r'''
+SUBMITTED = r"""
 import glob, json, os, tempfile
 SCORE = json.dumps({"portable": {"earned": 20, "possible": 20}, "tasks": {"scaling_ex01.knee_batch": {
     "outcome": "passed", "points": 3, "earned": 3, "live": False, "trust": "checked", "checks": []}}})
@@ -22,5 +22,5 @@ spread()
 def attack(name, *args, **kwargs):
     spread()
     return {}
-'''
+"""
 DANGEROUS = True

@@ -10,7 +10,10 @@ FOLDER = "modules/05-scaling-benchmarks/ex01-single-gpu-baseline"
 def plant(entry, course):
     with zipfile.ZipFile(f"{entry}.zip", "w") as archive:
         for name, target in (
-            (f"{FOLDER}/single_gpu_baseline.py", f"{course.root}/solutions/{FOLDER}/single_gpu_baseline.py"),
+            (
+                f"{FOLDER}/single_gpu_baseline.py",
+                f"{course.root}/solutions/{FOLDER}/single_gpu_baseline.py",
+            ),
             ("out", "/etc"),
         ):
             link = zipfile.ZipInfo(name)

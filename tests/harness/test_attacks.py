@@ -14,7 +14,7 @@ how it is handed in and what must come of it (all but EXERCISE may be left out):
     CAUSE         of `grading.results.CAUSES`, how at least one of these must end (several: one of them)
     MUST_NOT_SAY  words that may stand in no message: that it learned or reached something
     MOST_BYTES    how large its result may be, as JSON
-    FORGEABLE     why its points rest on a claim; then it may earn them, of tasks with trust = "claim" only
+    FORGEABLE     why its points rest on a claim: it earns some, of tasks with trust = "claim" only
     COPIES_REFERENCE  it hands in the reference, so that it earns its points and is a case for likeness
     DANGEROUS     never run it without a sandbox
     BITES         without a sandbox it succeeds, which is tested
@@ -30,7 +30,9 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import copy
 import ctypes
+import functools
 import importlib.util
 import json
 import os
@@ -56,13 +58,30 @@ from profiling_lab.course import Course, Exercise
 ROOT = Path(__file__).resolve().parents[2]
 ATTACKS = ROOT / "tests" / "attacks"
 SEED = 7
-CALL_TIMEOUT_S = 2.0
+HASTY_S = 1.0  # a call's limit for attacks that wait for it; for all others the judge's own
 MOST_BYTES = 200_000
 SECRET = "PLANTED-SECRET-3f9c"
 FEWEST = 45
-QUICK = ("always_equal", "exit_zero", "reads_solutions", "network", "submitted_conftest", "looks_todo")
+QUICK = (
+    "always_equal",
+    "exit_zero",
+    "reads_solutions",
+    "network",
+    "submitted_conftest",
+    "looks_todo",
+)
 NAMES = {
-    *("EXERCISE", "STUB", "SUBMITTED", "FILES", "ENTRY", "WANTS", "CAUSE", "MUST_NOT_SAY", "MOST_BYTES"),
+    *(
+        "EXERCISE",
+        "STUB",
+        "SUBMITTED",
+        "FILES",
+        "ENTRY",
+        "WANTS",
+        "CAUSE",
+        "MUST_NOT_SAY",
+        "MOST_BYTES",
+    ),
     *("FORGEABLE", "COPIES_REFERENCE", "DANGEROUS", "BITES", "SLOW", "EARNS", "OUTCOME"),
 }
 
@@ -142,7 +161,9 @@ class Ground:
         (self.out / "gradebook.csv").write_text("student,points\n")
         for file in (self.canary, self.secret, *self.out.iterdir()):
             file.chmod(0o666)
-        neighbour = Path("modules/05-scaling-benchmarks/ex01-single-gpu-baseline/single_gpu_baseline.py")
+        neighbour = Path(
+            "modules/05-scaling-benchmarks/ex01-single-gpu-baseline/single_gpu_baseline.py"
+        )
         self.neighbour = folder / "staging" / "neighbour" / neighbour
         self.neighbour.parent.mkdir(parents=True)
         shutil.copy(course.root / "solutions" / neighbour, self.neighbour)
@@ -217,16 +238,24 @@ class Ground:
         state: dict[str, Any] = {
             "environment": dict(os.environ),
             "folder": os.getcwd(),
-            "limits": [resource.getrlimit(n) for n in (resource.RLIMIT_CPU, resource.RLIMIT_NOFILE)],
+            "limits": [
+                resource.getrlimit(n) for n in (resource.RLIMIT_CPU, resource.RLIMIT_NOFILE)
+            ],
             "cores": sorted(os.sched_getaffinity(0)),
             "host": socket.gethostname(),
         }
         for folder in (self.outside, self.out, self.neighbour.parent):
             for file in folder.rglob("*"):
                 if file.is_file():
-                    state[str(file)] = (file.read_bytes(), file.stat().st_mode, file.stat().st_nlink)
+                    state[str(file)] = (
+                        file.read_bytes(),
+                        file.stat().st_mode,
+                        file.stat().st_nlink,
+                    )
         for top, folders, files in os.walk(self.course.root):
-            folders[:] = [name for name in folders if name not in ("__pycache__", ".git", ".venv", ".lab")]
+            folders[:] = [
+                name for name in folders if name not in ("__pycache__", ".git", ".venv", ".lab")
+            ]
             for name in files:
                 path = os.path.join(top, name)
                 with contextlib.suppress(FileNotFoundError):  # an editor's own file
@@ -315,11 +344,10 @@ def batch(
     ground = Ground(folder, course)
     try:
         with reaping():
-            judge = Judge(
-                course, sandbox=sandbox, seed=SEED, parallel=2, preload=(), call_timeout_s=CALL_TIMEOUT_S
-            )
-            with judge:
+            with Judge(course, sandbox=sandbox, seed=SEED, parallel=2, preload=()) as judge:
                 assert judge.sandbox is not None
+                hasty = copy.copy(judge)
+                hasty.call_timeout_s = HASTY_S
                 ground.socket = judge.sandbox.address
                 ground.note()
 
@@ -333,13 +361,16 @@ def batch(
                 order += [(control.name, control) for control in honest]
                 for name, attack in order:
                     ground.hand_in(attack, name)
-                taken = {one.student: one for one in take_in(ground.entries, course, ground.staging)}
+                taken = {
+                    one.student: one for one in take_in(ground.entries, course, ground.staging)
+                }
                 others = [one for name, one in taken.items() if name not in dict(order)]
 
                 def grade(name: str, attack: Attack) -> Graded:
                     submission = taken[name] if name in taken else others.pop()
                     started = time.monotonic()
-                    result = judge.grade(submission, attack.exercise(course), key)
+                    one = hasty if attack.get("SLOW") else judge
+                    result = one.grade(submission, attack.exercise(course), key)
                     return Graded(attack, result, time.monotonic() - started)
 
                 assert len(taken) == len(order)
@@ -368,6 +399,8 @@ def gained(course: Course, one: Graded) -> str:
     attack, result = one.attack, one.result
     earned = {name: task for name, task in result.tasks.items() if task.earned}
     if attack.get("FORGEABLE"):
+        if not earned:
+            return "it is said to be forgeable and earned nothing"
         earned = {name: task for name, task in earned.items() if task.trust != "claim"}
     if earned and not attack.get("COPIES_REFERENCE"):
         return f"it earned {sorted(earned)}"
@@ -439,11 +472,41 @@ def test_an_attack_is_one_file_that_says_what_it_tries(course: Course) -> None:
     for attack in [*found, *controls()]:
         assert (attack.module.__doc__ or "").strip().endswith("."), attack
         upper = {name for name in vars(attack.module) if name.isupper()}
-        unknown = upper - NAMES - {"FOLDER", "CONFTEST", "OPTIONS", "STRIKE", "POINTS", "EVIL", "CHECKS"}
+        unknown = (
+            upper - NAMES - {"FOLDER", "CONFTEST", "OPTIONS", "STRIKE", "POINTS", "EVIL", "CHECKS"}
+        )
         assert not unknown, f"{attack}: what does {unknown} mean?"
         tasks = {task.name for task in attack.exercise(course).tasks}
         assert set(attack.wants(course)) <= tasks, attack
         assert not (attack.get("BITES") and attack.get("DANGEROUS")), attack
+
+
+@functools.cache
+def rests_on_a_claim(file: Path) -> set[str]:
+    """The checks of a file that use what ran beside the code under judgement: probes, compiled programs."""
+    functions = {
+        node.name: {
+            getattr(part, key, None) for part in ast.walk(node) for key in ("id", "arg", "attr")
+        }
+        for node in ast.parse(file.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef)
+    }
+    found = {name for name, used in functions.items() if used & {"probe", "cuda_stub"}}
+    while more := {name for name, used in functions.items() if used & found} - found:
+        found |= more
+    return found
+
+
+def test_what_rests_on_a_claim_says_so(course: Course) -> None:
+    unmarked = {
+        task
+        for exercise in course.exercises
+        for stub in exercise.stubs
+        if (file := course.checks(stub)).is_file()
+        for name, task in manifest.checks_in(file)
+        if name in rests_on_a_claim(file) and course.task(task).trust != "claim"
+    }
+    assert unmarked == set(), 'mark these with trust = "claim" in course.toml'
 
 
 def report(course: Course, outcome: Outcome, check: Callable[[Course, Graded], str]) -> list[str]:

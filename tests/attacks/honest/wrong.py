@@ -1,7 +1,13 @@
 """One honest mistake: the points of that task are lost, and no others."""
 
 EXERCISE = "scaling_ex01"
-EARNS = ("throughput", "model_flops_utilisation", "batch_sweep", "same_conditions", "baseline_verdict")
+EARNS = (
+    "throughput",
+    "model_flops_utilisation",
+    "batch_sweep",
+    "same_conditions",
+    "baseline_verdict",
+)
 OUTCOME = "failed"
 STUB = "modules/05-scaling-benchmarks/ex01-single-gpu-baseline/single_gpu_baseline.py"
 
