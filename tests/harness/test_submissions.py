@@ -169,6 +169,9 @@ WAYS = {
     "a clone of the course": lambda at: put(
         put(at / "ada", WHOLE), {f"solutions/{name}": b"" for name in WHOLE}
     ),
+    "a clone, partly wrapped": lambda at: put(
+        put(at / "ada/repo", WHOLE).parent, {f"solutions/{name}": b"" for name in WHOLE}
+    ),
     "a clone, wrapped": lambda at: (
         put(put(at / "ada/repo", WHOLE), {f"solutions/{name}": b"" for name in WHOLE}).parent
     ),
@@ -721,7 +724,6 @@ def test_no_submissions_at_all(course, tmp_path):
         take_in(tmp_path / "class", course, tmp_path / "file")
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_a_full_disk_is_no_fault_of_the_submission(tmp_path, monkeypatch):
     put(tmp_path / "ada", WHOLE)
 
@@ -732,6 +734,21 @@ def test_a_full_disk_is_no_fault_of_the_submission(tmp_path, monkeypatch):
     taker = archives.Taker(list(WHOLE), frozenset())
     with pytest.raises(archives.StagingError, match="No space left"):
         taker.take(tmp_path / "ada", tmp_path / "tree")
+
+
+def test_a_full_disk_stops_the_intake_and_says_so(course, tmp_path, monkeypatch):
+    put(tmp_path / "class/ada", WHOLE)
+    answer = {"staging": "No space left on device"}
+    monkeypatch.setattr(submissions._Reader, "_ask", lambda self, request: answer)
+    with pytest.raises(SubmissionsError, match="cannot be copied here .No space left"):
+        take_in(tmp_path / "class", course, tmp_path / "s")
+
+
+def test_a_reader_that_was_ended_once_is_started_again(course, tmp_path):
+    put(tmp_path / "ada", WHOLE)
+    with submissions._Reader(list(WHOLE), course.root, tmp_path / "s") as reader:
+        reader._start().kill()
+        assert reader.take(tmp_path / "ada", tmp_path / "s/1")["error"] == ""
 
 
 def test_an_entry_that_takes_too_long_or_kills_its_reader_stops_nothing(
@@ -767,7 +784,7 @@ def test_an_entry_that_takes_too_long_or_kills_its_reader_stops_nothing(
 
 # -- source that must not be parsed -----------------------------------------------------------------
 
-N = 50_000
+N = 20_000  # so that length alone stops none but one
 TOO_DEEP = {
     "brackets": "(" * N,
     "minus": "x = " + "-" * N + "1",
@@ -796,6 +813,7 @@ def test_source_that_nests_too_deeply_is_not_parsed(monkeypatch, case):
         raise AssertionError("the parser was called")
 
     monkeypatch.setattr("grading.parsing.ast.parse", parse)
+    assert ("characters" in too_deep(TOO_DEEP[case])) == (case == "length")
     assert too_deep(TOO_DEEP[case])
     assert parse_guarded(TOO_DEEP[case]) is None
 
