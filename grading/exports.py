@@ -78,23 +78,6 @@ def _so_far(mark: Mark) -> Fraction:
     return earned * mark.out_of / mark.possible * mark.late.factor
 
 
-def failure(message: str) -> str:
-    """`results.json` for a run that came to no result: says why, gives no score to keep."""
-    data = {
-        "score": 0,
-        "output": (
-            "The autograder could not grade this submission. It is not your fault; "
-            f"the instructor can run it again.\n{message}"
-        )[:LONGEST_OUTPUT],
-        "output_format": "text",
-        "visibility": "hidden",
-        "stdout_visibility": "hidden",
-        "extra_data": {"incomplete": ["all"]},
-        "tests": [],
-    }
-    return json.dumps(data, indent=1) + "\n"
-
-
 def _summary(student: StudentView) -> str:
     if student.incomplete:
         lines = [
