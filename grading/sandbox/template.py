@@ -553,7 +553,13 @@ def build_root(settings: Mapping[str, Any], request: Mapping[str, Any]) -> None:
         (root / place).mkdir()
         kernel.mount(str(box / name), str(root / place), flags=kernel.MS_BIND)
     for source in sources:
-        _expose(root, source, outside)
+        try:
+            _expose(root, source, outside)
+        except PermissionError as error:
+            raise PermissionError(
+                f"{source} is closed to the sandbox's user ({error.strerror}): let others read it, as this "
+                "kernel or file system cannot show it as that user's own (Linux 5.12 and later can)"
+            ) from None
     for device in ("null", "zero", "full", "random", "urandom"):
         (root / "dev" / device).touch()
         kernel.mount(f"/dev/{device}", str(root / "dev" / device), flags=kernel.MS_BIND)
