@@ -1,4 +1,4 @@
-"""Where a submission's code runs: a template process in bubblewrap, and a job forked for each request.
+"""Where a submission's code runs: a template process in a sandbox, and a job forked for each request.
 
 `open_sandbox` starts it and gives an address; judges use `grading.sandbox.client` with the address. What
 a job can see and do is described in `grading.sandbox.template`.
@@ -7,6 +7,7 @@ a job can see and do is described in `grading.sandbox.template`.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import json
 import os
@@ -43,6 +44,8 @@ _OWN_FILES = (
     "grading/sandbox/kernel.py",
     "grading/sandbox/template.py",
 )
+KINDS = ("bubblewrap", "namespaces")  # the strongest first
+_LAUNCHER = Path(__file__).with_name("launch.py")
 _sandboxes = itertools.count()
 _START_TIMEOUT_S = 120.0
 _STARTS = 3  # in a row that fail, then the sandbox is given up
@@ -87,28 +90,37 @@ def strongest() -> str:
             "submissions can be sandboxed on Linux only: grade on a Linux machine, in a Linux container or "
             "virtual machine (WSL 2 on Windows will do)"
         )
-    program = shutil.which("bwrap")
-    if program is None:
+    wrong = [why for kind in KINDS if (why := _why_not(kind))]
+    if len(wrong) == len(KINDS):
         raise SandboxUnavailable(
-            "no sandbox: bubblewrap is not installed (Debian, Ubuntu: apt-get install bubblewrap; Fedora: "
-            "dnf install bubblewrap)"
+            f"no sandbox: {'; '.join(wrong)}. Install bubblewrap (Debian, Ubuntu: apt-get install bubblewrap; "
+            "Fedora: dnf install bubblewrap). It needs user namespaces: on Ubuntu 24.04 and later allow them "
+            "with `sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`; start a container with "
+            "`--security-opt seccomp=unconfined --cap-add SYS_ADMIN`"
         )
-    unshared = [] if os.geteuid() == 0 else ["--unshare-user"]
-    tried = subprocess.run(
-        [program, *unshared, "--unshare-pid", "--unshare-net", "--ro-bind", "/", "/", "true"],
-        env={"PATH": os.defpath},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if tried.returncode != 0:
-        raise SandboxUnavailable(
-            f"no sandbox: bubblewrap does not work here ({tried.stderr.strip() or tried.returncode}). It needs "
-            "user namespaces: on Ubuntu 24.04 and later allow them with `sysctl -w "
-            "kernel.apparmor_restrict_unprivileged_userns=0`, in a container start it with "
-            "`--security-opt seccomp=unconfined --cap-add SYS_ADMIN`, or grade as root"
+    return next(kind for kind in KINDS if not _why_not(kind))
+
+
+@functools.cache
+def _why_not(kind: str) -> str:
+    """Why this kind of sandbox does not work here, "" if it does."""
+    flags = "" if os.geteuid() == 0 else "--unshare-user"
+    if kind == "bubblewrap":
+        program = shutil.which("bwrap")
+        if program is None:
+            return "bubblewrap is not installed"
+        command = [program, *flags.split(), "--unshare-pid", "--unshare-net", "--ro-bind", "/", "/"]
+        command.append("true")
+    else:
+        command = [sys.executable, "-I", str(_LAUNCHER), "--try"]
+    try:
+        tried = subprocess.run(
+            command, env={"PATH": os.defpath}, capture_output=True, text=True, check=False, cwd="/"
         )
-    return "bubblewrap"
+    except OSError as error:
+        return f"{kind} does not start ({error})"
+    said = tried.stderr.strip().splitlines()
+    return "" if tried.returncode == 0 else f"{kind}: {said[-1] if said else tried.returncode}"
 
 
 def open_sandbox(
@@ -122,18 +134,22 @@ def open_sandbox(
 ) -> Sandbox:
     """A sandbox, started; close it, or use it as a context manager.
 
-    kind: "bubblewrap", "none" (no protection at all), or "auto", the strongest. readable: files and folders
+    kind: "bubblewrap", "namespaces" (the same without its help), "none" (no protection at all), or "auto",
+    the strongest. readable: files and folders
     that jobs see, read-only, at their own paths. exchange: a folder of which a job sees one part. preload:
     modules imported once, those that are not installed left out. scratch: where its own files go. devices:
     device files of GPUs that jobs may use.
     Raises SandboxUnavailable; SandboxError if it does not start.
     """
-    if kind == "auto":
-        kind = strongest()
-    if kind == "bubblewrap":
-        strongest()
-    elif kind != "none":
-        raise SandboxUnavailable(f"there is no sandbox of the kind {kind!r}: bubblewrap, none")
+    if kind not in ("auto", "none", *KINDS):
+        raise SandboxUnavailable(
+            f"no sandbox of the kind {kind!r}: there are {', '.join(KINDS)}, none"
+        )
+    if kind != "none":
+        best = strongest()
+        if kind != "auto" and (why := _why_not(kind)):
+            raise SandboxUnavailable(f"{why}; {best} works here")
+        kind = best if kind == "auto" else kind
     return Sandbox(kind, readable, exchange, preload, scratch, devices)
 
 
@@ -219,7 +235,7 @@ class Sandbox:
             )
         who = "an unused user id" if self._uid else "your user id in a user namespace"
         return (
-            f"bubblewrap: each submission runs as {who}, without network, in a process tree and a file system "
+            f"{self.kind}: each submission runs as {who}, without network, in a process tree and a file system "
             "of its own, read-only but for a small box in memory, with limits on memory, processes, time and "
             "output; the kernel is shared, and so are the processors."
         )
@@ -273,6 +289,8 @@ class Sandbox:
             try:
                 assert process.stdin is not None
                 with contextlib.suppress(OSError), process.stdin:
+                    if self.kind == "namespaces":
+                        process.stdin.write(self._for_launcher(passed))
                     process.stdin.write(self._settings.encode())
                 ours.settimeout(_START_TIMEOUT_S)
                 try:
@@ -300,13 +318,31 @@ class Sandbox:
         text = self._log.read_text(encoding="utf-8", errors="replace").strip()
         return "\n".join(text.splitlines()[-8:]) or "it said nothing"
 
-    def _command(self, descriptors: Sequence[int]) -> list[str]:
+    def _for_launcher(self, descriptors: Sequence[int]) -> bytes:
+        stage = self._folder / "root"
+        stage.mkdir(exist_ok=True)
+        settings = {
+            "argv": self._template(descriptors),
+            "environment": _ENVIRONMENT,
+            "links": self._links,
+            "readable": [*self._readable, str(self._exchange)],
+            "devices": self._devices,
+            "stage": str(stage),
+        }
+        return json.dumps(settings).encode() + b"\n"
+
+    def _template(self, descriptors: Sequence[int]) -> list[str]:
         template = [sys.executable, "-u", "-P", "-s", "-c", _BOOT]
         # The folder of the course comes last: it is there for this package and the library alone.
         template.append(os.pathsep.join((*_packages(), str(_ROOT))))
         template += map(str, descriptors)
+        return template
+
+    def _command(self, descriptors: Sequence[int]) -> list[str]:
         if self.kind == "none":
-            return template
+            return self._template(descriptors)
+        if self.kind == "namespaces":
+            return [sys.executable, "-I", str(_LAUNCHER)]
         program = shutil.which("bwrap")
         assert program is not None
         command = [program, "--die-with-parent", "--new-session", "--clearenv"]
@@ -334,7 +370,7 @@ class Sandbox:
         for device in self._devices:
             command += ["--dev-bind", device, device]
         command += ["--remount-ro", "/dev", "--remount-ro", "/"]
-        return [*command, "--chdir", "/", "--", *template]
+        return [*command, "--chdir", "/", "--", *self._template(descriptors)]
 
 
 _NEEDED = ("msgspec",)

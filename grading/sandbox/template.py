@@ -1,6 +1,6 @@
 """The inside of a sandbox: a process that has the libraries imported and forks a job for each request.
 
-It runs in what bubblewrap has made: no network, no processes but its own, and of the machine's files
+It runs in what bubblewrap, or `grading.sandbox.launch`, has made: no network, no processes but its own, and of the machine's files
 only those that a job needs, read-only. It listens on the socket that it has inherited, reads nothing
 from a connection, starts no thread and no query, and never runs a line of a submission. A connection
 is a job:
@@ -91,6 +91,7 @@ def _become_nobody(settings: Mapping[str, Any]) -> None:
         os.setgroups([])
         os.setresgid(*[settings["uid"]] * 3)
         os.setresuid(*[settings["uid"]] * 3)
+        kernel.die_with_parent()  # forgotten with the old user
     kernel.drop_capabilities()
     kernel.set_dumpable(True)  # else /proc/self belongs to root, and a job cannot map its user
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -20,18 +20,23 @@ import pytest
 
 from grading import wire
 from grading.errors import SandboxError, SandboxUnavailable
-from grading.sandbox import Limits, _packages, client, kernel, open_sandbox, strongest
+from grading.sandbox import (
+    KINDS,
+    Limits,
+    _packages,
+    _why_not,
+    client,
+    kernel,
+    open_sandbox,
+    strongest,
+)
 from grading.worker import Connection
 
 pytestmark = pytest.mark.proof  # it is the grader that uses it
 
 ROOT = Path(__file__).resolve().parents[2]
 SECRET = "SECRET-of-the-instructor"
-try:
-    strongest()
-    WHY_NOT = ""
-except SandboxUnavailable as unavailable:
-    WHY_NOT = str(unavailable)
+WHY_NOT = _why_not("bubblewrap") if sys.platform == "linux" else "sandboxes are Linux's"
 needs_bubblewrap = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
 needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="Linux's system calls")
 SMALL = Limits(
@@ -56,7 +61,7 @@ class Ended:
 class Place:
     """A sandbox with what lies around it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, kind: str) -> None:
         self.course = folder / "course"
         self.given = self.course / "week" / "given"
         self.given.mkdir(parents=True)
@@ -70,7 +75,7 @@ class Place:
             (self.exchange / name).mkdir(parents=True, mode=0o700)
             (self.exchange / name / "capture").write_text(f"of {name}")
         self.sandbox = open_sandbox(
-            "bubblewrap",
+            kind,
             readable=[self.given, ROOT / "profiling_lab"],
             exchange=self.exchange,
             preload=["numpy"],
@@ -152,17 +157,27 @@ def eventually(condition, seconds: float = 20.0) -> bool:
     return True
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    if WHY_NOT:
-        pytest.skip(WHY_NOT)
+def opened(folder: Path, kind: str):
+    why = _why_not(kind) if sys.platform == "linux" else "sandboxes are Linux's"
+    if why:
+        pytest.skip(why)
     os.environ["LAB_TEST_SECRET"] = SECRET
     try:
-        place = Place(tmp_path_factory.mktemp("sandbox"))
+        place = Place(folder, kind)
         with place.sandbox:
             yield place
     finally:
-        del os.environ["LAB_TEST_SECRET"]
+        os.environ.pop("LAB_TEST_SECRET", None)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    yield from opened(tmp_path_factory.mktemp("sandbox"), "bubblewrap")
+
+
+@pytest.fixture(scope="module")
+def place_without_bubblewrap(tmp_path_factory):
+    yield from opened(tmp_path_factory.mktemp("sandbox"), "namespaces")
 
 
 # --- what a job sees ------------------------------------------------------------------------------
@@ -615,7 +630,7 @@ from pathlib import Path
 sys.path.insert(0, {root!r})
 from grading.sandbox import client, open_sandbox
 folder = Path(sys.argv[1])
-sandbox = open_sandbox("bubblewrap", exchange=folder / "exchange", readable=[], scratch=folder)
+sandbox = open_sandbox({kind!r}, exchange=folder / "exchange", readable=[], scratch=folder)
 done = client.run(sandbox.address, ["sh", "-c", "id -u; echo made > a; ls /"], timeout_s=60, keep=["a"])
 from os import getuid
 print(json.dumps([getuid(), sandbox._process.pid, done.stdout.decode(), done.files["a"].decode()]), flush=True)
@@ -624,8 +639,9 @@ time.sleep(600)
 
 
 @needs_bubblewrap
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("user", ["this user", "an unprivileged user"])
-def test_it_dies_with_its_owner(tmp_path_factory, user):
+def test_it_dies_with_its_owner(user, kind):
     python = sys.executable
     environment: dict[str, str] = {"PATH": os.defpath}
     options: dict[str, Any] = {}
@@ -641,7 +657,7 @@ def test_it_dies_with_its_owner(tmp_path_factory, user):
         if options:
             shutil.chown(folder, 65534, 65534)
         owner = subprocess.Popen(
-            [python, "-c", SCRIPT.format(root=str(ROOT)), str(folder)],
+            [python, "-c", SCRIPT.format(root=str(ROOT), kind=kind), str(folder)],
             stdout=subprocess.PIPE,
             env=environment,
             cwd="/",
@@ -703,16 +719,32 @@ def test_the_exchange_folder_must_not_be_readable_as_a_whole(tmp_path):
         open_sandbox("bubblewrap", exchange=tmp_path / "exchange", readable=[tmp_path / "no"])
 
 
-def test_without_bubblewrap_it_says_what_to_install(tmp_path, monkeypatch):
+def test_without_any_sandbox_it_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.setattr(shutil, "which", lambda name: None)
-    with pytest.raises(SandboxUnavailable, match="install bubblewrap"):
+    monkeypatch.setattr("grading.sandbox._why_not", lambda kind: f"{kind} is broken")
+    with pytest.raises(
+        SandboxUnavailable, match="bubblewrap is broken; namespaces is broken.*apt-get"
+    ):
         open_sandbox(exchange=tmp_path)
+    monkeypatch.setattr(
+        "grading.sandbox._why_not", lambda kind: "no bwrap" if kind == "bubblewrap" else ""
+    )
+    assert strongest() == "namespaces"
+    with pytest.raises(SandboxUnavailable, match="no bwrap; namespaces works here"):
+        open_sandbox("bubblewrap", exchange=tmp_path)
     with pytest.raises(SandboxUnavailable, match="no sandbox of the kind"):
         open_sandbox("perhaps", exchange=tmp_path)
     monkeypatch.setattr(sys, "platform", "darwin")
     with pytest.raises(SandboxUnavailable, match="on Linux only"):
         open_sandbox(exchange=tmp_path)
+
+
+@needs_bubblewrap
+def test_why_bubblewrap_is_not_there(monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    assert _why_not.__wrapped__("bubblewrap") == "bubblewrap is not installed"
+    monkeypatch.setattr(shutil, "which", lambda name: "/bin/false")
+    assert _why_not.__wrapped__("bubblewrap") == "bubblewrap: 1"
 
 
 def test_an_address_of_no_sandbox_is_an_error_of_the_sandbox(tmp_path):
@@ -781,6 +813,27 @@ def test_a_fresh_worker_has_nothing_imported(place):
         connection.stream.close()
         assert process.wait(20) == 0
         printed.close()
+
+
+# --- without bubblewrap ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        test_a_job_sees_what_is_readable_and_nothing_else,
+        test_of_the_exchange_folder_a_job_sees_its_own_part,
+        test_no_process_but_its_own_and_no_environment_but_its_own,
+        test_the_first_process_of_a_job_cannot_be_looked_into,
+        test_it_writes_into_its_box_only,
+        test_no_network_of_any_family,
+        test_no_rights_are_left,
+        test_a_job_leaves_no_process,
+        test_after_the_template_has_died_it_is_started_anew,
+    ],
+)
+def test_namespaces_do_the_same(place_without_bubblewrap, test):
+    test(place_without_bubblewrap)
 
 
 # --- without protection ---------------------------------------------------------------------------
