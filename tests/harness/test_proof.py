@@ -1,7 +1,7 @@
 """The proof of the course: every check is itself checked.
 
 For each exercise: the generated stub is todo, the reference passes, each wrong solution fails with the
-message meant for it, and the verdicts are the same with the code in a process of its own.
+message meant for it, and the grader's verdicts, with the code in the sandbox, are the same.
 """
 
 from __future__ import annotations
@@ -11,15 +11,21 @@ import functools
 import json
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from grading import fingerprint, live, mutation
+from grading.errors import SandboxUnavailable
+from grading.judge import Judge
 from grading.outcomes import NotGraded
 from grading.plugin import bound_checks
 from grading.prove import Prover, Run, WrongSolution, read_wrong_solution, verdict_on_wrong
+from grading.results import Result
+from grading.sandbox import strongest
+from grading.submissions import Submission
 from profiling_lab import course as manifest
 from profiling_lab import stubs
 
@@ -33,10 +39,9 @@ WRONG = {
     for file in COURSE.wrong_solutions(stub)
 }
 
-# In a process of its own a wrong solution takes twice the time, and takes the same way as the others:
-# CI runs all of them, elsewhere every fifth stands for them. A compiled source is never imported.
-ISOLATED = [name for name, (_, file) in WRONG.items() if file.suffix == ".py"]
-ISOLATED = ISOLATED if os.environ.get("CI") else ISOLATED[::5]
+# In a process of its own a wrong solution takes twice the time, and the same way as the others: every
+# fifth stands for them. A compiled source is never imported.
+ISOLATED = [name for name, (_, file) in WRONG.items() if file.suffix == ".py"][::5]
 
 each_exercise = pytest.mark.parametrize("identifier", EXERCISES)
 each_wrong = pytest.mark.parametrize("name", WRONG)
@@ -112,17 +117,52 @@ def test_wrong_solution_is_caught(name: str, wrong_runs: dict[tuple[str, bool], 
     assert not verdict, verdict
 
 
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    with Judge(COURSE, sandbox=_sandbox(), seed=int(Prover.seed)) as judge:
+        yield judge
+
+
+def _sandbox() -> str:
+    """The strongest sandbox of this machine; the code here is the course's own, so it may be none."""
+    try:
+        return strongest()
+    except SandboxUnavailable:
+        return "none"
+
+
 @pytest.mark.proof
 @each_exercise
-def test_isolated_verdicts_are_identical(
-    identifier: str, prover: Prover, reference_run: Callable[[str], Run], tmp_path: Path
+def test_graders_verdicts_are_identical(
+    identifier: str,
+    judge: Judge,
+    prover: Prover,
+    reference_run: Callable[[str], Run],
+    tmp_path: Path,
 ) -> None:
     exercise = EXERCISES[identifier]
-    isolated = prover.run(prover.check_files(exercise), isolated=True)
-    assert isolated.outcomes() == reference_run(identifier).outcomes(), isolated.output
-    tree = prover.stub_tree(exercise, tmp_path)
-    of_stub = prover.run(prover.check_files(exercise), tree=tree, isolated=True)
-    assert set(of_stub.outcomes().values()) == {"todo"}, of_stub.output
+    whole = dict.fromkeys(map(str, exercise.stubs), "submitted")
+    for name in whole:
+        (tmp_path / "reference" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(COURSE.root / manifest.SOLUTIONS / name, tmp_path / "reference" / name)
+    graded = judge.grade(Submission("reference", tmp_path / "reference", "", whole), exercise)
+    assert graded.infrastructure == ""
+    assert outcomes_of(graded) == reference_run(identifier).outcomes()
+    assert {name: task.earned for name, task in graded.tasks.items()} == {
+        name: task["earned"] for name, task in reference_run(identifier).tasks.items()
+    }
+    tree = prover.stub_tree(exercise, tmp_path / "stubs")
+    of_stub = judge.grade(Submission("stubs", tree, "", whole), exercise)
+    assert set(outcomes_of(of_stub).values()) == {"todo"}, of_stub
+
+
+def outcomes_of(graded: Result) -> dict[str, str]:
+    """Outcome of every check, as `Run.outcomes` gives it."""
+    return {
+        f"{name}::{check.name}": check.outcome
+        for name, task in graded.tasks.items()
+        for check in task.checks
+    }
 
 
 @pytest.mark.proof
