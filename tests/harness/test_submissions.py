@@ -20,6 +20,7 @@ import zipfile
 import zlib
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -812,7 +813,7 @@ def test_source_that_nests_too_deeply_is_not_parsed(monkeypatch, case):
     def parse(text):
         raise AssertionError("the parser was called")
 
-    monkeypatch.setattr("grading.parsing.ast.parse", parse)
+    monkeypatch.setattr("grading.parsing.ast", SimpleNamespace(parse=parse))
     assert ("characters" in too_deep(TOO_DEEP[case])) == (case == "length")
     assert too_deep(TOO_DEEP[case])
     assert parse_guarded(TOO_DEEP[case]) is None
