@@ -85,11 +85,7 @@ class Limits:
 
 def strongest() -> str:
     """The strongest kind of sandbox that works here. Raises SandboxUnavailable, saying what to install."""
-    if not sys.platform.startswith("linux"):
-        raise SandboxUnavailable(
-            "submissions can be sandboxed on Linux only: grade on a Linux machine, in a Linux container or "
-            "virtual machine (WSL 2 on Windows will do)"
-        )
+    _require_linux()
     wrong = [why for kind in KINDS if (why := _why_not(kind))]
     if len(wrong) == len(KINDS):
         raise SandboxUnavailable(
@@ -99,6 +95,14 @@ def strongest() -> str:
             "`--security-opt seccomp=unconfined --cap-add SYS_ADMIN`"
         )
     return next(kind for kind in KINDS if not _why_not(kind))
+
+
+def _require_linux() -> None:
+    if not sys.platform.startswith("linux"):
+        raise SandboxUnavailable(
+            "submissions can be sandboxed on Linux only: grade on a Linux machine, in a Linux container or "
+            "virtual machine (WSL 2 on Windows will do)"
+        )
 
 
 @functools.cache
@@ -141,6 +145,7 @@ def open_sandbox(
     device files of GPUs that jobs may use.
     Raises SandboxUnavailable; SandboxError if it does not start.
     """
+    _require_linux()
     if kind not in ("auto", "none", *KINDS):
         raise SandboxUnavailable(
             f"no sandbox of the kind {kind!r}: there are {', '.join(KINDS)}, none"
@@ -183,17 +188,11 @@ class Sandbox:
                     f"the exchange folder {self._exchange} and the readable {path} lie inside each other: a job "
                     "would see what is another's"
                 )
-        self._folder = Path(tempfile.mkdtemp(prefix="lab-sandbox-", dir=scratch))
-        if len(os.fsencode(self._folder)) > 90:  # the address of a UNIX socket has 107 bytes
-            self._folder.rmdir()
-            self._folder = Path(tempfile.mkdtemp(prefix="lab-sandbox-", dir="/tmp"))
-        self.address = str(self._folder / "socket")
-        self._log = self._folder / "log"
         settings = {
             "kind": kind,
             "uid": self._uid,
-            "own_uid": os.getuid() if sys.platform != "win32" else 0,
-            "own_gid": os.getgid() if sys.platform != "win32" else 0,
+            "own_uid": os.getuid(),
+            "own_gid": os.getgid(),
             "readable": self._readable,
             "links": self._links,
             "exchange": str(self._exchange),
@@ -202,10 +201,17 @@ class Sandbox:
             "packages": _packages(),
         }
         self._settings = json.dumps(settings)
-        (self._folder / "settings.json").write_text(self._settings, encoding="utf-8")
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._listener.bind(self.address)
+        try:
+            self._folder = _private_folder(scratch)
+            (self._folder / "settings.json").write_text(self._settings, encoding="utf-8")
+            self.address = str(self._folder / "socket")
+            self._listener.bind(self.address)
+        except OSError as error:
+            self._listener.close()
+            raise SandboxError(f"the sandbox has no place for its files: {error}") from None
         self._listener.listen(128)
+        self._log = self._folder / "log"
         self._closing = threading.Event()
         self._ready = threading.Event()
         self._failure = ""
@@ -214,11 +220,13 @@ class Sandbox:
         # bubblewrap ends with the thread that started it, so that thread lives as long as this object.
         self._thread = threading.Thread(target=self._keep_running, name="sandbox", daemon=True)
         self._thread.start()
-        self._ready.wait()
-        if self._failure:
-            failure = self._failure
+        try:
+            self._ready.wait()
+            if self._failure:
+                raise SandboxError(self._failure)
+        except BaseException:
             self.close()
-            raise SandboxError(failure)
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -378,6 +386,14 @@ _BOOT = (
     "import os, sys; sys.path += [p for p in sys.argv.pop(1).split(os.pathsep) if p not in sys.path]; "
     "from grading.sandbox.template import main; main()"
 )
+
+
+def _private_folder(scratch: Path | None) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="lab-sandbox-", dir=scratch))
+    if len(os.fsencode(folder)) > 90:  # the address of a UNIX socket has 107 bytes
+        folder.rmdir()
+        folder = Path(tempfile.mkdtemp(prefix="lab-sandbox-", dir="/tmp"))
+    return folder
 
 
 def _view(readable: Iterable[Path]) -> tuple[dict[str, str], list[str]]:

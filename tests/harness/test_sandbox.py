@@ -302,7 +302,7 @@ def test_a_stub_appears_at_its_own_path_among_the_given_files(place):
 
 
 def test_it_writes_into_its_box_only(place):
-    ended = place.job("""
+    attempts = """
         import os
         written = []
         with open("/proc/self/mountinfo") as file:
@@ -320,7 +320,8 @@ def test_it_writes_into_its_box_only(place):
         except OSError:
             pass
         return [written, len(places), os.statvfs("/").f_flag & os.ST_RDONLY]
-        """)
+        """
+    ended = place.job(attempts, visible=place.exchange / "one")
     written, places, read_only = ended.returned
     assert read_only
     if not kernel.landlock_version():  # what else forbids it
@@ -715,6 +716,8 @@ def test_the_exchange_folder_must_not_be_readable_as_a_whole(tmp_path):
     for readable in (tmp_path, tmp_path / "exchange"):
         with pytest.raises(SandboxError, match="lie inside each other"):
             open_sandbox("bubblewrap", exchange=tmp_path / "exchange", readable=[readable])
+    with pytest.raises(SandboxError, match="no place for its files"):
+        open_sandbox("bubblewrap", exchange=tmp_path / "exchange", scratch=tmp_path / "no")
     with pytest.raises(SandboxError, match="does not exist"):
         open_sandbox("bubblewrap", exchange=tmp_path / "exchange", readable=[tmp_path / "no"])
 
@@ -735,8 +738,9 @@ def test_without_any_sandbox_it_says_what_to_install(tmp_path, monkeypatch):
     with pytest.raises(SandboxUnavailable, match="no sandbox of the kind"):
         open_sandbox("perhaps", exchange=tmp_path)
     monkeypatch.setattr(sys, "platform", "darwin")
-    with pytest.raises(SandboxUnavailable, match="on Linux only"):
-        open_sandbox(exchange=tmp_path)
+    for kind in ("auto", "none"):
+        with pytest.raises(SandboxUnavailable, match="on Linux only"):
+            open_sandbox(kind, exchange=tmp_path)
 
 
 @needs_bubblewrap
