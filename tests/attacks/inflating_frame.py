@@ -7,7 +7,7 @@ from grading import worker
 handle = worker.LearnerSide.handle
 
 def forged(self, body):
-    count = min(self.limit_bytes, 128 << 20) - 64
+    count = self.limit_bytes // 8
     return b"\x92\xa6return\xdd" + count.to_bytes(4, "big") + b"\x90" * count
 
 def knee_batch(rows, share=0.9):
@@ -15,3 +15,4 @@ def knee_batch(rows, share=0.9):
     return None
 """
 DANGEROUS = True
+SLOW = True
