@@ -565,10 +565,7 @@ def build_root(settings: Mapping[str, Any], request: Mapping[str, Any]) -> None:
         (root / "dev" / device).touch()
         kernel.mount(f"/dev/{device}", str(root / "dev" / device), flags=kernel.MS_BIND)
     for device in settings["devices"]:
-        place = root / device[1:]
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.touch()
-        kernel.mount(device, str(place), flags=kernel.MS_BIND)
+        _expose(root, device, [])
     for name, target in (("fd", "/proc/self/fd"), ("stdin", "fd/0")):
         os.symlink(target, root / "dev" / name)
     os.symlink("fd/1", root / "dev/stdout")
