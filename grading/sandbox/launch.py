@@ -85,6 +85,7 @@ def _build_root(kernel: Any, settings: dict[str, Any]) -> None:
     kernel.mount("tmpfs", str(root), "tmpfs", inside, "size=4m,mode=755")
     for name in ("dev", "job", "proc", "tmp"):
         (root / name).mkdir()
+    kernel.mount("tmpfs", str(root / "tmp"), "tmpfs", inside, "size=64m,mode=1777")
     for path, target in settings["links"].items():
         os.symlink(target, root / path[1:])
     devices = [f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom")]
@@ -97,6 +98,8 @@ def _build_root(kernel: Any, settings: dict[str, Any]) -> None:
             target.touch()
         kernel.mount(source, str(target), flags=kernel.MS_BIND | kernel.MS_REC)
     kernel.make_read_only(str(root))
+    # Libraries make folders there when they are imported; no job sees it.
+    kernel.mount("none", str(root / "tmp"), flags=kernel.MS_REMOUNT | kernel.MS_BIND | inside)
     flags = inside | kernel.MS_NOEXEC
     kernel.mount("proc", str(root / "proc"), "proc", flags)
     kernel.enter_root(str(root))

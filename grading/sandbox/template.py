@@ -64,7 +64,7 @@ def main() -> None:
     os.close(nothing)
     if settings["kind"] != "none":
         _become_nobody(settings)
-    tempfile.tempdir = "/tmp"  # libraries ask for it, and here there is none to write into
+    tempfile.tempdir = "/tmp"  # libraries ask for it; no job sees this one
     loaded = []
     for name in (*_OWN_NEEDS, *settings["preload"]):
         with contextlib.suppress(ImportError):
