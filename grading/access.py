@@ -592,7 +592,7 @@ class _Isolated:
             wire.pack(
                 [
                     "load",
-                    settings["source"],
+                    str(self._process.path_of(settings["source"])),
                     settings["overlay"],
                     settings["module_name"],
                     self._import_paths,
@@ -666,7 +666,7 @@ class _Isolated:
             return f"was ended because it {CAUSES[process.cause]}", process.cause
         if closed:
             return "closed its connection", "exit"
-        return _how_it_ended(process.returncode), "exit" if process.returncode >= 0 else "crash"
+        return _how_it_ended(process.returncode)
 
     def _replay(self) -> None:
         """Print what the learner's code printed, so that pytest shows it as it does in-process."""
@@ -694,11 +694,13 @@ class _Isolated:
         self._outputs = []
 
 
-def _how_it_ended(code: int) -> str:
+def _how_it_ended(code: int) -> tuple[str, str]:
+    """An exit code in words, and its cause."""
     if code == HANG_EXIT_CODE:
-        return "swallowed every interruption of a call that did not come back, and was ended,"
+        text = "swallowed every interruption of a call that did not come back, and was ended,"
+        return text, "time-out"
     if code >= 0:
-        return f"ended with exit code {code} (os._exit, or a library that ends the program)"
+        return f"ended with exit code {code} (os._exit, or a library that ends the program)", "exit"
     meaning = {
         "SIGSEGV": "segmentation fault",
         "SIGBUS": "bus error",
@@ -710,9 +712,9 @@ def _how_it_ended(code: int) -> str:
     try:
         name = signal.Signals(-code).name
     except ValueError:
-        return f"ended by signal {-code}"
+        return f"ended by signal {-code}", "crash"
     words = f", {meaning[name]}" if name in meaning else ""
-    return f"ended by signal {-code} ({name}{words})"
+    return f"ended by signal {-code} ({name}{words})", "crash"
 
 
 def _cause(report: Mapping[str, Any]) -> str:

@@ -261,6 +261,12 @@ def grade(
             if harvest is not None:
                 harvest(store)
             environment = engine.environment()
+            kind = str(environment.get("sandbox", ""))
+            if not reports.policy.accepts_sandbox(kind):
+                raise LabError(
+                    f"{options.policy} requires a sandbox of kind {reports.policy.sandbox}, and here is "
+                    f"{kind}: grade where it can be had, or change [sandbox] require"
+                )
             plan = make_plan(
                 course,
                 exercises,
@@ -273,7 +279,7 @@ def grade(
                 say(line)
             _keep_plan(store, plan, options, environment, facts)
             summary = _run(plan, store, engine, options, say)
-            summary.sandbox = str(environment.get("sandbox", ""))
+            summary.sandbox = kind
             matches = likeness(plan, summary)
         with contextlib.suppress(OSError):
             write_whole(options.out / MATCHES, [json.dumps(matches, indent=1) + "\n"])

@@ -13,6 +13,7 @@ import json
 import shutil
 import tempfile
 import threading
+import unicodedata
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -28,6 +29,7 @@ from profiling_lab import course as manifest
 from profiling_lab.course import Course, Exercise
 
 UNIT_TIMEOUT_S = 1_800.0
+MOST_MESSAGE = 8_000
 NO_KEY = Key("", "", "", 0)  # of a result that nobody keeps
 _NOT_GIVEN = (".md", ".svg", ".png", ".ipynb", ".pyc")
 
@@ -277,7 +279,22 @@ def _check(check: dict[str, Any], *, hidden: bool) -> Check:
     outcome, cause = check["outcome"], check.get("cause", "")
     if outcome == "failed" and cause:
         outcome = "error"
-    return Check(check["name"], outcome, check["message"], cause, hidden)
+    return Check(check["name"], outcome, _printable(check["message"]), cause, hidden)
+
+
+def _printable(text: str) -> str:
+    """A message without what moves a terminal's cursor or turns its text around, and not too long.
+
+    Messages quote what a submission's code said.
+    """
+    if len(text) > MOST_MESSAGE:
+        text = f"{text[:MOST_MESSAGE]} … ({len(text) - MOST_MESSAGE} characters more)"
+    return "".join(
+        char
+        if char == "\n" or unicodedata.category(char) not in ("Cc", "Cf", "Cs")
+        else f"\\u{ord(char):04x}"
+        for char in text
+    )
 
 
 def _judged(task: manifest.Task, checks: list[Check]) -> Task:

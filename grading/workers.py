@@ -48,6 +48,10 @@ class Process(Protocol):
         """End it with all that it has started; does nothing if all that has ended."""
         ...
 
+    def path_of(self, path: str) -> str | Path:
+        """Where the worker finds a file that it was given."""
+        ...
+
 
 Start = Callable[[socket.socket, Any, Any, int], Process]
 
@@ -83,6 +87,9 @@ class _Group:
 
     pid: int
     cause = ""
+
+    def path_of(self, path: str) -> str:
+        return path
 
     def kill(self) -> None:
         with contextlib.suppress(OSError):
