@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -36,6 +37,13 @@ def source(course: Course, tmp_path: Path) -> Path:
     students = [f"s{number}" for number in range(6)]
     waits = dict.fromkeys(students[2:], f"# fake: waits {tmp_path / 'go'}")
     return fake.write_class(tmp_path / "in", course, students, ["ex_32", "nsys_ex03"], **waits)
+
+
+@pytest.fixture(autouse=True)
+def this_repository(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands run what stands here, whatever is installed."""
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
 
 
 def command(*arguments: object) -> list[str]:
