@@ -31,6 +31,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import copy
+import csv
 import ctypes
 import functools
 import importlib.util
@@ -39,6 +40,7 @@ import os
 import resource
 import shutil
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -569,3 +571,72 @@ def test_attacks_succeed_without_a_sandbox(course: Course, tmp_path: Path) -> No
     quiet = {"exit_hooks", "imports_oracles"}  # these leave traces instead, seen below
     assert {attack.name for attack in harmless} <= quiet
     assert any("canary" in words for words in outcome.changed)
+
+
+# What must stand in no file that browsers, spreadsheets and terminals open: control characters, formulas.
+NEVER = ("\x1b", "\x07", "\x9b", "\u202e", "\0", ",=HYPER", '"=HYPER', ",=cmd", '"=cmd')
+MARKUP = ("<script>alert", "<img src=x", "]]>\n")
+REPORTED = (
+    *("always_equal", "escape_codes", "exit_zero", "handed_in_twice", "million_names"),
+    *("strange_names", "stub_is_fifo", "zip_bomb"),
+)
+
+
+@pytest.mark.proof
+def test_what_the_command_writes_about_attacks_is_harmless(
+    course: Course, sandbox_kind: str, tmp_path: Path
+) -> None:
+    ground = Ground(tmp_path, course)
+    try:
+        honest = {
+            control.name: control for control in controls() if control.name in ("right", "wrong")
+        }
+        chosen = [attack for attack in attacks() if attack.name in REPORTED]
+        for attack in [*chosen, *honest.values()]:
+            ground.hand_in(attack, attack.name)
+        ground.note()
+        out = tmp_path / "graded"
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "grading.cli", ground.entries, "--out", out),
+                *("--exercise", "scaling_ex01", "--seed", str(SEED)),
+            ],
+            cwd=course.root,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert ground.changed() == []
+    finally:
+        ground.close()
+    with open(out / "gradebook.csv", encoding="utf-8-sig", newline="") as file:
+        totals = {row["Student"]: row["Total"] for row in csv.DictReader(file)}
+    assert (totals.pop("right"), totals.pop("wrong")) == ("20", "17")
+    assert len(totals) == len(chosen)
+    assert set(totals.values()) == {"0"}
+    harmful = set()
+    for file in out.rglob("*"):
+        if file.is_file():
+            text = file.read_text(encoding="utf-8", errors="replace")
+            words = [*NEVER, *(MARKUP if file.suffix in (".html", ".xml", ".md") else ())]
+            if file.name not in ("batch.json", "plan.jsonl"):
+                words.append(str(tmp_path))
+            text = outside_fences(text) if file.suffix == ".md" else text
+            harmful |= {f"{file.relative_to(out)}: {word!r}" for word in words if word in text}
+    assert harmful == set()
+    assert not [word for word in NEVER if word in done.stdout + done.stderr]
+
+
+def outside_fences(markdown: str) -> str:
+    """What of a Markdown text is not code: CommonMark's rule, the closing fence at least as long."""
+    kept, fence = [], ""
+    for line in markdown.splitlines(keepends=True):
+        marks = line.strip()
+        if fence:
+            fence = "" if marks.startswith(fence) and not marks.strip("`") else fence
+        elif marks.startswith("```"):
+            fence = marks[: len(marks) - len(marks.lstrip("`"))]
+        else:
+            kept.append(line)
+    return "".join(kept)
