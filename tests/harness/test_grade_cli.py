@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -11,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -90,10 +92,15 @@ def wait_for(out: Path, count: int, process: subprocess.Popen[str]) -> None:
         time.sleep(0.02)
 
 
-def begin(*arguments: object) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+@contextlib.contextmanager
+def begin(*arguments: object) -> Iterator[subprocess.Popen[str]]:
+    """A grader that runs beside the test, and not longer than it."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command(*arguments), stdout=pipe, stderr=pipe, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def test_killed_and_begun_again_loses_and_repeats_nothing(source: Path, tmp_path: Path) -> None:

@@ -332,12 +332,12 @@ def test_slurm_grader_killed_and_begun_again(course: Course, tmp_path: Path, clu
     with subprocess.Popen([sys.executable, str(driver)], cwd=ROOT) as process:
         until = time.monotonic() + LONG_S
         written = []
-        while len(written) < 4:
-            assert process.poll() is None and time.monotonic() < until
+        while len(written) < 4 and process.poll() is None and time.monotonic() < until:
             files = out.glob(f"{store.WORK}/slurm/*/*.results.jsonl")
             written = [result for file in files for result in store.read_lines(file)[0]]
             time.sleep(0.1)
         process.kill()
+    assert len(written) == 4
     assert queued()
     source = fake.write_class(source, course, ["c"], list(EXERCISES))
     engine = engine_of("slurm")
