@@ -17,7 +17,7 @@ from torch import nn
 
 SIDE, BATCH, WIDTHS = (8, 1, (4, 8)) if recording.SMOKE else (128, 96, (128, 256, 512))
 BEHIND = 3  # previews that may be under way
-PACKED_PICTURES = 1 if recording.SMOKE else 18
+PACKED_PICTURES = 1 if recording.SMOKE else 13
 
 
 def convolutions(before: int, width: int) -> nn.Sequential:

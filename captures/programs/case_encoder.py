@@ -17,9 +17,9 @@ from case_layers import Block
 from torch import nn
 
 LAYERS, WIDTH, HEADS, LENGTH, WORDS, BATCH = (
-    (2, 32, 2, 8, 64, 2) if recording.SMOKE else (6, 1024, 16, 128, 8192, 128)
+    (2, 32, 2, 8, 64, 2) if recording.SMOKE else (3, 2048, 16, 128, 8192, 128)
 )
-SAMPLE, BINS, LARGEST = 40_000, 64, 8.0
+SAMPLE, BINS, LARGEST = 160_000, 64, 8.0
 
 
 class Pretraining(recording.Work):

@@ -15,7 +15,7 @@ import case_recording as recording
 import torch
 from torch import nn
 
-MEMBERS, LAYERS, WIDTH, BATCH = (4, 2, 16, 4) if recording.SMOKE else (4, 6, 3072, 64)
+MEMBERS, LAYERS, WIDTH, BATCH = (4, 2, 16, 4) if recording.SMOKE else (4, 6, 5120, 64)
 
 
 class Member(nn.Module):
@@ -73,7 +73,7 @@ class Answering(recording.Work):
 
 def main() -> None:
     arguments = recording.arguments(__doc__ or "")
-    plan = recording.Plan(recorded_steps=12, timed_steps=20)
+    plan = recording.Plan(recorded_steps=8, timed_steps=10)
     recording.run(Answering, arguments.variant, plan)
 
 

@@ -1,18 +1,19 @@
 """Layers of a mixture of experts: each token goes to one of eight perceptrons.
 
-`--variant sick` asks for every expert which tokens are its own.
+`--variant sick` asks in every layer who got which token, and shares the tokens out on the host.
 `--variant fixed` sorts the tokens by expert on the device; each expert has room for a fixed number.
 """
 
 from __future__ import annotations
 
 import case_recording as recording
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 LAYERS, EXPERTS, WIDTH, HIDDEN, TOKENS = (
-    (2, 4, 16, 32, 32) if recording.SMOKE else (3, 8, 1024, 4096, 16384)
+    (2, 4, 16, 32, 32) if recording.SMOKE else (3, 8, 1024, 4096, 49152)
 )
 ROOM = TOKENS // EXPERTS * 5 // 4
 
@@ -21,6 +22,10 @@ class Experts(nn.Module):
     def __init__(self, asks: bool) -> None:
         super().__init__()
         self.asks = asks
+        with torch.device("cpu"):
+            self.on_host, self.order = (
+                recording.pinned(torch.zeros(TOKENS, dtype=torch.long)) for _ in range(2)
+            )
         self.norm, self.router = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, EXPERTS)
         self.wide = nn.Parameter(torch.randn(EXPERTS, WIDTH, HIDDEN) / WIDTH**0.5)
         self.narrow = nn.Parameter(torch.randn(EXPERTS, HIDDEN, WIDTH) / HIDDEN**0.5)
@@ -31,11 +36,17 @@ class Experts(nn.Module):
         return x + weights[:, None] * (self.asked if self.asks else self.sorted)(normal, chosen)
 
     def asked(self, x: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
-        out = torch.zeros_like(x)
-        for expert in range(EXPERTS):
-            own = (chosen == expert).nonzero().squeeze(1)
-            hidden = F.gelu(x[own] @ self.wide[expert])
-            out.index_copy_(0, own, hidden @ self.narrow[expert])
+        self.on_host.copy_(chosen, non_blocking=True)
+        if not recording.SMOKE:
+            torch.cuda.current_stream().synchronize()
+        experts = self.on_host.numpy()
+        own = [np.flatnonzero(experts == expert) for expert in range(EXPERTS)]
+        np.concatenate(own, out=self.order.numpy())
+        order = self.order.to(x.device, non_blocking=True)
+        out = torch.empty_like(x)
+        for expert, tokens in enumerate(order.split([len(tokens) for tokens in own])):
+            hidden = F.gelu(x[tokens] @ self.wide[expert])
+            out.index_copy_(0, tokens, hidden @ self.narrow[expert])
         return out
 
     def sorted(self, x: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:

@@ -65,7 +65,7 @@ class Training(recording.Work):
 
 def main() -> None:
     arguments = recording.arguments(__doc__ or "")
-    plan = recording.Plan(recorded_steps=8)
+    plan = recording.Plan(recorded_steps=5)
     recording.run(Training, arguments.variant, plan)
 
 

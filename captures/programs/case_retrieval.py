@@ -16,7 +16,7 @@ from torch import nn
 STREAMS, WIDTH, HEADS, WORDS, LENGTH, BATCH, PASSAGES = (
     (4, 16, 2, 64, 4, 2, 100) if recording.SMOKE else (8, 768, 12, 8192, 32, 512, 400_000)
 )
-USED_STREAMS = 2  # the other workers of the pool have nothing to do
+USED_STREAMS = 1  # the other workers of the pool have nothing to do
 
 
 class Encoder(nn.Module):
