@@ -261,8 +261,9 @@ def cluster() -> Iterator[Any]:
 
 
 def queued() -> list[str]:
+    """Jobs that wait or run; what is completing has ended for us."""
     done = subprocess.run(
-        ["squeue", "--noheader", "--array", "--format=%i"],
+        ["squeue", "--noheader", "--array", "--states=PENDING,RUNNING", "--format=%i"],
         capture_output=True,
         text=True,
         check=True,
