@@ -287,36 +287,6 @@ def test_slurm_gives_the_same_results(course: Course, tmp_path: Path, cluster: A
 
 @pytest.mark.slurm
 @pytest.mark.proof
-def test_slurm_jobs_that_are_killed_are_tried_again(
-    course: Course, tmp_path: Path, cluster: Any
-) -> None:
-    """One kills its own process, one is killed from outside with all that belongs to it."""
-    lines = {
-        "b": f"# fake: dies-once {tmp_path / 'died'}",
-        "c": f"# fake: waits {tmp_path / 'go'}",
-    }
-    source = fake.write_class(tmp_path / "in", course, ["a", "b", "c"], list(EXERCISES), **lines)
-    killed = []
-
-    class Killing(Engine):
-        def _collect(self, chunk: Any, reporter: Any) -> None:
-            super()._collect(chunk, reporter)
-            waits = {pair for pair in slurm._begun(chunk.results) if pair[0] == "c"}
-            if waits and not killed:
-                cluster.kill_jobs()
-                killed.append(chunk.job.job_id)
-                (tmp_path / "go").touch()
-
-    engine = engine_of("slurm", Killing)
-    options = {"units": "2", "minutes": "1", "cpus": "1"}
-    summary = grade(course, source, tmp_path / "out", engine, slurm=options, jobs=3, retries=2)
-    assert killed and (tmp_path / "died").exists()
-    assert (summary.judged, summary.kept, summary.infrastructure) == (6, 6, {})
-    same_as_here(course, source, tmp_path, summary.seed)
-
-
-@pytest.mark.slurm
-@pytest.mark.proof
 def test_slurm_grader_killed_and_begun_again(course: Course, tmp_path: Path, cluster: Any) -> None:
     """Its jobs' results are taken, and the jobs that still run are ended."""
     lines = {"c": f"# fake: waits {tmp_path / 'never'}"}
@@ -357,3 +327,34 @@ def test_slurm_refuses_in_words(course: Course, tmp_path: Path, cluster: Any) ->
     source = fake.write_class(tmp_path / "in", course, ["a"], list(EXERCISES))
     with pytest.raises(LabError, match=r"the cluster took no jobs: .*nvalid partition"):
         grade(course, source, tmp_path / "out", engine_of("slurm"), slurm={"partition": "none"})
+
+
+# The last one: Slurm cleans up after a killed step for up to a minute (UnkillableStepTimeout).
+@pytest.mark.slurm
+@pytest.mark.proof
+def test_slurm_jobs_that_are_killed_are_tried_again(
+    course: Course, tmp_path: Path, cluster: Any
+) -> None:
+    """One kills its own process, one is killed from outside with all that belongs to it."""
+    lines = {
+        "b": f"# fake: dies-once {tmp_path / 'died'}",
+        "c": f"# fake: waits {tmp_path / 'go'}",
+    }
+    source = fake.write_class(tmp_path / "in", course, ["a", "b", "c"], list(EXERCISES), **lines)
+    killed = []
+
+    class Killing(Engine):
+        def _collect(self, chunk: Any, reporter: Any) -> None:
+            super()._collect(chunk, reporter)
+            waits = {pair for pair in slurm._begun(chunk.results) if pair[0] == "c"}
+            if waits and not killed:
+                cluster.kill_jobs()
+                killed.append(chunk.job.job_id)
+                (tmp_path / "go").touch()
+
+    engine = engine_of("slurm", Killing)
+    options = {"units": "2", "minutes": "1", "cpus": "1"}
+    summary = grade(course, source, tmp_path / "out", engine, slurm=options, jobs=3, retries=2)
+    assert killed and (tmp_path / "died").exists()
+    assert (summary.judged, summary.kept, summary.infrastructure) == (6, 6, {})
+    same_as_here(course, source, tmp_path, summary.seed)
