@@ -76,10 +76,10 @@ def test_every_drawn_figure_is_shown_and_every_shown_one_is_described() -> None:
 
 
 @pytest.mark.parametrize("lesson", PAGES)
-def test_no_line_begins_with_a_comment(lesson: str) -> None:
+def test_no_line_begins_with_a_figure(lesson: str) -> None:
     # In Markdown such a line starts an HTML block: it would end the paragraph and stay raw.
     lines = (ROOT / lesson).read_text(encoding="utf-8").splitlines()
-    raw = [number for number, line in enumerate(lines, 1) if line.lstrip().startswith("<!--")]
+    raw = [number for number, line in enumerate(lines, 1) if line.lstrip().startswith("<!--=")]
     assert not raw, f"{lesson}: figures at the beginning of lines {raw}; put a word before them"
 
 
@@ -124,10 +124,12 @@ def test_lab_commands_exist(lesson: str) -> None:
     for words in commands(lesson):
         if words[:3] != ["uv", "run", "lab"] or len(words) == 3:
             continue
-        command = lab.get_command(click.Context(lab), words[3])
-        assert command is not None, f"{lesson}: there is no `lab {words[3]}`"
+        command, rest = lab.get_command(click.Context(lab), words[3]), words[4:]
+        while isinstance(command, click.Group) and rest:
+            command, rest = command.get_command(click.Context(command), rest[0]), rest[1:]
+        assert command is not None, f"{lesson}: there is no `{' '.join(words[2:])}`"
         options = {name for parameter in command.params for name in parameter.opts}
-        for word in words[4:]:
+        for word in rest:
             if word.startswith("--"):
                 assert word.split("=")[0] in options, f"{lesson}: {' '.join(words)}: no {word}"
             elif words[3] in ("check", "hint", "solution", "reset", "watch"):
@@ -150,7 +152,6 @@ def test_every_task_has_its_place_in_the_lesson(lesson: str) -> None:
 
 
 HELPS = ROOT / "captures" / "tool_help"
-OWN_OPTIONS = {"--live", "--against", "--json", "--fail-on", "--capture"}
 PROGRAMS = (".py", ".cu", ".cuh", ".sbatch", ".yml", "Makefile")
 
 
@@ -165,6 +166,31 @@ def options_of_programs(page: str) -> str:
         if file.name.endswith(PROGRAMS)
     ]
     return "\n".join([*texts, torchrun_help()])
+
+
+@functools.cache
+def own_options() -> frozenset[str]:
+    """The options of every command of `lab` and of `grade`, and pytest's of this project."""
+    import click
+
+    from grading.cli import grade, report, status
+    from profiling_lab.cli import lab
+
+    def walk(command: click.Command) -> Iterator[str]:
+        for parameter in command.params:
+            yield from parameter.opts
+        for name in (
+            command.list_commands(click.Context(command))
+            if isinstance(command, click.Group)
+            else ()
+        ):
+            below = command.get_command(click.Context(command), name)
+            assert below is not None
+            yield from walk(below)
+
+    return frozenset(
+        {*walk(lab), *walk(grade), *walk(report), *walk(status), "--live", "--against"}
+    )
 
 
 @functools.cache
@@ -187,7 +213,7 @@ def test_profiler_options_are_those_of_the_recorded_tool(lesson: str) -> None:
     mentioned = re.findall(r"`(--[a-z][\w-]+)", (ROOT / lesson).read_text(encoding="utf-8"))
     text = "\n".join(file.read_text(encoding="utf-8") for file in sorted(HELPS.glob("*.txt")))
     unknown = [
-        o for o in mentioned if o not in OWN_OPTIONS and not re.search(rf"{o}(?![\w-])", text)
+        o for o in mentioned if o not in own_options() and not re.search(rf"{o}(?![\w-])", text)
     ]
     if unknown:
         programs = options_of_programs(lesson)
