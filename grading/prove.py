@@ -12,8 +12,6 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -119,7 +117,8 @@ class Prover:
     def __init__(self, course: Course, *, preload: tuple[str, ...] = FRAMEWORKS) -> None:
         self.course = course
         cores = os.cpu_count() or 1
-        self._server = ForkServer(preload=("polars", "numpy", *preload), parallel=min(cores, 8))
+        self.parallel = min(cores, 8)
+        self._server = ForkServer(preload=("polars", "numpy", *preload), parallel=self.parallel)
         self._scratch = tempfile.TemporaryDirectory(prefix="lab-proof-")
         self._numbers = itertools.count(1)
 
@@ -181,13 +180,6 @@ class Prover:
         stub = next(s for s in exercise.stubs if s.stem == wrong.file.parent.name)
         node = f"{self.course.checks(stub)}::{wrong.caught_by}"
         return self.run([node], overlay=wrong.file, isolated=isolated)
-
-    def run_wrong_side_by_side(
-        self, wanted: Sequence[tuple[Exercise, WrongSolution, bool]]
-    ) -> Iterator[Run]:
-        """The runs of (exercise, wrong solution, isolated), in their order, some at a time."""
-        with ThreadPoolExecutor(self._server.parallel) as pool:
-            yield from pool.map(lambda one: self.run_wrong(one[0], one[1], isolated=one[2]), wanted)
 
     def stub_tree(self, exercise: Exercise, folder: Path) -> Path:
         """A tree with the generated stubs of an exercise, and what stands beside them."""

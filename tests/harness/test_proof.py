@@ -7,13 +7,17 @@ message meant for it, and the grader's verdicts, with the code in the sandbox, a
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import json
 import os
 import re
 import shutil
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,15 +58,67 @@ def prover() -> Iterator[Prover]:
 
 
 @pytest.fixture(scope="module")
-def reference_run(prover: Prover) -> Callable[[str], Run]:
-    """The run of an exercise's checks on its reference, once for all proofs that look at it."""
-    return functools.cache(lambda name: prover.run(prover.check_files(EXERCISES[name])))
+def ahead(
+    request: pytest.FixtureRequest, prover: Prover, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[..., Any]]:
+    """`ahead("reference", "ex_30")`: what a run came to, waited for if need be.
+
+    All runs that the selected tests ask for begin at once, in the tests' order, as many at a time as there
+    are cores; a run is made once.
+    """
+    with contextlib.ExitStack() as stack:
+
+        @functools.cache
+        def judge() -> Judge:
+            return stack.enter_context(Judge(COURSE, sandbox=_sandbox(), seed=int(Prover.seed)))
+
+        opening = threading.Lock()
+
+        def graded(identifier: str) -> tuple[Result, Result]:
+            with opening:
+                opened = judge()
+            folder = tmp_path_factory.mktemp(identifier)
+            return graded_pair(opened, prover, EXERCISES[identifier], folder)
+
+        kinds: dict[str, Callable[..., Any]] = {
+            "reference": lambda name: prover.run(prover.check_files(EXERCISES[name])),
+            "wrong": lambda name: prover.run_wrong(*wrong_solution(name)),
+            "isolated wrong": lambda name: prover.run_wrong(*wrong_solution(name), isolated=True),
+            "graded": graded,
+        }
+        pool = ThreadPoolExecutor(prover.parallel)
+        stack.callback(pool.shutdown, cancel_futures=True)
+        futures: dict[tuple[str, str], Future[Any]] = {}
+        lock = threading.Lock()
+
+        def begin(kind: str, name: str) -> Future[Any]:
+            with lock:
+                if (kind, name) not in futures:
+                    futures[kind, name] = pool.submit(kinds[kind], name)
+                return futures[kind, name]
+
+        asked = {
+            test_reference_earns_every_point: ["reference"],
+            test_wrong_solution_is_caught: ["wrong"],
+            test_graders_verdicts_are_identical: ["graded", "reference"],
+            test_isolated_wrong_solution_is_caught: ["isolated wrong"],
+        }
+        for item in request.session.items:
+            assert isinstance(item, pytest.Function)
+            for kind in asked.get(item.function, ()):
+                begin(kind, str(next(iter(item.callspec.params.values()))))
+        yield lambda kind, name: begin(kind, name).result()
+
+
+def wrong_solution(name: str) -> tuple[manifest.Exercise, WrongSolution]:
+    exercise, file = WRONG[name]
+    return exercise, read_wrong_solution(file)
 
 
 @pytest.mark.proof
 @each_exercise
-def test_reference_earns_every_point(identifier: str, reference_run: Callable[[str], Run]) -> None:
-    run = reference_run(identifier)
+def test_reference_earns_every_point(identifier: str, ahead: Callable[..., Any]) -> None:
+    run: Run = ahead("reference", identifier)
     exercise = EXERCISES[identifier]
     assert set(run.tasks) == {task.id for task in exercise.tasks}, run.output
     lost = {
@@ -92,35 +148,14 @@ def test_stub_in_place_is_the_generated_one(identifier: str) -> None:
             pytest.fail(f"{path} differs: uv run lab dev stub {identifier}")
 
 
-@pytest.fixture(scope="module")
-def wrong_runs(request: pytest.FixtureRequest, prover: Prover) -> dict[tuple[str, bool], Run]:
-    """The runs that the selected tests ask for, by name and whether isolated: some at a time."""
-    wanted = {}
-    for item in request.session.items:
-        assert isinstance(item, pytest.Function)
-        if item.function in (test_wrong_solution_is_caught, test_isolated_wrong_solution_is_caught):
-            name = str(item.callspec.params["name"])
-            exercise, file = WRONG[name]
-            isolated = item.function is test_isolated_wrong_solution_is_caught
-            wanted[name, isolated] = (exercise, read_wrong_solution(file), isolated)
-    runs = prover.run_wrong_side_by_side(list(wanted.values()))
-    return dict(zip(wanted, runs, strict=True))
-
-
 @pytest.mark.proof
 @each_wrong
-def test_wrong_solution_is_caught(name: str, wrong_runs: dict[tuple[str, bool], Run]) -> None:
+def test_wrong_solution_is_caught(name: str, ahead: Callable[..., Any]) -> None:
     wrong = read_wrong_solution(WRONG[name][1])
-    verdict = verdict_on_wrong(wrong, wrong_runs[name, False])
+    verdict = verdict_on_wrong(wrong, ahead("wrong", name))
     if verdict == "not run":
         raise NotGraded("not run", f"{wrong.caught_by} cannot be run on this machine")
     assert not verdict, verdict
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge(COURSE, sandbox=_sandbox(), seed=int(Prover.seed)) as judge:
-        yield judge
 
 
 def _sandbox() -> str:
@@ -133,27 +168,30 @@ def _sandbox() -> str:
 
 @pytest.mark.proof
 @each_exercise
-def test_graders_verdicts_are_identical(
-    identifier: str,
-    judge: Judge,
-    prover: Prover,
-    reference_run: Callable[[str], Run],
-    tmp_path: Path,
-) -> None:
-    exercise = EXERCISES[identifier]
+def test_graders_verdicts_are_identical(identifier: str, ahead: Callable[..., Any]) -> None:
+    graded, of_stub = ahead("graded", identifier)
+    plain: Run = ahead("reference", identifier)
+    assert graded.infrastructure == ""
+    assert outcomes_of(graded) == plain.outcomes()
+    assert {name: task.earned for name, task in graded.tasks.items()} == {
+        name: task["earned"] for name, task in plain.tasks.items()
+    }
+    assert set(outcomes_of(of_stub).values()) == {"todo"}, of_stub
+
+
+def graded_pair(
+    judge: Judge, prover: Prover, exercise: manifest.Exercise, folder: Path
+) -> tuple[Result, Result]:
+    """The grader's results for the reference and for the stub as it is handed out."""
     whole = dict.fromkeys(map(str, exercise.stubs), "submitted")
     for name in whole:
-        (tmp_path / "reference" / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(COURSE.root / manifest.SOLUTIONS / name, tmp_path / "reference" / name)
-    graded = judge.grade(Submission("reference", tmp_path / "reference", "", whole), exercise)
-    assert graded.infrastructure == ""
-    assert outcomes_of(graded) == reference_run(identifier).outcomes()
-    assert {name: task.earned for name, task in graded.tasks.items()} == {
-        name: task["earned"] for name, task in reference_run(identifier).tasks.items()
-    }
-    tree = prover.stub_tree(exercise, tmp_path / "stubs")
-    of_stub = judge.grade(Submission("stubs", tree, "", whole), exercise)
-    assert set(outcomes_of(of_stub).values()) == {"todo"}, of_stub
+        (folder / "reference" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(COURSE.root / manifest.SOLUTIONS / name, folder / "reference" / name)
+    tree = prover.stub_tree(exercise, folder / "stubs")
+    return (
+        judge.grade(Submission("reference", folder / "reference", "", whole), exercise),
+        judge.grade(Submission("stubs", tree, "", whole), exercise),
+    )
 
 
 def outcomes_of(graded: Result) -> dict[str, str]:
@@ -167,10 +205,8 @@ def outcomes_of(graded: Result) -> dict[str, str]:
 
 @pytest.mark.proof
 @pytest.mark.parametrize("name", ISOLATED)
-def test_isolated_wrong_solution_is_caught(
-    name: str, wrong_runs: dict[tuple[str, bool], Run]
-) -> None:
-    verdict = verdict_on_wrong(read_wrong_solution(WRONG[name][1]), wrong_runs[name, True])
+def test_isolated_wrong_solution_is_caught(name: str, ahead: Callable[..., Any]) -> None:
+    verdict = verdict_on_wrong(read_wrong_solution(WRONG[name][1]), ahead("isolated wrong", name))
     assert not verdict, verdict
 
 
