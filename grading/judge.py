@@ -73,6 +73,13 @@ class Judge:
         self.cases = cases.resolve() if cases else None
         self.live = live
         self.call_timeout_s = call_timeout_s
+        # Read here, once: CPython 3.11 fails if two threads parse Python at the same time.
+        self._bound = {
+            task.id: {
+                name for name, to in manifest.checks_in(course.checks(task.stub)) if to == task.id
+            }
+            for task in course.tasks.values()
+        }
         self._preload = tuple(preload)
         self._kind = sandbox
         self._server = ForkServer(preload=self._preload, parallel=parallel)
@@ -166,7 +173,7 @@ class Judge:
         """Run the checks of an exercise, and put what came of them into the result."""
         files = [str(file) for file in self._check_files(exercise)]
         scores = [self._checks(submission, files, environment)]
-        problem = _complete(self.course, exercise, scores[0], self.live)
+        problem = scores[0].problem or self._not_run(exercise, scores[0])
         for arguments in self._private_runs(exercise):
             scores.append(self._checks(submission, arguments, environment))
             problem = problem or scores[-1].problem
@@ -182,6 +189,14 @@ class Judge:
         failed = [check for task in result.tasks.values() for check in task.checks]
         broken = next((c.message for c in failed if c.outcome == "infrastructure"), "")
         result.infrastructure = problem or broken
+
+    def _not_run(self, exercise: Exercise, score: _Score) -> str:
+        """Which checks did not run though they should have; "" if none."""
+        for task in exercise.tasks:
+            checks = score.tasks.get(task.id, {}).get("checks", [])
+            if missing := sorted(self._bound[task.id] - {c["name"].split("[")[0] for c in checks}):
+                return f"{task.id}: {', '.join(missing)} did not run"
+        return ""
 
     def _check_files(self, exercise: Exercise) -> list[Path]:
         return [self.course.checks(stub) for stub in exercise.stubs]
@@ -261,18 +276,6 @@ class _Score:
     def __init__(self, tasks: dict[str, Any], problem: str = "") -> None:
         self.tasks = tasks
         self.problem = problem
-
-
-def _complete(course: Course, exercise: Exercise, score: _Score, live: bool) -> str:
-    """Which check did not run though it should have; "" if none."""
-    if score.problem:
-        return score.problem
-    for task in exercise.tasks:
-        bound = {name for name, to in manifest.checks_in(course.checks(task.stub)) if to == task.id}
-        ran = {c["name"].split("[")[0] for c in score.tasks.get(task.id, {}).get("checks", [])}
-        if missing := sorted(bound - ran):
-            return f"{task.id}: {', '.join(missing)} did not run"
-    return ""
 
 
 def _check(check: dict[str, Any], *, hidden: bool) -> Check:

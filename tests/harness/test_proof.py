@@ -67,24 +67,28 @@ def ahead(
     are cores; a run is made once.
     """
     with contextlib.ExitStack() as stack:
-
-        @functools.cache
-        def judge() -> Judge:
-            return stack.enter_context(Judge(COURSE, sandbox=_sandbox(), seed=int(Prover.seed)))
-
+        judge = Judge(COURSE, sandbox=_sandbox(), seed=int(Prover.seed))
+        opened = functools.cache(lambda: stack.enter_context(judge))
         opening = threading.Lock()
 
-        def graded(identifier: str) -> tuple[Result, Result]:
+        def graded(exercise: manifest.Exercise, folder: Path) -> tuple[Result, Result]:
             with opening:
-                opened = judge()
-            folder = tmp_path_factory.mktemp(identifier)
-            return graded_pair(opened, prover, EXERCISES[identifier], folder)
+                opened()
+            return graded_pair(judge, exercise, folder)
 
-        kinds: dict[str, Callable[..., Any]] = {
-            "reference": lambda name: prover.run(prover.check_files(EXERCISES[name])),
-            "wrong": lambda name: prover.run_wrong(*wrong_solution(name)),
-            "isolated wrong": lambda name: prover.run_wrong(*wrong_solution(name), isolated=True),
-            "graded": graded,
+        # Each gives the function to run, and with what. Only the first half of the work may parse Python:
+        # CPython 3.11 fails if two threads do so at the same time.
+        kinds: dict[str, Callable[[str], tuple[Callable[..., Any], tuple[Any, ...]]]] = {
+            "reference": lambda name: (prover.run, (prover.check_files(EXERCISES[name]),)),
+            "wrong": lambda name: (prover.run_wrong, wrong_solution(name)),
+            "isolated wrong": lambda name: (
+                functools.partial(prover.run_wrong, isolated=True),
+                wrong_solution(name),
+            ),
+            "graded": lambda name: (
+                graded,
+                (EXERCISES[name], submissions_of(prover, name, tmp_path_factory.mktemp(name))),
+            ),
         }
         pool = ThreadPoolExecutor(prover.parallel)
         stack.callback(pool.shutdown, cancel_futures=True)
@@ -94,7 +98,8 @@ def ahead(
         def begin(kind: str, name: str) -> Future[Any]:
             with lock:
                 if (kind, name) not in futures:
-                    futures[kind, name] = pool.submit(kinds[kind], name)
+                    function, arguments = kinds[kind](name)
+                    futures[kind, name] = pool.submit(function, *arguments)
                 return futures[kind, name]
 
         asked = {
@@ -179,19 +184,24 @@ def test_graders_verdicts_are_identical(identifier: str, ahead: Callable[..., An
     assert set(outcomes_of(of_stub).values()) == {"todo"}, of_stub
 
 
-def graded_pair(
-    judge: Judge, prover: Prover, exercise: manifest.Exercise, folder: Path
-) -> tuple[Result, Result]:
+def submissions_of(prover: Prover, identifier: str, folder: Path) -> Path:
+    """A folder with two trees: `reference`, and `stubs` as they are handed out."""
+    exercise = EXERCISES[identifier]
+    for stub in exercise.stubs:
+        (folder / "reference" / stub).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(COURSE.solution(stub), folder / "reference" / stub)
+    prover.stub_tree(exercise, folder / "stubs")
+    return folder
+
+
+def graded_pair(judge: Judge, exercise: manifest.Exercise, folder: Path) -> tuple[Result, Result]:
     """The grader's results for the reference and for the stub as it is handed out."""
     whole = dict.fromkeys(map(str, exercise.stubs), "submitted")
-    for name in whole:
-        (folder / "reference" / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(COURSE.root / manifest.SOLUTIONS / name, folder / "reference" / name)
-    tree = prover.stub_tree(exercise, folder / "stubs")
-    return (
-        judge.grade(Submission("reference", folder / "reference", "", whole), exercise),
-        judge.grade(Submission("stubs", tree, "", whole), exercise),
+    reference, handed_out = (
+        judge.grade(Submission(name, folder / name, "", whole), exercise)
+        for name in ("reference", "stubs")
     )
+    return reference, handed_out
 
 
 def outcomes_of(graded: Result) -> dict[str, str]:
