@@ -95,8 +95,10 @@ class Result:
             raise ValueError(f"a result of format {data.get('format')!r}, not {FORMAT}")
         data = {key: value for key, value in data.items() if key != "format"}
         data["key"] = Key(**data["key"])
-        data["tasks"] = {
-            name: Task(**{**task, "checks": [Check(**check) for check in task["checks"]]})
-            for name, task in data["tasks"].items()
-        }
+        data["tasks"] = {name: _task(task) for name, task in data["tasks"].items()}
         return cls(**data)
+
+
+def _task(data: dict[str, Any]) -> Task:
+    checks = [Check(**check) for check in data["checks"]]
+    return Task(**{key: value for key, value in data.items() if key != "checks"}, checks=checks)
