@@ -12,7 +12,6 @@ import itertools
 import json
 import shutil
 import tempfile
-import threading
 import unicodedata
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -22,7 +21,7 @@ from grading.forkserver import TIMED_OUT, ForkServer
 from grading.hang_guard import DEFAULT_TIMEOUT_S
 from grading.parsing import too_deep
 from grading.prove import FRAMEWORKS
-from grading.results import Check, Key, Result, Task
+from grading.results import OUTCOMES, Check, Key, Result, Task
 from grading.sandbox import Sandbox, open_sandbox
 from grading.submissions import Submission
 from profiling_lab import course as manifest
@@ -84,7 +83,6 @@ class Judge:
         self._kind = sandbox
         self._server = ForkServer(preload=self._preload, parallel=parallel)
         self._numbers = itertools.count(1)
-        self._lock = threading.Lock()
         self._scratch: Path | None = None
         self.sandbox: Sandbox | None = None
 
@@ -100,8 +98,7 @@ class Judge:
                 preload=["numpy", "polars", "msgspec", "profiling_lab.captures", *self._preload],
                 scratch=self._scratch,
                 devices=sorted(Path("/dev").glob("nvidia*")) if self.live else [],
-            ).__enter__()
-            self._server.__enter__()
+            )
         except BaseException:
             self.__exit__()
             raise
@@ -110,7 +107,7 @@ class Judge:
     def __exit__(self, *exc: object) -> None:
         self._server.close()
         if self.sandbox is not None:
-            self.sandbox.__exit__(*(exc or (None, None, None)))
+            self.sandbox.close()
             self.sandbox = None
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
@@ -127,32 +124,30 @@ class Judge:
 
         environment: variables for the checks and the submission's code, as CUDA_VISIBLE_DEVICES.
         """
-        stubs = {str(stub) for stub in exercise.stubs}
-        files = {path: submission.files.get(path, "missing") for path in sorted(stubs)}
+        paths = sorted(map(str, exercise.stubs))
+        files = {path: submission.files.get(path, "missing") for path in paths}
         result = Result(submission.student, exercise.id, key, {}, files)
-        if not any(state == "submitted" for state in files.values()) and not submission.error:
-            refused = any(state != "missing" for state in files.values())
-            if not refused:
-                result.tasks = {t.id: _verdict(t, "todo") for t in exercise.tasks}
-                return result
+        if not submission.error and set(files.values()) == {"missing"}:
+            result.tasks = {t.id: _verdict(t, "todo") for t in exercise.tasks}
+            return result
         unreadable = self._unreadable(submission, files)
-        if submission.error:
-            unreadable = dict.fromkeys(files, ("refused file", submission.error))
-        judged = [task for task in exercise.tasks if str(task.stub) not in unreadable]
-        if judged:
+        if not unreadable.keys() >= files.keys():
             self._run(submission, exercise, result, environment or {})
-        for task in exercise.tasks:
-            if str(task.stub) in unreadable:
-                cause, why = unreadable[str(task.stub)]
-                check = Check("the file", "error", why, cause)
-                result.tasks[task.id] = _verdict(task, "error", cause, [check])
-        result.tasks = {t.id: result.tasks[t.id] for t in exercise.tasks if t.id in result.tasks}
+        # In the manifest's order, whatever became of them.
+        result.tasks = {
+            task.id: _of_unreadable(task, *unreadable[str(task.stub)])
+            if str(task.stub) in unreadable
+            else result.tasks[task.id]
+            for task in exercise.tasks
+        }
         return result
 
     def _unreadable(
         self, submission: Submission, files: Mapping[str, str]
     ) -> dict[str, tuple[str, str]]:
         """Stub files that cannot be judged, with cause and message."""
+        if submission.error:
+            return dict.fromkeys(files, ("refused file", submission.error))
         found = {}
         for path, state in files.items():
             if state.startswith("refused"):
@@ -186,8 +181,8 @@ class Judge:
                 if place == 0 or check["outcome"] != "not run"
             ]
             result.tasks[task.id] = _judged(task, checks)
-        failed = [check for task in result.tasks.values() for check in task.checks]
-        broken = next((c.message for c in failed if c.outcome == "infrastructure"), "")
+        every = [check for task in result.tasks.values() for check in task.checks]
+        broken = next((c.message for c in every if c.outcome == "infrastructure"), "")
         result.infrastructure = problem or broken
 
     def _not_run(self, exercise: Exercise, score: _Score) -> str:
@@ -226,8 +221,7 @@ class Judge:
         self, submission: Submission, arguments: list[str], environment: Mapping[str, str]
     ) -> _Score:
         assert self.sandbox is not None and self._scratch is not None
-        with self._lock:
-            number = next(self._numbers)
+        number = next(self._numbers)
         # Beside the exchange, not in it: nothing in the sandbox sees the score.
         unit = self._scratch / "units" / str(number)
         unit.mkdir(parents=True)
@@ -303,10 +297,13 @@ def _printable(text: str) -> str:
 def _judged(task: manifest.Task, checks: list[Check]) -> Task:
     """A task's verdict: passed only if there are checks and all passed, else the gravest of them."""
     found = {check.outcome for check in checks}
-    order = ("infrastructure", "error", "failed", "blocked", "todo", "not run")
-    outcome = next((o for o in order if o in found), "passed" if found else "infrastructure")
+    outcome = next((outcome for outcome in OUTCOMES if outcome in found), "infrastructure")
     cause = next((check.cause for check in checks if check.outcome == "error"), "")
     return _verdict(task, outcome, cause if outcome == "error" else "", checks)
+
+
+def _of_unreadable(task: manifest.Task, cause: str, why: str) -> Task:
+    return _verdict(task, "error", cause, [Check("the file", "error", why, cause)])
 
 
 def _verdict(

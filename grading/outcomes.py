@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from grading.results import OUTCOMES
 from profiling_lab.course import Course, Exercise, Task
 
 # A check ends as "passed", "failed", "todo", "blocked" or "not run". Only "passed" earns, and only
@@ -52,10 +53,7 @@ class TaskResult:
     def outcome(self) -> str:
         """Passed only if there are checks and all passed; else the gravest of what happened."""
         found = {check.outcome for check in self.checks}
-        for outcome in ("infrastructure", "failed", "blocked", "todo", "not run"):
-            if outcome in found:
-                return outcome
-        return "passed" if found else "not run"
+        return next((outcome for outcome in OUTCOMES if outcome in found), "not run")
 
     @property
     def earned(self) -> int:

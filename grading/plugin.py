@@ -212,6 +212,16 @@ class GradingSession:
             if task.id == ended or uses_it:
                 self.fail_once(f"ended by {ended}", f"{ended}: {left}")
 
+    def fail_if_its_time_is_used_up(self) -> None:
+        """Fail a check of a submission that has taken all that it may of the grader."""
+        text = ""
+        if self.waits_count >= MOST_WAITS:
+            text = f"{MOST_WAITS} calls of this file did not come back or took too much memory"
+        elif self.spent_s >= MOST_CALLS * self.call_timeout_s:
+            text = f"the checks before this one took {self.spent_s:.0f} s of this file's time"
+        if self.sandbox and text:
+            raise NotGraded("failed", f"not run: {text}", "time-out")
+
     def is_todo(self, task: Task) -> bool:
         """Whether a task is still to do in the tree under judgement, as this run found it."""
         if task.id not in self._todo:
@@ -373,14 +383,7 @@ def pytest_runtest_call(item: pytest.Item) -> Any:
     session.fail_if_it_ended_the_process(task)
     if task.id in session.hung:  # each further check would wait as long
         raise NotGraded("failed", session.hung[task.id], "time-out")
-    if session.sandbox and session.waits_count >= MOST_WAITS:
-        text = f"not run: {MOST_WAITS} calls of this file did not come back or took too much memory"
-        raise NotGraded("failed", text, "time-out")
-    if session.sandbox and session.spent_s >= MOST_CALLS * session.call_timeout_s:
-        text = (
-            f"not run: the checks before this one took {session.spent_s:.0f} s of this file's time"
-        )
-        raise NotGraded("failed", text, "time-out")
+    session.fail_if_its_time_is_used_up()
     started = time.monotonic()
     if session.is_own:
         session.journal.enter(

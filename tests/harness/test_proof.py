@@ -93,14 +93,12 @@ def ahead(
         pool = ThreadPoolExecutor(prover.parallel)
         stack.callback(pool.shutdown, cancel_futures=True)
         futures: dict[tuple[str, str], Future[Any]] = {}
-        lock = threading.Lock()
 
         def begin(kind: str, name: str) -> Future[Any]:
-            with lock:
-                if (kind, name) not in futures:
-                    function, arguments = kinds[kind](name)
-                    futures[kind, name] = pool.submit(function, *arguments)
-                return futures[kind, name]
+            if (kind, name) not in futures:
+                function, arguments = kinds[kind](name)
+                futures[kind, name] = pool.submit(function, *arguments)
+            return futures[kind, name]
 
         asked = {
             test_reference_earns_every_point: ["reference"],
