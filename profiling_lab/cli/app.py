@@ -30,7 +30,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str, str]]] = {
     },
     "Profile": {
         "diagnose": ("diagnosing", "diagnose", "Name what is wrong with a capture."),
-        "compare": ("diagnosing", "compare", "Two captures side by side; fails on a regression."),
+        "compare": ("comparing", "compare", "Two captures side by side; fails on a regression."),
         "report": ("diagnosing", "report", "Write captures and findings as one HTML page."),
         "record": ("machine", "record", "Record the course's captures again (needs a GPU)."),
     },

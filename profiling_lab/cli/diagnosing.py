@@ -1,60 +1,45 @@
-"""`lab diagnose`, `compare`, `report` and `demo`: captures in, findings out."""
+"""`lab diagnose`, `report` and `demo`: captures in, findings out."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from profiling_lab.cli.app import complain
+from profiling_lab.cli.comparing import show_pair
+from profiling_lab.cli.options import against_option, range_option
 from profiling_lab.cli.pages import section, section_without_timeline, write_page
 from profiling_lab.cli.printing import (
-    show_comparison,
     show_diagnosis,
     show_findings,
-    show_pair,
     show_title,
     why_not,
 )
+from profiling_lab.cli.running import diagnosed, not_shown
 from profiling_lab.cli.screen import LAB, bold, dim, note_while, short, wrap
-from profiling_lab.compare import TOLERANCE
 from profiling_lab.compare import compare as compare_diagnoses
-from profiling_lab.diagnosis import Diagnosis, display_name
+from profiling_lab.diagnosis import Diagnosis
 from profiling_lab.errors import LabError
 from profiling_lab.findings import CATEGORIES, Finding
 from profiling_lab.functions import (
-    Functions,
     FunctionUnavailable,
     functions_for,
     functions_if_any,
 )
-
-if TYPE_CHECKING:
-    from profiling_lab.nsys_export import NsysCapture
 
 DEMO_PAIRS = (
     ("torch_inference_baseline", "torch_inference_improved", "PyTorch inference"),
     ("cuda_pipeline_baseline", "cuda_pipeline_improved", "CUDA C++ pipeline"),
 )
 DEMO_FILE = "lab-demo.html"
-_against = click.option(
-    "--against",
-    metavar="PATH",
-    help="Whose functions to use: another tree (solutions), a clone of the course, or a Python "
-    "file. Without it: your own.",
-)
-_range = click.option(
-    "--range", "nvtx_range", metavar="NVTX", help="Look at the NVTX ranges of this name only."
-)
 
 
 @click.command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
-@_against
+@against_option
 @click.option("--json", "as_json", is_flag=True, help="Print a list of findings as JSON.")
 @click.option(
     "--fail-on",
@@ -63,7 +48,7 @@ _range = click.option(
     multiple=True,
     help="Exit with 1 if a finding is of this category; repeat it, or separate by commas.",
 )
-@_range
+@range_option
 def diagnose(
     files: tuple[str, ...],
     against: str | None,
@@ -128,7 +113,7 @@ def _findings(
         raise LabError(f"{name}: counters for a roofline; draw it: {LAB} report {name}")
     functions = functions_for(kind, against)
     if kind == "timeline":
-        diagnosis = _diagnosed(name, functions, nvtx_range)
+        diagnosis = diagnosed(name, functions, nvtx_range)
         if not quiet:
             show_diagnosis(diagnosis, functions)
         if diagnosis.finding is None:
@@ -148,50 +133,6 @@ def _findings(
 
 
 @click.command()
-@click.argument("before")
-@click.argument("after")
-@_against
-@_range
-@click.option(
-    "--tolerance",
-    type=click.FloatRange(0),
-    default=TOLERANCE,
-    show_default=True,
-    help="By how much the window may grow, as a share of the window before.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print all rows as JSON.")
-def compare(
-    before: str,
-    after: str,
-    against: str | None,
-    nvtx_range: str | None,
-    tolerance: float,
-    as_json: bool,
-) -> int:
-    """Two captures of the same work side by side.
-
-    Window, busy and idle time, causes, copies, and the total of every kernel. Exits with 1 if the
-    window got longer by more than the tolerance; other times that grew by more than that share of
-    the window are marked, as the places to look at.
-
-    \b
-      uv run lab compare torch_inference_baseline torch_inference_improved
-      uv run lab compare main.sqlite branch.sqlite --tolerance 0.05
-    """
-    functions, why = functions_if_any("timeline", against)
-    (first, second) = (_diagnosed(name, functions, nvtx_range) for name in (before, after))
-    result = compare_diagnoses(first, second, tolerance=tolerance)
-    if as_json:
-        click.echo(json.dumps(result.to_dict(), indent=2, ensure_ascii=False))
-    else:
-        show_comparison(result)
-        for sentence in _not_shown((first, second), functions, why):
-            click.echo()
-            click.echo(dim(wrap(f"Not shown: {sentence}", "  ")))
-    return 1 if result.is_regression else 0
-
-
-@click.command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option(
     "--output",
@@ -201,8 +142,8 @@ def compare(
     show_default=True,
     help="Where to write the page.",
 )
-@_against
-@_range
+@against_option
+@range_option
 def report(
     files: tuple[str, ...], output: Path, against: str | None, nvtx_range: str | None
 ) -> int:
@@ -224,9 +165,9 @@ def report(
     for name, kind in kinds.items():
         if kind == "timeline":
             functions, why = functions_if_any("timeline", against)
-            diagnoses.append(_diagnosed(name, functions, nvtx_range))
+            diagnoses.append(diagnosed(name, functions, nvtx_range))
             sections.append(section(diagnoses[-1]))
-            missing += _not_shown(diagnoses[-1:], functions, why)
+            missing += not_shown(diagnoses[-1:], functions, why)
         else:
             made, more = section_without_timeline(name, kind, against)
             sections.append(made)
@@ -272,7 +213,7 @@ def demo(output: Path, open_page: bool) -> int:
     diagnoses: list[Diagnosis] = []
     results = []
     for before, after, title in pairs:
-        pair = [_diagnosed(name, functions, None) for name in (before, after)]
+        pair = [diagnosed(name, functions, None) for name in (before, after)]
         diagnoses += pair
         results.append(compare_diagnoses(*pair))
         if len(results) > 1:
@@ -289,29 +230,6 @@ def demo(output: Path, open_page: bool) -> int:
     if open_page:
         click.launch(output.resolve().as_uri())
     return 0
-
-
-# -- running the functions ----------------------------------------------------------------------
-
-
-def _diagnosed(name: str, functions: Functions | None, nvtx_range: str | None) -> Diagnosis:
-    """A capture, opened and asked; its tables stay readable as long as the process lives."""
-    from profiling_lab import captures
-    from profiling_lab.diagnosis import diagnose as run
-
-    with note_while(f"reading {display_name(captures.path(name))}"):
-        recording: NsysCapture = captures.open(name)
-        return run(recording, functions, nvtx_range=nvtx_range)
-
-
-def _not_shown(
-    diagnoses: Iterable[Diagnosis], functions: Functions | None, why: str | None
-) -> list[str]:
-    """What is missing from a comparison or a page, and why; each sentence once."""
-    if functions is None:
-        return [why or "no functions"]
-    sentences = (text for d in diagnoses for text in d.explain_unanswered(functions.tasks))
-    return list(dict.fromkeys(sentences))
 
 
 def _reference() -> str:

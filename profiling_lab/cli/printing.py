@@ -6,13 +6,12 @@ import sys
 
 import click
 
-from profiling_lab.cli.pages import section
 from profiling_lab.cli.screen import LAB, bar, bold, dim, width, wrap
-from profiling_lab.compare import CAUSES, SHOWN_KERNELS, Compared, Row
+from profiling_lab.compare import CAUSES
 from profiling_lab.diagnosis import Diagnosis, cannot_show, largest
 from profiling_lab.findings import CATEGORIES, Finding
 from profiling_lab.functions import Functions
-from profiling_lab.units import evidence, format_ns, format_quantity, format_ratio, format_share
+from profiling_lab.units import evidence, format_ns, format_quantity, format_share
 
 
 def show_diagnosis(diagnosis: Diagnosis, functions: Functions | None) -> None:
@@ -20,7 +19,7 @@ def show_diagnosis(diagnosis: Diagnosis, functions: Functions | None) -> None:
     from profiling_lab.reports.model import clean_text
 
     finding = diagnosis.finding
-    click.echo(bold(clean_text(diagnosis.name)) + dim(f"  {_about(diagnosis)}"))
+    click.echo(bold(clean_text(diagnosis.name)) + dim(f"  {about(diagnosis)}"))
     click.echo()
     if finding is not None:
         _show_finding(finding)
@@ -90,7 +89,7 @@ def _show_finding(finding: Finding) -> None:
         click.echo(wrap(clean_text(finding.recommendation), "    ", "  → "))
 
 
-def _about(diagnosis: Diagnosis) -> str:
+def about(diagnosis: Diagnosis) -> str:
     names = {diagnosis.device_name(device) for device in diagnosis.devices} - {""}
     parts = [", ".join(sorted(names)), f"window {format_ns(diagnosis.length_ns)}"]
     if diagnosis.nvtx_range is not None:
@@ -154,7 +153,7 @@ def _show_table(title: str, rows: list[tuple[str, int]], window_ns: int) -> None
     click.echo(bold(f"  {title}"))
     for name, ns in rows:
         share = f"{format_share(ns, window_ns):>7} of the window"
-        click.echo(f"    {_cut(name, 30):<30} {format_ns(ns):>9} {share}")
+        click.echo(f"    {cut(name, 30):<30} {format_ns(ns):>9} {share}")
     click.echo()
 
 
@@ -162,105 +161,9 @@ def why_not(diagnosis: Diagnosis, name: str) -> str:
     return diagnosis.unanswered.get(name, f"{name} gave no answer")
 
 
-def _cut(text: str, room: int) -> str:
+def cut(text: str, room: int) -> str:
     mark = "…" if len(text) > room else ""
     return text[: room - len(mark)] + mark
-
-
-_GROUPS = {
-    "time": "Time",
-    "host": "Host",
-    "copies": "Copies",
-    "saved": "What would be saved without …",
-    "kernels": "Kernels, total of each name",
-}
-
-
-def show_comparison(result: Compared) -> None:
-    """Print two captures side by side, what grew marked."""
-    _show_head(result)
-    for group, title in _GROUPS.items():
-        rows = [row for row in result.rows if row.group == group]
-        if group != "time":
-            rows = [row for row in rows if row.before or row.after]
-        if not rows:
-            continue
-        click.echo()
-        click.echo(bold(f"  {title}"))
-        hidden = []
-        if group == "kernels":
-            counts = [row for row in rows if row.unit == "count"]
-            times = [row for row in rows if row.unit != "count"]
-            rows, hidden = counts + times[:SHOWN_KERNELS], times[SHOWN_KERNELS:]
-            rows += [row for row in hidden if row.grew]
-            hidden = [row for row in hidden if not row.grew]
-        for row in rows:
-            _show_row(row)
-        if hidden:
-            click.echo(dim(f"    and {len(hidden)} more names (all with --json)"))
-    click.echo()
-    _show_verdict(result)
-
-
-def show_pair(result: Compared) -> None:
-    """Print a pair in a few lines: where the time went on one scale, the findings, how much faster."""
-    from rich.console import Console
-
-    from profiling_lab.reports.terminal import print_time_bars
-
-    pair = (("before", result.before), ("after", result.after))
-    console = Console(highlight=False, width=width())
-    print_time_bars([section(diagnosis) for _, diagnosis in pair], console)
-    click.echo()
-    for label, diagnosis in pair:
-        finding = diagnosis.finding
-        if finding is None:
-            continue
-        color = "green" if finding.category == "healthy" else "yellow"
-        saved = finding.evidence.get("recoverable_ns")
-        text = ""
-        if saved is not None:
-            share = format_share(saved, diagnosis.length_ns)
-            most = "at most " if finding.category == "healthy" else ""
-            text = f"{most}{format_ns(saved)} ({share}) could be saved"
-        name = click.style(finding.category, fg=color, bold=True)
-        click.echo(f"  {label:<8}{name}  {text}")
-        if finding.recommendation != "none":
-            click.echo(wrap(finding.recommendation, "            ", "          → "))
-    _show_verdict(result)
-
-
-def _show_head(result: Compared) -> None:
-    click.echo(f"  before  {bold(result.before.name)}" + dim(f"  {_about(result.before)}"))
-    click.echo(f"  after   {bold(result.after.name)}" + dim(f"  {_about(result.after)}"))
-    click.echo()
-    click.echo(dim(f"    {'':<34} {'before':>10} {'after':>10} {'after÷before':>13}"))
-
-
-def _show_row(row: Row) -> None:
-    from profiling_lab.reports.model import clean_text
-
-    name = CAUSES.get(row.what, row.what) if row.group == "saved" else clean_text(row.what)
-    before = format_quantity(row.before, row.unit)
-    after = format_quantity(row.after, row.unit)
-    ratio = "" if row.ratio is None else format_ratio(row.ratio)
-    mark = click.style("  grew", fg="yellow") if row.grew else ""
-    click.echo(f"    {_cut(name, 34):<34} {before:>10} {after:>10} {ratio:>13}{mark}")
-
-
-def _show_verdict(result: Compared) -> None:
-    ratio = result.window_ratio
-    times = f"{format_ns(result.before.length_ns)} to {format_ns(result.after.length_ns)}"
-    if result.is_regression:
-        text = f"Regression: {format_ratio(ratio)} as long ({times}; tolerance "
-        click.echo(click.style(f"  {text}{result.tolerance:.1%})", fg="red", bold=True))
-    elif ratio < 1 - result.tolerance:
-        text = f"  {format_ratio(1 / ratio)} faster ({times})"
-        click.echo(click.style(text, fg="green", bold=True))
-    else:
-        click.echo(bold(f"  No change beyond the tolerance of {result.tolerance:.1%} ({times})"))
-    for note in result.notes:
-        click.echo(wrap(note, "    ", "  ! "))
 
 
 def show_title(title: str) -> None:

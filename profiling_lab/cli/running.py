@@ -1,0 +1,33 @@
+"""Opening captures and asking the functions of a tree about them, for the commands that do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from profiling_lab.cli.screen import note_while
+from profiling_lab.diagnosis import Diagnosis, display_name
+from profiling_lab.functions import Functions
+
+if TYPE_CHECKING:
+    from profiling_lab.nsys_export import NsysCapture
+
+
+def diagnosed(name: str, functions: Functions | None, nvtx_range: str | None) -> Diagnosis:
+    """A capture, opened and asked; its tables stay readable as long as the process lives."""
+    from profiling_lab import captures
+    from profiling_lab.diagnosis import diagnose as run
+
+    with note_while(f"reading {display_name(captures.path(name))}"):
+        recording: NsysCapture = captures.open(name)
+        return run(recording, functions, nvtx_range=nvtx_range)
+
+
+def not_shown(
+    diagnoses: Iterable[Diagnosis], functions: Functions | None, why: str | None
+) -> list[str]:
+    """What is missing from a comparison or a page, and why; each sentence once."""
+    if functions is None:
+        return [why or "no functions"]
+    sentences = (text for d in diagnoses for text in d.explain_unanswered(functions.tasks))
+    return list(dict.fromkeys(sentences))
