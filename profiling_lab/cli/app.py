@@ -21,7 +21,7 @@ from profiling_lab.errors import LabError
 # name: (module, function, one line for `lab --help`), in the order of a learner's day.
 SECTIONS: dict[str, dict[str, tuple[str, str, str]]] = {
     "Learn": {
-        "demo": ("diagnosing", "demo", "Diagnose two real captures, before and after."),
+        "demo": ("reporting", "demo", "Diagnose two real captures, before and after."),
         "doctor": ("machine", "doctor", "What this machine can do, and what it means for you."),
         "check": ("checking", "check", "Check an exercise or a single task."),
         "watch": ("checking", "watch", "Check again whenever you save."),
@@ -31,7 +31,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str, str]]] = {
     "Profile": {
         "diagnose": ("diagnosing", "diagnose", "Name what is wrong with a capture."),
         "compare": ("comparing", "compare", "Two captures side by side; fails on a regression."),
-        "report": ("diagnosing", "report", "Write captures and findings as one HTML page."),
+        "report": ("reporting", "report", "Write captures and findings as one HTML page."),
         "record": ("machine", "record", "Record the course's captures again (needs a GPU)."),
     },
     "Your work": {

@@ -1,0 +1,155 @@
+"""`lab report` and `demo`: captures and findings as one HTML page."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import click
+
+from profiling_lab.cli.comparing import show_pair
+from profiling_lab.cli.options import against_option, range_option
+from profiling_lab.cli.pages import section, section_without_timeline, write_page
+from profiling_lab.cli.printing import show_title
+from profiling_lab.cli.running import diagnosed, not_shown
+from profiling_lab.cli.screen import LAB, bold, dim, note_while, short, wrap
+from profiling_lab.compare import compare as compare_diagnoses
+from profiling_lab.diagnosis import Diagnosis
+from profiling_lab.errors import LabError
+from profiling_lab.functions import functions_for, functions_if_any
+
+DEMO_PAIRS = (
+    ("torch_inference_baseline", "torch_inference_improved", "PyTorch inference"),
+    ("cuda_pipeline_baseline", "cuda_pipeline_improved", "CUDA C++ pipeline"),
+)
+DEMO_FILE = "lab-demo.html"
+
+
+@click.command()
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("lab-report.html"),
+    show_default=True,
+    help="Where to write the page.",
+)
+@against_option
+@range_option
+def report(
+    files: tuple[str, ...], output: Path, against: str | None, nvtx_range: str | None
+) -> int:
+    """Write captures and what your functions found as one HTML page that works offline.
+
+    FILE is a timeline, a page of kernels, a trace, or a capture of counters, which becomes a roofline.
+    With two timelines the page also compares the first with the second.
+
+    \b
+      uv run lab report my_run.sqlite --output my_run.html
+      uv run lab report before.sqlite after.sqlite
+      uv run lab report roofline_counters ncu_memory
+    """
+    from profiling_lab import captures
+
+    _writable(output)
+    kinds = {name: captures.kind(name) for name in files}
+    diagnoses, sections, missing = [], [], []
+    for name, kind in kinds.items():
+        if kind == "timeline":
+            functions, why = functions_if_any("timeline", against)
+            diagnoses.append(diagnosed(name, functions, nvtx_range))
+            sections.append(section(diagnoses[-1]))
+            missing += not_shown(diagnoses[-1:], functions, why)
+        else:
+            made, more = section_without_timeline(name, kind, against)
+            sections.append(made)
+            missing += more
+    comparisons = [compare_diagnoses(*diagnoses)] if len(diagnoses) == 2 == len(files) else []
+    with note_while(f"writing {output}"):
+        title = ", ".join(made.name for made in sections)
+        write_page(output, sections, comparisons, title=title)
+    for sentence in dict.fromkeys(missing):
+        click.echo(dim(wrap(f"Not shown: {sentence}")), err=True)
+    click.echo(f"{output}  {output.stat().st_size / 1e6:.1f} MB, one file, works offline")
+    return 0
+
+
+@click.command()
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path(DEMO_FILE),
+    show_default=True,
+    help="Where to write the page.",
+)
+@click.option("--open", "open_page", is_flag=True, help="Open the page in the browser.")
+def demo(output: Path, open_page: bool) -> int:
+    """Diagnose real captures of an H200, before and after, with the reference functions.
+
+    Two pairs ship with the course: PyTorch inference, and a pipeline in CUDA C++. The page that is
+    written shows both on a timeline. Needs no GPU.
+    """
+    from profiling_lab import captures
+
+    _writable(output)
+    known = captures.names()
+    pairs = [pair for pair in DEMO_PAIRS if pair[0] in known and pair[1] in known]
+    if not pairs:
+        wanted = ", ".join(name for pair in DEMO_PAIRS for name in pair[:2])
+        raise LabError(
+            f"{captures.folder()}: holds none of the demo's captures ({wanted}); run lab demo "
+            "inside a whole clone of the course"
+        )
+    functions = functions_for("timeline", _reference())
+    diagnoses: list[Diagnosis] = []
+    results = []
+    for before, after, title in pairs:
+        pair = [diagnosed(name, functions, None) for name in (before, after)]
+        diagnoses += pair
+        results.append(compare_diagnoses(*pair))
+        if len(results) > 1:
+            click.echo()
+        show_title(title)
+        show_pair(results[-1])
+    with note_while(f"writing {output}"):
+        sections = [section(diagnosis) for diagnosis in diagnoses]
+        write_page(output, sections, results, title="Two pipelines, before and after")
+    click.echo()
+    size = output.stat().st_size / 1e6
+    click.echo(bold("Report: ") + f"{short(output.resolve())}  ({size:.1f} MB, works offline)")
+    click.echo(bold("Next:   ") + f"{LAB}" + dim("   where to begin writing these functions"))
+    if open_page:
+        click.launch(output.resolve().as_uri())
+    return 0
+
+
+def _reference() -> str:
+    """The reference tree of the course around here, else of the one this library belongs to."""
+    from profiling_lab import course as manifest
+    from profiling_lab.errors import CourseError
+
+    for start in (Path.cwd(), Path(__file__).resolve().parent):
+        with contextlib.suppress(CourseError):
+            reference = manifest.find_root(start) / manifest.SOLUTIONS
+            if reference.is_dir():
+                return str(reference)
+            raise LabError(
+                "lab demo shows what the references find, and this copy of the course comes without "
+                "them; diagnose with your own: lab diagnose torch_inference_baseline"
+            )
+    raise LabError("lab demo needs a clone of the course: change into it and try again")
+
+
+def _writable(output: Path) -> None:
+    folder = output.resolve().parent
+    if not folder.is_dir():
+        raise LabError(f"{output}: there is no folder {folder}")
+    try:
+        with output.open("ab"):
+            pass
+        if not output.stat().st_size:
+            output.unlink()
+    except OSError as error:
+        raise LabError(f"{output}: cannot be written ({error.strerror})") from None
