@@ -10,9 +10,9 @@ What is read off the recording, and how:
 * A host thread does one thing after the other: its CUDA calls, and its own code between them.
 * A device operation cannot start before the call that issued it has submitted it (launch): that is
   about when the call returns, often a microsecond earlier. Nor can it start before the previous
-  operation of its stream ended (stream order), nor before the operations that an event
-  makes its stream wait for (event), nor, for a copy, before the previous copy of the same direction
-  on that device ended (copy engine).
+  operation of its stream ended, or was as near to its end as in the recording (stream order), nor
+  before the operations that an event makes its stream wait for (event), nor, for a copy, before the
+  previous copy of the same direction on that device ended (copy engine).
 * A thread that pauses while another one's CUDA calls fill the pause waits for that thread, which in
   turn was started by it (hand-over); see `PAUSE_NS` and `PAUSE_FILLED_RATIO`.
 * A call that blocks ends only after the device operations that it waits for (wait).
@@ -63,7 +63,8 @@ class Dependency:
     """One reason why an operation could not start earlier.
 
     on: index of the earlier operation. at: "start" or "end" of it. lag_ns: least time between that
-    moment and the start of the dependent one (negative where a call returns before its copy ends).
+    moment and the start of the dependent one (negative where a call returns before its copy ends, or
+    a kernel begins while the one before it finishes).
     why: "program order", "hand-over", "launch", "stream order", "event", "copy engine" or "wait".
     """
 
@@ -442,10 +443,10 @@ class _Builder:
                 engines[engine] = draft
         for stream, rows in self.by_stream.items():
             for before, row in itertools.pairwise(rows):
-                gap = row.draft.start_ns - before.draft.end_ns
-                if gap >= 0:
-                    lag = min(gap, typical_order)
-                    row.draft.after.append((before.draft, "end", lag, "stream order"))
+                # A negative gap is kept: a library may launch a kernel so that it begins while the
+                # one before it finishes (CUDA Programming Guide, "Programmatic Dependent Launch").
+                lag = min(row.draft.start_ns - before.draft.end_ns, typical_order)
+                row.draft.after.append((before.draft, "end", lag, "stream order"))
             waits = self.stream_waits.get(stream, [])
             for time_ns, sources in waits:
                 place = bisect.bisect_left(self.issue_times[stream], time_ns)

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from profiling_lab import dependencies
-from profiling_lab.dependencies import Dependency, Operation
+from profiling_lab.dependencies import Operation
 from profiling_lab.errors import EmptyCapture
 
 if TYPE_CHECKING:
@@ -45,29 +44,7 @@ def operations(
     events = list(events)
     if not any(event["kind"] in ("kernel", "copy", "memset") for event in events):
         raise EmptyCapture("the trace holds no device operation")
-    read = dependencies.read(cast("NsysCapture", _Tables(events, window_ns)), window_ns)
-    return _order_overlapping(read)
-
-
-def _order_overlapping(read: list[Operation]) -> list[Operation]:
-    """Order on a stream what starts a little before its predecessor ends.
-
-    Libraries launch a kernel so that it may begin while the one before it finishes (CUDA Programming
-    Guide, "Programmatic Dependent Launch"). It still comes after the start of that one.
-    """
-    out = list(read)
-    last: dict[str, Operation] = {}
-    for place, operation in enumerate(read):
-        if operation.device < 0:
-            continue
-        before = last.get(operation.where)
-        last[operation.where] = operation
-        if before is None or operation.start_ns >= before.end_ns:
-            continue
-        lag = operation.start_ns - before.start_ns
-        after = (*operation.after, Dependency(before.index, "start", lag, "stream order"))
-        out[place] = replace(operation, after=after, delay_ns=0)
-    return out
+    return dependencies.read(cast("NsysCapture", _Tables(events, window_ns)), window_ns)
 
 
 class _Tables:
