@@ -26,6 +26,22 @@ from profiling_lab.nsys_export import SQLITE_MAGIC, NsysCapture, check_file
 
 GZIP_MAGIC = b"\x1f\x8b"
 HEAD_BYTES = 65_536  # enough to tell what a file is: of a trace, the devices before its first event
+# Larger texts are refused. Reading one takes about seven times its size in memory (a trace of 88 MB
+# took 630 MB), so this is about what a machine with 8 GB can do; an SQLite file may have any size.
+MOST_TEXT_BYTES = 512 * 2**20
+MOST_COUNTERS_BYTES = 2**20
+NSYS_REPORT_MAGIC = b"NVIDIA Tegra Profiler Report"
+NCU_REPORT_MAGIC = b"NVR\x00"
+# What else people have at hand, told by its first bytes, and what to do with it.
+OTHER_FILES = {
+    b"PK\x03\x04": "is a zip archive: unpack it first",
+    b"\x28\xb5\x2f\xfd": "is compressed with zstd: unpack it first",
+    b"\xfd7zXZ": "is compressed with xz: unpack it first",
+    b"BZh": "is compressed with bzip2: unpack it first",
+    b"\x89HDF": "is HDF5: export it as SQLite (nsys export --type sqlite REPORT)",
+    b"PAR1": "is Parquet: export it as SQLite (nsys export --type sqlite REPORT)",
+    b"\x7fELF": "is a program: profile it, and give what the profiler wrote",
+}
 TIMELINE = "timeline.sqlite"
 PROVENANCE = "provenance.json"
 TOOL_HELP = "tool_help"  # a folder beside the captures: what the tools say about themselves
@@ -110,16 +126,30 @@ def text(capture: str | os.PathLike[str], name: str) -> str:
     """
     place = file(capture, name)
     try:
-        data = place.read_bytes()
-        if data[:2] == GZIP_MAGIC:
-            data = gzip.decompress(data)
-        return data.decode("utf-8-sig")
+        with place.open("rb") as stream:
+            packed = stream.read(2) == GZIP_MAGIC
+            stream.seek(0)
+            source = gzip.GzipFile(fileobj=stream) if packed else stream
+            data = source.read(MOST_TEXT_BYTES + 1)
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise CaptureError(f"{place}: is cut off or damaged (it does not decompress)") from None
+    except OSError as error:
+        raise _unreadable(place, error) from None
+    if len(data) > MOST_TEXT_BYTES:
+        raise CaptureError(
+            f"{place}: has more than {MOST_TEXT_BYTES // 2**20} MiB of text; record less: fewer steps "
+            "(torch.profiler.schedule), fewer launches (ncu -c)"
+        )
+    try:
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise CaptureError(f"{place}: is not text (not UTF-8)") from None
-    except OSError as error:
-        raise CaptureError(f"{place}: cannot be read ({error.strerror})") from None
+
+
+def _unreadable(place: Path, error: OSError) -> CaptureError:
+    if isinstance(error, PermissionError):
+        return CaptureError(f"{place}: no permission to read it")
+    return CaptureError(f"{place}: cannot be read ({error.strerror})")
 
 
 def kind(capture: str | os.PathLike[str]) -> str:
@@ -141,34 +171,75 @@ def kind(capture: str | os.PathLike[str]) -> str:
                 continue
             return name
         raise CaptureError(f"{capture}: holds none of {', '.join(MAIN_FILES.values())}")
-    try:
-        with place.open("rb") as stream:
-            head = stream.read(HEAD_BYTES)
-    except PermissionError:
-        raise CaptureError(f"{place}: no permission to read it") from None
-    except OSError as error:
-        raise CaptureError(f"{place}: cannot be read ({error.strerror})") from None
+    head = _head(place)
     if not head:
         raise CaptureError(f"{place}: is empty")
     if head.startswith(SQLITE_MAGIC):
+        if is_gzip(place):
+            raise CaptureError(f"{place}: is a compressed SQLite file: gunzip it first")
         return "timeline"
-    head_text = (
-        text(place, "")[:HEAD_BYTES]
-        if head.startswith(GZIP_MAGIC)
-        else head.decode("utf-8", "replace")
-    )
-    if head_text.lstrip("\ufeff \n\r\t").startswith(("{", "[")):
+    for magic, what in OTHER_FILES.items():
+        if head.startswith(magic):
+            raise CaptureError(f"{place}: {what}")
+    if tool := report_tool(place):
+        raise CaptureError(
+            f"{place}: is a report of {tool}, in its own format; {EXPORT_COMMANDS[tool]}"
+        )
+    head_text = head.decode("utf-8-sig", "replace")
+    if head_text.lstrip().startswith(("{", "[")):
         return "counters" if '"traceEvents"' not in head_text and _has_counters(place) else "trace"
     if re.search(r'^"?ID"?,', head_text, re.MULTILINE) or head_text.startswith("=="):
         return "kernels"
+    if "Total Time (ns)" in head_text:
+        raise CaptureError(f"{place}: is a table of nsys stats; give the SQLite file that it read")
     raise CaptureError(
         f"{place}: is neither an export of Nsight Systems (SQLite), nor ncu --page raw --csv, nor a "
         "Kineto trace (JSON)"
     )
 
 
+EXPORT_COMMANDS = {
+    "Nsight Systems": "export it: nsys export --type sqlite REPORT",
+    "Nsight Compute": "export it: ncu --import REPORT --page raw --csv > kernels.csv",
+}
+
+
+def report_tool(place: Path) -> str:
+    """The tool that wrote a report in its own format (.nsys-rep, .ncu-rep); "" if it is none.
+
+    Raises CaptureError for a file that cannot be read.
+    """
+    head = _head(place, 64)
+    if head.startswith(NSYS_REPORT_MAGIC):
+        return "Nsight Systems"
+    return "Nsight Compute" if head.startswith(NCU_REPORT_MAGIC) else ""
+
+
+def is_gzip(place: Path) -> bool:
+    """Whether a file is compressed by gzip, told by its first bytes."""
+    with place.open("rb") as stream:
+        return stream.read(2) == GZIP_MAGIC
+
+
+def _head(place: Path, size: int = HEAD_BYTES) -> bytes:
+    """The first bytes of a file, decompressed."""
+    try:
+        with place.open("rb") as stream:
+            head = stream.read(size)
+            if not head.startswith(GZIP_MAGIC):
+                return head
+            stream.seek(0)
+            return gzip.GzipFile(fileobj=stream).read(size)
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise CaptureError(f"{place}: is cut off or damaged (it does not decompress)") from None
+    except OSError as error:
+        raise _unreadable(place, error) from None
+
+
 def _has_counters(place: Path) -> bool:
     """Whether a JSON file holds kernels with their counters (Day 4), and is not a trace."""
+    if place.stat().st_size > MOST_COUNTERS_BYTES:
+        return False
     try:
         document = json.loads(text(place, ""))
     except ValueError:
