@@ -18,6 +18,8 @@ from profiling_lab.reports.model import (
     Gap,
     Lane,
     MetricSeries,
+    Place,
+    Table,
     TimeShare,
 )
 from profiling_lab.reports.page import render_report, write_report
@@ -30,6 +32,8 @@ __all__ = [
     "Gap",
     "Lane",
     "MetricSeries",
+    "Place",
+    "Table",
     "TimeShare",
     "render_report",
     "section_from_capture",

@@ -10,8 +10,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from profiling_lab import captures
-from profiling_lab.reports.model import CaptureSection, Fact, Lane, MetricSeries, TimeShare
-from profiling_lab.units import format_bytes
+from profiling_lab.reports.model import (
+    CaptureSection,
+    Fact,
+    Lane,
+    MetricSeries,
+    Place,
+    Table,
+    TimeShare,
+)
+from profiling_lab.units import format_bytes, format_count
 
 if TYPE_CHECKING:
     import polars as pl
@@ -31,6 +39,11 @@ COPY_NAME = {
 # The calls that CUDA documents to return only when the device is done are drawn apart. The kinds of
 # the synchronisation table do not serve: recordings write a stream's synchronisation as a wait.
 SYNCHRONIZING_CALL = "Synchronize$"
+# A lane with more rectangles than this keeps the long ones; a page of all would not open. What is shorter
+# than a part of the window this small is put together, and is far below a pixel in the whole view.
+MOST_IN_LANE = 120_000
+SMALLEST_PARTS = 40_000
+KERNELS_SHOWN = 12
 SHOWN_METRICS = {
     "SMs Active [Throughput %]": "SM active",
     "DRAM Read Bandwidth [Throughput %]": "DRAM read",
@@ -66,6 +79,7 @@ def section_from_capture(
     if provenance is None:
         provenance = captures.provenance_beside(capture.file)
     lanes = _host_lanes(capture, window_ns) + _device_lanes(capture, window_ns)
+    memory = _memory_series(capture, window_ns)
     if busy is None:
         busy = {}
     elif not isinstance(busy, Mapping):
@@ -79,10 +93,15 @@ def section_from_capture(
         gaps=list(gaps),
         findings=list(findings),
         facts=facts,
-        metrics=_metric_series(capture, window_ns, metrics or SHOWN_METRICS),
+        metrics=_metric_series(capture, window_ns, metrics or SHOWN_METRICS) + memory,
         busy_ns=busy,
         devices=dict(capture.devices.select("device", "name").iter_rows()),
         places=places or {},
+        tables=[
+            *_kernel_table(_inside(capture.kernels, window_ns), window_ns, lanes),
+            *memory_table(memory),
+            *_copy_table(_inside(capture.copies, window_ns)),
+        ],
     )
 
 
@@ -99,28 +118,42 @@ def _host_lanes(capture: NsysCapture, window_ns: tuple[int, int]) -> list[Lane]:
     lanes = []
     ranges = _inside(capture.nvtx_ranges, window_ns)
     calls = _inside(capture.api_calls, window_ns)
+    os_calls = _inside(capture.os_calls, window_ns)
+    # Threads that only wait in the operating system, and are neither annotated nor call CUDA, tell little.
     threads = {
         *ranges.select("process", "thread").rows(),
         *calls.select("process", "thread").rows(),
-    }
+    } or set(os_calls.select("process", "thread").rows())
+    processes = {process for process, _ in threads}
 
     def of_thread(label: str, thread: tuple[int, int]) -> str:
         return f"{label}, thread {thread[1]}" if len(threads) > 1 else label
 
     for thread in sorted(threads):
+        group = f"{HOST}, process {_pid(thread[0])}" if len(processes) > 1 else HOST
         same = (pl.col("process") == thread[0]) & (pl.col("thread") == thread[1])
         nested = ranges.filter(same)
         for depth in sorted(nested["depth"].unique().to_list()):
-            rows = nested.filter(pl.col("depth") == depth)
+            rows = nested.filter(pl.col("depth") == depth).with_columns(kind=pl.lit("nvtx"))
             label = of_thread("NVTX", thread) if depth == 0 else ""
-            lanes.append(_lane(HOST, label, rows, ["nvtx"] * rows.height, key=f"nvtx:{depth}"))
+            lanes.append(_lane(group, label, rows, window_ns, key=f"nvtx:{depth}"))
         rows = calls.filter(same)
         if rows.height:
             label = of_thread("CUDA calls", thread)
-            waits = rows["name"].fill_null("").str.contains(SYNCHRONIZING_CALL)
-            kinds = ["wait" if waiting else "api" for waiting in waits]
-            lanes.append(_lane(HOST, label, rows, kinds, key="api"))
+            waits = pl.col("name").fill_null("").str.contains(SYNCHRONIZING_CALL)
+            kind = pl.when(waits).then(pl.lit("wait")).otherwise(pl.lit("api"))
+            lanes.append(_lane(group, label, rows.with_columns(kind=kind), window_ns, key="api"))
+        rows = os_calls.filter(same)
+        if rows.height:
+            label = of_thread("OS calls", thread)
+            rows = rows.with_columns(kind=pl.lit("os"))
+            lanes.append(_lane(group, label, rows, window_ns, key="os"))
     return lanes
+
+
+def _pid(process: int) -> int:
+    """The process's own number in what Nsight Systems calls its global one."""
+    return process >> 24 & 0xFFFFFF or process
 
 
 def _device_lanes(capture: NsysCapture, window_ns: tuple[int, int]) -> list[Lane]:
@@ -172,8 +205,7 @@ def _device_lanes(capture: NsysCapture, window_ns: tuple[int, int]) -> list[Lane
                 f"GPU {device}",
                 f"Stream {stream}",
                 rows,
-                rows["kind"].to_list(),
-                details=rows["detail"].to_list(),
+                window_ns,
                 key=f"stream:{stream}",
                 device=device,
             )
@@ -185,23 +217,189 @@ def _lane(
     group: str,
     label: str,
     rows: pl.DataFrame,
-    kinds: list[str],
+    window_ns: tuple[int, int],
     *,
     key: str,
-    details: Sequence[str] = (),
     device: int | None = None,
 ) -> Lane:
+    rows = _thinned(rows, window_ns)
     return Lane(
         group=group,
         label=label,
         start_ns=rows["start_ns"].to_list(),
         end_ns=rows["end_ns"].to_list(),
         names=rows["name"].fill_null("(no name)").to_list(),
-        kinds=kinds,
-        details=details,
+        kinds=rows["kind"].to_list(),
+        details=rows["detail"].to_list() if "detail" in rows.columns else (),
         key=key,
         device=device,
     )
+
+
+def _thinned(rows: pl.DataFrame, window_ns: tuple[int, int]) -> pl.DataFrame:
+    """Rows, or, of too many, the long ones and beside them one for all short ones of a small part."""
+    import polars as pl
+
+    if rows.height <= MOST_IN_LANE:
+        return rows
+    if "detail" not in rows.columns:
+        rows = rows.with_columns(detail=pl.lit(""))
+    rows = rows.select("start_ns", "end_ns", "name", "kind", "detail")
+    part_ns = max(1, (window_ns[1] - window_ns[0]) // SMALLEST_PARTS)
+    short = pl.col("end_ns") - pl.col("start_ns") < part_ns
+    few = (
+        rows.filter(short)
+        .group_by(pl.col("start_ns") // part_ns, "kind", maintain_order=True)
+        .agg(
+            pl.col("start_ns").min().alias("first_ns"),
+            pl.col("end_ns").max(),
+            pl.len().alias("count"),
+            pl.col("name").first(),
+            pl.col("detail").first(),
+        )
+    )
+    names = [
+        name if count == 1 else f"{format_count(count)} short operations, {name} first"
+        for name, count in few.select("name", "count").iter_rows()
+    ]
+    few = few.with_columns(
+        start_ns=pl.col("first_ns"), name=pl.Series(names, dtype=pl.String)
+    ).select(rows.columns)
+    return pl.concat([rows.filter(~short), few]).sort("start_ns", "end_ns")
+
+
+def _kernel_table(
+    kernels: pl.DataFrame, window_ns: tuple[int, int], lanes: list[Lane]
+) -> list[Table]:
+    """The kernels of the window by name, those first that take most of it."""
+    import polars as pl
+
+    if not kernels.height:
+        return []
+    length = (window_ns[1] - window_ns[0]) * kernels["device"].n_unique()
+    longest = kernels.sort("duration_ns", descending=True, maintain_order=True)
+    names = longest.group_by("name", "demangled_name", maintain_order=True).agg(
+        pl.len().alias("count"),
+        pl.col("duration_ns").sum().alias("total_ns"),
+        pl.col("duration_ns").first().alias("longest_ns"),
+        pl.col("start_ns", "end_ns", "device", "stream").first(),
+    )
+    names = names.sort("total_ns", descending=True, maintain_order=True)
+    index = {(lane.device, lane.key): at for at, lane in enumerate(lanes)}
+    rows, places, subjects = [], [], []
+    for row in names.head(KERNELS_SHOWN).iter_rows(named=True):
+        total = row["total_ns"]
+        rows.append(
+            (
+                row["name"] or "(no name)",
+                row["count"],
+                total,
+                100 * total / length if length else None,
+                total / row["count"],
+                row["longest_ns"],
+            )
+        )
+        lane = index.get((row["device"], f"stream:{row['stream']}"))
+        places.append(Place("Longest", row["start_ns"], row["end_ns"], lane))
+        subjects.append(f"kernel:{row['demangled_name'] or row['name']}")
+    more = names.height - len(rows)
+    return [
+        Table(
+            "Kernels",
+            "By total time",
+            [
+                ("Kernel", ""),
+                ("Launches", "count"),
+                ("Total", "ns"),
+                ("Of device time", "pct"),
+                ("Mean", "ns"),
+                ("Longest", "ns"),
+            ],
+            rows,
+            note=(f"And {format_count(more)} names more. " if more else "")
+            + "Kernels that run at the same time count each.",
+            places=places,
+            subjects=subjects,
+        )
+    ]
+
+
+def _copy_table(copies: pl.DataFrame) -> list[Table]:
+    """What was copied in the window, by direction and host memory."""
+    import polars as pl
+
+    if not copies.height:
+        return []
+    totals = (
+        copies.group_by("kind", "source", "destination", maintain_order=True)
+        .agg(
+            pl.len().alias("count"),
+            pl.col("bytes").sum(),
+            pl.col("duration_ns").sum().alias("total_ns"),
+        )
+        .sort("bytes", descending=True, maintain_order=True)
+    )
+    rows = [
+        (
+            f"{COPY_NAME.get(row['kind'], 'Copy')}, {row['source']} to {row['destination']}",
+            row["count"],
+            row["bytes"],
+            row["total_ns"],
+            1e9 * row["bytes"] / row["total_ns"] if row["total_ns"] else None,
+        )
+        for row in totals.iter_rows(named=True)
+    ]
+    columns = [
+        ("Direction", ""), ("Count", "count"), ("Moved", "bytes"), ("Time", "ns"),
+        ("Rate while copying", "bytes_per_s"),
+    ]  # fmt: skip
+    return [Table("Memory", "Copies", columns, rows)]
+
+
+def memory_table(series: Sequence[MetricSeries]) -> list[Table]:
+    """Lowest, highest and last value of each series of memory, and where the highest is."""
+    rows, places = [], []
+    for one in series:
+        peak = max(range(len(one.values)), key=one.values.__getitem__)
+        label = f"{one.group}: {one.label[:1].lower()}{one.label[1:]}"
+        rows.append((label, min(one.values), one.values[peak], one.values[-1]))
+        at = one.timestamp_ns[peak]
+        until = one.timestamp_ns[peak + 1] if peak + 1 < len(one.values) else at
+        places.append(Place("Highest", at, max(until, at + 1)))
+    if not rows:
+        return []
+    columns = [("Memory", ""), ("Lowest", "bytes"), ("Highest", "bytes"), ("In the end", "bytes")]
+    return [Table("Memory", "Over the window", columns, rows, places=places)]
+
+
+def _memory_series(capture: NsysCapture, window_ns: tuple[int, int]) -> list[MetricSeries]:
+    """Device memory over the window, counted from its lowest: what was held before is not recorded."""
+    import polars as pl
+
+    events = capture.memory_events.filter(
+        pl.col("kind").str.starts_with("device")
+        & (pl.col("start_ns") >= window_ns[0])
+        & (pl.col("start_ns") < window_ns[1])
+    )
+    series = []
+    for device in sorted(events["device"].unique().to_list()):
+        rows = events.filter(pl.col("device") == device)
+        totals = [0, *rows["bytes"].cum_sum().to_list()]
+        lowest = min(totals)
+        values = [total - lowest for total in totals]
+        series.append(
+            MetricSeries(
+                f"GPU {device}",
+                "Allocated, above the lowest",
+                [window_ns[0], *rows["start_ns"].to_list()],
+                values,
+                unit="bytes",
+                maximum=max(values),
+                holds_on=True,
+                key="memory",
+            )
+        )
+    return series
 
 
 def _metric_series(

@@ -20,7 +20,10 @@ KINDS: dict[str, str] = {
     "memset": "Memset",
     "api": "CUDA call",
     "wait": "Synchronising call",
-    "nvtx": "NVTX range",
+    "os": "Call of the operating system",
+    "operator": "Operator",
+    "python": "Python function",
+    "nvtx": "Range",
 }
 # Shares of time may also be idle, or of a kind of their own.
 SHARE_KINDS = (*KINDS, "idle", "other")
@@ -97,7 +100,8 @@ class Gap:
 class Lane:
     """One row of the timeline: rectangles in columns, ordered by start.
 
-    group: the heading that it stands under ("GPU 0"); key: what findings refer to ("stream:7").
+    group: the heading that it stands under ("GPU 0"); key: what findings refer to ("stream:7");
+    rank: of several processes the one that it is of.
     kinds: one of `KINDS` a rectangle; details: more about each, shown on hover, or empty.
     """
 
@@ -110,6 +114,7 @@ class Lane:
     details: Sequence[str] = ()
     key: str = ""
     device: int | None = None
+    rank: str = ""
 
     def __post_init__(self) -> None:
         size = len(self.start_ns)
@@ -124,7 +129,11 @@ class Lane:
 
 @dataclass
 class MetricSeries:
-    """A sampled metric, 0 … `maximum`: each value covers the time since the sample before it."""
+    """A number over time, drawn 0 … `maximum`; unit as `profiling_lab.units.format_quantity` takes it.
+
+    holds_on: a value holds until the next one (memory in use); else it covers the time since the one
+    before (samples of a rate). key: what places refer to.
+    """
 
     group: str
     label: str
@@ -132,6 +141,38 @@ class MetricSeries:
     values: Sequence[float]
     unit: str = "pct"
     maximum: float = 100.0
+    holds_on: bool = False
+    key: str = ""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where on the timeline to look, on the capture's clock, and in words what is there.
+
+    lane: index of the lane; None marks the whole height.
+    """
+
+    label: str
+    start_ns: int
+    end_ns: int
+    lane: int | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of a section, under the heading `topic`.
+
+    columns: (heading, unit) with a unit of `format_quantity`, or "" for text. places: beside each row where on the timeline to look, if anywhere. subjects: beside each row what a
+    finding calls it ("kernel:gemm"), so that the finding leads here.
+    """
+
+    topic: str
+    title: str
+    columns: Sequence[tuple[str, str]]
+    rows: Sequence[Sequence[Any]]
+    note: str = ""
+    places: Sequence[Place | None] = ()
+    subjects: Sequence[str] = ()
 
 
 @dataclass
@@ -139,9 +180,11 @@ class CaptureSection:
     """One capture in a report.
 
     window_ns: start and end of the window under examination; where_the_time_went: parts of it that
-    sum to its length; busy_ns: per device, as the caller computed it; provenance: how it was
-    recorded; places: for a finding's subject, where on the timeline to look; drawings: (caption, SVG
-    text) of plots that this library drew (`profiling_lab.roofline.svg`), shown as they are.
+    sum to its length; busy_ns: per device, as the caller computed it; notes: words beside the heading
+    of a group of lanes; provenance: how it was recorded; places: for a finding's subject, where on the timeline to look; links: for a
+    subject, (words, id) of elements of the page, such as a point of a drawing; tables: more of what was
+    recorded, row by row; drawings: (caption, SVG text) of plots that this library drew
+    (`profiling_lab.roofline.svg`), shown as they are.
     """
 
     name: str
@@ -154,8 +197,11 @@ class CaptureSection:
     facts: Sequence[Fact | tuple] = ()
     metrics: list[MetricSeries] = field(default_factory=list)
     busy_ns: Mapping[int, int] = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=dict)
     devices: Mapping[int, str] = field(default_factory=dict)
     places: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    links: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
+    tables: Sequence[Table] = ()
     drawings: Sequence[tuple[str, str]] = ()
 
     def __post_init__(self) -> None:

@@ -28,9 +28,13 @@ from profiling_lab.reports.model import (
     CaptureSection,
     Comparison,
     Lane,
+    MetricSeries,
+    Place,
+    Table,
     clean_text,
     sentence,
 )
+from profiling_lab.reports.places import places_of
 
 if TYPE_CHECKING:
     from profiling_lab.findings import Finding
@@ -73,6 +77,34 @@ def render_report(
     sections: Sequence[CaptureSection], *, title: str, comparison: Comparison | None = None
 ) -> str:
     """The page as text."""
+    uplot_script, uplot_style = _vendored()
+    views = [_view(index, section) for index, section in enumerate(sections)]
+    looks = _looks(sections)
+    return render(
+        "report.html.j2",
+        ["theme.js", "report.js"],
+        ["report.css"],
+        title=clean_text(title),
+        sections=views,
+        comparison=comparison,
+        looks=looks,
+        shares=_share_table(views, looks),
+        longest_ns=max((section.duration_ns for section in sections), default=0),
+        kinds=_legend(sections),
+        topics=list(dict.fromkeys(table.topic for one in sections for table in one.tables)),
+        has_timeline=any(section.lanes or section.metrics for section in sections),
+        data=_script_json(_payload(sections)),
+        uplot_script=uplot_script,
+        uplot_style=uplot_style,
+    )
+
+
+def render(template: str, scripts: Sequence[str], styles: Sequence[str], **given: Any) -> str:
+    """A page from a template of this folder, as text; its policy lets no other script run.
+
+    scripts, styles: files of this folder, given to the template by their name ("theme.js" as
+    `theme_js`). given: the rest of what the template names; a value that ends in `_script` may run too.
+    """
     import jinja2
 
     environment = jinja2.Environment(
@@ -90,26 +122,13 @@ def render_report(
         words=lambda slug: clean_text(str(slug)).replace("_", " "),
         sentence=sentence,
     )
-    uplot_script, uplot_style = _vendored()
-    report_script = (HERE / "templates" / "report.js").read_text(encoding="utf-8")
-    views = [_view(index, section) for index, section in enumerate(sections)]
-    looks = _looks(sections)
-    page = environment.get_template("report.html.j2").render(
-        title=clean_text(title),
-        sections=views,
-        comparison=comparison,
-        looks=looks,
-        shares=_share_table(views, looks),
-        longest_ns=max((section.duration_ns for section in sections), default=0),
-        kinds=_legend(sections),
-        has_timeline=any(section.lanes or section.metrics for section in sections),
-        data=_script_json(_payload(sections)),
-        uplot_script=uplot_script,
-        uplot_style=uplot_style,
-        report_style=(HERE / "templates" / "report.css").read_text(encoding="utf-8"),
-        report_script=report_script,
-        policy=_policy(uplot_script, report_script),
-    )
+    files = {
+        name.replace(".", "_"): (HERE / "templates" / name).read_text(encoding="utf-8")
+        for name in (*scripts, *styles)
+    }
+    allowed = [files[name.replace(".", "_")] for name in scripts]
+    allowed += [text for name, text in given.items() if name.endswith("_script")]
+    page = environment.get_template(template).render(policy=_policy(*allowed), **files, **given)
     # Text that UTF-8 cannot hold must not stop the report.
     return page.encode("utf-8", "replace").decode("utf-8")
 
@@ -135,7 +154,11 @@ def _view(index: int, section: CaptureSection) -> dict[str, Any]:
             for device, busy in sorted(section.busy_ns.items())
         ],
         "shares": section.shares(),
-        "findings": [_finding_view(section, finding) for finding in section.findings],
+        "findings": [_finding_view(index, section, finding) for finding in section.findings],
+        "tables": [
+            _table_view(index, number, section, table)
+            for number, table in enumerate(section.tables)
+        ],
         "facts": section.facts,
         "gaps": [
             {
@@ -168,67 +191,65 @@ def _minus(end: int, start: int) -> int:
     return end - start
 
 
-def _finding_view(section: CaptureSection, finding: Finding) -> dict[str, Any]:
+def _finding_view(index: int, section: CaptureSection, finding: Finding) -> dict[str, Any]:
     evidence = []
     for key, value in finding.evidence.items():
         label, value, unit = units.evidence(clean_text(key), value)
         evidence.append((label, value if units.is_number(value) else clean_text(value), unit))
-    place = _place(section, finding)
+    links = [(clean_text(words), target) for words, target in section.links.get(finding.subject, ())]
+    for number, table in enumerate(section.tables):
+        if finding.subject in table.subjects:
+            row = list(table.subjects).index(finding.subject)
+            links.append((f"Row in “{clean_text(table.topic)}”", _row_id(index, number, row)))
     return {
         "category": clean_text(finding.category),
         "subject": clean_text(finding.subject),
         "evidence": evidence,
         "recommendation": clean_text(finding.recommendation, 2000),
-        "place": place,
+        "places": [_placed(section, place) for place in places_of(section, finding)],
+        "links": links,
     }
 
 
-def _place(section: CaptureSection, finding: Finding) -> dict[str, int] | None:
-    """Where on the timeline a finding's subject is: start, end (from the window's start), lane.
-
-    The caller's `places` first, then the subject by name: a range's first occurrence, a kernel's
-    longest, all of a stream or device. None where the subject is not on this timeline.
-    """
+def _placed(section: CaptureSection, place: Place) -> dict[str, Any]:
+    """A place as the template wants it: ns from the window's start; lane -1 for the whole height."""
     origin, end = section.window_ns
-    kind, _, name = finding.subject.partition(":")
-    lanes = range(len(section.lanes))
-    if kind == "stream":
-        lanes = [i for i in lanes if section.lanes[i].key == finding.subject]
-    elif kind == "device":
-        lanes = [i for i in lanes if str(section.lanes[i].device) == name]
-    given = section.places.get(finding.subject)
-    if given:
-        return _placed(given[0] - origin, given[1] - origin, lanes[0] if lanes else 0)
-    if kind in ("stream", "device") and lanes:
-        # A device is several lanes; -1 marks no single one.
-        return _placed(0, end - origin, lanes[0] if len(lanes) == 1 else -1)
-    if kind in ("range", "kernel"):
-        found = _find_named(section, "nvtx" if kind == "range" else "kernel", name)
-        if found:
-            lane, start, stop = found
-            return _placed(start - origin, stop - origin, lane)
-    return None
+    return {
+        "label": clean_text(place.label),
+        "start": min(max(place.start_ns, origin), end) - origin,
+        "end": min(max(place.end_ns, origin), end) - origin,
+        "lane": -1 if place.lane is None else place.lane,
+    }
 
 
-def _placed(start: int, end: int, lane: int) -> dict[str, int]:
-    return {"start": start, "end": end, "lane": lane}
+def _row_id(index: int, number: int, row: int) -> str:
+    return f"row-{index}-{number}-{row}"
 
 
-def _find_named(section: CaptureSection, kind: str, name: str) -> tuple[int, int, int] | None:
-    best: tuple[int, int, int] | None = None
-    for index, lane in enumerate(section.lanes):
-        details: Sequence[str] = lane.details or [""] * len(lane.names)
-        rows = zip(lane.names, details, lane.kinds, lane.start_ns, lane.end_ns, strict=True)
-        for text, detail, of_kind, start, stop in rows:
-            if of_kind != kind or name not in (text, detail):
-                continue
-            if kind == "nvtx":
-                if best is None or start < best[1]:
-                    best = (index, start, stop)
-                break
-            if best is None or stop - start > best[2] - best[1]:
-                best = (index, start, stop)
-    return best
+def _table_view(index: int, number: int, section: CaptureSection, table: Table) -> dict[str, Any]:
+    """A table as the template wants it; a row's cells are (value, unit), its place may be None."""
+    wanted = {finding.subject for finding in section.findings}
+    rows = []
+    for at, row in enumerate(table.rows):
+        place = table.places[at] if at < len(table.places) else None
+        subject = table.subjects[at] if at < len(table.subjects) else None
+        cells = zip(row, (unit for _, unit in table.columns), strict=True)
+        rows.append(
+            {
+                # Only what something refers to needs a name of its own.
+                "id": _row_id(index, number, at) if subject in wanted else "",
+                "cells": [(value if unit else clean_text(value), unit) for value, unit in cells],
+                "place": _placed(section, place) if place else None,
+            }
+        )
+    return {
+        "topic": table.topic,
+        "title": clean_text(table.title),
+        "note": clean_text(table.note, 400),
+        "columns": [(clean_text(heading), unit) for heading, unit in table.columns],
+        "rows": rows,
+        "has_places": any(row["place"] for row in rows),
+    }
 
 
 def _longest(section: CaptureSection) -> list[dict[str, Any]]:
@@ -360,8 +381,10 @@ def _section_data(section: CaptureSection) -> dict[str, Any]:
             {
                 "group": clean_text(metric.group),
                 "label": clean_text(metric.label),
-                "unit": "%" if metric.unit == "pct" else clean_text(metric.unit),
-                "maximum": metric.maximum,
+                "unit": clean_text(metric.unit),
+                "maximum": metric.maximum or 1,
+                "top": _top(metric),
+                "holds": metric.holds_on,
                 "time": _packed([metric.timestamp_ns[i] - origin for i in order]),
                 "value": _packed_floats([metric.values[i] for i in order]),
             }
@@ -382,12 +405,20 @@ def _section_data(section: CaptureSection) -> dict[str, Any]:
             }
             for device, spans in gaps.items()
         },
-        "notes": {
+        "notes": {clean_text(group): clean_text(note) for group, note in section.notes.items()}
+        | {
             f"GPU {device}": f"busy {units.format_share(busy, section.duration_ns)}"
             for device, busy in section.busy_ns.items()
         },
         "devices": {f"GPU {d}": clean_text(name) for d, name in section.devices.items()},
     }
+
+
+def _top(metric: MetricSeries) -> str:
+    """What the upper edge of a series stands for."""
+    if metric.unit == "pct":
+        return f"{metric.maximum:g}%"
+    return clean_text(units.format_quantity(metric.maximum, metric.unit))
 
 
 def _lane_data(lane: Lane, origin: int, texts: dict[tuple[str, str], int]) -> dict[str, Any]:

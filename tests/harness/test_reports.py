@@ -29,6 +29,8 @@ from profiling_lab.reports import (
     Gap,
     Lane,
     MetricSeries,
+    Place,
+    Table,
     render_report,
     section_from_capture,
     write_report,
@@ -163,7 +165,15 @@ def every_part_evil() -> str:
             gaps=[Gap(1, 2, 0, evil)],
             findings=[Finding(evil, f"kernel:{evil}", {evil: 1, "a_ns": evil}, evil)],
             facts=[(evil, evil, evil, evil), (evil, 5, evil, evil)],
-            metrics=[MetricSeries(evil, evil, [1, 2], [3, 4], evil)],
+            metrics=[MetricSeries(evil, evil, [1, 2], [3, 4], evil, 4.0, True)],
+            notes={evil: evil},
+            links={f"kernel:{evil}": [(evil, "row-0-0-0")]},
+            tables=[
+                Table(
+                    evil, evil, [(evil, ""), (evil, "ns")], [(evil, 5), (5, evil)], evil,
+                    [Place(evil, 5, 9, 0)], [f"kernel:{evil}"],
+                )
+            ],
             provenance={evil: evil, "nested": {evil: [evil]}, "gpu": [{"name": evil}]},
             devices={0: evil},
         )
@@ -189,7 +199,8 @@ def test_page_refers_to_nothing_outside(page: str) -> None:
     for tag, attributes in elements.tags:
         for name in fetching:
             value = attributes.get(name, "data:")
-            assert value.startswith("data:"), f"<{tag} {name}={value!r}> fetches from outside"
+            inside = value.startswith("data:") or (name == "href" and value.startswith("#"))
+            assert inside, f"<{tag} {name}={value!r}> fetches from outside"
         assert not any(name.startswith("on") for name in attributes), f"<{tag}> has a handler"
         assert "url(" not in attributes.get("style", "")
     for style in elements.inside["style"]:
@@ -199,7 +210,7 @@ def test_page_refers_to_nothing_outside(page: str) -> None:
     allowed = """
         html head meta link title style script body main header section article noscript
         h1 h2 h3 p span div ul li dl dt dd button kbd figure figcaption details summary
-        table caption thead tbody tr th td
+        table caption thead tbody tr th td a label input
     """
     assert {tag for tag, _ in elements.tags} <= set(allowed.split())
 
@@ -207,7 +218,7 @@ def test_page_refers_to_nothing_outside(page: str) -> None:
 def test_only_the_shipped_scripts_may_run() -> None:
     elements = Elements(every_part_evil())
     scripts = [attributes for tag, attributes in elements.tags if tag == "script"]
-    assert len(scripts) == 3, "names from a capture made a script element"
+    assert len(scripts) == 4, "names from a capture made a script element"
     assert scripts[0]["type"] == "application/json"
     policy = next(
         attributes["content"]
@@ -572,7 +583,7 @@ def test_page_draws_in_a_browser(tmp_path: Path) -> None:
     page.write_text(every_part_evil(), encoding="utf-8")
     document = Elements(browser(tmp_path, page, "--dump-dom"))
     root = dict(document.tags)["html"]
-    assert "js" in root.get("class", "").split(), "the page's script did not run to its end"
+    assert "data-ready" in root, "the page's script did not run to its end"
     tags = [tag for tag, _ in document.tags]
     assert tags.count("canvas") == len(EVIL), "not every capture has its drawing"
     assert "img" not in tags and "svg" not in tags, "a planted name became an element"

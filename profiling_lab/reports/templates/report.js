@@ -2,9 +2,6 @@
 (function () {
   "use strict";
   const root = document.documentElement;
-  const wanted = new URLSearchParams(location.search).get("theme");
-  if (wanted === "dark" || wanted === "light") root.dataset.theme = wanted;
-  root.classList.add("js");
 
   const data = JSON.parse(document.getElementById("report-data").textContent);
   const KINDS = data.kinds.map((kind) => kind.id);
@@ -12,9 +9,10 @@
   // Where in a lane a kind is drawn (top and height as parts of it): the form tells kinds apart too.
   const FORM = {
     copy_in: [0.45, 0.55], copy_out: [0, 0.55], copy_device: [0.225, 0.55], memset: [0.35, 0.3],
+    os: [0.3, 0.7],
   };
   const GUTTER = 148, NARROW = 620, AXIS = 30, PAD = 26, MIN_SPAN_NS = 50;
-  const HEIGHT = { kernel: 28, api: 18, wait: 18, nvtx: 20 };
+  const HEIGHT = { kernel: 28, api: 18, wait: 18, nvtx: 20, operator: 18, python: 18, os: 14 };
 
   function unpack(packed) {
     const text = atob(packed.data);
@@ -46,6 +44,13 @@
     const value = size / step[0];
     const whole = String(Math.floor(value)).length;
     return (ns < 0 ? "-" : "") + value.toFixed(Math.max(0, 3 - whole)) + " " + step[1];
+  }
+  const BYTES = [[1, "B"], [1e3, "kB"], [1e6, "MB"], [1e9, "GB"], [1e12, "TB"]];
+  function amount(value, unit) {
+    if (unit === "pct") return +value.toFixed(1) + "%";
+    if (unit !== "bytes") return +value.toPrecision(4) + (unit ? " " + unit : "");
+    const step = BYTES.find((s) => value / s[0] < 999.5) || BYTES[4];
+    return +(value / step[0]).toPrecision(3) + " " + step[1];
   }
   const exact = (ns) => Math.round(ns).toLocaleString("en-US") + " ns";
   function ticks(u, splits) {
@@ -96,7 +101,8 @@
   const whole = Math.max(1, ...data.sections.map((section) => section.duration));
   const view = { start: 0, end: whole };
   const charts = [];
-  let mark = null, printing = false;
+  let mark = null, chosen = null, printing = false;
+  let found = null;  // what is looked for: per section, for each of its names 1 where it matches
 
   function setView(start, end, say) {
     let span = Math.min(Math.max(end - start, MIN_SPAN_NS), whole);
@@ -152,7 +158,7 @@
       for (const series of section.series) {
         if (series.group !== group) continue;
         if (narrow) y += 17;
-        rows.push({ series, y, height: 40, ofGroup: group });
+        rows.push({ series, y, height: 40, ofGroup: group, until: section.duration });
         y += 46;
       }
     }
@@ -229,7 +235,7 @@
         const more = about.filter(Boolean).join(", ");
         if (more) label.appendChild(document.createElement("span")).textContent = more;
       } else if (row.series) {
-        label.textContent = text + ", 0–" + row.series.maximum + row.series.unit;
+        label.textContent = text + ", 0–" + row.series.top;
       }
       label.title = label.textContent;
       chart.plot.appendChild(label);
@@ -248,7 +254,11 @@
       if (!row.group && chart.section.gaps[row.ofGroup] && row.lane) {
         drawGaps(ctx, at, chart.section.gaps[row.ofGroup], row);
       }
-      if (row.lane) drawLane(ctx, at, chart.section, row);
+      if (row.lane && !found) drawLane(ctx, at, chart.section, row, null, 1);
+      else if (row.lane) {
+        drawLane(ctx, at, chart.section, row, null, 0.16);
+        drawLane(ctx, at, chart.section, row, found[chart.index].match, 1);
+      }
       else if (row.series) drawSeries(ctx, at, row);
     }
     drawEnd(ctx, at, chart, box);
@@ -272,7 +282,7 @@
   /* Rectangles wider than a pixel and a half are drawn as they are. Narrower ones are added up per
      column of pixels: the column takes the look of the kind that covers most of it. */
   const covered = new Float64Array(KINDS.length);
-  function drawLane(ctx, at, section, row) {
+  function drawLane(ctx, at, section, row, only, strength) {
     const lane = row.lane, ratio = at.ratio;
     const y = at.top + row.y * ratio, height = row.height * ratio;
     const from = first(lane.reach, (reach) => reach > at.v0);
@@ -287,14 +297,16 @@
         if (covered[kind] > covered[best]) best = kind;
       }
       covered.fill(0);
-      const runs = thin[best][Math.min(LEVELS.length - 1, Math.floor(total * LEVELS.length))];
+      // A match must be seen however short it is.
+      const level = only ? LEVELS.length - 1 : Math.min(LEVELS.length - 1, Math.floor(total * LEVELS.length));
+      const runs = thin[best][level];
       const last = runs.length - 1;
       if (last > 0 && runs[last] === column) runs[last] = column + 1;
       else runs.push(column, column + 1);
     }
     for (let i = from; i < to; i++) {
       const end = lane.end[i];
-      if (end < at.v0) continue;
+      if (end < at.v0 || (only && !only[lane.name[i]])) continue;
       let x0 = (lane.start[i] - at.v0) * at.k, x1 = (end - at.v0) * at.k;
       if (x1 - x0 >= 1.5) {
         // Whole pixels: crisp edges, and several times cheaper to fill.
@@ -314,10 +326,10 @@
       for (let level = 0; level < LEVELS.length; level++) {
         const runs = thin[kind][level];
         if (!runs.length) continue;
-        ctx.globalAlpha = LEVELS[level];
+        ctx.globalAlpha = LEVELS[level] * strength;
         for (let i = 0; i < runs.length; i += 2) ctx.fillRect(at.left + runs[i], top, runs[i + 1] - runs[i], tall);
       }
-      ctx.globalAlpha = 1;
+      ctx.globalAlpha = strength;
       const boxes = wide[kind];
       for (let i = 0; i < boxes.length; i += 3) {
         const width = boxes[i + 1] - boxes[i];
@@ -354,11 +366,53 @@
         ctx.fillText(name.length > most ? name.slice(0, most - 1) + "…" : name, at.left + x0 + 5 * ratio, top + tall / 2 + ratio / 2);
       }
     }
+    ctx.globalAlpha = 1;
   }
   let family = "";
   const font = () => family || (family = getComputedStyle(document.body).fontFamily);
 
+  /* A value that holds until the next one: a line in steps with what is below it filled. */
+  function drawSteps(ctx, at, row) {
+    const { time: times, value: values, maximum } = row.series, ratio = at.ratio;
+    const y = at.top + row.y * ratio, height = row.height * ratio;
+    ctx.fillStyle = look.soft;
+    ctx.fillRect(at.left, y, at.width, height);
+    const from = Math.max(0, first(times, (t) => t > at.v0) - 1), to = first(times, (t) => t >= at.v1);
+    if (from >= to) return;
+    const up = (value) => y + height - Math.min(1, Math.max(0, value / maximum)) * height;
+    ctx.beginPath();
+    let column = -1, low = 0, high = 0, last = 0, begin = 0;
+    const x = (t) => Math.max(0, Math.min(at.width, (t - at.v0) * at.k));
+    for (let i = from; i < to; i++) {
+      const here = Math.round(x(times[i]));
+      if (i === from) { begin = here; ctx.moveTo(at.left + here, up(values[i])); column = here; low = high = last = values[i]; continue; }
+      if (here !== column) {
+        // Of all steps within a column of pixels the highest and the lowest are drawn.
+        if (high !== low) { ctx.lineTo(at.left + column, up(high)); ctx.lineTo(at.left + column, up(low)); ctx.lineTo(at.left + column, up(last)); }
+        ctx.lineTo(at.left + here, up(last));
+        ctx.lineTo(at.left + here, up(values[i]));
+        column = here; low = high = last = values[i];
+      } else {
+        low = Math.min(low, values[i]); high = Math.max(high, values[i]); last = values[i];
+        ctx.lineTo(at.left + here, up(last));
+      }
+    }
+    const stop = x(row.until);
+    ctx.lineTo(at.left + stop, up(last));
+    ctx.strokeStyle = look.fill[0];
+    ctx.lineWidth = 1.5 * ratio;
+    ctx.stroke();
+    ctx.lineTo(at.left + stop, y + height);
+    ctx.lineTo(at.left + begin, y + height);
+    ctx.closePath();
+    ctx.globalAlpha = 0.25;
+    ctx.fillStyle = look.fill[0];
+    ctx.fill();
+    ctx.globalAlpha = 1;
+  }
+
   function drawSeries(ctx, at, row) {
+    if (row.series.holds) { drawSteps(ctx, at, row); return; }
     const { time: times, value: values, maximum } = row.series, ratio = at.ratio;
     const y = at.top + row.y * ratio, height = row.height * ratio;
     ctx.fillStyle = look.soft;
@@ -425,8 +479,9 @@
     const row = chart.layout.rows.find((r) => !r.group && y >= r.y - 2 && y <= r.y + r.height + 2);
     if (!row) return null;
     if (row.series) {
-      const i = first(row.series.time, (at) => at >= t);
-      return i < row.series.time.length ? { row, t, value: row.series.value[i] } : null;
+      const later = first(row.series.time, (at) => (row.series.holds ? at > t : at >= t));
+      const i = row.series.holds ? later - 1 : later;
+      return i >= 0 && i < row.series.time.length ? { row, t, value: row.series.value[i] } : null;
     }
     const lane = row.lane, reach = 2 * scale;
     const from = first(lane.reach, (at) => at >= t - reach), to = first(lane.start, (at) => at > t + reach);
@@ -452,7 +507,7 @@
     const line = (label, text) => { add(table, "dt", label); add(table, "dd", text); };
     if (found.row.series) {
       add(tip, "b", found.row.series.label);
-      line("Value", +found.value.toFixed(1) + found.row.series.unit);
+      line("Value", amount(found.value, found.row.series.unit));
       line("At", time(found.t));
     } else {
       const lane = found.row.lane, [name, detail] = chart.section.names[lane.name[found.i]];
@@ -543,6 +598,105 @@
     }, { passive: false });
   }
 
+  // -- choosing operations by keys, and finding them by name -------------------------------------
+  const say = document.getElementById("say");
+  function tell(section, lane, i) {
+    const [name] = section.names[lane.name[i]];
+    return name + ", " + data.kinds[lane.kind[i]].label + ", starts at " + time(lane.start[i])
+      + ", lasts " + time(lane.end[i] - lane.start[i]);
+  }
+  const laneName = (lane) => lane.group + ", " + (lane.label || "nested");
+  /* Goes down by lanes or on by operations; with no choice yet, to the first operation in view. */
+  function choose(chart, down, on) {
+    const lanes = chart.section.lanes;
+    if (!lanes.length) return;
+    const rows = chart.layout.rows.filter((row) => row.lane).map((row) => row.index);
+    let moved = "";
+    if (!chosen || chosen.chart !== chart) {
+      chosen = { chart, lane: rows[0], i: -1 };
+      down = 0;
+      moved = laneName(lanes[chosen.lane]) + ": ";
+    }
+    if (down) {
+      const to = rows.indexOf(chosen.lane) + down;
+      if (to < 0 || to >= rows.length) return;
+      chosen.lane = rows[to];
+      moved = laneName(lanes[chosen.lane]) + ": ";
+    }
+    const lane = lanes[chosen.lane];
+    if (moved || chosen.i < 0) chosen.i = Math.min(lane.count - 1, first(lane.reach, (reach) => reach > view.start));
+    else chosen.i = Math.min(lane.count - 1, Math.max(0, chosen.i + on));
+    point(chart, chosen.lane, chosen.i);
+    say.textContent = moved + tell(chart.section, lane, chosen.i);
+  }
+  /* Marks an operation and brings it into view, without a change of scale where it fits. */
+  function point(chart, index, i) {
+    const lane = chart.section.lanes[index], start = lane.start[i], end = lane.end[i];
+    mark = { section: chart.index, start, end, lane: index };
+    const span = Math.max(view.end - view.start, end - start);
+    if (start < view.start || end > view.end) {
+      const from = (start + end) / 2 - span / 2;
+      setView(from, from + span);
+    }
+    redraw();
+    const row = chart.layout.rows.find((r) => r.lane === lane);
+    const box = chart.u.over.getBoundingClientRect();
+    const x = box.left + (start - view.start) / (view.end - view.start) * box.width;
+    showTip(chart, { row, t: start, i, count: 1 }, Math.max(box.left, x), box.top + row.y + row.height);
+  }
+  function fill(chart) {
+    if (!chosen || chosen.chart !== chart) return;
+    const lane = chart.section.lanes[chosen.lane], start = lane.start[chosen.i], end = lane.end[chosen.i];
+    hideTip();
+    setView(start - (end - start) * 0.15, end + (end - start) * 0.15);
+  }
+
+  const find = document.getElementById("find"), foundText = document.getElementById("found");
+  const steps = [...document.querySelectorAll("[data-find]")];
+  let matches = [], matchAt = -1, findTimer = 0;
+  function search() {
+    const wanted = find.value.trim().toLowerCase();
+    matches = [];
+    matchAt = -1;
+    found = null;
+    if (wanted) {
+      found = data.sections.map((section) => ({
+        match: Uint8Array.from(section.names, ([name, detail]) =>
+          +(name.toLowerCase().includes(wanted) || detail.toLowerCase().includes(wanted))),
+      }));
+      for (const chart of charts) {
+        if (chart.figure.hidden) continue;
+        const match = found[chart.index].match;
+        chart.section.lanes.forEach((lane, index) => {
+          for (let i = 0; i < lane.count; i++) if (match[lane.name[i]]) matches.push([lane.start[i], chart, index, i]);
+        });
+      }
+      matches.sort((a, b) => a[1].index - b[1].index || a[0] - b[0]);
+    }
+    foundText.textContent = !wanted ? "" : matches.length.toLocaleString("en-US") + (matches.length === 1 ? " match" : " matches");
+    for (const button of steps) button.disabled = !matches.length;
+    redraw();
+  }
+  function nextMatch(step) {
+    if (!matches.length) return;
+    matchAt = matchAt < 0 ? (step > 0 ? 0 : matches.length - 1) : (matchAt + step + matches.length) % matches.length;
+    const [, chart, index, i] = matches[matchAt], lane = chart.section.lanes[index];
+    chosen = { chart, lane: index, i };
+    // Close enough that the operation is seen, with something of its neighbourhood.
+    const span = Math.min(view.end - view.start, Math.max((lane.end[i] - lane.start[i]) * 12, MIN_SPAN_NS));
+    const middle = (lane.start[i] + lane.end[i]) / 2;
+    setView(middle - span / 2, middle + span / 2);
+    point(chart, index, i);
+    foundText.textContent = (matchAt + 1).toLocaleString("en-US") + " of " + matches.length.toLocaleString("en-US");
+    say.textContent = laneName(lane) + ": " + tell(chart.section, lane, i);
+  }
+  find.addEventListener("input", () => { clearTimeout(findTimer); findTimer = setTimeout(search, 120); });
+  find.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") { event.preventDefault(); clearTimeout(findTimer); if (!found) search(); nextMatch(event.shiftKey ? -1 : 1); }
+    if (event.key === "Escape") { find.value = ""; search(); hideTip(); }
+  });
+  for (const button of steps) button.addEventListener("click", () => nextMatch(button.dataset.find === "on" ? 1 : -1));
+
   // -- the page ---------------------------------------------------------------------------------
   readLook();
   for (const figure of document.querySelectorAll(".chart")) {
@@ -553,9 +707,12 @@
       if (event.ctrlKey || event.metaKey || event.altKey) return;
       const act = {
         ArrowLeft: () => pan(-0.15), ArrowRight: () => pan(0.15),
+        ArrowUp: () => choose(chart, -1, 0), ArrowDown: () => choose(chart, 1, 0),
+        n: () => choose(chart, 0, 1), p: () => choose(chart, 0, -1), Enter: () => fill(chart),
         "+": () => zoom(0.7), "=": () => zoom(0.7), "-": () => zoom(1 / 0.7), "0": () => setView(0, whole),
-        Escape: () => { mark = null; hideTip(); redraw(); },
-      }[event.key];
+        "/": () => find.focus(),
+        Escape: () => { mark = chosen = null; hideTip(); redraw(); },
+      }[event.key.length === 1 ? event.key.toLowerCase() : event.key];
       if (act) { event.preventDefault(); act(); }
     });
     new ResizeObserver(() => {
@@ -587,17 +744,24 @@
     button.addEventListener("click", () => {
       const place = button.dataset, start = +place.start, end = +place.end;
       mark = { section: +place.section, start, end, lane: +place.lane };
+      chosen = null;
+      hideTip();
       const chart = charts.find((c) => c.index === mark.section);
       if (!chart) return;
       if (chart.figure.hidden) show(String(chart.index));
       const room = Math.max((end - start) * 0.4, MIN_SPAN_NS);
       setView(start - room, end + room);
       redraw();
-      chart.figure.scrollIntoView({ block: "center" });
+      // The marked lane into view; of a page that is higher than the screen that is not the middle.
+      const row = chart.layout.rows.find((r) => r.lane && r.index === mark.lane);
+      const top = chart.plot.getBoundingClientRect().top + AXIS + (row ? row.y : 0);
+      scrollBy({ top: top - innerHeight / 3 });
       chart.plot.focus({ preventScroll: true });
+      say.textContent = "The timeline shows " + time(view.start) + " to " + time(view.end);
     });
   }
   addEventListener("scroll", hideTip, { passive: true });
+  addEventListener("lab-theme", relook);
   function relook() { family = ""; readLook(); redraw(); }
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", relook);
   matchMedia("(resolution: 1dppx)").addEventListener("change", relook);
@@ -624,4 +788,5 @@
 
   // For anyone who drives the page from the console.
   window.labTimeline = { setView, show, view, charts, whole };
+  root.dataset.ready = "";
 })();
