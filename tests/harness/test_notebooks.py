@@ -1,0 +1,208 @@
+"""Notebooks are what their sources give, run to their ends, say what they show, and end where work begins."""
+
+from __future__ import annotations
+
+import copy
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from profiling_lab import course
+from profiling_lab.functions import load_file
+
+for needed in ("jupytext", "nbclient", "nbformat"):
+    pytest.importorskip(needed, reason=f"{needed} makes the notebooks")
+
+ROOT = Path(__file__).resolve().parents[2]
+COURSE = course.load(ROOT)
+
+notebooks = load_file(ROOT / "scripts" / "notebooks.py", "notebooks")
+figures = load_file(ROOT / "scripts" / "lesson_figures.py", "lesson_figures")
+NAMES = [name for name in notebooks.NOTEBOOKS if notebooks.file_of(name).is_file()]
+MOST_BYTES = 300_000
+MOST_PICTURE_BYTES = 60_000
+
+
+@pytest.fixture(scope="module")
+def again() -> Any:
+    """All notebooks, run again in one process."""
+    pytest.importorskip("matplotlib", reason="matplotlib draws the notebooks' plots")
+    pytest.importorskip("ipykernel", reason="ipykernel runs the notebooks")
+    return notebooks.run(NAMES)
+
+
+def code_of(notebook: Any) -> list[Any]:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def texts_of(notebook: Any) -> list[str]:
+    return [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+
+
+def pictures_of(cell: Any) -> list[Any]:
+    return [o for o in cell.outputs if notebooks.PNG in o.get("data", {})]
+
+
+def test_every_day_and_module_has_a_notebook() -> None:
+    folders = {p.parent for p in (ROOT / "modules").glob("*/README.md")}
+    folders |= {p.parent for p in (ROOT / "week07").glob("*/README.md")}
+    assert {notebooks.file_of(name).parent for name in notebooks.NOTEBOOKS} == folders
+    assert list(notebooks.NOTEBOOKS) == NAMES, "not written yet: scripts/notebooks.py --write"
+    sources = {file.stem for file in notebooks.SOURCES.glob("*.py")}
+    assert sources == set(notebooks.NOTEBOOKS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_notebook_is_what_its_source_gives(name: str) -> None:
+    why = notebooks.matches_source(notebooks.committed(name), notebooks.read(name))
+    assert not why, f"{name}: {why}: uv run python scripts/notebooks.py --write {name}"
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("name", NAMES)
+def test_notebook_runs_and_shows_what_it_showed(name: str, again: Any) -> None:
+    have, now = notebooks.committed(name), again[name]
+    for cell, new in zip(notebooks.shown(have), notebooks.shown(now), strict=True):
+        assert cell == new, (
+            f"{name}: shows something else than was committed; look at it, and write it again: "
+            f"uv run python scripts/notebooks.py --write {name}"
+        )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_cell_has_run_in_order_and_without_error(name: str) -> None:
+    cells = code_of(notebooks.committed(name))
+    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
+    kinds = {output.output_type for cell in cells for output in cell.outputs}
+    assert "error" not in kinds
+    warned = [c.id for c in cells for o in c.outputs if o.get("name") == "stderr"]
+    assert not warned, f"{name}: warnings are shown in {warned}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_figures_are_described_and_small(name: str) -> None:
+    pictures = 0
+    for cell in code_of(notebooks.committed(name)):
+        shown = pictures_of(cell)
+        pictures += len(shown)
+        alt = notebooks.alternative_text(cell)
+        assert bool(shown) == bool(alt), f"{cell.id}: a figure and `# figure: …` go together"
+        for output in shown:
+            assert len(alt) >= 60, f"{cell.id}: is hardly described for those who cannot see it"
+            assert output.metadata[notebooks.PNG]["alt"] == alt
+            assert len(output.data[notebooks.PNG]) < MOST_PICTURE_BYTES, cell.id
+    assert pictures >= 4, f"{name}: is to be looked at, and shows {pictures} figures"
+    size = notebooks.file_of(name).stat().st_size
+    assert size < MOST_BYTES, f"{name}: {size:,} bytes"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_asks_before_it_tells(name: str) -> None:
+    text = "\n".join(texts_of(notebooks.committed(name)))
+    asked = [match.start() for match in re.finditer(r"\*\*Question\.\*\*", text)]
+    told = [match.start() for match in re.finditer("<details>", text)]
+    assert 5 <= len(asked) <= 9
+    # Every question but the last has its answer, folded, before the next question.
+    assert len(told) == len(asked) - 1
+    between = zip(asked, told, asked[1:], strict=False)
+    assert all(question < answer < following for question, answer, following in between)
+    assert text.count("</details>") == len(told)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_ends_where_a_stub_begins(name: str) -> None:
+    last = notebooks.committed(name).cells[-1]
+    found = re.search(r"```console\nuv run lab check (\S+)\n```\s*$", last.source)
+    assert found, f"{name}: does not end with the check of a task"
+    task = COURSE.tasks[found[1]]
+    exercise = task.id.partition(".")[0]
+    folder = (ROOT / COURSE.exercise(exercise).stub).parent
+    assert notebooks.file_of(name).parent in (folder, *folder.parents), "it is another exercise's"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_links_lead_somewhere(name: str) -> None:
+    folder = notebooks.file_of(name).parent
+    for text in texts_of(notebooks.committed(name)):
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", text):
+            assert (folder / target).exists(), f"{name}: there is no {target}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_commands_and_options_are_real(name: str, tmp_path: Path) -> None:
+    lessons = load_file(ROOT / "tests" / "harness" / "test_lesson_plots.py", "test_lesson_plots")
+    page = tmp_path / "page.md"
+    page.write_text("\n\n".join(texts_of(notebooks.committed(name))), encoding="utf-8")
+    lessons.test_lab_commands_exist(str(page))
+    lessons.test_profiler_options_are_those_of_the_recorded_tool(str(page))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_measured_number_is_typed(name: str, tmp_path: Path) -> None:
+    assert not typed_numbers(name, notebooks.read(name), tmp_path)
+
+
+def typed_numbers(name: str, source: Any, folder: Path) -> list[str]:
+    page = folder / f"{name}.md"
+    text = "\n\n".join(texts_of(source))
+    page.write_text(notebooks.EXPRESSION.sub("…", text), encoding="utf-8")
+    return figures.loose_numbers(page)
+
+
+@pytest.mark.proof
+def test_no_answer_stands_in_a_notebook(tmp_path: Path) -> None:
+    from grading.classroom import answers
+
+    files = []
+    for name in NAMES:
+        files.append(tmp_path / f"{name}.py")
+        code = "\n\n".join(cell.source for cell in code_of(notebooks.committed(name)))
+        files[-1].write_text(code, encoding="utf-8")
+    assert answers.found(COURSE, files) == []
+    # What would be found: a reference's code, in the middle of a cell.
+    reference = (COURSE.solution(COURSE.exercise("ex_30").stub)).read_text(encoding="utf-8")
+    files[0].write_text("x = 1\n" + reference, encoding="utf-8")
+    assert any("busy_time" in place for place in answers.found(COURSE, files[:1]))
+
+
+# -- the checks, checked ----------------------------------------------------------------------------
+
+
+def test_a_changed_text_cell_or_number_is_a_difference() -> None:
+    source = notebooks.read("day1")
+    assert any(notebooks.EXPRESSION.search(text) for text in texts_of(source))
+    assert not notebooks.matches_source(source, source)
+    for number in (0, 1):
+        changed = copy.deepcopy(source)
+        changed.cells[number].source += "!"
+        assert f"cell {number + 1} has another text" in notebooks.matches_source(changed, source)
+    shorter = copy.deepcopy(source)
+    del shorter.cells[-1]
+    assert "cells" in notebooks.matches_source(shorter, source)
+    committed = notebooks.committed("day1")
+    for change in ("source", "output"):
+        changed = copy.deepcopy(committed)
+        if change == "source":
+            changed.cells[0].source = changed.cells[0].source.replace("ms", "s")
+        else:
+            code_of(changed)[0].outputs[0].text += "9"
+        assert notebooks.shown(changed) != notebooks.shown(committed)
+
+
+def test_a_typed_number_is_found(tmp_path: Path) -> None:
+    source = notebooks.read("day1")
+    source.cells[0].source += "\nIt took 17.3 ms."
+    assert typed_numbers("day1", source, tmp_path)
+
+
+def test_a_cell_that_fails_is_named() -> None:
+    from nbformat.v4 import new_code_cell, new_notebook, new_output
+
+    error = new_output("error", ename="ZeroDivisionError", evalue="division by zero")
+    cells = [new_code_cell("x = 0", id="day1-01"), new_code_cell("1 / x", id="day1-02")]
+    notebooks.raise_errors(new_notebook(cells=cells))
+    cells[1].outputs = [error]
+    with pytest.raises(RuntimeError, match="day1-02: ZeroDivisionError: division by zero"):
+        notebooks.raise_errors(new_notebook(cells=cells))
