@@ -324,13 +324,12 @@ class _Builder:
         if "Event" in name:
             record = recorded_at.get((process, sync["event_sync"])) if sync else None
             if record is not None:
-                return self._last_issued(process, record[0], record[1])
+                return self._reached(*record)
             ended = [r for r in self._issued_before(process, row["start_ns"])
                      if row["start_ns"] < r.draft.end_ns <= row["end_ns"]]  # fmt: skip
             return [max(ended, key=lambda r: r.draft.end_ns)] if ended else []
         if "Stream" in name and sync is not None and sync["stream"] is not None:
-            stream = (process, sync["device"], sync["stream"])
-            return self._last_issued(process, stream, row["start_ns"])
+            return self._reached(self._stream(sync), row["start_ns"])
         pending = self._last_issued(process, None, row["start_ns"])
         # A wait for one device says nothing of another's work that went on after it.
         return [r for r in pending if r.draft.end_ns <= row["end_ns"]]
@@ -340,7 +339,7 @@ class _Builder:
         when = {(c["process"], c["correlation"]): c["start_ns"] for c in calls}
         return {
             (e["process"], e["event_sync"]): (
-                (e["process"], e["device"], e["stream"]),
+                self._stream(e),
                 when[e["process"], e["correlation"]],
             )
             for e in self.capture.event_records.iter_rows(named=True)
@@ -352,10 +351,35 @@ class _Builder:
         record = recorded_at.get((row["process"], sync["event_sync"])) if sync else None
         if sync is None or record is None:
             return
-        sources = self._last_issued(row["process"], record[0], record[1])
+        sources = self._reached(*record)
         if sources:
-            stream = (row["process"], sync["device"], sync["stream"])
-            self.stream_waits[stream].append((row["start_ns"], sources))
+            self.stream_waits[self._stream(sync)].append((row["start_ns"], sources))
+
+    def _stream(self, row: dict) -> tuple[int, int, int]:
+        """The stream that a row of events or synchronisation names.
+
+        Such rows give device 0 for a process that works on another device (seen with nsys 2025.3), so
+        the stream's number decides where its process has it once; -1: nothing ran on it.
+        """
+        key = row["process"], row["device"], row["stream"]
+        if key in self.by_stream:
+            return key
+        named = [k for k in self.by_stream if k[0] == key[0] and k[2] == key[2]]
+        return named[0] if len(named) == 1 else (key[0], -1, key[2])
+
+    def _reached(self, stream: tuple[int, int, int], time_ns: int) -> list[_DeviceRow]:
+        """What ends before a stream gets to what is issued to it at a time.
+
+        That is the last operation issued before, and what the stream was made to wait for after that:
+        a library may use a stream that runs nothing, only to pass events on.
+        """
+        last = self._last_issued(stream[0], stream, time_ns)
+        since = last[0].issued_ns if last else -1
+        waits = self.stream_waits[stream]
+        first = bisect.bisect_right(waits, since, key=lambda wait: wait[0])
+        rows = last + [row for at, rows in waits[first:] if at < time_ns for row in rows]
+        # Of each stream the latest: what came before it on that stream has ended by then.
+        return list({row.stream: row for row in sorted(rows, key=lambda r: r.issued_ns)}.values())
 
     # -- device ---------------------------------------------------------------------------------
 

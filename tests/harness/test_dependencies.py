@@ -142,3 +142,17 @@ def test_prediction_holds_against_the_fixed_twin(
 def test_each_planted_cause_is_named(name: str, category: str, ex_30: ModuleType) -> None:
     finding = ex_30.name_bottleneck(name)
     assert finding.category == category, finding
+
+
+def test_events_are_followed_through_a_stream_that_runs_nothing() -> None:
+    """The communicator's side stream only passes events on; rank 1's rows say device 0."""
+    capture = captures.open("ddp_timeline_straggler")
+    operations = dependencies.read(capture)
+    waiting = {o.where for o in operations if any(d.why == "event" for d in o.after)}
+    collectives = {o.where for o in operations if o.name.startswith("nccl")}
+    computing = {o.where for o in operations if o.device >= 0} - collectives
+    assert {where.split("/")[0] for where in collectives} == {"device:0", "device:1"}
+    assert collectives <= waiting  # for the gradients
+    assert len(computing & waiting) >= 2  # for the collectives, on both devices
+    events = sum(d.why == "event" for o in operations for d in o.after)
+    assert events <= 2 * capture.api_calls["name"].to_list().count("cudaStreamWaitEvent")
