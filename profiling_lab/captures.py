@@ -18,6 +18,7 @@ import json
 import os
 import re
 import zlib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ HEAD_BYTES = 65_536  # enough to tell what a file is: of a trace, the devices be
 # took 630 MB), so this is about what a machine with 8 GB can do; an SQLite file may have any size.
 MOST_TEXT_BYTES = 512 * 2**20
 MOST_COUNTERS_BYTES = 2**20
+MOST_NAMES = 12  # that an error lists
 NSYS_REPORT_MAGIC = b"NVIDIA Tegra Profiler Report"
 NCU_REPORT_MAGIC = b"NVR\x00"
 # What else people have at hand, told by its first bytes, and what to do with it.
@@ -54,6 +56,19 @@ MAIN_FILES = {
     "kernels": "kernels.csv",
     "trace": "trace.json",
 }
+
+
+@dataclass(frozen=True)
+class Part:
+    """A capture of one run; several may belong together (`profiling_lab.inputs`).
+
+    name: for people. kind: as of `kind`, or "traces": a folder with a trace of each rank.
+    path: what the functions of the course are given, a file or a folder.
+    """
+
+    name: str
+    kind: str
+    path: Path
 
 
 def folder() -> Path:
@@ -95,8 +110,19 @@ def place(capture: str | os.PathLike[str]) -> Path:
     """The folder of a capture, given its name, or the folder or file at a path. Raises NoSuchCapture."""
     found = _place(capture)
     if not found.exists():
-        raise NoSuchCapture(f"{found}: no such file or capture; captures: {', '.join(_folders())}")
+        raise _no_such(found, _folders())
     return found
+
+
+def _no_such(place: Path, known: list[str]) -> NoSuchCapture:
+    """The error for a name that is none, with those that come close, or the first ones."""
+    import difflib
+
+    text = f"{place}: no such file or capture"
+    if close := difflib.get_close_matches(place.name, known, n=3):
+        return NoSuchCapture(f"{text}; did you mean {' or '.join(close)}?")
+    more = f" and {len(known) - MOST_NAMES} more" if len(known) > MOST_NAMES else ""
+    return NoSuchCapture(f"{text}; captures here: {', '.join(known[:MOST_NAMES]) or 'none'}{more}")
 
 
 def file(capture: str | os.PathLike[str], name: str) -> Path:
@@ -110,8 +136,7 @@ def file(capture: str | os.PathLike[str], name: str) -> Path:
     if place.is_file():
         return place
     if not place.is_dir():
-        known = ", ".join(names() if name == TIMELINE else _folders()) or "none"
-        raise NoSuchCapture(f"{place}: no such file or capture; captures here: {known}")
+        raise _no_such(place, names() if name == TIMELINE else _folders())
     for candidate in (place / name, place / f"{name}.gz"):
         if candidate.is_file():
             return candidate

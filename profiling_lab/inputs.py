@@ -1,0 +1,233 @@
+"""What a user names on the command line, as captures that can be read, and which belong to one run.
+
+    >>> parts = inputs.read(["my_run.nsys-rep", "my_kernels.ncu-rep"])
+    >>> inputs.runs(parts)              # one run: a timeline, and pages of kernels that it ran
+
+Everything is checked here, before a function of the course sees it: a function should have to deal with
+what a recording says, not with what a file could be.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import shutil
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from profiling_lab import captures, exports
+from profiling_lab.captures import Part
+from profiling_lab.errors import CaptureError, EmptyCapture
+
+RANK_TRACES = "trace_rank*.json*"  # what a folder with a trace of each rank holds
+DEVICE_CATEGORIES = rb'"(?:kernel|gpu_memcpy|gpu_memset)"'
+
+
+def read(arguments: Iterable[str]) -> list[Part]:
+    """The captures that arguments name, in their order, each readable and of its kind.
+
+    An argument is the name of a capture, its folder, a folder with a trace of each rank, or a file:
+    SQLite or report of Nsight Systems, raw page or report of Nsight Compute, a trace. Reports are
+    exported (`profiling_lab.exports`). Traces of several ranks of one job become one capture.
+    Raises CaptureError, naming the argument, for what cannot be read.
+    """
+    given = list(dict.fromkeys(arguments))
+    ranks: dict[tuple[Any, ...], dict[int, Part]] = defaultdict(dict)
+    out: list[Part | tuple[Any, ...]] = []  # a job of several ranks stands for its traces
+    for argument in given:
+        part = _part(argument)
+        job = None
+        if part.kind == "trace":
+            job = _job(check_trace(captures.file(part.path, "trace.json")))
+        if job is None:
+            out.append(part)
+            continue
+        key, rank = job
+        if rank in ranks[key]:
+            raise CaptureError(f"{argument}: a second trace of rank {rank}; give each rank's once")
+        ranks[key][rank] = part
+        out += [key] if len(ranks[key]) == 1 else []
+    return [
+        entry if isinstance(entry, Part) else _together(ranks[entry], entry[0]) for entry in out
+    ]
+
+
+def runs(parts: Sequence[Part]) -> list[list[Part]]:
+    """Captures that belong to one run, together; in their order.
+
+    Pages of kernels belong to the timeline or the trace that they are named with, if there is only one.
+    Everything else is a run of its own.
+    """
+    whole = [part for part in parts if part.kind in ("timeline", "trace", "traces")]
+    pages = [part for part in parts if part.kind == "kernels"]
+    if len(whole) == 1 and pages and len(whole) + len(pages) == len(parts):
+        return [[*whole, *pages]]
+    return [[part] for part in parts]
+
+
+def _part(argument: str) -> Part:
+    """The capture that an argument names, checked."""
+    try:
+        place = captures.place(argument)
+    except OSError as error:  # a folder on the way that may not be entered, a name too long
+        raise CaptureError(f"{argument}: cannot be read ({error.strerror})") from None
+    if place.is_dir():
+        if traces := sorted(place.glob(RANK_TRACES)):
+            for file in traces:
+                check_trace(file)
+            return Part(place.name, "traces", place)
+        if not _is_capture(place):
+            return _folder_of_files(place)
+    else:
+        place = exports.readable(place)
+    kind = captures.kind(place)
+    name = place.name
+    if kind == "timeline":
+        place = captures.path(place)
+        name = _short_name(place)
+    elif kind == "kernels":
+        check_kernels(captures.file(place, captures.MAIN_FILES[kind]))
+    return Part(name, kind, place)
+
+
+def _short_name(timeline: Path) -> str:
+    return timeline.parent.name if timeline.name == captures.TIMELINE else timeline.stem
+
+
+def _is_capture(place: Path) -> bool:
+    return any(
+        (place / name).is_file() or (place / f"{name}.gz").is_file()
+        for name in captures.MAIN_FILES.values()
+    )
+
+
+def _folder_of_files(place: Path) -> Part:
+    """A folder that is no capture of the course: the traces that PyTorch wrote there, or an error."""
+    try:
+        files = sorted(entry for entry in place.iterdir() if entry.is_file())
+    except OSError as error:
+        raise CaptureError(f"{place}: cannot be read ({error.strerror})") from None
+    traces = [file for file in files if file.name.endswith((".json", ".json.gz"))]
+    if not traces:
+        held = ", ".join(file.name for file in files[:5]) or "no files"
+        raise CaptureError(f"{place}: a folder without a capture (it has {held}); name a file")
+    parts = read([str(file) for file in traces])
+    if len(parts) != 1:
+        raise CaptureError(f"{place}: a folder with {len(parts)} captures; name one, or its file")
+    return Part(place.name, parts[0].kind, parts[0].path)
+
+
+# -- traces ---------------------------------------------------------------------------------------
+
+
+class _Trace(msgspec.Struct):
+    traceEvents: list[msgspec.Raw]  # noqa: N815 - as it is in the file
+    distributedInfo: Any = None  # noqa: N815
+
+
+def check_trace(file: Path) -> dict[str, Any]:
+    """Check that a file is a whole trace of PyTorch's profiler; returns its "distributedInfo".
+
+    Raises CaptureError for a file that is no JSON, is cut off, or holds no list "traceEvents", and
+    EmptyCapture where nothing ran on a device while it was recorded.
+    """
+    text = captures.text(file, file.name)
+    data = text.encode()
+    try:
+        found = msgspec.json.decode(data, type=_Trace)
+    except msgspec.ValidationError:
+        raise CaptureError(
+            f"{file}: JSON, but not a trace of torch.profiler (no list traceEvents)"
+        ) from None
+    except (msgspec.DecodeError, RecursionError):
+        found = _lenient(file, text)
+    if not re.search(DEVICE_CATEGORIES, data, re.IGNORECASE):
+        raise EmptyCapture(
+            f"{file}: a trace in which nothing ran on a GPU; record it with torch.profiler and "
+            "ProfilerActivity.CUDA (traces of other tools do not say what the course needs)"
+        )
+    info = found.distributedInfo
+    return info if isinstance(info, dict) else {}
+
+
+def _lenient(file: Path, text: str) -> Any:
+    """What Python's parser makes of JSON that is not strictly so (NaN, which old versions wrote)."""
+    from types import SimpleNamespace
+
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        end = "cut off" if not text.rstrip().endswith(("}", "]")) else "damaged"
+        raise CaptureError(f"{file}: is no JSON, or {end} ({error})") from None
+    if not isinstance(document, dict) or not isinstance(document.get("traceEvents"), list):
+        raise CaptureError(f"{file}: JSON, but not a trace of torch.profiler (no list traceEvents)")
+    return SimpleNamespace(distributedInfo=document.get("distributedInfo"))
+
+
+def _job(info: dict[str, Any]) -> tuple[tuple[Any, ...], int] | None:
+    """Which job of several ranks a trace is of, and of which rank; None if it tells of none."""
+    size, rank = info.get("world_size"), info.get("rank")
+    if not isinstance(size, int) or not isinstance(rank, int) or size < 2:
+        return None
+    return (size, str(info.get("backend")), str(info.get("nccl_version"))), rank
+
+
+def _together(traces: dict[int, Part], size: int) -> Part:
+    """One capture of the traces of a job's ranks; a single one stays a trace."""
+    if len(traces) == 1:
+        return next(iter(traces.values()))
+    folder = exports.scratch()
+    for rank, part in sorted(traces.items()):
+        file = captures.file(part.path, "trace.json")
+        name = folder / f"trace_rank{rank}.json{'.gz' if captures.is_gzip(file) else ''}"
+        try:
+            os.symlink(file.resolve(), name)
+        except OSError:  # Windows, without the right to make links
+            shutil.copyfile(file, name)
+    return Part(f"{len(traces)} ranks of {size}", "traces", folder)
+
+
+# -- pages of kernels -----------------------------------------------------------------------------
+
+
+def check_kernels(file: Path) -> None:
+    """Check that a file is a whole raw page of Nsight Compute as CSV.
+
+    Raises CaptureError for another page, another table, a row that was cut off; EmptyCapture for a page
+    without a kernel.
+    """
+    lines = captures.text(file, file.name).splitlines()
+    start = next((i for i, line in enumerate(lines) if re.match(r'"?ID"?,', line)), None)
+    said = next((line for line in lines if re.match(r"==(ERROR|WARNING)==", line)), "")
+    if start is None:
+        raise CaptureError(
+            f"{file}: no table of kernels; make it with ncu --page raw --csv"
+            + (f" (ncu said: {said[:200]})" if said else "")
+        )
+    try:
+        header, *rows = (row for row in csv.reader(lines[start:], strict=True) if row)
+    except csv.Error:
+        raise CaptureError(f"{file}: cut off or damaged (a quote is never closed)") from None
+    if "Metric Name" in header:
+        raise CaptureError(
+            f"{file}: the details page of Nsight Compute; the course reads the raw one: "
+            "ncu --import REPORT --page raw --csv > kernels.csv"
+        )
+    if "Kernel Name" not in header:
+        raise CaptureError(f"{file}: a table without kernels; make it with ncu --page raw --csv")
+    rows = [row for row in rows if not row[0].startswith("==")]
+    if uneven := next((row for row in rows if len(row) != len(header)), None):
+        raise CaptureError(
+            f"{file}: cut off or damaged (a row has {len(uneven)} of {len(header)} columns)"
+        )
+    if len(rows) < 2:  # the first one holds units
+        raise EmptyCapture(
+            f"{file}: holds no kernel (did ncu -k or -c leave one over?)"
+            + (f"; ncu said: {said[:200]}" if said else "")
+        )
