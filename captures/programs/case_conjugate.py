@@ -2,9 +2,13 @@
 
 `--variant sick` fetches both scalar products of an iteration, and computes with them on the host.
 `--variant fixed` leaves them on the device, and looks at the residual once in 32 iterations.
+`--unknowns` is the number of equations: what a fetch costs stays the same, the rest grows with it.
 """
 
 from __future__ import annotations
+
+import argparse
+import functools
 
 import case_recording as recording
 import torch
@@ -15,14 +19,14 @@ LEAST_SHARE = 1e-9  # of the first residual: solved
 
 
 class Solving(recording.Work):
-    def __init__(self, variant: str) -> None:
+    def __init__(self, variant: str, unknowns: int) -> None:
         torch.manual_seed(25)
         self.fetches = variant == "sick"
         with recording.DEVICE:
-            self.matrix = torch.rand(UNKNOWNS, UNKNOWNS)
+            self.matrix = torch.rand(unknowns, unknowns)
             self.matrix += self.matrix.T.clone()
-            self.matrix.diagonal().add_(torch.linspace(4, 900, UNKNOWNS) * UNKNOWNS / 100)
-            self.right_side = torch.rand(UNKNOWNS)
+            self.matrix.diagonal().add_(torch.linspace(4, 900, unknowns) * unknowns / 100)
+            self.right_side = torch.rand(unknowns)
         self.restart()
 
     def restart(self) -> None:
@@ -59,10 +63,14 @@ class Solving(recording.Work):
 
 
 def main() -> None:
-    arguments = recording.arguments(__doc__ or "")
+    def more(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--unknowns", type=int, default=UNKNOWNS)
+
+    arguments = recording.arguments(__doc__ or "", more)
+    make = functools.partial(Solving, unknowns=UNKNOWNS if recording.SMOKE else arguments.unknowns)
     plan = recording.Plan(recorded_steps=48, timed_steps=64)
     with torch.no_grad():
-        recording.run(Solving, arguments.variant, plan)
+        recording.run(make, arguments.variant, plan)
 
 
 if __name__ == "__main__":

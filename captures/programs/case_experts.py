@@ -15,7 +15,7 @@ from torch import nn
 LAYERS, EXPERTS, WIDTH, HIDDEN, TOKENS = (
     (2, 4, 16, 32, 32) if recording.SMOKE else (3, 8, 1024, 4096, 49152)
 )
-ROOM = TOKENS // EXPERTS * 5 // 4
+ROOM = TOKENS // EXPERTS * 17 // 16
 
 
 class Experts(nn.Module):

@@ -20,7 +20,7 @@ from typing import Any
 import ddp_training
 
 # layers, width, heads, words, texts on each rank, words in a text
-SIZES = {"gpu": (4, 2048, 16, 4096, 8, 256), "cpu": (1, 32, 2, 64, 2, 8)}
+SIZES = {"gpu": (2, 6144, 48, 4096, 8, 256), "cpu": (1, 32, 2, 64, 2, 8)}
 ROUNDS, TIMED_STEPS, WARM_UP_STEPS = 7, 5, 4
 
 

@@ -1,30 +1,26 @@
-"""A transformer with encoder and decoder learns to translate; its batches are made from packed text.
+"""A transformer with encoder and decoder learns to translate; its batches come from a queue.
 
-`--variant sick` unpacks and makes each batch right before it is used.
-`--variant fixed` takes batches that were made before.
-`--share` is how much longer the host is at it in a step than the device computes: the number of
-packed texts is chosen for that, after both have been timed.
+`--variant sick` looks into the queue at fixed intervals only.
+`--variant fixed` takes the next batch at once: it is there.
+`--share` is how much longer the interval is than what the device computes in a step, which is timed before.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
-import random
 import time
-import zlib
 
 import case_recording as recording
-import numpy as np
 import torch
 import torch.nn.functional as F
 from case_layers import Block
 from torch import nn
 
 LAYERS, WIDTH, HEADS, WORDS, LENGTH, BATCH = (
-    (1, 32, 2, 64, 8, 2) if recording.SMOKE else (3, 1024, 16, 8192, 128, 384)
+    (1, 32, 2, 64, 8, 2) if recording.SMOKE else (3, 1024, 16, 8192, 128, 128)
 )
-PACKED_BYTES = 16_384
+LEAST_SLEEP_S = 0.0002
 
 
 class Translator(nn.Module):
@@ -50,44 +46,35 @@ class Learning(recording.Work):
         with recording.DEVICE:
             self.model = Translator().to(recording.DTYPE)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-4, foreach=True)
-        letters = random.Random(19).choices(range(32), k=PACKED_BYTES)
-        self.packed = zlib.compress(bytes(letters), 6)
-        self.makes = variant == "sick"
-        self.texts_read = 0
-        self.ready = self.made(4)
-        if self.makes:
-            self.texts_read = 4 if recording.SMOKE else self.chosen_count(share)
+        self.ready = recording.pinned(torch.randint(0, WORDS, (2, BATCH, LENGTH)))
+        self.looks = variant == "sick"
+        self.interval_ns = 0
+        self.next_look_ns = 0
+        if self.looks:
+            self.interval_ns = round((1 + share) * self.device_ns())
 
-    def made(self, texts_read: int) -> torch.Tensor:
-        """A batch of numbers: all texts read are unpacked, and the last one is taken."""
-        text = b""
-        for _ in range(texts_read):
-            text = zlib.decompress(self.packed)
-        letters = np.frombuffer(text, dtype=np.uint8).astype(np.int64)
-        numbers = np.resize(letters, 2 * BATCH * LENGTH)
-        return recording.pinned(torch.from_numpy(numbers).view(2, BATCH, LENGTH))
+    def device_ns(self) -> int:
+        """What a step takes when nothing is waited for."""
+        times = []
+        for _ in range(7):
+            recording.wait()
+            start = time.perf_counter_ns()
+            for _ in range(4):
+                self.learn(self.ready)
+            recording.wait()
+            times.append((time.perf_counter_ns() - start) // 4)
+        return sorted(times)[3]
 
-    def chosen_count(self, share: float) -> int:
-        """Texts to read, so that the host takes 1 + share of the device's time for a step."""
-
-        def median_s(texts_read: int) -> float:
-            """A step's time; without texts to read, that of the device alone."""
-            times = []
-            for _ in range(5):
-                recording.wait()
-                start = time.perf_counter()
-                for _ in range(3):
-                    self.learn(self.made(texts_read) if texts_read else self.ready)
-                recording.wait()
-                times.append((time.perf_counter() - start) / 3)
-            return sorted(times)[2]
-
-        median_s(0)
-        few, many = 2_600, 3_600  # for both, the device waits for the host
-        costs = {texts_read: median_s(texts_read) for texts_read in (few, many)}
-        each = (costs[many] - costs[few]) / (many - few)
-        wanted = (1 + share) * median_s(0)
-        return max(1, min(4_000, round(few + (wanted - costs[few]) / each)))
+    def next_batch(self) -> torch.Tensor:
+        """The next batch, at the next look into the queue."""
+        now = time.perf_counter_ns()
+        if now > self.next_look_ns + self.interval_ns:
+            self.next_look_ns = now  # a new row of steps
+        while now < self.next_look_ns:
+            time.sleep(LEAST_SLEEP_S)
+            now = time.perf_counter_ns()
+        self.next_look_ns += self.interval_ns
+        return self.ready
 
     def learn(self, batch: torch.Tensor) -> None:
         source, target = batch.to(recording.DEVICE, non_blocking=True)
@@ -98,19 +85,19 @@ class Learning(recording.Work):
         self.optimizer.step()
 
     def step(self, number: int) -> None:
-        self.learn(self.made(self.texts_read) if self.makes else self.ready)
+        self.learn(self.next_batch() if self.looks else self.ready)
 
     def figures(self) -> dict[str, int]:
-        return {"texts_read": self.texts_read}
+        return {"interval_ns": self.interval_ns}
 
 
 def main() -> None:
     def more(parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--share", type=float, default=0.14)
+        parser.add_argument("--share", type=float, default=0.13)
 
     arguments = recording.arguments(__doc__ or "", more)
     make = functools.partial(Learning, share=arguments.share)
-    recording.run(make, arguments.variant, recording.Plan(recorded_steps=4, timed_steps=3))
+    recording.run(make, arguments.variant, recording.Plan(recorded_steps=5, timed_steps=6))
 
 
 if __name__ == "__main__":
