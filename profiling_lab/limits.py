@@ -1,0 +1,70 @@
+"""What captures cannot show, each a sentence that says what it would take to see it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from profiling_lab import captures
+from profiling_lab.captures import MAIN_FILES, Part
+
+# What a raw page holds only if its section was recorded: a part of a metric's name, then the words.
+_SECTIONS = (
+    ("_issue_stalled_", "why warps wait (ncu --section WarpStateStats)"),
+    ("dram__bytes", "memory traffic (ncu --section MemoryWorkloadAnalysis)"),
+    ("sm__inst_executed_pipe", "which pipes work (ncu --section ComputeWorkloadAnalysis)"),
+    ("launch__occupancy_limit", "what limits occupancy (ncu --section Occupancy)"),
+)
+
+
+def of_run(run: Sequence[Part]) -> list[str]:
+    """The sentences for all captures of a run; what one of them does show is not said of another."""
+    from profiling_lab.diagnosis import cannot_show
+
+    out = []
+    for part in run:
+        if part.kind == "timeline":
+            out += cannot_show(captures.open(part.path))
+        elif part.kind == "kernels":
+            out += _of_kernels(part, alone=len(run) == 1)
+        else:
+            out += _of_trace(part)
+    if run[0].kind != "kernels" and len(run) == 1:
+        out.append("what limits a single kernel (add the kernel's page: ncu --page raw --csv)")
+    return list(dict.fromkeys(out))
+
+
+def _of_kernels(part: Part, *, alone: bool) -> list[str]:
+    file = captures.file(part.path, MAIN_FILES["kernels"])
+    text = captures.text(file, file.name)
+    header = next((line for line in text.splitlines() if re.match(r'"?ID"?,', line)), "")
+    out = [words for metric, words in _SECTIONS if metric not in header]
+    if alone:
+        out.append(
+            "how much of the program these kernels are (add a timeline of it: nsys profile; and name "
+            "both files)"
+        )
+    out.append(
+        "how long they take in the program: Nsight Compute fixes clocks and empties caches before a "
+        "kernel unless told otherwise"
+    )
+    return out
+
+
+def _of_trace(part: Part) -> list[str]:
+    if part.kind == "traces":
+        return [
+            "when one rank did something by the clock of another: each trace has a clock of its own",
+        ]
+    file = captures.file(part.path, MAIN_FILES["trace"])
+    text = captures.text(file, file.name)
+    out = []
+    world = re.search(r'"world_size":\s*(\d+)', text[: captures.HEAD_BYTES])
+    if world and int(world[1]) > 1:
+        out.append(f"the other {int(world[1]) - 1} ranks of the job (name the traces of all)")
+    if '"[memory]"' not in text:
+        out.append("what holds device memory (record with profile_memory=True)")
+    if not re.search(r'"python_function"', text):
+        out.append("which line of Python called (record with with_stack=True)")
+    out.append("what orders streams, and for which stream a call waits (Nsight Systems records it)")
+    return out
