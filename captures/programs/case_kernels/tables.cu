@@ -1,4 +1,4 @@
-// Tables of measured values: one field of many records, means of a few sensors, a long series.
+// Tables of measured values: one field of many records, means of a few sensors, a long series, phases.
 
 #include "case.cuh"
 
@@ -87,6 +87,34 @@ void prepare_series() {
     in = floats(kArguments), out = memory<float>(kArguments);
 }
 
+// -- phases, turned step by step: every block takes equally long ------------------------------------------
+
+constexpr int kTurns = 300, kWide = 1024, kNarrow = 128, kPairs = 4;
+constexpr unsigned kBlocks = 132 * 7 + 8;
+constexpr size_t kPhases = size_t(kBlocks) * kWide * kPairs;
+// Shared memory that a block reserves: one wide block fits on a multiprocessor, or eight narrow ones.
+constexpr int kWideShared = 120 * 1024, kNarrowShared = 24 * 1024;
+__global__ void __launch_bounds__(kWide, 1) turn_phases(const float* in, float* out) {
+    const size_t first = size_t(blockIdx.x) * blockDim.x * kPairs + threadIdx.x;
+    float real[kPairs], imaginary[kPairs] = {};
+#pragma unroll
+    for (int k = 0; k < kPairs; ++k) real[k] = in[first + k * blockDim.x];
+#pragma unroll 1
+    for (int turn = 0; turn < kTurns; ++turn)
+#pragma unroll
+        for (int k = 0; k < kPairs; ++k) {
+            const float before = real[k];
+            real[k] = before * 0.9998f - imaginary[k] * 0.02f;
+            imaginary[k] = imaginary[k] * 0.9998f + before * 0.02f;
+        }
+#pragma unroll
+    for (int k = 0; k < kPairs; ++k) out[first + k * blockDim.x] = real[k] + imaginary[k];
+}
+void prepare_phases() {
+    in = floats(kPhases), out = memory<float>(kPhases);
+    CHECK(cudaFuncSetAttribute(turn_phases, cudaFuncAttributeMaxDynamicSharedMemorySize, kWideShared));
+}
+
 int main(int count, char** words) {
     return run(
         {
@@ -96,6 +124,9 @@ int main(int count, char** words) {
             {"means", prepare_means, [] { clear(), mean_of_each<<<kSensors, kThreads>>>(in, out); },
              [] { clear(), mean_of_pieces<<<kSensors * kPieces, kThreads>>>(in, out); }, result},
             {"series", prepare_series, sum_all, sum_all, result},
+            {"phases", prepare_phases, [] { turn_phases<<<kBlocks, kWide, kWideShared>>>(in, out); },
+             [] { turn_phases<<<kBlocks * kWide / kNarrow, kNarrow, kNarrowShared>>>(in, out); },
+             result},
         },
         count, words);
 }
