@@ -111,7 +111,7 @@ def plain(value: Any) -> Any:
 def functions_for(kind: str, against: str | None = None) -> Functions:
     """The functions for captures of a kind, of the course around the current folder.
 
-    kind: "timeline", "kernels", "trace" or "counters".
+    kind: "timeline", "kernels", "trace" or "counters", or the id of an exercise.
     against: another tree of the same shape (`solutions`, a submission), a clone of the course, or
     a Python file that defines the functions; looked for here, then in the course's root.
     Raises LabError if there is none.
@@ -124,7 +124,7 @@ def functions_for(kind: str, against: str | None = None) -> Functions:
                 "outside the course there are no functions to diagnose with: add --against PATH, "
                 "the folder of your clone of the course (or its solutions)"
             ) from None
-        return _functions_of(course, EXERCISES[kind], course.root)
+        return _functions_of(course, EXERCISES.get(kind, kind), course.root)
     path = _tree(against)
     if path.is_file():
         return _functions_in(path, {})
@@ -133,7 +133,7 @@ def functions_for(kind: str, against: str | None = None) -> Functions:
             course = manifest.load(manifest.find_root(start))
         except CourseError:
             continue
-        return _functions_of(course, EXERCISES[kind], path)
+        return _functions_of(course, EXERCISES.get(kind, kind), path)
     raise CourseError(
         f"{path}: no {manifest.MANIFEST} there or above it; name a tree of the course"
     )

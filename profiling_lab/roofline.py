@@ -397,11 +397,13 @@ def svg(
     *,
     width: int = WIDTH,
     height: int = HEIGHT,
+    ids: Sequence[str] = (),
 ) -> str:
     """The plot as SVG text that stands alone or inside a page.
 
     Inside a report of the course it takes the report's colours, light or dark. Hovering over a point
-    shows its figures. Raises ValueError as `plan`.
+    shows its figures. ids: beside each point the id of its element, for links to it. Raises
+    ValueError as `plan`.
     """
     drawn = plan(roofs, points, title, width=width, height=height)
     scale = _Scale(drawn.x_range, drawn.y_range, width, height)
@@ -434,13 +436,14 @@ def svg(
     for corner, peak, colour in drawn.corners:
         x, y = scale.at(corner, peak)
         out.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>')
-    for point, marker in drawn.points:
+    for index, (point, marker) in enumerate(drawn.points):
         x, y = scale.at(point.intensity, point.flops_per_s)
         words = (
             f"{point.name} ({point.kind}): {point.intensity:.3g} operations per byte,"
             f" {format_flops_per_s(point.flops_per_s)}"
         )
-        out.append(f"<g>{_marker(marker, x, y, ink)}<title>{escape(words)}</title></g>")
+        named = f' id="{escape(ids[index])}"' if index < len(ids) else ""
+        out.append(f"<g{named}>{_marker(marker, x, y, ink)}<title>{escape(words)}</title></g>")
     for text in drawn.texts:
         x, y = scale.at(text.x, text.y)
         colour = ink if text.colour == INK else text.colour

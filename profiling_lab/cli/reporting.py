@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,6 +18,9 @@ from profiling_lab.compare import compare as compare_diagnoses
 from profiling_lab.diagnosis import Diagnosis
 from profiling_lab.errors import LabError
 from profiling_lab.functions import functions_for, functions_if_any
+
+if TYPE_CHECKING:
+    from profiling_lab.reports import CaptureSection
 
 DEMO_PAIRS = (
     ("torch_inference_baseline", "torch_inference_improved", "PyTorch inference"),
@@ -50,22 +54,25 @@ def report(
       uv run lab report before.sqlite after.sqlite
       uv run lab report roofline_counters ncu_memory
     """
-    from profiling_lab import captures
+    from profiling_lab import inputs
 
     _writable(output)
-    kinds = {name: captures.kind(name) for name in files}
-    diagnoses, sections, missing = [], [], []
-    for name, kind in kinds.items():
-        if kind == "timeline":
+    diagnoses: list[Diagnosis] = []
+    sections: list[CaptureSection] = []
+    missing: list[str] = []
+    parts = inputs.read(files)
+    for number, part in enumerate(parts):
+        if part.kind == "timeline":
             functions, why = functions_if_any("timeline", against)
-            diagnoses.append(diagnosed(name, functions, nvtx_range))
+            diagnoses.append(diagnosed(str(part.path), functions, nvtx_range))
             sections.append(section(diagnoses[-1]))
             missing += not_shown(diagnoses[-1:], functions, why)
-        else:
-            made, more = section_without_timeline(name, kind, against)
-            sections.append(made)
-            missing += more
-    comparisons = [compare_diagnoses(*diagnoses)] if len(diagnoses) == 2 == len(files) else []
+            continue
+        with note_while(f"reading {part.name}"):
+            made, more = section_without_timeline(part, against, number)
+        sections.append(made)
+        missing += more
+    comparisons = [compare_diagnoses(*diagnoses)] if len(diagnoses) == 2 == len(parts) else []
     with note_while(f"writing {output}"):
         title = ", ".join(made.name for made in sections)
         write_page(output, sections, comparisons, title=title)

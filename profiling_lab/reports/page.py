@@ -196,7 +196,9 @@ def _finding_view(index: int, section: CaptureSection, finding: Finding) -> dict
     for key, value in finding.evidence.items():
         label, value, unit = units.evidence(clean_text(key), value)
         evidence.append((label, value if units.is_number(value) else clean_text(value), unit))
-    links = [(clean_text(words), target) for words, target in section.links.get(finding.subject, ())]
+    links = [
+        (clean_text(words), target) for words, target in section.links.get(finding.subject, ())
+    ]
     for number, table in enumerate(section.tables):
         if finding.subject in table.subjects:
             row = list(table.subjects).index(finding.subject)

@@ -64,9 +64,7 @@ def places_of(section: CaptureSection, finding: Finding) -> list[Place]:
     return [place for place in found if place is not None]
 
 
-def _is(
-    kinds: frozenset[str], pattern: re.Pattern[str] | None
-) -> Callable[[str, str, str], bool]:
+def _is(kinds: frozenset[str], pattern: re.Pattern[str] | None) -> Callable[[str, str, str], bool]:
     return lambda kind, name, detail: (
         kind in kinds and (pattern is None or bool(pattern.search(name) or pattern.search(detail)))
     )
