@@ -132,7 +132,7 @@ def raise_errors(everything: Any) -> None:
     for cell in everything.cells:
         for output in cell.outputs:
             if output.output_type == "error":
-                raise RuntimeError(f"{cell.id}: {output.ename}: {output.evalue}\n{cell.source}")
+                raise RuntimeError(f"{cell.id}: {output.ename}: {output.evalue:.500}\n{cell.source:.500}")
 
 
 def _tidy(notebook: Any) -> None:
