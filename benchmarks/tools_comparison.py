@@ -190,7 +190,6 @@ def nsight_compute(_options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
 
     ncu = str(tools.find_ncu())
     programs = ROOT / "captures/programs/case_kernels"
-    answers = {}
     with tempfile.TemporaryDirectory() as folder:
         build = ["make", "-j4", "-C", folder]
         for file in programs.iterdir():
@@ -198,13 +197,19 @@ def nsight_compute(_options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
                 (Path(folder) / file.name).write_bytes(file.read_bytes())
         if (done := run(build)).returncode:
             sys.exit(done.stderr)
-        for name, held in of_kind("kernels").items():
-            provenance = json.loads((ROOT / "captures" / held[0] / "provenance.json").read_text())
-            command = provenance["command"].split()
-            run([ncu, "--export", "report", "--force-overwrite", *command[1:]], cwd=folder)
-            page = ["--import", "report.ncu-rep", "--page", "details", "--csv"]
-            done = run([ncu, *page], cwd=folder)
-            answers[name] = _rule_results(done.stdout)
+
+        def page(name: str) -> Any:
+            shown = ["--import", f"{name}.ncu-rep", "--page", "details", "--csv"]
+            return _rule_results(run([ncu, *shown], cwd=folder).stdout)
+
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            pages = {}
+            for name, held in of_kind("kernels").items():
+                told = json.loads((ROOT / "captures" / held[0] / "provenance.json").read_text())
+                command = told["command"].split()
+                run([ncu, "--export", name, "--force-overwrite", *command[1:]], cwd=folder)
+                pages[name] = pool.submit(page, name)
+            answers = {name: future.result() for name, future in pages.items()}
     version = re.search(r"Version (\S+)", run([ncu, "--version"]).stdout)
     return version[1] if version else "unknown", answers
 
