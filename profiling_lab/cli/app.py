@@ -26,6 +26,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str, str]]] = {
         "check": ("checking", "check", "Check an exercise or a single task."),
         "watch": ("checking", "watch", "Check again whenever you save."),
         "hint": ("hints", "hint", "A question that helps; asked again, a stronger hint."),
+        "quiz": ("quizzing", "quiz", "An interviewer's questions, about real captures."),
         "solution": ("work", "solution", "The reference, once your own passes."),
     },
     "Profile": {

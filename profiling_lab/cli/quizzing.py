@@ -1,0 +1,201 @@
+"""`lab quiz`: questions about real captures, answered one at a time."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from profiling_lab.cli.screen import LAB, bold, dim, wrap
+from profiling_lab.course import find_root
+from profiling_lab.errors import CourseError, LabError
+
+if TYPE_CHECKING:
+    from profiling_lab.quiz import Asked, Question
+
+KEPT = Path(".lab") / "quiz.json"
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--topic", metavar="TOPIC", help="Only questions of this topic (see --list).")
+@click.option("--answer", metavar="TEXT", help="Answer the question NAME without being asked.")
+@click.option("--list", "listed", is_flag=True, help="All questions, and which you answered.")
+@click.option("--again", is_flag=True, help="Forget what was answered, and begin anew.")
+def quiz(name: str | None, topic: str | None, answer: str | None, listed: bool, again: bool) -> int:
+    """What an interviewer asks, asked about a real capture.
+
+    The topics are the week's interview questions. Each answer is computed from the capture that the
+    question names: open it any way you like (SQL, Python, lab report), find the number, and give it
+    with its unit. A question that you got wrong comes again, about another capture where there is one.
+    An empty line goes on to the next question; Ctrl-C ends. What you answered is kept in .lab/.
+
+    \b
+      uv run lab quiz                          the next questions
+      uv run lab quiz --topic limits           about one topic
+      uv run lab quiz ridge --answer 14        one question, without a dialogue
+    """
+    from profiling_lab.quiz.questions import QUESTIONS
+
+    kept = {} if again else _read()
+    if again:
+        _write(kept)
+    chosen = [_named(name)] if name else [q for q in QUESTIONS if topic in (None, q.topic)]
+    if not chosen:
+        raise LabError(f"--topic {topic}: no such topic; one of {', '.join(_topics())}")
+    if listed:
+        _list(chosen, kept)
+        return 0
+    if answer is not None:
+        if not name:
+            raise LabError("--answer needs the NAME of the question; see lab quiz --list")
+        _ask(chosen[0], kept, answer)
+        return 0
+    open_ones = chosen if name else [q for q in chosen if not kept.get(q.name, {}).get("right")]
+    if not open_ones:
+        click.echo(
+            f"All {len(chosen)} are answered. Again, about other captures: {LAB} quiz --again"
+        )
+        return 0
+    for question in open_ones if sys.stdin.isatty() else open_ones[:1]:
+        _ask(question, kept, None)
+        click.echo()
+    _list_score(kept)
+    return 0
+
+
+def _ask(question: Question, kept: dict[str, dict[str, Any]], given: str | None) -> None:
+    """Put one question, take or read the answer, say what is right, and keep the outcome."""
+    from profiling_lab.quiz import TOPICS, judge
+
+    entry = kept.setdefault(question.name, {"asked": 0, "right": False})
+    asked = question.ask(question.captures[entry["asked"] % len(question.captures)])
+    click.echo(dim(TOPICS[question.topic]))
+    click.echo(bold(question.name))
+    click.echo(wrap(asked.text))
+    _show_choices(asked)
+    if given is None:
+        if not sys.stdin.isatty():
+            click.echo(dim(f"Answer it: {LAB} quiz {question.name} --answer TEXT"))
+            return
+        given = _prompt(asked)
+        if given is None:
+            return
+    right = judge(asked, given)
+    entry["asked"] += 1
+    entry["right"] = right
+    _write(kept)
+    click.echo(click.style("Right.", fg="green") if right else click.style("No.", fg="red"))
+    click.echo(wrap(asked.because))
+    click.echo(dim(wrap(f"How to find it: {asked.look}", "  ", first="")))
+    click.echo(dim(f"Lesson: {place(question)}"))
+
+
+def _prompt(asked: Asked) -> str | None:
+    """An answer that can be read; None for an empty line."""
+    from profiling_lab.quiz import judge
+
+    while True:
+        given = click.prompt("Answer", default="", show_default=False)
+        if not given.strip():
+            return None
+        try:
+            judge(asked, given)
+        except LabError as error:
+            click.echo(str(error))
+            continue
+        return given
+
+
+def _show_choices(asked: Asked) -> None:
+    from profiling_lab.quiz import EXAMPLES, letters
+
+    for letter, choice in letters(asked.choices).items():
+        click.echo(f"  {letter}) {choice}")
+    if not asked.choices:
+        off = f", within {asked.tolerance:.0%}" if asked.tolerance else ""
+        click.echo(dim(f"  a number, as in {EXAMPLES[asked.unit]}{off}"))
+
+
+def place(question: Question) -> str:
+    """The lesson that explains a question, as a file and the title of its section."""
+    file, _, anchor = question.lesson.partition("#")
+    if not anchor:
+        return file
+    section = anchor.partition("-")[0] if anchor[0].isdigit() else anchor
+    return f"{file}, section {section}"
+
+
+def _list(questions: list[Question], kept: dict[str, dict[str, Any]]) -> None:
+    from profiling_lab.quiz import TOPICS
+
+    shown = None
+    for question in questions:
+        if question.topic != shown:
+            click.echo(bold(question.topic) + "  " + TOPICS[question.topic])
+            shown = question.topic
+        entry = kept.get(question.name, {})
+        mark = "right" if entry.get("right") else "wrong" if entry.get("asked") else ""
+        about = question.ask.__doc__ or ""
+        click.echo(f"  {question.name:24}{mark:7}{about.splitlines()[0]}")
+    _list_score(kept)
+
+
+def _list_score(kept: dict[str, dict[str, Any]]) -> None:
+    from profiling_lab.quiz.questions import QUESTIONS
+
+    right = sum(bool(kept.get(question.name, {}).get("right")) for question in QUESTIONS)
+    click.echo(f"{right} of {len(QUESTIONS)} answered right. Next: {LAB} quiz")
+
+
+def _named(name: str) -> Question:
+    import difflib
+
+    from profiling_lab.quiz.questions import QUESTIONS
+
+    by_name = {question.name: question for question in QUESTIONS}
+    if name not in by_name:
+        close = difflib.get_close_matches(name, by_name, n=1, cutoff=0.5)
+        hint = f"did you mean {close[0]}?" if close else "see lab quiz --list"
+        raise LabError(f"{name}: no such question; {hint}")
+    return by_name[name]
+
+
+def _topics() -> list[str]:
+    from profiling_lab.quiz import TOPICS
+
+    return list(TOPICS)
+
+
+def _file() -> Path | None:
+    try:
+        return find_root() / KEPT
+    except CourseError:
+        return None
+
+
+def _read() -> dict[str, dict[str, Any]]:
+    """What was answered; nothing where that cannot be read."""
+    file = _file()
+    try:
+        data = json.loads(file.read_text(encoding="utf-8")) if file else {}
+        return {
+            str(name): {"asked": int(entry["asked"]), "right": bool(entry["right"])}
+            for name, entry in data.items()
+        }
+    except (OSError, ValueError, AttributeError, TypeError, KeyError):
+        return {}
+
+
+def _write(kept: dict[str, dict[str, Any]]) -> None:
+    file = _file()
+    if file is None:
+        return
+    try:
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(json.dumps(kept, indent=1), encoding="utf-8")
+    except OSError:
+        pass  # a course that cannot be written to can still be asked about
