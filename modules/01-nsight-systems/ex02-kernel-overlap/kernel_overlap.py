@@ -12,15 +12,23 @@ from itertools import combinations, pairwise
 from typing import Any
 
 from profiling_lab import captures
+from profiling_lab.dependencies import read as read_dependencies
 from profiling_lab.errors import EmptyCapture
 from profiling_lab.findings import Finding
 
 HEALTHY_FLOOR_RATIO = 0.10  # of the window: what costs less is not worth anybody's afternoon
+BORDERLINE_RATIO = 0.02  # a share this close to the floor, on either side, is borderline
 START_COST_NS = (
     5_000  # from ready to start, without any reason but the start itself: about 1 to 3 µs
 )
 WARP_THREADS = 32
-WARPS_PER_SM, BLOCKS_PER_SM = 64, 32  # of compute capability 9.0
+
+# What an SM of compute capability 9.0 holds (source: CUDA C++ Programming Guide, technical specifications
+# per compute capability; CUDA Occupancy Calculator for the units in which registers and memory are given).
+WARPS_PER_SM, BLOCKS_PER_SM = 64, 32
+SM_PARTITIONS, PARTITION_REGISTERS, WARP_REGISTER_UNIT = 4, 16_384, 256
+SHARED_PER_SM_BYTES, SHARED_UNIT_BYTES = 228 * 1024, 128
+RESERVED_SHARED_BYTES = 1024  # of each block, for the system
 
 
 def concurrency(capture: str, device: int = 0) -> dict[str, Any]:
@@ -98,10 +106,16 @@ def device_share(
 
     It is the number of blocks over the number of blocks that the device can hold at once; 0.25: four
     such kernels fit side by side, 2.0: the kernel has two waves, and no room beside it. An SM holds as
-    many blocks as its warps allow (a block of 33 threads has two warps), at most blocks_per_sm; the
-    number of SMs is the device's (`NsysCapture.devices`, sm_count; 1 if it is not in there). Registers and shared memory may
-    lower that further, so the true share may be greater. Defaults: compute capability 9.0 (source:
-    CUDA C++ Programming Guide, technical specifications per compute capability).
+    many blocks as all of these allow, and at least the one that ran:
+        warps      warps_per_sm; a block of 33 threads has two
+        blocks     blocks_per_sm
+        registers  each warp takes registers_per_thread x WARP_THREADS, rounded up to WARP_REGISTER_UNIT, from
+                   one of the SM_PARTITIONS, of which each has PARTITION_REGISTERS: whole warps a partition
+        shared     SHARED_PER_SM_BYTES; each block takes its static and dynamic bytes and
+                   RESERVED_SHARED_BYTES, rounded up to SHARED_UNIT_BYTES
+    (`NsysCapture.kernels`: registers_per_thread, static_shared_bytes, dynamic_shared_bytes.) The number of
+    SMs is the device's (`NsysCapture.devices`, sm_count; 1 if it is not in there). Constants and defaults
+    are those of compute capability 9.0.
 
     Returns {short name: the largest share of its launches}. Whole graphs have no grid and are left out.
     """
@@ -117,7 +131,9 @@ def judge_streams(capture: str, device: int = 0) -> Finding:
     - *waiting*: the time in which at least one kernel has been ready (`start_delays`) for START_COST_NS or
       longer, has not started, and could: kernels of other streams run, none of its own does, and the
       shares of all that run and its own add up to at most 1. The share is that of the single launch, by
-      the definition and the defaults of `device_share`; 1.0 for a graph;
+      the definition and the defaults of `device_share`; 1.0 for a graph. What an event makes a kernel's
+      stream wait for must have ended too before it is ready: these are the dependencies of why "event"
+      that `read_dependencies(recording)` gives for the kernel (its `where` and `start_ns` tell which);
     - *packing*: the time in which any kernel runs (`concurrency`, busy_ns) minus the least that these
       kernels need: the larger of the longest stream (its durations added) and all durations times their
       shares (at most 1.0 each), added.
@@ -125,8 +141,8 @@ def judge_streams(capture: str, device: int = 0) -> Finding:
     "recoverable_ns" is the smaller bound, 0 if that is negative. Returns "serialized_streams" if it is at
     least HEALTHY_FLOOR_RATIO of the window, else "healthy". subject: "device:<n>". evidence:
     "recoverable_ns", "window_ns", "recoverable_ratio" (their quotient), "average_count" (as `concurrency`),
-    "streams_count" (with kernels).
-    recommendation: one sentence; "none" if healthy. A kernel that an event holds back looks ready here, so
-    the finding is for work that does not depend on other streams.
+    "margin_ratio" (recoverable_ratio minus HEALTHY_FLOOR_RATIO), "streams_count" (with kernels).
+    recommendation: one sentence; "none" if healthy. If |margin_ratio| <= BORDERLINE_RATIO it begins with
+    "borderline", for a healthy capture too.
     """
     raise NotImplementedError

@@ -12,15 +12,23 @@ from itertools import combinations, pairwise
 from typing import Any
 
 from profiling_lab import captures
+from profiling_lab.dependencies import read as read_dependencies
 from profiling_lab.errors import EmptyCapture
 from profiling_lab.findings import Finding
 
 HEALTHY_FLOOR_RATIO = 0.10  # of the window: what costs less is not worth anybody's afternoon
+BORDERLINE_RATIO = 0.02  # a share this close to the floor, on either side, is borderline
 START_COST_NS = (
     5_000  # from ready to start, without any reason but the start itself: about 1 to 3 µs
 )
 WARP_THREADS = 32
-WARPS_PER_SM, BLOCKS_PER_SM = 64, 32  # of compute capability 9.0
+
+# What an SM of compute capability 9.0 holds (source: CUDA C++ Programming Guide, technical specifications
+# per compute capability; CUDA Occupancy Calculator for the units in which registers and memory are given).
+WARPS_PER_SM, BLOCKS_PER_SM = 64, 32
+SM_PARTITIONS, PARTITION_REGISTERS, WARP_REGISTER_UNIT = 4, 16_384, 256
+SHARED_PER_SM_BYTES, SHARED_UNIT_BYTES = 228 * 1024, 128
+RESERVED_SHARED_BYTES = 1024  # of each block, for the system
 
 
 def concurrency(capture: str, device: int = 0) -> dict[str, Any]:
@@ -149,10 +157,16 @@ def device_share(
 
     It is the number of blocks over the number of blocks that the device can hold at once; 0.25: four
     such kernels fit side by side, 2.0: the kernel has two waves, and no room beside it. An SM holds as
-    many blocks as its warps allow (a block of 33 threads has two warps), at most blocks_per_sm; the
-    number of SMs is the device's (`NsysCapture.devices`, sm_count; 1 if it is not in there). Registers and shared memory may
-    lower that further, so the true share may be greater. Defaults: compute capability 9.0 (source:
-    CUDA C++ Programming Guide, technical specifications per compute capability).
+    many blocks as all of these allow, and at least the one that ran:
+        warps      warps_per_sm; a block of 33 threads has two
+        blocks     blocks_per_sm
+        registers  each warp takes registers_per_thread x WARP_THREADS, rounded up to WARP_REGISTER_UNIT, from
+                   one of the SM_PARTITIONS, of which each has PARTITION_REGISTERS: whole warps a partition
+        shared     SHARED_PER_SM_BYTES; each block takes its static and dynamic bytes and
+                   RESERVED_SHARED_BYTES, rounded up to SHARED_UNIT_BYTES
+    (`NsysCapture.kernels`: registers_per_thread, static_shared_bytes, dynamic_shared_bytes.) The number of
+    SMs is the device's (`NsysCapture.devices`, sm_count; 1 if it is not in there). Constants and defaults
+    are those of compute capability 9.0.
 
     Returns {short name: the largest share of its launches}. Whole graphs have no grid and are left out.
     """
@@ -173,7 +187,9 @@ def judge_streams(capture: str, device: int = 0) -> Finding:
     - *waiting*: the time in which at least one kernel has been ready (`start_delays`) for START_COST_NS or
       longer, has not started, and could: kernels of other streams run, none of its own does, and the
       shares of all that run and its own add up to at most 1. The share is that of the single launch, by
-      the definition and the defaults of `device_share`; 1.0 for a graph;
+      the definition and the defaults of `device_share`; 1.0 for a graph. What an event makes a kernel's
+      stream wait for must have ended too before it is ready: these are the dependencies of why "event"
+      that `read_dependencies(recording)` gives for the kernel (its `where` and `start_ns` tell which);
     - *packing*: the time in which any kernel runs (`concurrency`, busy_ns) minus the least that these
       kernels need: the larger of the longest stream (its durations added) and all durations times their
       shares (at most 1.0 each), added.
@@ -181,9 +197,9 @@ def judge_streams(capture: str, device: int = 0) -> Finding:
     "recoverable_ns" is the smaller bound, 0 if that is negative. Returns "serialized_streams" if it is at
     least HEALTHY_FLOOR_RATIO of the window, else "healthy". subject: "device:<n>". evidence:
     "recoverable_ns", "window_ns", "recoverable_ratio" (their quotient), "average_count" (as `concurrency`),
-    "streams_count" (with kernels).
-    recommendation: one sentence; "none" if healthy. A kernel that an event holds back looks ready here, so
-    the finding is for work that does not depend on other streams.
+    "margin_ratio" (recoverable_ratio minus HEALTHY_FLOOR_RATIO), "streams_count" (with kernels).
+    recommendation: one sentence; "none" if healthy. If |margin_ratio| <= BORDERLINE_RATIO it begins with
+    "borderline", for a healthy capture too.
     """
     kernels = _kernels(capture, device)
     found = concurrency(capture, device)
@@ -195,21 +211,24 @@ def judge_streams(capture: str, device: int = 0) -> Finding:
     packing = found["busy_ns"] - max(*lengths.values(), area)
     recoverable = float(max(0, min(packing, _waiting_ns(capture, device, kernels))))
     ratio = recoverable / window
+    margin = ratio - HEALTHY_FLOOR_RATIO
     evidence = {
         "recoverable_ns": recoverable,
         "window_ns": window,
         "recoverable_ratio": ratio,
+        "margin_ratio": margin,
         "average_count": found["average_count"],
         "streams_count": len(lengths),
     }
-    if ratio < HEALTHY_FLOOR_RATIO:
-        return Finding("healthy", f"device:{device}", evidence, "none")
-    return Finding(
-        "serialized_streams",
-        f"device:{device}",
-        evidence,
-        "take the work off the legacy default stream, or create the streams as non-blocking",
-    )
+    category, advice = "healthy", "none"
+    if margin >= 0:
+        category = "serialized_streams"
+        advice = (
+            "take the work off the legacy default stream, or create the streams as non-blocking"
+        )
+    if abs(margin) <= BORDERLINE_RATIO:
+        advice = f"borderline: {advice}"
+    return Finding(category, f"device:{device}", evidence, advice)
 
 
 _WHOLE = Fraction(1)
@@ -251,9 +270,7 @@ def _kernels(
     for row in recording.kernels.rows(named=True):
         if row["device"] == device:
             blocks = row["grid_x"] * row["grid_y"] * row["grid_z"]
-            threads = row["block_x"] * row["block_y"] * row["block_z"]
-            warps = -(-threads // WARP_THREADS)
-            room = sms.get(device, 1) * min(blocks_per_sm, warps_per_sm // warps)
+            room = sms.get(device, 1) * _blocks_per_sm(row, warps_per_sm, blocks_per_sm)
             key = row["process"], row["correlation"]
             name, stream = row["name"], row["stream"]
             share = Fraction(blocks, room)
@@ -265,6 +282,24 @@ def _kernels(
     if not out:
         raise EmptyCapture(f"{capture}: no kernel ran on device {device}")
     return sorted(out, key=lambda k: (k.start_ns, k.end_ns))
+
+
+def _blocks_per_sm(launch: dict[str, Any], warps_per_sm: int, blocks_per_sm: int) -> int:
+    """How many blocks of a launch one SM holds."""
+    warps = -(-launch["block_x"] * launch["block_y"] * launch["block_z"] // WARP_THREADS)
+    warp_registers = _rounded_up(
+        (launch["registers_per_thread"] or 0) * WARP_THREADS, WARP_REGISTER_UNIT
+    )
+    if warp_registers:
+        held = SM_PARTITIONS * (PARTITION_REGISTERS // warp_registers)
+        warps_per_sm = min(warps_per_sm, held)
+    asked = (launch["static_shared_bytes"] or 0) + (launch["dynamic_shared_bytes"] or 0)
+    block_bytes = _rounded_up(asked + RESERVED_SHARED_BYTES, SHARED_UNIT_BYTES)
+    return max(1, min(blocks_per_sm, warps_per_sm // warps, SHARED_PER_SM_BYTES // block_bytes))
+
+
+def _rounded_up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit
 
 
 def _issued(capture: str, device: int) -> list[_Issued]:
@@ -293,20 +328,48 @@ def _issued(capture: str, device: int) -> list[_Issued]:
 def _waiting_ns(capture: str, device: int, kernels: list[_Kernel]) -> int:
     """Time in which some kernel is ready, waits, and would fit beside those that run."""
     late = {o.key: o.ready_ns + START_COST_NS for o in _issued(capture, device)}
-    moments = {moment for k in kernels for moment in (k.start_ns, k.end_ns)}
-    waiting = 0
-    for start, end in pairwise(sorted(moments | set(late.values()))):
-        running = [k for k in kernels if k.start_ns <= start < k.end_ns]
-        taken = sum(k.share for k in running)
-        streams = {k.stream for k in running}
-        if running and any(
-            late.get(k.key, k.start_ns) <= start < k.start_ns
-            and k.stream not in streams
-            and taken + k.share <= _WHOLE
-            for k in kernels
-        ):
-            waiting += end - start
-    return waiting
+    held = _held_by_events(capture, device)
+    changes: list[tuple[int, str, int]] = []  # when a kernel is late, starts, and stops
+    for i, kernel in enumerate(kernels):
+        start = kernel.start_ns
+        waits_from = max(late.get(kernel.key, start), held.get((kernel.stream, start), 0))
+        changes += [(start, "starts", i), (kernel.end_ns, "stops", i)]
+        if waits_from < start:
+            changes.append((waits_from, "is late", i))
+    waiting: set[int] = set()
+    running: set[int] = set()
+    taken = Fraction(0)
+    waiting_ns = 0
+    for (moment, what, i), (following, _, _) in pairwise(sorted(changes)):
+        if what == "is late":
+            waiting.add(i)
+        elif what == "starts":
+            waiting.discard(i)
+            running.add(i)
+            taken += kernels[i].share
+        else:
+            running.discard(i)
+            taken -= kernels[i].share
+        if following > moment and running and waiting:
+            streams = {kernels[k].stream for k in running}
+            if any(
+                kernels[k].stream not in streams and taken + kernels[k].share <= _WHOLE
+                for k in waiting
+            ):
+                waiting_ns += following - moment
+    return waiting_ns
+
+
+def _held_by_events(capture: str, device: int) -> dict[tuple[int, int], int]:
+    """By stream and start, when a kernel is late that events held back."""
+    operations = read_dependencies(captures.open(capture))
+    held = {}
+    for operation in operations:
+        ends = [operations[d.on].end_ns for d in operation.after if d.why == "event"]
+        if operation.device == device and ends:
+            stream = int(operation.where.rpartition(":")[2])
+            held[stream, operation.start_ns] = max(ends) + START_COST_NS
+    return held
 
 
 def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:

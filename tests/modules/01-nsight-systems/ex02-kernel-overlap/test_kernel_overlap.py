@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 import random
 import statistics
 from collections import Counter
@@ -354,7 +356,16 @@ def shares(capture: str, device: int, warps: int, blocks: int) -> list[float]:
         if kernel["device"] != device:
             continue
         threads = kernel["block_x"] * kernel["block_y"] * kernel["block_z"]
-        resident = min(blocks, warps // ((threads + 31) // 32))
+        block_warps = math.ceil(threads / 32)
+        # A warp's registers come in units of 256 from a quarter of the SM's 64 K.
+        units = math.ceil(kernel["registers_per_thread"] * 32 / 256)
+        register_warps = 4 * (64 // units) if units else warps
+        # A block's shared memory comes in units of 128 bytes, 1 KiB of it for the system.
+        used = kernel["static_shared_bytes"] + kernel["dynamic_shared_bytes"]
+        lines = math.ceil((used + 1024) / 128)
+        resident = max(
+            1, min(blocks, warps // block_warps, register_warps // block_warps, 228 * 8 // lines)
+        )
         out.append(
             kernel["grid_x"] * kernel["grid_y"] * kernel["grid_z"] / (sms[device] * resident)
         )
@@ -380,7 +391,8 @@ def judge_shares(
         require(
             near(got[name], share),
             f"{call}: {name} asks for {show(got[name])} of the device, expected {show(share)}: its blocks over "
-            "those that all SMs hold at once, and an SM holds at most so many warps and so many blocks",
+            "those that all SMs hold at once, and an SM holds at most so many warps and so many blocks, and no "
+            "more of them than have their registers and their shared memory",
         )
 
 
@@ -426,9 +438,96 @@ def test_half_a_warp_takes_a_whole_one(stub: Any, draw: Any) -> None:
         judge_shares(stub, capture, (64, 32), "a drawn capture", device=1)
 
 
+def launch(
+    timeline: Any, blocks: int, threads: int, registers: int, static: int, dynamic: int
+) -> None:
+    """Say what the kernel that was drawn last asks for."""
+    timeline._rows["CUPTI_ACTIVITY_KIND_KERNEL"][-1] |= {
+        "gridX": blocks,
+        "blockX": threads,
+        "registersPerThread": registers,
+        "staticSharedMemory": static,
+        "dynamicSharedMemory": dynamic,
+    }
+
+
+@task("nsys_ex02.device_share")
+@pytest.mark.parametrize(
+    ("threads", "registers", "static", "dynamic"),
+    [
+        (256, 32, 0, 0),  # warps are the limit
+        (256, 40, 0, 0),  # registers are
+        (256, 41, 0, 0),  # in units of 8 a thread
+        (96, 255, 0, 0),  # in whole warps a quarter
+        (224, 88, 0, 0),  # and not across two quarters
+        (1024, 72, 0, 0),  # more than there are, and yet it ran
+        (64, 16, 6_272, 0),  # 32 blocks have just this much memory
+        (64, 16, 6_273, 0),
+        (64, 16, 3_000, 3_273),
+        (64, 16, 0, 20_000),
+        (128, 24, 48 * 1024, 0),
+        (128, 24, 0, 227 * 1024),
+        (512, 64, 40_000, 40_000),  # registers allow two blocks, so does memory
+    ],
+)
+def test_registers_and_shared_memory_take_room(
+    stub: Any, draw: Any, threads: int, registers: int, static: int, dynamic: int
+) -> None:
+    timeline = with_devices(draw(), 3)
+    timeline.kernel(1_000, 2_000, name="asks")
+    launch(timeline, 7, threads, registers, static, dynamic)
+    shown = f"{threads} threads, {registers} registers each, {static} + {dynamic} bytes shared"
+    judge_shares(stub, timeline.save(), (), shown)
+
+
 # -- judge_streams -------------------------------------------------------------------------------------
 
-FLOOR, START_COST = 0.10, 5_000
+FLOOR, BORDER, START_COST = 0.10, 0.02, 5_000
+
+
+def held_by_events(capture: str, device: int) -> dict[tuple[int, int, int], int]:
+    """By process, correlation and start: when what events hold an operation back for has ended."""
+    recording = captures.open(capture)
+    calls = {(c["process"], c["correlation"]): c["start_ns"] for c in rows(recording.api_calls)}
+    places = {
+        (r["process"], r["event_sync"]): (r["stream"], calls[r["process"], r["correlation"]])
+        for r in rows(recording.event_records)
+    }
+    waits = [
+        (w["process"], w["stream"], calls[w["process"], w["correlation"]], w["event_sync"])
+        for w in rows(recording.synchronizations)
+        if w["kind"] == "stream_wait"
+    ]
+    work = [
+        (o["process"], o["stream"], calls[o["process"], o["correlation"]], o["end_ns"])
+        for o in rows(recording.device_operations)
+        if (o["process"], o["correlation"]) in calls
+    ]
+
+    @functools.cache
+    def reached(process: int, stream: int, at: int) -> int:
+        """When a stream gets to what is issued to it then."""
+        ends = [
+            end for p, s, issued_at, end in work if (p, s) == (process, stream) and issued_at < at
+        ]
+        for p, s, waited_at, event in waits:
+            if (p, s) == (process, stream) and waited_at < at and (p, event) in places:
+                ends.append(reached(p, *places[p, event]))
+        return max(ends, default=0)
+
+    out = {}
+    for o in rows(recording.device_operations):
+        call = calls.get((o["process"], o["correlation"]))
+        if o["device"] == device and call is not None:
+            held = [
+                reached(p, *places[p, event])
+                for p, s, waited_at, event in waits
+                if (p, s) == (o["process"], o["stream"])
+                and waited_at < call
+                and (p, event) in places
+            ]
+            out[o["process"], o["correlation"], o["start_ns"]] = max(held, default=0)
+    return out
 
 
 def bounds(capture: str, device: int) -> tuple[int, dict[str, float]]:
@@ -446,6 +545,8 @@ def bounds(capture: str, device: int) -> tuple[int, dict[str, float]]:
         (o["process"], o["correlation"], o["start_ns"]): o["ready_ns"]
         for o in issued(capture, device)
     }
+    held = held_by_events(capture, device)
+    ready = {place: max(at, held[place]) for place, at in ready.items()}
     jobs = []
     for operation in found:
         place = operation["process"], operation["correlation"], operation["start_ns"]
@@ -478,6 +579,7 @@ def bounds(capture: str, device: int) -> tuple[int, dict[str, float]]:
     return recoverable, {
         "window_ns": high - low,
         "recoverable_ratio": recoverable / (high - low),
+        "margin_ratio": recoverable / (high - low) - FLOOR,
         "average_count": count["average_count"],
         "streams_count": len(lengths),
     }
@@ -494,7 +596,7 @@ def judge_verdict(stub: Any, capture: str, device: int = 0, shown: str = "") -> 
             right,
             f"{call}: evidence {key} is {show(got.evidence.get(key))}, expected {show(value)}. Two bounds: time "
             "in which a kernel was ready and would have fitted beside those that ran, and what the kernels "
-            "need at least",
+            "need at least. What an event holds back is not ready.",
         )
     category = "serialized_streams" if evidence["recoverable_ratio"] >= FLOOR else "healthy"
     require(
@@ -504,15 +606,26 @@ def judge_verdict(stub: Any, capture: str, device: int = 0, shown: str = "") -> 
     )
     wrong = problems(got)
     require(not wrong and got.subject == f"device:{device}", f"{call}: {wrong or got.subject}")
+    borderline = abs(evidence["margin_ratio"]) <= BORDER
     require(
-        (got.recommendation == "none") == (category == "healthy"),
+        got.recommendation.startswith("borderline") == borderline,
+        f"{call}: recommendation is {got.recommendation!r}, and the saving is {evidence['margin_ratio']:+.1%} "
+        f"of the window from the floor; up to {BORDER:.0%} on either side is borderline",
+    )
+    require(
+        borderline or (got.recommendation == "none") == (category == "healthy"),
         f"{call}: recommendation is {got.recommendation!r} for a capture that is {category}",
     )
 
 
 @task("nsys_ex02.judge_streams")
 @recordings(
-    "overlap_legacy_three", "overlap_per_thread", "overlap_big", "two_streams", "decode_graph"
+    "overlap_legacy_three",
+    "overlap_per_thread",
+    "overlap_big",
+    "two_streams",
+    "decode_graph",
+    "ddp_timeline_one_bucket",
 )
 def test_recorded_verdict(stub: Any, recording: str) -> None:
     judge_verdict(stub, recording)
@@ -601,3 +714,68 @@ def test_at_the_floor(stub: Any, draw: Any) -> None:
         timeline.kernel(end - 5_000, end + 5_000, stream=4, call=(3_000, 4_000))
         timeline.kernel(end + 5_000, end + 10_000, stream=3, call=(5_000, 6_000))
         judge_verdict(stub, timeline.save(), 0, "a drawn capture")
+
+
+def event(timeline: Any, number: int, stream: int, at: int, waiting: int, waits_at: int) -> None:
+    """An event is recorded in one stream and waited for in another; it holds no host up."""
+    place = {"deviceId": 0, "eventId": number, "eventSyncId": number}
+    for name, start, where, table in (
+        ("cudaEventRecord_v3020", at, stream, "CUPTI_ACTIVITY_KIND_CUDA_EVENT"),
+        ("cudaStreamWaitEvent_v3020", waits_at, waiting, "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"),
+    ):
+        correlation = timeline.api(name, start, start + 100)
+        call = timeline._rows["CUPTI_ACTIVITY_KIND_RUNTIME"][-1]
+        row = place | {"streamId": where, "correlationId": correlation}
+        row["globalPid"] = call["globalTid"] - 1
+        if table.endswith("SYNCHRONIZATION"):
+            row |= {"start": start, "end": start + 100, "syncType": 2}
+        timeline._add(table, **row)
+
+
+@task("nsys_ex02.judge_streams")
+@pytest.mark.parametrize(
+    "held", ["directly", "through an empty stream", "not", "after it", "in part"]
+)
+def test_what_an_event_holds_back_is_not_ready(stub: Any, draw: Any, held: str) -> None:
+    """Two kernels, one after the other, with room beside each; another one follows without a reason."""
+    timeline = with_devices(draw(), 4)
+    timeline.kernel(100_000, 200_000, stream=3, call=(1_000, 1_500))
+    if held == "directly":
+        event(timeline, 1, 3, 2_000, 4, 3_000)
+    elif held == "through an empty stream":
+        event(timeline, 1, 3, 2_000, 9, 3_000)
+        event(timeline, 2, 9, 4_000, 4, 5_000)
+    elif held == "after it":
+        event(timeline, 1, 3, 2_000, 4, 8_000)
+    elif held == "in part":
+        timeline.kernel(20_000, 150_000, stream=6, call=(1_600, 1_900))
+        event(timeline, 1, 6, 2_000, 4, 3_000)
+    timeline.kernel(200_500, 300_000, stream=4, call=(6_000, 6_500))
+    timeline.kernel(300_500, 340_000, stream=4, call=(9_000, 9_500))
+    timeline.kernel(340_500, 400_000, stream=5, call=(310_000, 311_000))
+    judge_verdict(stub, timeline.save(), 0, f"two kernels, the second held by an event {held}")
+
+
+@task("nsys_ex02.judge_streams")
+@pytest.mark.parametrize(("registers", "dynamic"), [(32, 0), (168, 0), (32, 60_000), (32, 120_000)])
+def test_what_fits_by_registers_and_memory(
+    stub: Any, draw: Any, registers: int, dynamic: int
+) -> None:
+    """By warps alone four such kernels fit side by side; by what they hold besides, fewer do."""
+    timeline = with_devices(draw(), 1)
+    for i in range(4):
+        at, call = 100_000 * (i + 1), 1_000 * i
+        timeline.kernel(at, at + 100_000, stream=3 + i, call=(call, call + 900))
+        launch(timeline, 2, 256, registers, 0, dynamic)
+    shown = f"kernels of {registers} registers a thread and {dynamic} bytes a block"
+    judge_verdict(stub, timeline.save(), 0, shown)
+
+
+@task("nsys_ex02.judge_streams")
+@pytest.mark.parametrize("saved", [7_999, 8_000, 9_999, 10_000, 12_000, 12_001])
+def test_close_to_the_floor(stub: Any, draw: Any, saved: int) -> None:
+    timeline = with_devices(draw())
+    timeline.kernel(0, 50_000, stream=3, call=(-9_000, -8_000))
+    late = 50_000 - saved - START_COST
+    timeline.kernel(50_000, 100_000, stream=4, call=(late - 500, late))
+    judge_verdict(stub, timeline.save(), 0, f"{saved} of 100000 ns could be saved")

@@ -13,6 +13,7 @@ def judge_streams(capture: str, device: int = 0) -> Finding:
         "recoverable_ns": 2165851,
         "window_ns": 3151962,
         "recoverable_ratio": 2165851 / 3151962,
+        "margin_ratio": 2165851 / 3151962 - 0.10,
         "average_count": 1.0,
         "streams_count": 5,
     }

@@ -20,6 +20,7 @@ def judge_streams(capture: str, device: int = 0) -> Finding:
         "recoverable_ns": recoverable,
         "window_ns": window,
         "recoverable_ratio": recoverable / window,
+        "margin_ratio": recoverable / window - HEALTHY_FLOOR_RATIO,
         "average_count": found["average_count"],
         "streams_count": len(lengths),
     }
