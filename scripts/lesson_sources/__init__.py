@@ -10,6 +10,7 @@ LESSONS = {
     "lab05_lesson": "labs/lab05_profiling",
     "lies_lesson": "labs/lab05_profiling/benchmarks_that_lie",
     "bonus_lesson": "labs/lab05_profiling/bonus",
+    "case_files_lesson": "labs/case_files",
     "chapter06": "labs/docs",
     "triton_lesson": "modules/triton-profiling",
     "vector_add_lesson": "modules/triton-profiling/ex01-vector-add",

@@ -1,0 +1,204 @@
+"""Case files: verdicts by hand, and the code that weighs what several tools say.
+
+The lesson is `README.md` in this folder, hints are in `hints.md`.
+
+The first ten functions take nothing and return your verdict on one recording, a dict of four entries:
+
+    "category"        what is wrong, a key of EVIDENCE that fits the recording; "healthy" if nothing is
+    "subject"         where: "device:0", "rank:1" (the process that drives device 1), "kernel:<name>"
+    "evidence"        one measured number under the key that EVIDENCE names for the category, as
+                      {"idle_ns": 1234}; within 10 % of what the recording holds
+    "recommendation"  a key of FIXES: what touches the cause; "none" if nothing is to be gained
+
+What the numbers are, exactly, stands in the lesson ("What each verdict must bring").
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from profiling_lab.findings import CATEGORIES, Finding
+
+# The number that a verdict of each category must bring: timelines and traces, then pages of kernels.
+EVIDENCE = {
+    "healthy": "idle_ns",
+    "launch_bound": "launching_ns",
+    "sync_bound": "waiting_ns",
+    "transfer_bound": "copy_alone_ns",
+    "host_bound": "longest_gap_ns",
+    "allocation_bound": "allocating_ns",
+    "serialized_streams": "one_stream_ns",
+    "communication_bound": "collective_alone_ns",
+    "rank_imbalance": "collective_gap_ns",
+    "recompilation": "compiling_ns",
+    "memory_growth": "growth_bytes",
+    "throttled": "clock_ratio",
+    "memory_bound": "dram_pct",
+    "cache_bound": "cache_pct",
+    "compute_bound": "sm_pct",
+    "latency_bound": "issuing_pct",
+    "uncoalesced_access": "used_pct",
+    "bank_conflicts": "conflicts_count",
+    "low_occupancy": "occupancy_pct",
+    "small_grid": "waves_ratio",
+    "tail_effect": "waves_ratio",
+    "divergence": "lanes_ratio",
+    "atomic_contention": "atomics_count",
+    "register_spills": "spills_count",
+    "tensor_cores_unused": "tensor_pct",
+}
+FIXES = {
+    "balance_ranks": "give every rank as much work as the others",
+    "bigger_buckets": "exchange more bytes in fewer collectives",
+    "copy_stream": "copy the next batch on a stream of its own while kernels run",
+    "drop_waits": "take out what makes the host wait (item, cpu, synchronize), or move it to the end",
+    "dynamic_shapes": "compile for shapes that vary, or fill inputs up to one shape",
+    "graph_replay": "record the step once as a CUDA graph, and replay it",
+    "keep_allocator": "leave memory with the caching allocator",
+    "keep_more_code": "raise the limit on compiled variants that are kept",
+    "loader_workers": "prepare the next batches in processes or threads of their own",
+    "more_streams": "spread the work over more streams",
+    "nonblocking_streams": "create the streams so that they do not wait for the default stream",
+    "none": "nothing: no change is worth its trouble here",
+    "overlap_gradients": "start a collective as soon as its gradients are there",
+    "pad_shared": "pad the rows of the array in shared memory",
+    "pin_memory": "copy from pinned instead of pageable memory",
+    "prepare_on_device": "send raw bytes, and prepare them on the device",
+    "raise_occupancy": "make room for more warps on a multiprocessor",
+    "tile_in_shared": "read and write whole rows of tiles, and turn the tiles in shared memory",
+    "vector_loads": "load and store 16 bytes a thread at a time",
+}
+
+# A saving below this share of the window is not worth anybody's afternoon.
+FLOOR_RATIO = 0.10
+
+# A finding this close to another verdict, on either side, is borderline.
+BORDERLINE_RATIO = 0.02
+
+
+def verdict_decoder() -> dict[str, Any]:
+    """Your verdict on `case_decoder_a`: a language model that writes token by token (a timeline)."""
+    raise NotImplementedError
+
+
+def verdict_vision() -> dict[str, Any]:
+    """Your verdict on `case_vision_a`: a transformer that classifies pictures (a timeline)."""
+    raise NotImplementedError
+
+
+def verdict_denoiser() -> dict[str, Any]:
+    """Your verdict on `case_denoiser_b`: a U-Net, with a host that packs previews (a timeline)."""
+    raise NotImplementedError
+
+
+def verdict_residual() -> dict[str, Any]:
+    """Your verdict on `case_residual_a`: a residual network learns from pictures (a timeline)."""
+    raise NotImplementedError
+
+
+def verdict_adversarial() -> dict[str, Any]:
+    """Your verdict on `case_adversarial_a`: two networks learn against each other (a timeline)."""
+    raise NotImplementedError
+
+
+def verdict_ensemble() -> dict[str, Any]:
+    """Your verdict on `case_ensemble_a`: four small models answer on four streams (a timeline)."""
+    raise NotImplementedError
+
+
+def verdict_speech() -> dict[str, Any]:
+    """Your verdict on `case_speech_a`: a compiled model listens to recordings (a trace)."""
+    raise NotImplementedError
+
+
+def verdict_turn() -> dict[str, Any]:
+    """Your verdict on `case_turn_a`: a kernel turns a picture (a page of Nsight Compute)."""
+    raise NotImplementedError
+
+
+def verdict_scale() -> dict[str, Any]:
+    """Your verdict on `case_scale_a`: a kernel scales a series (a page of Nsight Compute)."""
+    raise NotImplementedError
+
+
+def verdict_lengths() -> dict[str, Any]:
+    """Your verdict on `case_lengths_a`: two ranks learn from texts, on two GPUs (a timeline)."""
+    raise NotImplementedError
+
+
+def saving_ratio(finding: Finding) -> float | None:
+    """The share of the time that would be saved without what a finding names.
+
+    recoverable_ns over window_ns; for a finding on a kernel alone, which has no window, over
+    duration_ns. None if the evidence holds no recoverable_ns, or neither of the other two: such a finding
+    is not about time (memory that grows).
+    """
+    raise NotImplementedError
+
+
+def borderline(finding: Finding) -> bool:
+    """Whether a little more or less evidence would have changed a verdict.
+
+    True if the evidence's margin_ratio is at most BORDERLINE_RATIO away from 0, on either side. Without
+    margin_ratio the margin is the saving's distance from FLOOR_RATIO; a finding that is not about time
+    (see saving_ratio) and carries no margin is not borderline.
+    """
+    raise NotImplementedError
+
+
+def together(
+    kernels: list[Finding], kernel_time_ns: dict[str, int], window_ns: int
+) -> list[Finding]:
+    """What findings on kernels are worth to the run that the kernels are part of.
+
+    kernels: as from classify_kernels (Day 2): subject "kernel:<name>", evidence with duration_ns and
+    recoverable_ns, of the kernel alone and under the profiler. kernel_time_ns: by that name, the time
+    in the run's window in which this kernel ran and no other. window_ns: the window's length.
+
+    A kernel saves in the run the same share as alone: recoverable_ns over duration_ns, each added up
+    over the findings on that kernel, times its kernel_time_ns.
+
+    Returns one finding a kernel, in the order of the first finding on each; kernels that the run does not
+    hold, or for no time, are left out. Category and subject are those of the kernel's finding with the
+    largest recoverable_ns (the first of equal ones). Its evidence is kept, with recoverable_ns for the run,
+    and added are "window_ns", "recoverable_ratio" (of the window), "margin_ratio" (recoverable_ratio minus
+    FLOOR_RATIO) and "kernel_time_ratio" (the kernel's time over the window's).
+    recommendation: the finding's own without its "borderline …: ", which was about the kernel alone; if
+    the new margin_ratio is within BORDERLINE_RATIO of 0, it begins with "borderline: ".
+    """
+    raise NotImplementedError
+
+
+def rank_findings(findings: list[Finding]) -> list[Finding]:
+    """What several functions found in one run, in the order in which to mend it.
+
+    First what is not about time (saving_ratio is None): memory that grows ends the program. Then what
+    saves at least FLOOR_RATIO, the largest recoverable_ns first; of equal ones the category with the lower
+    precedence number in `profiling_lab.findings.CATEGORIES` first. Of findings with the same category and
+    the same subject only the one with the largest recoverable_ns stays (the first of equal ones).
+    "healthy", and what saves less than FLOOR_RATIO, is left out.
+
+    If that leaves nothing: one finding, the healthy one with the largest recoverable_ns (the first of equal
+    ones); is there no healthy one, the finding with the largest recoverable_ns. [] for no findings.
+    """
+    raise NotImplementedError
+
+
+def diagnose_run(
+    said: list[Finding],
+    kernels: list[Finding],
+    kernel_time_ns: dict[str, int],
+    window_ns: int | None,
+) -> list[Finding]:
+    """One verdict on a run from everything that is known about it, the main finding first.
+
+    said: what your functions of the week found in its timelines and traces. kernels: what
+    classify_kernels found in its pages of kernels. kernel_time_ns, window_ns: as for `together`;
+    window_ns is None if the pages are all there is.
+
+    With a window: rank_findings of what was said and of the kernels, weighed by `together`.
+    Without one: what was said, ranked; behind it all findings on kernels, also limiters and small savings,
+    the largest recoverable_ns first (equal ones as they came).
+    """
+    raise NotImplementedError

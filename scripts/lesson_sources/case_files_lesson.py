@@ -1,0 +1,75 @@
+"""What the lesson on the case files computes and draws, from cases that it does not ask about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from statistics import median
+from typing import TYPE_CHECKING
+
+from grading.checking.case_evidence import open_case
+from scripts.lesson_sources.drawing import BLUE, GRID, GREY, VERMILION, legend, reference, told
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SHOWN = (  # other recordings than those of the exercise
+    "case_reinforcement_a",
+    "case_reinforcement_b",
+    "case_recommender_a",
+    "case_decoder_b",
+    "case_retrieval_b",
+    "case_residual_b",
+    "case_vision_b",
+    "case_adversarial_b",
+)
+
+
+@cache
+def measured(name: str, key: str) -> float:
+    """A number of a case, as a verdict would bring it."""
+    value = open_case(name).measure(key)
+    assert value is not None
+    return value
+
+
+def share(name: str, key: str) -> float:
+    """A time of a case over its window."""
+    return measured(name, key) / open_case(name).window_ns
+
+
+def saved(name: str) -> float:
+    """What the fixed variant saves of a step of the sick one, by the program's own samples."""
+    return 1 - median(told(name, "fixed_ns")) / median(told(name, "sick_ns"))
+
+
+def first_page() -> float:
+    """The share of its duration that the kernel of case_sum_a would save, by Day 2's reference."""
+    (finding,) = reference("ex_31").classify_kernels("case_sum_a")
+    return finding.evidence["recoverable_ratio"]
+
+
+def signs() -> Figure:
+    """For some cases: how long the host waited, and how long the device was idle."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(8, 3.6))
+    figure.subplots_adjust(left=0.2, right=0.97, top=0.91, bottom=0.25)
+    ordered = sorted(SHOWN, key=lambda name: share(name, "idle_ns"))
+    for y, name in enumerate(ordered):
+        waits, idle = (share(name, key) for key in ("waiting_ns", "idle_ns"))
+        axes.plot([waits, idle], [y, y], color=GREY, linewidth=1.5, zorder=1)
+        axes.plot(waits, y, "o", color=BLUE, markersize=7)
+        axes.plot(idle, y, "s", color=VERMILION, markersize=7)
+    axes.set_yticks(range(len(ordered)), ordered)
+    axes.set_xlim(-0.02, 1.02)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    axes.grid(axis="x", color=GRID, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.set_xlabel("share of the window")
+    axes.set_title("How long the host waits says little about how long the device is idle")
+    legend(figure, {"the host waits in a call": BLUE, "the device is idle": VERMILION}, 2)
+    return figure
+
+
+FIGURES: dict[str, Callable[[], Figure]] = {"signs": signs}

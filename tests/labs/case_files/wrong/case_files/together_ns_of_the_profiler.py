@@ -1,0 +1,29 @@
+"""Takes the ns that the profiler measured for those of the run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from profiling_lab.findings import Finding
+
+CAUGHT_BY = "test_together_one_kernel"
+SAYS = "its own share"
+
+
+def together(
+    kernels: list[Finding], kernel_time_ns: dict[str, int], window_ns: int
+) -> list[Finding]:
+    out = []
+    for finding in kernels:
+        name = finding.subject.removeprefix("kernel:")
+        if kernel_time_ns.get(name):
+            saved = finding.evidence["recoverable_ns"]
+            evidence = {
+                **finding.evidence,
+                "window_ns": window_ns,
+                "recoverable_ratio": saved / window_ns,
+                "margin_ratio": saved / window_ns - FLOOR_RATIO,
+                "kernel_time_ratio": kernel_time_ns[name] / window_ns,
+            }
+            out.append(replace(finding, evidence=evidence))
+    return out
