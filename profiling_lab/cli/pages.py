@@ -194,7 +194,7 @@ def _add_traces(made: CaptureSection, part: Part, functions: Functions, answers:
         for device in trace.get("devices") or ():
             if isinstance(device, Mapping) and type(device.get("id")) is int:
                 made.devices = {**made.devices, device["id"]: str(device.get("name", ""))}
-    made.tables = memory_table(made.metrics)
+    made.tables = traces.kernels_of(made.lanes, made.window_ns) + memory_table(made.metrics)
     if len(read) == 1:
         steps = answers.ask(functions, "step_breakdown", str(next(iter(files.values()))))
         _add_steps(made, steps)
@@ -284,15 +284,13 @@ def _kernel_table(kernels: list[dict[str, Any]], findings: Sequence[Finding]) ->
     rows, subjects = [], []
     for kernel in kernels[:KERNELS_SHOWN]:
         subject = f"kernel:{kernel['name']}"
-        grid = " × ".join(map(str, kernel.get("grid") or ())) or "n/a"
-        block = " × ".join(map(str, kernel.get("block") or ())) or "n/a"
         metrics = kernel["metrics"]
         rows.append(
             (
                 kernel["name"],
                 ", ".join(dict.fromkeys(said.get(subject, ()))) or "–",
                 metrics.get(DURATION),
-                f"{grid} of {block}",
+                f"{_size(kernel.get('grid'))} of {_size(kernel.get('block'))}",
                 *(metrics.get(metric) for metric, _, _ in shown),
             )
         )
@@ -302,6 +300,19 @@ def _kernel_table(kernels: list[dict[str, Any]], findings: Sequence[Finding]) ->
     more = len(kernels) - len(rows)
     note = f"And {more:,} launches more." if more else ""
     return Table("Kernels", "In the order of the file", columns, rows, note, subjects=subjects)
+
+
+def _without_arguments(name: str) -> str:
+    """A kernel's name without what it returns and takes, as a label of a drawing."""
+    short = re.match(r"(?:void )?(.+?)\((?!anonymous)", name)
+    return short[1] if short else name
+
+
+def _size(size: Any) -> str:
+    """A grid or block in words, without the dimensions that are 1."""
+    if not isinstance(size, (tuple, list)) or not all(type(n) is int for n in size):
+        return "n/a"
+    return " × ".join(f"{n:,}" for n in size if n != 1) or "1"
 
 
 def _add_roofline(
@@ -336,7 +347,7 @@ def _add_roofline(
         best = roofs.get(dtype)
         if best is None or roof.flops_per_s > best.flops_per_s:
             roofs[dtype] = roof
-        points.append(Point(kernel["name"], intensity, rate, dtype))
+        points.append(Point(_without_arguments(kernel["name"]), intensity, rate, dtype))
         subjects.append(f"kernel:{kernel['name']}")
     if points:
         caption = (

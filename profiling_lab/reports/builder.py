@@ -98,7 +98,7 @@ def section_from_capture(
         devices=dict(capture.devices.select("device", "name").iter_rows()),
         places=places or {},
         tables=[
-            *_kernel_table(_inside(capture.kernels, window_ns), window_ns, lanes),
+            *kernel_table(_inside(capture.kernels, window_ns), window_ns, lanes),
             *memory_table(memory),
             *_copy_table(_inside(capture.copies, window_ns)),
         ],
@@ -268,8 +268,8 @@ def _thinned(rows: pl.DataFrame, window_ns: tuple[int, int]) -> pl.DataFrame:
     return pl.concat([rows.filter(~short), few]).sort("start_ns", "end_ns")
 
 
-def _kernel_table(
-    kernels: pl.DataFrame, window_ns: tuple[int, int], lanes: list[Lane]
+def kernel_table(
+    kernels: pl.DataFrame, window_ns: tuple[int, int], lanes: Sequence[Lane]
 ) -> list[Table]:
     """The kernels of the window by name, those first that take most of it."""
     import polars as pl
@@ -287,11 +287,13 @@ def _kernel_table(
     names = names.sort("total_ns", descending=True, maintain_order=True)
     index = {(lane.device, lane.key): at for at, lane in enumerate(lanes)}
     rows, places, subjects = [], [], []
+    short = names.head(KERNELS_SHOWN)["name"].to_list()
     for row in names.head(KERNELS_SHOWN).iter_rows(named=True):
         total = row["total_ns"]
         rows.append(
             (
-                row["name"] or "(no name)",
+                # Instances of one template differ in the whole name only.
+                row["name" if short.count(row["name"]) == 1 else "demangled_name"] or "(no name)",
                 row["count"],
                 total,
                 100 * total / length if length else None,
@@ -316,7 +318,7 @@ def _kernel_table(
                 ("Longest", "ns"),
             ],
             rows,
-            note=(f"And {format_count(more)} names more. " if more else "")
+            note=(f"{format_count(more)} more by name. " if more else "")
             + "Kernels that run at the same time count each.",
             places=places,
             subjects=subjects,

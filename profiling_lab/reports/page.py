@@ -45,6 +45,7 @@ UPLOT = HERE / "vendor" / "uplot"
 SPELLED = {"gpu": "GPU", "cuda": "CUDA", "cpu": "CPU", "sm": "SM", "mhz": "MHz", "mib": "MiB"}
 LONGEST_SHOWN = 10
 GAPS_SHOWN = 5
+FINDINGS_SHOWN = 3  # of a capture; the rest is folded away
 # Looks for shares of time whose caller names no kind, the least likely to mean something else first.
 SPARE_LOOKS = ("graph", "api", "memset", "copy_device", "wait", "nvtx", "copy_out", "copy_in")
 
@@ -92,6 +93,7 @@ def render_report(
         longest_ns=max((section.duration_ns for section in sections), default=0),
         kinds=_legend(sections),
         topics=list(dict.fromkeys(table.topic for one in sections for table in one.tables)),
+        findings_shown=FINDINGS_SHOWN,
         has_timeline=any(section.lanes or section.metrics for section in sections),
         data=_script_json(_payload(sections)),
         uplot_script=uplot_script,

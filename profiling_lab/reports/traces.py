@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from profiling_lab.reports.builder import COPY_KIND, SYNCHRONIZING_CALL
-from profiling_lab.reports.model import Lane, MetricSeries
+from profiling_lab.reports.builder import COPY_KIND, SYNCHRONIZING_CALL, kernel_table
+from profiling_lab.reports.model import Lane, MetricSeries, Table
 
 # What `read_trace` calls host work, in the order of the lanes, and how the report draws it.
 HOST_KINDS = {
@@ -86,7 +86,7 @@ def lanes_of(
             threads = host.setdefault((event.get("process"), event.get("thread")), {})
             threads.setdefault(event["kind"], []).append(event)
     lanes: list[Lane] = []
-    order = sorted(host, key=lambda thread: -sum(map(len, host[thread].values())))
+    order = sorted(host, key=lambda thread: (not _has_steps(host[thread]), str(thread)))
     for number, thread in enumerate(order):
         for kind, (label, look) in HOST_KINDS.items():
             events = host[thread].get(kind, [])
@@ -121,6 +121,32 @@ def lanes_of(
             )
         )
     return lanes
+
+
+def _has_steps(kinds: Mapping[str, Sequence[Mapping[str, Any]]]) -> bool:
+    return any(
+        STEP.match(str(event["name"]))
+        for kind in ("range", "operator")
+        for event in kinds.get(kind, ())
+    )
+
+
+def kernels_of(lanes: Sequence[Lane], window_ns: tuple[int, int]) -> list[Table]:
+    """The kernels on lanes by name, as `builder.kernel_table` has them."""
+    import polars as pl
+
+    rows = [
+        (name, lane.device, lane.key.removeprefix("stream:"), start, end, end - start)
+        for lane in lanes
+        if lane.device is not None
+        for name, kind, start, end in zip(
+            lane.names, lane.kinds, lane.start_ns, lane.end_ns, strict=True
+        )
+        if kind == "kernel"
+    ]
+    names = ["name", "device", "stream", "start_ns", "end_ns", "duration_ns"]
+    frame = pl.DataFrame(rows, schema=names, orient="row")
+    return kernel_table(frame.with_columns(demangled_name=pl.col("name")), window_ns, lanes)
 
 
 def memory_of(

@@ -235,9 +235,12 @@
         const more = about.filter(Boolean).join(", ");
         if (more) label.appendChild(document.createElement("span")).textContent = more;
       } else if (row.series) {
-        label.textContent = text + ", 0–" + row.series.top;
+        const top = label.appendChild(document.createElement("span"));
+        top.className = "top";
+        top.textContent = "0–" + row.series.top;
+        if (!above) label.style.lineHeight = height / 2 + "px";
       }
-      label.title = label.textContent;
+      label.title = row.series ? text + ", 0–" + row.series.top : label.textContent;
       chart.plot.appendChild(label);
     }
   }
