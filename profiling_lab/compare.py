@@ -1,33 +1,56 @@
-"""Two captures of the same work, side by side: what got longer, what got shorter, by how much.
+"""Runs of the same work before and after a change: what got longer, what got shorter, by how much.
 
-The verdict rests on one number, the window: where it is longer after than before by more than the
-tolerance, that is a regression. Every other time that grew by more than the same amount is marked,
-as it says where to look, but a kernel may well run longer in a program that ends earlier.
+The verdict on timelines and traces rests on one time (the window, or the mean step of traces that have
+steps): where it is longer after than before by more than the tolerance, that is a regression. Every other
+time that grew by more than the same amount is marked, as it says where to look, but a kernel may well run
+longer in a program that ends earlier. Pages of kernels have no common window: there each kernel that both
+sides hold is judged by its own duration.
+
+Several runs of a side are compared by their medians, with a 95 % interval of the ratio by the bootstrap
+(Efron and Tibshirani, "An Introduction to the Bootstrap", 1993): both sides are drawn again from their
+own runs, with replacement. Where the interval holds 1, these runs show no difference.
 """
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from profiling_lab import measures
 from profiling_lab.diagnosis import Diagnosis
+from profiling_lab.errors import CaptureError
+from profiling_lab.measures import NAMED, STEP, WINDOW, Run
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from profiling_lab.reports.model import Comparison
 
 TOLERANCE = 0.02
-WINDOW = "Window"
 SHOWN_KERNELS = 10
+RESAMPLES = 2000
+SEED = 7
+SAME_WORK_RATIO = 0.02  # amounts of work that differ by more are pointed out
+SAME_CLOCK_RATIO = 0.02
+# The causes of `recoverable_time`, as people say them.
+CAUSES = {
+    "waits": "the host's waits",
+    "launch_cost": "the cost of launching",
+    "copies": "copies that could overlap",
+    "allocation": "allocation",
+    "host_code": "other host code",
+}
+NEITHER_BETTER = {"Kernels", "CUDA graphs", "Bytes copied"}
 
 
 @dataclass(frozen=True)
 class Row:
-    """One measure before and after; None where it is unknown.
+    """One measure before and after, medians where there are several runs; None where it is unknown.
 
-    group: "time", "host", "copies", "saved" or "kernels". unit: "ns", "bytes" or "count".
-    grew: it is a time and grew by more than the tolerance times the window before.
+    group: "time", "gaps", "host", "calls", "copies", "saved", "stages", "operators", "kernels" or
+    "counters". unit: "ns", "bytes", "count", "pct" or "hz". grew: it is a time and grew by more than
+    is allowed, and by more than chance. change: what else changed ("new", "launches 12 → 24").
+    interval: of after ÷ before, where both sides have several runs.
     """
 
     group: str
@@ -36,6 +59,8 @@ class Row:
     after: float | None
     unit: str = "ns"
     grew: bool = False
+    change: str = ""
+    interval: tuple[float, float] | None = None
 
     def counts(self, allowed_ns: float) -> bool:
         """Whether less is better here, and a time changed by more than is allowed."""
@@ -50,6 +75,11 @@ class Row:
             return None
         return self.after / self.before
 
+    @property
+    def is_noise(self) -> bool:
+        """Whether the runs of both sides overlap so much that they show no difference."""
+        return self.interval is not None and self.interval[0] <= 1 <= self.interval[1]
+
     def to_dict(self) -> dict[str, Any]:
         """The row as plain data."""
         return {
@@ -59,38 +89,97 @@ class Row:
             "before": self.before,
             "after": self.after,
             "ratio": self.ratio,
+            "ratio_interval": None if self.interval is None else list(self.interval),
             "grew": self.grew,
+            "change": self.change,
         }
+
+
+@dataclass(frozen=True)
+class Side:
+    """The runs of one side, of which there is at least one."""
+
+    runs: Sequence[Run]
+
+    @property
+    def name(self) -> str:
+        """The name of the run, or of the first and how many more there are."""
+        more = len(self.runs) - 1
+        return self.runs[0].name + (f" and {more} more" if more else "")
+
+    @property
+    def diagnosis(self) -> Diagnosis | None:
+        """The first run's diagnosis, of a timeline."""
+        return self.runs[0].diagnosis
+
+    @property
+    def length_ns(self) -> float:
+        """The median window; of pages of kernels 0."""
+        found = [run.get("time", WINDOW) for run in self.runs]
+        return statistics.median(ns for ns in found if ns is not None) if None not in found else 0
 
 
 @dataclass
 class Compared:
-    """All rows, the verdict, and what makes the two captures hard to compare."""
+    """All rows, the verdict, and what makes the two sides hard to compare."""
 
-    before: Diagnosis
-    after: Diagnosis
+    before: Side
+    after: Side
     tolerance: float
     rows: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property
+    def deciding(self) -> list[Row]:
+        """The rows that the verdict rests on: the window or the mean step, or each kernel of a page."""
+        times = {row.what: row for row in self.rows if row.group == "time"}
+        for what in (STEP, WINDOW):
+            if what in times and times[what].ratio is not None:
+                return [times[what]]
+        return [
+            row
+            for row in self.rows
+            if row.group == "kernels" and row.unit == "ns" and row.before and row.after
+        ]
+
+    @property
     def window_ratio(self) -> float:
-        """The window after ÷ before."""
-        return self.after.length_ns / self.before.length_ns if self.before.length_ns else 1.0
+        """What the verdict rests on, after ÷ before; of several kernels, of their sum."""
+        old, new = (sum(getattr(r, s) for r in self.deciding) for s in ("before", "after"))
+        return new / old if old else 1.0
 
     @property
     def is_regression(self) -> bool:
-        """Whether the window got longer by more than the tolerance."""
-        return self.window_ratio > 1 + self.tolerance
+        """Whether what the verdict rests on got longer by more than the tolerance, and than chance."""
+        return any(self._judge(row) == "longer" for row in self.deciding)
+
+    @property
+    def verdict(self) -> str:
+        """ "regression", "faster", "unclear" (too much noise to say) or "unchanged"."""
+        judged = {self._judge(row) for row in self.deciding}
+        if "longer" in judged:
+            return "regression"
+        return next((word for word in ("unclear", "faster") if word in judged), "unchanged")
+
+    def _judge(self, row: Row) -> str:
+        ratio = row.ratio
+        if ratio is None or 1 - self.tolerance <= ratio <= 1 + self.tolerance:
+            return "unchanged"
+        if row.is_noise:
+            return "unclear"
+        return "longer" if ratio > 1 else "faster"
 
     def to_dict(self) -> dict[str, Any]:
         """All as plain data: what `lab compare --json` prints."""
+        sides = {"before": self.before, "after": self.after}
         return {
-            "before": self.before.name,
-            "after": self.after.name,
+            **{name: side.name for name, side in sides.items()},
+            "runs": {name: [run.name for run in side.runs] for name, side in sides.items()},
             "tolerance_ratio": self.tolerance,
             "window_ratio": self.window_ratio,
+            "verdict": self.verdict,
             "regression": self.is_regression,
+            "findings": {name: _categories(side.runs[0]) for name, side in sides.items()},
             "rows": [row.to_dict() for row in self.rows],
             "notes": self.notes,
         }
@@ -99,9 +188,9 @@ class Compared:
         """The rows as a report shows them."""
         from profiling_lab.reports import Comparison, ComparisonRow
 
-        shown = [row for row in self.rows if row.group == "time" or row.before or row.after]
         allowed_ns = self.tolerance * self.before.length_ns
-        names = [row for row in shown if row.group == "kernels" and row.unit == "ns"]
+        left_out = {id(row) for group in NAMED for row in named_rows(self.rows, group)[1]}
+        shown = [row for row in self.rows if row.group == "time" or row.before or row.after]
         return Comparison(
             self.before.name,
             self.after.name,
@@ -116,128 +205,152 @@ class Compared:
                     better="lower" if row.what == WINDOW or row.counts(allowed_ns) else "",
                 )
                 for row in shown
-                if row not in names[SHOWN_KERNELS:]
+                if id(row) not in left_out and row.group not in ("calls", "gaps", "operators")
             ],
             headline,
         )
 
 
-# The causes of `recoverable_time`, as people say them.
-CAUSES = {
-    "waits": "the host's waits",
-    "launch_cost": "the cost of launching",
-    "copies": "copies that could overlap",
-    "allocation": "allocation",
-    "host_code": "other host code",
-}
-NEITHER_BETTER = {"Kernels", "CUDA graphs", "Bytes copied"}
-
-
 def compare(before: Diagnosis, after: Diagnosis, *, tolerance: float = TOLERANCE) -> Compared:
-    """Compare two diagnosed captures. tolerance: a share of the window before, 0.02 for 2 %."""
-    out = Compared(before, after, tolerance)
-    allowed_ns = tolerance * before.length_ns
+    """Compare two diagnosed timelines. tolerance: a share of the window before, 0.02 for 2 %."""
+    runs = [[measures.of_timeline(diagnosis)] for diagnosis in (before, after)]
+    return compare_runs(*runs, tolerance=tolerance)
 
-    def add(group: str, what: str, old: float | None, new: float | None, unit: str = "ns") -> None:
-        if old is None and new is None:
-            return
-        grew = unit == "ns" and old is not None and new is not None and new - old > allowed_ns
-        out.rows.append(Row(group, what, old, new, unit, grew))
 
-    add("time", WINDOW, before.length_ns, after.length_ns)
-    devices = sorted({*before.devices, *after.devices})
-    for device in devices:
-        label = f" (device {device})" if len(devices) > 1 else ""
-        add("time", f"Busy{label}", *_pair(before.busy_ns, after.busy_ns, device))
-        add("time", f"Idle{label}", before.idle_ns(device), after.idle_ns(device))
-        add("time", f"Longest gap{label}", _longest(before, device), _longest(after, device))
-    add("host", "Host in blocking calls", _total(before.blocking_ns), _total(after.blocking_ns))
-    for old, new in [(_frames(before), _frames(after))]:
-        for what in ("Copies H2D", "Copies D2H", "Other copies"):
-            add("copies", what, old[what], new[what])
-        add("copies", "Bytes copied", old["bytes"], new["bytes"], "bytes")
-        add("copies", "of these pageable", old["pageable"], new["pageable"], "bytes")
-        add("kernels", "Kernels", old["kernels"], new["kernels"], "count")
-        if old["graphs"] or new["graphs"]:
-            add("kernels", "CUDA graphs", old["graphs"], new["graphs"], "count")
-    causes = {**(before.recoverable_ns or {}), **(after.recoverable_ns or {})}
-    for cause in causes:
-        add("saved", cause, *_pair(before.recoverable_ns, after.recoverable_ns, cause))
-    totals = _kernel_totals(before), _kernel_totals(after)
-    names = sorted({*totals[0], *totals[1]}, key=lambda name: -max(t.get(name, 0) for t in totals))
-    for name in names:
-        add("kernels", name, totals[0].get(name, 0), totals[1].get(name, 0))
+def compare_runs(
+    before: Sequence[Run], after: Sequence[Run], *, tolerance: float = TOLERANCE
+) -> Compared:
+    """Compare runs of one kind. Raises CaptureError if they are of different kinds."""
+    runs = [*before, *after]
+    kinds = {run.kind: run.name for run in runs}
+    if len(kinds) > 1:
+        raise CaptureError(
+            "only captures of one kind can be compared: "
+            + ", ".join(f"{name} is of kind {kind}" for kind, name in kinds.items())
+        )
+    out = Compared(Side(before), Side(after), tolerance)
+    window_ns = out.before.length_ns
+    by_group: dict[str, list[Row]] = {}
+    for key in dict.fromkeys(key for run in runs for key in run.measures):
+        row = _row(key, before, after, tolerance, window_ns)
+        if row is not None:
+            by_group.setdefault(row.group, []).append(row)
+    for group, rows in by_group.items():
+        if group in NAMED:
+            rows.sort(key=lambda row: (row.unit == "ns", -max(row.before or 0, row.after or 0)))
+    out.rows = [row for rows in by_group.values() for row in rows]
     out.notes = _notes(before, after)
     return out
 
 
-def _pair(old: dict | None, new: dict | None, key: Any) -> tuple[Any, Any]:
-    return (old or {}).get(key), (new or {}).get(key)
-
-
-def _total(values: dict[str, int] | None) -> int | None:
-    return None if values is None else sum(values.values())
-
-
-def _longest(diagnosis: Diagnosis, device: int) -> int | None:
-    if diagnosis.gaps is None:
+def _row(
+    key: measures.Key,
+    before: Sequence[Run],
+    after: Sequence[Run],
+    tolerance: float,
+    window_ns: float,
+) -> Row | None:
+    group, what, unit = key
+    absent = 0 if group in NAMED and window_ns else None
+    sides = [[run.measures.get(key, absent) for run in runs] for runs in (before, after)]
+    known = [[value for value in values if value is not None] for values in sides]
+    old, new = (statistics.median(values) if values else None for values in known)
+    if old is None and new is None:
         return None
-    gaps = [g["end_ns"] - g["start_ns"] for g in diagnosis.gaps if g["device"] == device]
-    return max(gaps, default=0)
+    interval = _interval(*known) if unit == "ns" and min(map(len, known)) > 1 else None
+    grew = False
+    if unit == "ns" and old is not None and new is not None:
+        grew = new - old > tolerance * (window_ns or old)
+        grew = grew and not (interval is not None and interval[0] <= 1)
+    change = _change(what, before, after) if group == "kernels" and unit == "ns" else ""
+    return Row(group, what, old, new, unit, grew, change, interval)
 
 
-def _in_window(diagnosis: Diagnosis, frame: pl.DataFrame) -> pl.DataFrame:
-    """The rows that start inside the window."""
-    import polars as pl
+def _interval(before: Sequence[float], after: Sequence[float]) -> tuple[float, float] | None:
+    """The 95 % interval of median after ÷ median before; None if that can be ÷ 0."""
+    import numpy as np
 
-    start, end = diagnosis.window_ns or diagnosis.span_ns
-    return frame.filter((pl.col("start_ns") >= start) & (pl.col("start_ns") < end))
-
-
-def _frames(diagnosis: Diagnosis) -> dict[str, int]:
-    import polars as pl
-
-    copies = _in_window(diagnosis, diagnosis.capture.copies)
-    host = copies.filter(pl.col("kind").is_in(["H2D", "D2H"]))
-    pageable = (pl.col("source") == "pageable") | (pl.col("destination") == "pageable")
-    by_kind = {kind: copies.filter(pl.col("kind") == kind) for kind in ("H2D", "D2H")}
-    other = copies.filter(~pl.col("kind").is_in(["H2D", "D2H"]))
-    return {
-        "Copies H2D": int(by_kind["H2D"]["duration_ns"].sum()),
-        "Copies D2H": int(by_kind["D2H"]["duration_ns"].sum()),
-        "Other copies": int(other["duration_ns"].sum()),
-        "bytes": int(copies["bytes"].sum()),
-        "pageable": int(host.filter(pageable)["bytes"].sum()),
-        "kernels": _in_window(diagnosis, diagnosis.capture.kernels).height,
-        "graphs": _in_window(diagnosis, diagnosis.capture.graph_launches).height,
-    }
+    if not min(before) > 0:
+        return None
+    random = np.random.default_rng(SEED)
+    medians = [
+        np.median(
+            np.asarray(values)[random.integers(len(values), size=(RESAMPLES, len(values)))], 1
+        )
+        for values in (before, after)
+    ]
+    low, high = np.quantile(medians[1] / medians[0], (0.025, 0.975))
+    return float(low), float(high)
 
 
-def _kernel_totals(diagnosis: Diagnosis) -> dict[str, int]:
-    """Per kernel name, the summed duration of its executions in the window, in ns."""
-    import polars as pl
+def _change(name: str, before: Sequence[Run], after: Sequence[Run]) -> str:
+    """What changed about a kernel besides its time, from the first run of each side."""
+    old, new = before[0].launches.get(name), after[0].launches.get(name)
+    if old is None or new is None:
+        return "" if old is new else ("new" if old is None else "gone")
+    parts = []
+    if old.count != new.count:
+        parts.append(f"launches {old.count:,} → {new.count:,}")
+    gone, come = sorted(old.shapes - new.shapes), sorted(new.shapes - old.shapes)
+    if gone or come:
+        parts.append(f"grid × block {_first(gone)} → {_first(come)}")
+    return ", ".join(parts)
 
-    frame = _in_window(diagnosis, diagnosis.capture.kernels)
-    frame = frame.group_by("name").agg(pl.col("duration_ns").sum())
-    return {name or "(no name)": int(ns) for name, ns in frame.select("name", "duration_ns").rows()}
+
+def _first(shapes: list[str]) -> str:
+    if not shapes:
+        return "none"
+    return shapes[0] + (f" and {len(shapes) - 1} more" if len(shapes) > 1 else "")
 
 
-def _notes(before: Diagnosis, after: Diagnosis) -> list[str]:
+def named_rows(rows: Sequence[Row], group: str) -> tuple[list[Row], list[Row]]:
+    """The rows of a group to show, and those to leave out: small ones that did not grow."""
+    here = [row for row in rows if row.group == group and (row.before or row.after)]
+    counts = [row for row in here if row.unit != "ns"]
+    times = [row for row in here if row.unit == "ns"]
+    most = SHOWN_KERNELS if group == "kernels" else SHOWN_KERNELS // 2
+    rest = times[most:]
+    grown = [row for row in rest if row.grew]
+    return counts + times[:most] + grown, [row for row in rest if not row.grew]
+
+
+def _categories(run: Run) -> dict[str, str]:
+    """The category that was found, by kernel; by "" of the whole."""
+    return {subject: finding.category for subject, finding in run.findings.items()}
+
+
+def _notes(before: Sequence[Run], after: Sequence[Run]) -> list[str]:
+    """What makes the runs hard to compare, a sentence each."""
     out = []
-    old, new = _frames(before), _frames(after)
-    for what in ("bytes",):
-        if old[what] and new[what] and not 0.98 <= new[what] / old[what] <= 1.02:
+    for what in dict.fromkeys(key for run in (*before, *after) for key in run.work):
+        old, new = (_median(run.work.get(what, 0) for run in runs) for runs in (before, after))
+        if old and new and abs(new / old - 1) > SAME_WORK_RATIO:
             out.append(
-                "the two copied different amounts of data: make sure that both did the same work"
+                f"{what}: {old:,.0f} before and {new:,.0f} after: make sure that both did the same work"
             )
-    names = [{d.device_name(n) for n in d.devices} for d in (before, after)]
-    if names[0] != names[1]:
+    for what in dict.fromkeys(key for run in (*before, *after) for key in run.conditions):
+        old, new = ({run.conditions.get(what, "") for run in runs} for runs in (before, after))
+        if old != new and (old | new) != {""}:
+            texts = (" or ".join(sorted(text or "unknown" for text in side)) for side in (old, new))
+            out.append("recorded under different conditions: {}: {} and {}".format(what, *texts))
+    clocks = [
+        {key[1]: value for run in runs for key, value in run.measures.items() if key[2] == "hz"}
+        for runs in (before, after)
+    ]
+    apart = [
+        what.removesuffix(": SM clock")
+        for what, old in clocks[0].items()
+        if old and (new := clocks[1].get(what)) and abs(new / old - 1) > SAME_CLOCK_RATIO
+    ]
+    if apart:
         out.append(
-            f"recorded on different devices: {', '.join(sorted(names[0])) or 'unknown'} and "
-            f"{', '.join(sorted(names[1])) or 'unknown'}"
+            f"the SM clock differs by more than {SAME_CLOCK_RATIO:.0%} for {len(apart)} kernels "
+            f"({apart[0]:.60}): their durations differ for that alone"
         )
-    if bool(old["graphs"]) != bool(new["graphs"]):
-        out.append(
-            "only one of the two records CUDA graphs as wholes: kernels inside them are not listed"
-        )
+    if len(before) != len(after) and 1 in (len(before), len(after)):
+        out.append("one side has a single run: there is no interval, noise is not known")
     return out
+
+
+def _median(values: Any) -> float:
+    return statistics.median(values)

@@ -1,8 +1,11 @@
-"""`lab compare`: two captures of the same work, side by side."""
+"""`lab compare`: runs of the same work before and after a change, side by side."""
 
 from __future__ import annotations
 
+import glob
 import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import click
 
@@ -10,16 +13,38 @@ from profiling_lab.cli.options import against_option, range_option
 from profiling_lab.cli.pages import section
 from profiling_lab.cli.printing import about, cut
 from profiling_lab.cli.running import diagnosed, not_shown
-from profiling_lab.cli.screen import bold, dim, width, wrap
-from profiling_lab.compare import CAUSES, SHOWN_KERNELS, TOLERANCE, Compared, Row
-from profiling_lab.compare import compare as compare_diagnoses
-from profiling_lab.functions import functions_if_any
+from profiling_lab.cli.screen import bold, dim, note_while, width, wrap
+from profiling_lab.compare import CAUSES, TOLERANCE, Compared, Row, Side, compare_runs, named_rows
+from profiling_lab.errors import CaptureError, LabError
+from profiling_lab.functions import functions_for, functions_if_any
+from profiling_lab.measures import NAMED, Run, of_kernels, of_timeline, of_trace
+from profiling_lab.reports.model import clean_text
 from profiling_lab.units import format_ns, format_quantity, format_ratio, format_share
 
+SHOWN_CHANGE_PCT = 5  # counters of a kernel that changed by less are left to --json
+NAME_CELLS = 34
 
-@click.command()
-@click.argument("before")
-@click.argument("after")
+
+class Sides(click.Command):
+    """A command whose --before and --after take all that follows, up to the next option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        side, spelled = "", []
+        for argument in args:
+            if argument in ("--before", "--after"):
+                side = argument
+            elif argument.startswith("-") and argument != "-":
+                side = ""
+                spelled.append(argument)
+            else:
+                spelled += [side, argument] if side else [argument]
+        return super().parse_args(ctx, spelled)
+
+
+@click.command(cls=Sides)
+@click.argument("captures", metavar="[BEFORE AFTER]", nargs=-1)
+@click.option("--before", metavar="FILE...", multiple=True, help="Several runs before the change.")
+@click.option("--after", metavar="FILE...", multiple=True, help="Several runs after it.")
 @against_option
 @range_option
 @click.option(
@@ -27,73 +52,263 @@ from profiling_lab.units import format_ns, format_quantity, format_ratio, format
     type=click.FloatRange(0),
     default=TOLERANCE,
     show_default=True,
-    help="By how much the window may grow, as a share of the window before.",
+    help="By how much what is judged may grow, as a share of what it was.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print all rows as JSON.")
+@click.option("--markdown", "as_markdown", is_flag=True, help="Print it for a pull request.")
 def compare(
-    before: str,
-    after: str,
+    captures: tuple[str, ...],
+    before: tuple[str, ...],
+    after: tuple[str, ...],
     against: str | None,
     nvtx_range: str | None,
     tolerance: float,
     as_json: bool,
+    as_markdown: bool,
 ) -> int:
-    """Two captures of the same work side by side.
+    """Captures of the same work before and after a change.
 
-    Window, busy and idle time, causes, copies, and the total of every kernel. Exits with 1 if the
-    window got longer by more than the tolerance; other times that grew by more than that share of
-    the window are marked, as the places to look at.
+    Timelines, traces of PyTorch, or pages of Nsight Compute; a side is a capture, a folder of
+    captures, or a pattern in quotes. With several runs a side medians are compared, with a 95 %
+    interval, and what these runs cannot tell apart is called noise.
+
+    Exits with 1 if the window (of traces the mean step, of pages any kernel) got longer by more than
+    the tolerance, and by more than noise. Other times that grew by more than that share of the
+    window are marked, as the places to look at.
 
     \b
       uv run lab compare torch_inference_baseline torch_inference_improved
-      uv run lab compare main.sqlite branch.sqlite --tolerance 0.05
+      uv run lab compare main.sqlite branch.sqlite --tolerance 0.05 --markdown
+      uv run lab compare --before main_*.sqlite --after branch_*.sqlite
     """
-    functions, why = functions_if_any("timeline", against)
-    (first, second) = (diagnosed(name, functions, nvtx_range) for name in (before, after))
-    result = compare_diagnoses(first, second, tolerance=tolerance)
+    if captures and (before or after):
+        raise click.UsageError("name both sides by --before and --after, or neither")
+    if captures:
+        if len(captures) != 2:
+            raise click.UsageError(
+                f"two captures are compared, and {len(captures)} are named; of several runs: "
+                "--before FILE... --after FILE..."
+            )
+        before, after = (captures[0],), (captures[1],)
+    if not before or not after:
+        raise click.UsageError("name a capture before and one after: lab compare BEFORE AFTER")
+    if as_json and as_markdown:
+        raise click.UsageError("--json or --markdown, not both")
+    missing: list[str] = []
+    sides = [
+        [_run(name, against, nvtx_range, missing) for name in _named(s)] for s in (before, after)
+    ]
+    result = compare_runs(*sides, tolerance=tolerance)
     if as_json:
         click.echo(json.dumps(result.to_dict(), indent=2, ensure_ascii=False))
+    elif as_markdown:
+        click.echo("\n".join(markdown(result)))
     else:
         show_comparison(result)
-        for sentence in not_shown((first, second), functions, why):
+        for sentence in dict.fromkeys(missing):
             click.echo()
             click.echo(dim(wrap(f"Not shown: {sentence}", "  ")))
     return 1 if result.is_regression else 0
 
 
+def _named(side: Sequence[str]) -> Iterator[str]:
+    """The captures that a side names: patterns and folders of captures, in the order of their names."""
+    from profiling_lab import captures
+
+    for name in side:
+        if any(char in name for char in "*?[") and not Path(name).exists():
+            if not (found := sorted(glob.glob(name))):
+                raise CaptureError(f"{name}: no file fits this pattern")
+            yield from found
+            continue
+        place = Path(name)
+        if place.is_dir() and not (captures.folder() / name).is_dir():
+            inside = [entry for entry in sorted(place.iterdir()) if _is_capture(entry)]
+            if inside and not _is_capture(place):
+                yield from map(str, inside)
+                continue
+        yield name
+
+
+def _is_capture(place: Path) -> bool:
+    from profiling_lab import captures
+
+    try:
+        return bool(captures.kind(place))
+    except (CaptureError, OSError):
+        return False
+
+
+def _run(name: str, against: str | None, nvtx_range: str | None, missing: list[str]) -> Run:
+    """One capture, opened and measured; what its functions could not say goes to `missing`."""
+    from profiling_lab import inputs
+
+    (part,) = inputs.read([name])
+    if part.kind == "timeline":
+        functions, why = functions_if_any("timeline", against)
+        diagnosis = diagnosed(str(part.path), functions, nvtx_range)
+        missing += not_shown([diagnosis], functions, why)
+        return of_timeline(diagnosis)
+    if nvtx_range is not None:
+        raise LabError(f"--range belongs to timelines; {name} is a capture of kind {part.kind}")
+    measure = {"trace": of_trace, "kernels": of_kernels}.get(part.kind)
+    if measure is None:
+        what = "a trace of each rank; name one rank's" if part.kind == "traces" else part.kind
+        raise LabError(f"{name}: cannot be compared: it holds {what}")
+    with note_while(f"reading {part.name}"):
+        run = measure(part, functions_for(part.kind, against))
+    missing += run.unanswered
+    return run
+
+
+# -- on the screen --------------------------------------------------------------------------------
+
 _GROUPS = {
     "time": "Time",
+    "gaps": "Gaps of the device, by what ran before and after",
     "host": "Host",
+    "calls": "CUDA calls, total of each name",
     "copies": "Copies",
     "saved": "What would be saved without …",
+    "stages": "Ranges, host time of each name",
+    "operators": "Operators, host time with all inside",
     "kernels": "Kernels, total of each name",
 }
+_OF_PAGES = {"kernels": "Kernels, mean of their launches"}
+ALWAYS_SHOWN = ("time",)
 
 
 def show_comparison(result: Compared) -> None:
-    """Print two captures side by side, what grew marked."""
-    _show_head(result)
-    for group, title in _GROUPS.items():
-        rows = [row for row in result.rows if row.group == group]
-        if group != "time":
-            rows = [row for row in rows if row.before or row.after]
+    """Print two sides, what grew marked."""
+    for label, side in (("before", result.before), ("after", result.after)):
+        told = dim(f"  {_about(side)}") if _about(side) else ""
+        click.echo(f"  {label:<6}  {bold(clean_text(side.name))}{told}")
+    click.echo()
+    click.echo(dim(f"    {'':<{NAME_CELLS}} {'before':>10} {'after':>10} {'after÷before':>13}"))
+    titles = _GROUPS | (_OF_PAGES if not result.before.length_ns else {})
+    for group, title in titles.items():
+        rows, hidden = _shown(result, group)
         if not rows:
             continue
         click.echo()
         click.echo(bold(f"  {title}"))
-        hidden = []
-        if group == "kernels":
-            counts = [row for row in rows if row.unit == "count"]
-            times = [row for row in rows if row.unit != "count"]
-            rows, hidden = counts + times[:SHOWN_KERNELS], times[SHOWN_KERNELS:]
-            rows += [row for row in hidden if row.grew]
-            hidden = [row for row in hidden if not row.grew]
         for row in rows:
             _show_row(row)
+            for counter in _changed_counters(result, row):
+                click.echo(dim(_cells(counter, counter.what.rpartition(": ")[2], "      ")))
         if hidden:
-            click.echo(dim(f"    and {len(hidden)} more names (all with --json)"))
+            click.echo(dim(f"    and {len(hidden)} more (all with --json)"))
+    if changes := _finding_changes(result):
+        click.echo()
+        click.echo(bold("  Findings"))
+        for change in changes:
+            click.echo(wrap(change, "      ", "    "))
     click.echo()
     _show_verdict(result)
+
+
+def _shown(result: Compared, group: str) -> tuple[list[Row], list[Row]]:
+    """The rows of a group to print, and those to leave out."""
+    if group in NAMED:
+        return named_rows(result.rows, group)
+    rows = [row for row in result.rows if row.group == group]
+    return [row for row in rows if group in ALWAYS_SHOWN or row.before or row.after], []
+
+
+def _about(side: Side) -> str:
+    if side.diagnosis is not None:
+        return about(side.diagnosis)
+    return side.runs[0].conditions.get("device", "")
+
+
+def _show_row(row: Row) -> None:
+    mark = click.style("  grew", fg="yellow") if row.grew else ""
+    mark = mark or (dim("  noise") if row.is_noise else "")
+    name = CAUSES.get(row.what, row.what) if row.group == "saved" else clean_text(row.what)
+    click.echo(_cells(row, name, "    ") + mark)
+    if row.change:
+        click.echo(dim(wrap(clean_text(row.change), "        ", "      ")))
+
+
+def _cells(row: Row, name: str, indent: str) -> str:
+    before, after = (format_quantity(value, row.unit) for value in (row.before, row.after))
+    ratio = "" if row.ratio is None else format_ratio(row.ratio)
+    room = NAME_CELLS + 4 - len(indent)
+    return f"{indent}{cut(name, room):<{room}} {before:>10} {after:>10} {ratio:>13}".rstrip()
+
+
+def _changed_counters(result: Compared, kernel: Row) -> list[Row]:
+    """The counters of a kernel that changed enough to be shown."""
+    return [
+        row
+        for row in result.rows
+        if row.group == "counters"
+        and row.what.startswith(f"{kernel.what}: ")
+        and row.ratio is not None
+        and abs(row.ratio - 1) > SHOWN_CHANGE_PCT / 100
+    ]
+
+
+def _finding_changes(result: Compared) -> list[str]:
+    """The main finding, or of pages each kernel's where it changed."""
+    old, new = (side.runs[0].findings for side in (result.before, result.after))
+    out = []
+    for subject in dict.fromkeys([*old, *new]):
+        names = [found[subject].category if subject in found else "none" for found in (old, new)]
+        if subject and names[0] == names[1]:
+            continue
+        change = " → ".join(names) if names[0] != names[1] else f"{names[0]} before and after"
+        out.append(f"{clean_text(subject, 60)}: {change}" if subject else change)
+    return out
+
+
+def _show_verdict(result: Compared) -> None:
+    colors = {"regression": "red", "faster": "green"}
+    text = f"  {verdict_text(result)}"
+    color = colors.get(result.verdict)
+    click.echo(click.style(wrap(text.strip(), "  "), fg=color, bold=True))
+    for note in result.notes:
+        click.echo(wrap(clean_text(note), "    ", "  ! "))
+
+
+def verdict_text(result: Compared) -> str:
+    """The verdict in one sentence."""
+    deciding = result.deciding
+    if not deciding:
+        return "Nothing to judge: the two hold nothing in common"
+    first = max(deciding, key=lambda row: abs((row.ratio or 1) - 1))
+    if len(deciding) == 1 and first.group == "time":
+        ratio = first.ratio or 1.0
+        times = f"{format_ns(first.before)} to {format_ns(first.after)}"
+        if first.what != "Window":
+            times = f"{first.what}: {times}"
+        noise = ""
+        if first.interval is not None:
+            low, high = (format_ratio(value) for value in first.interval)
+            noise = f"; 95 % interval {low} to {high}"
+        if result.verdict == "regression":
+            tolerance = f"tolerance {result.tolerance:.1%}"
+            return f"Regression: {format_ratio(ratio)} as long ({times}{noise}; {tolerance})"
+        if result.verdict == "faster":
+            return f"{format_ratio(1 / ratio)} faster ({times}{noise})"
+        if first.is_noise:
+            return f"No difference that these runs can show ({times}{noise})"
+        return f"No change beyond the tolerance of {result.tolerance:.1%} ({times}{noise})"
+    slower = [row for row in deciding if row.grew]
+    ratio = result.window_ratio
+    total = f"{format_ratio(ratio)} as long" if ratio > 1 else f"{format_ratio(1 / ratio)} faster"
+    if result.verdict == "regression":
+        worst = max(slower, key=lambda row: row.ratio or 0)
+        return (
+            f"Regression: {len(slower)} of {len(deciding)} kernels take longer, "
+            f"{clean_text(worst.what, 50)} {format_ratio(worst.ratio)} "
+            f"(tolerance {result.tolerance:.1%}); all together {total}"
+        )
+    if result.verdict == "faster":
+        return f"No kernel takes longer; all {len(deciding)} together {total}"
+    if result.verdict == "unclear":
+        return "No difference that these runs can show"
+    return f"No kernel changed beyond the tolerance of {result.tolerance:.1%}"
 
 
 def show_pair(result: Compared) -> None:
@@ -102,7 +317,11 @@ def show_pair(result: Compared) -> None:
 
     from profiling_lab.reports.terminal import print_time_bars
 
-    pair = (("before", result.before), ("after", result.after))
+    pair = [
+        (label, side.diagnosis)
+        for label, side in (("before", result.before), ("after", result.after))
+        if side.diagnosis is not None
+    ]
     console = Console(highlight=False, width=width())
     print_time_bars([section(diagnosis) for _, diagnosis in pair], console)
     click.echo()
@@ -124,34 +343,60 @@ def show_pair(result: Compared) -> None:
     _show_verdict(result)
 
 
-def _show_head(result: Compared) -> None:
-    click.echo(f"  before  {bold(result.before.name)}" + dim(f"  {about(result.before)}"))
-    click.echo(f"  after   {bold(result.after.name)}" + dim(f"  {about(result.after)}"))
-    click.echo()
-    click.echo(dim(f"    {'':<34} {'before':>10} {'after':>10} {'after÷before':>13}"))
+# -- for a pull request ---------------------------------------------------------------------------
 
 
-def _show_row(row: Row) -> None:
-    from profiling_lab.reports.model import clean_text
-
-    name = CAUSES.get(row.what, row.what) if row.group == "saved" else clean_text(row.what)
-    before = format_quantity(row.before, row.unit)
-    after = format_quantity(row.after, row.unit)
-    ratio = "" if row.ratio is None else format_ratio(row.ratio)
-    mark = click.style("  grew", fg="yellow") if row.grew else ""
-    click.echo(f"    {cut(name, 34):<34} {before:>10} {after:>10} {ratio:>13}{mark}")
-
-
-def _show_verdict(result: Compared) -> None:
-    ratio = result.window_ratio
-    times = f"{format_ns(result.before.length_ns)} to {format_ns(result.after.length_ns)}"
-    if result.is_regression:
-        text = f"Regression: {format_ratio(ratio)} as long ({times}; tolerance "
-        click.echo(click.style(f"  {text}{result.tolerance:.1%})", fg="red", bold=True))
-    elif ratio < 1 - result.tolerance:
-        text = f"  {format_ratio(1 / ratio)} faster ({times})"
-        click.echo(click.style(text, fg="green", bold=True))
-    else:
-        click.echo(bold(f"  No change beyond the tolerance of {result.tolerance:.1%} ({times})"))
+def markdown(result: Compared) -> Iterator[str]:
+    """The comparison in Markdown: the verdict, then a table, details folded away."""
+    yield f"**{_escape(verdict_text(result))}**"
+    yield ""
+    yield f"before: {_code(result.before.name)} {_escape(_about(result.before))}  "
+    yield f"after: {_code(result.after.name)} {_escape(_about(result.after))}"
+    yield ""
+    if changes := _finding_changes(result):
+        yield "; ".join(_escape(change) for change in changes)
+        yield ""
+    times = [row for row in result.rows if row.group == "time"]
+    grown = [row for row in result.rows if row.grew and row not in times]
+    yield from _table(times + grown)
+    details = [row for group in _GROUPS for row in _shown(result, group)[0]]
+    details = [row for row in details if row not in times and row not in grown]
+    if details:
+        yield "<details><summary>all that is worth a look</summary>"
+        yield ""
+        yield from _table(details)
+        yield "</details>"
+        yield ""
     for note in result.notes:
-        click.echo(wrap(note, "    ", "  ! "))
+        yield f"- {_escape(note)}"
+
+
+def _table(rows: Sequence[Row]) -> Iterator[str]:
+    if not rows:
+        return
+    yield "| | before | after | after÷before | |"
+    yield "|---|--:|--:|--:|---|"
+    for row in rows:
+        name = _code(CAUSES.get(row.what, row.what)) if row.group in NAMED else _escape(row.what)
+        if row.group == "saved":
+            name = _escape(f"saved without {CAUSES.get(row.what, row.what)}")
+        cells = [format_quantity(value, row.unit) for value in (row.before, row.after)]
+        ratio = "" if row.ratio is None else format_ratio(row.ratio)
+        mark = "**grew**" if row.grew else "noise" if row.is_noise else ""
+        change = ", ".join(text for text in (mark, _escape(row.change)) if text)
+        yield f"| {name} | {cells[0]} | {cells[1]} | {ratio} | {change} |"
+    yield ""
+
+
+def _escape(text: str) -> str:
+    """Text that Markdown and HTML take as it is: names come from the program that was profiled."""
+    out = clean_text(text)
+    for char in "\\`*_{}[]<>#|":
+        out = out.replace(
+            char, f"\\{char}" if char not in "<>" else {"<": "&lt;", ">": "&gt;"}[char]
+        )
+    return out
+
+
+def _code(text: str) -> str:
+    return f"`{clean_text(text, 120).replace('`', chr(39)).replace('|', '¦')}`"
