@@ -179,8 +179,8 @@ def rank_findings(findings: list[Finding]) -> list[Finding]:
     the same subject only the one with the largest recoverable_ns stays (the first of equal ones).
     "healthy", and what saves less than FLOOR_RATIO, is left out.
 
-    If that leaves nothing: one finding, the healthy one with the largest recoverable_ns (the first of equal
-    ones); is there no healthy one, the finding with the largest recoverable_ns. [] for no findings.
+    If that leaves nothing: one finding, the healthy one with the largest recoverable_ns; is there no
+    healthy one, the finding with the largest. Of equal ones as above, then the first. [] for no findings.
     """
     raise NotImplementedError
 

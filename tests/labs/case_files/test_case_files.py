@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from grading.checking import task
-from grading.checking.case_evidence import KERNEL_KEYS, Case, open_case
+from grading.checking.case_evidence import COLLECTIVE, KERNEL_KEYS, Case, open_case
 from grading.checking.judging import near, require, show
 from profiling_lab import captures
 from profiling_lab.findings import CATEGORIES, Finding, problems
@@ -126,7 +126,13 @@ def _of_run(case: Case, claimed: str, device: int) -> str:
 def _of_streams(case: Case, one_ns: int) -> str:
     if len(case.streams) == 1:
         return "all kernels run on one stream: there is no other that could run beside it"
-    return f"for {1 - one_ns / case.window_ns:.0%} of the window no kernel runs, or kernels of two streams do"
+    exchanging = {op.stream for op in case.operations if COLLECTIVE in op.name}
+    if len(set(case.streams) - exchanging) == 1:
+        return (
+            "one stream computes and the other one exchanges, and for "
+            f"{1 - one_ns / case.window_ns:.0%} of the window they do so at the same time or not at all"
+        )
+    return f"for {one_ns / case.window_ns:.0%} of the window kernels of one stream alone ran"
 
 
 def _of_kernel(case: Case, claimed: str) -> str:
@@ -759,8 +765,10 @@ def ranked(findings: list[Finding]) -> list[Finding]:
     if out or not findings:
         return out
     rest = [f for f in findings if f.category == "healthy"] or list(findings)
-    most = max(f.evidence.get("recoverable_ns", 0) for f in rest)
-    return [next(f for f in rest if f.evidence.get("recoverable_ns", 0) == most)]
+    most = max(f.evidence["recoverable_ns"] for f in rest)
+    equal = [f for f in rest if f.evidence["recoverable_ns"] == most]
+    least = min(CATEGORIES[f.category].precedence for f in equal)
+    return [next(f for f in equal if CATEGORIES[f.category].precedence == least)]
 
 
 def _whole(finding: Finding) -> float:
