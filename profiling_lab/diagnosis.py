@@ -140,7 +140,7 @@ def diagnose(
     if recording.gpu_metrics.height:
         _ask(out, functions, "busy_against_active", "active", _is_active, file, nvtx_range)
     _ask(out, functions, "recoverable_time", "recoverable_ns", _is_ns_by(str), file, nvtx_range)
-    _ask(out, functions, "name_bottleneck", "finding", _is_finding, file, nvtx_range)
+    _ask(out, functions, "name_bottleneck", "finding", misfit, file, nvtx_range)
     return out
 
 
@@ -158,7 +158,7 @@ def findings_of(kind: str, capture: str, functions: Functions) -> list[Finding]:
     answer = functions.call(name, capture)
     found = answer if isinstance(answer, list) else [answer]
     for one in found:
-        if wrong := _is_finding(one):
+        if wrong := misfit(one):
             check = functions.tasks.get(name, name)
             raise FunctionUnavailable(f"{name} returned {one!r:.60}, {wrong}; lab check {check}")
     if not found:
@@ -273,7 +273,8 @@ def _is_active(value: Any) -> str:
     return "" if _has(value, *keys) else f"not, a device, {', '.join(keys)}"
 
 
-def _is_finding(value: Any) -> str:
+def misfit(value: Any) -> str:
+    """What is wrong with the form of what should be a finding, "" if nothing is."""
     if not isinstance(value, Finding):
         return "not a Finding"
     wrong = problems(value)

@@ -162,6 +162,11 @@ CATEGORIES: dict[str, Category] = {c.name: c for c in _TIMELINE + _COMPARISON} |
 }
 
 
+def is_borderline(finding: Finding) -> bool:
+    """Whether the function that found this says that a little more or less would change it."""
+    return finding.recommendation.startswith("borderline")
+
+
 def problems(finding: Finding) -> list[str]:
     """What is wrong with the form of a finding: a list of sentences, empty if it is well formed.
 

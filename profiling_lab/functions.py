@@ -9,6 +9,7 @@ one that is, or that fails, says so in one sentence and names the task that teac
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import sys
 import traceback
@@ -68,6 +69,14 @@ class Functions:
             raise FunctionUnavailable(self._failure(name, error)) from None
         except Exception as error:  # noqa: BLE001 - the learner's code may raise anything
             raise FunctionUnavailable(self._failure(name, error)) from None
+
+    def defines(self, name: str) -> bool:
+        """Whether the source has a function of this name, written or still to do."""
+        try:
+            tree = ast.parse(self.file.read_text(encoding="utf-8"))
+        except (OSError, ValueError, SyntaxError):
+            return False
+        return any(isinstance(node, ast.FunctionDef) and node.name == name for node in tree.body)
 
     def _function(self, name: str) -> Callable:
         if name in self.todo:

@@ -1,0 +1,460 @@
+"""Ask every function of the course that can speak about a run, and put together what they say.
+
+    >>> from functools import partial
+    >>> from profiling_lab import asking, inputs
+    >>> [run] = inputs.runs(inputs.read(["overlap_legacy"]))
+    >>> verdict = asking.ask_all(run, partial(functions_for, against="solutions"))
+    >>> verdict.findings[0].category
+    'serialized_streams'
+
+Which function is asked about what stands in `QUESTIONS`. Each looks at its own causes and says what
+would be saved without the worst of them; here the savings are compared, no more:
+
+* Memory that grows comes first: the program will end with an error, whatever time there is to save.
+* Then the findings in order of "recoverable_ns"; equal ones in the order of `CATEGORIES`.
+* A function's other causes follow its own finding, however close they come to it.
+* "healthy" is what is said when no function names a cause.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from profiling_lab.diagnosis import Diagnosis, diagnose, misfit
+from profiling_lab.errors import CaptureError, EmptyCapture, LabError
+from profiling_lab.findings import CATEGORIES, Finding
+from profiling_lab.functions import Functions, FunctionUnavailable
+
+if TYPE_CHECKING:
+    from profiling_lab.captures import Part
+    from profiling_lab.nsys_export import NsysCapture
+
+CLOCK_METRIC = "GPC Clock Frequency [MHz]"
+
+# The categories of the causes that the two functions named recoverable_time tell apart.
+CATEGORY_OF_CAUSE = {
+    "waits": "sync_bound",
+    "launch_cost": "launch_bound",
+    "copies": "transfer_bound",
+    "allocation": "allocation_bound",
+    "host_code": "host_bound",
+    "compilation": "recompilation",
+}
+
+
+@dataclass(frozen=True)
+class Question:
+    """A function to ask about captures of a kind.
+
+    exercise: where it is taught. arguments: what it is called with, a tuple a call; none: the capture
+    holds nothing that it could speak of. about: what it can find, for people.
+    """
+
+    kind: str
+    exercise: str
+    function: str
+    about: str
+    arguments: Callable[[Part], Iterator[tuple[Any, ...]]]
+
+
+def _capture(part: Part) -> Iterator[tuple[Any, ...]]:
+    yield (str(part.path),)
+
+
+def _devices_with_streams(part: Part) -> Iterator[tuple[Any, ...]]:
+    """Devices on which one process ran kernels on more than one stream."""
+    kernels = _recording(part).kernels
+    several = (
+        kernels.select("process", "device", "stream").unique().group_by("process", "device").len()
+    )
+    devices = {device for _, device, count in several.iter_rows() if count > 1}
+    yield from ((str(part.path), device) for device in sorted(devices))
+
+
+def _ranks(part: Part) -> Iterator[tuple[Any, ...]]:
+    """Recordings of several processes that ran collectives."""
+    kernels = _recording(part).kernels
+    collectives = kernels.filter(kernels["name"].str.starts_with("nccl"))
+    if collectives["process"].n_unique() > 1:
+        yield (str(part.path),)
+
+
+def _devices_with_clock(part: Part) -> Iterator[tuple[Any, ...]]:
+    samples = _recording(part).gpu_metrics
+    sampled = samples.filter(samples["metric"] == CLOCK_METRIC)["device"].unique().to_list()
+    worked = _recording(part).device_operations["device"].unique().to_list()
+    yield from ((str(part.path), device) for device in sorted(set(sampled) & set(worked)))
+
+
+def _traces(part: Part) -> Iterator[tuple[Any, ...]]:
+    yield from ((str(file),) for file in sorted(part.path.glob("trace_rank*.json*")))
+
+
+QUESTIONS = (
+    Question("timeline", "ex_30", "name_bottleneck", "what the device waits for", _capture),
+    Question(
+        "timeline",
+        "nsys_ex02",
+        "judge_streams",
+        "streams that could run side by side",
+        _devices_with_streams,
+    ),
+    Question(
+        "timeline",
+        "nsys_ex04",
+        "name_multi_gpu_bottleneck",
+        "collectives and ranks that wait for each other",
+        _ranks,
+    ),
+    Question("timeline", "energy_ex01", "clock_verdict", "clocks held down", _devices_with_clock),
+    Question("kernels", "ex_31", "classify_kernels", "what limits a kernel", _capture),
+    Question("trace", "ex_32", "name_trace_bottleneck", "what the device waits for", _capture),
+    Question(
+        "traces",
+        "torch_ex03",
+        "name_distributed_bottleneck",
+        "collectives and ranks that wait for each other",
+        _capture,
+    ),
+    Question("traces", "ex_32", "name_trace_bottleneck", "what each device waits for", _traces),
+)
+
+
+@dataclass
+class Verdict:
+    """What was found in one run.
+
+    findings: the main one first; empty where no function gave an answer.
+    unanswered: a sentence a function that gave no answer. todo: those of them still to do.
+    tasks: the id of the task that teaches a function. diagnoses: the details of timelines.
+    """
+
+    findings: list[Finding] = field(default_factory=list)
+    unanswered: dict[str, str] = field(default_factory=dict)
+    todo: set[str] = field(default_factory=set)
+    tasks: dict[str, str] = field(default_factory=dict)
+    diagnoses: list[Diagnosis] = field(default_factory=list)
+
+    def explain_unanswered(self) -> list[str]:
+        """A sentence for all functions still to do, and one for each that gave another reason."""
+        names = [self.tasks.get(name, name) for name in self.unanswered if name in self.todo]
+        out = [f"still to do: {', '.join(names)}"] if names else []
+        return out + [text for name, text in self.unanswered.items() if name not in self.todo]
+
+
+@dataclass
+class _Said:
+    """A finding, and the time that it is ranked by."""
+
+    finding: Finding
+    rank_ns: float
+
+
+def ask_all(
+    parts: Sequence[Part],
+    functions_for: Callable[[str], Functions],
+    nvtx_range: str | None = None,
+) -> Verdict:
+    """Ask about the captures of one run (see `profiling_lab.inputs.runs`).
+
+    functions_for: the functions of an exercise, by its id. nvtx_range: look at the NVTX ranges of this
+    name only, with the functions that can: those of `ex_30`.
+    Raises CaptureError for a capture that cannot be read or lacks the range, LabError where the
+    functions of a first question are nowhere to be found.
+    """
+    if nvtx_range is not None and any(part.kind != "timeline" for part in parts):
+        other = next(part for part in parts if part.kind != "timeline")
+        raise LabError(
+            f"--range belongs to timelines; {other.name} is a capture of kind {other.kind}"
+        )
+    verdict = Verdict()
+    said: list[_Said] = []
+    pages: list[Finding] = []
+    for part in parts:
+        asked = [question for question in QUESTIONS if question.kind == part.kind]
+        if not asked:
+            raise LabError(f"{part.name}: a capture of kind {part.kind} has no verdict")
+        for number, question in enumerate(asked):
+            if number and nvtx_range is not None:
+                continue
+            functions = _functions(verdict, question, functions_for, first=not number)
+            if functions is None:
+                continue
+            if question.function == "name_bottleneck":
+                said += _timeline(verdict, part, functions, nvtx_range)
+            elif question.function == "name_trace_bottleneck":
+                said += _trace(verdict, question, part, functions)
+            elif part.kind == "kernels":
+                pages += _answers(verdict, question, part, functions)
+            else:
+                found = _answers(verdict, question, part, functions)
+                said += [_Said(one, _saving(one)) for one in found]
+    whole = next((part for part in parts if part.kind != "kernels"), None)
+    if whole is None:
+        verdict.findings = sorted(pages, key=lambda one: -_saving(one))
+        return verdict
+    if pages and said:
+        said += _weighed(pages, whole, [one.finding for one in said])
+    verdict.findings = _ranked(said)
+    return verdict
+
+
+def _ranked(said: list[_Said]) -> list[Finding]:
+    """The order that the head of this module describes."""
+    sick = [one for one in said if one.finding.category != "healthy"]
+    if not sick:
+        most = max(said, key=lambda one: _share(one.finding), default=None)
+        return [most.finding] if most else []
+    sick.sort(
+        key=lambda one: (
+            one.finding.category != "memory_growth",
+            -one.rank_ns,
+            CATEGORIES[one.finding.category].precedence,
+        )
+    )
+    return [one.finding for one in sick]
+
+
+def _saving(finding: Finding) -> float:
+    return finding.evidence.get("recoverable_ns", 0)
+
+
+def _share(finding: Finding) -> float:
+    return finding.evidence.get("recoverable_ratio", 0)
+
+
+def _floor(finding: Finding) -> float | None:
+    """The share of the window from which on the function that said this names a cause."""
+    evidence = finding.evidence
+    if "recoverable_ratio" in evidence and "margin_ratio" in evidence:
+        return evidence["recoverable_ratio"] - evidence["margin_ratio"]
+    return None
+
+
+# -- asking ---------------------------------------------------------------------------------------
+
+
+def _functions(
+    verdict: Verdict,
+    question: Question,
+    functions_for: Callable[[str], Functions],
+    *,
+    first: bool,
+) -> Functions | None:
+    """The functions that a question needs; None, with a sentence why, where there are none."""
+    try:
+        functions = functions_for(question.exercise)
+    except LabError as error:
+        if first:
+            raise
+        verdict.unanswered[question.function] = str(error)
+        return None
+    # A single file may well define the functions of one exercise only.
+    if not first and not functions.tasks and not functions.defines(question.function):
+        return None
+    verdict.tasks |= functions.tasks
+    return functions
+
+
+def _answers(
+    verdict: Verdict, question: Question, part: Part, functions: Functions
+) -> list[Finding]:
+    """What a function says to each of its calls; what it could not say is kept as a sentence."""
+    out = []
+    for arguments in question.arguments(part):
+        try:
+            answer = functions.call(question.function, *arguments)
+            found = answer if isinstance(answer, list) else [answer]
+            if wrong := next(filter(None, map(misfit, found)), ""):
+                check = functions.tasks.get(question.function, question.function)
+                said = f"{question.function} returned {answer!r:.60}, {wrong}; lab check {check}"
+                raise FunctionUnavailable(said)
+            if not found:
+                raise EmptyCapture(f"{part.name}: {question.function} found nothing (no kernel?)")
+            out += found
+        except FunctionUnavailable as error:
+            verdict.unanswered[question.function] = str(error)
+            if error.todo:
+                verdict.todo.add(question.function)
+        except CaptureError as error:
+            if question is next(q for q in QUESTIONS if q.kind == part.kind):
+                raise
+            verdict.unanswered[question.function] = str(error)
+    return out
+
+
+def _timeline(
+    verdict: Verdict, part: Part, functions: Functions, nvtx_range: str | None
+) -> list[_Said]:
+    diagnosis = diagnose(_recording(part), functions, name=part.name, nvtx_range=nvtx_range)
+    verdict.diagnoses.append(diagnosis)
+    verdict.unanswered |= diagnosis.unanswered
+    verdict.todo |= diagnosis.todo
+    if diagnosis.finding is None:
+        return []
+    main = _Said(diagnosis.finding, _saving(diagnosis.finding))
+    return [main, *_others(main, diagnosis.recoverable_ns or {})]
+
+
+def _trace(verdict: Verdict, question: Question, part: Part, functions: Functions) -> list[_Said]:
+    """What is found in a trace, or in the traces of all ranks of a job."""
+    found = _answers(verdict, question, part, functions)
+    calls = list(question.arguments(part))
+    if len(found) < len(calls):
+        return []
+    grows = [one for one in found if one.category == "memory_growth"]
+    if grows:
+        worst = max(grows, key=lambda one: one.evidence["growth_bytes"])
+        return [_Said(worst, 0)]
+    saved = []
+    for arguments in calls:
+        try:
+            answer = functions.call("recoverable_time", *arguments)
+        except FunctionUnavailable:
+            answer = None
+        saved.append(answer if isinstance(answer, dict) else {})
+    if part.kind == "traces":
+        return _of_all_ranks(found, saved)
+    main = _Said(found[0], _saving(found[0]))
+    return [main, *_others(main, saved[0])]
+
+
+def _of_all_ranks(found: list[Finding], saved: list[dict[str, int]]) -> list[_Said]:
+    """What would be saved on every rank, by the rank that gains least.
+
+    Ranks go through their steps together, in collectives: what is taken away from one of them alone
+    lets it wait longer for the others.
+    """
+    out = []
+    for cause, category in CATEGORY_OF_CAUSE.items():
+        saved_ns, place = min((rank.get(cause, 0), place) for place, rank in enumerate(saved))
+        evidence = _distances(found[place], saved_ns)
+        if evidence is not None and evidence["margin_ratio"] >= 0:
+            said = (one.recommendation for one in found if one.category == category)
+            advice = next(said, "look at one rank's trace alone")
+            one = Finding(category, found[place].subject, evidence, advice)
+            out.append(_Said(one, saved_ns))
+    return out or [_Said(one, _saving(one)) for one in found if one.category == "healthy"]
+
+
+def _others(main: _Said, saved: dict[str, int]) -> list[_Said]:
+    """What else saves more than the floor, each taken away alone; it ranks behind the main finding."""
+    finding = main.finding
+    if finding.category == "healthy":
+        return []
+    out = []
+    for cause, saved_ns in saved.items():
+        category = CATEGORY_OF_CAUSE.get(cause, finding.category)
+        evidence = _distances(finding, saved_ns)
+        if category == finding.category or evidence is None or evidence["margin_ratio"] < 0:
+            continue
+        advice = f"see to {finding.category} first, then look again: both may cure the same time"
+        other = Finding(category, finding.subject, evidence, advice)
+        out.append(_Said(other, min(saved_ns, main.rank_ns - 0.5)))
+    return out
+
+
+def _distances(finding: Finding, saved_ns: float) -> dict[str, Any] | None:
+    """The evidence for another saving in the window of a finding, held against the same floor."""
+    floor, window_ns = _floor(finding), finding.evidence.get("window_ns")
+    if floor is None or not window_ns:
+        return None
+    ratio = saved_ns / window_ns
+    return {
+        "recoverable_ns": saved_ns,
+        "window_ns": window_ns,
+        "recoverable_ratio": ratio,
+        "margin_ratio": ratio - floor,
+    }
+
+
+# -- pages of kernels beside a run ----------------------------------------------------------------
+
+
+def _weighed(pages: list[Finding], whole: Part, said: list[Finding]) -> list[_Said]:
+    """Findings on kernels, as far as their run would end earlier, if that is more than the floor.
+
+    A kernel that would take a share less saves this share of the time in which it, and no other kernel,
+    runs in the whole. Launches of one name in the page speak for all of that name in the run.
+    """
+    measure = next((one for one in said if _distances(one, 0) is not None), None)
+    if measure is None:
+        return []
+    by_name: dict[str, list[Finding]] = defaultdict(list)
+    for one in pages:
+        by_name[base_name(one.subject.partition(":")[2])].append(one)
+    alone_ns = times_alone(whole)
+    out = []
+    for name, found in by_name.items():
+        worst = max(found, key=_saving)
+        duration_ns = sum(one.evidence.get("duration_ns", 0) for one in found)
+        if name not in alone_ns or not duration_ns:
+            continue
+        saved_ns = sum(_saving(one) for one in found) / duration_ns * alone_ns[name]
+        distances = _distances(measure, saved_ns) or {}
+        if distances["margin_ratio"] < 0:
+            continue
+        share = {"kernel_time_ratio": alone_ns[name] / distances["window_ns"]}
+        evidence = worst.evidence | distances | share
+        weighed = Finding(worst.category, worst.subject, evidence, worst.recommendation)
+        out.append(_Said(weighed, saved_ns))
+    return out
+
+
+def base_name(kernel: str) -> str:
+    """A kernel's name without return type, template arguments, parameters and namespace.
+
+    Nsight Compute writes the signature where Nsight Systems has both; a trace has the signature.
+    """
+    name = kernel.removeprefix("void ")
+    for bracket in "<(":
+        name = name.partition(bracket)[0] or name
+    return name.rpartition("::")[2].strip()
+
+
+def times_alone(part: Part) -> dict[str, int]:
+    """By `base_name`, the time in ns in which kernels of a name run and no other kernel does."""
+    spans = _kernel_spans(part)
+    changes = sorted(
+        [(start, 1, name) for start, _, name in spans] + [(end, -1, name) for _, end, name in spans]
+    )
+    out: dict[str, int] = defaultdict(int)
+    running: dict[str, int] = defaultdict(int)
+    before = 0
+    for time_ns, change, name in changes:
+        if len(running) == 1:
+            out[next(iter(running))] += time_ns - before
+        running[name] += change
+        if not running[name]:
+            del running[name]
+        before = time_ns
+    return dict(out)
+
+
+def _kernel_spans(part: Part) -> list[tuple[int, int, str]]:
+    if part.kind == "timeline":
+        rows = _recording(part).kernels.select("start_ns", "end_ns", "name").iter_rows()
+        return [(start, end, base_name(name)) for start, end, name in rows]
+    from profiling_lab import captures
+
+    files = [part.path] if part.kind == "trace" else [Path(*file) for file in _traces(part)]
+    out = []
+    for file in files[:1]:  # ranks run the same kernels
+        events = json.loads(captures.text(file, "trace.json"))["traceEvents"]
+        for event in events:
+            if event.get("cat") == "kernel" and "dur" in event:
+                start = round(float(event["ts"]) * 1000)
+                length = round(float(event["dur"]) * 1000)
+                out.append((start, start + length, base_name(event["name"])))
+    return out
+
+
+def _recording(part: Part) -> NsysCapture:
+    from profiling_lab import captures
+
+    return captures.open(part.path)
