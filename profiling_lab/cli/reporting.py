@@ -27,33 +27,70 @@ DEMO_PAIRS = (
     ("cuda_pipeline_baseline", "cuda_pipeline_improved", "CUDA C++ pipeline"),
 )
 DEMO_FILE = "lab-demo.html"
+REPORT_FILE = "lab-report.html"
+PROGRESS_FILE = "lab-progress.html"
 
 
 @click.command()
-@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.argument("files", metavar="[FILE...]", nargs=-1)
 @click.option(
     "--output",
     "-o",
     type=click.Path(dir_okay=False, path_type=Path),
-    default=Path("lab-report.html"),
-    show_default=True,
-    help="Where to write the page.",
+    help=f"Where to write the page: {REPORT_FILE}, or {PROGRESS_FILE} with --progress.",
 )
+@click.option("--progress", "show_progress", is_flag=True, help="What you have done, what is next.")
+@click.option("--open", "open_page", is_flag=True, help="Open the page in the browser.")
 @against_option
 @range_option
 def report(
-    files: tuple[str, ...], output: Path, against: str | None, nvtx_range: str | None
+    files: tuple[str, ...],
+    output: Path | None,
+    show_progress: bool,
+    open_page: bool,
+    against: str | None,
+    nvtx_range: str | None,
 ) -> int:
     """Write captures and what your functions found as one HTML page that works offline.
 
-    FILE is a timeline, a page of kernels, a trace, or a capture of counters, which becomes a roofline.
-    With two timelines the page also compares the first with the second.
+    FILE is a timeline, a page of kernels, a trace (or a folder with one a rank), or a capture of
+    counters, which becomes a roofline. With two timelines the page also compares the first with the
+    second. With --progress it is your own progress through the course, and takes no FILE.
 
     \b
       uv run lab report my_run.sqlite --output my_run.html
       uv run lab report before.sqlite after.sqlite
       uv run lab report roofline_counters ncu_memory
+      uv run lab report --progress
     """
+    if bool(files) == show_progress:
+        raise click.UsageError("name one or more captures, or give --progress without any")
+    output = output or Path(PROGRESS_FILE if show_progress else REPORT_FILE)
+    if show_progress:
+        _write_progress(output)
+    else:
+        _write_captures(output, files, against, nvtx_range)
+    click.echo(f"{output}  {output.stat().st_size / 1e6:.1f} MB, one file, works offline")
+    if open_page:
+        click.launch(output.resolve().as_uri())
+    return 0
+
+
+def _write_progress(output: Path) -> None:
+    from profiling_lab import progress
+    from profiling_lab.cli.screen import load_course
+    from profiling_lab.doctor import capabilities
+    from profiling_lab.reports.progress import steps, write_progress
+
+    course = load_course()
+    _writable(output)
+    verdicts = progress.verdicts(course)
+    write_progress(output, course, verdicts, steps(course, verdicts, capabilities()))
+
+
+def _write_captures(
+    output: Path, files: tuple[str, ...], against: str | None, nvtx_range: str | None
+) -> None:
     from profiling_lab import inputs
 
     _writable(output)
@@ -78,8 +115,6 @@ def report(
         write_page(output, sections, comparisons, title=title)
     for sentence in dict.fromkeys(missing):
         click.echo(dim(wrap(f"Not shown: {sentence}")), err=True)
-    click.echo(f"{output}  {output.stat().st_size / 1e6:.1f} MB, one file, works offline")
-    return 0
 
 
 @click.command()

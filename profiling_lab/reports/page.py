@@ -62,9 +62,13 @@ def write_report(
     The page replaces an older one in one step, so a reader never sees half of it. Raises OSError
     where the place cannot be written.
     """
+    return write(path, render_report(sections, title=title, comparison=comparison))
+
+
+def write(path: str | os.PathLike[str], page: str) -> Path:
+    """Write a page to `path` in one step (folders are made) and return the path."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    page = render_report(sections, title=title, comparison=comparison)
     draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         draft.write_text(page, encoding="utf-8")

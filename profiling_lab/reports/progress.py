@@ -1,0 +1,205 @@
+"""The progress page: what of the course is done, what is next, and the commands for it.
+
+    >>> write_progress("lab-progress.html", course, progress.verdicts(course), steps)
+
+It reads verdicts that were kept; nothing is checked, and no capture is opened.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from profiling_lab.course import Course, Exercise, Task
+from profiling_lab.progress import Verdict
+from profiling_lab.reports.model import clean_text
+from profiling_lab.reports.page import render, write
+
+LAB = "uv run lab"
+# The checklist of week07/README.md, and the tasks that show each point; a test holds the two together.
+CHECKLIST: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (
+        "I can record a program with Nsight Systems and say why I chose each option.",
+        ("ex_30.nsys_command",),
+    ),
+    (
+        "I can compute busy time, gaps and launch latency from a capture, and defend each definition.",
+        ("ex_30.busy_time", "ex_30.idle_gaps", "ex_30.launch_latency"),
+    ),
+    (
+        "I can analyse a kernel with Nsight Compute.",
+        ("ex_31.ncu_command", "ex_31.read_metrics", "ex_31.unit_use", "ex_31.classify_kernel"),
+    ),
+    (
+        "I can profile a model with the PyTorch profiler.",
+        ("ex_32.profile_steps", "ex_32.read_trace", "ex_32.step_breakdown"),
+    ),
+    (
+        "I can name a bottleneck with the evidence for it.",
+        ("ex_30.name_bottleneck", "ex_31.classify_kernels", "ex_32.name_trace_bottleneck"),
+    ),
+    (
+        "I can optimize from a profile and show the gain.",
+        ("ex_34.pipeline_optimized", "ex_34.pipeline_speedup", "ex_34.evidence_verdict"),
+    ),
+    (
+        "I can analyse end-to-end latency.",
+        ("ex_34.percentile", "ex_34.latency_from_intended", "ex_34.request_breakdown"),
+    ),
+    (
+        "I can explain the trade between throughput and latency.",
+        ("ex_34.throughput_latency_curve", "ex_34.best_batch", "ex_34.goodput"),
+    ),
+    ("I have prepared a technical deep dive.", ("ex_34.deep_dive",)),
+)
+GROUPS = {"week07": "The week", "labs": "Labs", "modules": "Modules"}
+# Outcome: (a sign, words). The words are read out, the sign is for the eye.
+OUTCOMES = {
+    "passed": ("✓", "passed"),
+    "failed": ("✗", "failed"),
+    "unchecked": ("…", "changed since the last check"),
+    "blocked": ("⊘", "needs another task first"),
+    "not run": ("–", "not run here"),
+    "todo": ("○", "to do"),
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    """A task to go on with, and where its lesson and its file lie, as typed from the course's root."""
+
+    task: Task
+    lesson: str
+    stub: str
+
+
+def steps(
+    course: Course, verdicts: Mapping[str, Verdict], can: Iterable[str], count: int = 3
+) -> list[Step]:
+    """What to do next: what is begun and has not passed first, then what is to do, in course order.
+
+    can: what this machine has (`profiling_lab.doctor.capabilities`). Live tasks are no next step.
+    """
+    can = frozenset(can)
+    here = [task for task in course.tasks.values() if not task.live and task.needs <= can]
+    begun = [task for task in here if verdicts[task.id].outcome in ("failed", "unchecked")]
+    ahead = [task for task in here if verdicts[task.id].outcome in ("todo", "blocked")]
+    out = []
+    for task in (*begun, *ahead)[:count]:
+        lesson = course.lesson(course.exercise(task.exercise)).relative_to(course.root)
+        out.append(Step(task, lesson.as_posix(), task.stub.as_posix()))
+    return out
+
+
+def write_progress(
+    path: str | os.PathLike[str],
+    course: Course,
+    verdicts: Mapping[str, Verdict],
+    following: Sequence[Step],
+) -> Path:
+    """Write the page to `path` and return the path. Raises OSError where it cannot be written."""
+    return write(path, render_progress(course, verdicts, following))
+
+
+def render_progress(
+    course: Course, verdicts: Mapping[str, Verdict], following: Sequence[Step]
+) -> str:
+    """The page as text."""
+    portable = [task for task in course.tasks.values() if not task.live]
+    live = [task for task in course.tasks.values() if task.live]
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for exercise in course.exercises:
+        top = exercise.folder.parts[0]
+        groups.setdefault(GROUPS.get(top, top), []).append(_exercise(exercise, verdicts))
+    return render(
+        "progress.html.j2",
+        ["theme.js"],
+        ["report.css"],
+        title=clean_text(course.title),
+        score=_score(portable, verdicts),
+        live=_score(live, verdicts),
+        checklist=[_item(text, tasks, course, verdicts) for text, tasks in CHECKLIST],
+        steps=[_step(step, verdicts[step.task.id]) for step in following],
+        groups=groups,
+        unfolded=following[0].task.exercise if following else "",
+        lab=LAB,
+    )
+
+
+def _score(tasks: Sequence[Task], verdicts: Mapping[str, Verdict]) -> dict[str, Any]:
+    passed = [task for task in tasks if verdicts[task.id].outcome == "passed"]
+    earned, possible = sum(t.points for t in passed), sum(t.points for t in tasks)
+    return {
+        "earned": earned,
+        "possible": possible,
+        "passed": len(passed),
+        "tasks": len(tasks),
+        "pct": 100 * earned / possible if possible else 0.0,
+    }
+
+
+def _item(
+    text: str, tasks: Sequence[str], course: Course, verdicts: Mapping[str, Verdict]
+) -> dict[str, Any]:
+    known = [task for task in tasks if task in course.tasks]
+    open_tasks = [task for task in known if verdicts[task].outcome != "passed"]
+    return {
+        "text": text,
+        "done": bool(known) and not open_tasks,
+        "passed": len(known) - len(open_tasks),
+        "tasks": len(known),
+        "open": open_tasks,
+    }
+
+
+def _step(step: Step, verdict: Verdict) -> dict[str, Any]:
+    task = step.task
+    rows = [
+        ("Read", step.lesson, False),
+        ("Write", f"{'the TODO' if task.is_cuda else task.name} in {step.stub}", False),
+        ("Check", f"{LAB} check {task.id}", True),
+        ("Stuck?", f"{LAB} hint {task.id}", True),
+    ]
+    return {
+        "id": task.id,
+        "title": clean_text(task.title),
+        "points": task.points,
+        "said": OUTCOMES[verdict.outcome][1],
+        "message": clean_text(" ".join(verdict.message.split()), 400),
+        "rows": rows[2:] if verdict.outcome == "unchecked" else rows,
+    }
+
+
+def _exercise(exercise: Exercise, verdicts: Mapping[str, Verdict]) -> dict[str, Any]:
+    score = _score([task for task in exercise.tasks if not task.live], verdicts)
+    rows = []
+    for task in exercise.tasks:
+        verdict = verdicts[task.id]
+        sign, words = OUTCOMES[verdict.outcome]
+        rows.append(
+            {
+                "id": task.id,
+                "title": clean_text(task.title),
+                "points": task.points,
+                "live": task.live,
+                "needs": ", ".join(sorted(task.needs)),
+                "outcome": verdict.outcome.replace(" ", "-"),
+                "sign": sign,
+                "words": words,
+                "message": clean_text(" ".join(verdict.message.split()), 300)
+                if verdict.outcome == "failed"
+                else "",
+            }
+        )
+    return {
+        "id": exercise.id,
+        "title": clean_text(exercise.title),
+        "folder": exercise.folder.as_posix(),
+        "minutes": exercise.minutes,
+        "difficulty": exercise.difficulty,
+        "score": score,
+        "tasks": rows,
+    }
