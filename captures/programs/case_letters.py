@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-MESSAGES, LENGTH, WIDTH, SUBJECTS = (4, 32, 8, 3) if recording.SMOKE else (640, 256, 640, 20)
+MESSAGES, LENGTH, WIDTH, SUBJECTS = (4, 32, 8, 3) if recording.SMOKE else (640, 256, 384, 20)
 LETTERS = "abcdefghijklmnopqrstuvwxyz .,-"
 
 

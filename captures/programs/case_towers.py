@@ -17,7 +17,7 @@ import case_parallel
 import ddp_training
 
 # layers, width, hidden values on each rank, tokens
-SIZES = {"gpu": (6, 8192, 2048, 8192), "cpu": (2, 32, 16, 8)}
+SIZES = {"gpu": (5, 8192, 4096, 8192), "cpu": (2, 32, 16, 8)}
 
 
 class Answering(case_parallel.Training):
