@@ -40,6 +40,8 @@ CAUSES = {
     "allocation": "allocation",
     "host_code": "other host code",
 }
+# Host time of calls and operators is mostly waiting, which moves from one to the other: not marked.
+HOST_NAMED = ("calls", "operators")
 NEITHER_BETTER = {"Kernels", "CUDA graphs", "Bytes copied"}
 
 
@@ -205,7 +207,7 @@ class Compared:
                     better="lower" if row.what == WINDOW or row.counts(allowed_ns) else "",
                 )
                 for row in shown
-                if id(row) not in left_out and row.group not in ("calls", "gaps", "operators")
+                if id(row) not in left_out and row.group not in ("gaps", *HOST_NAMED)
             ],
             headline,
         )
@@ -239,7 +241,7 @@ def compare_runs(
         if group in NAMED:
             rows.sort(key=lambda row: (row.unit == "ns", -max(row.before or 0, row.after or 0)))
     out.rows = [row for rows in by_group.values() for row in rows]
-    out.notes = _notes(before, after)
+    out.notes = _notes(before, after, out.rows)
     return out
 
 
@@ -259,7 +261,7 @@ def _row(
         return None
     interval = _interval(*known) if unit == "ns" and min(map(len, known)) > 1 else None
     grew = False
-    if unit == "ns" and old is not None and new is not None:
+    if unit == "ns" and group not in HOST_NAMED and old is not None and new is not None:
         grew = new - old > tolerance * (window_ns or old)
         grew = grew and not (interval is not None and interval[0] <= 1)
     change = _change(what, before, after) if group == "kernels" and unit == "ns" else ""
@@ -319,7 +321,7 @@ def _categories(run: Run) -> dict[str, str]:
     return {subject: finding.category for subject, finding in run.findings.items()}
 
 
-def _notes(before: Sequence[Run], after: Sequence[Run]) -> list[str]:
+def _notes(before: Sequence[Run], after: Sequence[Run], rows: Sequence[Row]) -> list[str]:
     """What makes the runs hard to compare, a sentence each."""
     out = []
     for what in dict.fromkeys(key for run in (*before, *after) for key in run.work):
@@ -333,6 +335,13 @@ def _notes(before: Sequence[Run], after: Sequence[Run]) -> list[str]:
         if old != new and (old | new) != {""}:
             texts = (" or ".join(sorted(text or "unknown" for text in side)) for side in (old, new))
             out.append("recorded under different conditions: {}: {} and {}".format(what, *texts))
+    reshaped = [
+        row for row in rows if row.group == "kernels" and row.change and "grid" in row.change
+    ]
+    if reshaped:
+        out.append(
+            f"{len(reshaped)} kernels ran in another grid or block: make sure that both did the same work"
+        )
     clocks = [
         {key[1]: value for run in runs for key, value in run.measures.items() if key[2] == "hz"}
         for runs in (before, after)

@@ -212,12 +212,17 @@ def _gaps_by_neighbours(diagnosis: Diagnosis) -> dict[str, int]:
 
 # -- traces of PyTorch ----------------------------------------------------------------------------
 
-_TRACE_KEYS = ("kind", "name", "start_ns", "end_ns")
+_TRACE_KEYS = ("kind", "name", "start_ns", "end_ns", "correlation")
+DEVICE_KINDS = ("kernel", "copy", "memset")
 _COPY = re.compile(r"Memcpy (?:(HtoD)|(DtoH))")
 
 
 def of_trace(part: Part, functions: Functions) -> Run:
-    """What a trace says. Raises FunctionUnavailable if `read_trace` gave no answer."""
+    """What a trace says: of its steps (`profiler.step()`) if it has any, else of all of it.
+
+    The window reaches from the first to the last device operation. Raises FunctionUnavailable if
+    `read_trace` gave no answer, EmptyCapture if the trace holds no device operation.
+    """
     path = str(part.path)
     run = Run(part.name, "trace")
     trace = functions.call("read_trace", path)
@@ -227,18 +232,16 @@ def of_trace(part: Part, functions: Functions) -> Run:
     ):
         task = functions.tasks.get("read_trace", "read_trace")
         raise FunctionUnavailable(f"read_trace returned no events to compare; lab check {task}")
-    work = [event for event in events if event["kind"] in ("kernel", "copy", "memset")]
+    steps = [e for e in events if e["kind"] == "range" and STEP_RANGE.fullmatch(e["name"])]
+    inside = _of_steps(events, steps) if steps else events
+    work = [event for event in inside if event["kind"] in DEVICE_KINDS]
     if not work:
         raise EmptyCapture(f"{part.path}: holds no device operation")
-    steps = [e for e in events if e["kind"] == "range" and STEP_RANGE.fullmatch(e["name"])]
-    start = min(event["start_ns"] for event in steps or work)
-    end = max(event["end_ns"] for event in steps or work)
-    run.put("time", WINDOW, end - start)
+    window_ns = max(e["end_ns"] for e in work) - min(e["start_ns"] for e in work)
+    run.put("time", WINDOW, window_ns)
     if steps:
-        run.put("time", STEP, (end - start) / len(steps))
+        run.put("time", STEP, window_ns / len(steps))
         run.work["steps"] = len(steps)
-        _put_step_breakdown(run, _ask(run, functions, "step_breakdown", path))
-    inside = [event for event in events if start <= event["start_ns"] < end]
     by_kind = {"call": "calls", "range": "stages", "operator": "operators", "kernel": "kernels"}
     totals: Counter[tuple[str, str]] = Counter()
     copies = {"Copies H2D": 0, "Copies D2H": 0, "Other copies": 0}
@@ -271,16 +274,26 @@ def of_trace(part: Part, functions: Functions) -> Run:
     return run
 
 
-def _put_step_breakdown(run: Run, rows: Any) -> None:
-    busy: Counter[int] = Counter()
-    length: Counter[int] = Counter()
-    for row in rows or []:
-        busy[row["device"]] += row["busy_ns"]
-        length[row["device"]] += row["step_ns"]
-    for device in sorted(busy):
-        label = f" (device {device})" if len(busy) > 1 else ""
-        run.put("time", f"Busy{label}", busy[device])
-        run.put("time", f"Idle{label}", length[device] - busy[device])
+def _of_steps(events: list[dict[str, Any]], steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What began on the host between the first and the last step, and the device work of its calls.
+
+    The device lags behind: in the time of the steps it may still run what was issued before them.
+    """
+    start, end = min(s["start_ns"] for s in steps), max(s["end_ns"] for s in steps)
+    issued = {
+        event["correlation"]
+        for event in events
+        if event["kind"] == "call" and start <= event["start_ns"] < end
+    }
+    return [
+        event
+        for event in events
+        if (
+            event["correlation"] in issued
+            if event["kind"] in DEVICE_KINDS
+            else start <= event["start_ns"] < end
+        )
+    ]
 
 
 def _ask(run: Run, functions: Functions, name: str, *arguments: Any) -> Any:

@@ -16,13 +16,14 @@ from profiling_lab.cli.running import diagnosed, not_shown
 from profiling_lab.cli.screen import bold, dim, note_while, width, wrap
 from profiling_lab.compare import CAUSES, TOLERANCE, Compared, Row, Side, compare_runs, named_rows
 from profiling_lab.errors import CaptureError, LabError
-from profiling_lab.functions import functions_for, functions_if_any
+from profiling_lab.functions import FunctionUnavailable, functions_for, functions_if_any
 from profiling_lab.measures import NAMED, Run, of_kernels, of_timeline, of_trace
 from profiling_lab.reports.model import clean_text
 from profiling_lab.units import format_ns, format_quantity, format_ratio, format_share
 
 SHOWN_CHANGE_PCT = 5  # counters of a kernel that changed by less are left to --json
 NAME_CELLS = 34
+MARKDOWN_ROWS = 20
 
 
 class Sides(click.Command):
@@ -156,7 +157,10 @@ def _run(name: str, against: str | None, nvtx_range: str | None, missing: list[s
         what = "a trace of each rank; name one rank's" if part.kind == "traces" else part.kind
         raise LabError(f"{name}: cannot be compared: it holds {what}")
     with note_while(f"reading {part.name}"):
-        run = measure(part, functions_for(part.kind, against))
+        try:
+            run = measure(part, functions_for(part.kind, against))
+        except FunctionUnavailable as error:
+            raise LabError(f"{name}: {error}; or see with --against solutions") from None
     missing += run.unanswered
     return run
 
@@ -284,8 +288,10 @@ def verdict_text(result: Compared) -> str:
             times = f"{first.what}: {times}"
         noise = ""
         if first.interval is not None:
-            low, high = (format_ratio(value) for value in first.interval)
-            noise = f"; 95 % interval {low} to {high}"
+            low, high = first.interval
+            if result.verdict == "faster":
+                low, high = 1 / high, 1 / low
+            noise = f"; 95 % interval {format_ratio(low)} to {format_ratio(high)}"
         if result.verdict == "regression":
             tolerance = f"tolerance {result.tolerance:.1%}"
             return f"Regression: {format_ratio(ratio)} as long ({times}{noise}; {tolerance})"
@@ -356,13 +362,13 @@ def markdown(result: Compared) -> Iterator[str]:
     if changes := _finding_changes(result):
         yield "; ".join(_escape(change) for change in changes)
         yield ""
-    times = [row for row in result.rows if row.group == "time"]
-    grown = [row for row in result.rows if row.grew and row not in times]
-    yield from _table(times + grown)
-    details = [row for group in _GROUPS for row in _shown(result, group)[0]]
-    details = [row for row in details if row not in times and row not in grown]
+    first = "time" if result.before.length_ns else "kernels"
+    main = [row for row in result.rows if row.group == first or row.grew]
+    main = [*main[:MARKDOWN_ROWS], *(row for row in main[MARKDOWN_ROWS:] if row.grew)]
+    yield from _table(main)
+    details = [row for group in _GROUPS for row in _shown(result, group)[0] if row not in main]
     if details:
-        yield "<details><summary>all that is worth a look</summary>"
+        yield "<details><summary>More</summary>"
         yield ""
         yield from _table(details)
         yield "</details>"
