@@ -11,7 +11,7 @@ TOOL                what is asked, and what it needs
 `hta`               HolisticTraceAnalysis on traces; a Python with it (--python PATH)
 `nsight_compute`    the rules of the details page, on a new recording of each program; a GPU, ncu, nvcc
 
-The truth is labs/case_files/plan.toml: what was planted, in the cases that are usable. Raw answers are kept
+The truth is solutions/labs/case_files/cases.toml: what was planted, in the cases that are usable. Raw answers are kept
 in results/tools_comparison/, one file a tool; `judge` reads only them. How an answer becomes a verdict
 stands in tools_verdicts.py.
 """
@@ -35,7 +35,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
-PLAN = ROOT / "labs/case_files/plan.toml"
+PLAN = ROOT / "solutions/labs/case_files/cases.toml"
 RESULTS = ROOT / "benchmarks/results/tools_comparison"
 KEPT_ROWS = 5  # of each table that a tool prints; its sums are over all rows
 MAIN_FILE = {"timeline": "timeline.sqlite", "kernels": "kernels.csv.gz"}
