@@ -668,13 +668,15 @@ def test_together_what_does_not_run_is_left_out(stub) -> None:
     kernels = [
         on_kernel("gone", "divergence", 500.0, 1000.0, "sort"),
         on_kernel("no_time", "divergence", 500.0, 1000.0, "sort"),
+        on_kernel("held", "divergence", 500.0, 1000.0, "sort"),
     ]
-    got = stub.together(kernels, {"no_time": 0, "other": 1000}, 10_000)
+    times = {"no_time": 0, "other": 1000, "held": 5000}
+    got = stub.together(kernels, times, 10_000)
     judge_findings(
         "together of kernels that the run does not hold, or for 0 ns",
         got,
-        [],
-        "The run holds none of these kernels, so they save nothing in it",
+        weighed(kernels, times, 10_000),
+        "The run holds only the last of these kernels: the others save nothing in it",
     )
     judge_findings(
         "together of no kernels", stub.together([], {"other": 10}, 100), [], "There is none"
