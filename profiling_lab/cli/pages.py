@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from profiling_lab.compare import CAUSES, Compared
 from profiling_lab.diagnosis import (
-    FINDING_FUNCTIONS,
     Diagnosis,
     cannot_show,
-    findings_of,
     largest,
     roofline_of,
 )
@@ -78,18 +76,17 @@ class Answers:
 # -- timelines ------------------------------------------------------------------------------------
 
 
-def section(diagnosis: Diagnosis) -> CaptureSection:
-    """The section of a report for a diagnosed capture."""
+def section(diagnosis: Diagnosis, findings: Sequence[Finding] = ()) -> CaptureSection:
+    """The section of a report for a diagnosed capture; findings: others than the diagnosis' own."""
     from profiling_lab.reports import section_from_capture
 
     if not diagnosis.devices:
         raise EmptyCapture(f"{diagnosis.capture.file}: no device did anything")
     busiest = max(diagnosis.devices, key=lambda device: (diagnosis.busy_ns or {}).get(device, 0))
-    findings = getattr(diagnosis, "findings", None) or [diagnosis.finding]
     return section_from_capture(
         diagnosis.capture,
         window_ns=diagnosis.window_ns or diagnosis.span_ns,
-        findings=[finding for finding in findings if finding],
+        findings=findings or ([diagnosis.finding] if diagnosis.finding else []),
         busy=diagnosis.busy_ns,
         gaps=diagnosis.largest_gaps(MOST_GAPS),
         where_the_time_went=diagnosis.shares(busiest),
@@ -125,26 +122,23 @@ def _facts(diagnosis: Diagnosis) -> list[tuple[Any, ...]]:
 
 
 def section_without_timeline(
-    part: Part, against: str | None, number: int
+    part: Part, against: str | None, findings: Sequence[Finding], number: int
 ) -> tuple[CaptureSection, list[str]]:
     """The section for traces, kernels or counters, and what could not be shown.
 
-    number: of the section on its page.
+    findings: what was found in it, the main one first. number: of the section on its page.
     """
     from profiling_lab import captures
     from profiling_lab.reports import CaptureSection
 
     main = "trace.json" if part.kind == "traces" else captures.MAIN_FILES[part.kind]
     beside = part.path / main if part.path.is_dir() else part.path
-    made = CaptureSection(name=part.name, provenance=captures.provenance_beside(beside))
+    made = CaptureSection(
+        part.name, provenance=captures.provenance_beside(beside), findings=findings
+    )
     answers = Answers(against)
     functions = answers.functions("trace" if part.kind == "traces" else part.kind)
     if functions is not None:
-        if part.kind in FINDING_FUNCTIONS:
-            try:
-                made.findings = findings_of(part.kind, str(part.path), functions)
-            except FunctionUnavailable as error:
-                answers.missing.append(str(error))
         if part.kind == "kernels":
             _add_kernels(made, part.path, functions, answers, number)
         elif part.kind == "counters":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,14 +13,16 @@ from profiling_lab.cli.comparing import show_pair
 from profiling_lab.cli.options import against_option, range_option
 from profiling_lab.cli.pages import section, section_without_timeline, write_page
 from profiling_lab.cli.printing import show_title
-from profiling_lab.cli.running import diagnosed, not_shown
+from profiling_lab.cli.running import diagnosed
 from profiling_lab.cli.screen import LAB, bold, dim, note_while, short, wrap
 from profiling_lab.compare import compare as compare_diagnoses
 from profiling_lab.diagnosis import Diagnosis
 from profiling_lab.errors import LabError
-from profiling_lab.functions import functions_for, functions_if_any
+from profiling_lab.functions import FunctionUnavailable, functions_for
 
 if TYPE_CHECKING:
+    from profiling_lab.asking import Verdict
+    from profiling_lab.captures import Part
     from profiling_lab.reports import CaptureSection
 
 DEMO_PAIRS = (
@@ -98,23 +101,45 @@ def _write_captures(
     sections: list[CaptureSection] = []
     missing: list[str] = []
     parts = inputs.read(files)
-    for number, part in enumerate(parts):
-        if part.kind == "timeline":
-            functions, why = functions_if_any("timeline", against)
-            diagnoses.append(diagnosed(str(part.path), functions, nvtx_range))
-            sections.append(section(diagnoses[-1]))
-            missing += not_shown(diagnoses[-1:], functions, why)
-            continue
-        with note_while(f"reading {part.name}"):
-            made, more = section_without_timeline(part, against, number)
-        sections.append(made)
-        missing += more
+    for run in inputs.runs(parts):
+        verdict = _verdict(run, against, nvtx_range, missing)
+        for part in run:
+            if part is not run[0]:  # pages of kernels: beside a run, and each by itself
+                verdict = _verdict([part], against, None, missing)
+            if part.kind == "timeline":
+                found = verdict.diagnoses or [diagnosed(str(part.path), None, nvtx_range)]
+                diagnoses += found
+                sections.append(section(found[0], verdict.findings))
+                continue
+            with note_while(f"reading {part.name}"):
+                made, more = section_without_timeline(
+                    part, against, verdict.findings, len(sections)
+                )
+            sections.append(made)
+            missing += more
     comparisons = [compare_diagnoses(*diagnoses)] if len(diagnoses) == 2 == len(parts) else []
     with note_while(f"writing {output}"):
         title = ", ".join(made.name for made in sections)
         write_page(output, sections, comparisons, title=title)
     for sentence in dict.fromkeys(missing):
         click.echo(dim(wrap(f"Not shown: {sentence}")), err=True)
+
+
+def _verdict(
+    run: list[Part], against: str | None, nvtx_range: str | None, missing: list[str]
+) -> Verdict:
+    """What the functions say about a run; what they do not say goes into `missing`."""
+    from profiling_lab.asking import Verdict, ask_all
+
+    verdict = Verdict()
+    if run[0].kind != "counters":  # these are drawn; nothing is found in them
+        try:
+            with note_while(f"reading {run[0].name}"):
+                verdict = ask_all(run, partial(functions_for, against=against), nvtx_range)
+        except FunctionUnavailable as error:
+            missing.append(str(error))
+    missing += verdict.explain_unanswered()
+    return verdict
 
 
 @click.command()
