@@ -8,12 +8,13 @@
     'serialized_streams'
 
 Which function is asked about what stands in `QUESTIONS`. Each looks at its own causes and says what
-would be saved without the worst of them; here the savings are compared, no more:
+would be saved without the worst of them. What all of them said is put in order by `diagnose_run` of the
+exercise `case_files`. Until that is written, memory that grows comes first, since the program will end
+with an error whatever time there is to save; then findings in order of "recoverable_ns", those on
+kernels behind those on the run that the kernels are part of.
 
-* Memory that grows comes first: the program will end with an error, whatever time there is to save.
-* Then the findings in order of "recoverable_ns"; equal ones in the order of `CATEGORIES`.
-* A function's other causes follow its own finding, however close they come to it.
-* "healthy" is what is said when no function names a cause.
+A function's other causes, each taken away alone, follow its own finding as far as they reach the floor
+that it used.
 """
 
 from __future__ import annotations
@@ -149,10 +150,10 @@ class Verdict:
 
 @dataclass
 class _Said:
-    """A finding, and the time that it is ranked by."""
+    """What a function found, and what else it could have named."""
 
     finding: Finding
-    rank_ns: float
+    others: list[Finding] = field(default_factory=list)
 
 
 def ask_all(
@@ -193,39 +194,75 @@ def ask_all(
                 pages += _answers(verdict, question, part, functions)
             else:
                 found = _answers(verdict, question, part, functions)
-                said += [_Said(one, _saving(one)) for one in found]
+                said += [_Said(one) for one in found]
     whole = next((part for part in parts if part.kind != "kernels"), None)
-    if whole is None:
-        verdict.findings = sorted(pages, key=lambda one: -_saving(one))
-        return verdict
-    if pages and said:
-        said += _weighed(pages, whole, [one.finding for one in said])
-    verdict.findings = _ranked(said)
+    ranked = _ranked(verdict, [one.finding for one in said], pages, whole, functions_for)
+    verdict.findings = _with_others(ranked, said)
     return verdict
 
 
-def _ranked(said: list[_Said]) -> list[Finding]:
-    """The order that the head of this module describes."""
-    sick = [one for one in said if one.finding.category != "healthy"]
-    if not sick:
-        most = max(said, key=lambda one: _share(one.finding), default=None)
-        return [most.finding] if most else []
+def _ranked(
+    verdict: Verdict,
+    said: list[Finding],
+    pages: list[Finding],
+    whole: Part | None,
+    functions_for: Callable[[str], Functions],
+) -> list[Finding]:
+    """The findings in order, by `diagnose_run`, or without it as the head of this module says."""
+    if not said and not pages:
+        return []
+    window_ns = next((w for one in said if (w := one.evidence.get("window_ns"))), None)
+    alone_ns: dict[str, int] = {}
+    if pages and whole is not None and window_ns is not None:
+        by_name = times_alone(whole)
+        names = [one.subject.partition(":")[2] for one in pages]
+        alone_ns = {name: by_name[base_name(name)] for name in names if base_name(name) in by_name}
+    try:
+        functions = functions_for("case_files")
+        if functions.tasks or functions.defines("diagnose_run"):
+            verdict.tasks |= functions.tasks
+            answer = functions.call(
+                "diagnose_run", said, pages, alone_ns, window_ns if whole is not None else None
+            )
+            wrong = "" if isinstance(answer, list) and answer else "not a list of findings"
+            wrong = wrong or next(filter(None, map(misfit, answer)), "")
+            if not wrong:
+                return answer
+            verdict.unanswered["diagnose_run"] = f"diagnose_run returned {answer!r:.60}, {wrong}"
+    except FunctionUnavailable as error:
+        # One finding alone needs no order.
+        if len(said) + len(pages) > 1 or not error.todo:
+            verdict.unanswered["diagnose_run"] = str(error)
+            verdict.todo |= {"diagnose_run"} if error.todo else set()
+    except LabError:
+        pass  # a tree of some exercises only
+    sick = [one for one in said if one.category != "healthy"]
     sick.sort(
         key=lambda one: (
-            one.finding.category != "memory_growth",
-            -one.rank_ns,
-            CATEGORIES[one.finding.category].precedence,
+            one.category != "memory_growth",
+            -_saving(one),
+            CATEGORIES[one.category].precedence,
         )
     )
-    return [one.finding for one in sick]
+    ranked = sick or sorted(said, key=lambda one: -_saving(one))[:1]
+    return ranked + sorted(pages, key=lambda one: -_saving(one))
+
+
+def _with_others(ranked: list[Finding], said: list[_Said]) -> list[Finding]:
+    """Findings with the other causes of their functions: by what they save, but behind their own."""
+    out = list(ranked)
+    for one in said:
+        if one.finding not in out:
+            continue
+        for other in one.others:
+            first = out.index(one.finding) + 1
+            behind = (i for i in range(first, len(out)) if _saving(out[i]) < _saving(other))
+            out.insert(next(behind, len(out)), other)
+    return out
 
 
 def _saving(finding: Finding) -> float:
     return finding.evidence.get("recoverable_ns", 0)
-
-
-def _share(finding: Finding) -> float:
-    return finding.evidence.get("recoverable_ratio", 0)
 
 
 def _floor(finding: Finding) -> float | None:
@@ -297,8 +334,8 @@ def _timeline(
     verdict.todo |= diagnosis.todo
     if diagnosis.finding is None:
         return []
-    main = _Said(diagnosis.finding, _saving(diagnosis.finding))
-    return [main, *_others(main, diagnosis.recoverable_ns or {})]
+    others = _others(diagnosis.finding, diagnosis.recoverable_ns or {})
+    return [_Said(diagnosis.finding, others)]
 
 
 def _trace(verdict: Verdict, question: Question, part: Part, functions: Functions) -> list[_Said]:
@@ -310,7 +347,7 @@ def _trace(verdict: Verdict, question: Question, part: Part, functions: Function
     grows = [one for one in found if one.category == "memory_growth"]
     if grows:
         worst = max(grows, key=lambda one: one.evidence["growth_bytes"])
-        return [_Said(worst, 0)]
+        return [_Said(worst)]
     saved = []
     for arguments in calls:
         try:
@@ -320,8 +357,7 @@ def _trace(verdict: Verdict, question: Question, part: Part, functions: Function
         saved.append(answer if isinstance(answer, dict) else {})
     if part.kind == "traces":
         return _of_all_ranks(found, saved)
-    main = _Said(found[0], _saving(found[0]))
-    return [main, *_others(main, saved[0])]
+    return [_Said(found[0], _others(found[0], saved[0]))]
 
 
 def _of_all_ranks(found: list[Finding], saved: list[dict[str, int]]) -> list[_Said]:
@@ -338,13 +374,12 @@ def _of_all_ranks(found: list[Finding], saved: list[dict[str, int]]) -> list[_Sa
             said = (one.recommendation for one in found if one.category == category)
             advice = next(said, "look at one rank's trace alone")
             one = Finding(category, found[place].subject, evidence, advice)
-            out.append(_Said(one, saved_ns))
-    return out or [_Said(one, _saving(one)) for one in found if one.category == "healthy"]
+            out.append(_Said(one))
+    return out or [_Said(one) for one in found if one.category == "healthy"]
 
 
-def _others(main: _Said, saved: dict[str, int]) -> list[_Said]:
-    """What else saves more than the floor, each taken away alone; it ranks behind the main finding."""
-    finding = main.finding
+def _others(finding: Finding, saved: dict[str, int]) -> list[Finding]:
+    """What else saves more than the floor, each taken away alone, beside what a finding names."""
     if finding.category == "healthy":
         return []
     out = []
@@ -354,8 +389,7 @@ def _others(main: _Said, saved: dict[str, int]) -> list[_Said]:
         if category == finding.category or evidence is None or evidence["margin_ratio"] < 0:
             continue
         advice = f"see to {finding.category} first, then look again: both may cure the same time"
-        other = Finding(category, finding.subject, evidence, advice)
-        out.append(_Said(other, min(saved_ns, main.rank_ns - 0.5)))
+        out.append(Finding(category, finding.subject, evidence, advice))
     return out
 
 
@@ -374,36 +408,6 @@ def _distances(finding: Finding, saved_ns: float) -> dict[str, Any] | None:
 
 
 # -- pages of kernels beside a run ----------------------------------------------------------------
-
-
-def _weighed(pages: list[Finding], whole: Part, said: list[Finding]) -> list[_Said]:
-    """Findings on kernels, as far as their run would end earlier, if that is more than the floor.
-
-    A kernel that would take a share less saves this share of the time in which it, and no other kernel,
-    runs in the whole. Launches of one name in the page speak for all of that name in the run.
-    """
-    measure = next((one for one in said if _distances(one, 0) is not None), None)
-    if measure is None:
-        return []
-    by_name: dict[str, list[Finding]] = defaultdict(list)
-    for one in pages:
-        by_name[base_name(one.subject.partition(":")[2])].append(one)
-    alone_ns = times_alone(whole)
-    out = []
-    for name, found in by_name.items():
-        worst = max(found, key=_saving)
-        duration_ns = sum(one.evidence.get("duration_ns", 0) for one in found)
-        if name not in alone_ns or not duration_ns:
-            continue
-        saved_ns = sum(_saving(one) for one in found) / duration_ns * alone_ns[name]
-        distances = _distances(measure, saved_ns) or {}
-        if distances["margin_ratio"] < 0:
-            continue
-        share = {"kernel_time_ratio": alone_ns[name] / distances["window_ns"]}
-        evidence = worst.evidence | distances | share
-        weighed = Finding(worst.category, worst.subject, evidence, worst.recommendation)
-        out.append(_Said(weighed, saved_ns))
-    return out
 
 
 def base_name(kernel: str) -> str:
