@@ -184,7 +184,7 @@ plt.show()
 # %% [markdown]
 """
 **Question.** Put these on the picture with your finger: the fused chain in float32 (two operations and a `relu`, three elements read, one written); the product of 8192³ in
-bfloat16; the product of one row with 8192 × 8192. Which of them can the same kernel, better written, make faster?
+bfloat16; the product of one row with a matrix of 8192². Which of them can the same kernel, better written, make faster?
 
 <details><summary>Answer</summary>
 

@@ -1,0 +1,223 @@
+# %% [markdown]
+"""
+# Nsight Compute: predict, then look
+
+Whoever can predict a counter understands the machine. Here are kernels of the NVIDIA H200 that differ in one thing each: a stride, a number of chains, a
+number of operations, one step of an optimization. Predict the next bar before you run the cell that draws it.
+
+Answer each question *before* you open the answer. The numbers in the answers are computed from the recordings when the notebook is made.
+"""
+
+# %%
+import io
+
+import matplotlib.pyplot as plt
+import polars as pl
+
+from profiling_lab import captures
+
+plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "font.size": 9})
+
+
+def page(name):
+    """The page "raw" of a capture: text as it is, one row a kernel, without the row of units."""
+    table = pl.read_csv(io.StringIO(captures.text(name, "kernels.csv")), infer_schema=False)
+    return table[1:].with_columns(pl.col("Kernel Name").str.extract(r"^(\w+)").alias("kernel"))
+
+
+def numbers(name, column, kernels):
+    """One column of some kernels as numbers, in the unit of the page."""
+    rows = {row["kernel"]: row[column] for row in page(name).select("kernel", column).to_dicts()}
+    return [float(rows[kernel].replace(",", "")) for kernel in kernels]
+
+
+DRAM = "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"
+SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
+REQUESTS = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"
+ISSUE = "smsp__issue_active.avg.pct_of_peak_sustained_active"
+WARPS = "sm__warps_active.avg.per_cycle_active"
+TIME = "gpu__time_duration.sum"
+
+# %% [markdown]
+"""
+## 1. A stride
+
+A warp has 32 lanes. In `stride_2` lane i reads `in[2 * i]`, in `stride_4` it reads `in[4 * i]`, and so on; all are `float`. Memory comes in sectors of 32 bytes.
+
+**Question.** How many sectors does one request of a warp touch with stride 2, 4, 8, 32? Write four numbers down, then run the cell.
+"""
+
+# %%
+# figure: Bars of sectors for each request over the stride: they double from stride 1 to stride 8 and stay the
+# same from there on.
+kernels = ["copy_float", "stride_2", "stride_4", "stride_8", "stride_32"]
+sectors, requests = (numbers("ncu_bandwidth", c, kernels) for c in (SECTORS, REQUESTS))
+fig, ax = plt.subplots(figsize=(6, 2.2))
+ax.bar(kernels, [s / r for s, r in zip(sectors, requests, strict=True)], color="#E69F00")
+ax.set(ylabel="sectors a request")
+plt.show()
+
+# %% [markdown]
+"""
+<details><summary>Answer</summary>
+
+{{", ".join(count(s / r) for s, r in zip(sectors, requests))}}. From stride 8 on every lane has a sector of its own, and it cannot become worse: 32 lanes, 32 sectors. What can become worse is what
+lies behind L1, because neighbours in DRAM are no longer used at all.
+</details>
+
+## 2. The same kernels, seen from DRAM
+
+**Question.** Which of these kernels keeps DRAM busiest? Sort them in your head, from the best *used* device to the worst, and say which of them is the worst *program*.
+"""
+
+# %%
+# figure: Bars of the DRAM throughput in per cent for the same kernels: lowest for the plain copy, rising up to
+# stride 8, and lower again for stride 32.
+fig, ax = plt.subplots(figsize=(6, 2.2))
+ax.bar(kernels, numbers("ncu_bandwidth", DRAM, kernels), color="#0072B2")
+ax.set(ylabel="DRAM, % of peak", ylim=(0, 100))
+plt.show()
+
+# %% [markdown]
+"""
+<details><summary>Answer</summary>
+
+The plain copy, which wastes nothing, uses the device least of all; `stride_8` keeps it busiest, and wants one byte in eight of what it moves. Throughput counts what moved, not what
+was wanted: a wasteful program makes a busy device. Held against a copy of the bytes that were wanted they look different: that is a task of ex01.
+</details>
+
+## 3. Chains
+
+`chains_k` gives each thread k independent chains of multiply-adds, each link waiting for the one before. One warp on each scheduler, so nobody else helps out.
+
+**Question.** With one chain the schedulers issue in a quarter of all cycles. What with two, four, eight?
+"""
+
+# %%
+# figure: Line of issue slots used in per cent over the number of chains, 1, 2, 4 and 8. It doubles twice, then
+# flattens below 100.
+counts = [1, 2, 4, 8]
+used = numbers("ncu_waiting", ISSUE, [f"chains_{count}" for count in counts])
+fig, ax = plt.subplots(figsize=(6, 2.4))
+ax.plot(counts, used, "o-", color="#009E73")
+ax.set(xlabel="independent chains a thread", ylabel="issue slots used, %", ylim=(0, 105))
+plt.show()
+
+# %% [markdown]
+"""
+<details><summary>Answer</summary>
+
+{{", ".join(f"{share:.0f}" for share in used)}} of 100. One chain issues in every fourth cycle, so a link takes four, and four things must be under way to issue in every one. That is Little's law: what is in flight is the rate
+times the time that each takes. More chains find no free slot.
+</details>
+
+## 4. Warps instead of chains
+
+One chain each again, but more warps.
+
+**Question.** How many warps on an SM (it has four schedulers) do what four chains in each thread did? Point at the axis before you run the cell.
+"""
+
+# %%
+# figure: Issue slots used in per cent over resident warps for chains, as crosses, and for warps, as dots. The dots rise
+# to nearly 100 with 16 warps.
+kernels = ["chains_1", "warps_2", "warps_4", "warps_16"]
+resident, used = (numbers("ncu_waiting", c, kernels) for c in (WARPS, ISSUE))
+fig, ax = plt.subplots(figsize=(6, 2.4))
+ax.plot(resident, used, "o-", color="#0072B2")
+for kernel in ("many_warps_one_load", "few_warps_many_chains"):
+    x, y = (numbers("ncu_waiting", c, [kernel])[0] for c in (WARPS, ISSUE))
+    ax.plot(x, y, "x", color="#D55E00")
+    ax.annotate(kernel, (x, y), xytext=(-4, 8), textcoords="offset points", ha="center", fontsize=7)
+ax.set(xlabel="warps on an SM", ylabel="issue slots used, %", ylim=(0, 112), xlim=(0, 68))
+plt.show()
+
+# %% [markdown]
+"""
+<details><summary>Answer</summary>
+
+About 16, four for each scheduler: warps and chains hide the same latency. And the crosses? One has few warps and full slots, the other all places taken and empty slots, because each of its warps waits for memory.
+"More occupancy" is not an answer before one knows what is waited for.
+</details>
+
+## 5. Free arithmetic
+
+`poly_f32_k` reads a number, evaluates a polynomial with k multiply-adds, and writes it.
+
+**Question.** k = 1 takes about an eighth of a millisecond. How long do 8, 32, 64 and 256 take? Where does the line leave the floor?
+"""
+
+# %%
+# figure: Duration over the number of operations on logarithmic axes, for float32 and float64. Both lines are flat
+# up to 32 operations and rise after it.
+fig, ax = plt.subplots(figsize=(6, 2.8))
+for dtype, steps in (("f32", (1, 8, 32, 64, 256)), ("f64", (1, 8, 32, 128))):
+    kernels = [f"poly_{dtype}_{count}" for count in steps]
+    ax.loglog(steps, numbers("ncu_roofline", TIME, kernels), "o-", label=dtype)
+ax.set(xlabel="multiply-adds an element", ylabel="µs")
+ax.legend(frameon=False)
+plt.show()
+
+# %% [markdown]
+"""
+<details><summary>Answer</summary>
+
+From one to 32 operations nothing changes: {{", ".join(us(t * 1e3, 0) for t in numbers("ncu_roofline", TIME, ["poly_f32_1", "poly_f32_8", "poly_f32_32"]))}}. They are calculated while the next numbers travel. What was free ends where arithmetic takes as long as the bytes: the ridge of
+the roofline, seen without drawing one. In double precision an element has twice the bytes, and the device half the rate: both lines bend at the same place.
+</details>
+
+## 6. Eight steps of one product
+
+`sgemm_steps`: the same matrix product, changed step by step. Two of the steps were taken back.
+
+**Question.** Going by the names, which two would you guess?
+"""
+
+# %%
+# figure: Horizontal bars of the duration of eight versions of a matrix product on a logarithmic axis. They
+# become shorter but for the sixth and seventh, which are longer than the fifth.
+steps = page("sgemm_steps")["kernel"].to_list()
+fig, ax = plt.subplots(figsize=(8, 2.4))
+took = numbers("sgemm_steps", TIME, steps)
+ax.barh(steps[::-1], took[::-1], color="#CC79A7")
+ax.set(xscale="log", xlabel="ms")
+plt.show()
+
+# %% [markdown]
+"""
+<details><summary>Answer</summary>
+
+`sgemm_more_blocks` (smaller tiles, to fill the device better) takes {{times(took[5], took[4])}} the time of `sgemm_vectorised`, `sgemm_prefetched` {{times(took[6], took[4])}}. From first to last it became {{times(took[0], took[-1], 0)}} faster. Both ideas sound right; a counter that would have warned
+is the subject of ex04.
+</details>
+
+## 7. Predict from the source
+
+The first section again, for accesses of other kinds.
+"""
+
+# %%
+# figure: Bars of sectors for each request for the kernels of ncu_memory, from 4 to 32.
+rows = page("ncu_memory")
+per_request = [
+    s / r
+    for s, r in zip(
+        *(numbers("ncu_memory", c, rows["kernel"].to_list()) for c in (SECTORS, REQUESTS)),
+        strict=True,
+    )
+]
+fig, ax = plt.subplots(figsize=(8, 2.4))
+ax.barh(rows["kernel"], per_request, color="#E69F00")
+ax.set(xlabel="sectors a request")
+plt.show()
+
+# %% [markdown]
+"""
+**Question.** `shift_left` reads `in[i + 1]`: why is its bar neither 4 nor 8? For which of the others could you have named the number from its source (captures/programs) alone?
+
+That is where your work begins: from the addresses of 32 lanes to the sectors that they touch, in [ex01](ex01-memory-metrics/README.md).
+
+```console
+uv run lab check ncu_ex01.warp_sectors
+```
+"""
