@@ -94,6 +94,7 @@ def render_report(
         comparison=comparison,
         looks=looks,
         shares=_share_table(views, looks),
+        charts=[view for view in views if view["drawn"]],
         longest_ns=max((section.duration_ns for section in sections), default=0),
         kinds=_legend(sections),
         topics=list(dict.fromkeys(table.topic for one in sections for table in one.tables)),
@@ -150,6 +151,7 @@ def _view(index: int, section: CaptureSection) -> dict[str, Any]:
         "index": index,
         "name": clean_text(section.name),
         "duration_ns": section.duration_ns,
+        "drawn": bool(section.duration_ns or section.lanes or section.metrics),
         "devices": sorted({clean_text(name) for name in section.devices.values()}),
         "busy": [
             {
@@ -352,6 +354,8 @@ def _share_table(views: list[dict[str, Any]], looks: dict[str, str]) -> list[dic
     for label, look in looks.items():
         cells = []
         for view in views:
+            if not view["shares"]:
+                continue
             parts = [share.ns for share in view["shares"] if share.label == label]
             total = sum(parts) if parts else None
             cells.append(

@@ -53,6 +53,8 @@ def places_of(section: CaptureSection, finding: Finding) -> list[Place]:
         words, kinds, pattern = _EVIDENCE[finding.category]
         # A device's subject says nothing about the host's lanes.
         on_device = "kernel" in kinds or "copy_in" in kinds
+        # Of ranks it is not the late one that is seen waiting.
+        on_device = on_device and finding.category != "rank_imbalance"
         among = lanes if on_device and lanes else range(len(section.lanes))
         found.append(_longest(section, words, among, _is(kinds, pattern)))
     if finding.category in _SEEN_IN_GAPS:

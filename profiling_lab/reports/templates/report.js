@@ -735,6 +735,7 @@
       chart.figure.hidden = hidden;
       if (appears) chart.build();
     }
+    search();
   }
   for (const button of document.querySelectorAll("[data-show]")) {
     button.addEventListener("click", () => show(button.dataset.show));
