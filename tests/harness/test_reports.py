@@ -336,7 +336,8 @@ def test_empty_sections_are_written(tmp_path: Path, window_ns: tuple[int, int]) 
     both = render_report(
         [section(), CaptureSection("nothing")], title="A", comparison=Comparison("a", "b")
     )
-    assert "Timeline of nothing" in both
+    assert "Timeline of baseline" in both
+    assert "Timeline of nothing" not in both, "an empty drawing"
     assert render_report([], title="None")
 
 
