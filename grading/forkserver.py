@@ -9,6 +9,9 @@ thread holds at the moment of the fork is never released in the child:
 - the thread pool of polars starts with the first query, of which there are none here. What is
   left is one sleeping thread (`polars-ooc-cleaner`), which a child does without.
 
+Jobs that differ in a few options only may share a session that stands ready (`grading.ready`): forked from
+the template, it reads the check files once, and each job is a fork of it.
+
 Where there is no fork, or where it is not safe after these imports (macOS), each job is a process
 of its own: slower, otherwise the same.
 """
@@ -30,11 +33,11 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from grading import wire, workers
 from grading.worker import Connection
@@ -50,6 +53,7 @@ PRELOAD = (
     "profiling_lab.findings",
 )
 POLARS_THREADS = 2
+MOST_READY = 64  # sessions that stand ready at the same time; each holds some megabytes
 TIMED_OUT = 124
 _ROOT = Path(__file__).resolve().parent.parent
 _TEMPLATE_ENVIRONMENT = {
@@ -65,13 +69,16 @@ class Job:
     """One run of pytest.
 
     argv: its arguments. cwd: the folder to run in, this process's by default. env: changes to the
-    environment, None removes a variable. timeout_s: then it is killed, with exit code 124.
+    environment, None removes a variable. timeout_s: then it is killed, with exit code 124. own: further
+    options, as "--name=value", in which it differs from other jobs of the same argv and cwd: then they share
+    a session that stands ready. What is read while checks are collected may not differ between them.
     """
 
     argv: Sequence[str]
     cwd: Path | str | None = None
     env: Mapping[str, str | None] = field(default_factory=dict)
     timeout_s: float = 600.0
+    own: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -108,6 +115,7 @@ class ForkServer:
         self._lock = threading.Lock()
         self._slots = threading.BoundedSemaphore(parallel)
         self._template: _Template | None = None
+        self._ready: dict[tuple[str, ...], _Ready] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -131,10 +139,14 @@ class ForkServer:
         """Run one job and wait for it. May be called from several threads."""
         job = argv if isinstance(argv, Job) else Job(list(argv), cwd, env or {}, timeout_s)
         with self._slots, tempfile.TemporaryFile() as output:
-            if self.mode == "fork":
-                code, seconds, rss = self._ready_template().run(job, output.fileno())
-            else:
+            if self.mode != "fork":
                 code, seconds, rss = _run_in_subprocess(job, output)
+            elif (ready := self._session(job)) is not None:
+                code, seconds, rss = ready.run(job, job.own, output.fileno())
+            else:
+                code, seconds, rss = self._ready_template().run(
+                    job, [*job.argv, *job.own], output.fileno()
+                )
             output.seek(0)
             text = output.read().decode("utf-8", "replace")
         return Result(code, seconds, text, rss)
@@ -156,40 +168,54 @@ class ForkServer:
     def close(self) -> None:
         """End the template; running jobs are killed."""
         with self._lock:
-            if self._template is not None:
-                self._template.close()
-                self._template = None
+            self._close_all()
+
+    def _close_all(self) -> None:
+        for ready in self._ready.values():
+            ready.close()
+        self._ready.clear()
+        if self._template is not None:
+            self._template.close()
+            self._template = None
+
+    def _session(self, job: Job) -> _Ready | None:
+        """The session that stands ready for a job; None if there can be none."""
+        if not job.own:
+            return None
+        template = self._ready_template()
+        key = (str(job.cwd), *map(str, job.argv))
+        with self._lock:
+            ready = self._ready.pop(key, None)
+            if ready is not None and not ready.is_fresh():
+                ready.close()
+                ready = None
+            if ready is None:
+                ready = _Ready(template, job)
+            self._ready[key] = ready  # the last one used comes last
+            if len(self._ready) > MOST_READY:
+                for other, oldest in list(self._ready.items())[:-1]:
+                    if not oldest.waiting:
+                        self._ready.pop(other).close()
+                        break
+        return ready if ready.stands() else None
 
     def _ready_template(self) -> _Template:
         with self._lock:
             template = self._template
             if template is not None and not template.is_fresh():
-                template.close()
+                self._close_all()
                 template = None
             if template is None:
                 template = self._template = _Template(self.preload)
             return template
 
 
-class _Template:
-    """The client's end of the template process."""
+class _Server:
+    """The client's end of a process that forks itself for each job."""
 
-    def __init__(self, preload: tuple[str, ...]) -> None:
-        ours, theirs = socket.socketpair()
-        path = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-        with theirs:
-            self.process = subprocess.Popen(
-                [
-                    *(sys.executable, "-P", "-m", "grading.forkserver"),
-                    *("--fd", str(theirs.fileno()), *preload),
-                ],
-                stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-                env=os.environ | _TEMPLATE_ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(path)},
-                start_new_session=True,
-            )
-        self.stream = ours
-        self.connection = Connection(ours, wire.MAX_FRAME_BYTES)
+    def __init__(self, stream: socket.socket) -> None:
+        self.stream = stream
+        self.connection = Connection(stream, wire.MAX_FRAME_BYTES)
         self.sending = threading.Lock()
         self.waiting: dict[int, Future] = {}
         self.ready: Future[dict[str, int]] = Future()
@@ -200,9 +226,12 @@ class _Template:
     def wait_ready(self) -> dict[str, int]:
         return self.ready.result()
 
+    def is_alive(self) -> bool:
+        return not self.closed
+
     def is_fresh(self) -> bool:
         """Whether it lives, and the harness's files are still those that it has imported."""
-        if self.closed or self.process.poll() is not None:
+        if not self.is_alive():
             return False
         if not self.ready.done():
             return True
@@ -210,7 +239,7 @@ class _Template:
             _changed_ns(file) == changed for file, changed in self.ready.result().items()
         )
 
-    def run(self, job: Job, output: int) -> tuple[int, float, int]:
+    def run(self, job: Job, argv: Sequence[str], output: int) -> tuple[int, float, int]:
         self.wait_ready()
         future: Future[list] = Future()
         with self.sending:
@@ -219,18 +248,10 @@ class _Template:
             self.next_number += 1
             number = self.next_number
             self.waiting[number] = future
-            body = wire.pack(
-                [
-                    number,
-                    list(map(str, job.argv)),
-                    str(job.cwd or os.getcwd()),
-                    # The whole environment: this process's may have changed since the start.
-                    _environment(job),
-                    job.timeout_s,
-                ]
-            )
+            # The whole environment: this process's may have changed since the start.
+            request = [*_place(job), number, list(map(str, argv)), job.timeout_s]
             socket.send_fds(self.stream, [b"j"], [output])
-            self.connection.send(body)
+            self.connection.send(wire.pack(request))
         code, seconds, rss = future.result()
         return code, seconds, rss
 
@@ -256,12 +277,67 @@ class _Template:
         self.closed = True
         with contextlib.suppress(OSError):
             self.stream.shutdown(socket.SHUT_RDWR)
+
+
+class _Template(_Server):
+    """The client's end of the template process."""
+
+    def __init__(self, preload: tuple[str, ...]) -> None:
+        ours, theirs = socket.socketpair()
+        path = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        with theirs:
+            self.process = subprocess.Popen(
+                [
+                    *(sys.executable, "-P", "-m", "grading.forkserver"),
+                    *("--fd", str(theirs.fileno()), *preload),
+                ],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                env=os.environ | _TEMPLATE_ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(path)},
+                start_new_session=True,
+            )
+        super().__init__(ours)
+
+    def is_alive(self) -> bool:
+        return not self.closed and self.process.poll() is None
+
+    def fork(self, job: Job, stream: socket.socket) -> None:
+        """Have it fork a session that stands ready at the other end of `stream`."""
+        self.wait_ready()
+        with self.sending:
+            socket.send_fds(self.stream, [b"r"], [stream.fileno()])
+            self.connection.send(wire.pack([*_place(job), 0, list(map(str, job.argv)), 0.0]))
+
+    def close(self) -> None:
+        super().close()
         try:
             self.process.wait(5)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
         self.stream.close()
+
+
+class _Ready(_Server):
+    """The client's end of a session that stands ready."""
+
+    def __init__(self, template: _Template, job: Job) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            template.fork(job, theirs)
+        super().__init__(ours)
+
+    def stands(self) -> bool:
+        """Whether it could be made: not if its checks cannot be collected."""
+        try:
+            self.wait_ready()
+        except RuntimeError:
+            return False
+        return not self.closed
+
+
+def _place(job: Job) -> tuple[str, dict[str, str]]:
+    return str(job.cwd or os.getcwd()), _environment(job)
 
 
 def _environment(job: Job) -> dict[str, str]:
@@ -283,7 +359,7 @@ def _run_in_subprocess(job: Job, output: Any) -> tuple[int, float, int]:
     path = [str(_ROOT), *filter(None, [environment.get("PYTHONPATH")])]
     environment["PYTHONPATH"] = os.pathsep.join(path)
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "pytest", *map(str, job.argv)],
+        [sys.executable, "-P", "-m", "pytest", *map(str, job.argv), *job.own],
         cwd=job.cwd,
         env=environment,
         stdin=subprocess.DEVNULL,
@@ -308,16 +384,63 @@ def _run_in_subprocess(job: Job, output: Any) -> tuple[int, float, int]:
 
 @dataclass
 class _Child:
-    number: int
+    number: int  # 0: a session that stands ready, which no time limit ends
     started: float
     deadline: float
     timed_out: bool = False
 
 
-def serve(stream: socket.socket) -> None:
-    """Fork a child for each job until the client closes; report each child's end."""
+class Forked(BaseException):
+    """Raised out of `serve` in the child that it has forked: what this process is to do now.
+
+    kind: b"j" for a job, b"r" for a session that stands ready.
+    """
+
+    def __init__(self, kind: bytes, request: list, descriptor: int) -> None:
+        super().__init__()
+        self.kind = kind
+        self.cwd, self.environment, _, self.argv, _ = request
+        self.descriptor = descriptor
+
+    def enter(self, output: int) -> None:
+        """Become the job: a process of a group of its own, in its folder, with its environment."""
+        os.setsid()  # so that a timeout ends what it started as well
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        os.close(output)
+        os.chdir(self.cwd)
+        os.environ.clear()
+        os.environ.update(self.environment)
+        tempfile.tempdir = None
+        for entry in reversed(self.environment.get("PYTHONPATH", "").split(os.pathsep)):
+            if entry and entry not in sys.path:
+                sys.path.insert(0, entry)
+
+    def run(self) -> int:
+        """Run pytest; its exit code."""
+        import pytest
+
+        if self.kind == b"r":
+            from grading.ready import Ready
+
+            self.enter(os.open(os.devnull, os.O_RDWR))
+            return int(pytest.main(self.argv, [Ready(socket.socket(fileno=self.descriptor))]))
+        self.enter(self.descriptor)
+        if "--isolated" in self.argv and not any(a.startswith("--sandbox=") for a in self.argv):
+            workers.start_zygote()
+        return int(pytest.main(self.argv))
+
+
+def serve(
+    stream: socket.socket, folder: Path = _ROOT, before: Callable[[], None] = lambda: None
+) -> None:
+    """Fork a child for each job until the client closes; report each child's end.
+
+    In the child `Forked` is raised. folder: whose modules it tells of, besides this repository's. before: is
+    called before each fork.
+    """
     connection = Connection(stream, wire.MAX_FRAME_BYTES)
-    connection.send(wire.pack(_harness_files()))
+    connection.send(wire.pack(_harness_files(folder)))
     wake_read, wake_write = os.pipe()
     os.set_blocking(wake_write, False)
     os.set_blocking(wake_read, False)
@@ -327,23 +450,29 @@ def serve(stream: socket.socket) -> None:
     try:
         while True:
             now = time.perf_counter()
-            soonest = min((c.deadline for c in children.values() if not c.timed_out), default=None)
+            soonest = min(
+                (c.deadline for c in children.values() if c.number and not c.timed_out),
+                default=None,
+            )
             wait = None if soonest is None else max(soonest - now, 0.0)
             readable, _, _ = select.select([stream.fileno(), wake_read], [], [], wait)
             if wake_read in readable:
                 os.read(wake_read, 4096)
             _reap(children, connection)
             for pid, child in children.items():
-                if not child.timed_out and time.perf_counter() >= child.deadline:
+                late = child.number and time.perf_counter() >= child.deadline
+                if late and not child.timed_out:
                     child.timed_out = True
                     _kill(pid)
             if stream.fileno() in readable:
+                before()
                 _start(stream, connection, children, (wake_read, wake_write))
     except (EOFError, BrokenPipeError, ConnectionResetError):
         pass
     finally:
-        for pid in children:
-            _kill(pid)
+        for pid, child in children.items():
+            if child.number:  # a session that stands ready ends with its own client's end
+                _kill(pid)
 
 
 def _start(
@@ -355,49 +484,23 @@ def _start(
     head, descriptors, _, _ = socket.recv_fds(stream, 1, 1)
     if not head:
         raise EOFError
-    number, argv, cwd, environment, timeout_s = wire.unpack(connection.receive())
+    request = wire.unpack(connection.receive())
+    _, _, number, _, timeout_s = request
     started = time.perf_counter()
     with warnings.catch_warnings():
         # Python 3.12 and later count the one sleeping thread named at the top of this file.
         warnings.simplefilter("ignore", DeprecationWarning)
         pid = os.fork()
     if pid == 0:
-        code = 70
-        try:
-            signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            for descriptor in wake:
-                os.close(descriptor)
-            stream.close()
-            code = _run_child(argv, cwd, environment, descriptors[0])
-        except BaseException:  # noqa: BLE001 -- a child must never go on as a template
-            traceback.print_exc()
-        finally:
-            with contextlib.suppress(Exception):
-                sys.stdout.flush()
-            with contextlib.suppress(Exception):
-                sys.stderr.flush()
-            os._exit(code)
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for descriptor in wake:
+            os.close(descriptor)
+        stream.close()
+        children.clear()  # they are its siblings now
+        raise Forked(head, request, descriptors[0])
     os.close(descriptors[0])
     children[pid] = _Child(number, started, started + timeout_s)
-
-
-def _run_child(argv: list[str], cwd: str, environment: dict[str, str], output: int) -> int:
-    os.setsid()  # a group of its own, so that a timeout ends what it started as well
-    os.dup2(output, 1)
-    os.dup2(output, 2)
-    os.close(output)
-    os.chdir(cwd)
-    os.environ.clear()
-    os.environ.update(environment)
-    for entry in reversed(environment.get("PYTHONPATH", "").split(os.pathsep)):
-        if entry and entry not in sys.path:
-            sys.path.insert(0, entry)
-    if "--isolated" in argv:
-        workers.start_zygote()
-    import pytest
-
-    return int(pytest.main(argv))
 
 
 def _reap(children: dict[int, _Child], connection: Connection) -> None:
@@ -415,7 +518,8 @@ def _reap(children: dict[int, _Child], connection: Connection) -> None:
         code = TIMED_OUT if child.timed_out else os.waitstatus_to_exitcode(status)
         seconds = time.perf_counter() - child.started
         unit = 1 if sys.platform == "darwin" else 1024
-        connection.send(wire.pack([child.number, code, seconds, usage.ru_maxrss * unit]))
+        if child.number:
+            connection.send(wire.pack([child.number, code, seconds, usage.ru_maxrss * unit]))
 
 
 def _kill(pid: int) -> None:
@@ -423,12 +527,14 @@ def _kill(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
 
 
-def _harness_files() -> dict[str, int]:
-    """The files of this repository that are imported here, with their times of change."""
+def _harness_files(folder: Path) -> dict[str, int]:
+    """The files of this repository, and below a folder, that are imported here: when they were changed."""
     files = {}
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
-        if file and Path(file).is_relative_to(_ROOT) and "site-packages" not in file:
+        if not file or "site-packages" in file:
+            continue
+        if Path(file).is_relative_to(_ROOT) or Path(file).is_relative_to(folder):
             files[file] = _changed_ns(file)
     return files
 
@@ -447,6 +553,19 @@ def _pytest_modules() -> list[str]:
     return [f"_pytest.{name}" for name in default_plugins if name != "pytester"]
 
 
+def _be(job: Forked) -> NoReturn:
+    """Do what a forked child is for, and end: it must never go on as a template."""
+    code = 70
+    try:
+        code = job.run()
+    except BaseException:  # noqa: BLE001 -- whatever it is, the exit code tells
+        traceback.print_exc()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    os._exit(code)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="forks pytest runs from a template")
     parser.add_argument("--fd", type=int, required=True)
@@ -463,7 +582,10 @@ def main() -> None:
     # Children keep the compiled check files for each other, in a place that goes with the template.
     with tempfile.TemporaryDirectory(prefix="lab-compiled-") as compiled:
         sys.pycache_prefix, sys.dont_write_bytecode = compiled, False
-        serve(socket.socket(fileno=options.fd))
+        try:
+            serve(socket.socket(fileno=options.fd))
+        except Forked as job:
+            _be(job)
     # What is frozen is never freed, and some libraries (nanobind's) print a list of it at the end.
     sys.stdout.flush()
     sys.stderr.flush()

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from grading.forkserver import TIMED_OUT, ForkServer
+from grading.forkserver import TIMED_OUT, ForkServer, Job
 from grading.hang_guard import DEFAULT_TIMEOUT_S
 from grading.parsing import too_deep
 from grading.prove import FRAMEWORKS
@@ -230,26 +230,29 @@ class Judge:
         argv = [
             *arguments,
             "--isolated",
-            f"--sandbox={self.sandbox.address}",
-            f"--against={submission.tree}",
-            f"--score-json={score}",
-            f"--call-timeout={self.call_timeout_s:g}",
-            f"--basetemp={seen / 'tmp'}",
-            *("-q", "--tb=no", "--noconftest"),
+            *("-q", "--tb=no", "--noconftest", "--capture=sys"),
+            # With torch imported, pytest's logging plug-in costs a fifth of a run.
+            *("-p", "no:logging"),
             *("-p", "no:cacheprovider", "-p", "no:unraisableexception"),
             f"--rootdir={self.course.root}",
             f"--config-file={self.course.root / 'pyproject.toml'}",
+            f"--call-timeout={self.call_timeout_s:g}",
             *(["--live"] if self.live else []),
         ]
-        own = {
+        own = [
+            f"--sandbox={self.sandbox.address}",
+            f"--against={submission.tree}",
+            f"--score-json={score}",
+            f"--basetemp={seen / 'tmp'}",
+        ]
+        variables = {
             "LAB_SEED": str(self.seed),
             "TMPDIR": str(unit),
             "LAB_CUDA_CACHE": str(self._scratch / "cuda"),
+            **environment,
         }
         try:
-            done = self._server.run(
-                argv, cwd=self.course.root, env={**own, **environment}, timeout_s=UNIT_TIMEOUT_S
-            )
+            done = self._server.run(Job(argv, self.course.root, variables, UNIT_TIMEOUT_S, own))
             if done.exit_code == TIMED_OUT:
                 return _Score({}, f"the checks did not end within {UNIT_TIMEOUT_S:g} s")
             try:

@@ -86,6 +86,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--only-task", metavar="ID", help="run only the checks of this task")
     group.addoption(
+        "--only-check", metavar="NAME", help="run only the check functions of this name"
+    )
+    group.addoption(
         "--overlay",
         metavar="FILE",
         help="for the proof: put the definitions of FILE over the tree's file for that stub",
@@ -358,12 +361,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         kept = [item for item in items if (t := session.task_of(item)) and t.id == only]
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = kept
+    _keep_only_check(config, items)
     order = {identifier: place for place, identifier in enumerate(session.course.tasks)}
     places = {}
     for item in items:
         task = session.task_of(item)
         places[item] = order[task.id] if task else len(order)
     items.sort(key=lambda item: places[item])  # the learner's work first, in the course's order
+
+
+def _keep_only_check(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if only := config.getoption("--only-check"):
+        others = [item for item in items if only not in (item.name, item.name.split("[")[0])]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if item not in others]
+
+
+def begin_anew(session: pytest.Session) -> None:
+    """Go on with a session whose options have changed after its checks were collected."""
+    config = session.config
+    config.stash[session_key].close()
+    config.stash[session_key] = GradingSession(config, config.stash[session_key].course)
+    _keep_only_check(config, session.items)
 
 
 @pytest.hookimpl(tryfirst=True)

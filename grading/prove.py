@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grading.forkserver import ForkServer
+from grading.forkserver import ForkServer, Job
 from profiling_lab import stubs
 from profiling_lab.course import Course, Exercise
 from profiling_lab.errors import CourseError
@@ -136,29 +136,35 @@ class Prover:
         *,
         tree: Path | None = None,
         overlay: Path | None = None,
+        check: str = "",
         isolated: bool = False,
         arguments: tuple[str, ...] = (),
     ) -> Run:
         """Run checks (paths or node ids) against a tree, the reference by default.
 
-        May be called from several threads.
+        check: only the check function of this name. May be called from several threads.
         """
         score = Path(self._scratch.name) / f"score-{next(self._numbers)}.json"
-        arguments_ = [
+        argv = [
             *tests,
+            *("-q", "--tb=short", "--capture=sys"),
+            *("-p", "no:cacheprovider"),
+            *("-p", "no:unraisableexception"),  # collects garbage at the end, five times
+            *("-p", "no:logging"),  # with torch imported, a fifth of a run
+            f"--rootdir={self.course.root}",
+            *arguments,
+        ]
+        own = [
             # With "=": pytest takes a folder that stands alone for a path to tests.
             f"--against={tree or self.course.root / 'solutions'}",
             f"--score-json={score}",
-            "-q",
-            "--tb=short",
-            *("-p", "no:cacheprovider"),
-            *("-p", "no:unraisableexception"),  # collects garbage at the end, five times
-            f"--rootdir={self.course.root}",
             *([f"--overlay={overlay}"] if overlay else []),
-            *(["--isolated"] if isolated else []),
-            *arguments,
+            *([f"--only-check={check}"] if check else []),
         ]
-        result = self._server.run(arguments_, cwd=self.course.root, env={"LAB_SEED": self.seed})
+        if isolated:  # a worker is forked from what has not read the checks
+            argv, own = [*argv, *own, "--isolated"], []
+        job = Job(argv, self.course.root, {"LAB_SEED": self.seed}, own=own)
+        result = self._server.run(job)
         tasks = json.loads(score.read_text())["tasks"] if score.exists() else {}
         score.unlink(missing_ok=True)
         return Run(tasks, result.output, result.seconds, result.exit_code)
@@ -178,8 +184,8 @@ class Prover:
     def run_wrong(self, exercise: Exercise, wrong: WrongSolution, *, isolated: bool = False) -> Run:
         """Run the check that must catch a wrong solution, on it."""
         stub = next(s for s in exercise.stubs if s.stem == wrong.file.parent.name)
-        node = f"{self.course.checks(stub)}::{wrong.caught_by}"
-        return self.run([node], overlay=wrong.file, isolated=isolated)
+        files = [str(self.course.checks(stub))]
+        return self.run(files, overlay=wrong.file, check=wrong.caught_by, isolated=isolated)
 
     def stub_tree(self, exercise: Exercise, folder: Path) -> Path:
         """A tree with the generated stubs of an exercise, and what stands beside them."""

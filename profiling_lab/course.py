@@ -245,11 +245,16 @@ def todo_functions(source: str) -> set[str]:
 
     Raises SyntaxError if the source does not parse.
     """
-    return {
+    return set(_todo_functions(source))
+
+
+@lru_cache(maxsize=8)  # asked for once a task
+def _todo_functions(source: str) -> frozenset[str]:
+    return frozenset(
         node.name
         for node in ast.parse(source).body
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _is_todo(node)
-    }
+    )
 
 
 def _is_todo(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

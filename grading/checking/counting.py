@@ -20,6 +20,8 @@ from functools import reduce
 from itertools import product
 from typing import Any
 
+from grading.checking.kept import kept
+
 
 class Number:
     """A number on chip; arithmetic with it is counted, its value is of no interest."""
@@ -83,6 +85,7 @@ class Machine:
         return reduce(lambda a, b: a + b, numbers)
 
 
+@kept
 def matmul(m: int, k: int, n: int, batch: int = 1, shared_b: bool = False) -> Machine:
     """A batch of matrix products in one kernel."""
     machine = Machine()
@@ -96,6 +99,7 @@ def matmul(m: int, k: int, n: int, batch: int = 1, shared_b: bool = False) -> Ma
     return machine
 
 
+@kept
 def elementwise(element_count: int, extra_inputs: Sequence[int], fused: bool) -> Machine:
     """A chain of elementwise operations."""
     machine = Machine()
@@ -125,6 +129,7 @@ def elementwise(element_count: int, extra_inputs: Sequence[int], fused: bool) ->
     return machine
 
 
+@kept
 def layer_norm(rows: int, width: int, affine: bool) -> Machine:
     """A layer norm in one kernel."""
     machine = Machine()
@@ -143,6 +148,7 @@ def layer_norm(rows: int, width: int, affine: bool) -> Machine:
     return machine
 
 
+@kept
 def softmax(rows: int, width: int, fused: bool) -> Machine:
     """A softmax, in one kernel or in five."""
     machine = Machine()
@@ -177,6 +183,7 @@ def softmax(rows: int, width: int, fused: bool) -> Machine:
     return machine
 
 
+@kept
 def attention(
     batch: int,
     heads: int,
@@ -228,6 +235,7 @@ def attention(
     return machine
 
 
+@kept
 def conv2d(
     batch: int,
     in_channels: int,
@@ -261,6 +269,7 @@ def conv2d(
     return machine
 
 
+@kept
 def transformer(
     layers: int,
     hidden: int,

@@ -23,12 +23,15 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from grading.checking.kept import kept
 from grading.outcomes import NotGraded
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError
@@ -112,6 +115,16 @@ def own_recording(pytestconfig: pytest.Config) -> bool:
     return bool(pytestconfig.getoption("--recording"))
 
 
+@kept
+def _generated(name: str, number: int, **options: Any) -> tuple[Scenario, bytes]:
+    """A scenario and its capture, which is nowhere any more."""
+    from grading.checking.generate import SCENARIOS
+
+    with tempfile.TemporaryDirectory() as folder:
+        scenario = SCENARIOS[name](seed=number, folder=folder, **options)
+        return scenario, scenario.path.read_bytes()
+
+
 @pytest.fixture(scope="session")
 def generated(seed: int, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Scenario]:
     """`generated("nested_gaps")`: a scenario of `grading.checking.generate`, made once a session.
@@ -124,11 +137,10 @@ def generated(seed: int, tmp_path_factory: pytest.TempPathFactory) -> Callable[.
     def generate(name: str, nth: int = 0, **options: Any) -> Scenario:
         key = name, nth, *sorted(options.items())
         if key not in made:
-            from grading.checking.generate import SCENARIOS
-
-            folder = tmp_path_factory.mktemp("generated")
-            number = seed + nth * (MOST_SEED + 1)
-            made[key] = SCENARIOS[name](seed=number, folder=folder, **options)
+            scenario, data = _generated(name, seed + nth * (MOST_SEED + 1), **options)
+            path = tmp_path_factory.mktemp("generated") / scenario.path.name
+            path.write_bytes(data)
+            made[key] = replace(scenario, path=path)
         return made[key]
 
     return generate

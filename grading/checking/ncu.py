@@ -6,10 +6,10 @@ import csv
 import gzip
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from functools import cache
 from pathlib import Path
 from typing import Any
 
+from grading.checking.kept import kept
 from profiling_lab import captures
 
 # The tool's units, spelled out, with what one of them is in ns, bytes, Hz, per second.
@@ -42,7 +42,7 @@ def _text(path: Path) -> str:
     return (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode("utf-8-sig")
 
 
-@cache
+@kept
 def kernels(capture: str) -> tuple[dict[str, Any], ...]:
     """The kernels of a raw page: id, name, grid, block, cc, metrics in base units.
 
@@ -101,7 +101,7 @@ def short(name: str) -> str:
     return name.split("(")[0].split("<")[0].split(" ")[-1].split("::")[-1]
 
 
-@cache
+@kept
 def listing(capture: str, function: str) -> tuple[dict[str, Any], ...]:
     """The instructions of a kernel on the source page, as read_source describes them."""
     out: dict[tuple[Any, ...], dict[str, Any]] = {}

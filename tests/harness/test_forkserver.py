@@ -188,6 +188,106 @@ def test_a_job_leaves_no_trace_in_the_next(forking, tmp_path):
     assert forking.run([*BARE, second]).exit_code == 0
 
 
+# -- sessions that stand ready ----------------------------------------------------------------------
+
+ROOT = Path(__file__).resolve().parents[2]
+# These need this repository's plug-in: it is asked to go on with the options of the job.
+PLAIN = [*QUIET, "--capture=sys", f"--rootdir={ROOT}", f"--config-file={ROOT / 'pyproject.toml'}"]
+
+
+def ready_job(file: str, folder: Path, number: int, **more) -> Job:
+    return Job([*PLAIN, file], cwd=folder, own=[f"--basetemp={folder / f'tmp{number}'}"], **more)
+
+
+@needs_fork
+def test_jobs_share_a_session_and_nothing_that_they_change(forking, tmp_path):
+    file = write(
+        tmp_path,
+        """
+        import os, pathlib, sys, tempfile
+        read_by, seen = os.getpid(), []
+        def test_a(tmp_path):
+            seen.append(1)
+            assert seen == [1] and not hasattr(sys, "lab_mark") and "X9" not in os.environ
+            sys.lab_mark, os.environ["X9"] = 1, "1"
+            assert os.getpid() != read_by and os.environ["MINE"] in str(tmp_path)
+            assert tempfile.gettempdir() == os.getcwd() == os.environ["TMPDIR"]
+            pathlib.Path("told_" + os.environ["MINE"]).write_text(f"{read_by} {os.getpid()}")
+        """,
+    )
+    for number in (1, 2, 3):
+        variables = {"MINE": f"tmp{number}", "TMPDIR": str(tmp_path)}
+        result = forking.run(ready_job(file, tmp_path, number, env=variables))
+        assert (result.exit_code, "1 passed" in result.output) == (0, True), result.output
+    told = [(tmp_path / f"told_tmp{number}").read_text().split() for number in (1, 2, 3)]
+    assert len({read_by for read_by, _ in told}) == 1
+    assert len({ran_in for _, ran_in in told}) == 3
+
+
+@needs_fork
+def test_a_session_that_cannot_stand_ready_is_no_reason_not_to_run(forking, tmp_path):
+    broken = write(tmp_path, "import no_such_module_here", "test_broken.py")
+    result = forking.run(ready_job(broken, tmp_path, 1))
+    assert result.exit_code == 2
+    assert "no_such_module_here" in result.output
+    threaded = write(
+        tmp_path,
+        """
+        import threading
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
+        def test_a(): pass
+        """,
+        "test_threaded.py",
+    )
+    result = forking.run(ready_job(threaded, tmp_path, 2))
+    assert (result.exit_code, "1 passed" in result.output) == (0, True), result.output
+
+
+@needs_fork
+def test_a_session_sees_changed_checks_and_outlives_a_job_that_is_ended(forking, tmp_path):
+    slow = write(tmp_path, "import time\ndef test_a(): time.sleep(60)")
+    assert forking.run(ready_job(slow, tmp_path, 1, timeout_s=1.0)).exit_code == TIMED_OUT
+    ready = list(forking._ready.values())[-1]
+    assert ready.stands()
+    for value in range(3):
+        file = write(tmp_path, f"def test_a(): assert {value} == 1")
+        os.utime(file, ns=(value, value))
+        code = forking.run(ready_job(file, tmp_path, 2)).exit_code
+        assert code == (0 if value == 1 else 1)
+    assert not ready.stands()
+
+
+@needs_fork
+def test_what_checks_compute_alike_is_computed_once(forking, tmp_path):
+    file = write(
+        tmp_path,
+        """
+        import os, pathlib
+        from grading.checking.kept import kept
+        @kept
+        def made(name, sizes=(1, 2)):
+            with open("made", "a") as file: file.write(f"{os.getpid()}\\n")
+            return [name, sizes]
+        def test_a():
+            found = made("x", sizes=[3, 4])
+            assert list(found[1]) == [3, 4] and len(found) == 2
+            assert made("x", sizes=[3, 4]) is found
+            found.append("mine")
+        """,
+    )
+    for number in range(4):
+        result = forking.run(ready_job(file, tmp_path, number))
+        assert result.exit_code == 0, result.output
+    assert len((tmp_path / "made").read_text().split()) == 2  # by the first job, by the session
+
+
+@needs_fork
+def test_an_option_that_nobody_knows_ends_the_job(forking, tmp_path):
+    file = write(tmp_path, "def test_a(): pass")
+    job = Job([*PLAIN, file], cwd=tmp_path, own=["--no-such-option=1"])
+    assert forking.run(job).exit_code != 0
+
+
 @needs_fork
 def test_a_template_that_has_died_is_replaced(forking, tmp_path):
     file = write(tmp_path, "def test_a(): pass")
