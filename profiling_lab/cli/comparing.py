@@ -22,7 +22,7 @@ from profiling_lab.reports.model import clean_text
 from profiling_lab.units import format_ns, format_quantity, format_ratio, format_share
 
 SHOWN_CHANGE_PCT = 5  # counters of a kernel that changed by less are left to --json
-NAME_CELLS = 34
+NAME_CELLS = 33
 MARKDOWN_ROWS = 20
 
 

@@ -1,0 +1,304 @@
+"""`lab compare`: which difference counts, on runs made by hand, generated captures and evil names."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from grading.checking.generate import SCENARIOS
+from grading.checking.generate.kineto import Trace
+from grading.checking.generate.ncu import Raw
+from profiling_lab import captures
+from profiling_lab.cli import lab
+from profiling_lab.cli.comparing import markdown
+from profiling_lab.compare import Compared, Row, compare_runs
+from profiling_lab.diagnosis import Diagnosis
+from profiling_lab.errors import CaptureError
+from profiling_lab.measures import DURATION, WINDOW, Launches, Run, of_timeline
+
+ROOT = Path(__file__).resolve().parents[2]
+SOLUTIONS = str(ROOT / "solutions")
+
+
+def run(window_ns: float, name: str = "a", **kernels_ns: float) -> Run:
+    """A timeline's run with a window and kernels."""
+    made = Run(name, "timeline")
+    made.put("time", WINDOW, window_ns)
+    for kernel, ns in kernels_ns.items():
+        made.put("kernels", kernel, ns)
+        made.launches[kernel] = Launches(1, frozenset(("(1, 1, 1) × (32, 1, 1)",)))
+    return made
+
+
+def sides(before: list[float], after: list[float], **more: float) -> Compared:
+    """Two sides of several windows."""
+    return compare_runs([run(ns) for ns in before], [run(ns) for ns in after], **more)
+
+
+def row(result: Compared, what: str) -> Row:
+    """The row of this name."""
+    return next(row for row in result.rows if row.what == what)
+
+
+def ask(*arguments: str) -> Result:
+    """`lab compare` in this process."""
+    return CliRunner().invoke(lab, ["compare", *arguments])
+
+
+# -- what counts as a difference ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verdict"),
+    [
+        ([100], [101], "unchanged"),
+        ([100], [103], "regression"),
+        ([100], [97], "faster"),
+        ([100, 101, 99], [110, 111, 109], "regression"),
+        ([100, 101, 99], [90, 91, 89], "faster"),
+        ([100, 130, 80], [110, 90, 125], "unclear"),  # the sides overlap
+        ([100, 101, 99], [101, 100, 102], "unchanged"),
+        ([100, 100.1, 99.9], [101, 101.1, 100.9], "unchanged"),  # surely longer, and by too little
+        ([100, 130, 80], [110], "regression"),  # one run: nothing is known of its noise
+    ],
+)
+def test_verdict(before: list[float], after: list[float], verdict: str) -> None:
+    result = sides(before, after)
+    assert result.verdict == verdict
+    assert result.is_regression == (verdict == "regression")
+    window = row(result, WINDOW)
+    several = min(len(before), len(after)) > 1
+    assert (window.interval is not None) == several
+    assert any("single run" in note for note in result.notes) == (len(before) != len(after))
+    assert window.grew == (verdict == "regression")
+    assert sides(before, after, tolerance=1).verdict == "unchanged"
+
+
+def test_interval_is_seeded_and_holds_what_the_runs_hold() -> None:
+    first, again = (row(sides([100, 104, 96], [200, 208, 192]), WINDOW) for _ in range(2))
+    assert first.interval == again.interval
+    assert first.interval is not None
+    low, high = first.interval
+    assert 192 / 104 <= low < 2 < high <= 208 / 96
+    tight = row(sides([100] * 5, [200] * 5), WINDOW).interval
+    assert tight == (2.0, 2.0)
+
+
+def test_kernels_that_appear_vanish_and_change() -> None:
+    before, after = run(1000, same=10, gone=500, other=50), run(1000, same=10, new=30, other=50)
+    after.launches["other"] = Launches(2, frozenset(("(2, 1, 1) × (32, 1, 1)",)))
+    result = compare_runs([before], [after])
+    assert row(result, "gone").change == "gone" and row(result, "gone").after == 0
+    assert row(result, "new").change == "new" and row(result, "new").before == 0
+    assert row(result, "new").grew and not row(result, "same").grew
+    assert row(result, "same").change == ""
+    assert row(result, "other").change == (
+        "launches 1 → 2, grid × block (1, 1, 1) × (32, 1, 1) → (2, 1, 1) × (32, 1, 1)"
+    )
+    kernels = [row.what for row in result.rows if row.group == "kernels"]
+    assert kernels[0] == "gone"  # the largest first
+    assert any("another grid" in note for note in result.notes)
+
+
+def test_what_makes_runs_hard_to_compare_is_said() -> None:
+    before, after = run(1000), run(1000)
+    before.conditions |= {"driver": "1", "profiler": "x", "highest clock": "1980 MHz"}
+    after.conditions |= {"driver": "2", "profiler": "x"}
+    before.work["steps"], after.work["steps"] = 3, 4
+    before.put("counters", "k: SM clock", 1.98e9, "hz")
+    after.put("counters", "k: SM clock", 1.41e9, "hz")
+    notes = compare_runs([before], [after]).notes
+    assert [note for note in notes if "driver: 1 and 2" in note]
+    assert [note for note in notes if "highest clock: 1980 MHz and unknown" in note]
+    assert [note for note in notes if note.startswith("steps: 3 before and 4 after")]
+    assert [note for note in notes if "SM clock" in note]
+    assert not [note for note in notes if "profiler" in note]
+    assert compare_runs([before], [before]).notes == []
+
+
+def test_only_one_kind() -> None:
+    other = run(5, "b")
+    other.kind = "trace"
+    with pytest.raises(CaptureError, match="a is of kind timeline, b is of kind trace"):
+        compare_runs([run(5)], [other])
+
+
+# -- timelines ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def timeline(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return SCENARIOS["sync_bound"](seed=7, folder=tmp_path_factory.mktemp("timeline")).path
+
+
+def test_gaps_calls_and_ranges_add_up(timeline: Path) -> None:
+    recording = captures.open(timeline)
+    operations = recording.device_operations.sort("start_ns").rows(named=True)
+    gaps, last = [], operations[0]
+    for one in operations[1:]:
+        if one["start_ns"] > last["end_ns"]:
+            ends = {"start_ns": last["end_ns"], "end_ns": one["start_ns"]}
+            gaps.append(ends | {"device": 0, "names": f"{last['name']} → {one['name']}"})
+        last = max(last, one, key=lambda operation: operation["end_ns"])
+    made = of_timeline(Diagnosis("a", recording, None, recording.span_ns, gaps=gaps))
+    found = {what: ns for (group, what, unit), ns in made.measures.items() if group == "gaps"}
+    assert found.pop("Gaps") == len(gaps)
+    assert len(found) > 1
+    for name, ns in found.items():
+        lengths = [gap["end_ns"] - gap["start_ns"] for gap in gaps if gap["names"] == name]
+        assert ns == sum(lengths)
+    with sqlite3.connect(timeline) as connection:
+        start, end = recording.span_ns
+        calls = dict(
+            connection.execute(
+                'SELECT s.value, SUM(r."end" - r.start) FROM CUPTI_ACTIVITY_KIND_RUNTIME AS r '
+                "JOIN StringIds AS s ON s.id = r.nameId WHERE r.start >= ? AND r.start < ? "
+                "GROUP BY s.value",
+                (start, end),
+            ).fetchall()
+        )
+    told = {what: ns for (group, what, _), ns in made.measures.items() if group == "calls"}
+    assert sorted(told.values()) == sorted(calls.values())
+
+
+def test_several_runs_folders_and_patterns(
+    timeline: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("before/1", "before/2", "after/1", "after/2"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(timeline, f"{name}.sqlite")
+    (tmp_path / "before" / "notes.txt").write_text("not a capture")
+    spellings = (
+        ("before", "after"),
+        ("before/*.sqlite", "after/?.sqlite"),
+        ("--before", "before/1.sqlite", "before/2.sqlite", "--after", "after"),
+        ("--json", "--after", "after", "--tolerance", "0", "--before", "before"),
+    )
+    for spelling in spellings:
+        result = ask(*spelling, *(["--json"] if "--json" not in spelling else []))
+        assert result.exit_code == 0, result.output
+        told = json.loads(result.stdout)
+        assert told["runs"] == {"before": ["1", "2"], "after": ["1", "2"]}
+        assert told["verdict"] == "unchanged"
+        assert told["rows"][0]["ratio_interval"] == [1.0, 1.0]
+    shown = ask("before", "after")
+    assert "95 % interval 1.00× to 1.00×" in " ".join(shown.stdout.split())
+    assert "noise" in shown.stdout
+    assert all(len(line) <= 80 for line in shown.stdout.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["a.sqlite"], "1 are named"),
+        ([], "name a capture before and one after"),
+        (["--before", "a"], "name a capture before and one after"),
+        (["a", "b", "--before", "c"], "or neither"),
+        (["a", "b", "--json", "--markdown"], "not both"),
+        (["*.nothing", "b"], "no file fits this pattern"),
+    ],
+)
+def test_usage(
+    arguments: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = ask(*arguments)
+    assert result.exit_code == 2
+    assert words in result.stderr and len(result.stderr.splitlines()) == 1
+
+
+# -- traces ---------------------------------------------------------------------------------------
+
+
+def trace(folder: Path, kernel_ns: int, steps: int = 2) -> str:
+    """Steps of one kernel each, and before them one that still runs when the first step begins."""
+    drawn = Trace(folder)
+    drawn.kernel(0, 10_000, name="warm_up", call=(0, 1_000))
+    end = 10_000
+    for number in range(steps):
+        start = 2_000 + 1_000 * number
+        drawn.step(number, start, start + 900)
+        drawn.kernel(end, end + kernel_ns, name="work", call=(start + 10, start + 500))
+        end += kernel_ns
+    return drawn.save()
+
+
+def test_traces_by_the_work_of_their_steps(tmp_path: Path) -> None:
+    fast, slow = trace(tmp_path / "fast", 5_000), trace(tmp_path / "slow", 6_000)
+    more = trace(tmp_path / "more", 5_000, steps=3)
+    told = json.loads(ask(fast, slow, "--json", "--against", SOLUTIONS).stdout)
+    rows = {entry["what"]: (entry["before"], entry["after"]) for entry in told["rows"]}
+    assert rows[WINDOW] == (10_000, 12_000)
+    assert rows["A step, mean"] == (5_000, 6_000)
+    assert rows["work"] == (10_000, 12_000) and "warm_up" not in rows
+    assert told["verdict"] == "regression"
+    result = ask(fast, more, "--against", SOLUTIONS)
+    assert result.exit_code == 0  # three steps take longer than two, and a step does not
+    assert "steps: 2 before and 3 after" in " ".join(result.stdout.split())
+    assert ask(fast, slow, "--against", SOLUTIONS).exit_code == 1
+
+
+def test_a_function_still_to_do_is_named(tmp_path: Path) -> None:
+    file = trace(tmp_path / "fast", 5_000)
+    functions = tmp_path / "mine.py"
+    functions.write_text("def read_trace(capture):\n    raise NotImplementedError\n")
+    result = ask(file, file, "--against", str(functions))
+    assert result.exit_code == 2
+    assert "read_trace is still to do" in result.stderr and "--against solutions" in result.stderr
+
+
+# -- pages of kernels -----------------------------------------------------------------------------
+
+
+def page(folder: Path, **durations_ns: float) -> str:
+    """A page of kernels; two launches of "twice" of which the second takes 2 µs longer."""
+    raw = Raw(3, "base")
+    for name, ns in durations_ns.items():
+        metrics: dict[str, float | str | None] = {
+            DURATION: ns,
+            "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed": 90.0 - ns / 1000,
+        }
+        raw.add(name, metrics)
+        if name == "twice":
+            raw.add(name, metrics | {DURATION: ns + 2_000})
+    raw.save(folder)
+    return str(folder)
+
+
+def test_pages_judge_each_kernel(tmp_path: Path) -> None:
+    before = page(tmp_path / "before", first=50_000, twice=10_000, third=1_000)
+    after = page(tmp_path / "after", first=20_000, twice=10_000, third=1_100)
+    told = json.loads(ask(before, after, "--json", "--against", SOLUTIONS).stdout)
+    rows = {entry["what"]: entry for entry in told["rows"]}
+    assert (rows["twice"]["before"], rows["twice"]["after"]) == (11_000, 11_000)
+    assert rows["third"]["grew"] and not rows["first"]["grew"]
+    assert told["verdict"] == "regression"  # though all together are faster
+    assert told["window_ratio"] == pytest.approx(32_100 / 62_000)
+    result = ask(before, after, "--against", SOLUTIONS)
+    assert result.exit_code == 1
+    said = " ".join(result.stdout.split())
+    assert "1 of 3 kernels take longer, third 1.10×" in said
+    assert "DRAM throughput 40.0% 70.0% 1.75×" in said
+    assert ask(before, after, "--against", SOLUTIONS, "--tolerance", "0.2").exit_code == 0
+    assert ask(after, after, "--against", SOLUTIONS).exit_code == 0
+
+
+# -- Markdown -------------------------------------------------------------------------------------
+
+
+def test_markdown_takes_no_orders_from_names() -> None:
+    evil = "k`|<img src=x onerror=y>\n# a [b](c)\x1b[2J"
+    result = compare_runs([run(1000, evil, **{evil: 10})], [run(1200, evil, **{evil: 300})])
+    lines = list(markdown(result))
+    assert lines[0].startswith("**Regression: 1.20× as long")
+    table = [line for line in lines if line.startswith("|")]
+    assert all(line.count("|") == 6 for line in table)
+    named = next(line for line in table if "onerror" in line)
+    assert named.count("`") == 2 and "**grew**" in named
+    assert not any("\x1b" in line or line.startswith("#") for line in lines)
