@@ -603,6 +603,7 @@
 
   // -- choosing operations by keys, and finding them by name -------------------------------------
   const say = document.getElementById("say");
+  let tipStays = 0;
   function tell(section, lane, i) {
     const [name] = section.names[lane.name[i]];
     return name + ", " + data.kinds[lane.kind[i]].label + ", starts at " + time(lane.start[i])
@@ -643,7 +644,12 @@
     }
     redraw();
     const row = chart.layout.rows.find((r) => r.lane === lane);
-    const box = chart.u.over.getBoundingClientRect();
+    let box = chart.u.over.getBoundingClientRect();
+    if (box.top + row.y < 0 || box.top + row.y + row.height > innerHeight) {
+      tipStays = performance.now() + 300;  // the scroll event of this comes later
+      scrollBy({ top: box.top + row.y - innerHeight / 2, behavior: "instant" });
+      box = chart.u.over.getBoundingClientRect();
+    }
     const x = box.left + (start - view.start) / (view.end - view.start) * box.width;
     showTip(chart, { row, t: start, i, count: 1 }, Math.max(box.left, x), box.top + row.y + row.height);
   }
@@ -764,7 +770,7 @@
       say.textContent = "The timeline shows " + time(view.start) + " to " + time(view.end);
     });
   }
-  addEventListener("scroll", hideTip, { passive: true });
+  addEventListener("scroll", () => { if (performance.now() > tipStays) hideTip(); }, { passive: true });
   addEventListener("lab-theme", relook);
   function relook() { family = ""; readLook(); redraw(); }
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", relook);
