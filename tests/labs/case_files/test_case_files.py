@@ -8,9 +8,12 @@ that was guessed has to be measured before it is judged.
 from __future__ import annotations
 
 import dataclasses
+import gzip
+import json
 import random
 import statistics
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -978,3 +981,36 @@ def test_run_of_pages_alone(stub) -> None:
         "Nothing says how much of the run a kernel takes, so each stays as it is: also one at its ceiling",
     )
     judge_findings("diagnose_run of nothing", stub.diagnose_run([], [], {}, None), [], "")
+
+
+@pytest.fixture(scope="module")
+def cases() -> dict[str, dict[str, Any]]:
+    """What the references of the week said about each case, and what was planted in it."""
+    text = gzip.decompress(Path(__file__).with_name("cases.json.gz").read_bytes())
+    return json.loads(text)
+
+
+def as_findings(rows: list[dict[str, Any]]) -> list[Finding]:
+    return [Finding(**row) for row in rows]
+
+
+@task("case_files.diagnose_run")
+def test_run_of_every_case(stub, cases: dict[str, dict[str, Any]]) -> None:
+    wrong = []
+    for name, case in cases.items():
+        said, kernels = as_findings(case["said"]), as_findings(case["kernels"])
+        got = stub.diagnose_run(said, kernels, case["kernel_time_ns"], case["window_ns"])
+        require(
+            isinstance(got, list) and bool(got) and isinstance(got[0], Finding),
+            f"diagnose_run on {name} returned {show(got)}, expected a list of Finding",
+        )
+        main = got[0].category
+        if main != case["expect"] or main in case["must_not"]:
+            given = ", ".join(brief(finding) for finding in said + kernels)
+            wrong.append(f"{name}: you name {brief(got[0])} first; said was: {given}")
+    right = len(cases) - len(wrong)
+    require(
+        not wrong,
+        f"diagnose_run is right on {right} of {len(cases)} case files. Ask of each what would be saved in "
+        "the run: " + "; ".join(wrong[:3]),
+    )

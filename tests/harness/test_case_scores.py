@@ -1,0 +1,120 @@
+"""The page of scores says what the references find in the case files, and its judge can say no."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import json
+import random
+import re
+from typing import Any
+
+import pytest
+
+from grading.checking import case_labels
+from profiling_lab.findings import CATEGORIES, Finding, is_borderline
+from scripts import case_scores
+
+LABELS = case_scores.labels()
+PAGE = case_scores.PAGE.read_text(encoding="utf-8")
+ROWS = {
+    f"case_{row.split(' | ')[0].removeprefix('| ')}": row
+    for row in PAGE.partition("## ")[0].splitlines()
+    if row.startswith("| ") and not row.startswith("| case")
+}
+SAMPLE = 6  # cases a session, about half a second each
+
+
+@pytest.fixture(scope="module")
+def said() -> dict[str, Any]:
+    return json.loads(gzip.decompress(case_scores.SAID.read_bytes()))
+
+
+def test_every_case_is_on_the_page_and_in_what_checks_read(said: dict[str, Any]) -> None:
+    assert list(ROWS) == list(LABELS) == list(said), "mend with: scripts/case_scores.py --write"
+
+
+@pytest.mark.proof
+def test_the_page_is_what_the_references_say(seed: int, said: dict[str, Any]) -> None:
+    for name in random.Random(seed).sample(sorted(LABELS), SAMPLE):
+        score = case_scores.score(name, LABELS[name])
+        again = f"{name}: mend with: scripts/case_scores.py --write"
+        assert case_scores._row(score) == ROWS[name], again
+        kept = {key: said[name][key] for key in score.said}
+        assert json.loads(json.dumps(score.said)) == kept, again
+
+
+def test_every_main_finding_is_right() -> None:
+    for name, row in ROWS.items():
+        expected, found = row.split(" | ")[1:3]
+        assert expected == found, name
+        assert found not in LABELS[name].get("must_not", ())
+
+
+def test_the_bench_is_broad_enough() -> None:
+    expected = [label["expect"] for label in LABELS.values()]
+    assert len(expected) >= 30
+    assert expected.count("healthy") >= 8
+    assert sum(label.get("gpus", 1) > 1 for label in LABELS.values()) >= 4
+    named = set(CATEGORIES) - {"slower_kernels"}  # that one is found by comparing two captures
+    assert set(expected) == named
+    assert sum("| borderline |" in row for row in ROWS.values()) >= 4
+    assert len({label["program"] for label in LABELS.values()}) >= 15
+
+
+def test_verdicts_on_blind_cases_are_kept() -> None:
+    first = case_scores.kept_first()
+    blind = {name for name, label in LABELS.items() if label.get("blind")}
+    assert blind <= set(first)
+    for name, kept in first.items():
+        assert re.search(
+            rf"^\| {name.removeprefix('case_')} \| {kept['expect']} \| {kept['found']} \|",
+            PAGE,
+            re.M,
+        ), f"{name} stands otherwise on the page than it was kept"
+
+
+def right_finding(name: str) -> Finding:
+    """A finding that the label of a case asks for."""
+    label = LABELS[name]
+    evidence = {
+        key: (between.least + between.most) / 2
+        for key, between in case_labels.expected(name).items()
+    }
+    return Finding(label["expect"], label["subject"], evidence, "borderline: mend it")
+
+
+@pytest.mark.parametrize("name", ["case_decoder_a", "case_turn_a", "case_lengths_a"])
+def test_the_judge_tells_right_from_wrong(name: str) -> None:
+    finding = right_finding(name)
+    label = LABELS[name]
+
+    def judged(**changes: Any) -> str:
+        changed = dataclasses.replace(finding, **changes)
+        return "; ".join(case_scores.wrong(name, label, changed))
+
+    assert judged() == ""
+    other = label["must_not"][0]
+    assert f"found {other}" in judged(category=other)
+    assert "must not be" in judged(category=other)
+    assert "lacks" in judged(evidence={})
+    assert " is " in judged(evidence={key: value + 1 for key, value in finding.evidence.items()})
+    wrong_place = "kernel:another(int)" if name == "case_turn_a" else "range:step"
+    assert "expected" in judged(subject=wrong_place)
+    unsaid = dataclasses.replace(finding, recommendation="mend it")
+    assert not is_borderline(unsaid)
+    assert case_scores.wrong(name, {**label, "borderline": True}, unsaid)
+
+
+def test_the_waiting_rank_is_not_the_guilty_one() -> None:
+    finding = dataclasses.replace(right_finding("case_lengths_a"), subject="rank:0")
+    label = LABELS["case_lengths_a"]
+    assert case_scores.wrong("case_lengths_a", label, finding) == ["expected rank:1, found rank:0"]
+
+
+def test_what_cannot_be_diagnosed_is_wrong() -> None:
+    score = case_scores.score(
+        "case_decoder_a", {"captures": ["no_such_capture"], "expect": "healthy"}
+    )
+    assert score.wrong
+    assert "no verdict" in score.wrong[0]
