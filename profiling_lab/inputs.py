@@ -84,6 +84,8 @@ def _part(argument: str) -> Part:
             return Part(place.name, "traces", place)
         if not _is_capture(place):
             return _folder_of_files(place)
+    elif not place.is_file():  # a pipe would wait for a writer
+        raise CaptureError(f"{argument}: is neither a file nor a folder")
     else:
         place = exports.readable(place)
     kind = captures.kind(place)

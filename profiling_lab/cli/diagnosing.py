@@ -3,80 +3,112 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
 from profiling_lab.cli.app import complain
 from profiling_lab.cli.options import against_option, range_option
-from profiling_lab.cli.printing import (
-    show_diagnosis,
-    show_findings,
-    why_not,
-)
-from profiling_lab.cli.running import diagnosed
+from profiling_lab.cli.printing import show_verdict, why_not
 from profiling_lab.cli.screen import LAB, note_while
 from profiling_lab.errors import LabError
-from profiling_lab.findings import CATEGORIES, Finding
-from profiling_lab.functions import (
-    FunctionUnavailable,
-    functions_for,
-)
+from profiling_lab.findings import CATEGORIES, Finding, is_borderline
+from profiling_lab.functions import functions_for
+from profiling_lab.units import format_ns
+
+if TYPE_CHECKING:
+    from profiling_lab.asking import Verdict
+    from profiling_lab.captures import Part
 
 
 @click.command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @against_option
+@click.option("--each", is_flag=True, help="Every FILE by itself, whatever belongs together.")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of findings as JSON.")
 @click.option(
     "--fail-on",
     "fail_on",
     metavar="CATEGORY",
     multiple=True,
-    help="Exit with 1 if a finding is of this category; repeat it, or separate by commas.",
+    help="Exit with 1 if a finding, the main one or another, is of this category; repeat it, or "
+    "separate by commas.",
 )
 @range_option
 def diagnose(
     files: tuple[str, ...],
     against: str | None,
+    each: bool,
     as_json: bool,
     fail_on: tuple[str, ...],
     nvtx_range: str | None,
 ) -> int:
-    """Name what is wrong with a capture, with the functions you wrote.
+    """Name what is wrong with a program, from captures of it, with the functions you wrote.
 
-    FILE is the name of a capture of the course, or a file: SQLite that Nsight Systems exported, the
-    raw page of Nsight Compute as CSV, or a trace of the PyTorch profiler (.json, .json.gz).
-    Functions that are still to do are named with their task; the rest is shown all the same.
+    Prints the main finding with its evidence and where to look, the second one if there is one, where
+    the time went, and what the captures cannot show. Functions that are still to do are named with
+    their exercise; the others still answer.
+
+    \b
+    FILE is the name of a capture of the course, or one of these:
+      Nsight Systems   .sqlite, or .nsys-rep where nsys is installed
+      Nsight Compute   .csv of the raw page, or .ncu-rep where ncu or the
+                       Python package ncu-report is installed
+      PyTorch          .json, .json.gz; a folder with a trace of each rank
+
+    Several files are one run, read together, if they are traces of the ranks of one job, or a timeline
+    (or trace) and pages of kernels: a kernel then counts by the time it takes in that run. All other
+    files are diagnosed one after the other.
 
     \b
       uv run lab diagnose torch_inference_baseline --against solutions
+      uv run lab diagnose my_run.nsys-rep my_kernels.ncu-rep
+      uv run lab diagnose trace_rank0.json trace_rank1.json
       uv run lab diagnose my_run.sqlite --range "step 5"
       uv run lab diagnose my_run.sqlite --json --fail-on sync_bound
 
     \b
     How to get FILE from your own program:
       nsys profile --trace=cuda,nvtx -o my_run python my_program.py
-      nsys export --type sqlite my_run.nsys-rep
-      ncu --set full -k my_kernel -c 1 --page raw --csv ./my_program > my_run.csv
+      nsys export --type sqlite my_run.nsys-rep        (makes my_run.sqlite)
+      ncu --set full -k my_kernel -c 1 --page raw --csv ./my_program > my.csv
       torch.profiler's export_chrome_trace("my_run.json")
 
-    Exits with 0; with 1 on a --fail-on hit; with 2 if FILE cannot be read.
+    A .nsys-rep is exported beside itself, as nsys stats does. SQLite may be of any size; other files
+    hold at most 512 MiB of text.
+
+    Exits with 0, healthy or not; with 1 on a --fail-on hit; with 2 if a FILE cannot be read.
     """
+    from profiling_lab import inputs
+    from profiling_lab.asking import ask_all
+
     unwanted = _categories(fail_on)
+    with note_while("reading"):
+        if each:
+            runs = [[part] for file in dict.fromkeys(files) for part in inputs.read([file])]
+        else:
+            runs = inputs.runs(inputs.read(files))
+    _range_fits(runs, nvtx_range)
     found: list[tuple[str, Finding]] = []
     silent: list[tuple[str, str]] = []
-    for number, name in enumerate(files):
-        if number and not as_json:
-            click.echo()
-        title, findings, why = _findings(name, against, nvtx_range, quiet=as_json)
-        found += [(title, finding) for finding in findings]
-        silent += [(title, why)] if why else []
+    for number, run in enumerate(runs):
+        title = " + ".join(part.name for part in run)
+        with note_while(f"reading {title}"):
+            verdict = ask_all(run, partial(functions_for, against=against), nvtx_range)
+        found += [(title, finding) for finding in verdict.findings]
+        silent += [] if verdict.findings else [(title, why_not(verdict))]
+        if not as_json:
+            click.echo() if number else None
+            _show(run, title, verdict)
     if as_json:
         if silent:
             raise LabError(f"{silent[0][0]}: no finding: {silent[0][1]}")
         rows = [
-            finding.to_dict() | ({"capture": title} if len(files) > 1 else {})
+            finding.to_dict()
+            | {"borderline": is_borderline(finding)}
+            | ({"capture": title} if len(runs) > 1 else {})
             for title, finding in found
         ]
         click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
@@ -88,35 +120,51 @@ def diagnose(
     return 0
 
 
-def _findings(
-    name: str, against: str | None, nvtx_range: str | None, *, quiet: bool
-) -> tuple[str, list[Finding], str]:
-    """A capture's title, its findings, and why there are none; shown unless `quiet`."""
-    from profiling_lab import captures
-    from profiling_lab.diagnosis import FINDING_FUNCTIONS, findings_of
+def _range_fits(runs: Sequence[Sequence[Part]], nvtx_range: str | None) -> None:
+    """Raise LabError for captures that cannot be diagnosed, or not with these options."""
+    for run in runs:
+        if run[0].kind == "counters":
+            name = run[0].name
+            raise LabError(f"{name}: counters for a roofline; draw it: {LAB} report {name}")
+        if nvtx_range is not None and run[0].kind != "timeline":
+            raise LabError(
+                f"--range belongs to timelines; {run[0].name} is a capture of kind {run[0].kind}"
+            )
 
-    kind = captures.kind(name)
-    if kind == "counters":
-        raise LabError(f"{name}: counters for a roofline; draw it: {LAB} report {name}")
-    functions = functions_for(kind, against)
-    if kind == "timeline":
-        diagnosis = diagnosed(name, functions, nvtx_range)
-        if not quiet:
-            show_diagnosis(diagnosis, functions)
-        if diagnosis.finding is None:
-            return diagnosis.name, [], why_not(diagnosis, "name_bottleneck")
-        return diagnosis.name, [diagnosis.finding], ""
-    if nvtx_range is not None:
-        raise LabError(f"--range belongs to timelines; {name} is a capture of kind {kind}")
-    title, why, findings = Path(name).name, "", []
-    try:
-        with note_while(f"reading {title}"):
-            findings = findings_of(kind, name, functions)
-    except FunctionUnavailable as error:
-        why = str(error)
-    if not quiet:
-        show_findings(title, findings, why, functions, FINDING_FUNCTIONS[kind])
-    return title, findings, why
+
+def _show(run: Sequence[Part], title: str, verdict: Verdict) -> None:
+    from profiling_lab import limits
+
+    given = " ".join(_as_typed(part) for part in run)
+    show_verdict(title, verdict, limits.of_run(run), _places(verdict), f"{LAB} report {given}")
+
+
+def _as_typed(part: Part) -> str:
+    """A capture as it can be named on the command line from here."""
+    from profiling_lab import captures
+    from profiling_lab.cli.screen import short
+
+    folder = part.path if part.path.is_dir() else part.path.parent
+    return folder.name if folder.parent == captures.folder() else short(part.path)
+
+
+def _places(verdict: Verdict) -> list[str]:
+    """Where on the timeline the main finding can be seen, from the window's start."""
+    from profiling_lab.cli.pages import section
+    from profiling_lab.reports.places import places_of
+
+    if not verdict.findings or not verdict.diagnoses or verdict.findings[0].category == "healthy":
+        return []
+    diagnosis = verdict.diagnoses[0]
+    made = section(diagnosis)
+    start = (diagnosis.window_ns or diagnosis.span_ns)[0]
+    out = []
+    for place in places_of(made, verdict.findings[0]):
+        lane = "" if place.lane is None else f", on {made.lanes[place.lane].label}"
+        length = format_ns(place.end_ns - place.start_ns)
+        label = place.label or verdict.findings[0].subject
+        out.append(f"{label}: {length} at {format_ns(place.start_ns - start)}{lane}")
+    return out
 
 
 def _categories(fail_on: tuple[str, ...]) -> set[str]:

@@ -3,29 +3,62 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from profiling_lab.cli.screen import LAB, bar, bold, dim, width, wrap
 from profiling_lab.compare import CAUSES
-from profiling_lab.diagnosis import Diagnosis, cannot_show, largest
-from profiling_lab.findings import CATEGORIES, Finding
-from profiling_lab.functions import Functions
+from profiling_lab.diagnosis import Diagnosis, largest
+from profiling_lab.findings import CATEGORIES, Finding, is_borderline
 from profiling_lab.units import evidence, format_ns, format_quantity, format_share
 
+if TYPE_CHECKING:
+    from profiling_lab.asking import Verdict
 
-def show_diagnosis(diagnosis: Diagnosis, functions: Functions | None) -> None:
-    """Print one diagnosis: finding, evidence, time, gaps, waits, and what cannot be seen."""
+
+MOST_OTHERS = 8  # findings below the second that are named
+MOST_CHARACTERS = 2000  # of a sentence
+
+
+def show_verdict(
+    title: str, verdict: Verdict, limits: Sequence[str], places: Sequence[str], report: str
+) -> None:
+    """Print what was found in one run: the findings, where the time went, and what cannot be seen.
+
+    limits: what the captures cannot show. places: where to look for the main finding. report: the
+    command that draws it.
+    """
     from profiling_lab.reports.model import clean_text
 
-    finding = diagnosis.finding
-    click.echo(bold(clean_text(diagnosis.name)) + dim(f"  {about(diagnosis)}"))
+    facts = "; ".join(about(diagnosis) for diagnosis in verdict.diagnoses)
+    click.echo(bold(clean_text(title)) + dim(f"  {facts}" if facts else ""))
     click.echo()
-    if finding is not None:
-        _show_finding(finding)
+    if verdict.findings:
+        _show_finding(verdict.findings[0])
+        if places:
+            _show_places(places, report)
+        _show_others(verdict.findings[1:])
     else:
-        click.echo(wrap(f"no finding: {why_not(diagnosis, 'name_bottleneck')}", "  "))
+        click.echo(wrap("no finding: " + why_not(verdict), "  "))
     click.echo()
+    for diagnosis in verdict.diagnoses:
+        _show_details(diagnosis)
+    several = len(verdict.diagnoses) > 1 or " + " in title
+    _show_list("These captures cannot show" if several else "This capture cannot show", limits)
+    _show_unanswered(verdict)
+
+
+def why_not(verdict: Verdict) -> str:
+    """Why there is no finding, in one sentence."""
+    return "; ".join(verdict.explain_unanswered()) or "nothing was asked"
+
+
+def _show_details(diagnosis: Diagnosis) -> None:
+    """Where the time of a timeline went: what the functions besides the findings say."""
+    from profiling_lab.reports.model import clean_text
+
     _show_time(diagnosis)
     _show_gaps(diagnosis)
     _show_table(
@@ -41,52 +74,107 @@ def show_diagnosis(diagnosis: Diagnosis, functions: Functions | None) -> None:
         ],
         diagnosis.length_ns,
     )
-    if lines := cannot_show(diagnosis.capture):
-        click.echo(bold("  This capture cannot show"))
-        for line in lines:
-            click.echo(wrap(line, "    ", "  - "))
-    if diagnosis.unanswered:
-        click.echo()
-        click.echo(bold("  Without an answer"))
-        tasks = functions.tasks if functions is not None else {}
-        for sentence in diagnosis.explain_unanswered(tasks):
-            click.echo(wrap(sentence, "    ", "  - "))
-        first = next((name for name in diagnosis.unanswered if name in diagnosis.todo), None)
-        if first in tasks:
-            text = f"Write {first} next: {LAB} hint {tasks[first]}; or see all that the reference "
-            click.echo(wrap(f"{text}finds with --against solutions", "  "))
 
 
-def show_findings(
-    title: str, findings: list[Finding], why: str, functions: Functions, asked: str
-) -> None:
-    """Print the findings of a capture of kernels or a trace."""
+def _show_unanswered(verdict: Verdict) -> None:
+    if not verdict.unanswered:
+        return
+    click.echo()
+    _show_list("Without an answer", verdict.explain_unanswered())
+    first = next((name for name in verdict.unanswered if name in verdict.todo), None)
+    if first in verdict.tasks:
+        text = (
+            f"Write {first} next: {LAB} hint {verdict.tasks[first]}; or see all that the reference "
+        )
+        click.echo(wrap(f"{text}finds with --against solutions", "  "))
+
+
+def _show_list(title: str, lines: Sequence[str]) -> None:
     from profiling_lab.reports.model import clean_text
 
-    click.echo(bold(clean_text(title)))
-    for finding in findings:
-        click.echo()
-        _show_finding(finding)
-    if why:
-        click.echo()
-        click.echo(wrap(f"no finding: {why}", "  "))
-        if task := functions.tasks.get(asked):
-            text = f"{LAB} hint {task}; or see what the reference finds with --against solutions"
-            click.echo(wrap(text, "  "))
+    if not lines:
+        return
+    click.echo(bold(f"  {title}"))
+    for line in lines:
+        click.echo(wrap(clean_text(line, MOST_CHARACTERS), "    ", "  - "))
+
+
+def _show_places(places: Sequence[str], report: str) -> None:
+    from profiling_lab.reports.model import clean_text
+
+    click.echo("  Where to look")
+    for place in places:
+        click.echo(wrap(clean_text(place), "      ", "    "))
+    click.echo(wrap(clean_text(f"drawn by {report}", MOST_CHARACTERS), "      ", "    "))
 
 
 def _show_finding(finding: Finding) -> None:
     from profiling_lab.reports.model import clean_text
 
-    nothing_to_do = finding.category == "healthy" or finding.recommendation == "none"
-    name = click.style(finding.category, fg="green" if nothing_to_do else "yellow", bold=True)
-    click.echo(f"  {name}  {clean_text(finding.subject)}")
+    subject = clean_text(finding.subject)
+    if len(finding.category) + len(subject) + 18 <= width():
+        click.echo(f"  {_heading(finding)}")
+    else:  # the main finding's name is shown whole
+        click.echo(f"  {_name(finding)}")
+        click.echo(wrap(subject, "      ", "    "))
     click.echo(wrap(CATEGORIES[finding.category].definition, "  "))
     for key, value in finding.evidence.items():
         what, value, unit = evidence(key, value)
         click.echo(f"    {clean_text(what):<20} {format_quantity(value, unit):>10}")
+    if is_borderline(finding):
+        click.echo(wrap(_margin(finding), "    "))
     if finding.recommendation != "none":
-        click.echo(wrap(clean_text(finding.recommendation), "    ", "  → "))
+        click.echo(wrap(clean_text(finding.recommendation, MOST_CHARACTERS), "    ", "  → "))
+
+
+def _show_others(findings: Sequence[Finding]) -> None:
+    """The second finding with what it would save; of the others their names."""
+    from profiling_lab.reports.model import clean_text
+
+    if not findings:
+        return
+    click.echo()
+    second, *rest = findings
+    click.echo(f"  {dim('second')}  {_heading(second)}")
+    said = [
+        f"{clean_text(what)} {format_quantity(value, unit)}"
+        for what, value, unit in (evidence(*item) for item in second.evidence.items())
+    ]
+    click.echo(wrap(", ".join(said), "    "))
+    if second.recommendation != "none":
+        click.echo(wrap(clean_text(second.recommendation, MOST_CHARACTERS), "    ", "  → "))
+    for finding in rest[:MOST_OTHERS]:
+        saved = finding.evidence.get("recoverable_ns")
+        text = f"  {dim('then')}    {_heading(finding)}"
+        click.echo(text if saved is None else f"{text}  {format_ns(saved)}")
+    if len(rest) > MOST_OTHERS:
+        click.echo(dim(f"  and {len(rest) - MOST_OTHERS} more (all with --json)"))
+
+
+def _name(finding: Finding) -> str:
+    nothing_to_do = finding.category == "healthy" or finding.recommendation == "none"
+    name = click.style(finding.category, fg="green" if nothing_to_do else "yellow", bold=True)
+    return name + (dim("  borderline") if is_borderline(finding) else "")
+
+
+def _heading(finding: Finding) -> str:
+    """Category and subject on one line."""
+    from profiling_lab.reports.model import clean_text
+
+    room = max(20, width() - len(finding.category) - 36)
+    return f"{_name(finding)}  {cut(clean_text(finding.subject), room)}"
+
+
+def _margin(finding: Finding) -> str:
+    """How far a finding is from the floor, if its evidence says so."""
+    ratio, margin = (finding.evidence.get(key) for key in ("recoverable_ratio", "margin_ratio"))
+    if ratio is None or margin is None:
+        return "borderline: a little more or less would change the verdict"
+    side = "above" if margin >= 0 else "below"
+    return (
+        f"borderline: {ratio:.1%} of the window, {100 * abs(margin):.1f} points {side} the floor of "
+        f"{ratio - margin:.0%}, so another recording may say otherwise"
+    )
 
 
 def about(diagnosis: Diagnosis) -> str:
@@ -155,10 +243,6 @@ def _show_table(title: str, rows: list[tuple[str, int]], window_ns: int) -> None
         share = f"{format_share(ns, window_ns):>7} of the window"
         click.echo(f"    {cut(name, 30):<30} {format_ns(ns):>9} {share}")
     click.echo()
-
-
-def why_not(diagnosis: Diagnosis, name: str) -> str:
-    return diagnosis.unanswered.get(name, f"{name} gave no answer")
 
 
 def cut(text: str, room: int) -> str:

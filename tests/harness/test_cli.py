@@ -600,11 +600,12 @@ def test_diagnose_with_the_reference(outside: Lab, scenario: Callable[..., Path]
 def test_diagnose_json_is_a_list_of_findings(outside: Lab, scenario: Callable[..., Path]) -> None:
     files = [str(scenario("sync_bound")), str(scenario("healthy"))]
     one = json.loads(outside("diagnose", files[0], "--json", "--against", SOLUTIONS).stdout)
-    assert [set(row) for row in one] == [{"category", "subject", "evidence", "recommendation"}]
+    keys = {"category", "subject", "evidence", "recommendation", "borderline"}
+    assert all(set(row) == keys for row in one)
     assert one[0]["category"] == "sync_bound"
     two = json.loads(outside("diagnose", *files, "--json", "--against", SOLUTIONS).stdout)
-    assert [row["category"] for row in two] == ["sync_bound", "healthy"]
-    assert [row["capture"] for row in two] == [Path(file).stem for file in files]
+    first = {row["capture"]: row["category"] for row in reversed(two)}
+    assert first == {Path(files[0]).stem: "sync_bound", Path(files[1]).stem: "healthy"}
 
 
 def test_diagnose_fails_on_a_category(outside: Lab, scenario: Callable[..., Path]) -> None:
@@ -613,7 +614,7 @@ def test_diagnose_fails_on_a_category(outside: Lab, scenario: Callable[..., Path
     hit = outside(*arguments, "launch_bound,sync_bound")
     assert "is sync_bound" in one_line(hit, code=1)
     assert json.loads(hit.stdout)
-    assert outside(*arguments, "launch_bound").exit_code == 0
+    assert outside(*arguments, "transfer_bound").exit_code == 0
     assert "did you mean sync_bound?" in one_line(outside(*arguments, "syncbound"))
 
 
@@ -647,7 +648,7 @@ def test_diagnose_names_what_is_still_to_do(
     said = " ".join(result.stdout.split())
     assert "busy_time returned 'much', not a dictionary" in said
     assert "idle_gaps raised ZeroDivisionError: division by zero (mine.py, line 10)" in said
-    assert "name_bottleneck needs recoverable_time, which is still to do" in said
+    assert "still to do: recoverable_time, name_bottleneck" in said
     assert "window 1.00 s" in said
     assert "no finding" in one_line(outside("diagnose", file, "--against", str(stub), "--json"))
     assert "cannot judge" in one_line(
@@ -683,10 +684,10 @@ def test_diagnose_tells_kernels_and_traces_by_their_content(outside: Lab, tmp_pa
     rows = json.loads(outside("diagnose", str(kernels), "--json", "--against", str(mine)).stdout)
     assert [row["subject"] for row in rows] == ["kernel:turn", "kernel:copy"], "the main one first"
     trace = tmp_path / "run.json.gz"
-    trace.write_bytes(gzip.compress(b'{"traceEvents": []}'))
+    trace.write_bytes(gzip.compress(b'{"traceEvents": [{"cat": "kernel"}]}'))
     told = outside("diagnose", str(trace), "--against", str(mine))
     assert told.exit_code == 0, told.output
-    assert "name_trace_bottleneck is still to do" in told.stdout
+    assert "still to do: name_trace_bottleneck" in told.stdout
     assert "no finding" in one_line(
         outside("diagnose", str(trace), "--against", str(mine), "--json")
     )
