@@ -38,6 +38,16 @@ def share(name: str, key: str) -> float:
     return measured(name, key) / open_case(name).window_ns
 
 
+def long_pauses_ns(name: str) -> list[int]:
+    """The lengths of a device's pauses of more than a millisecond."""
+    out, reached = [], 0
+    for operation in open_case(name).operations:
+        if reached and operation.start_ns - reached > 1_000_000:
+            out.append(operation.start_ns - reached)
+        reached = max(reached, operation.end_ns)
+    return out
+
+
 def saved(name: str) -> float:
     """What the fixed variant saves of a step of the sick one, by the program's own samples."""
     return 1 - median(told(name, "fixed_ns")) / median(told(name, "sick_ns"))
