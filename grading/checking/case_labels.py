@@ -110,6 +110,13 @@ def _waiting(name: str) -> float:
     return (max(totals) - min(totals)) / max(run.window_ns for run in runs)
 
 
+def _taking_turns(name: str) -> float:
+    """What would be saved if kernels that run alone ran side by side, one on each stream, as fast as now."""
+    (run,) = _runs(name)
+    alone = run.sweep(0)["one_stream_ns"] / run.window_ns
+    return alone * (1 - 1 / len(run.streams))
+
+
 def _host_share(name: str, key: str) -> float:
     (run,) = _runs(name)
     value = run.measure(key)
@@ -157,6 +164,7 @@ MEASURES: dict[str, Callable[[str], float]] = {
     "copies_alone": lambda name: max(_shares(name, "copy_alone_ns")),
     "collectives_alone": lambda name: min(_shares(name, "collective_alone_ns")),
     "waiting": _waiting,
+    "taking_turns": _taking_turns,
     "lost": lambda name: max(
         _shares(name, "idle_ns", "copy_alone_ns", "collective_alone_ns"),
     ),
