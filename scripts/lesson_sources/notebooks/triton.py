@@ -1,0 +1,230 @@
+# %% [markdown]
+"""
+# Triton: what a kernel's time is made of
+
+Kernels of a few lines, timed on an NVIDIA H200 in many ways and at many sizes. You need neither a GPU nor Triton for this page: every sample is in the recordings.
+
+Answer each question *before* you open the answer. The numbers in the answers are computed from the recordings when the notebook is made.
+"""
+
+# %%
+import json
+import statistics
+
+import matplotlib.pyplot as plt
+
+from profiling_lab import captures, devices
+
+plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "font.size": 9})
+BLUE, ORANGE, GREEN, RED, PINK = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7"
+
+
+def load(name, file="measurements.json"):
+    """What a program measured; times in ns, every sample kept."""
+    return json.loads(captures.text(name, file))
+
+
+def median_us(samples):
+    """The median of samples in ns, in microseconds."""
+    return statistics.median(samples) / 1e3
+
+
+add = load("triton_vector_add_fp32")["sizes"]
+print(len(add), "sizes, from", add[0]["n"], "to", f"{add[-1]['n']:,}", "elements")
+
+# %% [markdown]
+"""
+## 1. One kernel, three times
+
+A vector add at many sizes. `eager`: the host issues call after call. `graph`: the same calls in a CUDA graph. `cold`: one call, after the caches were filled with something else.
+"""
+
+# %%
+# figure: Time over elements on logarithmic axes, three lines: eager flat at about twenty microseconds up to some millions, graph flat
+# at one microsecond up to a hundred thousand, cold between them; at the right all three are one line.
+sizes = [row["n"] for row in add]
+fig, ax = plt.subplots(figsize=(8, 3))
+for way, colour in (("eager", RED), ("cold", BLUE), ("graph", GREEN)):
+    ax.loglog(sizes, [median_us(row[way]) for row in add], "o-", color=colour, label=way)
+ax.set(xlabel="elements", ylabel="µs")
+ax.legend(frameon=False)
+plt.show()
+
+# %% [markdown]
+"""
+**Question.** The red line is flat up to some millions of elements. What takes twenty microseconds there: the GPU, or something else? And why does green rise where red is still flat?
+
+<details><summary>Answer</summary>
+
+The host needs about {{us(statistics.median(add[0]["eager"]), 0)}} to issue one call from Python; shorter kernels wait for it. In a graph nothing is issued one by one, so green shows the device: {{us(statistics.median(add[0]["graph"]))}} for a kernel with next to nothing in it, and soon the time of the
+bytes. Three lines, three questions: a time without its way of timing answers none.
+</details>
+
+## 2. Faster than the memory
+
+The same times as rates: bytes that the add must move, over time. Dashed: what the data sheet says of DRAM.
+"""
+
+# %%
+# figure: Rate over elements on a logarithmic axis. graph rises far above the dashed line at about a million elements and falls below it;
+# cold rises and stays below the line.
+fig, ax = plt.subplots(figsize=(8, 2.8))
+for way, colour in (("cold", BLUE), ("graph", GREEN)):
+    rates = [row["bytes"] / statistics.median(row[way]) for row in add]  # bytes a ns: GB/s
+    ax.semilogx(sizes, rates, "o-", color=colour, label=way)
+ax.axhline(devices.get("H200").memory_bandwidth_bytes_per_s / 1e9, color="0.4", ls="--", lw=0.8)
+ax.set(xlabel="elements", ylabel="GB/s", ylim=(0, None))
+ax.legend(frameon=False)
+plt.show()
+
+# %% [markdown]
+"""
+**Question.** A rate above the peak: a measuring error? For which size would you quote the kernel's bandwidth, and which line?
+
+<details><summary>Answer</summary>
+
+None: the same vectors were added again and again, so they lay in the L2 cache and DRAM was not asked. A rate of {{f"{max(row['bytes'] / statistics.median(row['graph']) for row in add):,.0f}"}} GB/s is the cache's. For DRAM take a size far above the cache, or cold
+calls, and hold it against a copy measured in the same way rather than against a data sheet.
+</details>
+
+## 3. The order of samples
+
+One and the same call, timed in different ways; all samples in the order in which they were taken.
+"""
+
+# %%
+# figure: Four panels of samples over their number on logarithmic axes: from_start falls steeply in the first calls, after_idle more slowly,
+# warm and cold are level with a few outliers.
+series = load("triton_samples_add", "samples.json")["series"]
+fig, axes = plt.subplots(1, 4, figsize=(10, 2.4), sharey=True)
+for ax, name in zip(axes, ("from_start", "after_idle", "warm", "cold"), strict=True):
+    ax.plot([sample / 1e3 for sample in series[name]], ".", markersize=2, color=BLUE)
+    ax.set(title=name, yscale="log", xlabel="call")
+axes[0].set_ylabel("µs")
+fig.tight_layout()
+plt.show()
+
+# %% [markdown]
+"""
+**Question.** The first call of `from_start` is far above the panel's other dots. By what factor, and what happened in it? And how many calls would you throw away in `after_idle`?
+
+<details><summary>Answer</summary>
+
+It took {{ms(series["from_start"][0], 0)}}: Triton compiles a kernel when it is first called. After it come calls that are still slower than the later ones. "Ten warm-up calls" is a guess; how many are needed can be read from the samples, and that is a task of ex05.
+</details>
+
+## 4. One column of tiles more
+
+A matrix product with one and the same tile, 12 rows of tiles, and a growing number of columns of tiles.
+"""
+
+# %%
+# figure: Time over the number of tiles as dots: a staircase with two steps up, level in between. Dashed lines stand at multiples of 132.
+matmul = load("triton_matmul_bf16")
+tile = matmul["wave_tile"]
+tiles = [(w["m"] // tile["block_m"]) * (w["n"] // tile["block_n"]) for w in matmul["waves"]]
+fig, ax = plt.subplots(figsize=(8, 2.6))
+ax.plot(tiles, [median_us(wave["device_time"]) for wave in matmul["waves"]], "o", color=ORANGE)
+for waves in (1, 2):
+    ax.axvline(waves * matmul["sm_count"] + 0.5, color="0.5", ls="--", lw=0.8)
+ax.set(xlabel="tiles", ylabel="µs", ylim=(0, None))
+plt.show()
+
+# %% [markdown]
+"""
+**Question.** More work, same time; then a little more work, and twice the time. What is special about the number at the dashed line? Which shape of a product would you avoid?
+
+<details><summary>Answer</summary>
+
+The device has {{matmul["sm_count"]}} multiprocessors and each takes one such tile at a time. One tile more than that makes a second round for a single multiprocessor, while all others are done. The rate at such a size is {{pct(median_us(matmul["waves"][5]["device_time"]) / median_us(matmul["waves"][6]["device_time"]))}} of what it was one step
+before, in time for the same amount of work: choose the tile by the shape.
+</details>
+
+## 5. The best block size
+
+The same add with many sizes of a block and numbers of warps, eight rounds each.
+"""
+
+# %%
+# figure: Rows of dots of time for the settings of the vector add, sorted: more than twenty of them lie within two per cent, a few take
+# two to seven times as long.
+settings = load("triton_blocks_add")["configurations"]
+order = sorted(settings, key=lambda c: statistics.median(map(median_us, c["device_time"])))
+fig, axes = plt.subplots(1, 2, figsize=(9, 3.2))
+for x, setting in enumerate(order):
+    took = [median_us(samples) for samples in setting["device_time"]]
+    axes[0].plot([x] * len(took), took, ".", color=BLUE, markersize=3)
+    if x < 22:
+        axes[1].plot([x] * len(took), took, ".", color=BLUE, markersize=4)
+axes[0].set(xlabel="settings, sorted", ylabel="µs", yscale="log")
+axes[1].set(xlabel="the first 22 of them")
+axes[1].set_xticks(range(22), [c["name"] for c in order[:22]], rotation=90, fontsize=6)
+fig.tight_layout()
+plt.show()
+
+# %% [markdown]
+"""
+**Question.** A search reports the setting at the very left as "the best". Would it be the same in another run? When is a setting *better* than another?
+
+<details><summary>Answer</summary>
+
+The leftmost lies apart from the second by {{pct(statistics.median(map(median_us, order[1]["device_time"])) / statistics.median(map(median_us, order[0]["device_time"])) - 1, 1)}}, all others among their neighbours: rounds of one setting differ by more than the medians of the next. Whether so little counts must be said before the
+search. An honest answer is a group that cannot be told apart, and what it protects from stands at the far right: {{times(statistics.median(map(median_us, order[-1]["device_time"])), statistics.median(map(median_us, order[0]["device_time"])), 1)}} as long.
+</details>
+
+## 6. One element more
+
+A vector of 2^27 elements, and of one more, for two data types. Bars: the add's time over the time of a copy.
+"""
+
+# %%
+# figure: Horizontal bars of add over copy for twelve cases. Most are near 1.44; "mask" with a size that is no multiple of 16 is a little longer in float32
+# and several times as long in bfloat16.
+tail = load("triton_tail")["rows"]
+fig, ax = plt.subplots(figsize=(8, 3))
+ratios = [statistics.median(row["add"]) / statistics.median(row["copy"]) for row in tail]
+ax.barh(
+    [row["name"] for row in tail],
+    ratios,
+    color=[ORANGE if "mask" in row["name"] else GREEN for row in tail],
+)
+ax.invert_yaxis()
+ax.set(xlabel="time of the add / time of a copy")
+plt.show()
+for row in (tail[6], tail[10]):
+    print(row["name"], row["loads"])
+
+# %% [markdown]
+"""
+**Question.** One element more, and the same kernel takes several times as long. What do the two lines below the picture tell you? Why is `branch` spared?
+
+<details><summary>Answer</summary>
+
+With a size that is a multiple of 16 the compiler knows that a mask never cuts a group of elements in two, and loads 16 bytes at once (`v4.b32`). With one more it does not know, and every thread loads elements of two bytes one by one. In `branch` only the last program has a mask; all others
+load as before.
+</details>
+
+## 7. Against a copy
+
+Back to the first picture. A copy of one vector was timed in the same way as `cold`.
+"""
+
+# %%
+# figure: Time of the add over time of the copy by size: from above one it rises to about 1.46 and stays there.
+both = [row for row in add if row["copy"]]
+fig, ax = plt.subplots(figsize=(8, 2.4))
+quotients = [statistics.median(row["cold"]) / statistics.median(row["copy"]) for row in both]
+ax.semilogx([row["n"] for row in both], quotients, "o-", color=PINK)
+ax.set(xlabel="elements", ylabel="add / copy", ylim=(0, 2))
+plt.show()
+
+# %% [markdown]
+"""
+**Question.** The add takes nearly one and a half times as long as the copy. Is it a bad kernel? Count what each of them reads and writes before you answer.
+
+That is where your work begins, in [ex01](ex01-vector-add/README.md): write the kernel, for sizes of every kind, and prove by counting that it moves no byte too many.
+
+```console
+uv run lab check triton_ex01.vector_add
+```
+"""
