@@ -10,6 +10,7 @@ import shutil
 import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from profiling_lab.record import leaks, recipes, tools
 from profiling_lab.record.errors import RecordError
@@ -134,7 +135,8 @@ class Session:
             "question": recipe.question,
             "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
             **self.machine,
-            "clocks": clocks,
+            "gpu": self._used(recipe, self.machine["gpu"]),
+            "clocks": {when: self._used(recipe, found) for when, found in clocks.items()},
             "tool": {
                 "name": profiler.title,
                 "version": profiler.version(),
@@ -149,6 +151,10 @@ class Session:
             "files": files,
         }
         (fresh / PROVENANCE).write_text(json.dumps(provenance, indent=2) + "\n", encoding="utf-8")
+
+    def _used(self, recipe: Recipe, gpus: Any) -> Any:
+        """Of a list with an entry a GPU, those of the GPUs that the program runs on: the first ones."""
+        return gpus[: recipe.gpus or None]
 
     def _check(self, fresh: Path) -> None:
         found = [

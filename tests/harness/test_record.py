@@ -367,6 +367,16 @@ def test_records_what_is_missing_and_says_what_is_left(course, capsys):
     assert course.left_over() == []
 
 
+def test_only_the_gpus_that_a_program_uses_are_described(course, monkeypatch):
+    machine = {"gpu": [{"name": "one"}, {"name": "other"}], "driver": "1", "cuda": {"driver": "13"}}
+    monkeypatch.setattr(tools, "machine", lambda: machine)
+    monkeypatch.setattr(tools, "clocks", lambda: [{"sm_mhz": 1}, {"sm_mhz": 2}])
+    course.record("--only", "first")
+    provenance = json.loads((course.captures / "first" / "provenance.json").read_text())
+    assert provenance["gpu"] == [{"name": "one"}]
+    assert provenance["clocks"] == {"before": [{"sm_mhz": 1}], "after": [{"sm_mhz": 1}]}
+
+
 def test_what_is_done_stays_done(course):
     course.record("--only", "first")
     before = (course.captures / "first" / "provenance.json").stat().st_mtime_ns
