@@ -103,7 +103,8 @@ def _place(capture: str | os.PathLike[str]) -> Path:
     """The folder of a capture of this name, else the path itself, whether there is something or not."""
     text = os.fspath(capture)
     named = folder() / text
-    return named if os.sep not in text and "/" not in text and named.is_dir() else Path(text)
+    is_name = os.sep not in text and "/" not in text and text not in ("", ".", "..")
+    return named if is_name and named.is_dir() else Path(text)
 
 
 def place(capture: str | os.PathLike[str]) -> Path:

@@ -18,6 +18,7 @@ import click
 from profiling_lab.cli.screen import WIDTH
 from profiling_lab.errors import LabError
 
+MOST_CHARACTERS = 4000  # of an error
 # name: (module, function, one line for `lab --help`), in the order of a learner's day.
 SECTIONS: dict[str, dict[str, tuple[str, str, str]]] = {
     "Learn": {
@@ -109,7 +110,9 @@ def _usage_line(error: click.UsageError) -> str:
 
 def complain(message: str, *, code: int = 2) -> int:
     """Print an error as one line on the error stream; returns the exit code."""
-    line = " ".join(message.split())
+    from profiling_lab.reports.model import clean_text  # names of files may hold anything
+
+    line = clean_text(" ".join(message.split()), MOST_CHARACTERS)
     click.echo(click.style("lab: ", fg="red", bold=True) + line, err=True)
     return code
 

@@ -21,6 +21,7 @@ from profiling_lab.units import format_ns
 if TYPE_CHECKING:
     from profiling_lab.asking import Verdict
     from profiling_lab.captures import Part
+    from profiling_lab.reports.model import Lane
 
 
 @click.command()
@@ -101,7 +102,7 @@ def diagnose(
         silent += [] if verdict.findings else [(title, why_not(verdict))]
         if not as_json:
             click.echo() if number else None
-            _show(run, title, verdict)
+            _show(run, title, verdict, against)
     if as_json:
         if silent:
             raise LabError(f"{silent[0][0]}: no finding: {silent[0][1]}")
@@ -132,11 +133,12 @@ def _range_fits(runs: Sequence[Sequence[Part]], nvtx_range: str | None) -> None:
             )
 
 
-def _show(run: Sequence[Part], title: str, verdict: Verdict) -> None:
+def _show(run: Sequence[Part], title: str, verdict: Verdict, against: str | None) -> None:
     from profiling_lab import limits
 
     given = " ".join(_as_typed(part) for part in run)
-    show_verdict(title, verdict, limits.of_run(run), _places(verdict), f"{LAB} report {given}")
+    places = _places(run[0], verdict, against)
+    show_verdict(title, verdict, limits.of_run(run), places, f"{LAB} report {given}")
 
 
 def _as_typed(part: Part) -> str:
@@ -148,23 +150,29 @@ def _as_typed(part: Part) -> str:
     return folder.name if folder.parent == captures.folder() else short(part.path)
 
 
-def _places(verdict: Verdict) -> list[str]:
+def _places(part: Part, verdict: Verdict, against: str | None) -> list[str]:
     """Where on the timeline the main finding can be seen, from the window's start."""
-    from profiling_lab.cli.pages import section
+    from profiling_lab.cli.pages import section, section_without_timeline
     from profiling_lab.reports.places import places_of
 
-    if not verdict.findings or not verdict.diagnoses or verdict.findings[0].category == "healthy":
+    if part.kind == "kernels" or not verdict.findings or verdict.findings[0].category == "healthy":
         return []
-    diagnosis = verdict.diagnoses[0]
-    made = section(diagnosis)
-    start = (diagnosis.window_ns or diagnosis.span_ns)[0]
+    main = verdict.findings[0]
+    if part.kind == "timeline":
+        made = section(verdict.diagnoses[0])
+    else:
+        made, _ = section_without_timeline(part, against, [main], 0)
     out = []
-    for place in places_of(made, verdict.findings[0]):
-        lane = "" if place.lane is None else f", on {made.lanes[place.lane].label}"
+    for place in places_of(made, main):
+        lane = "" if place.lane is None else f", on {_lane(made.lanes[place.lane], part)}"
         length = format_ns(place.end_ns - place.start_ns)
-        label = place.label or verdict.findings[0].subject
-        out.append(f"{label}: {length} at {format_ns(place.start_ns - start)}{lane}")
+        start = format_ns(place.start_ns - made.window_ns[0])
+        out.append(f"{place.label or main.subject}: {length} at {start}{lane}")
     return out
+
+
+def _lane(lane: Lane, part: Part) -> str:
+    return f"{lane.group}, {lane.label}" if part.kind == "traces" else lane.label
 
 
 def _categories(fail_on: tuple[str, ...]) -> set[str]:

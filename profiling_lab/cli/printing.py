@@ -41,7 +41,7 @@ def show_verdict(
             _show_places(places, report)
         _show_others(verdict.findings[1:])
     else:
-        click.echo(wrap("no finding: " + why_not(verdict), "  "))
+        click.echo(wrap("no finding yet: no function that gives one has an answer", "  "))
     click.echo()
     for diagnosis in verdict.diagnoses:
         _show_details(diagnosis)
@@ -77,10 +77,20 @@ def _show_details(diagnosis: Diagnosis) -> None:
 
 
 def _show_unanswered(verdict: Verdict) -> None:
+    """The functions without an answer, those still to do by the exercise that teaches them."""
     if not verdict.unanswered:
         return
+    todo: dict[str, list[str]] = {}
+    for name in verdict.unanswered:
+        if name in verdict.todo:
+            todo.setdefault(verdict.tasks.get(name, "").rpartition(".")[0], []).append(name)
+    lines = [
+        f"still to do{f' in {exercise}' if exercise else ''}: {', '.join(names)}"
+        for exercise, names in todo.items()
+    ]
+    lines += [text for name, text in verdict.unanswered.items() if name not in verdict.todo]
     click.echo()
-    _show_list("Without an answer", verdict.explain_unanswered())
+    _show_list("Without an answer", lines)
     first = next((name for name in verdict.unanswered if name in verdict.todo), None)
     if first in verdict.tasks:
         text = (
@@ -102,10 +112,11 @@ def _show_list(title: str, lines: Sequence[str]) -> None:
 def _show_places(places: Sequence[str], report: str) -> None:
     from profiling_lab.reports.model import clean_text
 
-    click.echo("  Where to look")
+    click.echo()
+    click.echo(bold("  Where to look") + dim("  from the window's start"))
     for place in places:
         click.echo(wrap(clean_text(place), "      ", "    "))
-    click.echo(wrap(clean_text(f"drawn by {report}", MOST_CHARACTERS), "      ", "    "))
+    click.echo(wrap(clean_text(f"drawn by: {report}", MOST_CHARACTERS), "      ", "    "))
 
 
 def _show_finding(finding: Finding) -> None:
@@ -113,7 +124,7 @@ def _show_finding(finding: Finding) -> None:
 
     subject = clean_text(finding.subject)
     if len(finding.category) + len(subject) + 18 <= width():
-        click.echo(f"  {_heading(finding)}")
+        click.echo(f"  {_name(finding)}  {subject}")
     else:  # the main finding's name is shown whole
         click.echo(f"  {_name(finding)}")
         click.echo(wrap(subject, "      ", "    "))
@@ -136,19 +147,34 @@ def _show_others(findings: Sequence[Finding]) -> None:
     click.echo()
     second, *rest = findings
     click.echo(f"  {dim('second')}  {_heading(second)}")
-    said = [
-        f"{clean_text(what)} {format_quantity(value, unit)}"
-        for what, value, unit in (evidence(*item) for item in second.evidence.items())
-    ]
-    click.echo(wrap(", ".join(said), "    "))
+    click.echo(wrap(", ".join(_compact(second)), "    "))
     if second.recommendation != "none":
         click.echo(wrap(clean_text(second.recommendation, MOST_CHARACTERS), "    ", "  → "))
     for finding in rest[:MOST_OTHERS]:
-        saved = finding.evidence.get("recoverable_ns")
+        saved = _saving(finding)
         text = f"  {dim('then')}    {_heading(finding)}"
-        click.echo(text if saved is None else f"{text}  {format_ns(saved)}")
+        click.echo(f"{text}  {saved}" if saved else text)
     if len(rest) > MOST_OTHERS:
         click.echo(dim(f"  and {len(rest) - MOST_OTHERS} more (all with --json)"))
+
+
+def _saving(finding: Finding) -> str:
+    """What could be saved, and which share that is; "" where the finding does not say."""
+    saved, ratio = (finding.evidence.get(key) for key in ("recoverable_ns", "recoverable_ratio"))
+    if saved is None:
+        return ""
+    return f"{format_ns(saved)} ({ratio:.1%})" if ratio is not None else format_ns(saved)
+
+
+def _compact(finding: Finding) -> list[str]:
+    """The evidence in few words: what could be saved, then what else is measured."""
+    from profiling_lab.reports.model import clean_text
+
+    saved = _saving(finding)
+    told = {"recoverable_ns", "recoverable_ratio", "window_ns", "margin_ratio"} if saved else set()
+    rest = [evidence(key, value) for key, value in finding.evidence.items() if key not in told]
+    said = [f"{clean_text(what)} {format_quantity(value, unit)}" for what, value, unit in rest]
+    return ([f"{saved} could be saved"] if saved else []) + said
 
 
 def _name(finding: Finding) -> str:
