@@ -8,7 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from grading.checking.case_evidence import open_case
-from scripts.lesson_sources.drawing import BLUE, GRID, GREY, VERMILION, legend, reference, told
+from scripts.lesson_sources.drawing import BLUE, GREY, GRID, VERMILION, legend, reference, told
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
