@@ -155,6 +155,9 @@ def test_what_is_no_file(tmp_path: Path) -> None:
 
 
 def test_no_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("run.sqlite", "run.nsys-rep", "run.ncu-rep", "run.csv", "run.json", "run.json.gz")
+    for name in names:
+        (tmp_path / name).write_bytes(b"x")
     real = Path.open
 
     def refuse(self: Path, *arguments: Any, **options: Any) -> object:
@@ -163,8 +166,7 @@ def test_no_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         return real(self, *arguments, **options)
 
     monkeypatch.setattr(Path, "open", refuse)
-    for name in ("run.sqlite", "run.nsys-rep", "run.ncu-rep", "run.csv", "run.json", "run.json.gz"):
-        (tmp_path / name).write_bytes(b"x")
+    for name in names:
         assert f"{name}: no permission to read it" in complaint(diagnose(name))
 
 
