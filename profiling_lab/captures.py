@@ -63,12 +63,13 @@ class Part:
     """A capture of one run; several may belong together (`profiling_lab.inputs`).
 
     name: for people. kind: as of `kind`, or "traces": a folder with a trace of each rank.
-    path: what the functions of the course are given, a file or a folder.
+    path: what the functions of the course are given, a file or a folder. given: what it was named by.
     """
 
     name: str
     kind: str
     path: Path
+    given: tuple[str, ...] = ()
 
 
 def folder() -> Path:

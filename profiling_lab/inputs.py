@@ -81,25 +81,21 @@ def _part(argument: str) -> Part:
         if traces := sorted(place.glob(RANK_TRACES)):
             for file in traces:
                 check_trace(file)
-            return Part(place.name, "traces", place)
+            return Part(place.resolve().name, "traces", place, (argument,))
         if not _is_capture(place):
-            return _folder_of_files(place)
+            return _folder_of_files(place, argument)
     elif not place.is_file():  # a pipe would wait for a writer
         raise CaptureError(f"{argument}: is neither a file nor a folder")
     else:
         place = exports.readable(place)
     kind = captures.kind(place)
-    name = place.name
+    name = Path(argument).name or place.name
     if kind == "timeline":
         place = captures.path(place)
-        name = _short_name(place)
+        name = place.parent.name if place.name == captures.TIMELINE else place.stem
     elif kind == "kernels":
         check_kernels(captures.file(place, captures.MAIN_FILES[kind]))
-    return Part(name, kind, place)
-
-
-def _short_name(timeline: Path) -> str:
-    return timeline.parent.name if timeline.name == captures.TIMELINE else timeline.stem
+    return Part(name, kind, place, (argument,))
 
 
 def _is_capture(place: Path) -> bool:
@@ -109,7 +105,7 @@ def _is_capture(place: Path) -> bool:
     )
 
 
-def _folder_of_files(place: Path) -> Part:
+def _folder_of_files(place: Path, argument: str) -> Part:
     """A folder that is no capture of the course: the traces that PyTorch wrote there, or an error."""
     try:
         files = sorted(entry for entry in place.iterdir() if entry.is_file())
@@ -122,7 +118,7 @@ def _folder_of_files(place: Path) -> Part:
     parts = read([str(file) for file in traces])
     if len(parts) != 1:
         raise CaptureError(f"{place}: a folder with {len(parts)} captures; name one, or its file")
-    return Part(place.name, parts[0].kind, parts[0].path)
+    return Part(place.resolve().name, parts[0].kind, parts[0].path, (argument,))
 
 
 # -- traces ---------------------------------------------------------------------------------------
@@ -192,7 +188,8 @@ def _together(traces: dict[int, Part], size: int) -> Part:
             os.symlink(file.resolve(), name)
         except OSError:  # Windows, without the right to make links
             shutil.copyfile(file, name)
-    return Part(f"{len(traces)} ranks of {size}", "traces", folder)
+    given = tuple(name for part in traces.values() for name in part.given)
+    return Part(f"{len(traces)} ranks of {size}", "traces", folder, given)
 
 
 # -- pages of kernels -----------------------------------------------------------------------------

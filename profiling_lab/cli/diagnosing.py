@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -136,18 +137,9 @@ def _range_fits(runs: Sequence[Sequence[Part]], nvtx_range: str | None) -> None:
 def _show(run: Sequence[Part], title: str, verdict: Verdict, against: str | None) -> None:
     from profiling_lab import limits
 
-    given = " ".join(_as_typed(part) for part in run)
+    given = shlex.join(name for part in run for name in part.given)
     places = _places(run[0], verdict, against)
     show_verdict(title, verdict, limits.of_run(run), places, f"{LAB} report {given}")
-
-
-def _as_typed(part: Part) -> str:
-    """A capture as it can be named on the command line from here."""
-    from profiling_lab import captures
-    from profiling_lab.cli.screen import short
-
-    folder = part.path if part.path.is_dir() else part.path.parent
-    return folder.name if folder.parent == captures.folder() else short(part.path)
 
 
 def _places(part: Part, verdict: Verdict, against: str | None) -> list[str]:
