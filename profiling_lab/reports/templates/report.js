@@ -11,7 +11,7 @@
     copy_in: [0.45, 0.55], copy_out: [0, 0.55], copy_device: [0.225, 0.55], memset: [0.35, 0.3],
     os: [0.3, 0.7],
   };
-  const GUTTER = 148, NARROW = 620, AXIS = 30, PAD = 26, MIN_SPAN_NS = 50;
+  const GUTTER = 148, NARROW = 620, AXIS = 30, PAD = 26, MIN_SPAN_NS = 50, MARGIN = 500;
   const HEIGHT = { kernel: 28, api: 18, wait: 18, nvtx: 20, operator: 18, python: 18, os: 14 };
 
   function unpack(packed) {
@@ -80,9 +80,21 @@
     look = { ink: value("ink"), dim: value("dim"), line: value("line"), accent: value("accent"),
       page: value("page"), soft: value("soft"), idleFill: value("idle-fill"),
       fill: KINDS.map(value), on: KINDS.map((kind) => value("on-" + kind)) };
+    look.pixel = look.fill.map((colour) => LEVELS.map((level) => pixel(colour, level)));
     const ratio = devicePixelRatio || 1;
     look.idle = hatch(value("idle-line"), 7 * ratio, ratio);
     look.stripes = hatch("rgba(0,0,0,.3)", 6 * ratio, 1.6 * ratio);
+  }
+  /* A colour as one number, in the order of bytes that image data has. */
+  function pixel(colour, alpha) {
+    const canvas = document.createElement("canvas");
+    canvas.width = canvas.height = 1;
+    const ctx = canvas.getContext("2d", { willReadFrequently: true });
+    ctx.fillStyle = colour;
+    ctx.fillRect(0, 0, 1, 1);
+    const bytes = ctx.getImageData(0, 0, 1, 1).data;
+    bytes[3] = Math.round(alpha * 255);
+    return new Uint32Array(bytes.buffer)[0];
   }
   function hatch(colour, step, width) {
     const size = Math.max(4, Math.round(step));
@@ -253,7 +265,12 @@
     ctx.beginPath();
     ctx.rect(box.left, box.top, box.width, box.height);
     ctx.clip();
+    // Only what is on the screen, and somewhat around it, is drawn; scrolling draws the rest.
+    const screen = chart.u ? chart.u.over.getBoundingClientRect().top : 0;
+    chart.drawnAt = screen;
     for (const row of chart.layout.rows) {
+      const above = screen + row.y;
+      if (!printing && chart.u && (above > innerHeight + MARGIN || above + row.height < -MARGIN)) continue;
       if (!row.group && chart.section.gaps[row.ofGroup] && row.lane) {
         drawGaps(ctx, at, chart.section.gaps[row.ofGroup], row);
       }
@@ -282,15 +299,38 @@
     }
   }
 
-  /* Rectangles wider than a pixel and a half are drawn as they are. Narrower ones are added up per
-     column of pixels: the column takes the look of the kind that covers most of it. */
+  // Kinds that have the same form share a strip: one row of pixels, stretched to the form's height.
+  const FORMS = [], formOf = KINDS.map((kind) => {
+    const form = FORM[kind] || [0, 1], known = FORMS.findIndex((other) => String(other) === String(form));
+    return known >= 0 ? known : FORMS.push(form) - 1;
+  });
+  const strip = document.createElement("canvas"), stripCtx = strip.getContext("2d");
+  let stripData = null, pixels = null;
+  function drawStrip(ctx, at, columns, top, tall) {
+    if (!stripData || stripData.width !== columns.length) {
+      strip.width = columns.length;
+      strip.height = 1;
+      stripData = stripCtx.createImageData(columns.length, 1);
+      pixels = new Uint32Array(stripData.data.buffer);
+    }
+    pixels.set(columns);
+    stripCtx.putImageData(stripData, 0, 0);
+    ctx.imageSmoothingEnabled = false;
+    ctx.drawImage(strip, 0, 0, columns.length, 1, at.left, top, columns.length, tall);
+  }
+
+  /* Rectangles of some pixels are drawn as they are. Narrower ones go into a strip, which costs the
+     same however many they are; those below a pixel and a half are added up per column of pixels, and
+     the column takes the look of the kind that covers most of it. */
   const covered = new Float64Array(KINDS.length);
   function drawLane(ctx, at, section, row, only, strength) {
-    const lane = row.lane, ratio = at.ratio;
+    const lane = row.lane, ratio = at.ratio, last = LEVELS.length - 1;
     const y = at.top + row.y * ratio, height = row.height * ratio;
     const from = first(lane.reach, (reach) => reach > at.v0);
     const to = first(lane.start, (start) => start >= at.v1);
-    const wide = KINDS.map(() => []), thin = KINDS.map(() => LEVELS.map(() => []));
+    const wide = KINDS.map(() => []), strips = FORMS.map(() => null);
+    const columns = Math.ceil(at.width), narrow = 4 * ratio;
+    const stripOf = (kind) => strips[formOf[kind]] || (strips[formOf[kind]] = new Uint32Array(columns));
     let column = -1;
     function flush() {
       if (column < 0) return;
@@ -301,38 +341,39 @@
       }
       covered.fill(0);
       // A match must be seen however short it is.
-      const level = only ? LEVELS.length - 1 : Math.min(LEVELS.length - 1, Math.floor(total * LEVELS.length));
-      const runs = thin[best][level];
-      const last = runs.length - 1;
-      if (last > 0 && runs[last] === column) runs[last] = column + 1;
-      else runs.push(column, column + 1);
+      const level = only ? last : Math.min(last, Math.floor(total * LEVELS.length));
+      stripOf(best)[column] = look.pixel[best][level];
+      column = -1;
     }
     for (let i = from; i < to; i++) {
       const end = lane.end[i];
       if (end < at.v0 || (only && !only[lane.name[i]])) continue;
+      const kind = lane.kind[i];
       let x0 = (lane.start[i] - at.v0) * at.k, x1 = (end - at.v0) * at.k;
       if (x1 - x0 >= 1.5) {
         // Whole pixels: crisp edges, and several times cheaper to fill.
         x0 = Math.round(Math.max(x0, -4));
-        wide[lane.kind[i]].push(x0, Math.max(x0 + 1, Math.round(Math.min(x1, at.width + 4))), i);
+        x1 = Math.max(x0 + 1, Math.round(Math.min(x1, at.width + 4)));
+        if (x1 - x0 > narrow) wide[kind].push(x0, x1, i);
+        else {
+          flush();
+          stripOf(kind).fill(look.pixel[kind][last], Math.max(0, x0), Math.max(0, x1));
+        }
       } else {
         const here = Math.max(0, x0 | 0);
         if (here !== column) { flush(); column = here; }
-        covered[lane.kind[i]] += Math.max(x1 - x0, 0.02);
+        covered[kind] += Math.max(x1 - x0, 0.02);
       }
     }
     flush();
+    ctx.globalAlpha = strength;
+    FORMS.forEach((form, index) => {
+      if (strips[index]) drawStrip(ctx, at, strips[index], Math.round(y + form[0] * height), Math.round(form[1] * height));
+    });
     for (let kind = 0; kind < KINDS.length; kind++) {
       const form = FORM[KINDS[kind]] || [0, 1];
       const top = Math.round(y + form[0] * height), tall = Math.round(form[1] * height);
       ctx.fillStyle = look.fill[kind];
-      for (let level = 0; level < LEVELS.length; level++) {
-        const runs = thin[kind][level];
-        if (!runs.length) continue;
-        ctx.globalAlpha = LEVELS[level] * strength;
-        for (let i = 0; i < runs.length; i += 2) ctx.fillRect(at.left + runs[i], top, runs[i + 1] - runs[i], tall);
-      }
-      ctx.globalAlpha = strength;
       const boxes = wide[kind];
       for (let i = 0; i < boxes.length; i += 3) {
         const width = boxes[i + 1] - boxes[i];
@@ -382,36 +423,40 @@
     ctx.fillRect(at.left, y, at.width, height);
     const from = Math.max(0, first(times, (t) => t > at.v0) - 1), to = first(times, (t) => t >= at.v1);
     if (from >= to) return;
-    const up = (value) => y + height - Math.min(1, Math.max(0, value / maximum)) * height;
-    ctx.beginPath();
-    let column = -1, low = 0, high = 0, last = 0, begin = 0;
-    const x = (t) => Math.max(0, Math.min(at.width, (t - at.v0) * at.k));
-    for (let i = from; i < to; i++) {
-      const here = Math.round(x(times[i]));
-      if (i === from) { begin = here; ctx.moveTo(at.left + here, up(values[i])); column = here; low = high = last = values[i]; continue; }
-      if (here !== column) {
-        // Of all steps within a column of pixels the highest and the lowest are drawn.
-        if (high !== low) { ctx.lineTo(at.left + column, up(high)); ctx.lineTo(at.left + column, up(low)); ctx.lineTo(at.left + column, up(last)); }
-        ctx.lineTo(at.left + here, up(last));
-        ctx.lineTo(at.left + here, up(values[i]));
-        column = here; low = high = last = values[i];
-      } else {
-        low = Math.min(low, values[i]); high = Math.max(high, values[i]); last = values[i];
-        ctx.lineTo(at.left + here, up(last));
-      }
-    }
-    const stop = x(row.until);
-    ctx.lineTo(at.left + stop, up(last));
-    ctx.strokeStyle = look.fill[0];
-    ctx.lineWidth = 1.5 * ratio;
-    ctx.stroke();
-    ctx.lineTo(at.left + stop, y + height);
-    ctx.lineTo(at.left + begin, y + height);
-    ctx.closePath();
-    ctx.globalAlpha = 0.25;
+    const up = (value) => Math.round(y + height - Math.min(1, Math.max(0, value / maximum)) * height);
+    const x = (t) => Math.max(0, Math.min(at.width, Math.round((t - at.v0) * at.k)));
+    const thick = Math.max(1, Math.round(1.5 * ratio)), foot = Math.round(y + height);
     ctx.fillStyle = look.fill[0];
-    ctx.fill();
-    ctx.globalAlpha = 1;
+    // Rectangles and no path: a path of thousands of steps takes longer than a frame to draw.
+    function level(from, to, value) {
+      if (to <= from) return;
+      const top = up(value);
+      ctx.globalAlpha = 0.25;
+      ctx.fillRect(at.left + from, top, to - from, foot - top);
+      ctx.globalAlpha = 1;
+      ctx.fillRect(at.left + from, Math.min(top, foot - thick), to - from, thick);
+    }
+    // Of all values within a column of pixels the highest and the lowest are joined.
+    let column = x(times[from]), low = values[from], high = low, last = low;
+    function join() {
+      if (high !== low) ctx.fillRect(at.left + column, up(high), thick, up(low) - up(high) + thick);
+    }
+    for (let i = from + 1; i < to; i++) {
+      const here = x(times[i]);
+      if (here !== column) {
+        join();
+        level(column, here, last);
+        column = here;
+        low = Math.min(last, values[i]);
+        high = Math.max(last, values[i]);
+      } else {
+        low = Math.min(low, values[i]);
+        high = Math.max(high, values[i]);
+      }
+      last = values[i];
+    }
+    join();
+    level(column, x(row.until), last);
   }
 
   function drawSeries(ctx, at, row) {
@@ -770,6 +815,21 @@
       say.textContent = "The timeline shows " + time(view.start) + " to " + time(view.end);
     });
   }
+  let scrolled = false;
+  function afterScroll() {
+    scrolled = false;
+    for (const chart of charts) {
+      if (!chart.u || chart.figure.hidden) continue;
+      const moved = chart.u.over.getBoundingClientRect().top - chart.drawnAt;
+      if (Math.abs(moved) > MARGIN / 2) chart.u.redraw();
+    }
+  }
+  function soon() {
+    if (!scrolled) requestAnimationFrame(afterScroll);
+    scrolled = true;
+  }
+  addEventListener("scroll", soon, { passive: true });
+  addEventListener("resize", () => redraw());
   addEventListener("scroll", () => { if (performance.now() > tipStays) hideTip(); }, { passive: true });
   addEventListener("lab-theme", relook);
   function relook() { family = ""; readLook(); redraw(); }
