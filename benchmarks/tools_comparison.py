@@ -19,16 +19,19 @@ stands in tools_verdicts.py.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
+import hashlib
 import io
 import json
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -68,6 +71,18 @@ def kind_of(capture: str) -> str:
         if file in files or file.removesuffix(".gz") in files:
             return kind
     return "trace"
+
+
+def recordings(names: Iterable[str]) -> dict[str, str]:
+    """By case, a hash of what its captures hold: an answer is of the recording that it was given."""
+    out = {}
+    for name in names:
+        digest = hashlib.sha256()
+        for capture in cases()[name]["captures"]:
+            told = json.loads((ROOT / "captures" / capture / "provenance.json").read_text())
+            digest.update(json.dumps(told["files"], sort_keys=True).encode())
+        out[name] = digest.hexdigest()[:16]
+    return out
 
 
 def run(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
@@ -117,10 +132,25 @@ def nsys_analyze(_options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
                     command = [nsys, "analyze", *chosen, "--format", "csv", "--output", "-"]
                     done = run([*command, str(copy)])
                     answer |= _rule_tables(done.stdout + done.stderr, rules)
+                answer["window_ns"] = _span_ns(copy)
             return answer
 
         answers = in_parallel(ask, list(captures))
     return run([nsys, "--version"]).stdout.strip(), answers
+
+
+def _span_ns(file: Path) -> int:
+    """From the start of the first to the end of the last device operation."""
+    kinds = ("KERNEL", "MEMCPY", "MEMSET", "GRAPH_TRACE")
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        have = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+        tables = [f"CUPTI_ACTIVITY_KIND_{kind}" for kind in kinds]
+        spans = [
+            connection.execute(f'SELECT MIN(start), MAX("end") FROM {table}').fetchone()
+            for table in tables
+            if table in have
+        ]
+    return max(end for _, end in spans if end) - min(start for start, _ in spans if start)
 
 
 def _rule_tables(text: str, given: str) -> dict[str, Any]:
@@ -155,7 +185,9 @@ def nsys_ai(options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
             file = ROOT / "captures" / captures[name][0] / "timeline.sqlite"
             copy.write_bytes(file.read_bytes())
             saved = copy.with_suffix(".json")
-            done = run([*program, "diagnose", str(copy), "--format", "json", "-o", str(saved)])
+            done = run(
+                [*program, "diagnose", str(copy), "--format", "json", "-o", str(saved)], cwd=folder
+            )
             answer: dict[str, Any] = {"exit_code": done.returncode}
             if saved.is_file():
                 found = json.loads(saved.read_text(encoding="utf-8"))["findings"]
@@ -257,7 +289,7 @@ def main() -> None:
         tools_verdicts.write()
         return
     version, told = TOOLS[options.tool](options)
-    document = {"tool": options.tool, "version": version, "answers": told}
+    document = {"tool": options.tool, "version": version, "of": recordings(told), "answers": told}
     out = options.out or RESULTS / f"{options.tool}.json"
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

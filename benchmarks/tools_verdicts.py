@@ -1,0 +1,333 @@
+"""How a tool's answer to a case file becomes a verdict: the tables, and the page TOOLS.md.
+
+An answer is a list of statements. Each names one or several of the course's categories (the tables below
+say which: generously, a statement counts for every category that a reader could take it for), or it is
+a symptom only ("the GPU is idle"): true of several causes, and naming none.
+
+Main column. The tool's headline is what it puts first. A sick case: right if a headline names what was
+planted, wrong if it names something else, silent if there is none. A healthy case: right if there is no
+headline, else wrong. Symptoms are no headlines.
+Anywhere column. A sick case: right if any statement, symptoms too, fits what was planted. A healthy
+case: right unless a statement names one of the categories that the label rules out (`must_not`).
+
+Headlines:
+`lab`            the first finding
+`nsys_analyze`   the tool does not rank: the rule whose rows take most time, if that is at least 10 % of
+                 the window (the floor of the course's own functions)
+`nsys_ai`        the first alarm (severity critical before warning; its findings before its patterns)
+`hta`            communication without computation beside it, from 10 % of the kernels' time on
+`nsight_compute` two: what its speed-of-light rule says, and of the rules that estimate a speed-up of
+                 the whole kernel the largest, from 10 % on
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.tools_comparison import RESULTS, ROOT, cases, recordings
+
+PAGE = ROOT / "benchmarks/TOOLS.md"
+VERDICTS = ROOT / "benchmarks/results/tools_comparison.json"
+FLOOR = 0.10
+TITLES = {
+    "lab": "`lab diagnose`",
+    "nsys_analyze": "nsys analyze",
+    "nsys_ai": "nsys-ai",
+    "hta": "HTA",
+    "nsight_compute": "Nsight Compute",
+}
+
+# Causes for which a device waits while its host is busy or blocked.
+WAITS = ("host_bound", "launch_bound", "sync_bound", "allocation_bound", "recompilation")
+IDLE = (*WAITS, "transfer_bound")
+RANKS = ("communication_bound", "rank_imbalance")
+CHANGING = ("throttled", "recompilation", "memory_growth", "rank_imbalance")
+
+# Rule of nsys analyze to categories; those in SYMPTOMS name none.
+NSYS_RULES = {
+    "cuda_memcpy_async": ("transfer_bound", "sync_bound"),
+    "cuda_memcpy_sync": ("transfer_bound", "sync_bound"),
+    "cuda_memset_sync": ("sync_bound",),
+    "cuda_api_sync": ("sync_bound",),
+    "gpu_gaps": IDLE,
+    "gpu_gaps:gap=1": IDLE,
+    "gpu_time_util": IDLE,
+}
+SYMPTOMS = ("gpu_gaps", "gpu_gaps:gap=1", "gpu_time_util")
+
+# Words in a finding's label, or a pattern's name, of nsys-ai; the first that fits.
+NSYS_AI_WORDS: dict[str, tuple[str, ...]] = {
+    "Small Kernel Overhead": ("launch_bound",),
+    "CPU sync blocks": ("sync_bound",),
+    "Excessive Synchronization": ("sync_bound",),
+    "Synchronous Memset": ("sync_bound",),
+    "Synchronous Memcpy": ("transfer_bound", "sync_bound"),
+    "Pageable Memory": ("transfer_bound", "sync_bound"),
+    "H2D": ("transfer_bound",),
+    "NCCL|Communication|AllReduce": RANKS,
+    "Idle|idle|Bubbles|cpu-bound": IDLE,
+    "Pipeline Imbalance|Layer Outlier": CHANGING,
+    "Hotspot": ("small_grid",),
+}
+NSYS_AI_SYMPTOMS = ("Idle|idle|Bubbles|cpu-bound", "Pipeline Imbalance|Layer Outlier", "Hotspot")
+
+# Rule of Nsight Compute, words of its text, categories; the first that fits.
+NCU_RULES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("SOLBottleneck", "too small to fill", ("small_grid",)),
+    ("SOLBottleneck", "analyzing DRAM|DRAM bottleneck", ("memory_bound",)),
+    ("SOLBottleneck", "analyzing L[12]|L[12] bottleneck", ("cache_bound",)),
+    ("SOLBottleneck", "Compute Workload Analysis section\\.$", ("compute_bound",)),
+    ("SOLBottleneck", "Compute is more heavily", ("compute_bound",)),
+    ("SOLBottleneck", "latency issues", ("latency_bound",)),
+    ("SOLBottleneck", "well-balanced", ("compute_bound", "memory_bound", "cache_bound")),
+    ("LaunchConfiguration", "wave", ("tail_effect",)),
+    ("LaunchConfiguration", "multiprocessors", ("small_grid",)),
+    ("LaunchConfiguration", "warps", ("divergence",)),
+    ("WorkloadImbalance", "", ("tail_effect", "small_grid")),
+    ("AchievedOccupancy|TheoreticalOccupancy", "", ("low_occupancy",)),
+    ("MemoryCacheAccessPattern", "local (loads|stores)", ("register_spills",)),
+    ("MemoryCacheAccessPattern|UncoalescedGlobalAccess", "", ("uncoalesced_access",)),
+    ("SharedMemoryConflicts|UncoalescedSharedAccess", "", ("bank_conflicts",)),
+    ("ThreadDivergence", "", ("divergence",)),
+    ("CPIStall", "MIO", ("bank_conflicts", "atomic_contention", "latency_bound")),
+    ("CPIStall", "local and global", ("cache_bound", "atomic_contention", "latency_bound")),
+    ("CPIStall", "cycles being stalled", ("latency_bound",)),
+    ("IssueSlotUtilization", "", ("latency_bound",)),
+    ("HighPipeUtilization", "under-utilized", ("latency_bound", "small_grid", "low_occupancy")),
+    ("HighPipeUtilization|FPInstructions", "", ("compute_bound",)),
+    (".*", "[Tt]ensor", ("tensor_cores_unused",)),
+)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What a tool says, and the categories it counts for."""
+
+    text: str
+    categories: tuple[str, ...]
+    headline: bool = False
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """right, wrong or silent: the headline, and anything it says; names: what the headline named."""
+
+    main: str
+    anywhere: str
+    names: str = ""
+
+
+def verdict(case: dict[str, Any], statements: list[Statement]) -> Verdict:
+    """The verdict on a case: see the head of this file."""
+    planted = case["expect"]
+    headlines = [one for one in statements if one.headline]
+    named = {name for one in headlines for name in one.categories}
+    names = " or ".join(sorted(named))
+    if planted == "healthy":
+        said = {name for one in statements for name in one.categories}
+        astray = said & set(case["must_not"])
+        return Verdict("wrong" if headlines else "right", "wrong" if astray else "right", names)
+    main = "right" if planted in named else "wrong" if named else "silent"
+    fits = any(planted in one.categories for one in statements)
+    return Verdict(main, "right" if fits else "wrong" if statements else "silent", names)
+
+
+# -- a tool's answer as statements ----------------------------------------------------------------
+
+
+def of_lab(answer: dict[str, Any]) -> list[Statement]:
+    """The findings; healthy is none."""
+    found = [f["category"] for f in answer.get("findings", []) if f["category"] != "healthy"]
+    return [Statement(name, (name,), headline=not number) for number, name in enumerate(found)]
+
+
+def of_nsys_analyze(answer: dict[str, Any]) -> list[Statement]:
+    """The rules that list something."""
+    tables = {r: t for r, t in answer.items() if isinstance(t, dict) and t.get("rows_count")}
+    least_ns = FLOOR * answer["window_ns"]
+    most = max((t["duration_ns"] for rule, t in tables.items() if rule not in SYMPTOMS), default=0)
+    return [
+        Statement(
+            rule,
+            NSYS_RULES.get(rule, ()),
+            rule not in SYMPTOMS and table["duration_ns"] == most >= least_ns,
+        )
+        for rule, table in tables.items()
+    ]
+
+
+def of_nsys_ai(answer: dict[str, Any]) -> list[Statement]:
+    """Alarms, and what it says of an idle device whatever the severity."""
+    told = [(f["severity"], f["label"]) for f in answer.get("findings", [])]
+    told += [(p["severity"], p["pattern"]) for p in answer["patterns"]]
+    out = []
+    for severity in ("critical", "warning", "info"):
+        for text in dict.fromkeys(text for s, text in told if s == severity):
+            words = next((w for w in NSYS_AI_WORDS if re.search(w, text)), None)
+            symptom = words in NSYS_AI_SYMPTOMS
+            if words is None or (severity == "info" and not symptom):
+                continue
+            first = not symptom and not any(one.headline for one in out)
+            out.append(Statement(text, NSYS_AI_WORDS[words], first))
+    return out
+
+
+def of_hta(answer: dict[str, Any]) -> list[Statement]:
+    """Shares of the time that its breakdowns show to be lost."""
+    out = []
+    breakdown = answer["temporal_breakdown"]
+    ranks = breakdown if isinstance(breakdown, list) else []
+    if any(row["idle_time_pctg"] >= 100 * FLOOR for row in ranks) or (
+        not ranks and _waits_for_host(answer)
+    ):
+        out.append(Statement("idle time", WAITS))
+    types = answer["kernel_types"]
+    alone = sum(r["percentage"] for r in types if r["kernel_type"] == "COMMUNICATION")
+    if alone >= 100 * FLOOR:
+        shares = [row["non_compute_time_pctg"] for row in ranks]
+        apart = max(shares) - min(shares) >= 100 * FLOOR
+        category = "rank_imbalance" if apart else "communication_bound"
+        out.append(Statement("communication alone", (category,), headline=True))
+    return out
+
+
+def _waits_for_host(answer: dict[str, Any]) -> bool:
+    """Whether its breakdown of idle time alone shows that the device waits for the host."""
+    waited = sum(
+        row["idle_time"]
+        for row in answer["idle_time_breakdown"]
+        if row["idle_category"] == "host_wait"
+    )
+    worked = sum(row["sum"] for row in answer["kernel_types"])
+    return waited >= FLOOR * (waited + worked)
+
+
+def of_nsight_compute(answer: dict[str, Any]) -> list[Statement]:
+    """What its rules say of the kernel."""
+    rules = [rule for rule in answer["rules"] if rule["type"] in ("OPT", "INF", "WRN")]
+    global_pct = [
+        float(rule["speedup_pct"] or 0)
+        if rule["speedup_type"] == "global" and _ncu_categories(rule)
+        else 0.0
+        for rule in rules
+    ]
+    most = max(global_pct, default=0)
+    out = []
+    for rule, pct in zip(rules, global_pct, strict=True):
+        if categories := _ncu_categories(rule):
+            is_largest = pct == most >= 100 * FLOOR
+            first = rule["rule"] == "SOLBottleneck" or is_largest
+            out.append(Statement(f"{rule['rule']} {rule['speedup_pct']}", categories, first))
+    return out
+
+
+def _ncu_categories(rule: dict[str, str]) -> tuple[str, ...]:
+    for name, words, categories in NCU_RULES:
+        if re.fullmatch(name, rule["rule"]) and re.search(words, rule["text"].strip()):
+            return categories
+    return ()
+
+
+STATEMENTS: dict[str, Callable[[dict[str, Any]], list[Statement]]] = {
+    "lab": of_lab,
+    "nsys_analyze": of_nsys_analyze,
+    "nsys_ai": of_nsys_ai,
+    "hta": of_hta,
+    "nsight_compute": of_nsight_compute,
+}
+
+
+# -- the page -------------------------------------------------------------------------------------
+
+
+def judge_all() -> dict[str, Any]:
+    """Every tool's version, and its verdict on each case that it answered."""
+    known = cases()
+    present = recordings(known)
+    out = {}
+    for tool, statements in STATEMENTS.items():
+        file = RESULTS / f"{tool}.json"
+        if not file.is_file():
+            continue
+        told = json.loads(file.read_text(encoding="utf-8"))
+        answers = {name: told["answers"][name] for name in known if name in told["answers"]}
+        out[tool] = {
+            "version": told["version"],
+            "verdicts": {
+                name: vars(verdict(known[name], statements(answer)))
+                for name, answer in answers.items()
+            },
+            "of_earlier_recordings": [
+                name for name in answers if told.get("of", {}).get(name) != present[name]
+            ],
+        }
+    return out
+
+
+def write() -> None:
+    """TOOLS.md and the verdicts as JSON."""
+    judged = judge_all()
+    VERDICTS.write_text(json.dumps(judged, indent=1) + "\n", encoding="utf-8")
+    PAGE.write_text("\n".join(page(judged)) + "\n", encoding="utf-8")
+    print(f"{PAGE.relative_to(ROOT)}: {', '.join(judged)}")
+
+
+def page(judged: dict[str, Any]) -> Iterator[str]:
+    """The lines of the page."""
+    known = cases()
+    healthy = sum(case["expect"] == "healthy" for case in known.values())
+    yield f"""# Tools compared on the case files
+
+{len(known)} [case files](../labs/case_files/README.md), {len(known) - healthy} with one planted cause and {healthy} healthy ones, given to the tools that people use.
+Written by `benchmarks/tools_comparison.py judge` from the answers in [results/tools_comparison/](results/tools_comparison);
+[tools_verdicts.py](tools_verdicts.py) says, with its tables, how an answer becomes a verdict.
+
+**Read it with care.** The cases and their labels are the course's own, and most of its rules were written with these
+cases at hand (how `lab diagnose` did on those that were labelled and recorded afterwards:
+[SCORES.md](../solutions/labs/case_files/SCORES.md)). The other tools do not claim to name one cause: they list what
+deserves a look, and leave the rest to who reads them. So each has two columns. *main* takes what a tool puts first;
+*anywhere* asks only whether the planted cause is somewhere in what it says, symptoms such as "the GPU is idle"
+included, and of a healthy case whether it says nothing that leads astray. Where a statement could be taken for
+several causes, it counts for each. The thresholds of nsys-ai are its defaults; no language model was asked. nsys
+analyze ran with its default rules, and gaps from 1 ms on besides (its default of 500 ms is longer than most recordings
+here). Nsight Compute's rules need its own report: its programs were recorded once more, as the case's provenance says.
+
+| tool | version | cases | main: right | wrong | silent | healthy, no false alarm | anywhere: right |
+|---|---|--:|--:|--:|--:|--:|--:|"""
+    for tool, told in judged.items():
+        verdicts = told["verdicts"]
+        count = Counter(v["main"] for v in verdicts.values())
+        well = [v for name, v in verdicts.items() if known[name]["expect"] == "healthy"]
+        calm = sum(v["main"] == "right" for v in well)
+        anywhere = sum(v["anywhere"] == "right" for v in verdicts.values())
+        version = told["version"].removeprefix("NVIDIA Nsight Systems version ")
+        yield (
+            f"| {TITLES[tool]} | {version} | {len(verdicts)} | {count['right']} | {count['wrong']} "
+            f"| {count['silent']} | {calm} of {len(well)} | {anywhere} |"
+        )
+    yield ""
+    yield "Right, wrong or silent by the main column; (+) where the planted cause, or its symptom, stands elsewhere in the answer."
+    yield ""
+    yield "| case | planted | " + " | ".join(TITLES[tool] for tool in judged) + " |"
+    yield "|---|---|" + "---|" * len(judged)
+    for name, case in known.items():
+        cells = [_cell(name, told) for told in judged.values()]
+        yield f"| {name} | {case['expect']} | " + " | ".join(cells) + " |"
+    if any(told["of_earlier_recordings"] for told in judged.values()):
+        yield ""
+        yield "† of an earlier recording of the same program."
+
+
+def _cell(name: str, tool: dict[str, Any]) -> str:
+    told = tool["verdicts"].get(name)
+    if told is None:
+        return ""
+    plus = " (+)" if told["main"] != "right" and told["anywhere"] == "right" else ""
+    names = f": {told['names']}" if told["main"] == "wrong" and told["names"] else ""
+    mark = " †" if name in tool["of_earlier_recordings"] else ""
+    return f"{told['main']}{names}{plus}{mark}"
