@@ -95,6 +95,8 @@ COMPILATION = "_compile.compile_inner (dynamo_timed)"
 CATEGORY_OF_CAUSE = {
     "waits": "sync_bound",
     "launch_cost": "launch_bound",
+    "copies": "transfer_bound",
+    "allocation": "allocation_bound",
     "host_code": "host_bound",
     "compilation": "recompilation",
 }
@@ -317,7 +319,16 @@ def recoverable_time(capture: str) -> dict[str, int]:
                        (operators called COMPILATION, of the same thread, as recorded) overlap it
         "compilation"  host code of more than DISPATCH_LIMIT_NS takes no longer than the part of it
                        that no compilation overlaps
-    Host code runs in `where` "thread:<thread>". Returns {cause: ns}, all four; never negative.
+        "copies"       as on Day 1: copies between host and device (H2D, D2H) take no time and add no
+                       delay, operations of kind "copy_call" take no time, and where `waits_in` is
+                       "copy_call" a positive lag of a "wait" dependency becomes 0; but the end is
+                       never earlier than, for each device with such copies, the first recorded start of
+                       any device operation + the sum of the copies of its busiest direction + its
+                       shortest copy of the other direction (0 without one; the later end if both
+                       directions are equally busy)
+        "allocation"   as on Day 1: operations of kind "allocation" take no time, and the "wait"
+                       dependencies of operations whose `waits_in` is "allocation" are dropped
+    Host code runs in `where` "thread:<thread>". Returns {cause: ns}, all six; never negative.
     Raises CaptureError if the trace holds no step, or no device operation.
     """
     raise NotImplementedError

@@ -116,8 +116,11 @@ def name_multi_gpu_bottleneck(capture: str) -> Finding:
         communication  what is exposed of the transfers runs beside work, but no more of it than there is
                        work without a collective. Per rank min(exposed_transfer_ns, work_ns - hidden_ns);
                        the saving is the smallest of the ranks, since all have to end earlier.
-        waiting        what was done is spread evenly, so that no rank waits: the saving is the mean of
-                       exposed_wait_ns over the ranks, rounded down.
+        waiting        what was done is spread evenly, so that no rank waits. Evenly over the whole: the
+                       largest of the ranks' own times (work_ns + idle_ns) becomes their mean. Evenly from
+                       collective to collective, for ranks that are late in turns: the mean of
+                       exposed_wait_ns over the ranks is not waited. The larger of the two is the
+                       saving, rounded down.
     The larger saving is the finding, "communication_bound" or "rank_imbalance" (the first if equal);
     "healthy" if it is less than HEALTHY_FLOOR_RATIO of the window.
 

@@ -139,8 +139,11 @@ def name_distributed_bottleneck(capture: str) -> Finding:
     communication. Two causes are taken away, one at a time:
         communication  per rank the smaller of its exposed transfer and its work that hides nothing
                        yet; the saving is the smallest of the ranks
-        waiting        the mean of the exposed waiting over the ranks, rounded down: what was done is
-                       spread evenly
+        waiting        what was done is spread evenly. Evenly over the whole: the largest of the ranks' own
+                       times (from its first start to its last end, less its exposed transfer and
+                       waiting) becomes their mean. Evenly from collective to collective, for ranks that
+                       are late in turns: the mean of the exposed waiting over the ranks is not waited.
+                       The larger of the two is the saving, rounded down
     The larger saving is the finding, "communication_bound" or "rank_imbalance" (the first if equal);
     "healthy" if it is less than HEALTHY_FLOOR_RATIO of the window. The window is, of all ranks, the
     longest time from the first start to the last end of its operations.

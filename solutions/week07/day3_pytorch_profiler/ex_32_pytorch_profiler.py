@@ -95,6 +95,8 @@ COMPILATION = "_compile.compile_inner (dynamo_timed)"
 CATEGORY_OF_CAUSE = {
     "waits": "sync_bound",
     "launch_cost": "launch_bound",
+    "copies": "transfer_bound",
+    "allocation": "allocation_bound",
     "host_code": "host_bound",
     "compilation": "recompilation",
 }
@@ -712,7 +714,16 @@ def recoverable_time(capture: str) -> dict[str, int]:
                        (operators called COMPILATION, of the same thread, as recorded) overlap it
         "compilation"  host code of more than DISPATCH_LIMIT_NS takes no longer than the part of it
                        that no compilation overlaps
-    Host code runs in `where` "thread:<thread>". Returns {cause: ns}, all four; never negative.
+        "copies"       as on Day 1: copies between host and device (H2D, D2H) take no time and add no
+                       delay, operations of kind "copy_call" take no time, and where `waits_in` is
+                       "copy_call" a positive lag of a "wait" dependency becomes 0; but the end is
+                       never earlier than, for each device with such copies, the first recorded start of
+                       any device operation + the sum of the copies of its busiest direction + its
+                       shortest copy of the other direction (0 without one; the later end if both
+                       directions are equally busy)
+        "allocation"   as on Day 1: operations of kind "allocation" take no time, and the "wait"
+                       dependencies of operations whose `waits_in` is "allocation" are dropped
+    Host code runs in `where` "thread:<thread>". Returns {cause: ns}, all six; never negative.
     Raises CaptureError if the trace holds no step, or no device operation.
     """
     events = _trace(capture)["events"]
@@ -754,14 +765,59 @@ def recoverable_time(capture: str) -> dict[str, int]:
     changes = {
         "waits": without_waits,
         "launch_cost": without_launch_cost,
+        "copies": _without_copies,
+        "allocation": _without_allocation,
         "host_code": without_host_code,
         "compilation": without_compilation,
     }
     recorded_end = _replay_end(operations)
-    return {
-        cause: max(0, recorded_end - _replay_end([change(o) for o in operations]))
+    saved = {
+        cause: recorded_end - _replay_end([change(o) for o in operations])
         for cause, change in changes.items()
     }
+    saved["copies"] = min(saved["copies"], recorded_end - _least_end(operations))
+    return {cause: max(0, ns) for cause, ns in saved.items()}
+
+
+def _without_copies(operation: Operation) -> Operation:
+    if operation.kind == "copy" and operation.name in ("H2D", "D2H"):
+        return replace(operation, duration_ns=0, delay_ns=0)
+    if operation.kind == "copy_call":
+        return replace(operation, duration_ns=0)
+    if operation.waits_in == "copy_call":
+        after = tuple(
+            replace(d, lag_ns=min(d.lag_ns, 0)) if d.why == "wait" else d for d in operation.after
+        )
+        return replace(operation, after=after)
+    return operation
+
+
+def _without_allocation(operation: Operation) -> Operation:
+    if operation.kind == "allocation":
+        return replace(operation, duration_ns=0)
+    if operation.waits_in == "allocation":
+        return replace(operation, after=tuple(d for d in operation.after if d.why != "wait"))
+    return operation
+
+
+def _least_end(operations: list[Operation]) -> int:
+    """When the busiest direction of copies would be through, had it nothing to wait for (Day 1)."""
+    on_device = [operation for operation in operations if operation.device >= 0]
+    copies: dict[int, dict[str, list[int]]] = {}
+    for operation in on_device:
+        if operation.kind == "copy" and operation.name in ("H2D", "D2H"):
+            directions = copies.setdefault(operation.device, {"H2D": [], "D2H": []})
+            directions[operation.name].append(operation.duration_ns)
+    least_ns = max(
+        (
+            sum(copies[device][busiest]) + min(copies[device][other], default=0)
+            for device in copies
+            for busiest, other in (("H2D", "D2H"), ("D2H", "H2D"))
+            if sum(copies[device][busiest]) >= sum(copies[device][other])
+        ),
+        default=0,
+    )
+    return min(operation.start_ns for operation in on_device) + least_ns
 
 
 def _window(events: list[dict[str, Any]], capture: str) -> tuple[int, int]:
@@ -1182,6 +1238,8 @@ _RECOMMENDATIONS = {
     "healthy": "none",
     "sync_bound": "keep results on the device and read them after the steps",
     "launch_bound": "issue less: fuse, use larger batches, compile, or replay a CUDA graph",
+    "transfer_bound": "pin host memory and copy on a stream of its own while kernels run",
+    "allocation_bound": "leave memory with the caching allocator, and sizes the same from step to step",
     "host_bound": "move host work off the critical path: prefetch it on another thread or process",
     "recompilation": "make what changes from call to call dynamic, or keep it the same",
     "memory_growth": "let go of what each step keeps: detach it, or keep a number instead of a tensor",

@@ -38,6 +38,8 @@ COMPILATION = "_compile.compile_inner (dynamo_timed)"
 CATEGORY_OF_CAUSE = {
     "waits": "sync_bound",
     "launch_cost": "launch_bound",
+    "copies": "transfer_bound",
+    "allocation": "allocation_bound",
     "host_code": "host_bound",
     "compilation": "recompilation",
 }
@@ -1441,19 +1443,54 @@ def test_compilations_need_steps(stub, draw):
 # == recoverable_time =============================================================================
 
 
-def replayed(operations: list[Any], length_of: Callable[[Any], int], waits: bool = True) -> int:
-    """The last device end if each operation takes length_of(it); computed backwards, on demand."""
+def replayed(
+    operations: list[Any],
+    length_of: Callable[[Any], int],
+    without_waits_in: tuple[str, ...] = (),
+    free_copies: bool = False,
+) -> int:
+    """The last device end if each operation takes length_of(it), and some calls wait for nothing."""
     known: dict[int, tuple[int, int]] = {}
     for operation in operations:
-        reasons = [
-            d
-            for d in operation.after
-            if waits or d.why != "wait" or operation.waits_in not in ("synchronize", "copy_call")
-        ]
-        earliest = [known[d.on][0 if d.at == "start" else 1] + d.lag_ns for d in reasons]
-        start = max(earliest) + operation.delay_ns if earliest else operation.start_ns
+        earliest = []
+        for d in operation.after:
+            lag = d.lag_ns
+            if d.why == "wait":
+                if operation.waits_in in without_waits_in:
+                    continue
+                if free_copies and operation.waits_in == "copy_call":
+                    lag = min(0, lag)
+            earliest.append(known[d.on][0 if d.at == "start" else 1] + lag)
+        delay = 0 if free_copies and is_transfer(operation) else operation.delay_ns
+        start = max(earliest) + delay if earliest else operation.start_ns
         known[operation.index] = start, start + length_of(operation)
     return max(known[o.index][1] for o in operations if o.device >= 0)
+
+
+def is_transfer(operation: Any) -> bool:
+    return operation.kind == "copy" and operation.name in ("H2D", "D2H")
+
+
+def end_of_copies(operations: list[Any]) -> int:
+    """When the copies of the busiest direction, and the shortest of the other one, could be through."""
+    first = min(o.start_ns for o in operations if o.device >= 0)
+    ends = [first]
+    for device in {o.device for o in operations if o.device >= 0}:
+        lengths = [
+            [
+                o.duration_ns
+                for o in operations
+                if is_transfer(o) and (o.device, o.name) == (device, way)
+            ]
+            for way in ("H2D", "D2H")
+        ]
+        most = max(map(sum, lengths))
+        ends += [
+            first + most + min(lengths[1 - way], default=0)
+            for way in (0, 1)
+            if lengths[way] and sum(lengths[way]) == most
+        ]
+    return max(ends)
 
 
 def recoverable_by_hand(capture: str, limit: int = 1_000_000) -> dict[str, int]:
@@ -1482,10 +1519,27 @@ def _recoverable(file: str, _changed: int, limit: int) -> dict[str, int]:
         dispatch = o.kind == "host_code" and not own(o)
         return 0 if o.kind == "launch" or dispatch else o.duration_ns
 
+    def free_copy(o: Any) -> int:
+        return 0 if o.kind == "copy_call" or is_transfer(o) else o.duration_ns
+
+    def free_allocation(o: Any) -> int:
+        return 0 if o.kind == "allocation" else o.duration_ns
+
     end = replayed(operations, lambda o: o.duration_ns)
     return {
-        "waits": max(0, end - replayed(operations, lambda o: o.duration_ns, waits=False)),
+        "waits": max(
+            0, end - replayed(operations, lambda o: o.duration_ns, ("synchronize", "copy_call"))
+        ),
         "launch_cost": max(0, end - replayed(operations, free_launch)),
+        "copies": max(
+            0,
+            end
+            - max(
+                replayed(operations, free_copy, free_copies=True),
+                end_of_copies(operations),
+            ),
+        ),
+        "allocation": max(0, end - replayed(operations, free_allocation, ("allocation",))),
         "host_code": max(
             0, end - replayed(operations, lambda o: compiled(o) if own(o) else o.duration_ns)
         ),
@@ -1499,6 +1553,9 @@ def _recoverable(file: str, _changed: int, limit: int) -> dict[str, int]:
 CAUSES = {
     "waits": "Only the waits of synchronizing calls and blocking copies are dropped; all else stays.",
     "launch_cost": "Launching calls, and host code up to DISPATCH_LIMIT_NS, take no time.",
+    "copies": "Copies between host and device cost nothing, and their calls neither; but the copies of the "
+    "busiest direction still take their time, from the first device operation on.",
+    "allocation": "Calls that allocate or release take no time, and a release waits for nothing.",
     "host_code": "Host code above the limit takes only as long as compilations overlap it.",
     "compilation": "Host code above the limit loses the part that compilations overlap.",
 }
@@ -1509,7 +1566,7 @@ def judge_recoverable(stub: Any, capture: str) -> None:
     want = recoverable_by_hand(capture)
     call = words("recoverable_time", capture)
     if type(got) is not dict or sorted(got) != sorted(want):
-        judge(call, got, want, "The four causes are the keys.")
+        judge(call, got, want, "The six causes are the keys.")
     for cause, why in CAUSES.items():
         if type(got[cause]) is not int or got[cause] != want[cause]:
             swapped = next((c for c in want if want[c] == got[cause] and got[cause]), None)
@@ -1568,6 +1625,35 @@ def edges(draw: Callable[[], made.Trace]) -> str:
 @task("ex_32.recoverable_time")
 def test_savings_at_the_limit(stub, draw):
     judge_recoverable(stub, edges(draw))
+
+
+def with_copies(draw: Callable[[], made.Trace], *, down: int = 1, waits: bool = False) -> str:
+    """Copies before kernels, `down` results a step, memory that comes and goes; two devices."""
+    trace = draw()
+    trace.step(1, 0, 3_000_000)
+    for i in range(4):
+        at = 20_000 + 600_000 * i
+        trace.call("cudaMalloc", at, at + 30_000)
+        trace.copy(at + 60_000, at + 260_000, call=(at + 31_000, at + 36_000))
+        trace.kernel(at + 262_000, at + 362_000, call=(at + 40_000, at + 45_000))
+        for k in range(down):
+            start = at + 364_000 + 40_000 * k
+            call = at + 46_000 + 2_000 * k
+            end = start + 39_000
+            trace.copy(start, end, "D2H", call=(call, call + 1_000))
+        if waits:
+            trace.call("cudaFree", at + 100_000, at + 364_000 + 40_000 * down + 9_000)
+    trace.copy(2_500_000, 2_560_000, "pageable", call=(2_450_000, 2_580_000), device=1)
+    trace.kernel(2_610_000, 2_700_000, call=(2_600_000, 2_605_000), device=1)
+    return trace.save()
+
+
+@task("ex_32.recoverable_time")
+@pytest.mark.parametrize(
+    ("down", "waits"), [(0, False), (1, False), (5, False), (2, True), (6, True)]
+)
+def test_savings_of_copies_and_allocation(stub, draw, down, waits):
+    judge_recoverable(stub, with_copies(draw, down=down, waits=waits))
 
 
 @task("ex_32.recoverable_time")

@@ -251,8 +251,11 @@ def name_multi_gpu_bottleneck(capture: str) -> Finding:
         communication  what is exposed of the transfers runs beside work, but no more of it than there is
                        work without a collective. Per rank min(exposed_transfer_ns, work_ns - hidden_ns);
                        the saving is the smallest of the ranks, since all have to end earlier.
-        waiting        what was done is spread evenly, so that no rank waits: the saving is the mean of
-                       exposed_wait_ns over the ranks, rounded down.
+        waiting        what was done is spread evenly, so that no rank waits. Evenly over the whole: the
+                       largest of the ranks' own times (work_ns + idle_ns) becomes their mean. Evenly from
+                       collective to collective, for ranks that are late in turns: the mean of
+                       exposed_wait_ns over the ranks is not waited. The larger of the two is the
+                       saving, rounded down.
     The larger saving is the finding, "communication_bound" or "rank_imbalance" (the first if equal);
     "healthy" if it is less than HEALTHY_FLOOR_RATIO of the window.
 
@@ -269,12 +272,16 @@ def name_multi_gpu_bottleneck(capture: str) -> Finding:
     window_ns = max(r["end_ns"] for r in ranks.values()) - min(
         r["start_ns"] for r in ranks.values()
     )
+    own = [share["work_ns"] + share["idle_ns"] for share in shares.values()]
     savings = {
         "communication_bound": min(
             min(share["exposed_transfer_ns"], share["work_ns"] - share["hidden_ns"])
             for share in shares.values()
         ),
-        "rank_imbalance": sum(share["exposed_wait_ns"] for share in shares.values()) // len(shares),
+        "rank_imbalance": max(
+            (len(own) * max(own) - sum(own)) // len(own),
+            sum(share["exposed_wait_ns"] for share in shares.values()) // len(shares),
+        ),
     }
     category = max(savings, key=lambda name: savings[name])
     recoverable_ns = savings[category]

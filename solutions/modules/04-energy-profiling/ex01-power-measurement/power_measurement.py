@@ -7,7 +7,8 @@ down. The lesson is `README.md` in this folder, hints are in `hints.md`, and
     uv run lab check energy_ex01
 
 tells what is right and wrong. A **recording** is `energy.json`, as `energy_benchmark.py` writes it (its
-head says what the file holds): `phases` of work and of idling, and `samples` as columns.
+head says what the file holds): `phases` of work and of idling, and `samples` as columns. The last function
+reads a timeline of Nsight Systems instead, in which the device's metrics were sampled.
 """
 
 from __future__ import annotations
@@ -40,6 +41,18 @@ LIMITED_PCT = 50.0
 CLOCK_FLOOR = 0.02
 # A share of the clock that is this near to the floor is a borderline case.
 BORDER = 0.01
+
+# What a lower clock costs of a timeline: below the first share it is not worth naming, and a share this
+# close to that, on either side, is borderline. The same two stand in Day 1.
+HEALTHY_FLOOR_RATIO, BORDERLINE_RATIO = 0.10, 0.02
+
+# The metric of a timeline's samples. Its name says MHz, and the values are in Hz (seen in recordings of
+# nsys 2025.3).
+CLOCK = "GPC Clock Frequency [MHz]"
+
+# So many launches at the highest clock tell how long a kernel takes then: of fewer, one or two odd ones
+# would decide the median.
+REFERENCE_LAUNCHES = 5
 
 
 def read_recording(capture: str) -> dict[str, Any]:
@@ -324,3 +337,89 @@ def power_verdict(capture: str, phase: str = "steady") -> Finding:
         },
         recommendation=advice,
     )
+
+
+def clock_verdict(capture: str, device: int = 0) -> Finding:
+    """Did the kernels of a timeline take longer because the clock was lower?
+
+    capture: a timeline of Nsight Systems, recorded with `--gpu-metrics-devices`. The clock of a launch is
+    the value of the first sample of CLOCK on the device that is not before the middle of the kernel
+    (start + end, halved and rounded down): a sample speaks of the time before it. Launches behind the last
+    sample, and whole graphs, are left out.
+
+    A launch is compared with its likes only: those of the same kernel (demangled name), grid and block. Of
+    such a group those at 1 - CLOCK_FLOOR or more of its highest clock are at full speed. If these are
+    at least REFERENCE_LAUNCHES, the median of their durations is the reference, and each launch that is not
+    among them lost the smaller of
+        its duration minus the reference, and
+        duration x (1 - clock / highest clock of the group): for more the clock cannot account;
+    nothing if that is negative. Other groups say nothing.
+
+    Returns "throttled" if all that was lost is at least HEALTHY_FLOOR_RATIO of the window, else
+    "healthy". The window reaches from the first start to the last end of the device's operations.
+    subject: "device:<n>".
+    evidence: "recoverable_ns" (rounded), "window_ns", "recoverable_ratio" (of these two), "margin_ratio"
+    (recoverable_ratio minus HEALTHY_FLOOR_RATIO), "clock_ratio" (the mean of clock / highest clock of the
+    group, weighted by duration, over the groups with a reference; 1.0 without any).
+    recommendation: one sentence, "none" for a healthy one; if |margin_ratio| <= BORDERLINE_RATIO it begins
+    with "borderline", for a healthy one too.
+
+    Raises CaptureError that names `--gpu-metrics-devices` if the clock of the device was not sampled, and
+    one that names the device, as "device 3", if nothing ran on it.
+    """
+    recording = captures.open(capture)
+    samples = [
+        (time, value)
+        for time, number, metric, value in recording.gpu_metrics.iter_rows()
+        if number == device and metric == CLOCK
+    ]
+    if not samples:
+        raise CaptureError(
+            f"{capture}: no clock of device {device}; record with --gpu-metrics-devices=all"
+        )
+    rows = [row for row in recording.device_operations.rows(named=True) if row["device"] == device]
+    if not rows:
+        raise CaptureError(f"{capture}: nothing ran on device {device}")
+    times = [time for time, _ in samples]
+    groups: dict[tuple, list[tuple[int, int]]] = {}  # of a launch: clock and duration
+    for row in recording.kernels.rows(named=True):
+        place = bisect_left(times, (row["start_ns"] + row["end_ns"]) // 2)
+        if row["device"] == device and place < len(times):
+            key = tuple(row[name] for name in _LIKE)
+            groups.setdefault(key, []).append((samples[place][1], row["duration_ns"]))
+    lost = weighted = worked = 0.0
+    for launches in groups.values():
+        highest = max(clock for clock, _ in launches)
+        full = [ns for clock, ns in launches if clock >= (1 - CLOCK_FLOOR) * highest]
+        if len(full) < REFERENCE_LAUNCHES:
+            continue
+        reference = statistics.median(full)
+        for clock, ns in launches:
+            if clock < (1 - CLOCK_FLOOR) * highest:
+                lost += max(0, min(ns - reference, ns * (1 - clock / highest)))
+            weighted += ns * clock / highest
+            worked += ns
+    window = max(row["end_ns"] for row in rows) - min(row["start_ns"] for row in rows)
+    share = round(lost) / window
+    margin = share - HEALTHY_FLOOR_RATIO
+    category, advice = "healthy", "none"
+    if margin >= 0:
+        category = "throttled"
+        advice = "ask for less power (precision, fewer bytes), or compare runs at this clock"
+    if abs(margin) <= BORDERLINE_RATIO:
+        advice = f"borderline: {advice}"
+    return Finding(
+        category,
+        f"device:{device}",
+        {
+            "recoverable_ns": round(lost),
+            "window_ns": window,
+            "recoverable_ratio": share,
+            "margin_ratio": margin,
+            "clock_ratio": weighted / worked if worked else 1.0,
+        },
+        advice,
+    )
+
+
+_LIKE = ("demangled_name", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")

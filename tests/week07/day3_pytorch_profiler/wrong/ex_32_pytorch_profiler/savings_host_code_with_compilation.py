@@ -50,11 +50,15 @@ def recoverable_time(capture: str) -> dict[str, int]:
     changes = {
         "waits": without_waits,
         "launch_cost": without_launch_cost,
+        "copies": _without_copies,
+        "allocation": _without_allocation,
         "host_code": without_host_code,
         "compilation": without_compilation,
     }
     recorded_end = _replay_end(operations)
-    return {
-        cause: max(0, recorded_end - _replay_end([change(o) for o in operations]))
+    saved = {
+        cause: recorded_end - _replay_end([change(o) for o in operations])
         for cause, change in changes.items()
     }
+    saved["copies"] = min(saved["copies"], recorded_end - _least_end(operations))
+    return {cause: max(0, ns) for cause, ns in saved.items()}

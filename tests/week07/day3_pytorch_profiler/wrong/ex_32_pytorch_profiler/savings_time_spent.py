@@ -50,6 +50,8 @@ def recoverable_time(capture: str) -> dict[str, int]:
     changes = {
         "waits": without_waits,
         "launch_cost": without_launch_cost,
+        "copies": _without_copies,
+        "allocation": _without_allocation,
         "host_code": without_host_code,
         "compilation": without_compilation,
     }

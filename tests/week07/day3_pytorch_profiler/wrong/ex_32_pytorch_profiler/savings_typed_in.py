@@ -7,4 +7,11 @@ SAYS = "ns earlier"
 
 
 def recoverable_time(capture: str) -> dict[str, int]:
-    return {"waits": 17018622, "launch_cost": 7283136, "host_code": 35350961, "compilation": 0}
+    return {
+        "waits": 17018622,
+        "launch_cost": 7283136,
+        "copies": 0,
+        "allocation": 0,
+        "host_code": 35350961,
+        "compilation": 0,
+    }
