@@ -158,7 +158,10 @@ def said(page: Page) -> str:
 def ink(page: Page, lane: int) -> list[int]:
     """The colour in the middle of a lane's first operation, as the canvas has it."""
     return page.evaluate(
-        """(index) => {
+        """async (index) => {
+          // What is off the screen is not drawn before it is scrolled there.
+          labTimeline.charts[0].plot.scrollIntoView({ behavior: "instant", block: "center" });
+          for (let frame = 0; frame < 3; frame++) await new Promise(requestAnimationFrame);
           const chart = labTimeline.charts[0], row = chart.layout.rows.find((r) => r.index === index);
           const canvas = chart.plot.querySelector("canvas"), ratio = devicePixelRatio;
           const lane = chart.section.lanes[index], u = chart.u;
@@ -275,6 +278,7 @@ def test_colours_follow_the_system_and_the_switch(show: Callable[..., Page], sch
     before, drawn = page.evaluate(colour), ink(page, 1)
     page.get_by_role("button", name=other.title()).click()
     assert page.evaluate(colour) != before
+    assert drawn[3] == 255, "nothing is drawn there"
     assert ink(page, 1) != drawn, "the drawing kept its colours"
     assert page.get_by_role("button", name=other.title()).get_attribute("aria-pressed") == "true"
     page.get_by_role("button", name="Auto").click()
