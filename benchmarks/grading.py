@@ -11,10 +11,10 @@ reference with one wrong solution in each exercise. Three questions, each in raw
 - the grader's own memory after a few submissions and after all of them.
 
 Compiled stubs are left as handed out unless --cuda is given: then each student's source is another one, and
-nearly all of the time is nvcc's. --others also times otter-grader and nbgrader on a submission of one small
-function, beside the grader on one small exercise; it needs them installed:
+nearly all of the time is nvcc's. --others also runs the checks of one small exercise, on the same files, through
+otter-grader and nbgrader; where they are not installed they are left out:
 
-    uv run --with otter-grader==7.0.0 --with nbgrader==0.9.6 python benchmarks/grading.py --others
+    uv run --with otter-grader==7.0.0 --with nbgrader==0.9.6 benchmarks/grading.py --students 12 --others --write
 
 With --write the figures go to benchmarks/results/grading.json.
 """
@@ -31,6 +31,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -106,62 +107,146 @@ def plainly(
 
 
 def graded(
-    course: Course, submissions: Sequence[Submission], exercises: Sequence[Exercise]
+    course: Course,
+    submissions: Sequence[Submission],
+    exercises: Sequence[Exercise],
+    *,
+    parallel: int = PARALLEL,
 ) -> tuple[float, float, list[int]]:
-    """Seconds to open the judge, seconds to grade, and bytes of this process after each submission."""
+    """Seconds to open the judge, seconds to grade, and bytes of all its processes after each submission.
+
+    Opened is a judge with its template and its sandbox, as a class of any size needs them once.
+    """
     start = time.perf_counter()
-    with Judge(course, seed=SEED, parallel=PARALLEL) as judge:
+    with Judge(course, seed=SEED, parallel=parallel) as judge:
+        judge.start()
         opened = time.perf_counter() - start
         start, memory = time.perf_counter(), []
-        with ThreadPoolExecutor(PARALLEL) as pool:
-            for submission in submissions:
-                units = [(submission, exercise) for exercise in exercises]
-                results = list(pool.map(lambda unit: judge.grade(*unit), units))
-                broken = [result.infrastructure for result in results if result.infrastructure]
-                assert not broken, broken
-                memory.append(resident_bytes())
+        waiting = threading.Lock()
+        left = {submission.student: len(exercises) for submission in submissions}
+
+        def one(unit: tuple[Submission, Exercise]) -> None:
+            result = judge.grade(*unit)
+            assert not result.infrastructure, result.infrastructure
+            with waiting:
+                left[result.student] -= 1
+                done = sum(not count for count in left.values())
+                if not left[result.student] and done % max(1, len(left) // 6) == 0:
+                    memory.append(resident_bytes())
+
+        with ThreadPoolExecutor(parallel) as pool:
+            list(pool.map(one, itertools.product(submissions, exercises)))
         return opened, time.perf_counter() - start, memory
 
 
 def resident_bytes() -> int:
-    """Bytes of memory that this process holds."""
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    """Bytes of memory that this process and all below it hold; what they share counts once."""
+    total, waiting = 0, [os.getpid()]
+    while waiting:
+        folder = Path("/proc", str(waiting.pop()))
+        with contextlib.suppress(OSError):  # one that has just ended
+            for line in (folder / "smaps_rollup").read_text(encoding="ascii").splitlines():
+                total += int(line.split()[1]) * 1024 if line.startswith("Pss:") else 0
+            for thread in (folder / "task").iterdir():
+                waiting += map(int, (thread / "children").read_text(encoding="ascii").split())
+    return total
 
 
-def otter(folder: Path, repeats: int) -> list[float]:
-    """Seconds of `otter run` for one notebook with one function and one test."""
-    folder.mkdir()
+def others(course: Course, submissions: Sequence[Submission], repeats: int) -> dict[str, Any]:
+    """Seconds a submission: the same checks of the same files, through this grader and through others.
+
+    The others take notebooks. Each gets one of two cells: the first writes the student's file, the second
+    runs the course's check file on it, as a test that earns points. Starting this grader is told apart.
+    """
+    exercise = course.exercise(SMALL)
+    rounds: dict[str, list[float]] = {"this grader": [], "otter": [], "nbgrader": []}
+    opened = []
+    for _ in range(repeats):
+        open_s, seconds, _ = graded(course, submissions, [exercise], parallel=1)
+        opened.append(round(open_s, 2))
+        rounds["this grader"].append(seconds)
+        for name, run in (("otter", otter), ("nbgrader", nbgrader)):
+            if shutil.which(name):
+                with tempfile.TemporaryDirectory() as folder:
+                    rounds[name].append(run(Path(folder), course, exercise, submissions))
+    found: dict[str, Any] = {
+        "exercise": SMALL,
+        "students": len(submissions),
+        "open_s": opened,
+        "seconds_a_submission": {
+            name: [round(value / len(submissions), 3) for value in values]
+            for name, values in rounds.items()
+        },
+    }
+    for name in ("otter", "nbgrader"):
+        ratios = [b / a for a, b in zip(rounds["this grader"], rounds[name], strict=False)]
+        found[f"{name}_over_this_grader"] = round(statistics.median(ratios), 1) if ratios else None
+    return found
+
+
+def cells(course: Course, exercise: Exercise, submission: Submission) -> tuple[str, str, str]:
+    """Of a notebook: what writes the student's files, what runs the checks, and what it comes to."""
+    texts = {str(stub): (submission.tree / stub).read_text("utf-8") for stub in exercise.stubs}
+    write = (
+        "from pathlib import Path\nimport contextlib, io, os\nimport pytest\n"
+        f"for name, text in {texts!r}.items():\n"
+        "    file = Path('tree', name)\n"
+        "    file.parent.mkdir(parents=True, exist_ok=True)\n"
+        "    file.write_text(text, encoding='utf-8')\n"
+        "tree = f'--against={Path(\"tree\").resolve()}'"
+    )
+    checks = [str(course.checks(stub)) for stub in exercise.stubs]
+    options = ["-q", "--tb=no", "-p", "no:cacheprovider", f"--rootdir={course.root}"]
+    options.append(f"--config-file={course.root / 'pyproject.toml'}")
+    run = (
+        f"with contextlib.chdir({str(course.root)!r}), contextlib.redirect_stdout(io.StringIO()):\n"
+        f"    code = int(pytest.main([*{[*checks, *options]!r}, tree]))"
+    )
+    return write, run, "code"
+
+
+def otter(
+    folder: Path, course: Course, exercise: Exercise, submissions: Sequence[Submission]
+) -> float:
+    """Seconds of `otter run`, a command a submission. Raises CalledProcessError."""
     (folder / "tests").mkdir()
-    (folder / "tests/q1.py").write_text(
-        'OK_FORMAT = True\ntest = {"name": "q1", "points": 1, "suites": [{"cases": [{"code": '
-        '">>> total([1, 2, 3])\\n6", "hidden": False, "locked": False}], "scored": True, '
-        '"setup": "", "teardown": "", "type": "doctest"}]}\n'
+    write, run, code = cells(course, exercise, submissions[0])
+    lines = "\n".join(
+        f"{'...' if line.startswith(' ') else '>>>'} {line}" for line in run.splitlines()
     )
-    notebook(folder / "hw.ipynb", ["def total(values):\n    return sum(values)", "grader = None"])
+    case = {"code": f"{lines}\n>>> {code}\n0", "hidden": False, "locked": False}
+    suite = {"cases": [case], "scored": True, "setup": "", "teardown": "", "type": "doctest"}
+    test = {"name": "q1", "points": 1, "suites": [suite]}
+    (folder / "tests/q1.py").write_text(f"OK_FORMAT = True\ntest = {test!r}\n")
     shutil.make_archive(str(folder / "autograder"), "zip", folder, "tests")
-    with contextlib.chdir(folder):
-        done = subprocess.run(["otter", "run", "--help"], capture_output=True, check=True)
-        assert done.returncode == 0
-        return timed(["otter", "run", "-a", "autograder.zip", "hw.ipynb"], repeats)
+    total = 0.0
+    for submission in submissions:
+        write, _, _ = cells(course, exercise, submission)
+        notebook(folder / "hw.ipynb", [write])
+        total += timed(["otter", "run", "-a", "autograder.zip", "hw.ipynb"], folder)
+        assert "q1" in (folder / "results.json").read_text(), "otter ran no test"
+    return total
 
 
-def nbgrader(folder: Path, repeats: int) -> list[float]:
-    """Seconds of `nbgrader autograde` for one submission with one function and one test."""
-    folder.mkdir()
+def nbgrader(
+    folder: Path, course: Course, exercise: Exercise, submissions: Sequence[Submission]
+) -> float:
+    """Seconds of `nbgrader autograde`, one command for all submissions. Raises CalledProcessError."""
     (folder / "nbgrader_config.py").write_text(
-        "c = get_config()\nc.CourseDirectory.course_id = 'x'\n"
+        "c = get_config()\nc.CourseDirectory.course_id = 'x'\nc.ExecutePreprocessor.timeout = 600\n"
     )
-    cells = [
-        ("def total(values):\n    return sum(values)", "total", False, True),
-        ("assert total([1, 2, 3]) == 6", "test_total", True, False),
-    ]
-    for place in ("source/ps1", "submitted/ada/ps1"):
+    places = {"source/ps1": submissions[0]}
+    places |= {f"submitted/{entry.student}/ps1": entry for entry in submissions}
+    for place, submission in places.items():
         (folder / place).mkdir(parents=True)
-        notebook(folder / place / "hw.ipynb", cells)
-    with contextlib.chdir(folder):
-        subprocess.run(["nbgrader", "generate_assignment", "ps1"], capture_output=True, check=True)
-        return timed(["nbgrader", "autograde", "ps1", "--force"], repeats)
+        write, run, code = cells(course, exercise, submission)
+        parts = [(write, "work", False, True), (f"{run}\nassert {code} == 0", "test", True, False)]
+        notebook(folder / place / "hw.ipynb", parts)
+    timed(["nbgrader", "generate_assignment", "ps1"], folder)
+    seconds = timed(["nbgrader", "autograde", "ps1"], folder)
+    made = list((folder / "autograded").glob("*/ps1/hw.ipynb"))
+    assert len(made) == len(submissions), "nbgrader graded not all"
+    return seconds
 
 
 def notebook(file: Path, cells: Iterable[Any]) -> None:
@@ -169,6 +254,7 @@ def notebook(file: Path, cells: Iterable[Any]) -> None:
     import nbformat
 
     book = nbformat.v4.new_notebook()
+    book.metadata["kernelspec"] = {"name": "python3", "display_name": "x", "language": "python"}
     for cell in cells:
         source, *more = (cell,) if isinstance(cell, str) else cell
         made = nbformat.v4.new_code_cell(source)
@@ -182,35 +268,11 @@ def notebook(file: Path, cells: Iterable[Any]) -> None:
     nbformat.write(book, file)
 
 
-def timed(command: Sequence[str], repeats: int) -> list[float]:
-    """Seconds of a command, several times. Raises CalledProcessError."""
-    found = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        subprocess.run(command, capture_output=True, check=True)
-        found.append(round(time.perf_counter() - start, 3))
-    return found
-
-
-def others(course: Course, submission: Submission, repeats: int) -> dict[str, Any]:
-    """The grader on a small exercise beside other graders on a smaller one, in turns of this run."""
-    exercise = course.exercise(SMALL)
-    with Judge(course, seed=SEED, parallel=1) as judge:
-        own = []
-        for _ in range(repeats):
-            start = time.perf_counter()
-            judge.grade(submission, exercise)
-            own.append(round(time.perf_counter() - start, 3))
-    found: dict[str, Any] = {"this grader": {"exercise": SMALL, "seconds": own}}
-    with tempfile.TemporaryDirectory() as folder:
-        for name, run in (("otter", otter), ("nbgrader", nbgrader)):
-            if shutil.which(name) is None:
-                found[name] = "not installed"
-                continue
-            seconds = run(Path(folder) / name, repeats)
-            ratio = statistics.median(seconds) / statistics.median(own)
-            found[name] = {"seconds": seconds, "times_this_grader": round(ratio, 2)}
-    return found
+def timed(command: Sequence[str], folder: Path) -> float:
+    """Seconds of a command. Raises CalledProcessError."""
+    start = time.perf_counter()
+    subprocess.run(command, capture_output=True, check=True, cwd=folder)
+    return time.perf_counter() - start
 
 
 def main() -> None:
@@ -222,6 +284,7 @@ def main() -> None:
     parser.add_argument(
         "--cuda", action="store_true", help="each student has CUDA sources of their own"
     )
+    parser.add_argument("--only", nargs="*", help="of week, with_torch; none: neither")
     parser.add_argument("--others", action="store_true", help="also otter-grader and nbgrader")
     parser.add_argument("--write", action="store_true", help=f"into {RESULT.name}")
     options = parser.parse_args()
@@ -240,6 +303,8 @@ def main() -> None:
             ("with_torch", WITH_TORCH, AIM_WITH_TORCH),
         ):
             exercises = [course.exercise(identifier) for identifier in ids]
+            if options.only is not None and name not in options.only:
+                continue
             rounds: dict[str, list[Any]] = {"plain_s": [], "graded_s": [], "open_s": []}
             for _ in range(options.repeats):
                 rounds["plain_s"].append(round(plainly(course, submissions, exercises), 2))
@@ -258,7 +323,7 @@ def main() -> None:
                 f" {statistics.median(ratios):.2f} (aim {AIM_OVERHEAD}); {rounds}"
             )
         if options.others:
-            result["others"] = others(course, submissions[0], options.repeats)
+            result["others"] = others(course, submissions, options.repeats)
             print(json.dumps(result["others"]))
     if options.write:
         known = json.loads(RESULT.read_text()) if RESULT.is_file() else {}

@@ -104,6 +104,10 @@ class Judge:
             raise
         return self
 
+    def start(self) -> None:
+        """Import now what the first unit would wait for."""
+        self._server.start()
+
     def __exit__(self, *exc: object) -> None:
         self._server.close()
         if self.sandbox is not None:
