@@ -16,6 +16,7 @@ import dataclasses
 import gzip
 import json
 import statistics
+import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -237,6 +238,18 @@ def kept_first() -> dict[str, Any]:
 def keep_first(scores: list[Score]) -> None:
     """Keep the verdicts on blind cases that have none yet; one that is kept is never changed."""
     first = kept_first()
+    command = [
+        "git",
+        "-C",
+        str(ROOT),
+        "log",
+        "-1",
+        "--format=%h %cI",
+        "--",
+        "solutions",
+        "profiling_lab",
+    ]
+    rules = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     for one in scores:
         if one.label.get("blind") and one.name not in first:
             first[one.name] = {
@@ -244,6 +257,7 @@ def keep_first(scores: list[Score]) -> None:
                 "found": one.found,
                 "findings": [finding.to_dict() for finding in one.findings],
                 "wrong": one.wrong,
+                "rules": rules,  # the last commit that changed them, and its time
             }
     FIRST.write_text(json.dumps(first, indent=1) + "\n", encoding="utf-8")
 
