@@ -160,11 +160,13 @@ def test_no_answer_stands_in_a_notebook(tmp_path: Path) -> None:
         files.append(tmp_path / f"{name}.py")
         code = "\n\n".join(cell.source for cell in code_of(notebooks.committed(name)))
         files[-1].write_text(code, encoding="utf-8")
-    assert answers.found(COURSE, files) == []
     # What would be found: a reference's code, in the middle of a cell.
+    planted = tmp_path / "planted.py"
     reference = (COURSE.solution(COURSE.exercise("ex_30").stub)).read_text(encoding="utf-8")
-    files[0].write_text("x = 1\n" + reference, encoding="utf-8")
-    assert any("busy_time" in place for place in answers.found(COURSE, files[:1]))
+    planted.write_text("x = 1\n" + reference, encoding="utf-8")
+    found = answers.found(COURSE, [*files, planted])
+    assert any("planted" in place and "busy_time" in place for place in found)
+    assert [place for place in found if "planted" not in place] == []
 
 
 # -- the checks, checked ----------------------------------------------------------------------------

@@ -161,8 +161,9 @@ recording = captures.open("host_samples_python")
 zero_ns = recording.nvtx_ranges["start_ns"].min()
 threads = sorted({thread for _, thread in samples})
 fig, ax = plt.subplots(figsize=(9, 1.9))
-for start_ns, thread in samples:
-    ax.plot((start_ns - zero_ns) / 1e9, threads.index(thread), "|", color=BLUE, markersize=9)
+for y, thread in enumerate(threads):
+    times_s = [(start_ns - zero_ns) / 1e9 for start_ns, of in samples if of == thread]
+    ax.plot(times_s, [y] * len(times_s), "|", color=BLUE, markersize=9)
 ax.set_yticks(range(len(threads)), [f"thread {thread}" for thread in threads])
 ax.set(xlabel="s", ylim=(-0.6, len(threads) - 0.4), xlim=(0, None))
 plt.show()

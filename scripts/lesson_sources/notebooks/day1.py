@@ -32,7 +32,7 @@ A table is what most people look at. It says how many operations there were, and
 """
 
 # %%
-operations.group_by("kind").agg(
+operations.group_by("kind", maintain_order=True).agg(
     pl.len().alias("count"),
     (pl.col("duration_ns").sum() / 1e6).round(1).alias("total_ms"),
     (pl.col("duration_ns").median() / 1e3).round(1).alias("median_us"),

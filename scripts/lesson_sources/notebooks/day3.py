@@ -123,7 +123,9 @@ The host's time in CUDA calls, by name.
 fig, axes = plt.subplots(1, 2, figsize=(9, 2.2), sharex=True)
 for ax, table, name in zip(axes, (slow, quick), ("sync", "clean"), strict=True):
     calls = table.filter(pl.col("kind").is_in(["cuda_runtime", "cuda_driver"]))
-    longest = calls.group_by("name").agg(pl.col("us").sum() / 1e3).sort("us")[-5:]
+    longest = (
+        calls.group_by("name", maintain_order=True).agg(pl.col("us").sum() / 1e3).sort("us")[-5:]
+    )
     ax.barh(longest["name"], longest["us"], color="#0072B2")
     ax.set(title=f"torch_train_{name}", xlabel="ms in three steps")
 fig.tight_layout()
@@ -186,11 +188,11 @@ The table that everybody prints sorts operators by their total. Here is such a l
 # %%
 operators = (
     quick.filter(kind="cpu_op")
-    .group_by("name")
+    .group_by("name", maintain_order=True)
     .agg(pl.len().alias("calls"), (pl.col("us").sum() / 1e3).round(2).alias("ms"))
 )
 step_ms = sum(a_step(quick, number)[1] for number in (3, 4, 5)) / 1e3
-print(operators.sort("ms", descending=True).head(8))
+print(operators.sort("ms", "name", descending=[True, False]).head(8))
 print(f"all operators together: {operators['ms'].sum():.1f} ms; the three steps: {step_ms:.1f} ms")
 
 # %%

@@ -134,10 +134,14 @@ The server works on several requests at once. Its times for batches of every siz
 # is flat up to 32; the graph server's lie much lower for small batches. From 32 on both are the same and rise.
 fig, ax = plt.subplots(figsize=(9, 2.8))
 for name, colour in (("serving_sweep_eager", "#D55E00"), ("serving_sweep_graph", "#009E73")):
-    for run in runs(name, "service.json").values():
-        times_ms = run["service_ns"] / 1e6
-        ax.plot([run["batch"]] * len(times_ms), times_ms, ".", color=colour, alpha=0.3)
-        ax.plot(run["batch"], np.median(times_ms), "_", color="black", markersize=14)
+    served = list(runs(name, "service.json").values())
+    batches = np.repeat(
+        [run["batch"] for run in served], [len(run["service_ns"]) for run in served]
+    )
+    times_ms = np.concatenate([run["service_ns"] for run in served]) / 1e6
+    ax.plot(batches, times_ms, ".", color=colour, alpha=0.3)
+    medians_ms = [np.median(run["service_ns"]) / 1e6 for run in served]
+    ax.plot([run["batch"] for run in served], medians_ms, "_", color="black", markersize=14)
 ax.set(xscale="log", xlabel="requests in a batch", ylabel="ms a batch", ylim=(0, 20))
 plt.show()
 

@@ -142,7 +142,11 @@ fig, axes = plt.subplots(1, 2, figsize=(9, 3))
 for colour, (what, some) in zip(
     PALETTE, copies.group_by("what", maintain_order=True), strict=False
 ):
-    best = some.group_by("bytes").agg(pl.col("duration_ns").median()).sort("bytes")
+    best = (
+        some.group_by("bytes", maintain_order=True)
+        .agg(pl.col("duration_ns").median())
+        .sort("bytes")
+    )
     axes[0].loglog(best["bytes"], best["duration_ns"] / 1e3, ".-", color=colour, label=what[0])
     axes[1].semilogx(best["bytes"], best["bytes"] / best["duration_ns"], ".-", color=colour)
 axes[0].set(xlabel="bytes", ylabel="µs")

@@ -70,10 +70,13 @@ Step time and samples a second over the batch, all runs.
 # figure: Left: step time over batch, flat at first, then a straight line. Right: samples a second over batch: rises in proportion and then
 # levels off.
 fig, axes = plt.subplots(1, 2, figsize=(9, 2.8))
-for run in baseline["runs"]:
-    took_ms = statistics.median(sum(phases) for phases in run["phases"][5:]) / 1e6
-    axes[0].loglog(run["batch"], took_ms, "o", color=BLUE, alpha=0.5)
-    axes[1].loglog(run["batch"], run["batch"] / took_ms * 1e3, "o", color=GREEN, alpha=0.5)
+batches = [run["batch"] for run in baseline["runs"]]
+took_ms = [
+    statistics.median(sum(phases) for phases in run["phases"][5:]) / 1e6 for run in baseline["runs"]
+]
+rates = [batch / took * 1e3 for batch, took in zip(batches, took_ms, strict=True)]
+axes[0].loglog(batches, took_ms, "o", color=BLUE, alpha=0.5)
+axes[1].loglog(batches, rates, "o", color=GREEN, alpha=0.5)
 axes[0].set(xlabel="batch", ylabel="ms a step")
 axes[1].set(xlabel="batch", ylabel="samples a second")
 fig.tight_layout()

@@ -151,11 +151,10 @@ The same add with many sizes of a block and numbers of warps, eight rounds each.
 settings = load("triton_blocks_add")["configurations"]
 order = sorted(settings, key=lambda c: statistics.median(map(median_us, c["device_time"])))
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.2))
-for x, setting in enumerate(order):
-    took = [median_us(samples) for samples in setting["device_time"]]
-    axes[0].plot([x] * len(took), took, ".", color=BLUE, markersize=3)
-    if x < 22:
-        axes[1].plot([x] * len(took), took, ".", color=BLUE, markersize=4)
+rounds = [[median_us(samples) for samples in c["device_time"]] for c in order]
+for ax, shown in ((axes[0], rounds), (axes[1], rounds[:22])):
+    places = [x for x, took in enumerate(shown) for _ in took]
+    ax.plot(places, [t for took in shown for t in took], ".", color=BLUE, markersize=3)
 axes[0].set(xlabel="settings, sorted", ylabel="µs", yscale="log")
 axes[1].set(xlabel="the first 22 of them")
 axes[1].set_xticks(range(22), [c["name"] for c in order[:22]], rotation=90, fontsize=6)
