@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
-from grading.checking import case_labels
+from grading.checking import case_evidence, case_labels
+from grading.checking.case_evidence import KERNEL_KEYS, TIMELINE_KEYS
 from profiling_lab.findings import CATEGORIES, Finding, is_borderline
+from profiling_lab.functions import load_once
 from scripts import case_scores
 
 LABELS = case_scores.labels()
@@ -118,3 +120,46 @@ def test_what_cannot_be_diagnosed_is_wrong() -> None:
     )
     assert score.wrong
     assert "no verdict" in score.wrong[0]
+
+
+# --- the verdicts by hand ----------------------------------------------------------------------------
+
+CHECKS = load_once(case_scores.SAID.with_name("test_case_files.py"), "checks_of_case_files")
+REFERENCE = load_once(case_scores.FOLDER / "case_files.py", "reference_case_files")
+
+
+def test_verdicts_by_hand_agree_with_the_labels() -> None:
+    for truth in CHECKS.TRUTHS.values():
+        label = LABELS[truth.capture]
+        assert truth.category == label["expect"]
+        assert label["subject"] in truth.subjects
+        assert set(truth.near).isdisjoint(truth.fixes)
+        assert set(truth.near) | set(truth.fixes) <= set(REFERENCE.FIXES)
+
+
+def test_what_the_stub_offers_is_what_is_judged() -> None:
+    assert list(REFERENCE.FIXES) == list(CHECKS.FIXES)
+    assert {**TIMELINE_KEYS, **KERNEL_KEYS} == REFERENCE.EVIDENCE
+
+
+@pytest.mark.parametrize("name", CHECKS.TRUTHS)
+def test_only_one_category_is_right_however_well_it_is_measured(name: str) -> None:
+    """Who tries all categories, and measures each, learns of one that it is right, and of no other."""
+    truth = CHECKS.TRUTHS[name]
+    case = case_evidence.open_case(truth.capture)
+    right = []
+    for category, key in case.keys.items():
+        device = 0 if case.kernels else int(truth.subjects[0].rpartition(":")[2])
+        value = case.measure(key, device)
+        verdict = {
+            "category": category,
+            "subject": truth.subjects[0],
+            "evidence": {key: 0 if value is None else value},
+            "recommendation": truth.fixes[0],
+        }
+        try:
+            CHECKS.judge_verdict(name, truth, verdict)
+            right.append(category)
+        except pytest.fail.Exception as failure:
+            assert truth.category not in str(failure), "the message names the label"
+    assert right == [truth.category]
