@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,6 @@ from profiling_lab.diagnosis import (
 from profiling_lab.errors import EmptyCapture, LabError
 from profiling_lab.functions import Functions, FunctionUnavailable, functions_if_any
 from profiling_lab.inputs import RANK_TRACES
-from profiling_lab.units import is_number
 
 if TYPE_CHECKING:
     from profiling_lab.captures import Part
@@ -335,7 +335,7 @@ def _add_roofline(
             answers.missing.append("under_the_roofs or roofs_of returned something else than said")
             return
         numbers = (intensity, rate, roof.bytes_per_s, roof.flops_per_s)
-        if not all(is_number(number) and number > 0 for number in numbers):
+        if not all(_is_above_0(number) for number in numbers):
             continue  # no operations, or no bytes: logarithmic axes have no place for it
         # A launch that ran at a lower clock has lower roofs; drawn are those of the fastest.
         best = roofs.get(dtype)
@@ -349,6 +349,10 @@ def _add_roofline(
             "clocks."
         )
         _draw(made, list(roofs.values()), points, subjects, caption, number)
+
+
+def _is_above_0(value: Any) -> bool:
+    return type(value) in (int, float) and 0 < value < math.inf
 
 
 def _device_of(made: CaptureSection, kernels: list[dict[str, Any]]) -> str:
