@@ -38,6 +38,18 @@ def shares(capture: str) -> dict[int, dict[str, int]]:
     return ex().device_time(capture)
 
 
+def own_times(capture: str) -> list[int]:
+    """Of each rank, the time of its work and its idle time."""
+    return [row["work_ns"] + row["idle_ns"] for row in shares(capture).values()]
+
+
+def even_ns(capture: str) -> float:
+    """What sharing evenly would save."""
+    own, rows = own_times(capture), shares(capture).values()
+    turns = sum(row["exposed_wait_ns"] for row in rows) / len(rows)
+    return max(max(own) - sum(own) / len(own), turns)
+
+
 def window_ns(capture: str) -> int:
     """The window, the same for all ranks."""
     row = shares(capture)[0]

@@ -11,6 +11,7 @@ def name_multi_gpu_bottleneck(capture: str) -> Finding:
     window_ns = max(r["end_ns"] for r in ranks.values()) - min(
         r["start_ns"] for r in ranks.values()
     )
+    own = [share["work_ns"] + share["idle_ns"] for share in shares.values()]
     savings = {
         "communication_bound": min(
             min(
@@ -19,7 +20,10 @@ def name_multi_gpu_bottleneck(capture: str) -> Finding:
             )
             for share in shares.values()
         ),
-        "rank_imbalance": sum(share["exposed_wait_ns"] for share in shares.values()) // len(shares),
+        "rank_imbalance": max(
+            (len(own) * max(own) - sum(own)) // len(own),
+            sum(share["exposed_wait_ns"] for share in shares.values()) // len(shares),
+        ),
     }
     category = max(savings, key=lambda name: savings[name])
     recoverable_ns = savings[category]

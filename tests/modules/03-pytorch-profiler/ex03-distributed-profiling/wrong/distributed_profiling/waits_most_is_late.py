@@ -19,9 +19,12 @@ def name_distributed_bottleneck(capture: str) -> Finding:
         waits[rank] = all_ns - _length(work + transfer)
         hideable.append(min(transfers[rank], work_ns - hidden_ns))
         windows.append(max(o["end_ns"] for o in operations) - operations[0]["start_ns"])
+    own = [w - transfers[rank] - waits[rank] for rank, w in zip(ranks, windows, strict=True)]
     savings = {
         "communication_bound": min(hideable),
-        "rank_imbalance": sum(waits.values()) // len(waits),
+        "rank_imbalance": max(
+            (len(own) * max(own) - sum(own)) // len(own), sum(waits.values()) // len(waits)
+        ),
     }
     category = max(savings, key=lambda name: savings[name])
     ratio = savings[category] / max(windows)

@@ -1,0 +1,50 @@
+"""Takes the waiting for all that is uneven: a transfer that a late rank slows down hides some of it."""
+
+from __future__ import annotations
+
+CAUGHT_BY = "test_verdict_on_drawn_runs"
+SAYS = "not what saves most"
+
+
+def name_multi_gpu_bottleneck(capture: str) -> Finding:
+    ranks = find_ranks(capture)
+    shares = device_time(capture)
+    late = late_rank(capture)
+    window_ns = max(r["end_ns"] for r in ranks.values()) - min(
+        r["start_ns"] for r in ranks.values()
+    )
+    savings = {
+        "communication_bound": min(
+            min(share["exposed_transfer_ns"], share["work_ns"] - share["hidden_ns"])
+            for share in shares.values()
+        ),
+        "rank_imbalance": sum(share["exposed_wait_ns"] for share in shares.values()) // len(shares),
+    }
+    category = max(savings, key=lambda name: savings[name])
+    recoverable_ns = savings[category]
+    ratio = recoverable_ns / window_ns
+    margin = ratio - HEALTHY_FLOOR_RATIO
+    subject = late["rank"]
+    if category == "communication_bound" or margin < 0:
+        subject = max(shares, key=lambda rank: (shares[rank]["exposed_transfer_ns"], -rank))
+    advice = {
+        "communication_bound": "let gradients travel in several buckets during the backward pass",
+        "rank_imbalance": f"rank {late['rank']} is late because of its {late['cause']}: share the "
+        "work evenly, or give its host less to do before each step",
+        "healthy": "none",
+    }
+    category = "healthy" if margin < 0 else category
+    recommendation = advice[category]
+    if abs(margin) <= BORDERLINE_RATIO:
+        recommendation = f"borderline: {recommendation}"
+    return Finding(
+        category,
+        f"rank:{subject}",
+        {
+            "recoverable_ns": recoverable_ns,
+            "window_ns": window_ns,
+            "recoverable_ratio": ratio,
+            "margin_ratio": margin,
+        },
+        recommendation,
+    )
