@@ -10,10 +10,13 @@ import ast
 import fnmatch
 import gzip
 import io
+import json
 import re
 import tokenize
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
+
+import tomlkit
 
 from profiling_lab import stubs
 from profiling_lab.course import SOLUTIONS, Course
@@ -26,7 +29,6 @@ LEFT_OUT = (
     "tests/live_score.json",
     "tests/harness/*",  # proves the course with its references
     "tests/attacks/*",
-    "labs/case_files/plan.toml",  # what was planted in which case
     "labs/case_files/answers*",
     "labs/case_files/programs/*",  # a program's options say what is wrong with it
     "captures/programs/case_*",
@@ -37,12 +39,32 @@ LEFT_OUT = (
     ".github/*",
     "uv.lock",
 )
+CASE = "case_"  # so begins the name of a case file: a recording whose cause a class is to find
 SHORTEST = 60  # characters of code; of what is shorter there is often one way to write it
 
 
 def is_left_out(inside: PurePosixPath) -> bool:
     """Whether a file of the course stays with the instructor, by its place."""
     return any(fnmatch.fnmatchcase(str(inside), pattern) for pattern in LEFT_OUT)
+
+
+def handed_out(inside: PurePosixPath, text: str) -> str:
+    """A text file as a class gets it: what says of a case file what is wrong with it is not in it."""
+    if inside.parts[0] != "captures":
+        return text
+    if str(inside) == "captures/captures.toml":
+        recordings = tomlkit.parse(text)
+        for name in [name for name in recordings if name.startswith(CASE)]:
+            del recordings[name]
+        return tomlkit.dumps(recordings)
+    if inside.name == "provenance.json" and inside.parent.name.startswith(CASE):
+        provenance = json.loads(text)
+        command = re.split(r" --(?:trouble|variant|share)\b", provenance["command"])[0]
+        told = provenance.get("reported_by_program", {})
+        told = {key: told[key] for key in told if key not in ("trouble", "variant")}
+        provenance |= {"command": command, "reported_by_program": told}
+        return json.dumps(provenance, indent=1, ensure_ascii=False) + "\n"
+    return text
 
 
 def rests_on_references(file: Path) -> bool:

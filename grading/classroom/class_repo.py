@@ -195,6 +195,9 @@ def _write(course: Course, folder: Path, chosen: list[Exercise], title: str, due
     for inside in kept:
         if inside.suffix == ".md" and str(inside) not in fresh:
             fresh[str(inside)] = _page((course.root / inside).read_text("utf-8"), inside, places)
+        elif inside.parts[0] == "captures" and inside.suffix in (".json", ".toml"):
+            text = (course.root / inside).read_text("utf-8")
+            fresh[str(inside)] = answers.handed_out(inside, text)
     fresh[RECORD] = _record(course, chosen, title, due, names)
     for name in sorted(names):
         target = folder / name

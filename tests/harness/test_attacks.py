@@ -60,6 +60,7 @@ from profiling_lab.course import Course, Exercise
 ROOT = Path(__file__).resolve().parents[2]
 ATTACKS = ROOT / "tests" / "attacks"
 SEED = 7
+PARALLEL = 4  # twice the cores: most of the time goes with waiting for limits
 HASTY_S = 1.0  # a call's limit for attacks that wait for it; for all others the judge's own
 MOST_BYTES = 200_000
 SECRET = "PLANTED-SECRET-3f9c"
@@ -346,7 +347,7 @@ def batch(
     ground = Ground(folder, course)
     try:
         with reaping():
-            with Judge(course, sandbox=sandbox, seed=SEED, parallel=2, preload=()) as judge:
+            with Judge(course, sandbox=sandbox, seed=SEED, parallel=PARALLEL, preload=()) as judge:
                 assert judge.sandbox is not None
                 hasty = copy.copy(judge)
                 hasty.call_timeout_s = HASTY_S
@@ -376,7 +377,7 @@ def batch(
                     return Graded(attack, result, time.monotonic() - started)
 
                 assert len(taken) == len(order)
-                with ThreadPoolExecutor(2) as pool:
+                with ThreadPoolExecutor(PARALLEL) as pool:
                     done = list(pool.map(grade, *zip(*order, strict=True)))
             left = left_behind(before)
         changed = ground.changed()

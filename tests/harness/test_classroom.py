@@ -266,6 +266,33 @@ def test_answers_stay_behind(course: manifest.Course, built: Path) -> None:
     assert not answers.found(course, [built / name for name in names])
 
 
+def test_case_files_do_not_say_what_is_wrong_with_them(
+    course: manifest.Course, built: Path, tmp_path: Path
+) -> None:
+    told = re.compile(r"--(variant|trouble|share)|\"(variant|trouble)\":")
+    real = Path(__file__).resolve().parents[2] / "captures"
+    names = ["captures.toml", *(f"{f.parent.name}/{f.name}" for f in real.glob("case_*/*.json"))]
+    for name in names:
+        (course.root / "captures" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(real / name, course.root / "captures" / name)
+    git(course.root, "add", "--force", "captures")
+    git(course.root, "commit", "--quiet", "-m", "Recordings")
+    folder = class_repo.build(course, tmp_path / "cases", due=DUE).folder / "captures"
+    recordings = tomllib.loads((folder / "captures.toml").read_text())
+    assert "torch_inference_baseline" in recordings
+    assert not [name for name in recordings if name.startswith("case_")]
+    cases = sorted(folder.glob("case_*/*.json"))
+    assert len(cases) == len(names) - 1 > 40
+    for file in cases:
+        before, text = (real / file.relative_to(folder)).read_text(), file.read_text()
+        assert not told.search(text), file
+        if file.name == "provenance.json":
+            was, now = json.loads(before), json.loads(text)
+            assert told.search(before)
+            assert was["command"].startswith(now["command"])
+            assert was["files"] == now["files"]
+
+
 def test_pages_link_to_what_is_there(built: Path) -> None:
     text = (built / "week07/day1/README.md").read_text()
     assert "[the other day](../day2/README.md), how it is made." in text

@@ -89,7 +89,7 @@ def test_every_line_of_the_example_can_be_taken_in():
         ("[score]\ncount_claims = 1", "allowed: true, false"),
         ("[score]\ndecimals = 7", "from 0 to 6"),
         ("[score]\ndrop_lowest = 1", "needs score.total"),
-        ("[score]\ntotal = 9\ndrop_lowest = 999", "from 0 to 36"),
+        ("[score]\ntotal = 9\ndrop_lowest = 999", r"from 0 to \d+"),
         ("score = 3", "must be a table"),
         ("[weights]\nex_3 = 1", r"'ex_3' is no exercise \(did you mean ex_3"),
         ("[weights]\nex_30.busytime = 1", r"no task \(did you mean ex_30.busy_time\?\)"),
