@@ -233,6 +233,13 @@ def _add_steps(made: CaptureSection, steps: Any) -> None:
             (f"Step {step['step']}", step["step_ns"], step["busy_ns"], step["kernel_ns"], share)
         )
         places.append(Place("Show", *span) if span else None)
+    if rows:
+        idlest = max(range(len(rows)), key=lambda at: rows[at][-1] or 0)
+        if place := places[idlest]:
+            subject = f"device:{busiest}"
+            made.places = {
+                subject: Place(f"{rows[idlest][0]}, the most idle", place.start_ns, place.end_ns)
+            }
     columns = [("Step", ""), ("Length", "ns"), ("Busy", "ns"), ("Kernels", "ns"), ("Idle", "pct")]
     title = f"GPU {busiest}, step by step"
     made.tables = [Table("Steps", title, columns, rows, places=places), *made.tables]

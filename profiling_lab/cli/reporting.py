@@ -17,7 +17,7 @@ from profiling_lab.cli.running import diagnosed
 from profiling_lab.cli.screen import LAB, bold, dim, note_while, short, wrap
 from profiling_lab.compare import compare as compare_diagnoses
 from profiling_lab.diagnosis import Diagnosis
-from profiling_lab.errors import LabError
+from profiling_lab.errors import CaptureError, LabError
 from profiling_lab.functions import FunctionUnavailable, functions_for
 
 if TYPE_CHECKING:
@@ -137,6 +137,11 @@ def _verdict(
             with note_while(f"reading {run[0].name}"):
                 verdict = ask_all(run, partial(functions_for, against=against), nvtx_range)
         except FunctionUnavailable as error:
+            missing.append(str(error))
+        except CaptureError as error:
+            # A page with too little for a verdict still has rows; a timeline without work has nothing.
+            if run[0].kind != "kernels":
+                raise
             missing.append(str(error))
     missing += verdict.explain_unanswered()
     return verdict

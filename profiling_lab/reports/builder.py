@@ -61,7 +61,7 @@ def section_from_capture(
     gaps: Iterable[Any] = (),
     where_the_time_went: Sequence[TimeShare | tuple] = (),
     facts: Sequence[Fact | tuple] = (),
-    places: Mapping[str, tuple[int, int]] | None = None,
+    places: Mapping[str, Place] | None = None,
     name: str | None = None,
     provenance: Mapping[str, Any] | None = None,
     metrics: Mapping[str, str] | None = None,

@@ -199,7 +199,7 @@ class CaptureSection:
     busy_ns: Mapping[int, int] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
     devices: Mapping[int, str] = field(default_factory=dict)
-    places: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    places: Mapping[str, Place] = field(default_factory=dict)
     links: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
     tables: Sequence[Table] = ()
     drawings: Sequence[tuple[str, str]] = ()

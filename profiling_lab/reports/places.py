@@ -38,17 +38,14 @@ _SEEN_IN_GAPS = {
 def places_of(section: CaptureSection, finding: Finding) -> list[Place]:
     """Where to look for a finding, the most telling place first; empty if it is nowhere to be seen.
 
-    The caller's `section.places` first; then the longest of what the category speaks of, the longest
-    gap of its device, and the subject by name: a range's first occurrence, a kernel's longest, all of
-    a stream or device.
+    The longest of what the category speaks of, the longest gap of its device, what the section's
+    `places` say of the subject; if there is none of them the subject by name: a range's first
+    occurrence, a kernel's longest, all of a stream or device.
     """
     if not section.duration_ns:
         return []
     found: list[Place | None] = []
-    given = section.places.get(finding.subject)
     lanes = _lanes_of(section, finding.subject)
-    if given:
-        found.append(Place("", given[0], given[1], lanes[0] if lanes else 0))
     if finding.category in _EVIDENCE:
         words, kinds, pattern = _EVIDENCE[finding.category]
         # A device's subject says nothing about the host's lanes.
@@ -61,6 +58,7 @@ def places_of(section: CaptureSection, finding: Finding) -> list[Place]:
         found.append(_longest_gap(section, finding.subject))
     if finding.category == "memory_growth":
         found.append(_memory(section))
+    found.append(section.places.get(finding.subject))
     if not any(found):
         found.append(_subject(section, finding.subject, lanes))
     return [place for place in found if place is not None]

@@ -290,6 +290,8 @@ def test_a_trace_as_a_section(tmp_path: Path) -> None:
     assert steps_table.rows == [("Step 3", 200, 120, 90, 40.0)]
     place = steps_table.places[0]
     assert place is not None and (place.start_ns, place.end_ns) == (100, 300)
+    [idle] = places_of(made, Finding("launch_bound", "device:0"))
+    assert (idle.label, idle.start_ns, idle.end_ns) == ("Step 3, the most idle", 100, 300)
     assert kernels.rows[0][:4] == ("gemm", 1, 90, 45.0)
     assert memory.rows[0] == ("GPU 0: in use by tensors", 200, 700, 400)
     highest = memory.places[0]
