@@ -42,6 +42,7 @@ CAUSES = {
 }
 # Host time of calls and operators is mostly waiting, which moves from one to the other: not marked.
 HOST_NAMED = ("calls", "operators")
+_LABELS = {"saved": "saved without {}", "stages": "range {}"}  # in a report
 NEITHER_BETTER = {"Kernels", "CUDA graphs", "Bytes copied"}
 
 
@@ -198,9 +199,7 @@ class Compared:
             self.after.name,
             [
                 ComparisonRow(
-                    f"saved without {CAUSES.get(row.what, row.what)}"
-                    if row.group == "saved"
-                    else row.what,
+                    _LABELS.get(row.group, "{}").format(CAUSES.get(row.what, row.what)),
                     row.before,
                     row.after,
                     row.unit,

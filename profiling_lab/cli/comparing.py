@@ -22,7 +22,7 @@ from profiling_lab.reports.model import clean_text
 from profiling_lab.units import format_ns, format_quantity, format_ratio, format_share
 
 SHOWN_CHANGE_PCT = 5  # counters of a kernel that changed by less are left to --json
-NAME_CELLS = 33
+FIGURE_CELLS = 47  # what a row takes besides its name, a mark included
 MARKDOWN_ROWS = 20
 
 
@@ -188,7 +188,8 @@ def show_comparison(result: Compared) -> None:
         told = dim(f"  {_about(side)}") if _about(side) else ""
         click.echo(f"  {label:<6}  {bold(clean_text(side.name))}{told}")
     click.echo()
-    click.echo(dim(f"    {'':<{NAME_CELLS}} {'before':>10} {'after':>10} {'after÷before':>13}"))
+    head = f"    {'':<{width() - FIGURE_CELLS}} {'before':>10} {'after':>10} {'after÷before':>13}"
+    click.echo(dim(head))
     titles = _GROUPS | (_OF_PAGES if not result.before.length_ns else {})
     for group, title in titles.items():
         rows, hidden = _shown(result, group)
@@ -229,7 +230,7 @@ def _show_row(row: Row) -> None:
     mark = click.style("  grew", fg="yellow") if row.grew else ""
     mark = mark or (dim("  noise") if row.is_noise else "")
     name = CAUSES.get(row.what, row.what) if row.group == "saved" else clean_text(row.what)
-    click.echo(_cells(row, name, "    ") + mark)
+    click.echo((_cells(row, name, "    ") + mark).rstrip())
     if row.change:
         click.echo(dim(wrap(clean_text(row.change), "        ", "      ")))
 
@@ -237,8 +238,8 @@ def _show_row(row: Row) -> None:
 def _cells(row: Row, name: str, indent: str) -> str:
     before, after = (format_quantity(value, row.unit) for value in (row.before, row.after))
     ratio = "" if row.ratio is None else format_ratio(row.ratio)
-    room = NAME_CELLS + 4 - len(indent)
-    return f"{indent}{cut(name, room):<{room}} {before:>10} {after:>10} {ratio:>13}".rstrip()
+    room = width() - FIGURE_CELLS + 4 - len(indent)
+    return f"{indent}{cut(name, room):<{room}} {before:>10} {after:>10} {ratio:>13}"
 
 
 def _changed_counters(result: Compared, kernel: Row) -> list[Row]:
