@@ -111,6 +111,12 @@ def _folder_of_files(place: Path, argument: str) -> Part:
         files = sorted(entry for entry in place.iterdir() if entry.is_file())
     except OSError as error:
         raise CaptureError(f"{place}: cannot be read ({error.strerror})") from None
+    if (place / captures.PROVENANCE).is_file():
+        held = ", ".join(file.name for file in files if file.name.endswith((".json", ".json.gz")))
+        raise CaptureError(
+            f"{place.name}: holds what a program says of itself ({held}), and neither a timeline, nor "
+            "a page of kernels, nor a trace; there is nothing to diagnose in it"
+        )
     traces = [file for file in files if file.name.endswith((".json", ".json.gz"))]
     if not traces:
         held = ", ".join(file.name for file in files[:5]) or "no files"

@@ -156,6 +156,8 @@ def _places(part: Part, verdict: Verdict, against: str | None) -> list[str]:
         made, _ = section_without_timeline(part, against, [main], 0)
     out = []
     for place in places_of(made, main):
+        if (place.start_ns, place.end_ns) == tuple(made.window_ns):
+            continue  # it is everywhere
         lane = "" if place.lane is None else f", on {_lane(made.lanes[place.lane], part)}"
         length = format_ns(place.end_ns - place.start_ns)
         start = format_ns(place.start_ns - made.window_ns[0])

@@ -122,18 +122,15 @@ def _show_places(places: Sequence[str], report: str) -> None:
 def _show_finding(finding: Finding) -> None:
     from profiling_lab.reports.model import clean_text
 
+    heading = _heading(finding, width() - 2)
+    click.echo(f"  {heading}")
     subject = clean_text(finding.subject)
-    if len(finding.category) + len(subject) + 18 <= width():
-        click.echo(f"  {_name(finding)}  {subject}")
-    else:  # the main finding's name is shown whole
-        click.echo(f"  {_name(finding)}")
+    if subject not in heading:  # it was cut: the main finding's is shown whole
         click.echo(wrap(subject, "      ", "    "))
     click.echo(wrap(CATEGORIES[finding.category].definition, "  "))
     for key, value in finding.evidence.items():
         what, value, unit = evidence(key, value)
         click.echo(f"    {clean_text(what):<20} {format_quantity(value, unit):>10}")
-    if is_borderline(finding):
-        click.echo(wrap(_margin(finding), "    "))
     if finding.recommendation != "none":
         click.echo(wrap(clean_text(finding.recommendation, MOST_CHARACTERS), "    ", "  → "))
 
@@ -146,14 +143,13 @@ def _show_others(findings: Sequence[Finding]) -> None:
         return
     click.echo()
     second, *rest = findings
-    click.echo(f"  {dim('second')}  {_heading(second)}")
+    click.echo(f"  {dim('second')}  {_heading(second, width() - 10)}")
     click.echo(wrap(", ".join(_compact(second)), "    "))
     if second.recommendation != "none":
         click.echo(wrap(clean_text(second.recommendation, MOST_CHARACTERS), "    ", "  → "))
     for finding in rest[:MOST_OTHERS]:
         saved = _saving(finding)
-        text = f"  {dim('then')}    {_heading(finding)}"
-        click.echo(f"{text}  {saved}" if saved else text)
+        click.echo(f"  {dim('then')}    {_heading(finding, width() - len(saved) - 12)}  {saved}")
     if len(rest) > MOST_OTHERS:
         click.echo(dim(f"  and {len(rest) - MOST_OTHERS} more (all with --json)"))
 
@@ -177,30 +173,15 @@ def _compact(finding: Finding) -> list[str]:
     return ([f"{saved} could be saved"] if saved else []) + said
 
 
-def _name(finding: Finding) -> str:
-    nothing_to_do = finding.category == "healthy" or finding.recommendation == "none"
-    name = click.style(finding.category, fg="green" if nothing_to_do else "yellow", bold=True)
-    return name + (dim("  borderline") if is_borderline(finding) else "")
-
-
-def _heading(finding: Finding) -> str:
-    """Category and subject on one line."""
+def _heading(finding: Finding, room: int) -> str:
+    """Category, subject, and whether it is a close call, in at most `room` characters."""
     from profiling_lab.reports.model import clean_text
 
-    room = max(20, width() - len(finding.category) - 36)
-    return f"{_name(finding)}  {cut(clean_text(finding.subject), room)}"
-
-
-def _margin(finding: Finding) -> str:
-    """How far a finding is from the floor, if its evidence says so."""
-    ratio, margin = (finding.evidence.get(key) for key in ("recoverable_ratio", "margin_ratio"))
-    if ratio is None or margin is None:
-        return "borderline: a little more or less would change the verdict"
-    side = "above" if margin >= 0 else "below"
-    return (
-        f"borderline: {ratio:.1%} of the window, {100 * abs(margin):.1f} points {side} the floor of "
-        f"{ratio - margin:.0%}, so another recording may say otherwise"
-    )
+    nothing_to_do = finding.category == "healthy" or finding.recommendation == "none"
+    name = click.style(finding.category, fg="green" if nothing_to_do else "yellow", bold=True)
+    mark = "  borderline" if is_borderline(finding) else ""
+    subject = cut(clean_text(finding.subject), max(12, room - len(finding.category + mark) - 2))
+    return f"{name}  {subject}{dim(mark)}"
 
 
 def about(diagnosis: Diagnosis) -> str:
