@@ -37,6 +37,7 @@ from typing import Any
 
 import msgspec
 
+MOST_HELD = 2**21  # values in lists and dicts of a message that do not hold plain values alone
 MAX_FRAME_BYTES = 256 * 2**20
 MAX_DEPTH = 100
 MAX_INT_BITS = 8192
@@ -92,7 +93,7 @@ class MalformedFrame(WireError):
 
 
 class FrameTooLarge(WireError):
-    """A message over the size limit, by its own announcement."""
+    """A message over the size limit, by its own announcement, or of too many values."""
 
 
 class RemoteCallable:
@@ -353,8 +354,24 @@ def _text(value: str) -> str:
 
 
 def from_wire(form: Any, callables: Callables | None = None) -> Any:
-    """The value that `to_wire` wrote. Raises MalformedFrame on what no honest sender writes."""
+    """The value that `to_wire` wrote. Raises MalformedFrame on what no honest sender writes.
+
+    Raises FrameTooLarge for more than MOST_HELD values in lists and maps that hold more than plain numbers
+    and texts: a frame of empty lists would take this side half a minute.
+    """
+    global _left
+    _left = MOST_HELD
     return _read(form, callables, 0)
+
+
+_left = MOST_HELD
+
+
+def _spend(count: int) -> None:
+    global _left
+    _left -= count
+    if _left < 0:
+        raise FrameTooLarge(f"more than {MOST_HELD:,} values in lists and dicts of lists and dicts")
 
 
 def _read(form: Any, callables: Callables | None, depth: int) -> Any:
@@ -367,10 +384,12 @@ def _read(form: Any, callables: Callables | None, depth: int) -> Any:
     if kind is list:
         if set(map(type, form)) <= _KEY_SCALARS:
             return form
+        _spend(len(form))
         return [_read(item, callables, depth + 1) for item in form]
     if kind is not dict:
         raise MalformedFrame(f"a value of the unexpected type {kind.__name__}")
     if set(map(type, form)) <= {str}:
+        _spend(len(form))
         return {key: _read(item, callables, depth + 1) for key, item in form.items()}
     if len(form) != 1:
         raise MalformedFrame("a map whose keys are not all text")

@@ -363,3 +363,16 @@ def test_arbitrary_bytes_never_end_in_another_error():
 
 def test_encoding_is_plain_messagepack():
     assert msgspec.msgpack.decode(wire.pack(wire.to_wire({"a": [1, None]}))) == {"a": [1, None]}
+
+
+def test_a_message_holds_only_so_many_values() -> None:
+    few = [[[number], {"a": [number]}] for number in range(1000)]
+    assert wire.from_wire(few) == few
+    numbers = list(range(wire.MOST_HELD + 1))
+    assert wire.from_wire(numbers) is numbers  # these cost nothing
+    row = [[]] * (wire.MOST_HELD // 4)
+    assert wire.from_wire([row] * 3) == [row] * 3
+    with pytest.raises(wire.FrameTooLarge, match="values"):
+        wire.from_wire([row] * 4)
+    with pytest.raises(wire.FrameTooLarge, match="values"):
+        wire.from_wire([{"a": [], "b": []}] * (wire.MOST_HELD // 3 + 1))
