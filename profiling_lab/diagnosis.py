@@ -144,28 +144,6 @@ def diagnose(
     return out
 
 
-# What is asked about a capture that is not a timeline.
-FINDING_FUNCTIONS = {"kernels": "classify_kernels", "trace": "name_trace_bottleneck"}
-
-
-def findings_of(kind: str, capture: str, functions: Functions) -> list[Finding]:
-    """What the functions find in a capture of kernels or a trace, the main finding first.
-
-    That is the one whose removal saves most ("recoverable_ns"); equal ones keep the functions' order.
-    Raises FunctionUnavailable if they gave no answer, or one that is not well formed.
-    """
-    name = FINDING_FUNCTIONS[kind]
-    answer = functions.call(name, capture)
-    found = answer if isinstance(answer, list) else [answer]
-    for one in found:
-        if wrong := misfit(one):
-            check = functions.tasks.get(name, name)
-            raise FunctionUnavailable(f"{name} returned {one!r:.60}, {wrong}; lab check {check}")
-    if not found:
-        raise EmptyCapture(f"{capture}: {name} found nothing to speak of (no kernel?)")
-    return sorted(found, key=lambda one: -one.evidence.get("recoverable_ns", 0))
-
-
 def roofline_of(capture: str, functions: Functions) -> tuple[list[Roof], list[Point], list[str]]:
     """What a capture of counters gives to draw: roofs, points, and the names of kernels without one.
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from profiling_lab import contracts, course, diagnosis
+from profiling_lab import asking, contracts, course, diagnosis
 from profiling_lab.functions import EXERCISES, load_file
 
 COURSE = course.load(Path(__file__).resolve().parents[2])
@@ -47,4 +47,6 @@ def test_what_is_asked_of_a_timeline_is_promised() -> None:
     source = Path(diagnosis.__file__).read_text(encoding="utf-8")
     asked = set(re.findall(r'_ask\(out, functions, "(\w+)"', source))
     assert asked == promised("timeline")
-    assert set(diagnosis.FINDING_FUNCTIONS.values()) == promised("kernels") | promised("trace")
+    for kind in ("kernels", "trace"):
+        own = {question.function for question in asking.QUESTIONS if question.kind == kind}
+        assert own == promised(kind)
