@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import statistics
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from profiling_lab import captures
-from scripts.lesson_sources.drawing import BLUE, GRID, INK, ORANGE, legend, reference
+from scripts.lesson_sources.drawing import BLUE, GRID, INK, ORANGE, legend, reference, told
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -107,6 +108,24 @@ def mean_w(name: str, capture: str = TRACE) -> float:
 def verdict(capture: str) -> Any:
     """The verdict on a recording."""
     return reference("energy_ex01").power_verdict(capture)
+
+
+@cache
+def clock_cost(capture: str) -> Any:
+    """What the clock's verdict on a timeline is."""
+    return reference("energy_ex01").clock_verdict(capture)
+
+
+def products() -> tuple[float, float]:
+    """The median duration of the first and of the last ten products of case_power_a."""
+    kernels = captures.open("case_power_a").kernels
+    lengths = kernels.filter(kernels["name"] != "spin_kernel")["duration_ns"].to_list()
+    return statistics.median(lengths[:10]), statistics.median(lengths[-10:])
+
+
+def untraced(key: str) -> float:
+    """The median time of a step of case_power.py without a profiler, in ns."""
+    return statistics.median(told("case_power_a", key))
 
 
 def clock(capture: str) -> str:

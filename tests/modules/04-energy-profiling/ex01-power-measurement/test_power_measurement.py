@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from grading.checking import task
@@ -774,3 +775,208 @@ def test_verdict_needs_samples_and_a_highest_clock(stub: Any, tmp_path: Path) ->
     made.phases[1]["end_ns"] -= 5
     with stub.raises(CaptureError, why="no sample was taken in the phase"):
         stub.power_verdict(made.save(tmp_path / "short"))
+
+
+# -- clock_verdict ------------------------------------------------------------------------------------
+
+CLOCK = "GPC Clock Frequency [MHz]"
+GHZ = 1_000_000_000
+
+
+def judge_clock(stub: Any, capture: str, device: int = 0) -> str:
+    """Hold a verdict against kernels and samples, a launch at a time; returns the expected category."""
+    recording = captures.open(capture)
+    samples = recording.gpu_metrics.filter(
+        (pl.col("device") == device) & (pl.col("metric") == CLOCK)
+    ).sort("timestamp_ns")
+    kernels = (
+        recording.kernels.filter(pl.col("device") == device)
+        .with_columns(middle=(pl.col("start_ns") + pl.col("end_ns")) // 2)
+        .sort("middle")
+        .join_asof(samples, left_on="middle", right_on="timestamp_ns", strategy="forward")
+        .drop_nulls("value")
+    )
+    likes = ["demangled_name", *(f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz")]
+    highest = pl.col("value").max().over(likes)
+    rows = kernels.with_columns(highest=highest, full=pl.col("value") >= 0.98 * highest)
+    lost = weighted = worked = 0.0
+    for _, group in rows.group_by(likes):
+        full = group.filter("full")["duration_ns"]
+        if full.len() < 5:
+            continue
+        for ns, clock, top, fast in group.select(
+            "duration_ns", "value", "highest", "full"
+        ).iter_rows():
+            if not fast:
+                lost += max(0.0, min(ns - float(np.median(full.to_numpy())), ns - ns * clock / top))
+            weighted += ns * clock / top
+            worked += ns
+    work = recording.device_operations.filter(pl.col("device") == device)
+    window = work["end_ns"].max() - work["start_ns"].min()  # type: ignore[operator]
+    ratio = round(lost) / window
+    category = "throttled" if ratio >= 0.10 else "healthy"
+    got = stub.clock_verdict(capture, device) if device else stub.clock_verdict(capture)
+    call = f"clock_verdict({Path(capture).name!r}{f', {device}' if device else ''})"
+    require(isinstance(got, Finding), f"{call} returned {show(got)}, expected a Finding")
+    wrong = problems(got)
+    require(not wrong, f"{call}: {'; '.join(wrong)}")
+    judge_row(
+        f"evidence of {call}",
+        got.evidence,
+        {
+            "recoverable_ns": float(round(lost)),
+            "window_ns": float(window),
+            "recoverable_ratio": ratio,
+            "margin_ratio": ratio - 0.10,
+            "clock_ratio": weighted / worked if worked else 1.0,
+        },
+        {
+            "recoverable_ns": "A launch is held against launches of the same kernel, grid and block at full "
+            "clock, if there are enough of them; and it loses no more than the clock accounts for",
+            "clock_ratio": "Each launch's clock over the highest of its group, weighted by duration",
+        },
+    )
+    require(
+        got.category == category,
+        f"{call} says {got.category}, but at full clock {ratio:.1%} of the window would not have been "
+        "needed, and the floor is 10 %",
+    )
+    require(
+        got.subject == f"device:{device}", f"{call} is about {got.subject}, not device:{device}"
+    )
+    borderline = abs(ratio - 0.10) <= 0.02
+    require(
+        got.recommendation.startswith("borderline") == borderline,
+        f"{call} recommends {got.recommendation!r}; the share is {ratio:.2%} and the floor 10 %: within "
+        "two points of it a verdict begins with borderline",
+    )
+    require(
+        borderline or (got.recommendation == "none") == (category == "healthy"),
+        f"{call} recommends {got.recommendation!r}, but it says {category}",
+    )
+    return category
+
+
+@task("energy_ex01.clock_verdict")
+@recordings("case_power_a", "torch_inference_baseline", "torch_inference_improved")
+def test_clock_on_a_recording(stub: Any, recording: str) -> None:
+    if captures.kind(recording) != "timeline":
+        raise NotGraded("not run", f"{Path(recording).name} is no timeline")
+    if captures.open(recording).gpu_metrics.filter(pl.col("metric") == CLOCK).is_empty():
+        raise NotGraded("not run", f"{recording} has no clock: add --gpu-metrics-devices=all")
+    judge_clock(stub, recording)
+
+
+@task("energy_ex01.clock_verdict")
+def test_clock_on_a_generated_timeline(stub: Any, generated: Any) -> None:
+    judge_clock(stub, str(generated("gpu_metrics_low_sm").path))
+
+
+def clocked(
+    draw: Any, seed: int, slow: float, *, factor: float | None = None, fast: int = 8
+) -> Any:
+    """Launches of two kernels: `fast` of each at full clock, then more at `slow` of it.
+
+    factor: how much longer they take then; None: as much as the clock says.
+    """
+    chance = random.Random(seed)
+    timeline = draw()
+    now = 1_000_000
+    for place in range(5 * fast):
+        clock = 1.0 if place < fast else slow
+        for name, ns in (("product", 40_000), ("sum", 9_000)):
+            longer = 1 / clock if factor is None or clock == 1 else factor
+            length = round(ns * longer * chance.uniform(0.99, 1.01))
+            timeline.kernel(now, now + length, name=name)
+            now += length + 1_000
+        timeline.sample(now - 500, {CLOCK: round(2 * GHZ * clock * chance.uniform(0.995, 1))})
+        timeline.sample(now - 500, {CLOCK: GHZ // 3}, device=1)
+    return timeline
+
+
+@task("energy_ex01.clock_verdict")
+@pytest.mark.parametrize(
+    ("slow", "factor", "category"),
+    [
+        (0.7, None, "throttled"),
+        (0.985, None, "healthy"),  # at full speed still
+        (0.7, 1.0, "healthy"),  # memory sets the pace: the clock costs nothing
+        (0.9, 1.5, "healthy"),  # longer, but not by the clock
+        (0.8, 1.5, "throttled"),  # longer than the clock accounts for
+        (0.88, None, "healthy"),
+        (0.86, None, "throttled"),
+    ],
+)
+def test_clock_of_drawn_launches(
+    stub: Any, draw: Any, seed: int, slow: float, factor: float | None, category: str
+) -> None:
+    expected = judge_clock(stub, clocked(draw, seed, slow, factor=factor).save())
+    assert expected == category, "the drawing is another case than it is meant to be"
+
+
+@task("energy_ex01.clock_verdict")
+@pytest.mark.parametrize("fast", [4, 5])
+def test_a_few_launches_are_no_reference(stub: Any, draw: Any, seed: int, fast: int) -> None:
+    expected = judge_clock(stub, clocked(draw, seed, 0.7, fast=fast).save())
+    assert expected == ("healthy" if fast < 5 else "throttled")
+
+
+@task("energy_ex01.clock_verdict")
+def test_launches_are_held_against_their_likes(stub: Any, draw: Any) -> None:
+    """Grid, block and whole name differ; one launch is behind the last sample, one on another device."""
+    timeline = draw()
+    now = 100_000
+    for place in range(40):
+        slow = place >= 20
+        for axis, size in (("gridX", 1), ("gridY", 2), ("gridZ", 3), ("blockX", 4), ("blockZ", 5)):
+            length = 5_000 * size if slow else 4_000 * size + place
+            timeline.kernel(now, now + length, name="tiled")
+            timeline._rows["CUPTI_ACTIVITY_KIND_KERNEL"][-1][axis] = 7
+            now += length
+        timeline.copy(now, now + 3_000)
+        timeline.graph(now + 3_000, now + 8_000)
+        now += 8_000
+        timeline.kernel(now - 40_000, now, device=1, stream=9)
+        timeline.sample(now, {CLOCK: (3 - slow) * GHZ, "SMs Active [Throughput %]": 99})
+        timeline.sample(now, {CLOCK: (1 + slow) * GHZ}, device=1)
+    timeline.kernel(now + 1, now + 400_000, name="tiled")
+    capture = timeline.save()
+    judge_clock(stub, capture)
+    judge_clock(stub, capture, 1)
+
+
+@task("energy_ex01.clock_verdict")
+def test_the_middle_of_a_launch_decides(stub: Any, draw: Any) -> None:
+    timeline = draw()
+    for place in range(12):
+        start = 100_000 + 10_000 * place
+        timeline.kernel(start, start + 6_000 + 3_000 * (place > 5))
+    for time, clock in ((153_000, 2 * GHZ), (164_500, GHZ), (214_499, GHZ), (214_500, 2 * GHZ)):
+        timeline.sample(time, {CLOCK: clock})
+    judge_clock(stub, timeline.save())
+
+
+@task("energy_ex01.clock_verdict")
+@pytest.mark.parametrize("lost", [7_999, 8_000, 9_999, 10_000, 12_000, 12_001])
+def test_clock_at_the_floor(stub: Any, draw: Any, lost: int) -> None:
+    timeline = draw()
+    for place in range(6):
+        timeline.kernel(1_000 * place, 1_000 * place + 1_000)
+    timeline.kernel(6_000, 7_000 + lost)
+    timeline.memset(99_000, 100_000)
+    timeline.sample(6_000, {CLOCK: 2 * GHZ})
+    timeline.sample(90_000, {CLOCK: GHZ // 100})
+    judge_clock(stub, timeline.save())
+
+
+@task("energy_ex01.clock_verdict")
+def test_clock_needs_samples_and_work(stub: Any, draw: Any) -> None:
+    timeline = draw()
+    timeline.kernel(1_000, 2_000)
+    timeline.sample(2_000, {"SMs Active [Throughput %]": 50})
+    timeline.sample(2_000, {CLOCK: GHZ}, device=3)
+    capture = timeline.save()
+    with stub.raises(CaptureError, "gpu-metrics-devices", why="the clock was not sampled"):
+        stub.clock_verdict(capture)
+    with stub.raises(CaptureError, "device 3", why="nothing ran on device 3"):
+        stub.clock_verdict(capture, 3)
