@@ -29,9 +29,11 @@ synchronization behavior"; correlation of calls and device operations as CUPTI d
 from __future__ import annotations
 
 import bisect
+import gc
 import itertools
 import re
 import statistics
+import sys
 from collections import defaultdict
 from dataclasses import dataclass, field
 
@@ -58,7 +60,7 @@ HOST_KINDS = ("host_code", "launch", "copy_call", "synchronize", "allocation", "
 BACK_TO_BACK_NS = 1_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Dependency:
     """One reason why an operation could not start earlier.
 
@@ -74,7 +76,7 @@ class Dependency:
     why: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Operation:
     """One thing that the host or the device did.
 
@@ -168,7 +170,7 @@ def _handoffs(calls: list[dict]) -> tuple[dict[int, tuple], dict[int, tuple]]:
     return begins, resumes
 
 
-@dataclass
+@dataclass(slots=True, eq=False)
 class _Draft:
     """An operation under construction; `after` points to other drafts."""
 
@@ -188,7 +190,7 @@ class _Draft:
         return self.start_ns + self.duration_ns
 
 
-@dataclass
+@dataclass(slots=True, eq=False)
 class _DeviceRow:
     draft: _Draft
     stream: tuple[int, int, int]  # process, device, stream
@@ -208,11 +210,19 @@ class _Builder:
         self.issue_times: dict[tuple[int, int, int], list[int]] = {}
 
     def build(self) -> list[Operation]:
-        calls = self._outer_calls()
-        self._device_rows(calls)
-        self._host_threads(calls)
-        self._order_streams()
-        return self._finish()
+        # Millions of objects and no cycles among them: looking for cycles took half of the time.
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            calls = self._outer_calls()
+            self._device_rows(calls)
+            self._host_threads(calls)
+            del calls  # what is done with makes room: this decides how large a capture may be
+            self._order_streams()
+            return self._finish()
+        finally:
+            if collects:
+                gc.enable()
 
     # -- host -----------------------------------------------------------------------------------
 
@@ -336,6 +346,8 @@ class _Builder:
 
     def _event_records(self, calls: list[dict]) -> dict:
         """(process, event_sync) -> (stream, time of the recording call)."""
+        if not self.capture.event_records.height:
+            return {}
         when = {(c["process"], c["correlation"]): c["start_ns"] for c in calls}
         return {
             (e["process"], e["event_sync"]): (
@@ -485,6 +497,8 @@ class _Builder:
     # -- result ---------------------------------------------------------------------------------
 
     def _add(self, kind, name, where, start_ns, duration_ns, device=-1) -> _Draft:
+        # Names repeat: one string each, not one an operation.
+        name, where = sys.intern(name or ""), sys.intern(where)
         draft = _Draft(kind, name, where, device, start_ns, duration_ns, len(self.drafts))
         self.drafts.append(draft)
         return draft
@@ -494,6 +508,7 @@ class _Builder:
         self.drafts.sort(key=lambda d: (d.start_ns, d.device >= 0, d.sequence))
         for index, draft in enumerate(self.drafts):
             draft.index = index
+        self.rows, self.issued, self.by_stream, self.stream_waits = [], {}, {}, {}  # make room
         operations = []
         for draft in self.drafts:
             after, earliest = [], None
