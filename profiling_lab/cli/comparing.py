@@ -5,14 +5,17 @@ from __future__ import annotations
 import glob
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import click
 
+from profiling_lab.asking import ask_all
+from profiling_lab.captures import Part
 from profiling_lab.cli.options import against_option, range_option
 from profiling_lab.cli.pages import section
 from profiling_lab.cli.printing import about, cut
-from profiling_lab.cli.running import diagnosed, not_shown
+from profiling_lab.cli.running import diagnosed
 from profiling_lab.cli.screen import bold, dim, note_while, width, wrap
 from profiling_lab.compare import CAUSES, TOLERANCE, Compared, Row, Side, compare_runs, named_rows
 from profiling_lab.errors import CaptureError, LabError
@@ -146,10 +149,7 @@ def _run(name: str, against: str | None, nvtx_range: str | None, missing: list[s
 
     (part,) = inputs.read([name])
     if part.kind == "timeline":
-        functions, why = functions_if_any("timeline", against)
-        diagnosis = diagnosed(str(part.path), functions, nvtx_range)
-        missing += not_shown([diagnosis], functions, why)
-        return of_timeline(diagnosis)
+        return _timeline(part, against, nvtx_range, missing)
     if nvtx_range is not None:
         raise LabError(f"--range belongs to timelines; {name} is a capture of kind {part.kind}")
     measure = {"trace": of_trace, "kernels": of_kernels}.get(part.kind)
@@ -162,6 +162,20 @@ def _run(name: str, against: str | None, nvtx_range: str | None, missing: list[s
         except FunctionUnavailable as error:
             raise LabError(f"{name}: {error}; or see with --against solutions") from None
     missing += run.unanswered
+    return run
+
+
+def _timeline(part: Part, against: str | None, nvtx_range: str | None, missing: list[str]) -> Run:
+    """A timeline, with the verdict of all functions that can speak about it, if there are any."""
+    functions, why = functions_if_any("timeline", against)
+    if functions is None:
+        missing.append(why or "no functions")
+        return of_timeline(diagnosed(str(part.path), None, nvtx_range))
+    with note_while(f"reading {part.name}"):
+        verdict = ask_all([part], partial(functions_for, against=against), nvtx_range)
+    missing += verdict.explain_unanswered()
+    run = of_timeline(verdict.diagnoses[0])
+    run.findings = {"": verdict.findings[0]} if verdict.findings else {}
     return run
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from profiling_lab.cli.screen import note_while
@@ -21,13 +20,3 @@ def diagnosed(name: str, functions: Functions | None, nvtx_range: str | None) ->
     with note_while(f"reading {display_name(captures.path(name))}"):
         recording: NsysCapture = captures.open(name)
         return run(recording, functions, nvtx_range=nvtx_range)
-
-
-def not_shown(
-    diagnoses: Iterable[Diagnosis], functions: Functions | None, why: str | None
-) -> list[str]:
-    """What is missing from a comparison or a page, and why; each sentence once."""
-    if functions is None:
-        return [why or "no functions"]
-    sentences = (text for d in diagnoses for text in d.explain_unanswered(functions.tasks))
-    return list(dict.fromkeys(sentences))
