@@ -19,6 +19,8 @@ from __future__ import annotations
 
 import argparse
 import base64
+import copy
+import hashlib
 import io
 import json
 import re
@@ -53,6 +55,7 @@ METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
+MARK = "written"  # in the metadata of a notebook
 CELL_SECONDS = 300  # a guard against hangs
 COLOURS = 128  # of a stored picture
 
@@ -132,7 +135,9 @@ def raise_errors(everything: Any) -> None:
     for cell in everything.cells:
         for output in cell.outputs:
             if output.output_type == "error":
-                raise RuntimeError(f"{cell.id}: {output.ename}: {output.evalue:.500}\n{cell.source:.500}")
+                raise RuntimeError(
+                    f"{cell.id}: {output.ename}: {output.evalue:.500}\n{cell.source:.500}"
+                )
 
 
 def _tidy(notebook: Any) -> None:
@@ -172,8 +177,21 @@ def _smaller(picture: str) -> str:
 
 
 def text_of(notebook: Any) -> str:
-    """A notebook as its file holds it."""
+    """A notebook as its file holds it, with a mark that tells whether somebody changed it since."""
+    notebook.metadata[MARK] = _mark(notebook)
     return nbformat.writes(notebook, version=nbformat.NO_CONVERT) + "\n"
+
+
+def is_as_written(notebook: Any) -> bool:
+    """Whether nobody ran, edited or saved a notebook since it was written here: readers may."""
+    return notebook.metadata.get(MARK) == _mark(notebook)
+
+
+def _mark(notebook: Any) -> str:
+    bare = copy.deepcopy(notebook)
+    bare.metadata.pop(MARK, None)
+    text = nbformat.writes(bare, version=nbformat.NO_CONVERT)
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()[:16]
 
 
 def committed(name: str) -> Any:
