@@ -159,9 +159,8 @@ def ink(page: Page, lane: int) -> list[int]:
     """The colour in the middle of a lane's first operation, as the canvas has it."""
     return page.evaluate(
         """async (index) => {
-          // What is off the screen is not drawn before it is scrolled there.
-          labTimeline.charts[0].plot.scrollIntoView({ behavior: "instant", block: "center" });
-          for (let frame = 0; frame < 3; frame++) await new Promise(requestAnimationFrame);
+          // Off the screen it is drawn once the view rests.
+          await new Promise((resolve) => setTimeout(resolve, 300));
           const chart = labTimeline.charts[0], row = chart.layout.rows.find((r) => r.index === index);
           const canvas = chart.plot.querySelector("canvas"), ratio = devicePixelRatio;
           const lane = chart.section.lanes[index], u = chart.u;

@@ -11,7 +11,7 @@
     copy_in: [0.45, 0.55], copy_out: [0, 0.55], copy_device: [0.225, 0.55], memset: [0.35, 0.3],
     os: [0.3, 0.7],
   };
-  const GUTTER = 148, NARROW = 620, AXIS = 30, PAD = 26, MIN_SPAN_NS = 50, MARGIN = 500;
+  const GUTTER = 148, NARROW = 620, AXIS = 30, PAD = 26, MIN_SPAN_NS = 50, MARGIN = 400;
   const HEIGHT = { kernel: 28, api: 18, wait: 18, nvtx: 20, operator: 18, python: 18, os: 14 };
 
   function unpack(packed) {
@@ -113,6 +113,7 @@
   const whole = Math.max(1, ...data.sections.map((section) => section.duration));
   const view = { start: 0, end: whole };
   const charts = [];
+  let moving = false, restTimer = 0;  // while the view moves, only what is on the screen is drawn
   let mark = null, chosen = null, printing = false;
   let found = null;  // what is looked for: per section, for each of its names 1 where it matches
 
@@ -122,6 +123,9 @@
     start = Math.min(Math.max(middle - span / 2, 0), whole - span);
     view.start = start;
     view.end = start + span;
+    moving = true;
+    clearTimeout(restTimer);
+    restTimer = setTimeout(() => { moving = false; redraw(); }, 200);
     for (const chart of charts) {
       if (chart.u && !chart.figure.hidden) chart.u.setScale("x", { min: view.start, max: view.end });
     }
@@ -265,12 +269,10 @@
     ctx.beginPath();
     ctx.rect(box.left, box.top, box.width, box.height);
     ctx.clip();
-    // Only what is on the screen, and somewhat around it, is drawn; scrolling draws the rest.
-    const screen = chart.u ? chart.u.over.getBoundingClientRect().top : 0;
-    chart.drawnAt = screen;
+    const screen = moving && chart.u ? chart.u.over.getBoundingClientRect().top : 0;
     for (const row of chart.layout.rows) {
       const above = screen + row.y;
-      if (!printing && chart.u && (above > innerHeight + MARGIN || above + row.height < -MARGIN)) continue;
+      if (moving && !printing && (above > innerHeight + MARGIN || above + row.height < -MARGIN)) continue;
       if (!row.group && chart.section.gaps[row.ofGroup] && row.lane) {
         drawGaps(ctx, at, chart.section.gaps[row.ofGroup], row);
       }
@@ -815,21 +817,6 @@
       say.textContent = "The timeline shows " + time(view.start) + " to " + time(view.end);
     });
   }
-  let scrolled = false;
-  function afterScroll() {
-    scrolled = false;
-    for (const chart of charts) {
-      if (!chart.u || chart.figure.hidden) continue;
-      const moved = chart.u.over.getBoundingClientRect().top - chart.drawnAt;
-      if (Math.abs(moved) > MARGIN / 2) chart.u.redraw();
-    }
-  }
-  function soon() {
-    if (!scrolled) requestAnimationFrame(afterScroll);
-    scrolled = true;
-  }
-  addEventListener("scroll", soon, { passive: true });
-  addEventListener("resize", () => redraw());
   addEventListener("scroll", () => { if (performance.now() > tipStays) hideTip(); }, { passive: true });
   addEventListener("lab-theme", relook);
   function relook() { family = ""; readLook(); redraw(); }
