@@ -90,3 +90,22 @@ def window_ns(capture: str) -> int:
 
 
 FIGURES: dict[str, Callable[[], Figure]] = {}
+
+
+@cache
+def diagnosis(*arguments: str, until: str = "") -> str:
+    """What `lab diagnose` prints with the references, as a block; up to the line that holds `until`."""
+    import os
+    from unittest import mock
+
+    from click.testing import CliRunner
+
+    from profiling_lab.cli import lab
+
+    command = ["diagnose", *arguments, "--against", str(ROOT / "solutions")]
+    with mock.patch.dict(os.environ, {"COLUMNS": "80", "LAB_CAPTURES": str(ROOT / "captures")}):
+        result = CliRunner().invoke(lab, command)
+    if result.exit_code:
+        raise RuntimeError(result.output)
+    shown = result.stdout.partition(until)[0].rpartition("\n")[0] if until else result.stdout
+    return f"\n```\n{shown.strip()}\n```\n"
