@@ -72,12 +72,12 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** In the upper panel, which phase costs the device time? And which phase is long on the host and costs nothing?
+**Question.** In the upper panel, which phase costs the device time? In the lower one the host is through long before the device: do its phases say where the *device* spent its time?
 
 <details><summary>Answer</summary>
 
-While the host makes a batch (`data`), the device has nothing to do: its kernels of the step before are over. A phase in which the host only waits for a device that works, is long and free. The
-same colour can be either, so a phase needs two numbers: what it took on the host, and the kernels that it issued.
+While the host makes a batch (`data`), the device has nothing to do: its kernels of the step before are over. In the lower panel the colours say when work was issued, and
+that is over after a third of the time. So a phase needs two numbers: what it took on the host, and the kernels that it issued, whenever these ran.
 </details>
 
 ## 2. Where do the kernels of `backward` come from?
