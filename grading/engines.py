@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
-import re
 import tempfile
 import threading
 import time
@@ -159,23 +158,6 @@ def not_judged(unit: Unit, why: str, *, attempts: int = 0, seconds: float = 0.0)
     return Result(student, exercise, unit.key, tasks, files, why, seconds, attempts)
 
 
-# What the judge calls its folders for one run of checks; the numbers differ from run to run.
-_SCRATCH = re.compile(r"[\w./~+-]*/lab-grade-\w+/(?:(?:exchange|units)/\d+/)?")
-
-
-def _without_paths(result: Result, unit: Unit, root: str) -> None:
-    """Take the paths of this machine and of this run out of messages: students read them.
-
-    A file of the submission or of the course keeps its path inside of it.
-    """
-    for task in result.tasks.values():
-        for check in task.checks:
-            message = check.message
-            for folder in (unit.submission.tree, root):
-                message = message.replace(f"{folder}{os.sep}", "")
-            check.message = _SCRATCH.sub("", message)
-
-
 class Broken(LabError):
     """Nothing can be judged here any more; the message says why."""
 
@@ -265,7 +247,6 @@ class Local:
                     if stop.wait(self.pauses_s[min(attempt, len(self.pauses_s)) - 1]):
                         return None
                     continue
-            _without_paths(result, unit, self.spec.root)
             seconds = time.monotonic() - started
             return replace(result, key=unit.key, attempts=attempt, seconds=seconds)
 

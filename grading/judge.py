@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import shutil
+import signal
 import tempfile
 import unicodedata
 from collections.abc import Iterable, Mapping
@@ -25,10 +27,12 @@ from grading.results import OUTCOMES, Check, Key, Result, Task
 from grading.sandbox import Sandbox, open_sandbox
 from grading.submissions import Submission
 from profiling_lab import course as manifest
+from profiling_lab import stubs
 from profiling_lab.course import Course, Exercise
 
 UNIT_TIMEOUT_S = 1_800.0
 MOST_MESSAGE = 8_000
+_ASKED_TO_END = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # by a person or the machine
 NO_KEY = Key("", "", "", 0)  # of a result that nobody keeps
 _NOT_GIVEN = (".md", ".svg", ".png", ".ipynb", ".pyc")
 
@@ -172,6 +176,13 @@ class Judge:
         """Run the checks of an exercise, and put what came of them into the result."""
         files = [str(file) for file in self._check_files(exercise)]
         scores = [self._checks(submission, files, environment)]
+        if scores[0].died and self._is_its_doing(submission, exercise, scores[0], environment):
+            why = f"{scores[0].problem} while they judged this, and they do not with the file as handed out"
+            check = Check("the checks", "error", why, scores[0].died)
+            result.tasks = {
+                t.id: _verdict(t, "error", check.cause, [check]) for t in exercise.tasks
+            }
+            return
         problem = scores[0].problem or self._not_run(exercise, scores[0])
         for arguments in self._private_runs(exercise):
             scores.append(self._checks(submission, arguments, environment))
@@ -188,6 +199,27 @@ class Judge:
         every = [check for task in result.tasks.values() for check in task.checks]
         broken = next((c.message for c in every if c.outcome == "infrastructure"), "")
         result.infrastructure = problem or broken
+
+    def _is_its_doing(
+        self,
+        submission: Submission,
+        exercise: Exercise,
+        score: _Score,
+        environment: Mapping[str, str],
+    ) -> bool:
+        """Whether it is a submission that makes its checks die: they do so again, and not without it."""
+        files = [str(file) for file in self._check_files(exercise)]
+        if score.died != "time-out" and not self._checks(submission, files, environment).died:
+            return False
+        assert self._scratch is not None
+        with tempfile.TemporaryDirectory(dir=self._scratch) as folder:
+            for file, text in stubs.generate(self.course, exercise).items():
+                target = Path(folder) / file.relative_to(self.course.root)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_text(text, encoding="utf-8")
+            states = dict.fromkeys(map(str, exercise.stubs), "submitted")
+            handed_out = Submission("as handed out", Path(folder), "", states)
+            return not self._checks(handed_out, files, environment).problem
 
     def _not_run(self, exercise: Exercise, score: _Score) -> str:
         """Which checks did not run though they should have; "" if none."""
@@ -258,12 +290,21 @@ class Judge:
         try:
             done = self._server.run(Job(argv, self.course.root, variables, UNIT_TIMEOUT_S, own))
             if done.exit_code == TIMED_OUT:
-                return _Score({}, f"the checks did not end within {UNIT_TIMEOUT_S:g} s")
+                return _Score({}, f"the checks did not end within {UNIT_TIMEOUT_S:g} s", "time-out")
+            if done.exit_code < 0:
+                ended = f"the checks were ended by signal {-done.exit_code}"
+                return _Score({}, ended, "" if -done.exit_code in _ASKED_TO_END else "crash")
             try:
-                return _Score(json.loads(score.read_text(encoding="utf-8"))["tasks"])
+                found = json.loads(score.read_text(encoding="utf-8"))["tasks"]
             except (OSError, ValueError, KeyError):
                 last = " ".join(done.output.strip().splitlines()[-3:])[-300:]
                 return _Score({}, f"the checks ended with exit code {done.exit_code}: {last}")
+            # Messages are for students: no paths of this machine or of this run.
+            folders = [seen, unit, self._scratch, submission.tree, self.course.root]
+            for task in found.values():
+                for check in task["checks"]:
+                    check["message"] = _without(folders, check["message"])
+            return _Score(found)
         except (RuntimeError, OSError) as error:
             return _Score({}, f"the checks did not run: {error}")
         finally:
@@ -272,11 +313,20 @@ class Judge:
 
 
 class _Score:
-    """What one run of pytest found. problem: why it is not whole."""
+    """What one run of pytest found. problem: why it is not whole. died: of CAUSES, how its process ended."""
 
-    def __init__(self, tasks: dict[str, Any], problem: str = "") -> None:
+    def __init__(self, tasks: dict[str, Any], problem: str = "", died: str = "") -> None:
         self.tasks = tasks
         self.problem = problem
+        self.died = died
+
+
+def _without(folders: Iterable[Path], message: str) -> str:
+    """A message with paths as from these folders on, the first that fits."""
+    for folder in folders:
+        for path in (str(folder), os.path.realpath(folder)):
+            message = message.replace(f"{path}{os.sep}", "")
+    return message
 
 
 def _check(check: dict[str, Any], *, hidden: bool) -> Check:

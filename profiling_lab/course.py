@@ -224,7 +224,7 @@ def checks_in(file: Path) -> list[tuple[str, str]]:
         raise CourseError(f"{file}: cannot be read as checks ({error})") from None
 
 
-@lru_cache(maxsize=32)  # asked for once a task
+@lru_cache(maxsize=128)  # asked for once a task, and by each judge for all
 def _bound_checks(source: str) -> tuple[tuple[str, str], ...]:
     return tuple(
         (node.name, ast.literal_eval(decorator.args[0]))

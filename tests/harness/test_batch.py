@@ -398,19 +398,6 @@ def test_infrastructure_is_retried_then_kept_apart_then_tried_anew(
     assert grade(course, source, out, retries=0).judged == 1
 
 
-def test_messages_hold_no_path_of_this_machine_or_run(course: Course, tmp_path: Path) -> None:
-    submission = Submission("ada", tmp_path / "staged", "")
-    unit = Unit(submission, course.exercise("ex_31"), KEY)
-    result = drawn(course)
-    check = next(iter(result.tasks.values())).checks[0]
-    check.message = (
-        f"{tmp_path}/staged/week07/a.py and {course.root}/captures/b, "
-        f"'/var/tmp/lab-grade-x_9/exchange/12/test_a0/c.sqlite' or /var/tmp/lab-grade-ab/cuda/d"
-    )
-    engines._without_paths(result, unit, str(course.root))
-    assert check.message == "week07/a.py and captures/b, 'test_a0/c.sqlite' or cuda/d"
-
-
 def test_a_broken_machine_is_given_up_on(course: Course, tmp_path: Path) -> None:
     students = [f"s{number:02}" for number in range(20)]
     lines = dict.fromkeys(students, "# fake: infrastructure")
