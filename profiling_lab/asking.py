@@ -415,7 +415,7 @@ def base_name(kernel: str) -> str:
 
     Nsight Compute writes the signature where Nsight Systems has both; a trace has the signature.
     """
-    name = kernel.removeprefix("void ")
+    name = kernel.removeprefix("void ").replace("(anonymous namespace)::", "")
     for bracket in "<(":
         name = name.partition(bracket)[0] or name
     return name.rpartition("::")[2].strip()
