@@ -43,6 +43,7 @@ SYNCHRONIZING_CALL = "Synchronize$"
 # than a part of the window this small is put together, and is far below a pixel in the whole view.
 MOST_IN_LANE = 120_000
 SMALLEST_PARTS = 40_000
+TOGETHER = " short operations"
 KERNELS_SHOWN = 12
 SHOWN_METRICS = {
     "SMs Active [Throughput %]": "SM active",
@@ -92,7 +93,7 @@ def section_from_capture(
         where_the_time_went=where_the_time_went,
         gaps=list(gaps),
         findings=list(findings),
-        facts=facts,
+        facts=[*facts, *_thinned_facts(lanes)],
         metrics=_metric_series(capture, window_ns, metrics or SHOWN_METRICS) + memory,
         busy_ns=busy,
         devices=dict(capture.devices.select("device", "name").iter_rows()),
@@ -236,6 +237,18 @@ def _lane(
     )
 
 
+def _thinned_facts(lanes: Sequence[Lane]) -> list[Fact]:
+    """What a reader must know of lanes that do not show every operation by itself."""
+    few = [lane for lane in lanes if any(TOGETHER in name for name in lane.names)]
+    if not few:
+        return []
+    names = ", ".join(f"{lane.group}, {lane.label}" for lane in few)
+    text = (
+        f"short operations that follow each other are one: {names} (--range shows a part in full)"
+    )
+    return [Fact("Drawn together", text)]
+
+
 def _thinned(rows: pl.DataFrame, window_ns: tuple[int, int]) -> pl.DataFrame:
     """Rows, or, of too many, the long ones and beside them one for all short ones of a small part."""
     import polars as pl
@@ -259,7 +272,7 @@ def _thinned(rows: pl.DataFrame, window_ns: tuple[int, int]) -> pl.DataFrame:
         )
     )
     names = [
-        name if count == 1 else f"{format_count(count)} short operations, {name} first"
+        name if count == 1 else f"{format_count(count)}{TOGETHER}, {name} first"
         for name, count in few.select("name", "count").iter_rows()
     ]
     few = few.with_columns(

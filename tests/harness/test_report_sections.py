@@ -414,6 +414,9 @@ def test_a_lane_of_too_many_is_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
     told = sum(int(one[1].replace(",", "")) if one else 1 for one in said)
     assert told == count, "operations are lost"
     assert thinned["start_ns"].min() == 0 and thinned["end_ns"].max() == max(ends)
+    lane = builder._lane("GPU 0", "Stream 7", rows, (0, step * count), key="stream:7")
+    [fact] = builder._thinned_facts([lane])
+    assert "GPU 0, Stream 7" in fact.value and "--range" in fact.value
     few = rows.head(1_000)
     assert builder._thinned(few, (0, step * count)).equals(few)
 
