@@ -31,6 +31,7 @@ from profiling_lab.course import Course
 
 ANSWERS_SHOWN = 5
 MOST_GROUPS = 2000  # of different messages kept a task
+FUNCTIONS_SHOWN = 8  # of those that the same students share
 BINS = 10
 HIDDEN_ANSWER = "a hidden check failed"
 
@@ -248,21 +249,22 @@ def _exercise(tally: Tally, exercise: Any) -> dict[str, Any]:
 def alike(matches: Iterable[Match], names: Mapping[str, str]) -> list[dict[str, str]]:
     """Likenesses as evidence for a person: what is equal, in whose work, how much of it.
 
-    The functions of one exercise that the same students share stand in one row.
+    The functions of one exercise that the same students share stand in one row, the largest likeness first.
     """
     together: dict[tuple, list[Match]] = {}
     for match in matches:
         key = (match.exercise, match.students, match.kind, match.how)
         together.setdefault(key, []).append(match)
     rows = []
-    for (exercise, students, kind, _), found in together.items():
+    ordered = sorted(together.items(), key=lambda one: -sum(match.size for match in one[1]))
+    for (exercise, students, kind, _), found in ordered:
         units = {"tokens" if "." in match.function else "nodes" for match in found}
         size = sum(match.size for match in found)
         have = max(match.compared for match in found)
         rows.append(
             {
                 "exercise": exercise,
-                "what": clean(", ".join(match.function for match in found), 2000),
+                "what": clean(_some([match.function for match in found], FUNCTIONS_SHOWN), 2000),
                 "students": ", ".join(clean(names.get(one, one), 200) for one in students),
                 "with": "the reference solution" if kind == "reference" else "each other",
                 "measure": f"equal {'but for names' if found[0].renamed else 'as written'}, "
@@ -270,6 +272,12 @@ def alike(matches: Iterable[Match], names: Mapping[str, str]) -> list[dict[str, 
             }
         )
     return rows
+
+
+def _some(names: Sequence[str], most: int) -> str:
+    """The first names of a list, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def histogram(totals: Sequence[Fraction], full: Fraction, show: Any) -> dict[str, Any] | None:

@@ -289,6 +289,7 @@ def _following(exercises: Sequence[ExerciseView]) -> list[TaskView]:
 
 def _exercise_view(guide: Guide, mark: ExerciseMark, whole: Mark, policy: Policy) -> ExerciseView:
     tasks = [_task_view(guide, task, policy) for task in mark.tasks if task.asked]
+    _tell_once(tasks)
     counts: dict[str, int] = {}
     for task in tasks:
         counts[task.outcome] = counts.get(task.outcome, 0) + 1
@@ -383,6 +384,20 @@ def _telling(checks: Sequence[CheckView]) -> list[CheckView]:
             seen.add(said)
             out.append(check)
     return out
+
+
+def _tell_once(tasks: Sequence[TaskView]) -> None:
+    """Of tasks that ended by one and the same message, a file that cannot be imported, tell it at the first."""
+    told: dict[tuple[Any, ...], str] = {}
+    for task in tasks:
+        said = tuple((check.cause, *check.lines) for check in task.checks)
+        if len(said) != 1 or task.passed or task.checks[0].hidden or not task.checks[0].cause:
+            continue
+        if said in told:
+            task.notes.append(f"{task.checks[0].cause}; the message is that of {told[said]}.")
+            task.checks, task.more, task.lesson, task.question = [], 0, "", ""
+        else:
+            told[said] = task.id
 
 
 # -- HTML ---------------------------------------------------------------------------------------------

@@ -134,6 +134,24 @@ def test_one_cause_is_told_once(tmp_path):
     assert (tmp_path / "feedback/ada.html").read_text().count("SyntaxError: line 3") == 1
 
 
+def test_what_befalls_a_whole_file_is_told_once(tmp_path):
+    broken = [Check("test_a", "error", "SyntaxError: line 3", "bad import")]
+    other = [Check("test_b", "error", "SyntaxError: line 9", "bad import")]
+    result = one_result(
+        busy_time=("error", *broken),
+        idle_gaps=("error", *broken),
+        utilization=("error", *other),
+        find_window=("error", *broken, Check("test_c", "failed", "returned 3")),
+    )
+    write(tmp_path, result)
+    for page in ("ada.html", "ada.md"):
+        text = (tmp_path / "feedback" / page).read_text().replace("\\_", "_")
+        assert text.count("SyntaxError: line 3") == 2, page  # the last one had more to say
+        assert text.count("SyntaxError: line 9") == 1
+        assert text.count("the message is that of ex_30.busy_time") == 1
+        assert "ex_30.idle_gaps" in text
+
+
 def test_of_many_checks_that_failed_a_few_are_shown_and_all_are_counted(tmp_path):
     many = [Check(f"test_{n}", "failed", f"returned {n}") for n in range(9)]
     secret = Check("test_s", "failed", "secret", hidden=True)
