@@ -2,7 +2,7 @@
 
     uv run scripts/case_scores.py             # a line a case; exit code 1 if one is wrong
     uv run scripts/case_scores.py --write     # SCORES.md, and what the checks of the exercise read
-    uv run scripts/case_scores.py --first     # keep the verdicts on cases that were never judged
+    uv run scripts/case_scores.py --first COMMIT    # keep verdicts on cases that were never judged
 
 Labels stand in solutions/labs/case_files/cases.toml, the page beside them. What the week's functions
 said about each case, before anything was ranked, goes to tests/labs/case_files/cases.json.gz: with it
@@ -16,7 +16,6 @@ import dataclasses
 import gzip
 import json
 import statistics
-import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -204,14 +203,18 @@ def _percent(finding: Finding | None, key: str) -> str:
 def _first_run(scores: list[Score], first: dict[str, Any]) -> list[str]:
     now = {one.name: one for one in scores}
     right = sum(not kept["wrong"] for kept in first.values())
+    named = sum(kept["found"] == kept["expect"] for kept in first.values())
     after = sum(not now[name].wrong for name in first if name in now)
+    rules = dict.fromkeys(kept["rules"] for kept in first.values())
     out = [
         "## Cases that were judged blind",
         "",
         "Their programs and labels were written before they were recorded, and they were recorded when the",
-        "rules were settled. The first run over them was kept before anything was changed.",
+        f"rules were settled (commit {', '.join(rules)}). The first run over them was kept before anything was",
+        "changed, judged by the labels as they were then.",
         "",
-        f"First run: {right} of {len(first)} right. Now: {after}.",
+        f"First run: {named} of {len(first)} main findings right, {right} with evidence within its tolerance.",
+        f"Now: {after} right in everything.",
         "",
         "| case | expected | first run | | now | |",
         "|---|---|---|---|---|---|",
@@ -235,21 +238,12 @@ def kept_first() -> dict[str, Any]:
     return json.loads(FIRST.read_text(encoding="utf-8")) if FIRST.is_file() else {}
 
 
-def keep_first(scores: list[Score]) -> None:
-    """Keep the verdicts on blind cases that have none yet; one that is kept is never changed."""
+def keep_first(scores: list[Score], rules: str) -> None:
+    """Keep the verdicts on blind cases that have none yet; one that is kept is never changed.
+
+    rules: the commit of the references and the library that judged.
+    """
     first = kept_first()
-    command = [
-        "git",
-        "-C",
-        str(ROOT),
-        "log",
-        "-1",
-        "--format=%h %cI",
-        "--",
-        "solutions",
-        "profiling_lab",
-    ]
-    rules = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     for one in scores:
         if one.label.get("blind") and one.name not in first:
             first[one.name] = {
@@ -257,13 +251,16 @@ def keep_first(scores: list[Score]) -> None:
                 "found": one.found,
                 "findings": [finding.to_dict() for finding in one.findings],
                 "wrong": one.wrong,
-                "rules": rules,  # the last commit that changed them, and its time
+                "rules": rules,
             }
     FIRST.write_text(json.dumps(first, indent=1) + "\n", encoding="utf-8")
 
 
 def for_checks(scores: list[Score]) -> bytes:
-    """What the checks of `diagnose_run` read, the same bytes for the same content."""
+    """What the checks of `diagnose_run` read, the same bytes for the same content.
+
+    Cases whose main finding is wrong are left out: what was said of them does not lead to the label.
+    """
     cases = {
         one.name: {
             "expect": one.label["expect"],
@@ -272,6 +269,7 @@ def for_checks(scores: list[Score]) -> bytes:
             **one.said,
         }
         for one in scores
+        if one.found == one.label["expect"]
     }
     return gzip.compress(json.dumps(cases, indent=0).encode(), mtime=0)
 
@@ -282,7 +280,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("names", nargs="*", metavar="CASE", help="only these")
     parser.add_argument("--write", action="store_true", help="write page and checks' input anew")
-    parser.add_argument("--first", action="store_true", help="keep first verdicts on blind cases")
+    parser.add_argument("--first", metavar="COMMIT", help="keep first verdicts on blind cases")
     given = parser.parse_args(arguments)
     scores = []
     for name, label in labels().items():
@@ -295,7 +293,7 @@ def main(arguments: list[str] | None = None) -> int:
         )
     print(f"{sum(not one.wrong for one in scores)} of {len(scores)} right")
     if given.first:
-        keep_first(scores)
+        keep_first(scores, given.first)
     if given.write:
         PAGE.write_text(page(scores, kept_first()), encoding="utf-8")
         SAID.write_bytes(for_checks(scores))
