@@ -137,8 +137,13 @@ def section(name: str = "run", **more: Any) -> CaptureSection:
 
 
 def view(page: Page) -> tuple[float, float]:
-    start, end = page.evaluate("[labTimeline.view.start, labTimeline.view.end]")
-    return start, end
+    """What the drawing shows, which is what the page believes it shows."""
+    wanted, drawn = page.evaluate(
+        """[[labTimeline.view.start, labTimeline.view.end],
+            ["min", "max"].map((end) => labTimeline.charts[0].u.scales.x[end])]"""
+    )
+    assert drawn == wanted, "the drawing did not follow the view"
+    return drawn[0], drawn[1]
 
 
 def _zoomed(page: Page, most_ns: float) -> tuple[float, float]:

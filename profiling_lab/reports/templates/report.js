@@ -776,7 +776,8 @@
       if (width && !printing && Math.abs(width - chart.width) >= 1) chart.build();
     }).observe(chart.plot);
   }
-  function redraw() { for (const chart of charts) if (chart.u) chart.u.redraw(); }
+  // Its own argument keeps uPlot from setting the scale back to what is drawn now.
+  function redraw() { for (const chart of charts) if (chart.u) chart.u.redraw(false); }
 
   function show(which) {
     for (const button of document.querySelectorAll("[data-show]")) {
