@@ -18,8 +18,9 @@ from typing import Any, ClassVar
 import pytest
 from click.testing import CliRunner, Result
 
-from profiling_lab import captures, exports, inputs
+from profiling_lab import captures, course, exports, inputs, limits, stubs
 from profiling_lab.cli import lab
+from profiling_lab.units import format_ns
 
 ROOT = Path(__file__).resolve().parents[2]
 CAPTURES = ROOT / "captures"
@@ -400,3 +401,97 @@ def test_names_in_a_capture_cannot_steer_the_terminal(tmp_path: Path) -> None:
     for arguments in (["evil.csv"], ["evil.json"], [name], [f"{name}x"]):
         output = diagnose(*arguments).output
         assert not any(char in output for char in "\x1b\u202e\u0007"), arguments
+
+
+# -- what is printed ------------------------------------------------------------------------------
+
+
+def test_the_second_finding_and_where_to_look() -> None:
+    said = diagnose("torch_inference_baseline").stdout
+    rows = findings("torch_inference_baseline")
+    assert f"  second  {rows[1]['category']}" in said
+    assert said.index(rows[0]["category"]) < said.index(f"  second  {rows[1]['category']}")
+    with captures.open("torch_inference_baseline") as capture:
+        start = capture.span_ns[0]
+        copies = capture.copies.filter(capture.copies["kind"].is_in(["H2D", "D2H"]))
+        longest = copies.sort("duration_ns").row(-1, named=True)
+    place = f"{format_ns(longest['duration_ns'])} at {format_ns(longest['start_ns'] - start)}"
+    assert place in " ".join(said.split())
+    assert "drawn by: uv run lab report torch_inference_baseline" in said
+
+
+def test_of_a_healthy_run_nothing_is_to_be_looked_at() -> None:
+    said = diagnose("torch_inference_improved").stdout
+    assert "healthy" in said
+    assert "Where to look" not in said
+
+
+def test_a_close_call_says_so() -> None:
+    (row,) = findings("copy_overlapped")
+    assert row["borderline"] is True
+    assert abs(row["evidence"]["margin_ratio"]) < 0.05
+    assert "healthy  device:0  borderline" in diagnose("copy_overlapped").stdout
+    assert [row["borderline"] for row in findings("nsys_improved")] == [False]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nsys_baseline"], "what limits a single kernel"),
+        (["nsys_baseline", "ncu_report"], "why warps wait (ncu --section WarpStateStats)"),
+        (["ncu_report"], "how much of the program these kernels are"),
+        (["ncu_memory_basic"], "memory traffic (ncu --section MemoryWorkloadAnalysis)"),
+        (["torch_train_sync"], "profile_memory=True"),
+        ([str(RANKS / "trace_rank0.json.gz")], "the other 1 ranks of the job"),
+        ([str(RANKS)], "by the clock of another"),
+    ],
+)
+def test_what_cannot_be_seen_is_said(arguments: list[str], words: str) -> None:
+    assert words in limits_of(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nsys_baseline", "ncu_report"], "what limits a single kernel"),
+        (["nsys_baseline", "ncu_report"], "how much of the program these kernels are"),
+        (["ncu_memory"], "why warps wait"),
+        (["torch_memory_growth"], "profile_memory=True"),
+    ],
+)
+def test_what_can_be_seen_is_not_among_it(arguments: list[str], words: str) -> None:
+    assert words not in limits_of(*arguments)
+
+
+def limits_of(*arguments: str) -> str:
+    (run,) = inputs.runs(inputs.read(arguments))
+    return "\n".join(limits.of_run(run))
+
+
+def test_functions_to_do_are_named_with_their_exercise(tmp_path: Path) -> None:
+    """In a tree that holds a stub of Day 1 only: nothing of the references may answer."""
+    whole = course.load(ROOT)
+    for path, text in stubs.generate(whole, whole.exercise("ex_30")).items():
+        file = tmp_path / "mine" / path.relative_to(ROOT)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    result = CliRunner().invoke(
+        lab, ["diagnose", "two_streams", "--against", str(tmp_path / "mine")]
+    )
+    assert result.exit_code == 0, result.output
+    said = " ".join(result.stdout.split())
+    assert "no finding yet" in said
+    assert "still to do in ex_30: find_window, busy_time" in said
+    assert "lab hint ex_30.find_window" in said
+    assert "kernel_overlap.py" in said, "streams are asked about in an exercise that is not there"
+    assert "could be saved" not in said
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_lines_fit_the_screen(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for arguments in (["torch_inference_baseline"], ["ncu_shared"], [str(RANKS)]):
+        lines = diagnose(*arguments).stdout.splitlines()
+        # A name is not broken: ncclDevKernel_AllReduce… is wider than half a screen.
+        assert all(len(line) <= columns or " " not in line.strip() for line in lines)
+        assert not any("\x1b" in line for line in lines), "no colours where there is no terminal"
