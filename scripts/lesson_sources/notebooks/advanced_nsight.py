@@ -176,8 +176,8 @@ print(count_of)
 
 <details><summary>Answer</summary>
 
-Samples are taken of threads that run. One that waits has none, however long it keeps the device waiting; that needs system calls or the switches of threads. And eight of forty is a number with a wide interval: twice as many, or
-half as many, could have been seen by chance. Count before you conclude.
+Samples are taken of threads that run. One that waits has none, however long it keeps the device waiting; that needs system calls or the switches of threads. And eight of forty is a fifth, or anything
+from {{pct(advanced_ex05.share_interval(8, 40)["low_ratio"])}} to {{pct(advanced_ex05.share_interval(8, 40)["high_ratio"])}} (the interval of ex05). Count before you conclude.
 </details>
 
 ## 5. Equal runs are not equal

@@ -46,7 +46,7 @@ became infinitely fast: how much faster would the program be? Guess a number bef
 <details><summary>Answer</summary>
 
 All kernels together take {{ms(operations.filter(kind="kernel")["duration_ns"].sum())}} of {{ms(end_ns - start_ns)}}. Without any of them the program would still
-need {{pct(1 - operations.filter(kind="kernel")["duration_ns"].sum() / (end_ns - start_ns))}} of its time. The table does not say what it spends it on: copies are the largest row, but nothing here tells
+need at least {{pct(1 - operations.filter(kind="kernel")["duration_ns"].sum() / (end_ns - start_ns))}} of its time. The table does not say what it spends it on: copies are the largest row, but nothing here tells
 whether something else went on beside them.
 </details>
 
@@ -253,7 +253,7 @@ print(f"durations added: {added_ms:.2f} ms; time that passed: {(last_ns - first_
 # %% [markdown]
 """
 **Question.** The durations add up to {{times(streams["duration_ns"].sum(), last_ns - first_ns)}} the time that passed. So how long was the
-device *busy*? Do it with a pencil for the first few bars: which strokes of the axis are covered by at least one? What do you
+device *busy*? Do it with a pencil for the first few bars: which stretches of the axis are covered by at least one? What do you
 have to remember while you go from left to right?
 
 That is where your work begins. The [lesson](README.md) has the definitions and the traps; the stub is

@@ -78,7 +78,7 @@ Which of the three is fastest? And which would a dashboard of "memory utilizatio
 
 `transpose_tile33` keeps DRAM busiest and takes {{us(day2.alone("transpose_tile33"), 0)}}; `transpose_direct` keeps it least busy and takes
 {{us(day2.alone("transpose_direct"), 0)}} for the same result. A high bar here is good news: this kernel does nothing but move bytes,
-and moves them as fast as the device can. A low bar says that something else is in the way.
+and moves them nearly as fast as the device can. A low bar says that something else is in the way.
 </details>
 
 ## 2. Four corners

@@ -2,7 +2,7 @@
 """
 # Day 4: how fast could it be?
 
-Fifty-nine operations, each timed alone on an NVIDIA H200, with caches emptied before every call. Nothing here is a profile: these are
+Fifty-nine operations, each timed alone on an NVIDIA H200, most of them with caches emptied before every call. Nothing here is a profile: these are
 clocks. You will see what a clock alone can say, and where you need to count.
 
 Answer each question *before* you open the answer. The numbers in the answers are computed from the recordings when the
@@ -98,7 +98,7 @@ sure?
 
 <details><summary>Answer</summary>
 
-The clock does not say. The largest product takes {{us(day4.ops("matmul bf16 8192x8192x8192")["measured_ns"], 0)}} and cannot take less than {{us(day4.ops("matmul bf16 8192x8192x8192")["predicted_ns"], 0)}}; the softmax takes
+The clock does not say. The largest product takes {{us(day4.ops("matmul bf16 8192x8192x8192")["measured_ns"], 0)}} and by the data sheet cannot take less than {{us(day4.ops("matmul bf16 8192x8192x8192")["predicted_ns"], 0)}}; the softmax takes
 {{us(day4.ops("softmax bf16 16384x4096")["measured_ns"], 0)}} and could be done in {{us(day4.ops("softmax bf16 16384x4096")["predicted_ns"], 0)}}. "At least" comes from two counts, operations and bytes, and two
 numbers of the device. You will write the counting.
 </details>
@@ -119,12 +119,12 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** Three kernels became one, with the same arithmetic, and the time fell by how much? Not by three: count what each kernel reads and writes.
+**Question.** Three kernels became one, with the same arithmetic, and the time fell by how much? Not to a third: count what each kernel reads and writes.
 And why is fused float32 as fast as eager bfloat16?
 
 <details><summary>Answer</summary>
 
-It fell by a factor: {{times(chains["us"][0], chains["us"][1])}} in float32 and {{times(chains["us"][2], chains["us"][3])}} in bfloat16. The arithmetic is the same. The product reads two and writes one,
+Eager takes {{times(chains["us"][0], chains["us"][1])}} as long in float32 and {{times(chains["us"][2], chains["us"][3])}} in bfloat16. The arithmetic is the same. The product reads two and writes one,
 so does the sum, `relu` reads one and writes one: eight passes over memory. Fused they are four: what was saved is the way of intermediate values to memory and back.
 Half as many bytes an element and twice as many passes come out the same. For such operations time is bytes.
 </details>

@@ -96,7 +96,7 @@ there a latency to speak of. You need a way to tell the two cases apart without 
 
 ## 3. Whose median?
 
-The same latencies of the first rate, sorted: for each height, the share of requests that took at most that long.
+The same latencies of two of the rates, sorted: for each height, the share of requests that took at most that long.
 """
 
 # %%

@@ -54,11 +54,12 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** Which of the two would you use to measure a burst of a tenth of a second? And which one is in `nvidia-smi`'s column of power on a dashboard that refreshes once a minute: does it matter there?
+**Question.** Which of the two would you use to measure a burst of a tenth of a second? On a dashboard that refreshes once a minute, would it matter?
 
 <details><summary>Answer</summary>
 
-A is an average over a longer time: its line still climbs when the burst is over. B follows the work, a little late. For minutes both give the same; for parts of a second A is no measurement of the burst at all.
+A is an average over a longer time: its line still climbs when the burst is over. B follows the work, a little late. For minutes both give the same; for parts of a second A is no measurement of the burst at all. And
+NVML's plain reading of power (`usage_mw`, by `nvmlDeviceGetPowerUsage`) gave the value of A in {{pct(np.mean(samples["usage_mw"] == samples["average_mw"]))}} of the samples.
 </details>
 
 ## 2. How often is there news?
@@ -149,7 +150,7 @@ plt.show()
 <details><summary>Answer</summary>
 
 The power touches its limit, and the device lowers its clock until it fits. A benchmark of this program measures the limit, not the chip. Bits in `reasons` say so, sample by sample. Other work draws less, and may keep its
-clock: compare `energy_trace_fp32`.
+clock: draw the same two lines for `energy_trace_fp32`.
 </details>
 
 ## 5. Joules a call

@@ -163,7 +163,8 @@ plt.show()
 <details><summary>Answer</summary>
 
 From one to 32 operations nothing changes: {{", ".join(us(t * 1e3, 0) for t in numbers("ncu_roofline", TIME, ["poly_f32_1", "poly_f32_8", "poly_f32_32"]))}}. They are calculated while the next numbers travel. What was free ends where arithmetic takes as long as the bytes: the ridge of
-the roofline, seen without drawing one. In double precision an element has twice the bytes, and the device half the rate: both lines bend at the same place.
+the roofline, seen without drawing one. In double precision the same bytes hold half as many numbers, and the line bends at
+about the same place: so the device has about half the rate for them.
 </details>
 
 ## 6. Eight steps of one product

@@ -2,7 +2,7 @@
 """
 # Nsight Systems: spot the difference
 
-Six pairs of recordings from an NVIDIA H200. In each pair one thing was changed; you look at both timelines and find it. The exercises of this module turn what
+Recordings from NVIDIA H200 GPUs, most of them in pairs in which one thing was changed; you look at both timelines and find it. The exercises of this module turn what
 you see into numbers.
 
 Answer each question *before* you open the answer. The numbers in the answers are computed from the recordings when the notebook is made.
@@ -67,7 +67,7 @@ plt.show()
 
 <details><summary>Answer</summary>
 
-The copies to the host (D2H) after every step are gone, and the memsets. The whole run took {{ms(timeline_basics_lesson.steady_ns("nsys_baseline"), 3)}} a step before and {{ms(timeline_basics_lesson.steady_ns("nsys_improved"), 3)}} after. A
+The copies to the host (D2H) after every step are gone, and the memsets. A step took {{ms(timeline_basics_lesson.steady_ns("nsys_baseline"), 3)}} before and {{ms(timeline_basics_lesson.steady_ns("nsys_improved"), 3)}} after. A
 copy of a few bytes is short; what is long is that the host *waited* for it before it issued anything more. The timeline of the device shows the effect, the
 cause is a line of host code.
 </details>
@@ -94,7 +94,7 @@ plt.show()
 <details><summary>Answer</summary>
 
 Row {{captures.open("overlap_legacy").kernels["stream"].min()}} is the legacy default stream: what is launched there waits for all blocking streams, and they wait for it. One small kernel without a stream in its launch
-puts everything in line. The four streams of the program took {{ms(captures.open("overlap_legacy").span_ns[1] - captures.open("overlap_legacy").span_ns[0], 2)}}, in the lower panel {{ms(captures.open("overlap_streams").span_ns[1] - captures.open("overlap_streams").span_ns[0], 2)}}.
+puts everything in line. The whole took {{ms(captures.open("overlap_legacy").span_ns[1] - captures.open("overlap_legacy").span_ns[0], 2)}}, in the lower panel {{ms(captures.open("overlap_streams").span_ns[1] - captures.open("overlap_streams").span_ns[0], 2)}}.
 </details>
 
 ## 3. Four streams that take turns again

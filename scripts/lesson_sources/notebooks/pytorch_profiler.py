@@ -169,7 +169,8 @@ plt.show()
 
 <details><summary>Answer</summary>
 
-A tensor needs one piece. No grey block is long enough, and no segment is all grey, so none can be given back to the driver either: each holds one result. {{memory_profiling_lesson.part("free")}} are free and of no use; `nvidia-smi` counts them as taken.
+A tensor needs one piece. No grey block is long enough, and no segment is all grey, so none can be given back to the driver either: each holds one result. {{memory_profiling_lesson.part("free")}} are free and of no use; to every other program they are taken. Freeing one result would help if its segment is long
+enough: a segment without anything in use can go back to the driver, and one long piece be asked for.
 </details>
 
 ## 5. What grows?

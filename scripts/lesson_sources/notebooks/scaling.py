@@ -207,7 +207,7 @@ plt.show()
 
 <details><summary>Answer</summary>
 
-The law has a serial part and a parallel part, and nothing that grows with the number of processes: its curve never comes down. An exchange grows with it. And through two points goes every law of one parameter: two points prove none.
+The law has a serial part and a parallel part, and nothing that grows with the number of processes: its curve never comes down. An exchange grows with it. And with one GPU and two, every law of one parameter can be made to fit: two points prove none.
 </details>
 
 ## 7. What all of it is divided by

@@ -136,8 +136,8 @@ plt.show()
 
 <details><summary>Answer</summary>
 
-The device has {{matmul["sm_count"]}} multiprocessors and each takes one such tile at a time. One tile more than that makes a second round for a single multiprocessor, while all others are done. The rate at such a size is {{pct(median_us(matmul["waves"][5]["device_time"]) / median_us(matmul["waves"][6]["device_time"]))}} of what it was one step
-before, in time for the same amount of work: choose the tile by the shape.
+The device has {{matmul["sm_count"]}} multiprocessors and each takes one such tile at a time. The next column has 12 tiles more: they make a second round in which all other multiprocessors have nothing to do. So the device does {{pct(
+(tiles[6] / statistics.median(matmul["waves"][6]["device_time"])) / (tiles[5] / statistics.median(matmul["waves"][5]["device_time"])))}} of the operations a second that it did one step before. Choose the tile by the shape.
 </details>
 
 ## 5. The best block size
