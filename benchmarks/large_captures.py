@@ -1,11 +1,12 @@
 """How long, and how much memory, does a verdict take on a capture of 1,000,000 and 10,000,000 events?
 
-    uv run python benchmarks/large_captures.py [--events N…] [--nsys PATH] [--limit-s S] [--out FILE]
+    uv run python benchmarks/large_captures.py [--events N…] [--nsys PATH] [--nsys-ai PYTHON]
+        [--limit-s S] [--out FILE]
 
 Writes a Nsight Systems export with N/2 kernels and the N/2 calls that launched them (as
 million_kernels.py does), then runs, each in a fresh process and one after the other, `lab diagnose
---against solutions`, and where there is nsys `nsys analyze` with its default rules. Of each: wall time,
-CPU time, peak memory (the largest resident set of the process or one of its children), exit code; what
+--against solutions`, where there is nsys `nsys analyze` with its default rules, and by a Python that has it
+`nsys-ai diagnose`. Of each: wall time, CPU time, peak memory (the largest resident set of the process or one of its children), exit code; what
 passes the limit is ended and noted as such. Raw figures go to benchmarks/results/large_captures.json.
 """
 
@@ -33,12 +34,12 @@ LIBRARIES = ("polars", "numpy", "adbc-driver-sqlite")
 KEPT_OUTPUT = 300  # characters
 
 
-def measure(command: list[str], limit_s: float) -> dict[str, Any]:
+def measure(command: list[str], limit_s: float, folder: Path = ROOT) -> dict[str, Any]:
     """A command in a process group of its own, to its end or the limit."""
     with tempfile.TemporaryFile("w+") as output:
         begun = time.perf_counter()
         process = subprocess.Popen(
-            command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+            command, cwd=folder, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
         )
         over = threading.Event()
 
@@ -60,7 +61,7 @@ def measure(command: list[str], limit_s: float) -> dict[str, Any]:
         "peak_rss_bytes": usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024),
         "exit_code": process.returncode,
         "passed_limit": over.is_set(),
-        "output_end": text[-KEPT_OUTPUT:],
+        "output_end": text[-KEPT_OUTPUT:].replace(str(folder), "."),
     }
 
 
@@ -68,6 +69,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--events", type=int, nargs="+", default=EVENTS)
     parser.add_argument("--nsys", default=shutil.which("nsys"), help="the nsys to compare with")
+    parser.add_argument("--nsys-ai", type=Path, help="a Python that has nsys-ai")
     parser.add_argument("--limit-s", type=float, default=3600, help="of one run")
     parser.add_argument("--out", type=Path, default=RESULT)
     options = parser.parse_args()
@@ -76,7 +78,7 @@ def main() -> None:
     from benchmarks.million_kernels import generate
 
     report: dict[str, Any] = {
-        "what": "lab diagnose --against solutions; nsys analyze with its default rules",
+        "what": "lab diagnose --against solutions; nsys analyze, default rules; nsys-ai diagnose",
         "machine": describe(*LIBRARIES),
         "limit_s": options.limit_s,
         "captures": [],
@@ -92,12 +94,15 @@ def main() -> None:
             if options.nsys:
                 analyze = [options.nsys, "analyze", "--format=csv", "--output=-", str(path)]
                 row["nsys"] = measure(analyze, options.limit_s)
+            if options.nsys_ai:
+                ask = [str(options.nsys_ai.absolute()), "-m", "nsys_ai", "diagnose", str(path)]
+                row["nsys_ai"] = measure(ask, options.limit_s, Path(folder))
             report["captures"].append(row)
-            for tool in ("lab", "nsys"):
+            for tool in ("lab", "nsys", "nsys_ai"):
                 if tool in row:
                     found = row[tool]
                     print(
-                        f"{events:>12,} events  {tool:5s} {found['wall_s']:8.1f} s wall "
+                        f"{events:>12,} events  {tool:8s} {found['wall_s']:8.1f} s wall "
                         f"{found['cpu_s']:8.1f} s CPU {found['peak_rss_bytes'] / 1e9:6.2f} GB peak"
                         f"{'  (ended at the limit)' if found['passed_limit'] else ''}"
                         f"{'' if not found['exit_code'] else '  exit ' + str(found['exit_code'])}",

@@ -33,6 +33,8 @@ from benchmarks.tools_comparison import RESULTS, ROOT, cases, recordings
 
 PAGE = ROOT / "benchmarks/TOOLS.md"
 VERDICTS = ROOT / "benchmarks/results/tools_comparison.json"
+LARGE = ROOT / "benchmarks/results/large_captures.json"
+LARGE_TOOLS = {"lab": "`lab diagnose`", "nsys": "nsys analyze", "nsys_ai": "nsys-ai diagnose"}
 FLOOR = 0.10
 TITLES = {
     "lab": "`lab diagnose`",
@@ -321,6 +323,36 @@ here). Nsight Compute's rules need its own report: its programs were recorded on
     if any(told["of_earlier_recordings"] for told in judged.values()):
         yield ""
         yield "† of an earlier recording of the same program."
+    yield from _large_captures()
+
+
+def _large_captures() -> Iterator[str]:
+    """Time and memory on large captures, from what large_captures.py measured."""
+    rows = []
+    for file in sorted(LARGE.parent.glob(f"{LARGE.stem}*.json")):
+        told = json.loads(file.read_text(encoding="utf-8"))
+        machine = f"{told['machine']['cores_count']} cores, {told['machine']['cpu']}"
+        for capture in told["captures"]:
+            for key, title in LARGE_TOOLS.items():
+                if run := capture.get(key):
+                    ended = f"ended after {told['limit_s']:.0f} s" if run["passed_limit"] else ""
+                    failed = f"exit code {run['exit_code']}" if run["exit_code"] else ""
+                    figures = (
+                        f"{run['wall_s']:.0f} s | {run['cpu_s']:.0f} s "
+                        f"| {run['peak_rss_bytes'] / 1e9:.1f} GB | {ended or failed}"
+                    )
+                    rows.append((capture["events_count"], title, machine, figures))
+    if not rows:
+        return
+    yield """
+## Time and memory
+
+One capture of kernels and the calls that launched them (`large_captures.py`), each tool once, in a fresh process.
+
+| events | tool | machine | wall | CPU | peak memory | |
+|--:|---|---|--:|--:|--:|---|"""
+    for events, title, machine, figures in sorted(rows):
+        yield f"| {events:,} | {title} | {machine} | {figures} |"
 
 
 def _cell(name: str, tool: dict[str, Any]) -> str:
