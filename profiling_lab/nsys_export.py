@@ -512,6 +512,9 @@ class NsysCapture:
         frame = frame.select(
             pl.col(n).cast(pl.String if n in text else pl.Int64, strict=False) for n in columns
         )
+        times = [n for n in ("start_ns", "end_ns") if n in columns and frame[n].null_count()]
+        if times:
+            raise CaptureError(f"{self.file}: damaged: a row of {table} has no {times[0][:-3]}")
         for name in strings:
             values = self._strings
             if plain_names:
@@ -558,7 +561,7 @@ class NsysCapture:
             low, high = connection.execute(
                 f"SELECT COALESCE(MIN(rowid), 0), COALESCE(MAX(rowid), 0) + 1 FROM {table}"
             ).fetchone()
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             raise CaptureError(f"{self.file}: damaged or truncated ({error})") from None
         finally:
             connection.close()
@@ -655,5 +658,5 @@ def _read_schema(file: Path) -> dict[str, frozenset[str]]:
             }
         finally:
             connection.close()
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
         raise CaptureError(f"{file}: damaged or truncated ({error})") from None

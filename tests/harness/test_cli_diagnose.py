@@ -8,6 +8,7 @@ import io
 import json
 import os
 import shutil
+import sqlite3
 import stat
 import sys
 import zlib
@@ -81,6 +82,18 @@ def rows_of(file: Path) -> list[list[str]]:
     return list(csv.reader(io.StringIO(file.read_text(encoding="utf-8"))))
 
 
+def without_times() -> bytes:
+    """A timeline whose kernels have no start."""
+    file = Path("damaged.sqlite")
+    shutil.copy(TIMELINE, file)
+    with sqlite3.connect(file) as connection:
+        connection.execute("ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL RENAME COLUMN start TO was")
+        connection.execute("ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL ADD COLUMN start INTEGER")
+    data = file.read_bytes()
+    file.unlink()
+    return data
+
+
 NOISE = zlib.compress(bytes(range(256)) * 40)[2:] + bytes(range(256))
 # name of the file: (what is in it, words of the message).
 BAD: dict[str, tuple[Callable[[], bytes], str]] = {
@@ -88,6 +101,11 @@ BAD: dict[str, tuple[Callable[[], bytes], str]] = {
     "cut.sqlite": (lambda: cut(TIMELINE.read_bytes()), "truncated"),
     "noise.sqlite": (lambda: NOISE, "is neither"),
     "noise_behind_a_header.sqlite": (lambda: TIMELINE.read_bytes()[:16] + NOISE, "truncated"),
+    "damaged_schema.sqlite": (
+        lambda: TIMELINE.read_bytes().replace(b"CREATE TABLE TARGET_INFO_GPU", b"\xd1" * 28),
+        "damaged or truncated",
+    ),
+    "damaged_times.sqlite": (without_times, "a row of CUPTI_ACTIVITY_KIND_KERNEL has no start"),
     "packed.sqlite.gz": (lambda: gzip.compress(TIMELINE.read_bytes()), "gunzip it first"),
     "packed.zip": (lambda: b"PK\x03\x04" + NOISE, "zip archive"),
     "packed.json.zst": (lambda: b"\x28\xb5\x2f\xfd" + NOISE, "zstd"),
