@@ -168,9 +168,14 @@ def text(capture: str | os.PathLike[str], name: str) -> str:
             "(torch.profiler.schedule), fewer launches (ncu -c)"
         )
     try:
-        return data.decode("utf-8-sig")
+        return data.decode(_encoding(data))
     except UnicodeDecodeError:
         raise CaptureError(f"{place}: is not text (not UTF-8)") from None
+
+
+def _encoding(data: bytes) -> str:
+    """UTF-8, or UTF-16 if its mark stands first: so PowerShell's > writes what a program prints."""
+    return "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
 
 
 def _unreadable(place: Path, error: OSError) -> CaptureError:
@@ -212,7 +217,7 @@ def kind(capture: str | os.PathLike[str]) -> str:
         raise CaptureError(
             f"{place}: is a report of {tool}, in its own format; {EXPORT_COMMANDS[tool]}"
         )
-    head_text = head.decode("utf-8-sig", "replace")
+    head_text = head.decode(_encoding(head), "replace")
     if head_text.lstrip().startswith(("{", "[")):
         return "counters" if '"traceEvents"' not in head_text and _has_counters(place) else "trace"
     if re.search(r'^"?ID"?,', head_text, re.MULTILINE) or head_text.startswith("=="):

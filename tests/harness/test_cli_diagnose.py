@@ -265,6 +265,11 @@ def test_a_report_of_nsight_compute_becomes_a_raw_page(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == before
 
 
+def test_a_page_that_powershell_wrote_is_read(tmp_path: Path) -> None:
+    (tmp_path / "run.csv").write_text(PAGE.read_text(encoding="utf-8"), encoding="utf-16")
+    assert findings("run.csv") == findings("ncu_report")
+
+
 def test_damaged_reports_are_one_line(tmp_path: Path) -> None:
     install("nsys", FAKE_NSYS, timeline=str(TIMELINE), size=NSYS_REPORT.stat().st_size)
     install("ncu", FAKE_NCU, page=str(PAGE), size=NCU_REPORT.stat().st_size)
