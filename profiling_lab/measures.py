@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from profiling_lab import captures
 from profiling_lab.captures import Part
@@ -195,19 +195,32 @@ def _gaps_by_neighbours(diagnosis: Diagnosis) -> dict[str, int]:
     """Idle time by what ran before a gap and what ran after it, in ns."""
     if not diagnosis.gaps:
         return {}
-    operations = diagnosis.capture.device_operations
-    ended: dict[tuple[int, int], str] = {}
-    started: dict[tuple[int, int], str] = {}
-    columns = ("device", "start_ns", "end_ns", "name")
-    for device, start, end, name in operations.select(columns).iter_rows():
-        ended[device, end] = name or "(no name)"
-        started.setdefault((device, start), name or "(no name)")
-    out: Counter[str] = Counter()
-    for gap in diagnosis.gaps:
-        before = ended.get((gap["device"], gap["start_ns"]), "(begin)")
-        after = started.get((gap["device"], gap["end_ns"]), "(end)")
-        out[f"{before} → {after}"] += gap["end_ns"] - gap["start_ns"]
-    return dict(out)
+    import polars as pl
+
+    gaps = pl.DataFrame(diagnosis.gaps).select(
+        pl.col("device", "start_ns", "end_ns").cast(pl.Int64)
+    )
+    operations = diagnosis.capture.device_operations.select(
+        "device", "start_ns", "end_ns", pl.col("name").fill_null("(no name)")
+    )
+
+    def beside(gap_edge: str, operation_edge: str, keep: Literal["first", "last"]) -> pl.DataFrame:
+        """Of the operations that end or start where a gap does, one a gap."""
+        edges = gaps.select("device", pl.col(gap_edge).alias(operation_edge))
+        found = operations.join(edges, on=["device", operation_edge], how="semi")
+        found = found.unique(["device", operation_edge], keep=keep, maintain_order=True)
+        return found.select("device", pl.col(operation_edge).alias(gap_edge), "name")
+
+    named = gaps.join(
+        beside("start_ns", "end_ns", "last"), on=["device", "start_ns"], how="left"
+    ).join(
+        beside("end_ns", "start_ns", "first"), on=["device", "end_ns"], how="left", suffix="_after"
+    )
+    neighbours = pl.concat_str(
+        pl.col("name").fill_null("(begin)"), pl.lit(" → "), pl.col("name_after").fill_null("(end)")
+    )
+    length = pl.col("end_ns") - pl.col("start_ns")
+    return dict(named.group_by(neighbours.alias("between")).agg(length.sum()).rows())
 
 
 # -- traces of PyTorch ----------------------------------------------------------------------------

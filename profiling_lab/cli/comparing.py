@@ -27,6 +27,7 @@ from profiling_lab.units import format_ns, format_quantity, format_ratio, format
 SHOWN_CHANGE_PCT = 5  # counters of a kernel that changed by less are left to --json
 FIGURE_CELLS = 47  # what a row takes besides its name, a mark included
 MARKDOWN_ROWS = 20
+ARROW = " → "
 
 
 class Sides(click.Command):
@@ -250,10 +251,15 @@ def _show_row(row: Row) -> None:
 
 
 def _cells(row: Row, name: str, indent: str) -> str:
-    before, after = (format_quantity(value, row.unit) for value in (row.before, row.after))
+    cells = [format_quantity(value, row.unit) for value in (row.before, row.after)]
     ratio = "" if row.ratio is None else format_ratio(row.ratio)
     room = width() - FIGURE_CELLS + 4 - len(indent)
-    return f"{indent}{cut(name, room):<{room}} {before:>10} {after:>10} {ratio:>13}"
+    if row.group == "gaps" and ARROW in name and len(name) > room:
+        before_gap, _, after_gap = name.partition(ARROW)
+        half = max((room - len(ARROW)) // 2, room - len(ARROW) - len(after_gap))
+        before_gap = cut(before_gap, half)
+        name = f"{before_gap}{ARROW}{cut(after_gap, room - len(ARROW) - len(before_gap))}"
+    return f"{indent}{cut(name, room):<{room}} {cells[0]:>10} {cells[1]:>10} {ratio:>13}"
 
 
 def _changed_counters(result: Compared, kernel: Row) -> list[Row]:
