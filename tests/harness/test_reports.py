@@ -170,8 +170,13 @@ def every_part_evil() -> str:
             links={f"kernel:{evil}": [(evil, "row-0-0-0")]},
             tables=[
                 Table(
-                    evil, evil, [(evil, ""), (evil, "ns")], [(evil, 5), (5, evil)], evil,
-                    [Place(evil, 5, 9, 0)], [f"kernel:{evil}"],
+                    evil,
+                    evil,
+                    [(evil, ""), (evil, "ns")],
+                    [(evil, 5), (5, evil)],
+                    evil,
+                    [Place(evil, 5, 9, 0)],
+                    [f"kernel:{evil}"],
                 )
             ],
             provenance={evil: evil, "nested": {evil: [evil]}, "gpu": [{"name": evil}]},
@@ -308,7 +313,9 @@ def test_findings_lead_to_their_place() -> None:
         if tag == "button" and attributes.get("class") == "goto"
     ]
     assert places == [(4_500, 6_100, 0), (2_500, 4_500, 1), (0, 50_000, 0), (0, 50_000, 0)]
-    placed = section(findings=findings[4:5], places={"rank:3": Place("", 700, 900)}, window_ns=(500, 9_000))
+    placed = section(
+        findings=findings[4:5], places={"rank:3": Place("", 700, 900)}, window_ns=(500, 9_000)
+    )
     assert 'data-start="200" data-end="400"' in render_report([placed], title="A")
 
 
