@@ -7,6 +7,7 @@ there: a unit with a verdict under the same key is not judged again.
 from __future__ import annotations
 
 import contextlib
+import csv
 import dataclasses
 import datetime
 import json
@@ -596,6 +597,13 @@ def _write_reports(
             f"results are safe; mend that, then: uv run grade report {store.out}"
         ) from None
     summary.reports = [str(path) for path in written]
+    for path in written:
+        if path.name == "unmatched.csv":
+            with open(path, encoding="utf-8-sig", newline="") as file:
+                names = [row["Submission"] for row in csv.DictReader(file)]
+            summary.notes.append(
+                f"no row of the roster matches, so these points are nobody's: {', '.join(names)}"
+            )
 
 
 def likeness(plan: Plan, summary: Summary) -> list[dict]:
@@ -636,6 +644,6 @@ def in_words(summary: Summary) -> list[str]:
     if summary.ungraded:
         lines.append(f"{summary.ungraded} exercises are not graded yet")
     lines += summary.notes
-    for name in ("gradebook.csv", "class.html"):
+    for name in ("gradebook.csv", "class.html", "unmatched.csv"):
         lines += [f"{name}: {path}" for path in summary.reports if Path(path).name == name]
     return lines

@@ -31,6 +31,8 @@ from profiling_lab.course import Course
 
 ANSWERS_SHOWN = 5
 MOST_GROUPS = 2000  # of different messages kept a task
+OF_FILES = ("bad import: ", "refused file: ")
+CANNOT = " cannot be imported: "  # whatever the cause, a time-out say
 FUNCTIONS_SHOWN = 8  # of those that the same students share
 BINS = 10
 HIDDEN_ANSWER = "a hidden check failed"
@@ -234,6 +236,7 @@ def _exercise(tally: Tally, exercise: Any) -> dict[str, Any]:
                 "more": sum(one.answers.values()) + one.more - sum(n for _, n in one.shown),
             }
         )
+    files = _of_whole_files(tasks)
     earned = tally.earned[exercise.id]
     possible = tally.sheet.possible(exercise)
     return {
@@ -242,8 +245,21 @@ def _exercise(tally: Tally, exercise: Any) -> dict[str, Any]:
         "mean": policy.show(sum(earned, Fraction(0)) / len(earned)) if earned else "–",
         "possible": policy.show(possible),
         "parts": parts(whole),
+        "files": files,
         "tasks": tasks,
     }
+
+
+def _of_whole_files(tasks: list[dict[str, Any]]) -> list[tuple[str, int]]:
+    """Take answers that stand at several tasks because the file itself is wrong out of these tasks."""
+    places: Counter[str] = Counter(answer for task in tasks for answer, _ in task["answers"])
+    counts: dict[str, int] = {}
+    for task in tasks:
+        for answer, count in task["answers"]:
+            if places[answer] > 1 and (answer.startswith(OF_FILES) or CANNOT in answer):
+                counts[answer] = max(count, counts.get(answer, 0))
+        task["answers"] = [one for one in task["answers"] if one[0] not in counts]
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
 
 def alike(matches: Iterable[Match], names: Mapping[str, str]) -> list[dict[str, str]]:
@@ -342,6 +358,9 @@ def markdown_page(shown: dict[str, Any]) -> str:
         out += ["| Task | Points | Outcomes |", "|---|---|---|"]
         for task in exercise["tasks"]:
             out.append(f"| `{task['id']}` | {task['worth']} | {_tally(task['parts'])} |")
+        if exercise["files"]:
+            out += ["", "Files that could not be judged at all:", ""]
+            out += [f"- {count} × {inline(answer, 300)}" for answer, count in exercise["files"]]
         for task in exercise["tasks"]:
             if task["answers"]:
                 out += ["", f"Most frequent wrong answers of `{task['id']}`:", ""]

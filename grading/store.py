@@ -289,8 +289,8 @@ class Store:
         free = shutil.disk_usage(self.out).free
         if free < needed:
             raise StoreError(
-                f"{self.out}: {free / 1e6:.0f} MB are free on this disk, and the batch needs about "
-                f"{needed / 1e6:.0f} MB; free some or choose another --out (nothing was lost)"
+                f"{self.out}: {free / 1e6:.1f} MB are free on this disk, and the batch needs about "
+                f"{needed / 1e6:.1f} MB; free some or choose another --out (nothing was lost)"
             )
         try:
             with tempfile.TemporaryFile(dir=self.out) as probe:

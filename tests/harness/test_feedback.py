@@ -152,6 +152,27 @@ def test_what_befalls_a_whole_file_is_told_once(tmp_path):
         assert "ex_30.idle_gaps" in text
 
 
+def test_a_class_page_tells_of_a_whole_file_once(tmp_path):
+    broken = [Check("test_a", "error", "a.py cannot be imported: line 3", "bad import")]
+    endless = [Check("test_a", "error", "a.py cannot be imported: no end", "time-out")]
+    own = [Check("test_a", "failed", "returned 3")]
+    names = ("busy_time", "idle_gaps")
+    found = [
+        one_result(student, **dict.fromkeys(names, (outcome, *checks)))
+        for student, outcome, checks in (
+            ("ada", "error", broken), ("ben", "error", broken), ("cleo", "error", endless),
+            ("dan", "failed", own),
+        )
+    ]  # fmt: skip
+    write(tmp_path, *found)
+    for page in ("class.html", "class.md"):
+        text = (tmp_path / page).read_text()
+        assert text.count("cannot be imported: line #") == 1, page
+        assert text.count("cannot be imported: no end") == 1
+        assert text.count("returned #") == 2
+    assert "2 × bad import" in Page((tmp_path / "class.html").read_text()).text
+
+
 def test_of_many_checks_that_failed_a_few_are_shown_and_all_are_counted(tmp_path):
     many = [Check(f"test_{n}", "failed", f"returned {n}") for n in range(9)]
     secret = Check("test_s", "failed", "secret", hidden=True)
