@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from profiling_lab import captures
 from profiling_lab.captures import MAIN_FILES, Part
+
+if TYPE_CHECKING:
+    from profiling_lab.nsys_export import NsysCapture
 
 # What a raw page holds only if its section was recorded: a part of a metric's name, then the words.
 _SECTIONS = (
@@ -24,7 +28,8 @@ def of_run(run: Sequence[Part]) -> list[str]:
     out = []
     for part in run:
         if part.kind == "timeline":
-            out += cannot_show(captures.open(part.path))
+            recording = captures.open(part.path)
+            out += [*cannot_show(recording), *_of_ranks(recording)]
         elif part.kind == "kernels":
             out += _of_kernels(part, alone=len(run) == 1)
         else:
@@ -32,6 +37,16 @@ def of_run(run: Sequence[Part]) -> list[str]:
     if run[0].kind != "kernels" and len(run) == 1:
         out.append("what limits a single kernel (add the kernel's page: ncu --page raw --csv)")
     return list(dict.fromkeys(out))
+
+
+def _of_ranks(recording: NsysCapture) -> list[str]:
+    collectives = recording.kernels.filter(recording.kernels["name"].str.starts_with("nccl"))
+    if collectives["process"].n_unique() != 1:
+        return []
+    return [
+        "whom this rank waits for: it ran collectives, and no other rank is in the recording (one "
+        "session around the launcher: nsys profile … torchrun …)"
+    ]
 
 
 def _of_kernels(part: Part, *, alone: bool) -> list[str]:

@@ -491,6 +491,17 @@ def limits_of(*arguments: str) -> str:
     return "\n".join(limits.of_run(run))
 
 
+def test_a_timeline_of_one_rank_says_what_it_lacks(tmp_path: Path) -> None:
+    words = "whom this rank waits for"
+    assert words not in limits_of("ddp_timeline_overlap")
+    assert words not in limits_of("two_streams")
+    shutil.copy(CAPTURES / "ddp_timeline_overlap" / "timeline.sqlite", tmp_path / "rank0.sqlite")
+    with sqlite3.connect(tmp_path / "rank0.sqlite") as connection:
+        table = "CUPTI_ACTIVITY_KIND_KERNEL"
+        connection.execute(f"DELETE FROM {table} WHERE deviceId = 1")
+    assert words in limits_of("rank0.sqlite")
+
+
 def test_functions_to_do_are_named_with_their_exercise(tmp_path: Path) -> None:
     """In a tree that holds a stub of Day 1 only: nothing of the references may answer."""
     whole = course.load(ROOT)
