@@ -25,13 +25,9 @@ import io
 import json
 import re
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
-
-import jupytext
-import nbformat
-from nbclient import NotebookClient
-from nbformat.v4 import new_code_cell, new_notebook
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "scripts" / "lesson_sources" / "notebooks"
@@ -70,14 +66,11 @@ _p.close("all"); _m.rcdefaults(); _o.chdir({folder!r})
 del _m, _p, _o"""
 # Evaluated in the kernel, beside the notebook's names and not among them.
 _VALUES = """\
-def _values(expressions, root):
-    import json, sys
-    root in sys.path or sys.path.insert(0, root)
-    from scripts.lesson_figures import namespace
-    names = namespace() | globals()
-    print(json.dumps([str(eval(e, names)) for e in expressions]))
-_values({expressions!r}, {root!r})
-del _values"""
+import sys as _s
+if {root!r} not in _s.path: _s.path.insert(0, {root!r})
+from scripts import notebooks as _n
+_n.print_values({expressions!r}, globals())
+del _n, _s"""
 
 
 def file_of(name: str) -> Path:
@@ -87,23 +80,34 @@ def file_of(name: str) -> Path:
 
 def read(name: str) -> Any:
     """The notebook that a source gives, before it has run: expressions stand in its text."""
+    import jupytext
+
     text = (SOURCES / f"{name}.py").read_text(encoding="utf-8")
     notebook: Any = jupytext.reads(text, fmt="py:percent")
-    notebook.metadata = nbformat.from_dict(METADATA)
+    notebook.metadata = _node(METADATA)
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     for number, cell in enumerate(notebook.cells, 1):
         cell.id = f"{name.replace('_', '-')}-{number:02}"
-        cell.metadata = nbformat.from_dict({})
+        cell.metadata = _node({})
     return notebook
 
 
-def run(names: list[str]) -> dict[str, Any]:
-    """The notebooks after they have run, with what their cells show.
+def _node(value: Any) -> Any:
+    import nbformat
+
+    return nbformat.from_dict(value)
+
+
+def run(names: list[str], *, small: bool = True) -> dict[str, Any]:
+    """The notebooks after they have run, with what their cells show; small: pictures of few colours.
 
     Raises RuntimeError that names the notebook and the cell, and holds the message, if one fails.
     """
+    from nbclient import NotebookClient
+    from nbformat.v4 import new_code_cell, new_notebook
+
     notebooks = {name: read(name) for name in names}
-    everything = new_notebook(metadata=nbformat.from_dict(METADATA))
+    everything = new_notebook(metadata=_node(METADATA))
     asked = []  # per text cell with expressions: (cell, the code cell that computes them)
     for name, notebook in notebooks.items():
         everything.cells.append(
@@ -126,8 +130,21 @@ def run(names: list[str]) -> dict[str, Any]:
         values = iter(json.loads("".join(output.text for output in code.outputs)))
         cell.source = EXPRESSION.sub(lambda _, values=values: next(values), cell.source)
     for notebook in notebooks.values():
-        _tidy(notebook)
+        _tidy(notebook, small)
     return notebooks
+
+
+@cache
+def _names() -> dict[str, Any]:
+    from scripts.lesson_figures import namespace
+
+    return namespace()
+
+
+def print_values(expressions: list[str], own: dict[str, Any]) -> None:
+    """Print the values of expressions as a JSON list; own: the notebook's names."""
+    names = _names() | own
+    print(json.dumps([str(eval(expression, names)) for expression in expressions]))  # noqa: S307
 
 
 def raise_errors(everything: Any) -> None:
@@ -140,7 +157,7 @@ def raise_errors(everything: Any) -> None:
                 )
 
 
-def _tidy(notebook: Any) -> None:
+def _tidy(notebook: Any, small: bool) -> None:
     """Leave out what changes from run to run, and say in words what pictures show."""
     number = 0
     for cell in notebook.cells:
@@ -148,13 +165,14 @@ def _tidy(notebook: Any) -> None:
             continue
         number += 1
         cell.execution_count = number
-        cell.metadata = nbformat.from_dict({})
+        cell.metadata = _node({})
         for output in cell.outputs:
             if "execution_count" in output:
                 output.execution_count = number
             if PNG in output.get("data", {}):
-                output.data = nbformat.from_dict({PNG: _smaller(output.data[PNG])})
-                output.metadata = nbformat.from_dict({PNG: {"alt": alternative_text(cell)}})
+                picture = output.data[PNG]
+                output.data = _node({PNG: _smaller(picture) if small else picture})
+                output.metadata = _node({PNG: {"alt": alternative_text(cell)}})
 
 
 def alternative_text(cell: Any) -> str:
@@ -178,6 +196,8 @@ def _smaller(picture: str) -> str:
 
 def text_of(notebook: Any) -> str:
     """A notebook as its file holds it, with a mark that tells whether somebody changed it since."""
+    import nbformat
+
     notebook.metadata[MARK] = _mark(notebook)
     return nbformat.writes(notebook, version=nbformat.NO_CONVERT) + "\n"
 
@@ -188,6 +208,8 @@ def is_as_written(notebook: Any) -> bool:
 
 
 def _mark(notebook: Any) -> str:
+    import nbformat
+
     bare = copy.deepcopy(notebook)
     bare.metadata.pop(MARK, None)
     text = nbformat.writes(bare, version=nbformat.NO_CONVERT)
@@ -196,6 +218,8 @@ def _mark(notebook: Any) -> str:
 
 def committed(name: str) -> Any:
     """The notebook as it lies in its folder."""
+    import nbformat
+
     return nbformat.read(file_of(name), as_version=nbformat.NO_CONVERT)
 
 

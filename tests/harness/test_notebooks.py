@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib.util
 import os
 import re
 from pathlib import Path
@@ -13,14 +14,20 @@ import pytest
 from profiling_lab import course
 from profiling_lab.functions import load_file
 
-for needed in ("jupytext", "nbclient", "nbformat"):
-    pytest.importorskip(needed, reason=f"{needed} makes the notebooks")
+MISSING = [
+    name
+    for name in ("jupytext", "nbclient", "nbformat", "ipykernel", "matplotlib")
+    if importlib.util.find_spec(name) is None
+]
+pytestmark = [
+    pytest.mark.proof,
+    pytest.mark.skipif(bool(MISSING), reason=f"needed for the notebooks: {', '.join(MISSING)}"),
+]
 
 ROOT = Path(__file__).resolve().parents[2]
 COURSE = course.load(ROOT)
 
 notebooks = load_file(ROOT / "scripts" / "notebooks.py", "notebooks")
-figures = load_file(ROOT / "scripts" / "lesson_figures.py", "lesson_figures")
 NAMES = [name for name in notebooks.NOTEBOOKS if notebooks.file_of(name).is_file()]
 MOST_BYTES = 300_000
 MOST_PICTURE_BYTES = 60_000
@@ -29,9 +36,7 @@ MOST_PICTURE_BYTES = 60_000
 @pytest.fixture(scope="module")
 def again() -> Any:
     """All notebooks, run again in one process."""
-    pytest.importorskip("matplotlib", reason="matplotlib draws the notebooks' plots")
-    pytest.importorskip("ipykernel", reason="ipykernel runs the notebooks")
-    return notebooks.run(NAMES)
+    return notebooks.run(NAMES, small=False)
 
 
 def committed(name: str) -> Any:
@@ -72,7 +77,6 @@ def test_notebook_is_what_its_source_gives(name: str) -> None:
     assert not why, f"{name}: {why}: uv run python scripts/notebooks.py --write {name}"
 
 
-@pytest.mark.proof
 @pytest.mark.parametrize("name", NAMES)
 def test_notebook_runs_and_shows_what_it_showed(name: str, again: Any) -> None:
     have, now = committed(name), again[name]
@@ -160,10 +164,10 @@ def typed_numbers(name: str, source: Any, folder: Path) -> list[str]:
     page = folder / f"{name}.md"
     text = "\n\n".join(texts_of(source))
     page.write_text(notebooks.EXPRESSION.sub("…", text), encoding="utf-8")
+    figures = load_file(ROOT / "scripts" / "lesson_figures.py", "lesson_figures")
     return figures.loose_numbers(page)
 
 
-@pytest.mark.proof
 def test_no_answer_stands_in_a_notebook(tmp_path: Path) -> None:
     from grading.classroom import answers
 
