@@ -13,6 +13,7 @@ own runs, with replacement. Where the interval holds 1, these runs show no diffe
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -238,7 +239,11 @@ def compare_runs(
             by_group.setdefault(row.group, []).append(row)
     for group, rows in by_group.items():
         if group in NAMED:
-            rows.sort(key=lambda row: (row.unit == "ns", -max(row.before or 0, row.after or 0)))
+            rows.sort(
+                key=lambda row: (
+                    -max(row.before or 0, row.after or 0) if row.unit == "ns" else -math.inf
+                )
+            )
     out.rows = [row for rows in by_group.values() for row in rows]
     out.notes = _notes(before, after, out.rows)
     return out
