@@ -81,17 +81,17 @@ def test_verdict(before: list[float], after: list[float], verdict: str) -> None:
 
 
 def test_interval_is_seeded_and_holds_what_the_runs_hold() -> None:
-    first, again = (row(sides([100, 104, 96], [200, 208, 192]), WINDOW) for _ in range(2))
+    many = [100 + 7 * (number * number % 31) / 10 for number in range(12)]
+    first, again = (row(sides(many, [2 * ns for ns in many]), WINDOW) for _ in range(2))
     assert first.interval == again.interval
-    assert first.interval is not None
-    low, high = first.interval
-    assert 192 / 104 <= low < 2 < high <= 208 / 96
-    tight = row(sides([100] * 5, [200] * 5), WINDOW).interval
-    assert tight == (2.0, 2.0)
+    assert first.interval is not None and first.interval[0] < 2 < first.interval[1]
+    # Of three runs the smallest is the median of 7 in 27 samples, so 2.5 % reach both extremes.
+    assert row(sides([100, 104, 96], [200, 208, 192]), WINDOW).interval == (192 / 104, 208 / 96)
+    assert row(sides([100] * 5, [200] * 5), WINDOW).interval == (2.0, 2.0)
 
 
 def test_kernels_that_appear_vanish_and_change() -> None:
-    before, after = run(1000, same=10, gone=500, other=50), run(1000, same=10, new=30, other=50)
+    before, after = run(1000, same=10, gone=500, other=50), run(1000, same=25, new=30, other=50)
     after.launches["other"] = Launches(2, frozenset(("(2, 1, 1) × (32, 1, 1)",)))
     result = compare_runs([before], [after])
     assert row(result, "gone").change == "gone" and row(result, "gone").after == 0
