@@ -238,3 +238,52 @@ def test_a_cell_that_fails_is_named() -> None:
     cells[1].outputs = [error]
     with pytest.raises(RuntimeError, match="day1-02: ZeroDivisionError: division by zero"):
         notebooks.raise_errors(new_notebook(cells=cells))
+
+
+def _another_count(notebook: Any) -> None:
+    code_of(notebook)[0].execution_count = 99
+
+
+def _no_alternative_text(notebook: Any) -> None:
+    cell = next(cell for cell in code_of(notebook) if pictures_of(cell))
+    pictures_of(cell)[0].metadata[notebooks.PNG]["alt"] = ""
+
+
+def _an_answer_first(notebook: Any) -> None:
+    cell = next(cell for cell in notebook.cells if "**Question.**" in cell.source)
+    cell.source = cell.source.replace("**Question.**", "")
+
+
+def _ends_in_the_air(notebook: Any) -> None:
+    notebook.cells[-1].source += "\nAnd so on."
+
+
+def _a_task_that_is_not(notebook: Any) -> None:
+    notebook.cells[-1].source = "```console\nuv run lab check ncu_ex01.warp_sectors\n```"
+
+
+def _a_dead_link(notebook: Any) -> None:
+    notebook.cells[0].source += "\n[there](nowhere.md)"
+
+
+@pytest.mark.parametrize(
+    ("check", "spoil"),
+    [
+        (test_every_cell_has_run_in_order_and_without_error, _another_count),
+        (test_figures_are_described_and_small, _no_alternative_text),
+        (test_asks_before_it_tells, _an_answer_first),
+        (test_ends_where_a_stub_begins, _ends_in_the_air),
+        (test_ends_where_a_stub_begins, _a_task_that_is_not),
+        (test_links_lead_somewhere, _a_dead_link),
+        (test_notebook_is_what_its_source_gives, _another_count),
+    ],
+)
+def test_a_spoilt_notebook_is_refused(
+    check: Any, spoil: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spoilt = copy.deepcopy(notebooks.committed("day1"))
+    spoil(spoilt)
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.setattr(notebooks, "committed", lambda name: spoilt)
+    with pytest.raises(AssertionError):
+        check("day1")
