@@ -6,7 +6,7 @@ import hashlib
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -218,6 +218,10 @@ def _add_steps(made: CaptureSection, steps: Any) -> None:
         TimeShare("Idle", sum(step["step_ns"] - step["busy_ns"] for step in mine), "idle"),
     ]
     made.where_the_time_went = [part for part in parts if part.ns > 0]
+    made.shares_note = (
+        "Of a trace these are its steps as the host went through them: a device may be at work on what "
+        "was issued before, and not done when the last step ends."
+    )
     spans = {
         name: (start, end)
         for lane in made.lanes
@@ -412,14 +416,18 @@ def _add_counters(
 
 
 def write_page(
-    output: Path, sections: list[CaptureSection], comparisons: list[Compared], *, title: str
+    output: Path,
+    sections: list[CaptureSection],
+    comparisons: list[Compared],
+    *,
+    title: str,
+    what: str = "",
 ) -> None:
-    """Write captures, findings and comparisons as one HTML page."""
+    """Write captures, findings and a comparison as one HTML page; what: another name of its first row."""
     from profiling_lab.reports import write_report
 
-    write_report(
-        output,
-        sections,
-        title=title,
-        comparison=comparisons[0].to_report() if comparisons else None,
-    )
+    comparison = comparisons[0].to_report() if comparisons else None
+    if comparison and comparison.rows and what:
+        rows = [replace(comparison.rows[0], what=what), *comparison.rows[1:]]
+        comparison = replace(comparison, rows=rows)
+    write_report(output, sections, title=title, comparison=comparison)

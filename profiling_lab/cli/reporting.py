@@ -23,6 +23,7 @@ from profiling_lab.functions import FunctionUnavailable, functions_for
 if TYPE_CHECKING:
     from profiling_lab.asking import Verdict
     from profiling_lab.captures import Part
+    from profiling_lab.compare import Compared
     from profiling_lab.reports import CaptureSection
 
 DEMO_PAIRS = (
@@ -57,8 +58,8 @@ def report(
     """Write captures and what your functions found as one HTML page that works offline.
 
     FILE is a timeline, a page of kernels, a trace (or a folder with one a rank), or a capture of
-    counters, which becomes a roofline. With two timelines the page also compares the first with the
-    second. With --progress it is your own progress through the course, and takes no FILE.
+    counters, which becomes a roofline. Of two timelines, or two traces, the page also compares the
+    first with the second. With --progress it is your own progress through the course, and takes no FILE.
 
     \b
       uv run lab report my_run.sqlite --output my_run.html
@@ -117,12 +118,33 @@ def _write_captures(
                 )
             sections.append(made)
             missing += more
-    comparisons = [compare_diagnoses(*diagnoses)] if len(diagnoses) == 2 == len(parts) else []
+    comparisons = _comparison(parts, diagnoses, against)
     with note_while(f"writing {output}"):
         title = ", ".join(made.name for made in sections)
-        write_page(output, sections, comparisons, title=title)
+        what = "From the first to the last device operation" if not diagnoses else ""
+        write_page(output, sections, comparisons, title=title, what=what)
     for sentence in dict.fromkeys(missing):
         click.echo(dim(wrap(f"Not shown: {sentence}")), err=True)
+
+
+def _comparison(
+    parts: list[Part], diagnoses: list[Diagnosis], against: str | None
+) -> list[Compared]:
+    """The first of two timelines or traces compared with the second; empty for others."""
+    from profiling_lab.compare import compare_runs
+    from profiling_lab.measures import of_trace
+
+    kinds = [part.kind for part in parts]
+    if kinds == ["timeline", "timeline"]:
+        return [compare_diagnoses(*diagnoses)]
+    if kinds != ["trace", "trace"]:
+        return []
+    try:
+        functions = functions_for("trace", against)
+        first, second = ([of_trace(part, functions)] for part in parts)
+        return [compare_runs(first, second)]
+    except FunctionUnavailable:
+        return []  # which function lacks is said of the captures already
 
 
 def _verdict(

@@ -180,7 +180,7 @@ class CaptureSection:
     """One capture in a report.
 
     window_ns: start and end of the window under examination; where_the_time_went: parts of it that
-    sum to its length; busy_ns: per device, as the caller computed it; notes: words beside the heading
+    sum to its length, and shares_note, what a reader must know of them; busy_ns: per device, as the caller computed it; notes: words beside the heading
     of a group of lanes; provenance: how it was recorded; places: for a finding's subject, where on the timeline to look; links: for a
     subject, (words, id) of elements of the page, such as a point of a drawing; tables: more of what was
     recorded, row by row; drawings: (caption, SVG text) of plots that this library drew
@@ -192,6 +192,7 @@ class CaptureSection:
     window_ns: tuple[int, int] = (0, 0)
     lanes: list[Lane] = field(default_factory=list)
     where_the_time_went: Sequence[TimeShare | tuple] = ()
+    shares_note: str = ""
     gaps: Sequence[Any] = ()
     findings: Sequence[Finding] = ()
     facts: Sequence[Fact | tuple] = ()

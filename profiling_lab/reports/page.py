@@ -162,6 +162,7 @@ def _view(index: int, section: CaptureSection) -> dict[str, Any]:
             for device, busy in sorted(section.busy_ns.items())
         ],
         "shares": section.shares(),
+        "shares_note": clean_text(section.shares_note, 400),
         "findings": [_finding_view(index, section, finding) for finding in section.findings],
         "tables": [
             _table_view(index, number, section, table)

@@ -298,6 +298,7 @@ def test_a_trace_as_a_section(tmp_path: Path) -> None:
     assert highest is not None and (highest.start_ns, highest.end_ns) == (150, 250)
     assert made.devices == {0: "A GPU"}
     page = Text(render_report([made], title="A")).text
+    assert "steps as the host went through them" in page
     assert "Step 3" in page and "In use by tensors" not in page, "the series' name is drawn"
 
 

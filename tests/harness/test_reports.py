@@ -167,6 +167,7 @@ def every_part_evil() -> str:
             facts=[(evil, evil, evil, evil), (evil, 5, evil, evil)],
             metrics=[MetricSeries(evil, evil, [1, 2], [3, 4], evil, 4.0, True)],
             notes={evil: evil},
+            shares_note=evil,
             links={f"kernel:{evil}": [(evil, "row-0-0-0")]},
             tables=[
                 Table(
