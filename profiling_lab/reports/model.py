@@ -162,8 +162,9 @@ class Place:
 class Table:
     """Rows of a section, under the heading `topic`.
 
-    columns: (heading, unit) with a unit of `format_quantity`, or "" for text. places: beside each row where on the timeline to look, if anywhere. subjects: beside each row what a
-    finding calls it ("kernel:gemm"), so that the finding leads here.
+    columns: (heading, unit) with a unit of `format_quantity`, or "" for text. places: beside each row
+    where on the timeline to look, if anywhere. subjects: beside each row what a finding calls it
+    ("kernel:gemm"), so that the finding leads here.
     """
 
     topic: str
@@ -179,12 +180,13 @@ class Table:
 class CaptureSection:
     """One capture in a report.
 
-    window_ns: start and end of the window under examination; where_the_time_went: parts of it that
-    sum to its length, and shares_note, what a reader must know of them; busy_ns: per device, as the caller computed it; notes: words beside the heading
-    of a group of lanes; provenance: how it was recorded; places: for a finding's subject, where on the timeline to look; links: for a
-    subject, (words, id) of elements of the page, such as a point of a drawing; tables: more of what was
-    recorded, row by row; drawings: (caption, SVG text) of plots that this library drew
-    (`profiling_lab.roofline.svg`), shown as they are.
+    window_ns: start and end of the window under examination. where_the_time_went: parts of it that
+    sum to its length; shares_note: what a reader must know of them. busy_ns: per device, as the
+    caller computed it. notes: words beside the heading of a group of lanes. places: for a finding's
+    subject, where on the timeline to look. links: for a subject, (words, id) of elements of the page,
+    such as a point of a drawing. tables: more of what was recorded. drawings: (caption, SVG text) of
+    plots that this library drew (`profiling_lab.roofline.svg`), shown as they are. provenance: how it
+    was recorded.
     """
 
     name: str

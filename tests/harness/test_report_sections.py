@@ -369,6 +369,20 @@ def test_without_functions_it_is_said(tmp_path: Path) -> None:
     assert missing == ["read_trace is still to do (read_trace)"] and not made.lanes
 
 
+def test_two_traces_are_compared(tmp_path: Path) -> None:
+    file = tmp_path / "functions.py"
+    file.write_text(FUNCTIONS.format(**ANSWERS), encoding="utf-8")
+    kernel = '{"traceEvents": [{"cat": "kernel"}]}'
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).write_text(kernel, encoding="utf-8")
+    page = tmp_path / "report.html"
+    files = [str(tmp_path / name) for name in ("a.json", "b.json")]
+    run = CliRunner().invoke(lab, ["report", *files, "--against", str(file), "-o", str(page)])
+    assert run.exit_code == 0, run.output
+    text = Text(page.read_text(encoding="utf-8")).text
+    assert "No change From the first to the last device operation: 133 ns before" in text
+
+
 # -- timelines -------------------------------------------------------------------------------------
 
 
