@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from profiling_lab import captures, exports
+from profiling_lab import captures, exports, merging
 from profiling_lab.captures import Part
 from profiling_lab.errors import CaptureError, EmptyCapture
 
@@ -34,7 +34,8 @@ def read(arguments: Iterable[str]) -> list[Part]:
 
     An argument is the name of a capture, its folder, a folder with a trace of each rank, or a file:
     SQLite or report of Nsight Systems, raw page or report of Nsight Compute, a trace. Reports are
-    exported (`profiling_lab.exports`). Traces of several ranks of one job become one capture.
+    exported (`profiling_lab.exports`). Traces of several ranks of one job become one capture, and so
+    do their timelines (`profiling_lab.merging`).
     Raises CaptureError, naming the argument, for what cannot be read.
     """
     given = list(dict.fromkeys(arguments))
@@ -53,9 +54,9 @@ def read(arguments: Iterable[str]) -> list[Part]:
             raise CaptureError(f"{argument}: a second trace of rank {rank}; give each rank's once")
         ranks[key][rank] = part
         out += [key] if len(ranks[key]) == 1 else []
-    return [
-        entry if isinstance(entry, Part) else _together(ranks[entry], entry[0]) for entry in out
-    ]
+    return _with_job(
+        [entry if isinstance(entry, Part) else _together(ranks[entry], entry[0]) for entry in out]
+    )
 
 
 def runs(parts: Sequence[Part]) -> list[list[Part]]:
@@ -125,6 +126,21 @@ def _folder_of_files(place: Path, argument: str) -> Part:
     if len(parts) != 1:
         raise CaptureError(f"{place}: a folder with {len(parts)} captures; name one, or its file")
     return Part(place.resolve().name, parts[0].kind, parts[0].path, (argument,))
+
+
+def _with_job(parts: list[Part]) -> list[Part]:
+    """The captures, with timelines of the ranks of one job as one, in the place of the first."""
+    timelines = [part for part in parts if part.kind == "timeline"]
+    job = merging.ranks_of_one_job([part.path for part in timelines]) if timelines[1:] else []
+    if not job:
+        return parts
+    members = [part for part in timelines if part.path in job]
+    merged = exports.scratch() / "ranks.sqlite"
+    merging.merge(job, merged)
+    given = tuple(name for part in members for name in part.given)
+    one = Part(" + ".join(part.name for part in members), "timeline", merged, given)
+    first, *others = members
+    return [one if part is first else part for part in parts if part not in others]
 
 
 # -- traces ---------------------------------------------------------------------------------------

@@ -460,7 +460,7 @@ class NsysCapture:
     def _last_ns(self) -> int:
         """The last moment of any recorded event: where ranges that were never closed end."""
         last = 0
-        with _connect(self.file) as connection:
+        with connect(self.file) as connection:
             for table in (*DEVICE_TABLES, RUNTIME, "NVTX_EVENTS"):
                 if table in self._columns:
                     query = f'SELECT MAX(COALESCE("end", start)) FROM {table}'
@@ -556,7 +556,7 @@ class NsysCapture:
             return pl.concat(list(pool.map(self._run, queries)))
 
     def _parts(self, table: str) -> list[int]:
-        connection = _connect(self.file)
+        connection = connect(self.file)
         try:
             low, high = connection.execute(
                 f"SELECT COALESCE(MIN(rowid), 0), COALESCE(MAX(rowid), 0) + 1 FROM {table}"
@@ -576,7 +576,7 @@ class NsysCapture:
         driver = adbc_driver_sqlite._driver_path()
         try:
             with (
-                adbc_driver_manager.AdbcDatabase(driver=driver, uri=_uri(self.file)) as database,
+                adbc_driver_manager.AdbcDatabase(driver=driver, uri=uri(self.file)) as database,
                 adbc_driver_manager.AdbcConnection(database) as connection,
                 adbc_driver_manager.AdbcStatement(connection) as statement,
             ):
@@ -605,13 +605,15 @@ def _without_none(column: str) -> pl.Expr:
     return pl.when(pl.col(column) != NONE).then(pl.col(column)).alias(column)
 
 
-def _uri(file: Path) -> str:
+def uri(file: Path) -> str:
+    """A file as SQLite opens it to be read only."""
     # immutable: SQLite takes no lock and makes no journal, so the folder may be read-only too
     return file.resolve().as_uri() + "?mode=ro&immutable=1"
 
 
-def _connect(file: Path) -> sqlite3.Connection:
-    return sqlite3.connect(_uri(file), uri=True)
+def connect(file: Path) -> sqlite3.Connection:
+    """A connection that reads a file and never writes to it."""
+    return sqlite3.connect(uri(file), uri=True)
 
 
 def check_file(file: Path) -> None:
@@ -644,7 +646,7 @@ def check_file(file: Path) -> None:
 def _read_schema(file: Path) -> dict[str, frozenset[str]]:
     """Tables and their columns."""
     try:
-        connection = _connect(file)
+        connection = connect(file)
         try:
             tables = [
                 row[0]

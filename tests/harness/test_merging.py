@@ -1,0 +1,129 @@
+"""Recordings of the ranks of one job, a file each, say together what one recording of all says."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from profiling_lab import captures, inputs, merging
+from profiling_lab.errors import CaptureError
+from profiling_lab.functions import load_once
+
+ROOT = Path(__file__).resolve().parents[2]
+BOTH = ROOT / "captures" / "ddp_timeline_straggler" / "timeline.sqlite"
+EXERCISE = "modules/01-nsight-systems/ex04-multi-gpu-timeline/multi_gpu_timeline.py"
+LATER_NS = 15_313_959
+TABLES = {
+    "CUPTI_ACTIVITY_KIND_KERNEL": "globalPid",
+    "CUPTI_ACTIVITY_KIND_MEMCPY": "globalPid",
+    "CUPTI_ACTIVITY_KIND_MEMSET": "globalPid",
+    "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": "globalPid",
+    "CUPTI_ACTIVITY_KIND_CUDA_EVENT": "globalPid",
+    "CUPTI_ACTIVITY_KIND_RUNTIME": "globalTid",
+    "NVTX_EVENTS": "globalTid",
+    "PROFILER_OVERHEAD": "globalTid",
+}
+
+
+def split(folder: Path, *, one_device_each: bool = False) -> list[Path]:
+    """A recording of two ranks as each rank's own session would have written it.
+
+    The second session begins later and has its strings under other numbers. one_device_each: as where a
+    rank sees its own device only, and calls it 0.
+    """
+    with sqlite3.connect(BOTH) as connection:
+        rows = connection.execute("SELECT pid, globalPid FROM PROCESSES ORDER BY pid").fetchall()
+    out = []
+    for rank, (pid, process) in enumerate(rows):
+        file = folder / f"rank{rank}.sqlite"
+        shutil.copyfile(BOTH, file)
+        with sqlite3.connect(file) as connection:
+            for table, column in TABLES.items():
+                connection.execute(
+                    f"DELETE FROM {table} WHERE ({column} & ~16777215) <> ?", (process,)
+                )
+            connection.execute("DELETE FROM TARGET_INFO_CUDA_DEVICE WHERE pid <> ?", (pid,))
+            if one_device_each:
+                connection.execute("DELETE FROM TARGET_INFO_GPU WHERE id <> ?", (rank,))
+                connection.execute("UPDATE TARGET_INFO_GPU SET cuDevice = 0")
+                connection.execute("DELETE FROM TARGET_INFO_CUDA_DEVICE WHERE gpuId <> ?", (rank,))
+                connection.execute("UPDATE TARGET_INFO_CUDA_DEVICE SET cudaId = 0")
+                for table in TABLES:
+                    columns = [c[1] for c in connection.execute(f"PRAGMA table_info({table})")]
+                    if "deviceId" in columns:
+                        connection.execute(f"UPDATE {table} SET deviceId = 0")
+            if rank:
+                _begin_later(connection)
+        out.append(file)
+    return out
+
+
+def _begin_later(connection: sqlite3.Connection) -> None:
+    connection.execute(
+        "UPDATE TARGET_INFO_SESSION_START_TIME SET utcEpochNs = utcEpochNs + ?", (LATER_NS,)
+    )
+    strings = ("shortName", "demangledName", "mangledName", "nameId", "textId")
+    (last,) = connection.execute("SELECT MAX(id) FROM StringIds").fetchone()
+    connection.execute("UPDATE StringIds SET id = -id - 1")
+    connection.execute(f"UPDATE StringIds SET id = {last} + id + 1")
+    for table in TABLES:
+        for _, column, *_ in connection.execute(f"PRAGMA table_info({table})").fetchall():
+            if column in ("start", "end"):
+                connection.execute(f'UPDATE {table} SET "{column}" = "{column}" - {LATER_NS}')
+            elif column in strings:
+                connection.execute(f"UPDATE {table} SET {column} = {last} - {column}")
+
+
+@pytest.mark.parametrize("one_device_each", [False, True])
+def test_files_of_two_ranks_say_what_one_recording_of_both_says(
+    tmp_path: Path, one_device_each: bool
+) -> None:
+    files = split(tmp_path, one_device_each=one_device_each)
+    (part,) = inputs.read([str(file) for file in files])
+    assert part.kind == "timeline"
+    assert part.name == "rank0 + rank1"
+    assert part.given == tuple(map(str, files))
+    whole, merged = captures.open(BOTH), captures.open(part.path)
+    for table in (
+        "kernels", "copies", "memsets", "api_calls", "synchronizations", "event_records",
+        "nvtx_ranges", "overhead",
+    ):  # fmt: skip
+        one, two = getattr(whole, table), getattr(merged, table)
+        if table == "synchronizations" and one_device_each:  # some of rank 1 name device 0
+            one, two = one.drop("device"), two.drop("device")
+        assert sorted(one.rows()) == sorted(two.rows()), table
+    assert whole.devices.sort("device").equals(merged.devices.sort("device"))
+    exercise = load_once(ROOT / "solutions" / EXERCISE, "merging_ex04")
+    assert exercise.name_multi_gpu_bottleneck(str(part.path)) == (
+        exercise.name_multi_gpu_bottleneck(str(BOTH))
+    )
+
+
+def test_what_is_not_of_one_job_stays_apart(tmp_path: Path) -> None:
+    files = split(tmp_path)
+    first, second = map(str, files)
+    assert len(inputs.read([first, "two_streams"])) == 2, "no collectives"
+    assert len(inputs.read([first, "ddp_timeline_overlap"])) == 2, "at another time"
+    shutil.copy(first, tmp_path / "copy.sqlite")
+    assert merging.ranks_of_one_job([files[0], tmp_path / "copy.sqlite"]) == [], "the same process"
+    parts = inputs.read(["two_streams", second, "ncu_report", first])
+    assert [part.name for part in parts] == ["two_streams", "rank1 + rank0", "ncu_report"]
+
+
+def test_the_files_given_are_not_changed(tmp_path: Path) -> None:
+    files = split(tmp_path)
+    before = [file.read_bytes() for file in files]
+    inputs.read([str(file) for file in files])
+    assert [file.read_bytes() for file in files] == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["rank0.sqlite", "rank1.sqlite"]
+
+
+def test_recordings_of_different_schemas_do_not_fit(tmp_path: Path) -> None:
+    files = split(tmp_path)
+    with sqlite3.connect(files[1]) as connection:
+        connection.execute("ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL RENAME COLUMN gridId TO other")
+    with pytest.raises(CaptureError, match=r"rank0.sqlite, rank1.sqlite: do not fit together"):
+        merging.merge(files, tmp_path / "ranks.sqlite")
