@@ -114,6 +114,7 @@ class TaskView:
     hint: str = ""
     question: str = ""
     live: bool = False
+    same_as: str = ""  # the task whose message says what is wrong with this one too
 
     @property
     def needs_work(self) -> bool:
@@ -280,6 +281,7 @@ def _live(mark: Mark, policy: Policy) -> str:
 def _following(exercises: Sequence[ExerciseView]) -> list[TaskView]:
     """The tasks to turn to: what is nearly done first, then what is broken, then what is next."""
     tasks = [task for exercise in exercises for task in exercise.tasks if not task.live]
+    tasks = [task for task in tasks if not task.same_as]
     order = [task for outcome in ("failed", "error") for task in tasks if task.outcome == outcome]
     started = {task.id.split(".")[0] for task in tasks if task.outcome not in ("todo", "not run")}
     todo = [task for task in tasks if task.outcome == "todo"]
@@ -394,7 +396,8 @@ def _tell_once(tasks: Sequence[TaskView]) -> None:
         if len(said) != 1 or task.passed or task.checks[0].hidden or not task.checks[0].cause:
             continue
         if said in told:
-            task.notes.append(f"{task.checks[0].cause}; the message is that of {told[said]}.")
+            task.same_as = told[said]
+            task.notes.append(f"{task.checks[0].cause}; the message is that of {task.same_as}.")
             task.checks, task.more, task.lesson, task.question = [], 0, "", ""
         else:
             told[said] = task.id

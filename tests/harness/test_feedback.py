@@ -150,6 +150,7 @@ def test_what_befalls_a_whole_file_is_told_once(tmp_path):
         assert text.count("SyntaxError: line 9") == 1
         assert text.count("the message is that of ex_30.busy_time") == 1
         assert "ex_30.idle_gaps" in text
+        assert "lab hint ex_30.idle_gaps" not in text  # mend the file first
 
 
 def test_a_class_page_tells_of_a_whole_file_once(tmp_path):
