@@ -277,14 +277,32 @@ def of_trace(part: Part, functions: Functions) -> Run:
     saved = _ask(run, functions, "recoverable_time", path)
     for cause, ns in (saved if isinstance(saved, dict) else {}).items():
         run.put("saved", cause, ns)
-    finding = _ask(run, functions, "name_trace_bottleneck", path)
-    if finding is not None:
-        run.findings[""] = finding
     devices = trace.get("devices")
     names = {str(device.get("name", "")) for device in devices or [] if isinstance(device, dict)}
     run.conditions["device"] = ", ".join(sorted(names - {""}))
     _add_provenance(run, part.path)
     return run
+
+
+def of_traces(part: Part, functions: Functions) -> Run:
+    """What the traces of all ranks of a job say: times of the slowest rank, else sums over ranks.
+
+    What would be saved is left out: ranks gain together, not each by itself.
+    """
+    files = sorted(part.path.glob("trace_rank*.json*"))
+    runs = [of_trace(Part(file.name, "trace", file), functions) for file in files]
+    out = Run(part.name, part.kind, conditions=runs[0].conditions, work=runs[0].work)
+    out.conditions["ranks"] = str(len(runs))
+    for key in dict.fromkeys(key for run in runs for key in run.measures if key[0] != "saved"):
+        known = [value for run in runs if (value := run.measures.get(key)) is not None] or [0]
+        together = max(known) if key[0] == "time" else sum(known)
+        out.put(key[0], key[1], together, key[2])
+    for run in runs:
+        for name, launches in run.launches.items():
+            count = launches.count + out.launches.get(name, Launches()).count
+            out.launches[name] = Launches(count)
+        out.unanswered += run.unanswered
+    return out
 
 
 def _of_steps(events: list[dict[str, Any]], steps: list[dict[str, Any]]) -> list[dict[str, Any]]:

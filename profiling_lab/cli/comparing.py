@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from profiling_lab.asking import ask_all
+from profiling_lab.asking import Verdict, ask_all
 from profiling_lab.captures import Part
 from profiling_lab.cli.options import against_option, range_option
 from profiling_lab.cli.pages import section
@@ -20,7 +20,7 @@ from profiling_lab.cli.screen import bold, dim, note_while, width, wrap
 from profiling_lab.compare import CAUSES, TOLERANCE, Compared, Row, Side, compare_runs, named_rows
 from profiling_lab.errors import CaptureError, LabError
 from profiling_lab.functions import FunctionUnavailable, functions_for, functions_if_any
-from profiling_lab.measures import NAMED, Run, of_kernels, of_timeline, of_trace
+from profiling_lab.measures import NAMED, Run, of_kernels, of_timeline, of_trace, of_traces
 from profiling_lab.reports.model import clean_text
 from profiling_lab.units import format_ns, format_quantity, format_ratio, format_share
 
@@ -153,17 +153,28 @@ def _run(name: str, against: str | None, nvtx_range: str | None, missing: list[s
         return _timeline(part, against, nvtx_range, missing)
     if nvtx_range is not None:
         raise LabError(f"--range belongs to timelines; {name} is a capture of kind {part.kind}")
-    measure = {"trace": of_trace, "kernels": of_kernels}.get(part.kind)
+    measure = {"trace": of_trace, "traces": of_traces, "kernels": of_kernels}.get(part.kind)
     if measure is None:
-        what = "a trace of each rank; name one rank's" if part.kind == "traces" else part.kind
-        raise LabError(f"{name}: cannot be compared: it holds {what}")
+        raise LabError(f"{name}: a capture of kind {part.kind} cannot be compared")
+    exercise = part.kind if part.kind == "kernels" else "trace"
     with note_while(f"reading {part.name}"):
         try:
-            run = measure(part, functions_for(part.kind, against))
+            run = measure(part, functions_for(exercise, against))
         except FunctionUnavailable as error:
             raise LabError(f"{name}: {error}; or see with --against solutions") from None
-    missing += run.unanswered
+        missing += run.unanswered
+        if part.kind != "kernels":
+            try:
+                _find(run, ask_all([part], partial(functions_for, against=against)), missing)
+            except LabError as error:  # it could be measured, so it can be compared
+                missing.append(str(error))
     return run
+
+
+def _find(run: Run, verdict: Verdict, missing: list[str]) -> None:
+    """The main finding of a run, and why some functions said nothing."""
+    missing += verdict.explain_unanswered()
+    run.findings = {"": verdict.findings[0]} if verdict.findings else {}
 
 
 def _timeline(part: Part, against: str | None, nvtx_range: str | None, missing: list[str]) -> Run:
@@ -174,9 +185,8 @@ def _timeline(part: Part, against: str | None, nvtx_range: str | None, missing: 
         return of_timeline(diagnosed(str(part.path), None, nvtx_range))
     with note_while(f"reading {part.name}"):
         verdict = ask_all([part], partial(functions_for, against=against), nvtx_range)
-    missing += verdict.explain_unanswered()
     run = of_timeline(verdict.diagnoses[0])
-    run.findings = {"": verdict.findings[0]} if verdict.findings else {}
+    _find(run, verdict, missing)
     return run
 
 
@@ -192,6 +202,13 @@ _GROUPS = {
     "stages": "Ranges, host time of each name",
     "operators": "Operators, host time with all inside",
     "kernels": "Kernels, total of each name",
+}
+_WORDS = {
+    "gaps": "gap",
+    "calls": "call",
+    "stages": "range",
+    "operators": "operator",
+    "kernels": "kernel",
 }
 _OF_PAGES = {"kernels": "Kernels, mean of their launches"}
 ALWAYS_SHOWN = ("time",)
@@ -404,9 +421,11 @@ def _table(rows: Sequence[Row]) -> Iterator[str]:
     yield "| | before | after | after÷before | |"
     yield "|---|--:|--:|--:|---|"
     for row in rows:
-        name = _code(CAUSES.get(row.what, row.what)) if row.group in NAMED else _escape(row.what)
+        name = _escape(row.what)
         if row.group == "saved":
             name = _escape(f"saved without {CAUSES.get(row.what, row.what)}")
+        elif row.group in _WORDS and row.unit == "ns":
+            name = f"{_WORDS[row.group]} {_code(row.what)}"
         cells = [format_quantity(value, row.unit) for value in (row.before, row.after)]
         ratio = "" if row.ratio is None else format_ratio(row.ratio)
         mark = "**grew**" if row.grew else "noise" if row.is_noise else ""

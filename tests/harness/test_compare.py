@@ -245,6 +245,22 @@ def test_traces_by_the_work_of_their_steps(tmp_path: Path) -> None:
     assert ask(fast, slow, "--against", SOLUTIONS).exit_code == 1
 
 
+def test_traces_of_ranks_are_one_run(tmp_path: Path) -> None:
+    for job, lengths in {"before": (5_000, 6_000), "after": (5_000, 6_600)}.items():
+        for rank, kernel_ns in enumerate(lengths):
+            place = Path(trace(tmp_path / "drawn", kernel_ns)) / "trace.json.gz"
+            (tmp_path / job).mkdir(exist_ok=True)
+            shutil.copy(place, tmp_path / job / f"trace_rank{rank}.json.gz")
+    result = ask(
+        *(str(tmp_path / job) for job in ("before", "after")), "--json", "--against", SOLUTIONS
+    )
+    rows = {entry["what"]: entry for entry in json.loads(result.stdout)["rows"]}
+    assert (rows[WINDOW]["before"], rows[WINDOW]["after"]) == (12_000, 13_200)
+    assert (rows["work"]["before"], rows["work"]["after"]) == (22_000, 23_200)
+    assert (rows["Kernels"]["before"], rows["work"]["change"]) == (4, "")
+    assert result.exit_code == 1
+
+
 def test_a_function_still_to_do_is_named(tmp_path: Path) -> None:
     file = trace(tmp_path / "fast", 5_000)
     functions = tmp_path / "mine.py"
