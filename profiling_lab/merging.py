@@ -28,6 +28,7 @@ EVENTS = (
 )  # fmt: skip
 TIMES = ("start", "end")
 STRINGS = ("shortName", "demangledName", "mangledName", "nameId", "textId")
+PUSH_POP_RANGE = 59  # its number in ENUM_NSYS_EVENT_TYPE
 GPUS = "TARGET_INFO_GPU"
 CLOCK = "TARGET_INFO_SESSION_START_TIME"
 
@@ -62,7 +63,8 @@ def merge(files: Sequence[Path], merged: Path) -> None:
     """Write the events of several recordings into one file, on the clock of the first.
 
     Devices are numbered as the machine numbers them, not as each process does. GPU metrics are the
-    first file's. Raises CaptureError for files whose tables do not fit together.
+    first file's. Where no NVTX range tells a rank ("rank 1"), ranges are added that number the
+    processes in the order of the files. Raises CaptureError for files whose tables do not fit together.
     """
     first, *others = (_recording(file) for file in files)
     if first is None or None in others:
@@ -79,6 +81,8 @@ def merge(files: Sequence[Path], merged: Path) -> None:
             _add(connection, other.utc_ns - first.utc_ns, numbers)
             connection.commit()
             connection.execute("DETACH other")
+        _name_ranks(connection, [first, *(other for other in others if other)])
+        connection.commit()
     except sqlite3.DatabaseError as error:
         named = ", ".join(file.name for file in files)
         raise CaptureError(f"{named}: do not fit together as ranks of one job ({error})") from None
@@ -150,6 +154,29 @@ def _add(connection: sqlite3.Connection, shift_ns: int, numbers: dict[Any, int])
         if number not in known:
             known.add(number)
             _insert(connection, GPUS, {"cuDevice": str(number)}, f"WHERE id = {gpu}")
+
+
+def _name_ranks(connection: sqlite3.Connection, recordings: Sequence[_Recording]) -> None:
+    """Add a range "rank <number>" for each process, unless there are such or a file has several."""
+    if not _columns(connection, "main", "NVTX_EVENTS"):
+        connection.execute(
+            'CREATE TABLE NVTX_EVENTS (start INTEGER, "end" INTEGER, eventType INTEGER, text TEXT, '
+            "textId INTEGER, globalTid INTEGER, domainId INTEGER)"
+        )
+    told = connection.execute(
+        "SELECT 1 FROM NVTX_EVENTS LEFT JOIN StringIds ON id = textId "
+        "WHERE COALESCE(text, value) GLOB 'rank [0-9]*' LIMIT 1"
+    ).fetchone()
+    if told or any(len(recording.processes) > 1 for recording in recordings):
+        return
+    for rank, recording in enumerate(recordings):
+        (process,) = recording.processes
+        shift_ns = recording.utc_ns - recordings[0].utc_ns
+        connection.execute(
+            'INSERT INTO NVTX_EVENTS (start, "end", eventType, text, globalTid) '
+            f"VALUES (?, ?, {PUSH_POP_RANGE}, ?, ?)",
+            (recording.start_ns + shift_ns, recording.end_ns + shift_ns, f"rank {rank}", process),
+        )
 
 
 def _insert(

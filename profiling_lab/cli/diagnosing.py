@@ -60,9 +60,10 @@ def diagnose(
                        Python package ncu-report is installed
       PyTorch          .json, .json.gz; a folder with a trace of each rank
 
-    Several files are one run, read together, if they are traces of the ranks of one job, or a timeline
-    (or trace) and pages of kernels: a kernel then counts by the time it takes in that run. All other
-    files are diagnosed one after the other.
+    Several files are one run, read together, if they are of the ranks of one job (traces that say so;
+    timelines recorded at the same time that ran collectives), or a timeline (or trace) and pages of
+    kernels: a kernel then counts by the time it takes in that run. All other files are diagnosed one
+    after the other.
 
     \b
       uv run lab diagnose torch_inference_baseline --against solutions

@@ -40,6 +40,10 @@ def show_verdict(
         if places:
             _show_places(places, report)
         _show_others(verdict.findings[1:])
+        if verdict.findings[0].category == "healthy" and verdict.unanswered:
+            names = ", ".join(verdict.unanswered)
+            click.echo()
+            click.echo(wrap(f"as far as could be asked: no answer from {names} (see below)", "  "))
     else:
         click.echo(wrap("no finding yet: no function that gives one has an answer", "  "))
     click.echo()

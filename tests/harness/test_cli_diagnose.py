@@ -449,6 +449,17 @@ def test_of_a_healthy_run_nothing_is_to_be_looked_at() -> None:
     assert "Where to look" not in said
 
 
+def test_a_healthy_run_is_so_as_far_as_could_be_asked(tmp_path: Path) -> None:
+    """Ranks that nothing names cannot be judged, and each device alone looks healthy."""
+    shutil.copy(CAPTURES / "ddp_timeline_straggler" / "timeline.sqlite", tmp_path / "run.sqlite")
+    with sqlite3.connect(tmp_path / "run.sqlite") as connection:
+        connection.execute("UPDATE NVTX_EVENTS SET text = 'step', textId = NULL")
+    said = " ".join(diagnose("run.sqlite").stdout.split())
+    assert "healthy" in said
+    assert "as far as could be asked: no answer from name_multi_gpu_bottleneck" in said
+    assert "as far as could be asked" not in diagnose("two_streams").stdout
+
+
 def test_a_close_call_says_so() -> None:
     (row,) = findings("copy_overlapped")
     assert row["borderline"] is True

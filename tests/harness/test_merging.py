@@ -102,6 +102,27 @@ def test_files_of_two_ranks_say_what_one_recording_of_both_says(
     )
 
 
+def test_ranks_that_nothing_names_are_numbered_in_the_order_of_the_files(tmp_path: Path) -> None:
+    files = split(tmp_path)
+    processes = []
+    for file in files:
+        with sqlite3.connect(file) as connection:
+            connection.execute("DELETE FROM NVTX_EVENTS")
+            query = "SELECT DISTINCT globalPid FROM CUPTI_ACTIVITY_KIND_KERNEL"
+            processes.append(connection.execute(query).fetchone()[0])
+    with sqlite3.connect(files[0]) as connection:
+        connection.execute("DROP TABLE NVTX_EVENTS")
+    for order in ([0, 1], [1, 0]):
+        (part,) = inputs.read([str(files[i]) for i in order])
+        merged = captures.open(part.path)
+        ranges = merged.nvtx_ranges.sort("name")
+        assert ranges["name"].to_list() == ["rank 0", "rank 1"]
+        assert ranges["process"].to_list() == [processes[i] for i in order]
+        for process, start, end in ranges.select("process", "start_ns", "end_ns").iter_rows():
+            own = merged.kernels.filter(merged.kernels["process"] == process)
+            assert (start, end) == (own["start_ns"].min(), own["end_ns"].max())
+
+
 def test_what_is_not_of_one_job_stays_apart(tmp_path: Path) -> None:
     files = split(tmp_path)
     first, second = map(str, files)
