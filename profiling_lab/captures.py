@@ -27,8 +27,9 @@ from profiling_lab.nsys_export import SQLITE_MAGIC, NsysCapture, check_file
 
 GZIP_MAGIC = b"\x1f\x8b"
 HEAD_BYTES = 65_536  # enough to tell what a file is: of a trace, the devices before its first event
-# Larger texts are refused. Reading one takes about seven times its size in memory (a trace of 88 MB
-# took 630 MB), so this is about what a machine with 8 GB can do; an SQLite file may have any size.
+# Larger texts are refused. A verdict on a trace takes about twelve times its size in memory and a
+# second of processor time a MB (88 MB: 1,056 MB, 75 s, 2026-11-22), so this is what a machine with 8 GB
+# can do, in minutes. An SQLite file may have any size.
 MOST_TEXT_BYTES = 512 * 2**20
 MOST_COUNTERS_BYTES = 2**20
 MOST_NAMES = 12  # that an error lists
