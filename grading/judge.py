@@ -21,11 +21,11 @@ from typing import Any, Self
 
 from grading.forkserver import TIMED_OUT, ForkServer, Job
 from grading.hang_guard import DEFAULT_TIMEOUT_S
-from grading.parsing import too_deep
+from grading.intake.parsing import too_deep
+from grading.intake.submissions import Submission
 from grading.prove import FRAMEWORKS
 from grading.results import OUTCOMES, Check, Key, Result, Task
 from grading.sandbox import Sandbox, open_sandbox
-from grading.submissions import Submission
 from profiling_lab import course as manifest
 from profiling_lab import stubs
 from profiling_lab.course import Course, Exercise

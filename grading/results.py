@@ -1,6 +1,6 @@
 """What the grader knows of one submission's exercise: the outcome of every check, and how it came about.
 
-A result is plain data, written as one line of JSON (`grading.store`), read by everything that reports. Of an
+A result is plain data, written as one line of JSON (`grading.batches.store`), read by everything that reports. Of an
 outcome "error" the cause says what the submission's code did; "infrastructure" is never the submission's doing.
 """
 

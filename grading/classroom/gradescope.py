@@ -16,7 +16,7 @@ from pathlib import Path
 
 import tomlkit
 
-from grading.batch import MOST_SEED
+from grading.batches.batch import MOST_SEED
 from grading.classroom import class_repo
 from grading.classroom.class_repo import TEMPLATES
 from profiling_lab.course import Course

@@ -7,7 +7,7 @@ import importlib, sys
 sys.path[:0] = ["@COURSE@"]
 found = []
 for name in ("grading.checking.oracles", "grading.checking.generate", "grading.checking.fixtures",
-             "grading.plugin", "grading.judge", "grading.submissions", "solutions", "tests.probes"):
+             "grading.plugin", "grading.judge", "grading.intake.submissions", "solutions", "tests.probes"):
     try:
         module = importlib.import_module(name)
         if getattr(module, "__file__", None):

@@ -339,8 +339,8 @@ def batch(
     folder: Path, course: Course, chosen: list[Attack], *, sandbox: str, every: int = 4
 ) -> Outcome:
     """Grade attacks in one batch, with a control after every few of them, several at a time."""
+    from grading.intake.submissions import take_in
     from grading.judge import Judge
-    from grading.submissions import take_in
 
     key = Key("", "", "", SEED)
     before = descendants()

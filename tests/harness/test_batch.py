@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from grading import batch, engines, keys, progress, store
+from grading.batches import batch, engines, keys, progress, store
+from grading.batches.engines import Devices, JudgeSpec, Unit
+from grading.batches.store import Busy, DiskError, Store, StoreError
 from grading.checking.fixtures import MOST_SEED
-from grading.engines import Devices, JudgeSpec, Unit
+from grading.intake.submissions import Submission
 from grading.results import Key, Result
-from grading.store import Busy, DiskError, Store, StoreError
-from grading.submissions import Submission
 from profiling_lab import course as manifest
 from profiling_lab.course import Course
 from profiling_lab.errors import LabError
@@ -164,7 +164,7 @@ def test_too_little_room_is_said_before_hours_of_work(tmp_path: Path) -> None:
 
 def test_two_graders_on_one_folder(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from grading.store import Store\n"
+        "import sys; from pathlib import Path; from grading.batches.store import Store\n"
         "with Store(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(
@@ -236,7 +236,7 @@ def test_what_judges_is_in_the_hash_of_checks(course: Course, tmp_path: Path) ->
         tmp_path / "cases" / "captures" / "secret" / "kernels.csv",
     ]
     others = [
-        tmp_path / "grading" / "store.py",
+        tmp_path / "grading" / "batches" / "store.py",
         tmp_path / "grading" / "__pycache__" / "access.pyc",
         tmp_path / "captures" / "one" / "README.md",
         tmp_path / stub,

@@ -20,12 +20,12 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from grading import policy as policies
 from grading import results
 from grading.classroom import answers, claims, class_repo, commands, github, gradescope
 from grading.cli import COMMANDS, UNPROTECTED, grade
 from grading.errors import SandboxUnavailable
 from grading.outcomes import NotGraded
+from grading.outputs import policy as policies
 from grading.sandbox import strongest
 from profiling_lab import course as manifest
 from profiling_lab.cli import lab

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from grading import exports, feedback, policy, results
-from grading.marks import Sheet, mark_student
-from grading.policy import Policy
+from grading import results
+from grading.outputs import exports, feedback, policy
+from grading.outputs.marks import Sheet, mark_student
+from grading.outputs.policy import Policy
 from grading.results import Check, Key, Result
 from profiling_lab import course as manifest
 

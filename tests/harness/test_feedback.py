@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from grading import class_page, feedback, policy, reporting, results
-from grading.policy import Policy
+from grading import results
+from grading.intake.submissions import Submission
+from grading.outputs import class_page, feedback, policy, reporting
+from grading.outputs.policy import Policy
 from grading.results import Check, Key, Result
-from grading.submissions import Submission
 from profiling_lab import course as manifest
 from profiling_lab.functions import load_file
 

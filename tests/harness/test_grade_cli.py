@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from grading import cli, store
+from grading import cli
+from grading.batches import store
 from profiling_lab import course as manifest
 from profiling_lab.course import Course
 from profiling_lab.functions import load_file

@@ -12,9 +12,9 @@ import pytest
 
 from grading.forkserver import TIMED_OUT, Job
 from grading.forkserver import Result as Run
+from grading.intake.submissions import Submission
 from grading.judge import Judge
 from grading.results import Result
-from grading.submissions import Submission
 from profiling_lab import course as manifest
 
 COURSE = manifest.load(Path(__file__).resolve().parents[2])

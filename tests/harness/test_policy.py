@@ -7,10 +7,10 @@ from fractions import Fraction
 
 import pytest
 
-from grading import policy as policies
 from grading import results
-from grading.marks import Sheet, Survey, mark_student
-from grading.policy import Policy, PolicyError
+from grading.outputs import policy as policies
+from grading.outputs.marks import Sheet, Survey, mark_student
+from grading.outputs.policy import Policy, PolicyError
 from grading.results import Check, Key, Result
 from profiling_lab import course as manifest
 

@@ -23,13 +23,13 @@ import pytest
 
 from grading import fingerprint, live, mutation
 from grading.errors import SandboxUnavailable
+from grading.intake.submissions import Submission
 from grading.judge import Judge
 from grading.outcomes import NotGraded
 from grading.plugin import bound_checks
 from grading.prove import Prover, Run, WrongSolution, read_wrong_solution, verdict_on_wrong
 from grading.results import Result
 from grading.sandbox import strongest
-from grading.submissions import Submission
 from profiling_lab import course as manifest
 from profiling_lab import stubs
 

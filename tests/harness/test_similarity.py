@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from grading import similarity
+from grading.intake.submissions import Submission
+from grading.outputs import similarity
+from grading.outputs.similarity import FLOOR, Comparison, Match, likeness
 from grading.prove import read_wrong_solution
-from grading.similarity import FLOOR, Comparison, Match, likeness
-from grading.submissions import Submission
 from profiling_lab import course as manifest
 
 ROOT = Path(__file__).resolve().parents[2]

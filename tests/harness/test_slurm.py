@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from grading import batch, slurm, store
-from grading.engines import JudgeSpec
-from grading.store import Store
+from grading.batches import batch, slurm, store
+from grading.batches.engines import JudgeSpec
+from grading.batches.store import Store
 from profiling_lab import course as manifest
 from profiling_lab.course import Course
 from profiling_lab.errors import LabError

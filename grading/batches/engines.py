@@ -1,6 +1,6 @@
 """Runs units (one exercise of one submission) through judges: the engine of this machine.
 
-The engine of a Slurm cluster (`grading.slurm`) runs this one in each of its jobs.
+The engine of a Slurm cluster (`grading.batches.slurm`) runs this one in each of its jobs.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
+from grading.intake.submissions import Submission
 from grading.results import Check, Key, Result, Task
-from grading.submissions import Submission
 from profiling_lab import course as manifest
 from profiling_lab.course import Exercise
 from profiling_lab.errors import LabError
@@ -78,7 +78,7 @@ class Engine(Protocol):
     """Runs units."""
 
     def environment(self) -> dict[str, Any]:
-        """What verdicts depend on where the judges run (`grading.keys.environment`)."""
+        """What verdicts depend on where the judges run (`grading.batches.keys.environment`)."""
         ...
 
     def run(self, units: Iterable[Unit], reporter: Reporter, stop: threading.Event) -> None:
@@ -104,7 +104,7 @@ class JudgeSpec:
     seed: int = 0
     cases: str | None = None
     live: bool = False
-    opener: str = "grading.engines:open_judge"
+    opener: str = "grading.batches.engines:open_judge"
 
     def open(self) -> AbstractContextManager[Judge]:
         """The judge, to be entered."""
@@ -187,7 +187,7 @@ class Local:
 
     def environment(self) -> dict[str, Any]:
         """This machine's."""
-        from grading import keys
+        from grading.batches import keys
 
         kind = sandbox_kind(self.spec.sandbox)
         return keys.environment(sandbox=kind, live=self.spec.live)

@@ -1,6 +1,6 @@
 """One student's results for other systems: Gradescope's `results.json` and JUnit XML.
 
-Both reach the student, so both are made of what `grading.feedback` lets a student see. Neither holds a
+Both reach the student, so both are made of what `grading.outputs.feedback` lets a student see. Neither holds a
 time, so that the same results give the same bytes.
 
 Gradescope: "Autograder Specifications" (gradescope-autograders.readthedocs.io, output format and output
@@ -16,9 +16,9 @@ from fractions import Fraction
 from html import escape
 from typing import Any
 
-from grading.feedback import CheckView, StudentView, TaskView, check_view, encodable
-from grading.marks import NOTHING, Mark
-from grading.policy import Policy
+from grading.outputs.feedback import CheckView, StudentView, TaskView, check_view, encodable
+from grading.outputs.marks import NOTHING, Mark
+from grading.outputs.policy import Policy
 
 LONGEST_OUTPUT = 10_000
 _NOT_XML = re.compile("[^\t\n -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # XML 1.0, Char

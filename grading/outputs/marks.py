@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from grading import results
-from grading.policy import Lateness, Policy
+from grading.outputs.policy import Lateness, Policy
 from profiling_lab.course import Exercise, Task
 
 NOT_GRADED = "not graded"  # there is no result; the batch was interrupted

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from grading.feedback import (
+from grading.outputs.feedback import (
     MEANING,
     cause_words,
     clean,
@@ -23,10 +23,10 @@ from grading.feedback import (
     inline,
     parts,
 )
-from grading.gradebook import NO_SUBMISSION, REFUSED, SEVERAL, Row
-from grading.marks import Mark, Sheet
-from grading.roster import Unmatched
-from grading.similarity import Match
+from grading.outputs.gradebook import NO_SUBMISSION, REFUSED, SEVERAL, Row
+from grading.outputs.marks import Mark, Sheet
+from grading.outputs.roster import Unmatched
+from grading.outputs.similarity import Match
 from profiling_lab.course import Course
 
 ANSWERS_SHOWN = 5

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from grading.submissions import identify
+from grading.intake.submissions import identify
 from profiling_lab.errors import LabError
 
 LARGEST_BYTES = 16 << 20

@@ -22,10 +22,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from grading import keys, store
-from grading.engines import JudgeSpec, Local, Unit, not_judged
+from grading.batches import keys, store
+from grading.batches.engines import JudgeSpec, Local, Unit, not_judged
+from grading.intake.submissions import Submission
 from grading.results import Key, Result
-from grading.submissions import Submission
 from profiling_lab import course as manifest
 from profiling_lab.errors import LabError
 

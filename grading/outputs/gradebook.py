@@ -16,10 +16,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from grading.feedback import MEANING, clean
-from grading.marks import NOTHING, Mark, Sheet
-from grading.policy import Export, Policy, utc
-from grading.roster import Joined, Person, RosterError, Unmatched, join, read_roster
+from grading.outputs.feedback import MEANING, clean
+from grading.outputs.marks import NOTHING, Mark, Sheet
+from grading.outputs.policy import Export, Policy, utc
+from grading.outputs.roster import Joined, Person, RosterError, Unmatched, join, read_roster
 from profiling_lab.course import Course
 
 __all__ = ["Joined", "Person", "RosterError", "Row", "Unmatched", "join", "read_roster"]

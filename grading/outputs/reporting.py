@@ -22,13 +22,13 @@ from typing import IO, Any
 
 import msgspec
 
-from grading import class_page, exports, feedback, gradebook
-from grading.marks import Mark, Sheet, Survey, mark_student
-from grading.policy import Policy
+from grading.intake.submissions import Submission, identify
+from grading.outputs import class_page, exports, feedback, gradebook
+from grading.outputs.marks import Mark, Sheet, Survey, mark_student
+from grading.outputs.policy import Policy
+from grading.outputs.roster import Joined, Person, Unmatched, join
+from grading.outputs.similarity import Match
 from grading.results import Result
-from grading.roster import Joined, Person, Unmatched, join
-from grading.similarity import Match
-from grading.submissions import Submission, identify
 from profiling_lab.course import Course
 
 FOLDERS = {"feedback": (".html", ".md"), "gradescope": (".json",), "junit": (".xml",)}
@@ -50,7 +50,7 @@ def write_all(
 ) -> list[Path]:
     """Write all reports into `out` and return their paths.
 
-    results: of several for one exercise of a student the last counts. matches: of grading.similarity.
+    results: of several for one exercise of a student the last counts. matches: of grading.outputs.similarity.
     exercises: ids to report on; by default those that occur in the results, or all if none do.
     Reports of students who are no longer there are removed. Raises OSError if writing fails; a report is
     replaced whole or not at all.

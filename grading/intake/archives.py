@@ -3,7 +3,7 @@
 Nothing of it is run, imported, unpacked to disk or followed: no link, no configuration of a repository,
 no archive in an archive. Only files whose path is exactly one of the manifest's are read, and only so far
 as the limits below go. Archives can still make a parser slow or large, so all of this happens in a process
-of its own with a limit on memory (`serve`), which `grading.submissions` kills when it takes too long.
+of its own with a limit on memory (`serve`), which `grading.intake.submissions` kills when it takes too long.
 """
 
 from __future__ import annotations
@@ -620,7 +620,7 @@ class Repository:
 
 @dataclass
 class Taken:
-    """What came of one entry; see grading.submissions.Submission."""
+    """What came of one entry; see grading.intake.submissions.Submission."""
 
     files: dict[str, str]
     sha256: str = ""

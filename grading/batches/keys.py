@@ -15,17 +15,11 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from grading.submissions import Submission
+from grading.intake.submissions import Submission
 from profiling_lab.course import Course, Exercise
 
 # What these modules do happens before a submission is judged or after; tests hold the judge to that.
-NOT_JUDGING = frozenset(
-    {
-        *("batch", "class_page", "classroom", "cli", "engines", "exports", "feedback", "gradebook"),
-        *("keys", "live", "marks", "mutation", "policy", "progress", "reporting", "roster"),
-        *("similarity", "slurm", "store", "watch"),
-    }
-)
+NOT_JUDGING = frozenset({"batches", "classroom", "cli", "live", "mutation", "outputs", "watch"})
 SOURCES = frozenset({".py", ".toml", ".cu", ".cuh", ".h", ".hpp", ".cpp", ".c", ".json", ""})
 # The packages whose version can change what a check computes or a submission does.
 PACKAGES = (

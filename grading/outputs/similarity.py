@@ -33,9 +33,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
-from grading.archives import FILE_BYTES
-from grading.parsing import parse_guarded
-from grading.submissions import Submission
+from grading.intake.archives import FILE_BYTES
+from grading.intake.parsing import parse_guarded
+from grading.intake.submissions import Submission
 from profiling_lab import stubs
 from profiling_lab.course import Course, Exercise
 from profiling_lab.errors import CourseError

@@ -7,7 +7,7 @@ that holds one archive and nothing else; or the one submission that was named. I
 whose it is on a roster, `identify` and `canonical` say without guessing. Two entries of one student are
 refused by name, both: which of them counts is not the grader's to choose.
 
-`grading.archives` does the reading, in a process of its own, which is killed and made anew when an entry
+`grading.intake.archives` does the reading, in a process of its own, which is killed and made anew when an entry
 takes too long or too much memory: one bad entry never stops the others.
 """
 
@@ -29,8 +29,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from grading import archives
-from grading.parsing import parse_guarded, too_deep
+from grading.intake import archives
+from grading.intake.parsing import parse_guarded, too_deep
 from profiling_lab.course import Course
 from profiling_lab.errors import LabError
 
@@ -304,10 +304,8 @@ class _Reader:
         return {"failed": f"reading it broke the reader twice (exit code {code})"}
 
     def _start(self) -> subprocess.Popen[bytes]:
-        ours = str(Path(__file__).resolve().parents[1])
-        program = (
-            f"import sys; sys.path.insert(0, {ours!r}); import grading.archives as a; a.serve()"
-        )
+        ours = str(Path(__file__).resolve().parents[2])
+        program = f"import sys; sys.path.insert(0, {ours!r}); import grading.intake.archives as a; a.serve()"
         self._pending = b""
         self._process = process = subprocess.Popen(
             [sys.executable, "-I", "-W", "ignore", "-c", program],

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grading import results
-from grading.marks import NOT_GRADED, ExerciseMark, Mark, TaskMark
-from grading.policy import Policy
+from grading.outputs.marks import NOT_GRADED, ExerciseMark, Mark, TaskMark
+from grading.outputs.policy import Policy
 from profiling_lab.course import Course, Task
 from profiling_lab.errors import CourseError
 from profiling_lab.reports.model import clean_text

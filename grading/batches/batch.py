@@ -1,6 +1,6 @@
 """Grades a class: takes submissions in, judges what has no verdict yet, keeps results, writes reports.
 
-A batch lives in its output folder (`grading.store`). Whatever ends it, running it again goes on from
+A batch lives in its output folder (`grading.batches.store`). Whatever ends it, running it again goes on from
 there: a unit with a verdict under the same key is not judged again.
 """
 
@@ -22,12 +22,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from grading import keys, submissions
-from grading.engines import Engine, JudgeSpec, Local, Unit, not_judged, without_judge
-from grading.progress import Progress, duration
+from grading.batches import keys
+from grading.batches.engines import Engine, JudgeSpec, Local, Unit, not_judged, without_judge
+from grading.batches.progress import Progress, duration
+from grading.batches.store import WORK, DiskError, Store, StoreError, trouble, write_whole
+from grading.intake import submissions
+from grading.intake.submissions import Submission
 from grading.results import OUTCOMES, Key, Result
-from grading.store import WORK, DiskError, Store, StoreError, trouble, write_whole
-from grading.submissions import Submission
 from profiling_lab.course import Course, Exercise
 from profiling_lab.errors import LabError
 
@@ -227,7 +228,7 @@ def make_engine(course: Course, options: Options, seed: int) -> Engine:
         live=options.live,
     )
     if options.engine == "slurm":
-        from grading.slurm import Slurm
+        from grading.batches.slurm import Slurm
 
         folder = options.out.resolve() / WORK / "slurm"
         return Slurm(spec, folder, retries=options.retries, options=options.slurm)
@@ -558,8 +559,8 @@ class Reports:
     """Policy and roster, read before hours of grading, and what is written from results."""
 
     def __init__(self, course: Course, policy: Path | None, roster: Path | None) -> None:
-        from grading import policy as policies
-        from grading.roster import read_roster
+        from grading.outputs import policy as policies
+        from grading.outputs.roster import read_roster
 
         self.course = course
         self.policy = policies.load(policy, course) if policy else policies.Policy()
@@ -567,7 +568,7 @@ class Reports:
 
     def write(self, results: Iterable[Result], out: Path, plan: Plan, matches: list) -> list[Path]:
         """Write all reports; returns the files. Raises OSError."""
-        from grading import reporting
+        from grading.outputs import reporting
 
         return reporting.write_all(
             self.course,
@@ -586,7 +587,7 @@ def _write_reports(
 ) -> None:
     found: list = []
     if matches:
-        from grading.similarity import Match
+        from grading.outputs.similarity import Match
 
         found = [Match(**(m | {"students": tuple(m["students"])})) for m in matches]
     try:
@@ -608,7 +609,7 @@ def _write_reports(
 
 def likeness(plan: Plan, summary: Summary) -> list[dict]:
     """Which submissions are alike, as plain data; a failure is a note and stops nothing."""
-    from grading import similarity
+    from grading.outputs import similarity
 
     asked = dataclasses.replace(plan.course, exercises=tuple(plan.exercises))
     try:
