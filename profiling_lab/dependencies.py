@@ -92,6 +92,9 @@ class Operation:
     after: what it waited for. delay_ns: time that none of these explains.
     waits_in: for a "wait" the kind of the call that waits: "synchronize", "copy_call" (a blocking
     copy) or "allocation" (a release that waits for the device); "" for everything else.
+    resumes: on the host, with this the thread goes on after a "wait", up to and with the first call that
+    issues work again ("launch" or "copy_call"). However calls are bundled, that one has to be made:
+    what it issues may depend on what was waited for.
     """
 
     index: int
@@ -104,6 +107,7 @@ class Operation:
     after: tuple[Dependency, ...] = ()
     delay_ns: int = 0
     waits_in: str = ""
+    resumes: bool = False
 
     @property
     def end_ns(self) -> int:
@@ -510,7 +514,13 @@ class _Builder:
             draft.index = index
         self.rows, self.issued, self.by_stream, self.stream_waits = [], {}, {}, {}  # make room
         operations = []
+        waited: set[str] = set()  # threads that have issued nothing since they waited
         for draft in self.drafts:
+            resumes = draft.where in waited
+            if draft.kind == "wait":
+                waited.add(draft.where)
+            elif draft.kind in ("launch", "copy_call"):
+                waited.discard(draft.where)
             after, earliest = [], None
             for source, at, lag, why in draft.after:
                 if source.index >= draft.index:
@@ -531,6 +541,7 @@ class _Builder:
                     tuple(after),
                     delay,
                     draft.waits_in,
+                    resumes,
                 )
             )
         return operations

@@ -166,11 +166,13 @@ def test_what_the_reference_predicts_happens(name, seed, reference, made):
     actual = scenario.savings_ns(inside=scenario.steady)
     # Launch costs are only partly visible in a recording: how a call's time divides into what the
     # device waits for and what it does not is estimated. Copies may be predicted lower, because a
-    # hidden copy still takes its engine.
+    # hidden copy still takes its engine; and launch costs where the host waits, because the first call
+    # after each wait keeps its own.
     slack = {"launch_cost": 0.13}
     for cause in CAUSES:
         difference = (predicted[cause] - actual[cause]) / (window[1] - window[0])
-        least = -1.0 if cause == "copies" else -slack.get(cause, 0.04)
+        unbounded = {"copies", "launch_cost"} if scenario.expected == "waits" else {"copies"}
+        least = -1.0 if cause in unbounded else -slack.get(cause, 0.04)
         assert least < difference < slack.get(cause, 0.04), (cause, predicted, actual)
     if scenario.expected in CAUSES:
         finding = reference.name_bottleneck(str(scenario.path), scenario.steady)

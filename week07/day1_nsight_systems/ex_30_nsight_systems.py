@@ -250,7 +250,8 @@ def recoverable_time(capture: str, nvtx_range: str | None = None) -> dict[str, i
         "waits"        the host never waits in a synchronizing call: drop the "wait" dependencies of
                        operations whose `waits_in` is "synchronize"
         "launch_cost"  issuing work costs nothing: operations of kind "launch", and host code of at
-                       most DISPATCH_LIMIT_NS, take no time
+                       most DISPATCH_LIMIT_NS, take no time; but for those with which the host goes on
+                       after a wait (`resumes`): no fusing and no graph reaches across that
         "copies"       copies between host and device (H2D, D2H) take no time and add no delay,
                        operations of kind "copy_call" take no time, and where `waits_in` is
                        "copy_call" a positive lag of a "wait" dependency becomes 0.

@@ -314,7 +314,8 @@ def recoverable_time(capture: str) -> dict[str, int]:
         "waits"        drop the "wait" dependencies of operations whose `waits_in` is "synchronize" or
                        "copy_call"
         "launch_cost"  operations of kind "launch" take no time, nor does host code of at most
-                       DISPATCH_LIMIT_NS
+                       DISPATCH_LIMIT_NS; but for those with which the host goes on after a wait
+                       (`resumes`), as on Day 1
         "host_code"    host code of more than DISPATCH_LIMIT_NS takes only as long as compilations
                        (operators called COMPILATION, of the same thread, as recorded) overlap it
         "compilation"  host code of more than DISPATCH_LIMIT_NS takes no longer than the part of it

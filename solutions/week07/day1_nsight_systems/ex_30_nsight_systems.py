@@ -439,7 +439,8 @@ def recoverable_time(capture: str, nvtx_range: str | None = None) -> dict[str, i
         "waits"        the host never waits in a synchronizing call: drop the "wait" dependencies of
                        operations whose `waits_in` is "synchronize"
         "launch_cost"  issuing work costs nothing: operations of kind "launch", and host code of at
-                       most DISPATCH_LIMIT_NS, take no time
+                       most DISPATCH_LIMIT_NS, take no time; but for those with which the host goes on
+                       after a wait (`resumes`): no fusing and no graph reaches across that
         "copies"       copies between host and device (H2D, D2H) take no time and add no delay,
                        operations of kind "copy_call" take no time, and where `waits_in` is
                        "copy_call" a positive lag of a "wait" dependency becomes 0.
@@ -579,9 +580,8 @@ def _without_waits(operation: Operation) -> Operation:
 
 def _without_launch_cost(operation: Operation) -> Operation:
     dispatch = operation.kind == "host_code" and operation.duration_ns <= DISPATCH_LIMIT_NS
-    return (
-        replace(operation, duration_ns=0) if dispatch or operation.kind == "launch" else operation
-    )
+    issuing = (dispatch or operation.kind == "launch") and not operation.resumes
+    return replace(operation, duration_ns=0) if issuing else operation
 
 
 def _without_copies(operation: Operation) -> Operation:

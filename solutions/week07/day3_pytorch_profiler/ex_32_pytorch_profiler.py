@@ -709,7 +709,8 @@ def recoverable_time(capture: str) -> dict[str, int]:
         "waits"        drop the "wait" dependencies of operations whose `waits_in` is "synchronize" or
                        "copy_call"
         "launch_cost"  operations of kind "launch" take no time, nor does host code of at most
-                       DISPATCH_LIMIT_NS
+                       DISPATCH_LIMIT_NS; but for those with which the host goes on after a wait
+                       (`resumes`), as on Day 1
         "host_code"    host code of more than DISPATCH_LIMIT_NS takes only as long as compilations
                        (operators called COMPILATION, of the same thread, as recorded) overlap it
         "compilation"  host code of more than DISPATCH_LIMIT_NS takes no longer than the part of it
@@ -746,11 +747,8 @@ def recoverable_time(capture: str) -> dict[str, int]:
 
     def without_launch_cost(operation: Operation) -> Operation:
         dispatch = operation.kind == "host_code" and not own_code(operation)
-        return (
-            replace(operation, duration_ns=0)
-            if dispatch or operation.kind == "launch"
-            else operation
-        )
+        issuing = (dispatch or operation.kind == "launch") and not operation.resumes
+        return replace(operation, duration_ns=0) if issuing else operation
 
     def without_host_code(operation: Operation) -> Operation:
         if not own_code(operation):

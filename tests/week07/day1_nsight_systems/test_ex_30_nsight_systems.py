@@ -2417,13 +2417,14 @@ def test_savings_of_waits_by_hand(stub, draw):
     timeline.kernel(10_000, 110_000, call=(0, 5_000))
     timeline.api("cudaStreamSynchronize_v3020", 6_000, 112_000, waits_for_stream=7)
     timeline.kernel(322_000, 422_000, call=(312_000, 317_000))
-    want = {"waits": 106_000, "launch_cost": 10_000, "copies": 0, "allocation": 0}
+    want = {"waits": 106_000, "launch_cost": 5_000, "copies": 0, "allocation": 0}
     want["host_code"] = 200_000
     why = {
         "waits": "Without the wait the host goes on at 6 µs instead of 112 µs, and all that follows "
         "comes 106 µs earlier.",
-        "launch_cost": "Two launches of 5 µs lie on the way to the end. The 1 µs of host code between "
-        "launch and wait does not, and 200 µs of host code are no cost of issuing work.",
+        "launch_cost": "The first launch of 5 µs lies on the way to the end. With the second one the host "
+        "goes on after a wait, so it has to be made. The 1 µs of host code between launch and wait does "
+        "not lie on the way, and 200 µs of host code are no cost of issuing work.",
         "host_code": "Between the wait and the second launch lie 200 µs of host code; the 1 µs before "
         "the wait is the cost of issuing work.",
     }
@@ -2534,10 +2535,11 @@ def test_savings_of_blocking_copies_by_hand(stub, draw):
     # Holds the host until 4 µs after the copy has arrived.
     timeline.copy(30_000, 80_000, "D2H", pinned=False, call=(4_000, 84_000))
     timeline.kernel(94_000, 194_000, call=(84_000, 88_000))
-    want = {"waits": 0, "launch_cost": 8_000, "copies": 54_000, "allocation": 0, "host_code": 0}
+    want = {"waits": 0, "launch_cost": 4_000, "copies": 54_000, "allocation": 0, "host_code": 0}
     why = {
         "waits": "It is a copy call that holds the host here, not a synchronising call.",
-        "launch_cost": "Both launches of 4 µs lie on the way to the end.",
+        "launch_cost": "The first launch of 4 µs lies on the way to the end; with the second one the host "
+        "goes on after it had to wait.",
         "copies": "Without the copy the host still has to wait for the kernel before it, until 30 µs. "
         "It launches then, 54 µs earlier than at 84 µs.",
     }
@@ -2567,12 +2569,38 @@ def test_savings_of_allocations_by_hand(stub, draw):
     timeline.api("cudaFree_v3020", 5_000, 150_000)
     timeline.api("cudaMalloc_v3020", 150_000, 300_000)
     timeline.kernel(310_000, 410_000, stream=9, call=(300_000, 305_000))
-    want = {"waits": 0, "launch_cost": 10_000, "copies": 0, "allocation": 295_000, "host_code": 0}
+    want = {"waits": 0, "launch_cost": 5_000, "copies": 0, "allocation": 295_000, "host_code": 0}
     why = {
         "allocation": "Without both calls the second launch comes at 5 µs, and its kernel, on a stream "
         "of its own, starts at 15 µs instead of 310 µs.",
         "waits": "It is cudaFree that waits here, not a synchronising call.",
-        "launch_cost": "Both launches of 5 µs lie on the way to the end.",
+        "launch_cost": "The first launch of 5 µs lies on the way to the end; with the second one the host "
+        "goes on after it had to wait, though it allocates before that.",
+    }
+    judge_savings(stub, timeline.save(), want, why)
+
+
+@task("ex_30.recoverable_time")
+@pytest.mark.parametrize("first", ["launch", "copy"])
+def test_savings_of_what_follows_a_wait_by_hand(stub, draw, first):
+    """A wait; host code, an event, host code; then two calls that issue work. Another thread beside it."""
+    timeline = draw()
+    timeline.kernel(10_000, 110_000, call=(0, 5_000))
+    timeline.api("cudaStreamSynchronize_v3020", 6_000, 112_000, waits_for_stream=7)
+    timeline.api("cudaEventRecord_v3020", 120_000, 121_000)
+    if first == "copy":
+        timeline.copy(136_000, 137_000, "D2D", call=(130_000, 135_000))
+    else:
+        timeline.kernel(136_000, 137_000, call=(130_000, 135_000))
+    timeline.kernel(155_000, 255_000, call=(143_000, 150_000))
+    want = dict.fromkeys(CAUSES, 0) | {"waits": 42_000, "launch_cost": 20_000}
+    want["copies"] = 5_000 if first == "copy" else 0  # its call takes no time
+    why = {
+        "waits": "Without the wait all is issued while the first kernel runs, and starts 1 µs after what is "
+        "before it: the end comes at 213 µs.",
+        "launch_cost": "The first launch of 5 µs, and after the wait the 8 µs of host code and the launch of "
+        "7 µs behind the first call that issues work again. What lies between the wait and that call, and "
+        "the call itself, has to be done however work is bundled.",
     }
     judge_savings(stub, timeline.save(), want, why)
 
@@ -2587,7 +2615,7 @@ def test_savings_of_other_waits_by_hand(stub, draw, call):
     timeline.kernel(10_000, 110_000, call=(0, 5_000))
     timeline.api(call, 6_000, 112_000)
     timeline.kernel(322_000, 422_000, call=(312_000, 317_000))
-    want = {"waits": 106_000, "launch_cost": 10_000, "copies": 0, "allocation": 0}
+    want = {"waits": 106_000, "launch_cost": 5_000, "copies": 0, "allocation": 0}
     want["host_code"] = 200_000
     why = {"waits": f"{call} waits here as well: its `waits_in` says so, whatever its name."}
     judge_savings(stub, timeline.save(), want, why)
@@ -2630,11 +2658,12 @@ def test_savings_of_a_copy_that_returns_early_by_hand(stub, draw):
     timeline.kernel(1_000, 200_000, stream=9, call=(0, 1_000))
     timeline.copy(25_000, 40_000, "H2D", pinned=False, call=(1_000, 30_000))
     timeline.kernel(45_000, 300_000, stream=11, call=(31_000, 41_000))
-    want = {"waits": 0, "launch_cost": 12_000, "copies": 15_000, "allocation": 0, "host_code": 0}
+    want = {"waits": 0, "launch_cost": 1_000, "copies": 15_000, "allocation": 0, "host_code": 0}
     why = {
         "copies": "The copy, without its 15 µs, ends at 25 µs. Its call returned 10 µs before the end "
         "and still does: a lag that is negative stays. So the launch after it comes 15 µs earlier.",
-        "launch_cost": "Launches of 1 and 10 µs and 1 µs of host code between lie on the way to the end.",
+        "launch_cost": "The launch of 1 µs lies on the way to the end. With the 1 µs of host code and the "
+        "launch of 10 µs the host goes on after the copy call had to wait.",
     }
     judge_savings(stub, timeline.save(), want, why)
 
@@ -2704,7 +2733,7 @@ def test_savings_of_other_releases_by_hand(stub, draw, call):
     timeline.kernel(10_000, 110_000, call=(0, 5_000))
     timeline.api(call, 5_000, 150_000)
     timeline.kernel(160_000, 260_000, stream=9, call=(150_000, 155_000))
-    want = {"waits": 0, "launch_cost": 10_000, "copies": 0, "allocation": 145_000, "host_code": 0}
+    want = {"waits": 0, "launch_cost": 5_000, "copies": 0, "allocation": 145_000, "host_code": 0}
     why = {"allocation": f"Without {call} the second launch comes at 5 µs instead of 150 µs."}
     judge_savings(stub, timeline.save(), want, why)
 

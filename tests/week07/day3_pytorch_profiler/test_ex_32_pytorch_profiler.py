@@ -1517,7 +1517,7 @@ def _recoverable(file: str, _changed: int, limit: int) -> dict[str, int]:
 
     def free_launch(o: Any) -> int:
         dispatch = o.kind == "host_code" and not own(o)
-        return 0 if o.kind == "launch" or dispatch else o.duration_ns
+        return 0 if (o.kind == "launch" or dispatch) and not o.resumes else o.duration_ns
 
     def free_copy(o: Any) -> int:
         return 0 if o.kind == "copy_call" or is_transfer(o) else o.duration_ns
@@ -1552,7 +1552,8 @@ def _recoverable(file: str, _changed: int, limit: int) -> dict[str, int]:
 
 CAUSES = {
     "waits": "Only the waits of synchronizing calls and blocking copies are dropped; all else stays.",
-    "launch_cost": "Launching calls, and host code up to DISPATCH_LIMIT_NS, take no time.",
+    "launch_cost": "Launching calls, and host code up to DISPATCH_LIMIT_NS, take no time; but what the host "
+    "goes on with after a wait keeps its own.",
     "copies": "Copies between host and device cost nothing, and their calls neither; but the copies of the "
     "busiest direction still take their time, from the first device operation on.",
     "allocation": "Calls that allocate or release take no time, and a release waits for nothing.",
@@ -1592,7 +1593,9 @@ def test_savings_of_a_program(stub, program, kind):
     got = stub.recoverable_time(simulated.capture)
     for cause, saved in simulated.truth["recoverable_ns"].items():
         allowed = 0.05 * simulated.truth["window_ns"]
-        assert abs(got[cause] - saved) <= allowed, (
+        # Where the host waits, the simulation also lets it go on for nothing; the contract does not.
+        least = 0 if (cause, kind) == ("launch_cost", "sync") else saved - allowed
+        assert least <= got[cause] <= saved + allowed, (
             f"{words('recoverable_time', simulated.capture)} says {cause}: {got[cause]} ns; the simulated "
             f"program without that cause ended {saved} ns earlier (agreement within {allowed:.0f} ns)"
         )
@@ -2666,13 +2669,13 @@ def test_finding_near_the_floor(stub, draw, pause):
         (200_000, 15_100_000),
         (530_000, 15_100_000),
         (530_000, 47_500_000),  # only the launches reach the floor
-        (545_000, 15_100_000),  # the savings differ by exactly 2 %
-        (545_001, 15_100_000),
+        (545_000, 14_850_000),  # the savings differ by exactly 2 %
+        (545_001, 14_850_000),
         (900_000, 15_100_000),
     ],
 )
 def test_causes_that_cure_the_same_gap(stub, draw, host_ns, window_ns):
-    """A wait, and launches after it: taking either away closes nearly the same gap."""
+    """A wait, a memset, and launches after it: taking either away closes nearly the same gap."""
     trace = draw()
     trace.operator("aten::long_before", -15_000_000, -14_000_000)
     trace.step(1, 0, window_ns)
@@ -2680,7 +2683,8 @@ def test_causes_that_cure_the_same_gap(stub, draw, host_ns, window_ns):
     for _ in range(10):
         trace.kernel(now + 20_000, now + 520_000, call=(now, now + 5_000))
         trace.call("cudaStreamSynchronize", now + 6_000, now + 523_000)
-        now += 523_000 + host_ns
+        trace.memset(now + 526_000, now + 527_000, call=(now + 523_000, now + 525_000))
+        now += 525_000 + host_ns
     judge_finding(stub, trace.save())
 
 

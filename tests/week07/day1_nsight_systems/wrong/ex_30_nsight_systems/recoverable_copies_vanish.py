@@ -24,7 +24,8 @@ def recoverable_time(capture: str, nvtx_range: str | None = None) -> dict[str, i
         waited = tuple(d for d in operation.after if d.why != "wait")
         if cause == "waits" and waits_in == "synchronize":
             return replace(operation, after=waited)
-        if cause == "launch_cost" and (kind == "launch" or (kind == "host_code" and short)):
+        issuing = kind == "launch" or (kind == "host_code" and short)
+        if cause == "launch_cost" and issuing and not operation.resumes:
             return replace(operation, duration_ns=0)
         if cause == "copies" and transfer:
             return replace(operation, duration_ns=0, delay_ns=0)

@@ -16,7 +16,7 @@ def _mine(operation: Operation) -> Operation:
     dispatch = operation.kind == "host_code" and operation.duration_ns <= DISPATCH_LIMIT_NS
     return (
         replace(operation, duration_ns=0)
-        if dispatch or operation.name == "cudaLaunchKernel"
+        if (dispatch or operation.name == "cudaLaunchKernel") and not operation.resumes
         else operation
     )
 

@@ -33,7 +33,7 @@ def recoverable_time(capture: str) -> dict[str, int]:
         dispatch = operation.kind == "host_code" and not own_code(operation)
         return (
             replace(operation, duration_ns=0)
-            if dispatch or operation.kind == "launch"
+            if (dispatch or operation.kind == "launch") and not operation.resumes
             else operation
         )
 
