@@ -219,6 +219,8 @@ def show_comparison(result: Compared) -> None:
     for label, side in (("before", result.before), ("after", result.after)):
         told = dim(f"  {_about(side)}") if _about(side) else ""
         click.echo(f"  {label:<6}  {bold(clean_text(side.name))}{told}")
+    if result.doubt:
+        click.echo(click.style(wrap(verdict_text(result), "  ", "  ! "), fg="yellow"))
     click.echo()
     head = f"    {'':<{width() - FIGURE_CELLS}} {'before':>10} {'after':>10} {'after÷before':>13}"
     click.echo(dim(head))
@@ -307,7 +309,7 @@ def _finding_changes(result: Compared) -> list[str]:
 def _show_verdict(result: Compared) -> None:
     colors = {"regression": "red", "faster": "green"}
     text = f"  {verdict_text(result)}"
-    color = colors.get(result.verdict)
+    color = colors.get(result.verdict, "yellow" if result.doubt else None)
     click.echo(click.style(wrap(text.strip(), "  "), fg=color, bold=True))
     for note in result.notes:
         click.echo(wrap(clean_text(note), "    ", "  ! "))
@@ -322,6 +324,9 @@ def verdict_text(result: Compared) -> str:
     if len(deciding) == 1 and first.group == "time":
         ratio = first.ratio or 1.0
         times = f"{format_ns(first.before)} to {format_ns(first.after)}"
+        if result.doubt:
+            gate = "; the longer one fails as a gate" if result.is_regression else ""
+            return f"These look like different programs: {result.doubt} ({times}{gate})"
         if first.what != "Window":
             times = f"{first.what}: {times}"
         noise = ""

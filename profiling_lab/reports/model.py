@@ -275,12 +275,16 @@ class ComparisonRow:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two captures side by side; the first row is the main figure."""
+    """Two captures side by side; the first row is the main figure.
+
+    doubt: why they look like different programs; then there is no figure.
+    """
 
     before_name: str
     after_name: str
     rows: Sequence[ComparisonRow] = ()
     headline: str = ""
+    doubt: str = ""
 
     def main_figure(self) -> tuple[str, str]:
         """The large figure and the words under it; ("", "") without rows."""
@@ -288,6 +292,8 @@ class Comparison:
 
         if not self.rows:
             return "", ""
+        if self.doubt:
+            return "Different programs?", self.doubt
         row = self.rows[0]
         ratio, word = row.change()
         if row.unit == "ns" and row.better == "lower":

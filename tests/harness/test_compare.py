@@ -16,7 +16,7 @@ from grading.checking.generate.kineto import Trace
 from grading.checking.generate.ncu import Raw
 from profiling_lab import captures
 from profiling_lab.cli import lab
-from profiling_lab.cli.comparing import markdown
+from profiling_lab.cli.comparing import markdown, verdict_text
 from profiling_lab.compare import Compared, Row, compare_runs
 from profiling_lab.diagnosis import Diagnosis
 from profiling_lab.errors import CaptureError
@@ -91,7 +91,7 @@ def test_interval_is_seeded_and_holds_what_the_runs_hold() -> None:
 
 
 def test_kernels_that_appear_vanish_and_change() -> None:
-    before, after = run(1000, same=10, gone=500, other=50), run(1000, same=25, new=30, other=50)
+    before, after = run(1000, same=700, gone=900, other=50), run(1000, same=715, new=30, other=50)
     after.launches["other"] = Launches(2, frozenset(("(2, 1, 1) × (32, 1, 1)",)))
     result = compare_runs([before], [after])
     assert row(result, "gone").change == "gone" and row(result, "gone").after == 0
@@ -120,6 +120,25 @@ def test_what_makes_runs_hard_to_compare_is_said() -> None:
     assert [note for note in notes if "SM clock" in note]
     assert not [note for note in notes if "profiler" in note]
     assert compare_runs([before], [before]).notes == []
+
+
+def test_different_programs_get_no_headline() -> None:
+    one, other = run(1000, gemm=800, copy=100), run(3000, copy=100, conv=2000)
+    result = compare_runs([one], [other])
+    assert result.shared_ratio == pytest.approx(100 / 2100)
+    assert result.verdict == "different" and not any(row.grew for row in result.rows)
+    assert result.is_regression  # a gate does not pass because all was replaced
+    assert "different programs" in verdict_text(result) and "5%" in verdict_text(result)
+    assert "×" not in verdict_text(result)
+    shown = result.to_report()
+    assert shown.main_figure()[0] == "Different programs?"
+    assert {row.verdict() for row in shown.rows} == {""}
+    halves = compare_runs([run(1000, gemm=800, copy=300)], [run(1000, conv=800, copy=300)])
+    assert halves.shared_ratio == pytest.approx(3 / 11) and halves.verdict == "unchanged"
+    graphs = run(3000, conv=2000)
+    graphs.put("kernels", "CUDA graphs", 3, "count")
+    assert compare_runs([one], [graphs]).shared_ratio is None
+    assert compare_runs([run(10)], [run(10)]).shared_ratio is None
 
 
 def test_only_one_kind() -> None:
