@@ -267,10 +267,13 @@ def compare_runs(
         )
     out = Compared(Side(before), Side(after), tolerance)
     window_ns = out.before.length_ns
+    devices = {device for run in runs for device in run.devices}
+    only = measures.device_label(*devices) if len(devices) == 1 else " "  # need not be said
     by_group: dict[str, list[Row]] = {}
     for key in dict.fromkeys(key for run in runs for key in run.measures):
         row = _row(key, before, after, tolerance, window_ns)
         if row is not None:
+            row = replace(row, what=row.what.removesuffix(only))
             by_group.setdefault(row.group, []).append(row)
     for group, rows in by_group.items():
         if group in NAMED:

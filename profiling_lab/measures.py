@@ -48,6 +48,11 @@ DECISIVE_OPTIONS = ("--clock-control", "--cache-control", "--replay-mode", "--cu
 Key = tuple[str, str, str]  # group, what, unit
 
 
+def device_label(device: int) -> str:
+    """What follows the name of a measure of one device."""
+    return f" (device {device})"
+
+
 @dataclass
 class Launches:
     """How often a kernel ran, and in which shapes ("(132, 1, 1) × (256, 1, 1)")."""
@@ -63,7 +68,8 @@ class Run:
     kind: as of `captures.kind`. measures: by group, name and unit; None where the run could not tell.
     launches: by kernel. conditions: what has to be equal for runs to be compared, by name.
     work: how much was done, by name: where it differs, times tell little. findings: by subject, or
-    one by "" for the whole. unanswered: sentences on functions that gave no answer.
+    one by "" for the whole. unanswered: sentences on functions that gave no answer. devices: those
+    that have measures of their own.
     """
 
     name: str
@@ -75,6 +81,7 @@ class Run:
     findings: dict[str, Finding] = field(default_factory=dict)
     unanswered: list[str] = field(default_factory=list)
     diagnosis: Diagnosis | None = None
+    devices: tuple[int, ...] = ()
 
     def put(self, group: str, what: str, value: float | None, unit: str = "ns") -> None:
         """Note a number."""
@@ -92,11 +99,10 @@ def of_timeline(diagnosis: Diagnosis) -> Run:
     """What a diagnosed timeline says, in its window."""
     import polars as pl
 
-    run = Run(diagnosis.name, "timeline", diagnosis=diagnosis)
+    run = Run(diagnosis.name, "timeline", diagnosis=diagnosis, devices=tuple(diagnosis.devices))
     run.put("time", WINDOW, diagnosis.length_ns)
-    several = len(diagnosis.devices) > 1
     for device in diagnosis.devices:
-        label = f" (device {device})" if several else ""
+        label = device_label(device)
         run.put("time", f"Busy{label}", (diagnosis.busy_ns or {}).get(device))
         run.put("time", f"Idle{label}", diagnosis.idle_ns(device))
         lengths = [

@@ -293,7 +293,7 @@ class Comparison:
         if not self.rows:
             return "", ""
         if self.doubt:
-            return "Different programs?", self.doubt
+            return "Different programs?", f"{self.doubt}; {self.rows[0].what.lower()}"
         row = self.rows[0]
         ratio, word = row.change()
         if row.unit == "ns" and row.better == "lower":

@@ -167,7 +167,7 @@ def test_gaps_calls_and_ranges_add_up(timeline: Path) -> None:
         last = max(last, one, key=lambda operation: operation["end_ns"])
     made = of_timeline(Diagnosis("a", recording, None, recording.span_ns, gaps=gaps))
     found = {what: ns for (group, what, unit), ns in made.measures.items() if group == "gaps"}
-    assert found.pop("Gaps") == len(gaps)
+    assert found.pop("Gaps (device 0)") == len(gaps)
     assert len(found) > 1
     for name, ns in found.items():
         lengths = [gap["end_ns"] - gap["start_ns"] for gap in gaps if gap["names"] == name]
@@ -184,6 +184,14 @@ def test_gaps_calls_and_ranges_add_up(timeline: Path) -> None:
         )
     told = {what: ns for (group, what, _), ns in made.measures.items() if group == "calls"}
     assert Counter(told.values()) == Counter(calls.values())
+
+
+def test_devices_are_told_apart_where_there_are_several(timeline: Path, tmp_path: Path) -> None:
+    two = SCENARIOS["two_devices"](seed=7, folder=tmp_path).path
+    for other, wanted in ((timeline, {"Busy"}), (two, {"Busy (device 0)", "Busy (device 1)"})):
+        told = json.loads(ask(str(timeline), str(other), "--json", "--against", SOLUTIONS).stdout)
+        assert {r["what"] for r in told["rows"] if r["what"].startswith("Busy")} == wanted
+        assert {r["what"][:4] for r in told["rows"] if r["group"] == "gaps"} >= {"Gaps"}
 
 
 def test_several_runs_folders_and_patterns(
