@@ -287,13 +287,11 @@ def _kernels(
 def _blocks_per_sm(launch: dict[str, Any], warps_per_sm: int, blocks_per_sm: int) -> int:
     """How many blocks of a launch one SM holds."""
     warps = -(-launch["block_x"] * launch["block_y"] * launch["block_z"] // WARP_THREADS)
-    warp_registers = _rounded_up(
-        (launch["registers_per_thread"] or 0) * WARP_THREADS, WARP_REGISTER_UNIT
-    )
+    warp_registers = _rounded_up(launch["registers_per_thread"] * WARP_THREADS, WARP_REGISTER_UNIT)
     if warp_registers:
         held = SM_PARTITIONS * (PARTITION_REGISTERS // warp_registers)
         warps_per_sm = min(warps_per_sm, held)
-    asked = (launch["static_shared_bytes"] or 0) + (launch["dynamic_shared_bytes"] or 0)
+    asked = launch["static_shared_bytes"] + launch["dynamic_shared_bytes"]
     block_bytes = _rounded_up(asked + RESERVED_SHARED_BYTES, SHARED_UNIT_BYTES)
     return max(1, min(blocks_per_sm, warps_per_sm // warps, SHARED_PER_SM_BYTES // block_bytes))
 
@@ -332,7 +330,8 @@ def _waiting_ns(capture: str, device: int, kernels: list[_Kernel]) -> int:
     changes: list[tuple[int, str, int]] = []  # when a kernel is late, starts, and stops
     for i, kernel in enumerate(kernels):
         start = kernel.start_ns
-        waits_from = max(late.get(kernel.key, start), held.get((kernel.stream, start), 0))
+        late_ns = late.get(kernel.key, start)
+        waits_from = max(late_ns, held.get((kernel.stream, start), late_ns))
         changes += [(start, "starts", i), (kernel.end_ns, "stops", i)]
         if waits_from < start:
             changes.append((waits_from, "is late", i))

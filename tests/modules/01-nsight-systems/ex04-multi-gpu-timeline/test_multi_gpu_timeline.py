@@ -581,7 +581,7 @@ def test_verdict_on_drawn_runs(stub, draw, seed) -> None:
     slow = (
         draw()
     )  # a transfer that goes slowly while the other rank works: no waiting, and yet uneven
-    for rank, work in ((0, 30_000), (1, 80_000)):
+    for rank, work in ((0, 30_000), (1, 80_000), (2, 50_000)):
         slow.nvtx(f"rank {rank}", 0, 100_000, process=rank + 1)
         slow.kernel(0, work, process=rank + 1, device=rank)
         slow.kernel(30_000, 90_000, name=REDUCE, stream=9, process=rank + 1, device=rank)

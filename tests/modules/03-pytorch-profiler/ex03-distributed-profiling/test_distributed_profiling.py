@@ -671,9 +671,9 @@ def test_verdict_on_drawn_traces(stub, seed, tmp_path) -> None:
         trace.memset(99_000, 100_000)
     judge_verdict(stub, covered.save())
     slow = Ranks(
-        place("slow"), 2
+        place("slow"), 3
     )  # a transfer that goes slowly while the other rank works: no waiting
-    for trace, work in zip(slow.traces, (30_000, 80_000), strict=True):
+    for trace, work in zip(slow.traces, (30_000, 80_000, 50_000), strict=True):
         trace.kernel(0, work)
         trace.kernel(30_000, 90_000, name=REDUCE, stream=20)
     judge_verdict(stub, slow.save())

@@ -980,3 +980,15 @@ def test_clock_needs_samples_and_work(stub: Any, draw: Any) -> None:
         stub.clock_verdict(capture)
     with stub.raises(CaptureError, "device 3", why="nothing ran on device 3"):
         stub.clock_verdict(capture, 3)
+
+
+@task("energy_ex01.clock_verdict")
+def test_a_clock_of_98_percent_is_full_speed(stub: Any, draw: Any) -> None:
+    timeline = draw()
+    now = 10_000
+    for place in range(16):
+        clock, length = [(2 * GHZ, 1_000), (1_960_000_000, 1_100), (GHZ, 1_600)][min(place // 5, 2)]
+        timeline.kernel(now, now + length)
+        now += length
+        timeline.sample(now, {CLOCK: clock})
+    judge_clock(stub, timeline.save())
