@@ -23,7 +23,6 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profiling_lab.diagnosis import Diagnosis, diagnose, misfit
@@ -93,7 +92,9 @@ def _devices_with_clock(part: Part) -> Iterator[tuple[Any, ...]]:
 
 
 def _traces(part: Part) -> Iterator[tuple[Any, ...]]:
-    yield from ((str(file),) for file in sorted(part.path.glob("trace_rank*.json*")))
+    from profiling_lab import captures
+
+    yield from ((str(file),) for file in captures.rank_traces(part.path).values())
 
 
 QUESTIONS = (
@@ -446,15 +447,14 @@ def _kernel_spans(part: Part) -> list[tuple[int, int, str]]:
         return [(start, end, base_name(name)) for start, end, name in rows]
     from profiling_lab import captures
 
-    files = [part.path] if part.kind == "trace" else [Path(*file) for file in _traces(part)]
+    # Ranks run the same kernels: one of them says it for all.
+    file = part.path if part.kind == "trace" else min(captures.rank_traces(part.path).items())[1]
     out = []
-    for file in files[:1]:  # ranks run the same kernels
-        events = json.loads(captures.text(file, "trace.json"))["traceEvents"]
-        for event in events:
-            if event.get("cat") == "kernel" and "dur" in event:
-                start = round(float(event["ts"]) * 1000)
-                length = round(float(event["dur"]) * 1000)
-                out.append((start, start + length, base_name(event["name"])))
+    for event in json.loads(captures.text(file, "trace.json"))["traceEvents"]:
+        if event.get("cat") == "kernel" and "dur" in event:
+            start = round(float(event["ts"]) * 1000)
+            length = round(float(event["dur"]) * 1000)
+            out.append((start, start + length, base_name(event["name"])))
     return out
 
 

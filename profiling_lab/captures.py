@@ -57,6 +57,7 @@ MAIN_FILES = {
     "kernels": "kernels.csv",
     "trace": "trace.json",
 }
+_RANK_TRACE = re.compile(r"trace_rank(\d+)\.json(\.gz)?")
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,12 @@ def file(capture: str | os.PathLike[str], name: str) -> Path:
             return candidate
     held = ", ".join(sorted(entry.name for entry in place.iterdir() if entry.is_file()))
     raise CaptureError(f"{place.name}: holds no {name}; it has {held or 'no files'}")
+
+
+def rank_traces(place: Path) -> dict[int, Path]:
+    """The traces of a folder that holds one of each rank ("trace_rank0.json"), by rank; {} of others."""
+    found = ((_RANK_TRACE.fullmatch(entry.name), entry) for entry in place.iterdir())
+    return dict(sorted((int(name[1]), entry) for name, entry in found if name))
 
 
 def text(capture: str | os.PathLike[str], name: str) -> str:

@@ -1,7 +1,8 @@
-"""The functions that `lab diagnose`, `lab demo` and the reports call, as protocols.
+"""The functions of the exercises that the library calls, as protocols, one an exercise.
 
 They are the learner's: the library finds them in the exercises (or, with `--against solutions`, in
-the reference), calls them, and prints what they return.
+the reference), calls them, and prints what they return. Which of them can speak about a capture of which
+kind stands in `profiling_lab.asking`. `capture` is the path of a capture's folder or file.
 """
 
 from __future__ import annotations
@@ -59,8 +60,39 @@ class TimelineFunctions(Protocol):
 
 
 @runtime_checkable
+class StreamFunctions(Protocol):
+    """What `nsys_ex02` gives for a timeline in which a device worked on several streams."""
+
+    def judge_streams(self, capture: str, device: int = 0) -> Finding:
+        """Whether streams of a device could have run side by side."""
+        ...
+
+
+@runtime_checkable
+class RankFunctions(Protocol):
+    """What `nsys_ex04` gives for a timeline of several ranks."""
+
+    def name_multi_gpu_bottleneck(self, capture: str) -> Finding:
+        """Collectives that nothing hides, or a rank that the others wait for."""
+        ...
+
+
+@runtime_checkable
+class ClockFunctions(Protocol):
+    """What `energy_ex01` gives for a timeline with GPU metrics."""
+
+    def clock_verdict(self, capture: str, device: int = 0) -> Finding:
+        """Whether a device's clock was held down while it worked."""
+        ...
+
+
+@runtime_checkable
 class KernelFunctions(Protocol):
     """What `ex_31` gives for a Nsight Compute capture (the raw page as CSV)."""
+
+    def read_metrics(self, capture: str) -> list[dict]:
+        """A row a launch, with "name", "grid", "block", "cc" and "metrics" in base units."""
+        ...
 
     def classify_kernels(self, capture: str) -> list[Finding]:
         """A finding a kernel, in the file's order."""
@@ -68,11 +100,45 @@ class KernelFunctions(Protocol):
 
 
 @runtime_checkable
+class RooflineFunctions(Protocol):
+    """What `ncu_ex03` gives for a row of `read_metrics`."""
+
+    def under_the_roofs(self, kernel: dict) -> dict:
+        """Where a launch lies: "dtype", "intensity" (FLOP/byte, by level), "flops_per_s"."""
+        ...
+
+    def roofs_of(self, kernel: dict) -> dict[str, float]:
+        """The roofs above it: bytes per second by level, operations per second by data type."""
+        ...
+
+
+@runtime_checkable
 class TraceFunctions(Protocol):
     """What `ex_32` gives for a Kineto trace, alone or with a memory snapshot beside it."""
 
+    def read_trace(self, capture: str) -> dict:
+        """What the trace holds: "events", "devices" and more."""
+        ...
+
+    def step_breakdown(self, capture: str) -> list[dict]:
+        """A row a step and device, times in ns."""
+        ...
+
+    def recoverable_time(self, capture: str) -> dict[str, int]:
+        """Per cause: how much earlier the steps would have ended without it, in ns."""
+        ...
+
     def name_trace_bottleneck(self, capture: str) -> Finding:
         """The main finding."""
+        ...
+
+
+@runtime_checkable
+class RankTraceFunctions(Protocol):
+    """What `torch_ex03` gives for a folder with a trace of each rank."""
+
+    def name_distributed_bottleneck(self, capture: str) -> Finding:
+        """Collectives that nothing hides, or a rank that the others wait for."""
         ...
 
 
@@ -82,4 +148,19 @@ class CounterFunctions(Protocol):
 
     def roofline_points(self, capture: str) -> list[dict]:
         """A row a kernel, with "name", "intensity" (FLOP/byte), "rate_flops_per_s", "flops_source"."""
+        ...
+
+
+@runtime_checkable
+class RunFunctions(Protocol):
+    """What `case_files` gives for everything that was said of one run."""
+
+    def diagnose_run(
+        self,
+        said: list[Finding],
+        kernels: list[Finding],
+        kernel_time_ns: dict[str, int],
+        window_ns: int | None,
+    ) -> list[Finding]:
+        """The findings to tell, the main one first."""
         ...

@@ -271,24 +271,3 @@ def largest(values: dict[str, int] | None, count: int = 5) -> list[tuple[str, in
     """The largest of some times by name, those above 0 only, largest first."""
     ordered = sorted((values or {}).items(), key=lambda item: -item[1])
     return [item for item in ordered if item[1] > 0][:count]
-
-
-def cannot_show(recording: NsysCapture) -> list[str]:
-    """What a capture does not hold, each a sentence that says what it would take to see it."""
-    out = []
-    if not recording.gpu_metrics.height:
-        out.append(
-            "how many SMs work while the device is busy: no GPU metrics "
-            "(record with --gpu-metrics-devices=all)"
-        )
-    if recording.graph_launches.height:
-        out.append("the kernels inside CUDA graphs (record with --cuda-graph-trace=node)")
-    if not recording.nvtx_ranges.height:
-        out.append("which part of the program work belongs to: no NVTX ranges")
-    if not recording.memory_events.height:
-        out.append("what holds device memory (record with --cuda-memory-usage=true)")
-    if not recording.os_calls.height:
-        out.append("waits in the operating system (record with --trace=…,osrt)")
-    if not recording.api_calls.height:
-        out.append("what the host did: no CUDA calls (record with --trace=cuda)")
-    return out

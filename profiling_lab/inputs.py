@@ -25,7 +25,6 @@ from profiling_lab import captures, exports, merging
 from profiling_lab.captures import Part
 from profiling_lab.errors import CaptureError, EmptyCapture
 
-RANK_TRACES = "trace_rank*.json*"  # what a folder with a trace of each rank holds
 DEVICE_CATEGORIES = rb'"(?:kernel|gpu_memcpy|gpu_memset)"'
 
 
@@ -79,8 +78,8 @@ def _part(argument: str) -> Part:
     except OSError as error:  # a folder on the way that may not be entered, a name too long
         raise CaptureError(f"{argument}: cannot be read ({error.strerror})") from None
     if place.is_dir():
-        if traces := sorted(place.glob(RANK_TRACES)):
-            for file in traces:
+        if traces := captures.rank_traces(place):
+            for file in traces.values():
                 check_trace(file)
             return Part(place.resolve().name, "traces", place, (argument,))
         if not _is_capture(place):

@@ -23,13 +23,11 @@ _SECTIONS = (
 
 def of_run(run: Sequence[Part]) -> list[str]:
     """The sentences for all captures of a run; what one of them does show is not said of another."""
-    from profiling_lab.diagnosis import cannot_show
-
     out = []
     for part in run:
         if part.kind == "timeline":
             recording = captures.open(part.path)
-            out += [*cannot_show(recording), *_of_ranks(recording)]
+            out += [*of_timeline(recording), *_of_ranks(recording)]
         elif part.kind == "kernels":
             out += _of_kernels(part, alone=len(run) == 1)
         else:
@@ -37,6 +35,27 @@ def of_run(run: Sequence[Part]) -> list[str]:
     if run[0].kind != "kernels" and len(run) == 1:
         out.append("what limits a single kernel (add the kernel's page: ncu --page raw --csv)")
     return list(dict.fromkeys(out))
+
+
+def of_timeline(recording: NsysCapture) -> list[str]:
+    """The sentences for a timeline, whatever ran in it."""
+    out = []
+    if not recording.gpu_metrics.height:
+        out.append(
+            "how many SMs work while the device is busy: no GPU metrics "
+            "(record with --gpu-metrics-devices=all)"
+        )
+    if recording.graph_launches.height:
+        out.append("the kernels inside CUDA graphs (record with --cuda-graph-trace=node)")
+    if not recording.nvtx_ranges.height:
+        out.append("which part of the program work belongs to: no NVTX ranges")
+    if not recording.memory_events.height:
+        out.append("what holds device memory (record with --cuda-memory-usage=true)")
+    if not recording.os_calls.height:
+        out.append("waits in the operating system (record with --trace=…,osrt)")
+    if not recording.api_calls.height:
+        out.append("what the host did: no CUDA calls (record with --trace=cuda)")
+    return out
 
 
 def _of_ranks(recording: NsysCapture) -> list[str]:

@@ -30,9 +30,13 @@ STEP = "A step, mean"
 STEP_RANGE = re.compile(r"ProfilerStep#\d+")
 # Groups whose entries are named by the program: one that a run lacks took no time there.
 NAMED = ("gaps", "calls", "stages", "operators", "kernels")
-# Counters of a kernel besides its duration: what it is called, and its unit.
+# Counters of a kernel besides its duration: what people call them, and their units.
 COUNTERS = {
     "sm__throughput.avg.pct_of_peak_sustained_elapsed": ("SM throughput", "pct"),
+    "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed": (
+        "Memory throughput",
+        "pct",
+    ),
     "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed": ("DRAM throughput", "pct"),
     "lts__t_sector_hit_rate.pct": ("L2 hit rate", "pct"),
     "sm__warps_active.avg.pct_of_peak_sustained_active": ("Warps active", "pct"),
@@ -295,7 +299,7 @@ def of_traces(part: Part, functions: Functions) -> Run:
 
     What would be saved is left out: ranks gain together, not each by itself.
     """
-    files = sorted(part.path.glob("trace_rank*.json*"))
+    files = captures.rank_traces(part.path).values()
     runs = [of_trace(Part(file.name, "trace", file), functions) for file in files]
     out = Run(part.name, part.kind, conditions=runs[0].conditions, work=runs[0].work)
     out.conditions["ranks"] = str(len(runs))

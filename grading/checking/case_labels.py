@@ -75,10 +75,10 @@ def _measured(name: str) -> float:
 def _runs(name: str) -> tuple[Case, ...]:
     """The recordings of a case: one, or one a rank, since traces of ranks share no clock."""
     folder = captures.place(name)
-    ranks = sorted(folder.glob("trace_rank*.json.gz"))
+    ranks = captures.rank_traces(folder)
     if not ranks:
         return (open_case(name),)
-    return tuple(_rank(name, file) for file in ranks)
+    return tuple(_rank(name, file) for file in ranks.values())
 
 
 def _rank(name: str, file: Path) -> Case:

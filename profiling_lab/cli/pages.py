@@ -10,16 +10,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from profiling_lab import limits
 from profiling_lab.compare import CAUSES, Compared
-from profiling_lab.diagnosis import (
-    Diagnosis,
-    cannot_show,
-    largest,
-    roofline_of,
-)
+from profiling_lab.diagnosis import Diagnosis, largest, roofline_of
 from profiling_lab.errors import EmptyCapture, LabError
 from profiling_lab.functions import Functions, FunctionUnavailable, functions_if_any
-from profiling_lab.inputs import RANK_TRACES
+from profiling_lab.measures import COUNTERS, DURATION
 
 if TYPE_CHECKING:
     from profiling_lab.captures import Part
@@ -32,20 +28,6 @@ MOST_GAPS = 5000  # of a page; the rest is too short to be seen on it
 KERNELS_SHOWN = 200
 # The exercise whose functions place a page of Nsight Compute under its roofs.
 ROOFLINE_EXERCISE = "ncu_ex03"
-# What a row on a kernel shows besides its duration, where it was measured, and in which unit.
-KERNEL_COLUMNS = {
-    "sm__throughput.avg.pct_of_peak_sustained_elapsed": ("SM throughput", "pct"),
-    "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed": (
-        "Memory throughput",
-        "pct",
-    ),
-    "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed": ("DRAM throughput", "pct"),
-    "sm__warps_active.avg.pct_of_peak_sustained_active": ("Warps active", "pct"),
-    "launch__registers_per_thread": ("Registers a thread", "count"),
-    "dram__bytes_read.sum": ("DRAM read", "bytes"),
-    "dram__bytes_write.sum": ("DRAM written", "bytes"),
-}
-DURATION = "gpu__time_duration.sum"
 
 
 @dataclass
@@ -113,8 +95,7 @@ def _facts(diagnosis: Diagnosis) -> list[tuple[Any, ...]]:
         facts.append((f"DRAM used, device {device}", 100 * active["dram_ratio"], "pct"))
     if diagnosis.overhead_ns:
         facts.append(("Profiler at work", diagnosis.overhead_ns, "ns"))
-    for line in cannot_show(diagnosis.capture):
-        facts.append(("Not in this capture", line))
+    facts += [("Not in this capture", line) for line in limits.of_timeline(diagnosis.capture)]
     return facts
 
 
@@ -157,11 +138,7 @@ def _add_traces(made: CaptureSection, part: Part, functions: Functions, answers:
     if part.kind == "trace":
         files = {"": captures.file(part.path, "trace.json")}
     else:
-        files = {
-            name[1]: file
-            for file in sorted(part.path.glob(RANK_TRACES))
-            if (name := re.match(r"trace_rank(\d+)", file.name))
-        }
+        files = {str(rank): file for rank, file in captures.rank_traces(part.path).items()}
     read: dict[str, Mapping[str, Any]] = {}
     for rank, file in files.items():
         trace = answers.ask(functions, "read_trace", str(file))
@@ -280,7 +257,7 @@ def _kernel_table(kernels: list[dict[str, Any]], findings: Sequence[Finding]) ->
 
     shown = [
         (metric, heading, unit)
-        for metric, (heading, unit) in KERNEL_COLUMNS.items()
+        for metric, (heading, unit) in COUNTERS.items()
         if any(kernel["metrics"].get(metric) is not None for kernel in kernels)
     ]
     said: dict[str, list[str]] = {}

@@ -11,11 +11,10 @@ import csv
 import io
 import itertools
 import json
-import sqlite3
 import statistics
 from typing import Any
 
-from profiling_lab import captures, devices, units
+from profiling_lab import captures, devices, nsys_export, units
 from profiling_lab.quiz import Asked, Question
 
 DAY1 = "week07/day1_nsight_systems/README.md"
@@ -42,8 +41,7 @@ FROM CUPTI_ACTIVITY_KIND_KERNEL AS k JOIN StringIds AS s ON s.id = k.shortName""
 
 def query(capture: str, sql: str) -> list[tuple[Any, ...]]:
     """The rows of a query on a timeline, which is opened read-only."""
-    file = captures.path(capture)
-    connection = sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)
+    connection = nsys_export.connect(captures.path(capture))
     try:
         return connection.execute(sql).fetchall()
     finally:

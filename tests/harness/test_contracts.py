@@ -9,30 +9,40 @@ from typing import Any
 
 import pytest
 
-from profiling_lab import asking, contracts, course, diagnosis
+import profiling_lab
+from profiling_lab import asking, contracts, course
 from profiling_lab.functions import EXERCISES, load_file
 
 COURSE = course.load(Path(__file__).resolve().parents[2])
+LIBRARY = Path(profiling_lab.__file__).parent
+# The protocol of each exercise whose functions the library calls.
 PROTOCOLS: dict[str, Any] = {
-    "timeline": contracts.TimelineFunctions,
-    "kernels": contracts.KernelFunctions,
-    "trace": contracts.TraceFunctions,
-    "counters": contracts.CounterFunctions,
+    "ex_30": contracts.TimelineFunctions,
+    "nsys_ex02": contracts.StreamFunctions,
+    "nsys_ex04": contracts.RankFunctions,
+    "energy_ex01": contracts.ClockFunctions,
+    "ex_31": contracts.KernelFunctions,
+    "ncu_ex03": contracts.RooflineFunctions,
+    "ex_32": contracts.TraceFunctions,
+    "torch_ex03": contracts.RankTraceFunctions,
+    "ex_33": contracts.CounterFunctions,
+    "case_files": contracts.RunFunctions,
 }
+CALL = re.compile(r"""\b(?:call|ask|_ask)\(\s*(?:\w+, )*"(\w+)\"""")
 
 
-def promised(kind: str) -> set[str]:
-    return {name for name in vars(PROTOCOLS[kind]) if not name.startswith("_")}
+def promised(exercise: str) -> set[str]:
+    return {name for name in vars(PROTOCOLS[exercise]) if not name.startswith("_")}
 
 
-@pytest.mark.parametrize("kind", PROTOCOLS)
-def test_the_reference_keeps_the_contract(kind: str) -> None:
-    exercise = COURSE.exercise(EXERCISES[kind])
+@pytest.mark.parametrize("identifier", PROTOCOLS)
+def test_the_reference_keeps_the_contract(identifier: str) -> None:
+    exercise = COURSE.exercise(identifier)
     reference = load_file(COURSE.solution(exercise.stub), f"contract_{exercise.id}")
     tasks = {task.name for task in exercise.tasks if task.stub == exercise.stub}
-    assert promised(kind) <= tasks
-    for name in promised(kind):
-        asked = inspect.signature(getattr(PROTOCOLS[kind], name))
+    assert promised(identifier) <= tasks
+    for name in promised(identifier):
+        asked = inspect.signature(getattr(PROTOCOLS[identifier], name))
         asked = asked.replace(parameters=list(asked.parameters.values())[1:])  # without self
         given = inspect.signature(getattr(reference, name))
         assert plain(given) == plain(asked), f"{name}: contracts.py says {asked}"
@@ -43,10 +53,16 @@ def plain(signature: inspect.Signature) -> str:
     return str(signature).replace("dict[str, Any]", "dict")
 
 
-def test_what_is_asked_of_a_timeline_is_promised() -> None:
-    source = Path(diagnosis.__file__).read_text(encoding="utf-8")
-    asked = set(re.findall(r'_ask\(out, functions, "(\w+)"', source))
-    assert asked == promised("timeline")
-    for kind in ("kernels", "trace"):
-        own = {question.function for question in asking.QUESTIONS if question.kind == kind}
-        assert own == promised(kind)
+def test_what_the_library_calls_is_promised() -> None:
+    named = {question.function for question in asking.QUESTIONS}
+    for file in LIBRARY.rglob("*.py"):
+        if file.parent.name != "utils":  # what is measured there is no exercise's
+            named |= set(CALL.findall(file.read_text(encoding="utf-8")))
+    assert named == set().union(*map(promised, PROTOCOLS))
+
+
+def test_exercises_that_are_asked_have_a_contract() -> None:
+    asked = {question.exercise: question.function for question in asking.QUESTIONS}
+    assert set(asked) | set(EXERCISES.values()) <= set(PROTOCOLS)
+    for question in asking.QUESTIONS:
+        assert question.function in promised(question.exercise)
