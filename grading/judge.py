@@ -14,7 +14,6 @@ import os
 import shutil
 import signal
 import tempfile
-import unicodedata
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -23,6 +22,7 @@ from grading.forkserver import TIMED_OUT, ForkServer, Job
 from grading.hang_guard import DEFAULT_TIMEOUT_S
 from grading.intake.parsing import too_deep
 from grading.intake.submissions import Submission
+from grading.printable import printable
 from grading.prove import FRAMEWORKS
 from grading.results import OUTCOMES, Check, Key, Result, Task
 from grading.sandbox import Sandbox, open_sandbox
@@ -333,21 +333,8 @@ def _check(check: dict[str, Any], *, hidden: bool) -> Check:
     outcome, cause = check["outcome"], check.get("cause", "")
     if outcome == "failed" and cause:
         outcome = "error"
-    return Check(check["name"], outcome, _printable(check["message"]), cause, hidden)
-
-
-def _printable(text: str) -> str:
-    """A message without what moves a terminal's cursor or turns its text around, and not too long.
-
-    Messages quote what a submission's code said.
-    """
-    if len(text) > MOST_MESSAGE:
-        text = f"{text[:MOST_MESSAGE]} … ({len(text) - MOST_MESSAGE} characters more)"
-    return "".join(
-        char
-        if char == "\n" or unicodedata.category(char) not in ("Cc", "Cf", "Cs")
-        else f"\\u{ord(char):04x}"
-        for char in text
+    return Check(
+        check["name"], outcome, printable(check["message"], MOST_MESSAGE, lines=True), cause, hidden
     )
 
 

@@ -31,6 +31,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
+from grading.printable import printable
+
 FILE_BYTES = 1 << 20
 ARCHIVE_BYTES = 64 << 20  # of an archive, packed and, where all of it must be read, unpacked
 MEMBERS = 10_000
@@ -71,17 +73,7 @@ def shown(name: str, length: int = 200) -> str:
 
     Characters that control, format or encode nothing become their Python escapes; longer names are cut.
     """
-    out = []
-    for character in unicodedata.normalize("NFC", name):
-        code = ord(character)
-        if 0xDC80 <= code <= 0xDCFF:  # a byte that is no UTF-8, as Python reads file names
-            out.append(f"\\x{code - 0xDC00:02x}")
-        elif unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"):
-            out.append(character.encode("unicode_escape").decode())
-        else:
-            out.append(character)
-    text = "".join(out)
-    return text if len(text) <= length else text[: length - 1] + "…"
+    return printable(unicodedata.normalize("NFC", name), length)
 
 
 def archive_stem(name: str) -> str:

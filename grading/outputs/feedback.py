@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from grading import results
 from grading.outputs.marks import NOT_GRADED, ExerciseMark, Mark, TaskMark
 from grading.outputs.policy import Policy
+from grading.printable import printable
 from profiling_lab.course import Course, Task
 from profiling_lab.errors import CourseError
-from profiling_lab.reports.model import clean_text
 
 if TYPE_CHECKING:
     import jinja2
@@ -52,9 +52,7 @@ _MARKDOWN = re.compile(r"([\\`*_\[\]<>&|~$@]|^[#+\-]|(?<=www)\.|:(?=//))")
 
 def clean(text: Any, limit: int = 200) -> str:
     """Untrusted text of one line without control and direction characters, shortened."""
-    text = str(text)
-    # What Python calls printable holds none of them.
-    return text if len(text) <= limit and text.isprintable() else clean_text(text, limit)
+    return printable(str(text), limit)
 
 
 def clean_lines(message: str) -> list[str]:
