@@ -5,9 +5,10 @@
 
 Writes a Nsight Systems export with N/2 kernels and the N/2 calls that launched them (as
 million_kernels.py does), then runs, each in a fresh process and one after the other, `lab diagnose
---against solutions`, where there is nsys `nsys analyze` with its default rules, and by a Python that has it
-`nsys-ai diagnose`. Of each: wall time, CPU time, peak memory (the largest resident set of the process or one of its children), exit code; what
-passes the limit is ended and noted as such. Raw figures go to benchmarks/results/large_captures.json.
+--against solutions`, where there is nsys `nsys analyze` with its default rules, and by a Python that has
+it `nsys-ai diagnose`. Of each: wall time, CPU time, peak memory (the largest resident set of the process
+or of one of its children), exit code; what passes the limit is ended and noted as such. Raw figures go to
+benchmarks/results/large_captures.json.
 """
 
 from __future__ import annotations

@@ -11,9 +11,8 @@ TOOL                what is asked, and what it needs
 `hta`               HolisticTraceAnalysis on traces; a Python with it (--python PATH)
 `nsight_compute`    the rules of the details page, on a new recording of each program; a GPU, ncu, nvcc
 
-The truth is solutions/labs/case_files/cases.toml: what was planted, in the cases that are usable. Raw answers are kept
-in results/tools_comparison/, one file a tool; `judge` reads only them. How an answer becomes a verdict
-stands in tools_verdicts.py.
+Raw answers are kept in results/tools_comparison/, one file a tool; `judge` reads only them. What was planted
+stands in tools_cases.py, how an answer becomes a verdict in tools_verdicts.py.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import csv
-import hashlib
 import io
 import json
 import os
@@ -30,59 +28,17 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
-PLAN = ROOT / "solutions/labs/case_files/cases.toml"
-RESULTS = ROOT / "benchmarks/results/tools_comparison"
+
+from benchmarks.tools_cases import RESULTS, cases, of_kind, recordings  # noqa: E402
+
 KEPT_ROWS = 5  # of each table that a tool prints; its sums are over all rows
-MAIN_FILE = {"timeline": "timeline.sqlite", "kernels": "kernels.csv.gz"}
-
-
-def cases() -> dict[str, dict[str, Any]]:
-    """The usable cases by name, as the plan has them."""
-    plan = tomllib.loads(PLAN.read_text(encoding="utf-8"))
-    return {
-        name: case
-        for name, case in plan.items()
-        if case.get("usable", True) and (ROOT / "captures" / name).is_dir()
-    }
-
-
-def of_kind(kind: str) -> dict[str, list[str]]:
-    """Case name to those of its captures that are of this kind."""
-    out = {}
-    for name, case in cases().items():
-        held = [c for c in case["captures"] if kind_of(c) == kind]
-        if held:
-            out[name] = held
-    return out
-
-
-def kind_of(capture: str) -> str:
-    """What a capture is, by the files that it holds."""
-    files = [file.name for file in (ROOT / "captures" / capture).iterdir()]
-    for kind, file in MAIN_FILE.items():
-        if file in files or file.removesuffix(".gz") in files:
-            return kind
-    return "trace"
-
-
-def recordings(names: Iterable[str]) -> dict[str, str]:
-    """By case, a hash of what its captures hold: an answer is of the recording that it was given."""
-    out = {}
-    for name in names:
-        digest = hashlib.sha256()
-        for capture in cases()[name]["captures"]:
-            told = json.loads((ROOT / "captures" / capture / "provenance.json").read_text())
-            digest.update(json.dumps(told["files"], sort_keys=True).encode())
-        out[name] = digest.hexdigest()[:16]
-    return out
 
 
 def run(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:

@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.tools_comparison import RESULTS, ROOT, cases, recordings
+from benchmarks.tools_cases import RESULTS, ROOT, cases, recordings
 
 PAGE = ROOT / "benchmarks/TOOLS.md"
 VERDICTS = ROOT / "benchmarks/results/tools_comparison.json"
