@@ -221,7 +221,7 @@ def _first_run(scores: list[Score], first: dict[str, Any]) -> list[str]:
     ]
     for name, kept in first.items():
         one = now.get(name)
-        present = (one.found, "; ".join(one.wrong) or "right") if one else ("withdrawn", "")
+        present = (one.found, _since(one, kept)) if one else ("withdrawn", "")
         cells = (
             name.removeprefix("case_"),
             kept["expect"],
@@ -231,6 +231,15 @@ def _first_run(scores: list[Score], first: dict[str, Any]) -> list[str]:
         )
         out.append(f"| {' | '.join(cells)} |")
     return out
+
+
+def _since(one: Score, kept: dict[str, Any]) -> str:
+    """What a blind case's verdict is now, and whether rules or label were changed for it."""
+    now = "; ".join(one.wrong) or "right"
+    if one.wrong == kept["wrong"]:
+        return now
+    same = [finding.to_dict() for finding in one.findings[:1]] == kept["findings"][:1]
+    return f"{now} ({'the label' if same else 'a rule'} was changed)"
 
 
 def kept_first() -> dict[str, Any]:
