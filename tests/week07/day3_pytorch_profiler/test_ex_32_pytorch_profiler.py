@@ -1484,7 +1484,7 @@ def end_of_copies(operations: list[Any]) -> int:
             ]
             for way in ("H2D", "D2H")
         ]
-        most = max(map(sum, lengths))
+        most = max(sum(way_ns) for way_ns in lengths)
         ends += [
             first + most + min(lengths[1 - way], default=0)
             for way in (0, 1)

@@ -812,7 +812,8 @@ def judge_clock(stub: Any, capture: str, device: int = 0) -> str:
             weighted += ns * clock / top
             worked += ns
     work = recording.device_operations.filter(pl.col("device") == device)
-    window = work["end_ns"].max() - work["start_ns"].min()  # type: ignore[operator]
+    start, end = work.select(pl.min("start_ns"), pl.max("end_ns")).row(0)
+    window = end - start
     ratio = round(lost) / window
     category = "throttled" if ratio >= 0.10 else "healthy"
     got = stub.clock_verdict(capture, device) if device else stub.clock_verdict(capture)
