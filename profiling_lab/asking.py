@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from profiling_lab.diagnosis import Diagnosis, diagnose, misfit
 from profiling_lab.errors import CaptureError, EmptyCapture, LabError
-from profiling_lab.findings import CATEGORIES, Finding
+from profiling_lab.findings import CATEGORIES, CATEGORY_OF_CAUSE, Finding
 from profiling_lab.functions import Functions, FunctionUnavailable
 
 if TYPE_CHECKING:
@@ -35,16 +35,6 @@ if TYPE_CHECKING:
     from profiling_lab.nsys_export import NsysCapture
 
 CLOCK_METRIC = "GPC Clock Frequency [MHz]"
-
-# The categories of the causes that the two functions named recoverable_time tell apart.
-CATEGORY_OF_CAUSE = {
-    "waits": "sync_bound",
-    "launch_cost": "launch_bound",
-    "copies": "transfer_bound",
-    "allocation": "allocation_bound",
-    "host_code": "host_bound",
-    "compilation": "recompilation",
-}
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from profiling_lab import measures
 from profiling_lab.diagnosis import Diagnosis
 from profiling_lab.errors import CaptureError
+from profiling_lab.findings import CAUSE_IN_WORDS
 from profiling_lab.measures import NAMED, STEP, WINDOW, Run
 
 if TYPE_CHECKING:
@@ -37,14 +38,6 @@ SAME_CLOCK_RATIO = 0.02
 # different ones. Among the recorded cases two variants of one program share 73 % and more, two programs
 # 10 % in the median.
 SAME_PROGRAM_RATIO = 0.25
-# The causes of `recoverable_time`, as people say them.
-CAUSES = {
-    "waits": "the host's waits",
-    "launch_cost": "the cost of launching",
-    "copies": "copies that could overlap",
-    "allocation": "allocation",
-    "host_code": "other host code",
-}
 # Host time of calls and operators is mostly waiting, which moves from one to the other: not marked.
 HOST_NAMED = ("calls", "operators")
 _LABELS = {"saved": "saved without {}", "stages": "range {}"}  # in a report
@@ -232,7 +225,7 @@ class Compared:
             self.after.name,
             [
                 ComparisonRow(
-                    _LABELS.get(row.group, "{}").format(CAUSES.get(row.what, row.what)),
+                    _LABELS.get(row.group, "{}").format(CAUSE_IN_WORDS.get(row.what, row.what)),
                     row.before,
                     row.after,
                     row.unit,

@@ -161,6 +161,25 @@ CATEGORIES: dict[str, Category] = {c.name: c for c in _TIMELINE + _COMPARISON} |
     name: Category(name, definition, (), 100 + i) for i, (name, definition) in enumerate(_KERNEL)
 }
 
+# The causes that the two functions named recoverable_time (Days 1 and 3) tell apart: the category of a
+# finding that names one, and how people say it.
+CATEGORY_OF_CAUSE = {
+    "waits": "sync_bound",
+    "launch_cost": "launch_bound",
+    "copies": "transfer_bound",
+    "allocation": "allocation_bound",
+    "host_code": "host_bound",
+    "compilation": "recompilation",
+}
+CAUSE_IN_WORDS = {
+    "waits": "the host's waits",
+    "launch_cost": "the cost of launching",
+    "copies": "copies that could overlap",
+    "allocation": "allocation",
+    "host_code": "other host code",
+    "compilation": "compiling again",
+}
+
 
 def is_borderline(finding: Finding) -> bool:
     """Whether the function that found this says that a little more or less would change it."""

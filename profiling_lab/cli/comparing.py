@@ -17,8 +17,9 @@ from profiling_lab.cli.pages import section
 from profiling_lab.cli.printing import about, cut
 from profiling_lab.cli.running import diagnosed
 from profiling_lab.cli.screen import bold, dim, note_while, width, wrap
-from profiling_lab.compare import CAUSES, TOLERANCE, Compared, Row, Side, compare_runs, named_rows
+from profiling_lab.compare import TOLERANCE, Compared, Row, Side, compare_runs, named_rows
 from profiling_lab.errors import CaptureError, LabError
+from profiling_lab.findings import CAUSE_IN_WORDS
 from profiling_lab.functions import FunctionUnavailable, functions_for, functions_if_any
 from profiling_lab.measures import NAMED, Run, of_kernels, of_timeline, of_trace, of_traces
 from profiling_lab.reports.model import clean_text
@@ -57,7 +58,7 @@ class Sides(click.Command):
     type=click.FloatRange(0),
     default=TOLERANCE,
     show_default=True,
-    help="By how much what is judged may grow, as a share of what it was.",
+    help="How much longer AFTER may take, as a share of BEFORE.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print all rows as JSON.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print it for a pull request.")
@@ -263,7 +264,7 @@ def _about(side: Side) -> str:
 def _show_row(row: Row) -> None:
     mark = click.style("  grew", fg="yellow") if row.grew else ""
     mark = mark or (dim("  noise") if row.is_noise else "")
-    name = CAUSES.get(row.what, row.what) if row.group == "saved" else clean_text(row.what)
+    name = CAUSE_IN_WORDS.get(row.what, row.what) if row.group == "saved" else clean_text(row.what)
     click.echo((_cells(row, name, "    ") + mark).rstrip())
     if row.change:
         click.echo(dim(wrap(clean_text(row.change), "        ", "      ")))
@@ -428,7 +429,7 @@ def _table(rows: Sequence[Row]) -> Iterator[str]:
     for row in rows:
         name = _escape(row.what)
         if row.group == "saved":
-            name = _escape(f"saved without {CAUSES.get(row.what, row.what)}")
+            name = _escape(f"saved without {CAUSE_IN_WORDS.get(row.what, row.what)}")
         elif row.group in _WORDS and row.unit == "ns":
             name = f"{_WORDS[row.group]} {_code(row.what)}"
         cells = [format_quantity(value, row.unit) for value in (row.before, row.after)]

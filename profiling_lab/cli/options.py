@@ -11,5 +11,8 @@ against_option = click.option(
     "file. Without it: your own.",
 )
 range_option = click.option(
-    "--range", "nvtx_range", metavar="NVTX", help="Look at the NVTX ranges of this name only."
+    "--range",
+    "nvtx_range",
+    metavar="NVTX",
+    help="Of timelines: look at the NVTX ranges of this name only.",
 )

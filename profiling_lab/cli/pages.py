@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profiling_lab import limits
-from profiling_lab.compare import CAUSES, Compared
+from profiling_lab.compare import Compared
 from profiling_lab.diagnosis import Diagnosis, largest, roofline_of
 from profiling_lab.errors import EmptyCapture, LabError
+from profiling_lab.findings import CAUSE_IN_WORDS
 from profiling_lab.functions import Functions, FunctionUnavailable, functions_if_any
 from profiling_lab.measures import COUNTERS, DURATION
 
@@ -84,7 +85,7 @@ def _facts(diagnosis: Diagnosis) -> list[tuple[Any, ...]]:
     for name, ns in largest(diagnosis.recoverable_ns):
         facts.append(
             (
-                f"Saved without {CAUSES.get(name, name)}",
+                f"Saved without {CAUSE_IN_WORDS.get(name, name)}",
                 ns,
                 "ns",
                 "how much earlier the last device operation would have ended",

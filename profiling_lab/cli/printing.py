@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from profiling_lab.cli.screen import LAB, bar, bold, dim, width, wrap
-from profiling_lab.compare import CAUSES
 from profiling_lab.diagnosis import Diagnosis, largest
-from profiling_lab.findings import CATEGORIES, Finding, is_borderline
+from profiling_lab.findings import CATEGORIES, CAUSE_IN_WORDS, Finding, is_borderline
 from profiling_lab.units import evidence, format_ns, format_quantity, format_share
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ def _show_details(diagnosis: Diagnosis) -> None:
     _show_table(
         "What would be saved without …",
         [
-            (CAUSES.get(name, clean_text(name)), ns)
+            (CAUSE_IN_WORDS.get(name, clean_text(name)), ns)
             for name, ns in largest(diagnosis.recoverable_ns)
         ],
         diagnosis.length_ns,
@@ -189,6 +188,7 @@ def _heading(finding: Finding, room: int) -> str:
 
 
 def about(diagnosis: Diagnosis) -> str:
+    """What a timeline is of: device, window, NVTX range."""
     names = {diagnosis.device_name(device) for device in diagnosis.devices} - {""}
     parts = [", ".join(sorted(names)), f"window {format_ns(diagnosis.length_ns)}"]
     if diagnosis.nvtx_range is not None:
@@ -257,6 +257,7 @@ def _show_table(title: str, rows: list[tuple[str, int]], window_ns: int) -> None
 
 
 def cut(text: str, room: int) -> str:
+    """A text in at most `room` characters, marked where it was cut."""
     mark = "…" if len(text) > room else ""
     return text[: room - len(mark)] + mark
 

@@ -57,9 +57,9 @@ def report(
 ) -> int:
     """Write captures and what your functions found as one HTML page that works offline.
 
-    FILE is a timeline, a page of kernels, a trace (or a folder with one a rank), or a capture of
-    counters, which becomes a roofline. Of two timelines, or two traces, the page also compares the
-    first with the second. With --progress it is your own progress through the course, and takes no FILE.
+    FILE is what lab diagnose takes, or a capture of counters, which becomes a roofline. Files of one run
+    are read together, as there. Of two timelines, or two traces, the page also compares the first with
+    the second. With --progress it is your own progress through the course, and takes no FILE.
 
     \b
       uv run lab report my_run.sqlite --output my_run.html
