@@ -25,6 +25,7 @@ from profiling_lab import captures
 from profiling_lab.findings import CATEGORIES, Finding, problems
 
 TOLERANCE_RATIO = 0.1
+UNIT_HINT_RATIO = 0.01
 FLOOR_RATIO = 0.10
 BORDERLINE_RATIO = 0.02
 FIXES = [
@@ -383,8 +384,9 @@ def judge_number(call: str, case: Case, category: str, key: str, value: Any, dev
     assert want is not None
     if near(value, want, rel=TOLERANCE_RATIO):
         return
+    # Only what was measured is told of its unit: within a tenth, the hint would lead a search.
     others = (1e-9, 1e-6, 1e-3, 1e-2, 1e2, 1e3, 1e6, 1e9)
-    unit = any(want and near(value * factor, want, rel=TOLERANCE_RATIO) for factor in others)
+    unit = any(want and near(value * factor, want, rel=UNIT_HINT_RATIO) for factor in others)
     require(
         False,
         f"{call}: {key} is {show(value)}, which is not what {case.name} holds, by the definition in the "
@@ -537,7 +539,7 @@ def chance(seed: int, request: pytest.FixtureRequest) -> random.Random:
 
 @task("case_files.saving_ratio")
 def test_saving_ratio(stub, chance: random.Random) -> None:
-    saved, window, duration = (chance.randrange(1, 10**7) for _ in range(3))
+    saved, window, duration = (chance.randrange(1, 10**10) for _ in range(3))
     cases = [
         (found("host_bound", recoverable_ns=saved, window_ns=window), saved / window),
         (
@@ -555,6 +557,18 @@ def test_saving_ratio(stub, chance: random.Random) -> None:
             saved / window,
         ),
         (found("healthy", recoverable_ns=0, window_ns=window), 0.0),
+        (found("host_bound", recoverable_ns=0, window_ns=window), 0.0),
+        (
+            found("sync_bound", "rank:1", recoverable_ns=saved, duration_ns=duration),
+            saved / duration,
+        ),
+        (found("throttled", recoverable_ns=saved, window_ns=window), saved / window),
+        (
+            found(
+                "divergence", "kernel:k", recoverable_ratio=2.0, recoverable_ns=1, window_ns=window
+            ),
+            1 / window,
+        ),
         (GROWTH, None),
         (found("memory_growth", growth_bytes=1, window_ns=window), None),
         (found("throttled", clock_ratio=0.7, recoverable_ns=saved), None),
@@ -573,14 +587,13 @@ def test_saving_ratio(stub, chance: random.Random) -> None:
 def test_borderline(stub, chance: random.Random) -> None:
     inside, outside = chance.uniform(0, 0.0199), chance.uniform(0.0201, 0.5)
     cases: list[tuple[Finding, bool, str]] = []
-    for margin in (inside, -inside, 0.0, 0.02, -0.02, outside, -outside, 0.0201, -0.0201):
-        cases.append(
-            (
-                found("host_bound", recoverable_ns=500, window_ns=1000, margin_ratio=margin),
-                abs(margin) <= BORDERLINE_RATIO,
-                f"its margin_ratio is {margin:.4f}",
+    for margin in (inside, -inside, 0.0, 0.02, -0.02, outside, -outside, 0.02001, -0.02001):
+        for category, subject in (("host_bound", "device:0"), ("divergence", "kernel:k")):
+            finding = found(
+                category, subject, recoverable_ns=500, window_ns=1000, margin_ratio=margin
             )
-        )
+            close = abs(margin) <= BORDERLINE_RATIO
+            cases.append((finding, close, f"its margin_ratio is {margin:.5f}"))
     for saved in (119, 81, 100, 121, 79, 900, 0):
         cases.append(
             (
@@ -589,12 +602,32 @@ def test_borderline(stub, chance: random.Random) -> None:
                 f"it carries no margin_ratio, and saves {saved / 1000:.1%} of the window",
             )
         )
+        cases.append(
+            (
+                found(
+                    "divergence",
+                    "kernel:k",
+                    recoverable_ns=saved,
+                    duration_ns=1000,
+                    recoverable_ratio=0.1,
+                ),
+                abs(saved - 100) <= 20,
+                f"it carries no margin_ratio, and saves {saved / 1000:.1%} of the kernel",
+            )
+        )
     cases.append((GROWTH, False, "it is not about time, and carries no margin_ratio"))
     cases.append(
         (
             found("memory_growth", growth_bytes=1, margin_ratio=0.01),
             True,
             "its margin_ratio is 0.01",
+        )
+    )
+    cases.append(
+        (
+            found("memory_growth", growth_bytes=1, margin_ratio=0.3),
+            False,
+            "its margin_ratio is 0.3",
         )
     )
     for finding, want, reason in cases:
@@ -692,8 +725,15 @@ def test_together_borderline_is_about_the_run(stub) -> None:
         on_kernel("a", "divergence", 500.0, 1000.0, "borderline (by 1.0% of the duration): sort"),
         on_kernel("b", "low_occupancy", 500.0, 1000.0, "use less: shared memory"),
         on_kernel("c", "memory_bound", 10.0, 1000.0, "borderline (by 2.9% of the duration): none"),
+        on_kernel(
+            "d", "divergence", 500.0, 1000.0, "borderline (by 1.0%): use less: shared memory"
+        ),
+        on_kernel("e", "divergence", 500.0, 1000.0, "where it is borderline: measure"),
+        on_kernel("f", "divergence", 990.0, 1000.0, "borderline: sort"),
+        on_kernel("g", "divergence", 500.0, 1000.0, "sort"),
     ]
-    times = {"a": 800_000, "b": 210_000, "c": 100_000}
+    times = {"a": 800_000, "b": 210_000, "c": 100_000, "d": 180_000, "e": 4_000, "f": 990_000}
+    times["g"] = 161_000
     got = stub.together(kernels, times, 1_000_000)
     judge_findings(
         "together",
@@ -702,6 +742,32 @@ def test_together_borderline_is_about_the_run(stub) -> None:
         "Whether a finding is borderline is asked again, of the run: by the margin there, not the one "
         "of the kernel alone",
     )
+
+
+@task("case_files.together")
+def test_together_names_are_whole(stub) -> None:
+    """Names that others begin with, or hold; and evidence of another kind of finding."""
+    names = ("sum", "at::native::sum", "sum_rows", "kernel:sum")
+    kernels = [
+        found(
+            "bank_conflicts",
+            f"kernel:{name}",
+            "pad",
+            duration_ns=1000.0,
+            recoverable_ns=300.0 + place,
+            conflicts_count=7 + place,
+            margin_ratio=0.25,
+        )
+        for place, name in enumerate(names)
+    ]
+    every = {name: 100_000 * (place + 1) for place, name in enumerate(names)}
+    for times in (every, {"sum_rows": 900_000, "a_sum": 50_000}, {"at::native::sum": 500_000}):
+        judge_findings(
+            f"together of kernels {', '.join(names)} in a run of {', '.join(times)}",
+            stub.together(kernels, times, 1_000_000),
+            weighed(kernels, times, 1_000_000),
+            "A kernel's time is the one under its own, whole name, and its finding keeps its evidence",
+        )
 
 
 @task("case_files.together")
@@ -866,11 +932,55 @@ def test_rank_the_floor_belongs_to_what_counts(stub) -> None:
 
 
 @task("case_files.rank_findings")
+def test_rank_a_hair_below_the_floor(stub) -> None:
+    findings = [
+        found("sync_bound", recoverable_ns=99_999_999, window_ns=10**9),
+        found("host_bound", recoverable_ns=10**8, window_ns=10**9),
+        found("divergence", "kernel:k", recoverable_ns=500, duration_ns=1_000),
+        found("low_occupancy", "kernel:l", recoverable_ns=50, duration_ns=1_000),
+    ]
+    judge_findings(
+        "rank_findings of findings that carry no margin_ratio, two of them on kernels alone",
+        stub.rank_findings(findings),
+        ranked(findings),
+        f"What counts is saving_ratio, and whether it reaches {FLOOR_RATIO:.0%}",
+    )
+
+
+@task("case_files.rank_findings")
+def test_rank_all_that_is_not_about_time(stub) -> None:
+    findings = [
+        timed("host_bound", 300_000),
+        GROWTH,
+        dataclasses.replace(GROWTH, subject="device:1"),
+        found("throttled", clock_ratio=0.7),
+    ]
+    judge_findings("rank_findings", stub.rank_findings(findings), ranked(findings), ORDER)
+
+
+@task("case_files.rank_findings")
+@pytest.mark.parametrize("category", ["healthy", "sync_bound"])
+def test_rank_nothing_worth_it_in_windows_of_different_length(stub, category: str) -> None:
+    findings = [
+        timed(category, 9_000, window=100_000),
+        timed(category, 20_000, window=1_000_000, subject="rank:1"),
+        timed("host_bound", 10_000, window=1_000_000),
+    ]
+    judge_findings(
+        "rank_findings of small findings in windows of different length",
+        stub.rank_findings(findings),
+        ranked(findings),
+        "Where nothing is worth it the largest recoverable_ns stands for all, not the largest share",
+    )
+
+
+@task("case_files.rank_findings")
 def test_rank_each_thing_once(stub) -> None:
     findings = [
         timed("transfer_bound", 200_000),
         timed("transfer_bound", 350_000),
         timed("transfer_bound", 300_000, subject="device:1"),
+        timed("transfer_bound", 250_000, subject="rank:0"),
         GROWTH,
         GROWTH,
     ]
@@ -980,7 +1090,49 @@ def test_run_of_pages_alone(stub) -> None:
         want,
         "Nothing says how much of the run a kernel takes, so each stays as it is: also one at its ceiling",
     )
+    said = [
+        timed("healthy", 1_000),
+        timed("sync_bound", 200_000),
+        timed("host_bound", 300_000),
+        timed("launch_bound", 20_000),
+    ]
+    kernels = [
+        on_kernel("sum", "tail_effect", 500.0, 900_000.0, "more blocks"),
+        on_kernel("turn", "uncoalesced_access", 800_000.0, 900_000.0, "neighbours"),
+        on_kernel("turn", "uncoalesced_access", 700_000.0, 900_000.0, "neighbours"),
+        on_kernel("sort", "memory_bound", 500.0, 900_000.0, "none"),
+    ]
+    judge_findings(
+        "diagnose_run of what was said of a trace, and pages of kernels without a timeline",
+        stub.diagnose_run(said, kernels, {}, None),
+        [said[2], said[1], kernels[1], kernels[2], kernels[0], kernels[3]],
+        "What was said comes first, ranked; behind it all findings on kernels, the largest "
+        "recoverable_ns first and equal ones as they came",
+    )
     judge_findings("diagnose_run of nothing", stub.diagnose_run([], [], {}, None), [], "")
+
+
+@task("case_files.diagnose_run")
+def test_run_ranks_all_that_counts(stub) -> None:
+    said = [timed("launch_bound", 150_000), timed("host_bound", 120_000), GROWTH]
+    kernels = [
+        on_kernel(name, "divergence", saved, 1_000.0, "sort")
+        for name, saved in (("a", 500.0), ("b", 700.0), ("c", 900.0))
+    ]
+    times = {"a": 260_000, "b": 250_000, "c": 240_000}
+    run = weighed(kernels, times, 1_000_000)
+    judge_findings(
+        "diagnose_run of a timeline and three kernels",
+        stub.diagnose_run(said, kernels, times, 1_000_000),
+        [GROWTH, run[2], run[1], said[0], run[0], said[1]],
+        ORDER,
+    )
+    judge_findings(
+        "diagnose_run of a timeline that holds none of the kernels",
+        stub.diagnose_run(said, kernels, {}, 1_000_000),
+        [GROWTH, *said[:2]],
+        "The run holds none of these kernels, so nothing is saved there",
+    )
 
 
 @pytest.fixture(scope="module")
