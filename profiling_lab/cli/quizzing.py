@@ -148,7 +148,8 @@ def _list_score(kept: dict[str, dict[str, Any]]) -> None:
     from profiling_lab.quiz.questions import QUESTIONS
 
     right = sum(bool(kept.get(question.name, {}).get("right")) for question in QUESTIONS)
-    click.echo(f"{right} of {len(QUESTIONS)} answered right. Next: {LAB} quiz")
+    following = f"Next: {LAB} quiz" if right < len(QUESTIONS) else f"Again: {LAB} quiz --again"
+    click.echo(f"{right} of {len(QUESTIONS)} answered right. {following}")
 
 
 def _named(name: str) -> Question:

@@ -145,7 +145,9 @@ def only_in_the_page(capture: str) -> Asked:
     """Which of four numbers can a timeline not tell?"""
     hits = column(capture, SECTORS_HIT)
     kernel, rate = max(hits.items(), key=lambda item: item[1])
-    right = f"that {rate:.0f} % of its sectors were found in L1"
+    row = next(row for row in page(capture) if row["Kernel Name"].startswith(f"{kernel}("))
+    took_ns = _scaled(capture, DURATION)[kernel]
+    right = f"{rate:.0f} % of its sectors were found in L1"
     return Asked(
         f"The kernel {kernel} of {capture}: which of these can a timeline of Nsight Systems not "
         "tell you?",
@@ -155,10 +157,10 @@ def only_in_the_page(capture: str) -> Asked:
         "timeline, to find the kernel that matters, then Nsight Compute, for that one.",
         f"captures/{capture}/kernels.csv, {SECTORS_HIT}; the tables of any timeline",
         choices=(
-            "how long it ran",
-            "how many blocks its grid has",
+            f"it ran for {units.format_ns(took_ns)}",
+            f"its grid has {row['Grid Size']} blocks",
             right,
-            "how many registers each of its threads has",
+            f"each of its threads has {float(row['launch__registers_per_thread']):.0f} registers",
         ),
     )
 
@@ -213,7 +215,7 @@ def which_limit(capture: str) -> Asked:
     }[capture]
     near = {"arithmetic": sm[kernel], "device memory": dram[kernel]}
     best, highest = max(near.items(), key=lambda item: item[1])
-    neither = "neither: its warps wait"
+    neither = "neither of them"
     # A clear case by a wide margin: 80 % and more is near the ceiling, 20 % and less is not.
     right = best if highest > 80 else neither
     assert highest > 80 or highest < 20
@@ -263,7 +265,7 @@ def bytes_per_second(capture: str) -> Asked:
         f"{kernel} of {capture} read {units.format_bytes(read)} from device memory and wrote "
         f"{units.format_bytes(written)} in {units.format_ns(took_ns)}. At which rate?",
         rate,
-        f"{units.format_bytes_per_s(rate)}, {share:.0%} of the {device.name}'s documented "
+        f"{units.format_bytes_per_s(rate)}, {100 * share:.0f} % of the {device.name}'s documented "
         "bandwidth: memory-bound, and near what a copy can reach.",
         f"captures/{capture}/kernels.csv: (dram__bytes_read.sum + dram__bytes_write.sum) ÷ {DURATION}",
         unit="bytes_per_s",
@@ -281,7 +283,7 @@ def at_best(capture: str) -> Asked:
     name, share = query(capture, sql)[0]
     return Asked(
         f"In {capture} kernels run one after the other. From the first kernel's start to the last "
-        f"one's end, the heaviest kernel, {name}, takes {share:.1%}. If it took no time at all and "
+        f"one's end, the heaviest kernel, {name}, takes {100 * share:.1f} %. If it took no time at all and "
         "nothing else changed: by which factor would the whole be faster?",
         1 / (1 - share),
         f"1 ÷ (1 - {share:.3f}) = {1 / (1 - share):.2f}: the best that any work on this kernel can "
@@ -372,8 +374,8 @@ def in_flight(capture: str) -> Asked:
         "flight on average?",
         per_s * latency / 1e9,
         f"{per_s:.0f} a second × {units.format_ns(latency)} = {per_s * latency / 1e9:.1f} (Little's "
-        f"law; there were {run['concurrency']} clients, and none waits for the last answers). With as "
-        "many clients, more throughput is less latency, and nothing else is.",
+        f"law; there were {run['concurrency']} clients, and fewer at the end, when some have had their "
+        "last answer). With a fixed number of clients, latency falls only if throughput rises.",
         f"captures/{capture}/requests.json, {run['run']}: sum of (end_ns - sent_ns) ÷ the time in all",
         unit="ratio",
     )
@@ -425,9 +427,19 @@ def _next_word_ns(run: dict[str, Any]) -> float:
 def occupancy_misleads(capture: str) -> Asked:
     """Which of two kernels keeps the multiprocessors busier?"""
     occupancy, sm = column(capture, OCCUPANCY), column(capture, SM)
-    few, many = {
-        "ncu_waiting": ("few_warps_many_chains", "many_warps_one_load"),
-        "ncu_parallelism": ("follow_four", "follow_one"),
+    few, many, why = {
+        "ncu_waiting": (
+            "few_warps_many_chains",
+            "many_warps_one_load",
+            "Where each warp has independent work, few are enough; where all of them wait for memory, "
+            "many are not.",
+        ),
+        "ncu_parallelism": (
+            "follow_four",
+            "follow_one",
+            "Both hold nearly all warps that fit; in follow_four each has four independent loads on "
+            "their way, in follow_one a single one.",
+        ),
     }[capture]
     right = max((few, many), key=lambda name: sm[name])
     return Asked(
@@ -435,8 +447,7 @@ def occupancy_misleads(capture: str) -> Asked:
         f"{occupancy[few]:.0f} %. Which of them keeps the multiprocessors busier?",
         right,
         f"SM throughput: {few} {sm[few]:.0f} %, {many} {sm[many]:.0f} %. Occupancy counts warps that "
-        "are there, not warps that can go on: where each warp has independent work, few are enough; "
-        "where all wait for memory, many are not.",
+        f"are there, not warps that can go on. {why}",
         f"captures/{capture}/kernels.csv, {SM} beside {OCCUPANCY}",
         choices=(many, few),
     )
@@ -453,7 +464,7 @@ def idle_in_a_busy_kernel(capture: str) -> Asked:
         share,
         f"{share:.0f} %. Utilization asks whether any kernel runs, not how much of the device it "
         "uses.",
-        f"captures/{capture}/kernels.csv: {SM_ACTIVE} ÷ {SM_ELAPSED}, the smallest",
+        f"captures/{capture}/kernels.csv: {SM_ACTIVE} ÷ {SM_ELAPSED} in the row of {kernel}",
         unit="pct",
     )
 
@@ -462,7 +473,7 @@ def mean_and_median(capture: str) -> Asked:
     """How far is the mean from the median?"""
     sql = """SELECT r."end" - r.start
 FROM CUPTI_ACTIVITY_KIND_RUNTIME AS r JOIN StringIds AS s ON s.id = r.nameId
-WHERE s.value LIKE 'cudaLaunchKernel%'"""
+WHERE s.value LIKE 'cudaLaunchKernel~_v%' ESCAPE '~'"""
     took = [row[0] for row in query(capture, sql)]
     mean, median = statistics.mean(took), statistics.median(took)
     return Asked(
@@ -516,7 +527,7 @@ QUESTIONS = (
     Question(
         "kernel_to_open",
         "tools",
-        ("torch_inference_improved", "decode_eager", "training_async"),
+        ("torch_inference_improved", "training_async"),
         f"{DAY2}#14-which-kernel-first",
         kernel_to_open,
     ),

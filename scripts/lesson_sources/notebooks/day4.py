@@ -98,7 +98,7 @@ sure?
 
 <details><summary>Answer</summary>
 
-The clock does not say. The largest product takes {{us(day4.ops("matmul bf16 8192x8192x8192")["measured_ns"], 0)}} and by the data sheet cannot take less than {{us(day4.ops("matmul bf16 8192x8192x8192")["predicted_ns"], 0)}}; the softmax takes
+The clock does not say. The largest product in bfloat16 takes {{us(day4.ops("matmul bf16 8192x8192x8192")["measured_ns"], 0)}} and by the data sheet cannot take less than {{us(day4.ops("matmul bf16 8192x8192x8192")["predicted_ns"], 0)}}; the softmax in bfloat16 takes
 {{us(day4.ops("softmax bf16 16384x4096")["measured_ns"], 0)}} and could be done in {{us(day4.ops("softmax bf16 16384x4096")["predicted_ns"], 0)}}. "At least" comes from two counts, operations and bytes, and two
 numbers of the device. You will write the counting.
 </details>
@@ -166,8 +166,8 @@ plt.show()
 <details><summary>Answer</summary>
 
 To multiply one row the device must read all of w, {{mb(8192 * 8192 * 2)}}. For 64 rows it reads the same bytes and calculates between the reads, with units that
-had nothing to do. Where the line turns up, arithmetic takes over. At the left end of the left picture neither matters: a product of 256 takes
-{{us(ops.filter(name="matmul bf16 256x256x256")["us"][0] * 1e3)}} whatever is in it.
+had nothing to do. Where the line turns up, arithmetic takes over. At the left end of the left picture neither explains the time: a product of 256 takes
+{{us(ops.filter(name="matmul bf16 256x256x256")["us"][0] * 1e3)}} in bfloat16 and {{us(ops.filter(name="matmul fp32 256x256x256")["us"][0] * 1e3)}} in float32, far above what its operations or its bytes need.
 </details>
 
 ## 5. Two ceilings

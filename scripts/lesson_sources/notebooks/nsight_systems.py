@@ -186,7 +186,7 @@ plt.show()
 
 <details><summary>Answer</summary>
 
-None by itself: copies in take {{ms(captures.open("copy_overlapped").copies.filter(kind="H2D")["duration_ns"].sum(), 2)}} together, copies out {{ms(captures.open("copy_overlapped").copies.filter(kind="D2H")["duration_ns"].sum(), 2)}}, and each colour runs almost without a pause. No number of streams makes a
+None by itself: copies in take {{ms(captures.open("copy_overlapped").copies.filter(kind="H2D")["duration_ns"].sum(), 2)}} together, copies out {{ms(captures.open("copy_overlapped").copies.filter(kind="D2H")["duration_ns"].sum(), 2)}}, kernels {{ms(captures.open("copy_overlapped").kernels["duration_ns"].sum(), 2)}}. No number of streams makes a
 direction overlap with itself, and the first batch must come in before anything else. The whole took {{ms(captures.open("copy_overlapped").span_ns[1] - captures.open("copy_overlapped").span_ns[0], 2)}}: there is little left.
 </details>
 
