@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import gzip
 import json
+import math
 import random
 import statistics
 from dataclasses import dataclass
@@ -67,6 +68,14 @@ def sampled_saving(case: Case) -> float:
     return 1 - statistics.median(told["fixed_ns"]) / statistics.median(told["sick_ns"])
 
 
+def is_the_slower(case: Case) -> bool:
+    """Whether the recorded steps are nearer in length to the slower variant's than to the other's."""
+    told = captures.provenance(case.name)["reported_by_program"]
+    step_ns = case.window_ns / told["recorded_steps"]
+    variants = sorted(statistics.median(told[key]) for key in ("sick_ns", "fixed_ns"))
+    return step_ns > math.sqrt(variants[0] * variants[1])
+
+
 def contradiction(case: Case, claimed: str, device: int) -> str:
     """What in a recording speaks against a category, without naming another."""
     return _of_kernel(case, claimed) if case.kernels else _of_run(case, claimed, device)
@@ -80,7 +89,8 @@ def _of_run(case: Case, claimed: str, device: int) -> str:
     if claimed == "healthy":
         return (
             "the program timed two variants of itself in turns (provenance.json): one change took "
-            f"{sampled_saving(case):.0%} off a step, so there is something to be found"
+            f"{sampled_saving(case):.0%} off a step, so there is something to be found. The recorded steps "
+            f"are those of {'the slower' if is_the_slower(case) else 'the faster'} one, by their length"
         )
     if claimed in ("launch_bound", "sync_bound", "host_bound", "allocation_bound") and hardly:
         return f"{bound}: whatever the host did faster, no more than that would be saved"
