@@ -23,9 +23,19 @@ if TYPE_CHECKING:
 
     from profiling_lab.nsys_export import NsysCapture
 
-_COPY_NAME = re.compile(r"Memcpy (\w+) \((\w+) -> (\w+)\)")
-_KINDS = {"HtoD": "H2D", "DtoH": "D2H", "DtoD": "D2D", "PtoP": "P2P", "HtoH": "H2H"}
+# What `read_trace` calls the operations of a device.
+DEVICE_KINDS = ("kernel", "copy", "memset")
+# The range that `profiler.step()` opens.
+STEP_RANGE = re.compile(r"ProfilerStep#(\d+)")
+_COPY_NAME = re.compile(r"Memcpy (\w+)(?: \((\w+) -> (\w+)\))?")
+_DIRECTIONS = {"HtoD": "H2D", "DtoH": "D2H", "DtoD": "D2D", "PtoP": "P2P", "HtoH": "H2H"}
 _PROCESS = 0  # a trace is of one process; its device operations bear the device's number instead
+
+
+def copy_direction(name: str) -> str:
+    """The direction of a copy by its name in a trace: "H2D", "D2H", "D2D" …; "" if that does not tell."""
+    found = _COPY_NAME.match(name)
+    return _DIRECTIONS.get(found[1], "") if found else ""
 
 
 def operations(
@@ -42,7 +52,7 @@ def operations(
     Raises EmptyCapture if no device operation is left.
     """
     events = list(events)
-    if not any(event["kind"] in ("kernel", "copy", "memset") for event in events):
+    if not any(event["kind"] in DEVICE_KINDS for event in events):
         raise EmptyCapture("the trace holds no device operation")
     return dependencies.read(cast("NsysCapture", _Tables(events, window_ns)), window_ns)
 
@@ -62,7 +72,7 @@ class _Tables:
             kind, start, end = event["kind"], event["start_ns"], event["end_ns"]
             if kind in ("range", "operator") and window_ns and start == window_ns[0]:
                 kind, end = "call", start
-            if kind not in ("call", "kernel", "copy", "memset"):
+            if kind not in ("call", *DEVICE_KINDS):
                 continue
             row = {
                 "name": event["name"],
@@ -75,8 +85,8 @@ class _Tables:
             if kind == "call":
                 calls.append(row | {"thread": event["thread"]})
                 continue
-            if kind == "copy" and (found := _COPY_NAME.match(event["name"])):
-                row["name"] = _KINDS.get(found[1], found[1])
+            if kind == "copy" and (found := _COPY_NAME.match(event["name"])) and found[2]:
+                row["name"] = _DIRECTIONS.get(found[1], found[1])
                 places = {"source": found[2].lower(), "destination": found[3].lower()}
                 copies.append(row | places)
             device.append(

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from profiling_lab import captures
+from profiling_lab import captures, kineto
 from profiling_lab.captures import Part
 from profiling_lab.diagnosis import Diagnosis
 from profiling_lab.errors import EmptyCapture, LabError
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 WINDOW = "Window"
 STEP = "A step, mean"
-STEP_RANGE = re.compile(r"ProfilerStep#\d+")
 # Groups whose entries are named by the program: one that a run lacks took no time there.
 NAMED = ("gaps", "calls", "stages", "operators", "kernels")
 # Counters of a kernel besides its duration: what people call them, and their units.
@@ -236,8 +235,6 @@ def _gaps_by_neighbours(diagnosis: Diagnosis) -> dict[str, int]:
 # -- traces of PyTorch ----------------------------------------------------------------------------
 
 _TRACE_KEYS = ("kind", "name", "start_ns", "end_ns", "correlation")
-DEVICE_KINDS = ("kernel", "copy", "memset")
-_COPY = re.compile(r"Memcpy (?:(HtoD)|(DtoH))")
 
 
 def of_trace(part: Part, functions: Functions) -> Run:
@@ -255,9 +252,9 @@ def of_trace(part: Part, functions: Functions) -> Run:
     ):
         task = functions.tasks.get("read_trace", "read_trace")
         raise FunctionUnavailable(f"read_trace returned no events to compare; lab check {task}")
-    steps = [e for e in events if e["kind"] == "range" and STEP_RANGE.fullmatch(e["name"])]
+    steps = [e for e in events if e["kind"] == "range" and kineto.STEP_RANGE.fullmatch(e["name"])]
     inside = _of_steps(events, steps) if steps else events
-    work = [event for event in inside if event["kind"] in DEVICE_KINDS]
+    work = [event for event in inside if event["kind"] in kineto.DEVICE_KINDS]
     if not work:
         raise EmptyCapture(f"{part.path}: holds no device operation")
     window_ns = max(e["end_ns"] for e in work) - min(e["start_ns"] for e in work)
@@ -272,9 +269,8 @@ def of_trace(part: Part, functions: Functions) -> Run:
     for event in inside:
         name, ns = event["name"], event["end_ns"] - event["start_ns"]
         if event["kind"] == "copy":
-            found = _COPY.match(name)
-            what = "Other copies" if not found else f"Copies {'H2D' if found[1] else 'D2H'}"
-            copies[what] += ns
+            what = f"Copies {kineto.copy_direction(name)}"
+            copies[what if what in copies else "Other copies"] += ns
         elif event["kind"] in by_kind and event not in steps:
             totals[by_kind[event["kind"]], name] += ns
         launches[name] += event["kind"] == "kernel"
@@ -331,7 +327,7 @@ def _of_steps(events: list[dict[str, Any]], steps: list[dict[str, Any]]) -> list
         for event in events
         if (
             event["correlation"] in issued
-            if event["kind"] in DEVICE_KINDS
+            if event["kind"] in kineto.DEVICE_KINDS
             else start <= event["start_ns"] < end
         )
     ]

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from profiling_lab import kineto
 from profiling_lab.reports.builder import COPY_KIND, SYNCHRONIZING_CALL, kernel_table
 from profiling_lab.reports.model import Lane, MetricSeries, Table
 
@@ -20,11 +21,8 @@ HOST_KINDS = {
     "python": ("Python", "python"),
     "call": ("CUDA calls", "api"),
 }
-DEVICE_KINDS = ("kernel", "copy", "memset")
 NEEDED = ("kind", "name", "start_ns", "end_ns")
 DEEPEST = 6  # nested operators below this depth are counted in the text, not drawn
-STEP = re.compile(r"ProfilerStep#\d+")
-_COPY_WORDS = {"HtoD": "H2D", "DtoH": "D2H"}
 
 
 def problem(trace: Any) -> str:
@@ -37,7 +35,7 @@ def problem(trace: Any) -> str:
             return f"an event without one of {', '.join(NEEDED)}"
         if type(event["start_ns"]) is not int or type(event["end_ns"]) is not int:
             return "an event whose start_ns or end_ns is no integer"
-        if event["kind"] in DEVICE_KINDS and type(event.get("device")) is not int:
+        if event["kind"] in kineto.DEVICE_KINDS and type(event.get("device")) is not int:
             return f"a {event['kind']} without its device"
     return ""
 
@@ -45,7 +43,7 @@ def problem(trace: Any) -> str:
 def window_of(events: Iterable[Mapping[str, Any]]) -> tuple[int, int]:
     """From the first to the last of the profiler's steps; without steps, of all events."""
     events = list(events)
-    steps = [event for event in events if STEP.match(str(event["name"]))]
+    steps = [event for event in events if kineto.STEP_RANGE.match(str(event["name"]))]
     host = [event for event in steps if event["kind"] in ("range", "operator")] or events
     return min(event["start_ns"] for event in host), max(event["end_ns"] for event in host)
 
@@ -80,7 +78,7 @@ def lanes_of(
     for event in trace["events"]:
         if event["end_ns"] + shift_ns <= start or event["start_ns"] + shift_ns >= end:
             continue
-        if event["kind"] in DEVICE_KINDS:
+        if event["kind"] in kineto.DEVICE_KINDS:
             device.setdefault((event["device"], event.get("stream")), []).append(event)
         elif event["kind"] in HOST_KINDS:
             threads = host.setdefault((event.get("process"), event.get("thread")), {})
@@ -125,7 +123,7 @@ def lanes_of(
 
 def _has_steps(kinds: Mapping[str, Sequence[Mapping[str, Any]]]) -> bool:
     return any(
-        STEP.match(str(event["name"]))
+        kineto.STEP_RANGE.match(str(event["name"]))
         for kind in ("range", "operator")
         for event in kinds.get(kind, ())
     )
@@ -210,8 +208,7 @@ def _host_look(event: Mapping[str, Any], look: str) -> str:
 def _device_look(event: Mapping[str, Any]) -> str:
     if event["kind"] != "copy":
         return event["kind"]
-    words = re.search(r"\b(\w+to\w+)\b", str(event["name"]))
-    return COPY_KIND.get(_COPY_WORDS.get(words[1] if words else "", ""), "copy_device")
+    return COPY_KIND.get(kineto.copy_direction(str(event["name"])), "copy_device")
 
 
 def _lane(
