@@ -2774,6 +2774,24 @@ def test_finding_is_about_the_idlest_device(stub, draw):
 
 
 @task("ex_32.name_trace_bottleneck")
+@pytest.mark.parametrize("category", ["transfer_bound", "allocation_bound"])
+def test_finding_of_copies_and_of_allocation(stub, draw, category):
+    """Copies that hold kernels up; or calls that release memory, and wait for the device."""
+    trace = draw()
+    trace.step(1, 0, 4_000_000)
+    for place, at in enumerate(range(20_000, 3_620_000, 600_000)):
+        if category == "transfer_bound":
+            call = 3_000 * place
+            trace.copy(at + 20_000, at + 220_000, call=(call, call + 1_000))
+            trace.kernel(at + 222_000, at + 590_000, call=(call + 1_500, call + 2_500))
+        else:
+            trace.kernel(at + 20_000, at + 220_000, call=(at, at + 5_000))
+            trace.call("cudaFree", at + 6_000, at + 570_000)
+    got = judge_finding(stub, trace.save())
+    assert got.category == category, f"the drawing is {got.category}"
+
+
+@task("ex_32.name_trace_bottleneck")
 def test_finding_needs_steps_and_a_device(stub, draw):
     with stub.raises(CaptureError, why="no step is marked"):
         stub.name_trace_bottleneck(without_steps(draw))
