@@ -53,6 +53,9 @@ _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _CONFIGURATION = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives")
 _ENVIRONMENT = {
     "LANG": "C.UTF-8",
+    # torch asks for the user's name when it is imported, and this user has none.
+    "USER": "worker",
+    "LOGNAME": "worker",
     "PYTHONHASHSEED": "0",  # so that the same submission does the same each time
     "PYTHONDONTWRITEBYTECODE": "1",
     # One thread in the template, see `grading.forkserver`.

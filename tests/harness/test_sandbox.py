@@ -21,6 +21,7 @@ import pytest
 from grading import wire
 from grading.errors import SandboxError, SandboxUnavailable
 from grading.sandbox import (
+    _ENVIRONMENT,
     KINDS,
     Limits,
     _packages,
@@ -867,3 +868,20 @@ def test_the_filter_exists_for_the_machines_that_it_names():
         assert len(program) // 8 < 4096
     with pytest.raises(OSError, match="riscv64"):
         kernel.seccomp_program(machine="riscv64")
+
+
+def test_the_sandbox_user_has_a_name_for_libraries_that_ask(monkeypatch) -> None:
+    import getpass
+    import pwd
+
+    def unknown(uid):
+        raise KeyError(f"getpwuid(): uid not found: {uid}")
+
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises((KeyError, OSError)):
+        getpass.getuser()
+    for name, value in _ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    assert getpass.getuser() == "worker"
