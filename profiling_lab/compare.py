@@ -331,14 +331,14 @@ def _change(name: str, before: Sequence[Run], after: Sequence[Run]) -> str:
     if old.count != new.count:
         parts.append(f"launches {old.count:,} → {new.count:,}")
     gone, come = sorted(old.shapes - new.shapes), sorted(new.shapes - old.shapes)
-    if gone or come:
+    if gone and come:
         parts.append(f"grid × block {_first(gone)} → {_first(come)}")
+    elif gone or come:
+        parts.append(f"{'also' if come else 'no more'} grid × block {_first(come or gone)}")
     return ", ".join(parts)
 
 
 def _first(shapes: list[str]) -> str:
-    if not shapes:
-        return "none"
     return shapes[0] + (f" and {len(shapes) - 1} more" if len(shapes) > 1 else "")
 
 
@@ -376,9 +376,8 @@ def _notes(before: Sequence[Run], after: Sequence[Run], rows: Sequence[Row]) -> 
         row for row in rows if row.group == "kernels" and row.change and "grid" in row.change
     ]
     if reshaped:
-        out.append(
-            f"{len(reshaped)} kernels ran in another grid or block: make sure that both did the same work"
-        )
+        kernels = "1 kernel" if len(reshaped) == 1 else f"{len(reshaped)} kernels"
+        out.append(f"{kernels} ran in another grid or block: make sure that both did the same work")
     clocks = [
         {key[1]: value for run in runs for key, value in run.measures.items() if key[2] == "hz"}
         for runs in (before, after)

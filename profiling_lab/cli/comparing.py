@@ -14,7 +14,7 @@ from profiling_lab.asking import Verdict, ask_all
 from profiling_lab.captures import Part
 from profiling_lab.cli.options import against_option, range_option
 from profiling_lab.cli.pages import section
-from profiling_lab.cli.printing import about, cut
+from profiling_lab.cli.printing import about, cut, has_references
 from profiling_lab.cli.running import diagnosed
 from profiling_lab.cli.screen import bold, dim, note_while, width, wrap
 from profiling_lab.compare import TOLERANCE, Compared, Row, Side, compare_runs, named_rows
@@ -162,7 +162,8 @@ def _run(name: str, against: str | None, nvtx_range: str | None, missing: list[s
         try:
             run = measure(part, functions_for(exercise, against))
         except FunctionUnavailable as error:
-            raise LabError(f"{name}: {error}; or see with --against solutions") from None
+            also = "; or see with --against solutions" if has_references() else ""
+            raise LabError(f"{name}: {error}{also}") from None
         missing += run.unanswered
         if part.kind != "kernels":
             try:

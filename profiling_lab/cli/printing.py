@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from profiling_lab import course as manifest
 from profiling_lab.cli.screen import LAB, bar, bold, dim, width, wrap
 from profiling_lab.diagnosis import Diagnosis, largest
+from profiling_lab.errors import CourseError
 from profiling_lab.findings import CATEGORIES, CAUSE_IN_WORDS, Finding, is_borderline
 from profiling_lab.units import evidence, format_ns, format_quantity, format_share
 
@@ -94,12 +96,25 @@ def _show_unanswered(verdict: Verdict) -> None:
     lines += [text for name, text in verdict.unanswered.items() if name not in verdict.todo]
     click.echo()
     _show_list("Without an answer", lines)
-    first = next((name for name in verdict.unanswered if name in verdict.todo), None)
-    if first in verdict.tasks:
-        text = (
-            f"Write {first} next: {LAB} hint {verdict.tasks[first]}; or see all that the reference "
-        )
-        click.echo(wrap(f"{text}finds with --against solutions", "  "))
+    first = next((name for name in verdict.unanswered if name in verdict.tasks), None)
+    if first is None:
+        return
+    task = verdict.tasks[first]
+    if first not in verdict.todo:
+        click.echo(wrap(f"Mend {first} first: {LAB} check {task}", "  "))
+        return
+    text = f"Write {first} next: {LAB} hint {task}"
+    if has_references():
+        text += "; or see all that the reference finds with --against solutions"
+    click.echo(wrap(text, "  "))
+
+
+def has_references() -> bool:
+    """Whether the course around here holds the references; a class repository does not."""
+    try:
+        return manifest.load().has_references
+    except CourseError:
+        return False
 
 
 def _show_list(title: str, lines: Sequence[str]) -> None:
@@ -207,6 +222,10 @@ def _show_time(diagnosis: Diagnosis) -> None:
         busy = diagnosis.busy_ns[device]
         share = busy / diagnosis.length_ns
         label = f"device {device}"
+        if share > 1:
+            told = f"busy for longer than the window: {LAB} check ex_30.busy_time"
+            click.echo(wrap(told, "      ", f"    {label}  "))
+            continue
         text = f"busy {format_share(busy, diagnosis.length_ns)}, idle {format_ns(idle)}"
         cells = max(10, width() - len(label) - len(text) - 8)
         click.echo(f"    {label}  {bar(share, cells)}  {text}")

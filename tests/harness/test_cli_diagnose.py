@@ -532,6 +532,53 @@ def test_functions_to_do_are_named_with_their_exercise(tmp_path: Path) -> None:
     assert "could be saved" not in said
 
 
+HALF_DONE = """
+def find_window(capture, nvtx_range=None):
+    return {window}
+
+def busy_time(capture, nvtx_range=None):
+    {busy}
+
+def idle_gaps(capture, nvtx_range=None, min_gap_ns=0):
+    raise NotImplementedError
+"""
+
+
+def half_done(folder: Path, busy: str) -> list[str]:
+    """What `lab diagnose` prints with two functions of Day 1 written, the last line first."""
+    whole = course.load(ROOT)
+    file = folder / "mine" / whole.exercise("ex_30").stub
+    file.parent.mkdir(parents=True)
+    window = captures.open("two_streams").span_ns
+    file.write_text(HALF_DONE.format(window=window, busy=busy), encoding="utf-8")
+    result = CliRunner().invoke(lab, ["diagnose", "two_streams", "--against", str(folder / "mine")])
+    assert result.exit_code == 0, result.output
+    return result.stdout.splitlines()[::-1]
+
+
+def test_what_fails_first_is_to_be_mended_first(tmp_path: Path) -> None:
+    last = half_done(tmp_path, "return 1 / 0")[0]
+    assert last.strip() == "Mend busy_time first: uv run lab check ex_30.busy_time"
+
+
+def test_a_device_is_not_busy_for_longer_than_the_window(tmp_path: Path) -> None:
+    said = " ".join(half_done(tmp_path, "return {0: 10**12}"))
+    assert "busy for longer than the window: uv run lab check ex_30.busy_time" in said
+    assert "%" not in said
+
+
+@pytest.mark.parametrize("has", [True, False])
+def test_the_references_are_named_where_they_are(
+    has: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(ROOT / "course.toml", tmp_path / "course.toml")
+    if has:
+        (tmp_path / "solutions").mkdir()
+    said = half_done(tmp_path, "return {0: 5}")
+    assert any("Write idle_gaps next: uv run lab hint ex_30.idle_gaps" in line for line in said)
+    assert any("--against solutions" in line for line in said) is has
+
+
 @pytest.mark.parametrize("columns", [80, 120])
 def test_lines_fit_the_screen(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))

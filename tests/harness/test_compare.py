@@ -103,7 +103,16 @@ def test_kernels_that_appear_vanish_and_change() -> None:
     )
     kernels = [row.what for row in result.rows if row.group == "kernels"]
     assert kernels[0] == "gone"  # the largest first
-    assert any("another grid" in note for note in result.notes)
+    assert any(note.startswith("1 kernel ran in another grid") for note in result.notes)
+
+
+def test_a_grid_that_joins_or_leaves_is_not_another() -> None:
+    before, after = run(1000, other=50), run(1000, other=50)
+    (own,) = before.launches["other"].shapes
+    after.launches["other"] = Launches(1, frozenset((own, "(16, 1, 1) × (128, 1, 1)")))
+    joined, left = compare_runs([before], [after]), compare_runs([after], [before])
+    assert row(joined, "other").change == "also grid × block (16, 1, 1) × (128, 1, 1)"
+    assert row(left, "other").change == "no more grid × block (16, 1, 1) × (128, 1, 1)"
 
 
 def test_what_makes_runs_hard_to_compare_is_said() -> None:
