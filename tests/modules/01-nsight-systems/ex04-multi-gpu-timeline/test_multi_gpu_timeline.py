@@ -460,6 +460,9 @@ def test_late_rank_of_drawn_runs(stub, draw, seed) -> None:
     judge_blame(stub, two_ranks(draw))  # at the same moment: the lowest number
     # as much more work as more idle time: rank 1 ends later, and its range is longer by both
     judge_blame(stub, two_ranks(draw, work=(40_000, 40_000), late=(0, 0)))
+    # more work and more idle time, once more of the one and once of the other
+    judge_blame(stub, two_ranks(draw, work=(40_000, 60_000), late=(0, 5_000)))
+    judge_blame(stub, two_ranks(draw, work=(40_000, 45_000), late=(0, 20_000)))
     for nth in range(3):
         judge_blame(stub, draw_run(draw, random.Random(seed + 5 + nth), ranks=3 + nth))
 

@@ -683,6 +683,17 @@ def test_verdict_on_drawn_traces(stub, seed, tmp_path) -> None:
             trace.kernel(start, arrived)
             trace.kernel(arrived, end, name=REDUCE, stream=20)
     judge_verdict(stub, even.save())
+    hidden = Ranks(place("hidden"), 3)  # rank 0 waits longest, and works meanwhile
+    spans = ((0, 90_000, 20_000), (0, 80_000, 80_000), (0, 30_000, 30_000))
+    for trace, (start, until, arrived) in zip(hidden.traces, spans, strict=True):
+        trace.kernel(start, until)
+        trace.kernel(arrived, 100_000, name=REDUCE, stream=20)
+    judge_verdict(stub, hidden.save())
+    behind = Ranks(place("behind"), 2)  # what starts last does not end last
+    for trace in behind.traces:
+        trace.kernel(0, 100_000)
+        trace.kernel(10_000, 40_000, name=REDUCE, stream=20)
+    judge_verdict(stub, behind.save())
 
 
 @pytest.mark.parametrize(

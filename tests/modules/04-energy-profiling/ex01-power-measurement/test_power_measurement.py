@@ -927,18 +927,32 @@ def test_launches_are_held_against_their_likes(stub: Any, draw: Any) -> None:
     """Grid, block and whole name differ; one launch is behind the last sample, one on another device."""
     timeline = draw()
     now = 100_000
+    axes = [what + axis for what in ("grid", "block") for axis in "XYZ"]
     for place in range(40):
         slow = place >= 20
-        for axis, size in (("gridX", 1), ("gridY", 2), ("gridZ", 3), ("blockX", 4), ("blockZ", 5)):
+        for axis, size in zip(axes, range(1, 7), strict=True):
             length = 5_000 * size if slow else 4_000 * size + place
             timeline.kernel(now, now + length, name="tiled")
             timeline._rows["CUPTI_ACTIVITY_KIND_KERNEL"][-1][axis] = 7
+            now += length
+        for kind, size in (("float", 8), ("double", 40)):
+            length = 1_250 * size if slow else 1_000 * size + place
+            timeline.kernel(now, now + length, name="tiled")
+            row = timeline._rows["CUPTI_ACTIVITY_KIND_KERNEL"][-1]
+            row["demangledName"] = timeline._string(f"void tiled<{kind}>({kind} *)")
             now += length
         timeline.copy(now, now + 3_000)
         timeline.graph(now + 3_000, now + 8_000)
         now += 8_000
         timeline.kernel(now - 40_000, now, device=1, stream=9)
-        timeline.sample(now, {CLOCK: (3 - slow) * GHZ, "SMs Active [Throughput %]": 99})
+        timeline.sample(
+            now,
+            {
+                "SYS Clock Frequency [MHz]": (2 + slow) * GHZ,
+                CLOCK: (3 - slow) * GHZ,
+                "SMs Active [Throughput %]": 99,
+            },
+        )
         timeline.sample(now, {CLOCK: (1 + slow) * GHZ}, device=1)
     timeline.kernel(now + 1, now + 400_000, name="tiled")
     capture = timeline.save()
