@@ -2,7 +2,7 @@
 """
 # Day 4: how fast could it be?
 
-Fifty-nine operations, each timed alone on an NVIDIA H200, most of them with caches emptied before every call. Nothing here is a profile: these are
+Products, softmax, attention and their like in many sizes, each timed alone on an NVIDIA H200, most of them with caches emptied before every call. Nothing here is a profile: these are
 clocks. You will see what a clock alone can say, and where you need to count.
 
 Answer each question *before* you open the answer. The numbers in the answers are computed from the recordings when the
@@ -105,7 +105,7 @@ numbers of the device. You will write the counting.
 
 ## 3. Three kernels or one
 
-`relu(x * w + b)` on 67 million elements; `w` and `b` are as large as `x`. *Eager* runs three kernels, *fused* one.
+`relu(x * w + b)` on {{count(ops.filter(name="chain fp32 67108864 fused")["element_count"][0])}} elements; `w` and `b` are as large as `x`. *Eager* runs three kernels, *fused* one.
 """
 
 # %%
