@@ -449,6 +449,12 @@ def test_of_a_healthy_run_nothing_is_to_be_looked_at() -> None:
     assert "Where to look" not in said
 
 
+def test_what_is_everywhere_has_no_place() -> None:
+    said = diagnose("case_power_a").stdout
+    assert "throttled" in said
+    assert "Where to look" not in said
+
+
 def test_a_healthy_run_is_so_as_far_as_could_be_asked(tmp_path: Path) -> None:
     """Ranks that nothing names cannot be judged, and each device alone looks healthy."""
     shutil.copy(CAPTURES / "ddp_timeline_straggler" / "timeline.sqlite", tmp_path / "run.sqlite")

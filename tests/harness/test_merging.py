@@ -127,7 +127,11 @@ def test_what_is_not_of_one_job_stays_apart(tmp_path: Path) -> None:
     files = split(tmp_path)
     first, second = map(str, files)
     assert len(inputs.read([first, "two_streams"])) == 2, "no collectives"
-    assert len(inputs.read([first, "ddp_timeline_overlap"])) == 2, "at another time"
+    an_hour_ns = 3_600 * 10**9
+    with sqlite3.connect(shutil.copy(second, tmp_path / "later.sqlite")) as connection:
+        table = "TARGET_INFO_SESSION_START_TIME"
+        connection.execute(f"UPDATE {table} SET utcEpochNs = utcEpochNs + {an_hour_ns}")
+    assert len(inputs.read([first, str(tmp_path / "later.sqlite")])) == 2, "at another time"
     shutil.copy(first, tmp_path / "copy.sqlite")
     assert merging.ranks_of_one_job([files[0], tmp_path / "copy.sqlite"]) == [], "the same process"
     parts = inputs.read(["two_streams", second, "ncu_report", first])
