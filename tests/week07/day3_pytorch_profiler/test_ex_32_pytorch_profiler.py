@@ -1660,20 +1660,20 @@ def test_savings_of_copies_and_allocation(stub, draw, down, waits):
 
 
 @task("ex_32.recoverable_time")
-@pytest.mark.parametrize("back", [0, 1, 3, 4, 5, "beside"])
+@pytest.mark.parametrize("back", [0, 1, 3, 4, 5, "beside", "beside, and no more"])
 def test_savings_of_copies_at_their_bound(stub, draw, back):
     """Hardly anything but copies: overlap saves down to the busier direction. One between devices' memory."""
     trace = draw()
     trace.step(1, 0, 3_000_000)
     trace.copy(20_000, 420_000, call=(0, 5_000))
-    if back == "beside":  # two at a time: their sum is longer than it took
+    if isinstance(back, str):  # two at a time: their sum is longer than it took
         trace.copy(20_000, 420_000, stream=9, call=(6_000, 8_000))
     else:
         for k in range(back):
             start = 420_000 + 100_000 * k
             trace.copy(start, start + 100_000, "D2H", call=(6_000 + 3_000 * k, 8_000 + 3_000 * k))
         trace.copy(920_000, 950_000, "D2D", call=(30_000, 32_000))
-    start = 420_000 if back == "beside" else 960_000
+    start = 420_000 if back == "beside, and no more" else 960_000
     trace.kernel(start, start + 10_000, call=(40_000, 45_000))
     judge_recoverable(stub, trace.save())
 
