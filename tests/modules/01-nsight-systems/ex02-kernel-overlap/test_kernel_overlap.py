@@ -640,7 +640,12 @@ def with_devices(timeline: Any, sms: int = 2) -> Any:
     """The device's row, which a drawn capture has not by itself."""
     for number in (0, 1):
         timeline._add(
-            "TARGET_INFO_GPU", id=number, cuDevice=number, name="drawn", smCount=sms, isDiscrete=1
+            "TARGET_INFO_GPU",
+            id=number,
+            cuDevice=number,
+            name="drawn",
+            smCount=sms + 2 * number,
+            isDiscrete=1,
         )
     return timeline
 
@@ -679,6 +684,25 @@ def test_what_fits(stub: Any, draw: Any, blocks: tuple[int, ...]) -> None:
         timeline.kernel(at, at + 100_000, stream=3 + i, call=call)
         timeline._rows["CUPTI_ACTIVITY_KIND_KERNEL"][-1]["gridX"] = grid
     judge_verdict(stub, timeline.save(), 0, f"kernels of {blocks} blocks, room for 32")
+
+
+@task("nsys_ex02.judge_streams")
+@pytest.mark.parametrize("axis", ["gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ"])
+def test_what_fits_by_every_axis(stub: Any, draw: Any, axis: str) -> None:
+    """Kernels that grow with one axis, ready at once and run one after the other, on two devices."""
+    timeline = with_devices(draw(), 1)
+    for i, size in enumerate((12, 14, 9)):
+        for device in (0, 1):
+            start, call = 100_000 * (i + 1), 1_000 * i + 500 * device
+            timeline.kernel(
+                start, start + 100_000, stream=3 + i, device=device, call=(call, call + 400)
+            )
+            row = timeline._rows["CUPTI_ACTIVITY_KIND_KERNEL"][-1]
+            row.update(gridX=3, blockX=32)
+            row[axis] = size * (32 if axis == "blockX" else 1)
+    capture = timeline.save()
+    for device in (0, 1):
+        judge_verdict(stub, capture, device, f"kernels of which {axis} differs, {device}")
 
 
 @task("nsys_ex02.judge_streams")
