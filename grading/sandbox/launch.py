@@ -3,7 +3,9 @@
     python -I launch.py < settings    a line of JSON: argv, environment, links, readable, devices, stage
     python -I launch.py --try         whether it can be done here: runs /bin/true
 
-It makes what `grading.sandbox` asks bubblewrap for. The program is pid 1 there and gets the rest of stdin.
+It makes what `grading.sandbox` asks bubblewrap for. The program gets the rest of stdin. As under bubblewrap,
+pid 1 there is a process that only waits: the first process of a job, in a namespace of its own, is pid 1 as
+well, and libraries tell by the pid whether they run in a child (filelock, which torch imports, does).
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import signal
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 
 def main() -> None:
@@ -47,14 +49,24 @@ def main() -> None:
         try:
             kernel.die_with_parent()
             _build_root(kernel, settings)
+            program = os.fork()
+            if program:
+                _end_with(program)
             os.setsid()
             os.execve(settings["argv"][0], settings["argv"], settings["environment"])
         except OSError as error:
             os.write(2, f"{error}\n".encode())
         os._exit(70)
+    _end_with(child)
+
+
+def _end_with(child: int) -> NoReturn:
+    """Wait for a process, and for what is orphaned here, and end as it did."""
     os.close(0)
     os.closerange(3, 2**16)  # the program's end must be seen by who holds the other ends
-    _, status = os.waitpid(child, 0)
+    ended, status = 0, 0
+    while ended != child:
+        ended, status = os.waitpid(-1, 0)
     code = os.waitstatus_to_exitcode(status)
     os._exit(code if code >= 0 else 128 + abs(code))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -885,3 +886,18 @@ def test_the_sandbox_user_has_a_name_for_libraries_that_ask(monkeypatch) -> None
     for name, value in _ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     assert getpass.getuser() == "worker"
+
+
+@pytest.mark.parametrize("which", ["place", "place_without_bubblewrap"])
+def test_the_template_is_not_the_first_process_of_its_namespace(which, request) -> None:
+    """Libraries tell by the pid whether they run in a child, and the first process of a job is pid 1."""
+    processes = [Path(f"/proc/{pid}") for pid in request.getfixturevalue(which).processes()]
+    pids = [
+        re.search(r"^NSpid:.*\s(\d+)$", (process / "status").read_text(), re.MULTILINE)
+        for process in processes
+        if (words := (process / "cmdline").read_bytes().split(b"\0"))
+        and any(word.endswith(b"sandbox.template import main; main()") for word in words)
+        and b"bwrap" not in words[0]
+    ]
+    assert pids
+    assert all(found and found[1] != "1" for found in pids)

@@ -1468,7 +1468,8 @@ def replayed(
 
 
 def is_transfer(operation: Any) -> bool:
-    return operation.kind == "copy" and operation.name in ("H2D", "D2H")
+    """A copy between host and device, which the device does; not the call that asked for it."""
+    return (operation.kind, operation.name) in {("copy", way) for way in ("H2D", "D2H")}
 
 
 def end_of_copies(operations: list[Any]) -> int:
