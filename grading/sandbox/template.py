@@ -409,7 +409,9 @@ class _Init:
         if self.protected:
             kernel.set_dumpable(False)
             kernel.drop_capabilities()
-            kernel.write_only_below([BOX, "/tmp", "/dev/shm", "/dev/null"])
+            # What is written to a GPU is what it is asked to do.
+            writable = [BOX, "/tmp", "/dev/shm", "/dev/null", *self.settings["devices"]]
+            kernel.write_only_below(writable)
             kernel.filter_system_calls(kernel.seccomp_program(internet=request["loopback"]))
 
     def _tell(self, what: Any, descriptors: list[int]) -> None:

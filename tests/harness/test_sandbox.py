@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -901,3 +902,20 @@ def test_the_template_is_not_the_first_process_of_its_namespace(which, request) 
     ]
     assert pids
     assert all(found and found[1] != "1" for found in pids)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="not run: only root makes device files")
+@pytest.mark.parametrize("kind", ["bubblewrap", "namespaces"])
+def test_a_device_of_the_sandbox_can_be_written_to(kind, tmp_path) -> None:
+    """CUDA opens the files of a GPU for reading and writing."""
+    with tempfile.TemporaryDirectory(
+        dir="/var/tmp"
+    ) as folder:  # not below /tmp, where all may write
+        os.chmod(folder, 0o755)
+        device = Path(folder) / "gpu"
+        os.mknod(device, stat.S_IFCHR, os.makedev(1, 3))
+        device.chmod(0o666)
+        with open_sandbox(kind, exchange=tmp_path, devices=[device]) as sandbox:
+            text = f"open({str(device)!r}, 'r+b', buffering=0).write(b'x')"
+            ended = client.run(sandbox.address, [sys.executable, "-c", text], timeout_s=20)
+    assert (ended.returncode, ended.stderr) == (0, b"")
