@@ -908,14 +908,13 @@ def test_the_template_is_not_the_first_process_of_its_namespace(which, request) 
 @pytest.mark.parametrize("kind", ["bubblewrap", "namespaces"])
 def test_a_device_of_the_sandbox_can_be_written_to(kind, tmp_path) -> None:
     """CUDA opens the files of a GPU for reading and writing."""
-    with tempfile.TemporaryDirectory(
-        dir="/var/tmp"
-    ) as folder:  # not below /tmp, where all may write
-        os.chmod(folder, 0o755)
-        device = Path(folder) / "gpu"
-        os.mknod(device, stat.S_IFCHR, os.makedev(1, 3))
+    device = Path(f"/dev/lab-test-{os.getpid()}")
+    os.mknod(device, stat.S_IFCHR, os.makedev(1, 3))
+    try:
         device.chmod(0o666)
         with open_sandbox(kind, exchange=tmp_path, devices=[device]) as sandbox:
             text = f"open({str(device)!r}, 'r+b', buffering=0).write(b'x')"
             ended = client.run(sandbox.address, [sys.executable, "-c", text], timeout_s=20)
+    finally:
+        device.unlink()
     assert (ended.returncode, ended.stderr) == (0, b"")
