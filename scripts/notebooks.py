@@ -122,7 +122,10 @@ def run(names: list[str], *, small: bool = True) -> dict[str, Any]:
                 everything.cells.append(asked[-1][1])
     # Over local sockets where there are any: no port is opened.
     transport = "tcp" if sys.platform == "win32" else "ipc"
-    client = NotebookClient(everything, timeout=CELL_SECONDS, allow_errors=True)
+    # What a cell prints may come in pieces, which differ from run to run.
+    client = NotebookClient(
+        everything, timeout=CELL_SECONDS, allow_errors=True, coalesce_streams=True
+    )
     client.create_kernel_manager().transport = transport
     client.execute(cwd=str(ROOT))
     raise_errors(everything)
