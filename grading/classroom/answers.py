@@ -29,9 +29,9 @@ LEFT_OUT = (
     "tests/live_score.json",
     "tests/harness/*",  # proves the course with its references
     "tests/attacks/*",
-    "labs/case_files/answers*",
-    "labs/case_files/programs/*",  # a program's options say what is wrong with it
-    "captures/programs/case_*",
+    "captures/programs/case_*",  # their first lines say what is wrong with a case
+    "benchmarks/TOOLS.md",  # says of each case what is wrong with it
+    "benchmarks/results/tools_comparison*",
     "scripts/*",  # computes the lessons' figures, partly with the references
     "docs/instructor-guide.md",
     "CONTRIBUTING.md",

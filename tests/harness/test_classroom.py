@@ -859,6 +859,31 @@ def test_whole_course_leaves_answers_behind(whole: Path) -> None:
 
 
 @pytest.mark.proof
+def test_no_page_of_the_whole_course_says_what_is_wrong_with_a_case(whole: Path) -> None:
+    labels = tomllib.loads(
+        (ROOT / "solutions" / "labs" / "case_files" / "cases.toml").read_text("utf-8")
+    )
+    lesson = (whole / "labs" / "case_files" / "README.md").read_text("utf-8")
+    asked = re.findall(r"^\| `verdict_\w+` \| `(case_\w+)` \|", lesson, re.MULTILINE)
+    assert len(asked) == 10
+    told = set()
+    for file in whole.rglob("*"):
+        inside = file.relative_to(whole)
+        if file.suffix not in (".md", ".json", ".toml", ".ipynb") or inside.parts[0] == ".git":
+            continue
+        text = file.read_text("utf-8")
+        named = [case for case in asked if case in text]
+        for line in text.splitlines():
+            told |= {
+                f"{inside}: {case}"
+                for case in named
+                if case in line and re.search(rf"\b{labels[case]['expect']}\b", line)
+            }
+    assert not told
+    assert not list(whole.glob("benchmarks/results/tools_comparison*"))
+
+
+@pytest.mark.proof
 def test_links_of_the_whole_course_lead_somewhere(whole: Path) -> None:
     broken = []
     for page in whole.rglob("*.md"):
