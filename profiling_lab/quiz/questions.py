@@ -12,9 +12,11 @@ import io
 import itertools
 import json
 import statistics
+from functools import cache
 from typing import Any
 
 from profiling_lab import captures, devices, nsys_export, units
+from profiling_lab.measures import DURATION
 from profiling_lab.quiz import Asked, Question
 
 DAY1 = "week07/day1_nsight_systems/README.md"
@@ -23,7 +25,6 @@ DAY3 = "week07/day3_pytorch_profiler/README.md"
 DAY4 = "week07/day4_bottleneck_analysis/README.md"
 DAY5 = "week07/day5_end_to_end/README.md"
 
-DURATION = "gpu__time_duration.sum"
 SM = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
 DRAM = "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"
 OCCUPANCY = "sm__warps_active.avg.pct_of_peak_sustained_active"
@@ -48,16 +49,18 @@ def query(capture: str, sql: str) -> list[tuple[Any, ...]]:
         connection.close()
 
 
-def page(capture: str) -> list[dict[str, str]]:
-    """The kernels of a page "raw" of Nsight Compute, without the row of units."""
-    return list(csv.DictReader(io.StringIO(captures.text(capture, "kernels.csv"))))[1:]
+@cache
+def page(capture: str) -> tuple[dict[str, str], list[dict[str, str]]]:
+    """A page "raw" of Nsight Compute: the units of its columns, and a row a kernel."""
+    units_row, *rows = csv.DictReader(io.StringIO(captures.text(capture, "kernels.csv")))
+    return units_row, rows
 
 
 def column(capture: str, metric: str) -> dict[str, float]:
     """A metric by the kernel's short name, in the page's unit."""
     return {
         row["Kernel Name"].partition("(")[0]: float(row[metric].replace(",", ""))
-        for row in page(capture)
+        for row in page(capture)[1]
     }
 
 
@@ -65,13 +68,9 @@ def _sql(capture: str, sql: str) -> str:
     return f"captures/{capture}/timeline.sqlite: {' '.join(sql.split())}"
 
 
-def _units(capture: str) -> dict[str, str]:
-    return next(csv.DictReader(io.StringIO(captures.text(capture, "kernels.csv"))))
-
-
 def _scaled(capture: str, metric: str) -> dict[str, float]:
     """A metric of time or size by the kernel's short name, in ns or bytes."""
-    scale = SCALES[_units(capture)[metric]]
+    scale = SCALES[page(capture)[0][metric]]
     return {name: value * scale for name, value in column(capture, metric).items()}
 
 
@@ -145,7 +144,7 @@ def only_in_the_page(capture: str) -> Asked:
     """Which of four numbers can a timeline not tell?"""
     hits = column(capture, SECTORS_HIT)
     kernel, rate = max(hits.items(), key=lambda item: item[1])
-    row = next(row for row in page(capture) if row["Kernel Name"].startswith(f"{kernel}("))
+    row = next(row for row in page(capture)[1] if row["Kernel Name"].startswith(f"{kernel}("))
     took_ns = _scaled(capture, DURATION)[kernel]
     right = f"{rate:.0f} % of its sectors were found in L1"
     return Asked(
