@@ -30,6 +30,7 @@ from profiling_lab import course as manifest
 from profiling_lab import stubs
 from profiling_lab.course import Course, Exercise
 
+GPU_TOOLS = (Path("/opt/nvidia"),)  # Nsight Compute and Systems, where their packages put them
 UNIT_TIMEOUT_S = 1_800.0
 MOST_MESSAGE = 8_000
 _ASKED_TO_END = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # by a person or the machine
@@ -97,7 +98,11 @@ class Judge:
         try:
             self.sandbox = open_sandbox(
                 self._kind,
-                readable=[*readable(self.course), *self._private_captures()],
+                readable=[
+                    *readable(self.course),
+                    *self._private_captures(),
+                    *([folder for folder in GPU_TOOLS if folder.exists()] if self.live else []),
+                ],
                 exchange=exchange,
                 preload=["numpy", "polars", "msgspec", "profiling_lab.captures", *self._preload],
                 scratch=self._scratch,

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 MAX_KEPT_BYTES = 64 * 2**20
+# What a command in the sandbox is told of this process's environment.
+PASSED_ON = ("PATH", "CUDA_VISIBLE_DEVICES", "CUBLAS_LIBRARY")
 
 _sandbox: str | None = None
 _longest_s = float("inf")
@@ -55,8 +57,8 @@ def run(
 
     files: put into its folder first. keep: names of files in its folder that are read afterwards; those that
     are no plain files, or larger than 64 MB, count as not there. readable: files and folders that it needs
-    besides the system and this Python's environment. environment: its variables; by default, outside of a
-    sandbox, those of this process.
+    besides the system and this Python's environment. environment: its variables; by default those of this
+    process, in a sandbox only PASSED_ON of them.
     Raises OSError if the command cannot be started.
     """
     argv, keep = [str(part) for part in argv], list(keep)
@@ -69,7 +71,7 @@ def run(
             argv,
             files=dict(files or {}),
             readable=list(readable),
-            environment=dict(environment or {"PATH": os.environ.get("PATH", os.defpath)}),
+            environment=dict(_passed_on() if environment is None else environment),
             timeout_s=timeout_s,
             keep=keep,
         )
@@ -95,6 +97,10 @@ def run(
             )
         left = {file: data for file in keep if (data := _plain(folder / file)) is not None}
     return Completed(ended.returncode, _text(ended.stdout), _text(ended.stderr), left)
+
+
+def _passed_on() -> dict[str, str]:
+    return {"PATH": os.defpath} | {n: os.environ[n] for n in PASSED_ON if n in os.environ}
 
 
 def _plain(file: Path) -> bytes | None:

@@ -414,7 +414,7 @@ def filter_system_calls(program: bytes) -> None:
 # --- Landlock -------------------------------------------------------------------------------------
 
 _WRITES_V1 = 0b1111111110010  # WRITE_FILE, and REMOVE_DIR … MAKE_SYM
-_REFER, _TRUNCATE = 1 << 13, 1 << 14
+_WRITE_FILE, _REFER, _TRUNCATE = 1 << 1, 1 << 13, 1 << 14
 
 
 def landlock_version() -> int:
@@ -422,22 +422,26 @@ def landlock_version() -> int:
     return max(int(_libc().syscall(ctypes.c_long(444), None, ctypes.c_size_t(0), 1)), 0)
 
 
-def write_only_below(folders: Iterable[str | Path]) -> bool:
-    """From here on this process writes nowhere else, whatever is mounted how. False: no Landlock."""
+def write_only_below(folders: Iterable[str | Path], *, existing: Iterable[str | Path] = ()) -> bool:
+    """From here on this process writes nowhere else, whatever is mounted how. False: no Landlock.
+
+    existing: folders in which it may write to files that are there, and make or remove none.
+    """
     version = landlock_version()
     if not version:
         return False
     rights = _WRITES_V1 | (_REFER if version >= 2 else 0) | (_TRUNCATE if version >= 3 else 0)
+    to_files = rights & (_WRITE_FILE | _TRUNCATE)
     rules = struct.pack("=Q", rights)
     handle = _libc().syscall(ctypes.c_long(444), rules, ctypes.c_size_t(len(rules)), 0)
     _checked(handle, "landlock_create_ruleset")
     try:
-        for folder in folders:
+        folders = [str(folder) for folder in folders]
+        for folder in (*folders, *map(str, existing)):
             place = os.open(folder, os.O_PATH | os.O_CLOEXEC)
             try:
                 # A file takes only those of the rights that mean something for a file.
-                file_only = not os.path.isdir(folder)
-                allowed = rights & (1 << 1 | _TRUNCATE) if file_only else rights
+                allowed = rights if os.path.isdir(folder) and folder in folders else to_files
                 rule = struct.pack("=Qi", allowed, place)
                 result = _libc().syscall(ctypes.c_long(445), ctypes.c_int(handle), 1, rule, 0)
                 _checked(result, f"landlock_add_rule for {folder}")

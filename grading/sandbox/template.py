@@ -409,9 +409,13 @@ class _Init:
         if self.protected:
             kernel.set_dumpable(False)
             kernel.drop_capabilities()
-            # What is written to a GPU is what it is asked to do.
-            writable = [BOX, "/tmp", "/dev/shm", "/dev/null", *self.settings["devices"]]
-            kernel.write_only_below(writable)
+            # What is written to a GPU is what it is asked to do; and the driver names its threads, in files
+            # of /proc that Landlock cannot tell from the rest, so there only the kernel's own rules hold.
+            devices = self.settings["devices"]
+            kernel.write_only_below(
+                [BOX, "/tmp", "/dev/shm", "/dev/null", *devices],
+                existing=["/proc"] if devices else [],
+            )
             kernel.filter_system_calls(kernel.seccomp_program(internet=request["loopback"]))
 
     def _tell(self, what: Any, descriptors: list[int]) -> None:

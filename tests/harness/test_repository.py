@@ -193,6 +193,18 @@ def test_stubs_and_references_import_the_library_and_frameworks_only() -> None:
     assert not wrong, f"neither a stub nor a reference may import these: {wrong}"
 
 
+def test_checks_start_nothing_by_themselves() -> None:
+    """What is made of a submission runs by `grading.checking.commands`, which knows of the sandbox."""
+    unsafe = {"subprocess", "multiprocessing", "runpy", "ctypes"}
+    wrong = {
+        names(file): bad
+        for folder in ("tests/week07", "tests/modules", "tests/labs")
+        for file in python_files(folder)
+        if (bad := set(imports(file)) & unsafe)
+    }
+    assert not wrong, f"checks must leave this to grading.checking: {wrong}"
+
+
 def loaded_by(statement: str) -> set[str]:
     """Top-level modules that a statement loads in a fresh interpreter."""
     code = f"{statement}\nimport sys\nprint(*{{name.split('.')[0] for name in sys.modules}})"

@@ -238,23 +238,6 @@ def with_siblings(source: Path, given: Path) -> tuple[Path, Program] | None:
     return together, Program(program, siblings.index(source))
 
 
-def build_for_gpu(source: Path, given: Path, folder: Path) -> Path:
-    """Compile a source for the GPUs of this machine, with the real runtime, into `folder`.
-
-    Raises BuildError, ToolchainError.
-    """
-    target = folder / source.stem
-    command = [str(nvcc()), "-std=c++17", "-O3", "-arch=native", "-ccbin", str(cxx())]
-    command += [f"-I{path}" for path in (source.parent, given)]
-    libraries = nvcc().parent.parent / "lib"  # where the wheels keep the runtime
-    if (libraries / "libcudart_static.a").exists():
-        command.append(f"-L{libraries}")
-    result = run([*command, str(source)], out=target, read=[source, given])
-    if result.returncode != 0:
-        raise BuildError(f"nvcc does not compile {source.name}:\n{first_errors(result)}")
-    return target
-
-
 def _build(source: Path, folders: list[Path]) -> Path:
     folder = cache_folder()
     name = source.stem

@@ -10,14 +10,13 @@ import math
 import random
 import re
 import statistics
-import subprocess
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
 from grading.checking import task
-from grading.checking.cuda import recording, toolchain
+from grading.checking.cuda import live, recording, toolchain
 from grading.checking.cuda.schedule import Costs, Schedule, simulate
 
 # A pipeline of perfect overlap takes 1.00 to 1.05 times the bound, with the host's own time; one
@@ -247,37 +246,25 @@ def test_everything_is_released(cuda_stub, seed):
 # -- on a GPU -------------------------------------------------------------------------------------
 
 
-def built(cuda_stub, source: Path, folder: Path) -> Path:
-    try:
-        return toolchain.build_for_gpu(source, cuda_stub.given, folder)
-    except (toolchain.BuildError, toolchain.ToolchainError) as error:
-        fail(str(error))
-
-
-def run_once(program: Path) -> tuple[float, str]:
-    """Milliseconds per batch and checksum of one run."""
-    result = subprocess.run([program], capture_output=True, text=True, timeout=300, check=False)
-    found = dict(re.findall(r"^(\w+) (\S+)$", result.stdout, flags=re.MULTILINE))
-    if result.returncode != 0 or "checksum" not in found:
-        fail(f"{program.name} ended with exit code {result.returncode}: {result.stderr.strip()}")
-    return float(found["ms_per_batch"]), found["checksum"]
-
-
 @task("ex_30.pipeline_improved_live")
 def test_live_same_results_in_less_time(cuda_stub, tmp_path):
-    baseline = built(cuda_stub, cuda_stub.given / "pipeline_baseline.cu", tmp_path)
-    improved = built(cuda_stub, cuda_stub.source, tmp_path)
-    times: dict[Path, list[float]] = {baseline: [], improved: []}
     sums = {}
-    for _ in range(3):  # in turns, so that a change of clocks meets both
-        for program in (baseline, improved):
-            time_ms, sums[program] = run_once(program)
-            times[program].append(time_ms)
+    try:
+        baseline, improved = (
+            live.build(source, cuda_stub.given, tmp_path)
+            for source in (cuda_stub.given / "pipeline_baseline.cu", cuda_stub.source)
+        )
+        times: dict[Path, list[float]] = {baseline: [], improved: []}
+        for program in 3 * [baseline, improved]:  # in turns, so that a change of clocks meets both
+            time_ms, sums[program] = live.printed(program, "ms_per_batch", "checksum")
+            times[program].append(float(time_ms))
             if sums[program] != sums.get(baseline):
                 fail(
                     f"{program.name} printed checksum {sums[program]}, the baseline "
                     f"{sums[baseline]}: some batch's result is wrong."
                 )
+    except (live.LiveError, ValueError) as error:
+        fail(str(error))
     before, after = (statistics.median(times[p]) for p in (baseline, improved))
     if before < SMALLEST_SPEEDUP * after:
         fail(
@@ -290,22 +277,12 @@ def test_live_same_results_in_less_time(cuda_stub, tmp_path):
 @task("ex_30.pipeline_improved_live")
 def test_live_overlap_in_a_capture(cuda_stub, tmp_path):
     from profiling_lab import captures
-    from profiling_lab.doctor import find_nsys
 
-    nsys = find_nsys()
-    if nsys is None:
-        fail("no nsys: the overlap is read from a fresh capture, which Nsight Systems must record")
-    program = built(cuda_stub, cuda_stub.source, tmp_path)
-    report, file = tmp_path / "improved.nsys-rep", tmp_path / "improved.sqlite"
-    options = ["--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none"]
-    options += ["--capture-range=cudaProfilerApi", "--capture-range-end=stop"]
-    for command in (
-        [nsys, "profile", *options, "--output", report, program],
-        [nsys, "export", "--type=sqlite", "--output", file, report],
-    ):
-        result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-        if result.returncode != 0:
-            fail(f"{' '.join(map(str, command))}: {result.stdout}{result.stderr}")
+    try:
+        program = live.build(cuda_stub.source, cuda_stub.given, tmp_path)
+        file = live.record(program, tmp_path)
+    except live.LiveError as error:
+        fail(str(error))
     with captures.open(file) as capture:
         spans = {
             "kernels": list(capture.kernels.select("start_ns", "end_ns").iter_rows()),

@@ -6,11 +6,7 @@ wavefronts and says what comes out; ptxas says what the kernels take. With `--li
 
 from __future__ import annotations
 
-import json
 import random
-import re
-import statistics
-import subprocess
 from pathlib import Path
 from typing import NoReturn
 
@@ -18,7 +14,7 @@ import numpy as np
 import pytest
 
 from grading.checking import task
-from grading.checking.cuda import compiled, emulator, recording, toolchain
+from grading.checking.cuda import compiled, emulator, live, recording, toolchain
 
 SECTOR_BYTES = 32
 MOST_SECTORS_RATIO = 1.02
@@ -254,17 +250,12 @@ def test_scratch_is_large_enough(cuda_stub, seed):
 @task("ex_31.reduction_live")
 def test_live_nearly_as_fast_as_reading(cuda_stub, tmp_path: Path):
     try:
-        program = toolchain.build_for_gpu(cuda_stub.source, cuda_stub.given, tmp_path)
-    except (toolchain.BuildError, toolchain.ToolchainError) as error:
+        measured = live.result(live.build(cuda_stub.source, cuda_stub.given, tmp_path))
+        own, read = live.medians(measured, "own_ns", "ceiling_ns")
+    except live.LiveError as error:
         fail(str(error))
-    result = subprocess.run([program], capture_output=True, text=True, timeout=300, check=False)
-    found = re.search(r"^RESULT (\{.*\})", result.stdout, re.MULTILINE)
-    if result.returncode != 0 or not found:
-        fail(f"{program.name} ended with exit code {result.returncode}: {result.stderr.strip()}")
-    measured = json.loads(found[1])
-    if measured["wrong"]:
+    if measured.get("wrong") != 0:
         fail("reduce_sum of 2^28 floats: the sum is not within the stated error of the exact one")
-    own, read = (statistics.median(measured[name]) for name in ("own_ns", "ceiling_ns"))
     if read < SMALLEST_LIVE_RATIO * own:
         fail(
             f"reduce_sum of 2^28 floats takes {own / 1e3:.1f} us, reading them {read / 1e3:.1f} us "

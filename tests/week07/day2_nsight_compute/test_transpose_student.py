@@ -6,19 +6,14 @@ and what comes out; ptxas says what the kernels take. With `--live` it runs and 
 
 from __future__ import annotations
 
-import json
 import random
-import re
-import statistics
-import subprocess
-from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
 import pytest
 
 from grading.checking import task
-from grading.checking.cuda import compiled, emulator, recording, toolchain
+from grading.checking.cuda import compiled, emulator, live, recording, toolchain
 
 SECTOR_BYTES = 32
 # One in a hundred may be lost at edges; the next worse thing, half a sector, is far away.
@@ -202,27 +197,15 @@ def test_enough_blocks(cuda_stub):
 # -- on a GPU -------------------------------------------------------------------------------------
 
 
-def built(cuda_stub, folder: Path) -> Path:
-    try:
-        return toolchain.build_for_gpu(cuda_stub.source, cuda_stub.given, folder)
-    except (toolchain.BuildError, toolchain.ToolchainError) as error:
-        fail(str(error))
-
-
-def run_live(program: Path) -> dict:
-    result = subprocess.run([program], capture_output=True, text=True, timeout=300, check=False)
-    found = re.search(r"^RESULT (\{.*\})", result.stdout, re.MULTILINE)
-    if result.returncode != 0 or not found:
-        fail(f"{program.name} ended with exit code {result.returncode}: {result.stderr.strip()}")
-    return json.loads(found[1])
-
-
 @task("ex_31.transpose_live")
 def test_live_nearly_as_fast_as_a_copy(cuda_stub, tmp_path):
-    result = run_live(built(cuda_stub, tmp_path))
-    if result["wrong"]:
-        fail(f"transpose of 16384 x 16384: {result['wrong']} elements are not in their place")
-    own, copy = (statistics.median(result[name]) for name in ("own_ns", "ceiling_ns"))
+    try:
+        result = live.result(live.build(cuda_stub.source, cuda_stub.given, tmp_path))
+        own, copy = live.medians(result, "own_ns", "ceiling_ns")
+    except live.LiveError as error:
+        fail(str(error))
+    if result.get("wrong") != 0:
+        fail(f"transpose of 16384 x 16384: {result.get('wrong')} elements are not in their place")
     if copy < SMALLEST_LIVE_RATIO * own:
         fail(
             f"transpose of 16384 x 16384 takes {own / 1e3:.1f} us, a copy of as many bytes "
@@ -241,36 +224,12 @@ METRICS = {
 
 @task("ex_31.transpose_counters_live")
 def test_live_counters_say_so(cuda_stub, tmp_path):
-    import csv
-
-    from profiling_lab.record.errors import RecordError
-    from profiling_lab.record.tools import find_ncu
-
-    try:
-        ncu = find_ncu()
-    except RecordError as error:
-        fail(str(error))
     side = 8192
-    program = built(cuda_stub, tmp_path)
-    command = [
-        ncu,
-        "--clock-control",
-        "none",
-        "--profile-from-start",
-        "off",
-        "--csv",
-        "--page",
-        "raw",
-    ]
-    command += ["--print-units", "base", "--metrics", ",".join(METRICS.values())]
-    command += [program, "--once", "--rows", str(side), "--columns", str(side)]
-    result = subprocess.run(
-        list(map(str, command)), capture_output=True, text=True, timeout=300, check=False
-    )
-    lines = [line for line in result.stdout.splitlines() if line.startswith('"')]
-    if result.returncode != 0 or len(lines) < 3:
-        fail(f"ncu: {(result.stdout + result.stderr).strip()[-400:]}")
-    rows = list(csv.DictReader(lines))[1:]
+    try:
+        program = live.build(cuda_stub.source, cuda_stub.given, tmp_path)
+        rows = live.counters(program, METRICS.values(), "--once", "--rows", side, "--columns", side)
+    except live.LiveError as error:
+        fail(str(error))
     got = {
         name: sum(float(row[metric].replace(",", "")) for row in rows)
         for name, metric in METRICS.items()

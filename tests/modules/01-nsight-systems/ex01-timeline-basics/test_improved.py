@@ -10,7 +10,6 @@ import math
 import random
 import re
 import statistics
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -18,7 +17,7 @@ from typing import Any, NoReturn
 import pytest
 
 from grading.checking import task
-from grading.checking.cuda import toolchain
+from grading.checking.cuda import live, toolchain
 from grading.checking.cuda.recording import RunError, run_on_stand_in
 from grading.checking.cuda.schedule import (
     FLOAT_BYTES,
@@ -304,27 +303,20 @@ def test_everything_is_released(cuda_stub: Any, seed: int) -> None:
 
 @task("nsys_ex01.improved_live")
 def test_live_same_energies_in_less_time(cuda_stub: Any, tmp_path: Path) -> None:
-    try:
-        programs = [
-            toolchain.build_for_gpu(source, cuda_stub.given, tmp_path)
-            for source in (cuda_stub.given / "baseline.cu", cuda_stub.source)
-        ]
-    except (toolchain.BuildError, toolchain.ToolchainError) as error:
-        fail(str(error))
     times: list[list[float]] = [[], []]
     sums: set[str] = set()
-    for _ in range(3):  # in turns, so that a change of clocks meets both
-        for program, own in zip(programs, times, strict=True):
-            done = subprocess.run(
-                [program], capture_output=True, text=True, timeout=120, check=False
-            )
-            found = dict(re.findall(r"^(\w+) (\S+)$", done.stdout, flags=re.MULTILINE))
-            if done.returncode != 0 or "checksum" not in found:
-                fail(
-                    f"{program.name} ended with code {done.returncode}: {done.stderr.strip()[-400:]}"
-                )
-            own.append(float(found["us_per_step"]))
-            sums.add(found["checksum"])
+    try:
+        programs = [
+            live.build(source, cuda_stub.given, tmp_path)
+            for source in (cuda_stub.given / "baseline.cu", cuda_stub.source)
+        ]
+        for _ in range(3):  # in turns, so that a change of clocks meets both
+            for program, own in zip(programs, times, strict=True):
+                time_us, checksum = live.printed(program, "us_per_step", "checksum")
+                own.append(float(time_us))
+                sums.add(checksum)
+    except (live.LiveError, ValueError) as error:
+        fail(str(error))
     if len(sums) != 1:
         fail(
             f"the programs printed the checksums {sorted(sums)}, expected one: some energy is wrong"

@@ -6,18 +6,14 @@ out. With `--live` it runs and is timed against a device copy in the same run.
 
 from __future__ import annotations
 
-import json
 import random
-import re
-import statistics
-import subprocess
 from typing import NoReturn
 
 import numpy as np
 import pytest
 
 from grading.checking import task
-from grading.checking.cuda import compiled, emulator, recording, toolchain
+from grading.checking.cuda import compiled, emulator, live, recording, toolchain
 from grading.checking.judging import require
 
 SECTOR_BYTES = 32
@@ -181,15 +177,13 @@ def test_bytes_under_way(cuda_stub):
 @task("ncu_ex01.triad_live")
 def test_live_at_the_speed_of_a_copy(cuda_stub, tmp_path):
     try:
-        program = toolchain.build_for_gpu(cuda_stub.source, cuda_stub.given, tmp_path)
-    except (toolchain.BuildError, toolchain.ToolchainError) as error:
+        result = live.result(live.build(cuda_stub.source, cuda_stub.given, tmp_path))
+        own, copy = live.medians(result, "own_ns", "copy_ns")
+    except live.LiveError as error:
         fail(str(error))
-    done = subprocess.run([program], capture_output=True, text=True, timeout=120, check=False)
-    found = re.search(r"^RESULT (\{.*\})", done.stdout, re.MULTILINE)
-    if done.returncode or found is None:
-        fail(f"the program ended with exit code {done.returncode}: {done.stderr.strip()[-300:]}")
-    result = json.loads(found[1])
-    own, copy = (statistics.median(result[name]) for name in ("own_ns", "copy_ns"))
+    require(
+        result.get("wrong") == 0, f"triad: {result.get('wrong')} elements are wrong on this GPU"
+    )
     require(
         copy >= SMALLEST_LIVE_RATIO * own,
         f"triad takes {own / 1e3:.1f} us, a device copy of as many bytes {copy / 1e3:.1f} us (medians "

@@ -6,18 +6,13 @@ barriers and says what comes out; ptxas says what the kernels take. With `--live
 
 from __future__ import annotations
 
-import json
-import re
-import statistics
-import subprocess
-from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 import pytest
 
 from grading.checking import task
-from grading.checking.cuda import compiled, emulator, recording, toolchain
+from grading.checking.cuda import compiled, emulator, live, recording, toolchain
 
 SECTOR_BYTES = 32
 RELATIVE_ERROR = 1e-5  # kRelativeError of sgemm.cuh
@@ -238,26 +233,26 @@ def test_fast_is_one_kernel(cuda_stub):
 
 @task("ncu_ex04.fast_live")
 def test_live_beside_cublas(cuda_stub, tmp_path):
+    side = BIG_SIDE
     try:
-        program = toolchain.build_for_gpu(cuda_stub.source, cuda_stub.given, tmp_path)
-    except (toolchain.BuildError, toolchain.ToolchainError) as error:
+        program = live.build(cuda_stub.source, cuda_stub.given, tmp_path)
+        result = live.result(program, "--step", "fast", "--m", side, "--n", side, "--k", side)
+    except live.LiveError as error:
         fail(str(error))
-    side = str(BIG_SIDE)
-    command = [program, "--step", "fast", "--m", side, "--n", side, "--k", side]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    found = re.search(r"^RESULT (\{.*\})", done.stdout, re.MULTILINE)
-    if done.returncode != 0 or not found:
-        fail(f"{Path(program).name} ended with exit code {done.returncode}: {done.stderr.strip()}")
-    result = json.loads(found[1])
-    step = result["steps"]["fast"]
-    if step["wrong"]:
-        fail(f"step fast of {side}^3: {step['wrong']} of 4096 samples are wrong")
-    if not result["cublas_ns"]:
+    step = (result.get("steps") or {}).get("fast") or {}
+    if step.get("wrong") != 0:
+        fail(f"step fast of {side}^3: {step.get('wrong')} of 4096 samples are wrong")
+    if not result.get("cublas_ns"):
         fail(
             "cuBLAS was not found: set CUBLAS_LIBRARY to its file (libcublas.so.13), as sgemm.cuh says. "
             "Without it there is nothing to compare with on this GPU."
         )
-    own, library = (statistics.median(times) for times in (step["own_ns"], result["cublas_ns"]))
+    try:
+        own, library = live.medians(
+            step | {"cublas_ns": result["cublas_ns"]}, "own_ns", "cublas_ns"
+        )
+    except live.LiveError as error:
+        fail(str(error))
     if library < SMALLEST_LIVE_RATIO * own:
         fail(
             f"step fast of {side}^3 takes {own / 1e3:.1f} us, cuBLAS {library / 1e3:.1f} us (medians of "
