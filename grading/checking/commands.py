@@ -52,13 +52,15 @@ def run(
     keep: Iterable[str] = (),
     readable: Iterable[Path] = (),
     environment: Mapping[str, str] | None = None,
+    loopback: bool = False,
 ) -> Completed:
     """Run a command to its end, or for timeout_s seconds.
 
     files: put into its folder first. keep: names of files in its folder that are read afterwards; those that
     are no plain files, or larger than 64 MB, count as not there. readable: files and folders that it needs
     besides the system and this Python's environment. environment: its variables; by default those of this
-    process, in a sandbox only PASSED_ON of them.
+    process, in a sandbox only PASSED_ON of them. loopback: in a sandbox it may reach itself by the internet
+    protocols, and nobody else.
     Raises OSError if the command cannot be started.
     """
     argv, keep = [str(part) for part in argv], list(keep)
@@ -74,6 +76,7 @@ def run(
             environment=dict(_passed_on() if environment is None else environment),
             timeout_s=timeout_s,
             keep=keep,
+            loopback=loopback,
         )
         return Completed(
             done.returncode, _text(done.stdout), _text(done.stderr), dict(done.files), done.cause

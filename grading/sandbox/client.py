@@ -157,13 +157,15 @@ def run(
     keep: Iterable[str] = (),
     limits: Limits | None = None,
     visible: Path | None = None,
+    loopback: bool = False,
 ) -> Completed:
     """Run a command in the sandbox, in an empty folder of its own, to its end.
 
     files: put into that folder first (or elsewhere, by absolute path), executable. readable: files and
     folders that are copied to their own paths, unless the sandbox shows them anyway. environment: variables
     besides its own. timeout_s: then it is ended, with the cause "time-out". keep: names of files in its
-    folder that are read afterwards if they are plain ones, up to limits.output_bytes in all.
+    folder that are read afterwards if they are plain ones, up to limits.output_bytes in all. loopback: it may
+    use the internet protocols, with nobody but itself.
     Raises SandboxError.
     """
     keep = list(keep)
@@ -179,7 +181,7 @@ def run(
         "limit_bytes": 0,
         "visible": os.path.realpath(visible) if visible is not None else None,
         "fresh": False,
-        "loopback": False,
+        "loopback": loopback,
         "seed": None,
         "argv": [str(part) for part in argv],
         "keep": keep,

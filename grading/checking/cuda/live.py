@@ -133,6 +133,7 @@ def _run(
         readable=readable,
         files=files,
         keep=keep,
+        loopback=True,  # the parts of a profiler talk to each other
     )
     said = (done.stderr.strip() or done.stdout.strip())[-SHOWN:]
     if done.cause:
