@@ -36,6 +36,7 @@ import statistics
 import sys
 from collections import defaultdict
 from dataclasses import dataclass, field
+from typing import Any
 
 from profiling_lab.errors import EmptyCapture
 from profiling_lab.nsys_export import NsysCapture
@@ -176,7 +177,7 @@ def _handoffs(calls: list[dict]) -> tuple[dict[int, tuple], dict[int, tuple]]:
 
 @dataclass(slots=True, eq=False)
 class _Draft:
-    """An operation under construction; `after` points to other drafts."""
+    """An operation under construction; `after` points to other drafts, in the end to their places."""
 
     kind: str
     name: str
@@ -185,7 +186,7 @@ class _Draft:
     start_ns: int
     duration_ns: int
     sequence: int
-    after: list[tuple[_Draft, str, int, str]] = field(default_factory=list)
+    after: list[tuple[Any, str, int, str]] = field(default_factory=list)
     waits_in: str = ""
     index: int = -1
 
@@ -512,21 +513,30 @@ class _Builder:
         self.drafts.sort(key=lambda d: (d.start_ns, d.device >= 0, d.sequence))
         for index, draft in enumerate(self.drafts):
             draft.index = index
-        self.rows, self.issued, self.by_stream, self.stream_waits = [], {}, {}, {}  # make room
+        # Make room: from here on a draft knows those it depends on by their places, and can go when it
+        # has become an operation.
+        self.rows, self.issued, self.by_stream, self.stream_waits = [], {}, {}, {}
+        drafts, self.drafts = self.drafts, []
+        starts = [draft.start_ns for draft in drafts]
+        ends = [draft.end_ns for draft in drafts]
+        for draft in drafts:
+            draft.after = [(source.index, at, lag, why) for source, at, lag, why in draft.after]
+        drafts.reverse()
         operations = []
         waited: set[str] = set()  # threads that have issued nothing since they waited
-        for draft in self.drafts:
+        while drafts:
+            draft = drafts.pop()
             resumes = draft.where in waited
             if draft.kind == "wait":
                 waited.add(draft.where)
             elif draft.kind in ("launch", "copy_call"):
                 waited.discard(draft.where)
             after, earliest = [], None
-            for source, at, lag, why in draft.after:
-                if source.index >= draft.index:
+            for on, at, lag, why in draft.after:
+                if on >= draft.index:
                     continue  # clocks of host and device may disagree by a microsecond
-                after.append(Dependency(source.index, at, lag, why))
-                moment = source.start_ns if at == "start" else source.end_ns
+                after.append(Dependency(on, at, lag, why))
+                moment = starts[on] if at == "start" else ends[on]
                 earliest = max(moment + lag, earliest if earliest is not None else moment + lag)
             delay = 0 if earliest is None else draft.start_ns - earliest
             operations.append(

@@ -10,13 +10,14 @@ one that is, or that fails, says so in one sentence and names the task that teac
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from profiling_lab import course as manifest
@@ -83,6 +84,7 @@ class Functions:
             raise FunctionUnavailable(f"{name} is still to do ({self._id(name)})", todo=True)
         if self._module is None:
             self._module = load_file(self.file)
+            _remember_answers(self._module, self.tasks)
         function = getattr(self._module, name, None)
         if not callable(function):
             raise FunctionUnavailable(
@@ -103,6 +105,44 @@ class Functions:
         where = f" ({self.file.name}, line {own[-1].lineno})" if own else ""
         said = " ".join(str(error).split())[:200]
         return f"{name} raised {type(error).__name__}: {said}{where}; lab check {self._id(name)}"
+
+
+def _remember_answers(module: ModuleType, names: Iterable[str]) -> None:
+    """Let functions of a module that are asked the same again, by each other too, answer at once.
+
+    Only answers that cannot be changed by whoever gets them are kept, or that one copy protects: plain
+    values, and dictionaries of them.
+    """
+    for name in names:
+        function = getattr(module, name, None)
+        if isinstance(function, FunctionType) and function.__module__ == module.__name__:
+            setattr(module, name, _remembering(function))
+
+
+def _remembering(function: Callable) -> Callable:
+    answers: dict[Any, Any] = {}
+
+    @functools.wraps(function)
+    def answer(*arguments: Any, **keywords: Any) -> Any:
+        if not all(map(_is_fixed, (*arguments, *keywords.values()))):
+            return function(*arguments, **keywords)
+        key = arguments, tuple(sorted(keywords.items()))
+        if key not in answers:
+            answer = function(*arguments, **keywords)
+            values = answer.values() if type(answer) is dict else [answer]
+            if not all(map(_is_fixed, values)):
+                return answer
+            answers[key] = answer
+        kept = answers[key]
+        return dict(kept) if type(kept) is dict else kept
+
+    return answer
+
+
+def _is_fixed(value: Any) -> bool:
+    if type(value) is tuple:
+        return all(map(_is_fixed, value))
+    return value is None or type(value) in (str, int, float, bool, bytes)
 
 
 def plain(value: Any) -> Any:

@@ -414,13 +414,13 @@ def replay_end(operations: list[Operation]) -> int:
     ends: list[int] = []
     last = None
     for operation in operations:
-        if operation.after:
-            start = operation.delay_ns + max(
-                (starts if dependency.at == "start" else ends)[dependency.on] + dependency.lag_ns
-                for dependency in operation.after
-            )
-        else:
-            start = operation.start_ns
+        allowed = None
+        for dependency in operation.after:
+            moments = starts if dependency.at == "start" else ends
+            moment = moments[dependency.on] + dependency.lag_ns
+            if allowed is None or moment > allowed:
+                allowed = moment
+        start = operation.start_ns if allowed is None else allowed + operation.delay_ns
         starts.append(start)
         ends.append(start + operation.duration_ns)
         if operation.device >= 0:

@@ -46,7 +46,10 @@ def concurrency(capture: str, device: int = 0) -> dict[str, Any]:
 
     Raises EmptyCapture, with the device's number in its message, if no kernel ran on it.
     """
-    kernels = _kernels(capture, device)
+    return _concurrency(_kernels(capture, device))
+
+
+def _concurrency(kernels: list[_Kernel]) -> dict[str, Any]:
     ns_at_count: dict[int, int] = {}
     changes = sorted([(k.start_ns, 1) for k in kernels] + [(k.end_ns, -1) for k in kernels])
     running = 0
@@ -202,12 +205,17 @@ def judge_streams(capture: str, device: int = 0) -> Finding:
     "borderline", for a healthy capture too.
     """
     kernels = _kernels(capture, device)
-    found = concurrency(capture, device)
+    found = _concurrency(kernels)
     window = max(k.end_ns for k in kernels) - min(k.start_ns for k in kernels)
     lengths: dict[int, int] = {}
     for kernel in kernels:
         lengths[kernel.stream] = lengths.get(kernel.stream, 0) + kernel.end_ns - kernel.start_ns
-    area = sum((k.end_ns - k.start_ns) * min(k.share, _WHOLE) for k in kernels)
+    ns_at_share: dict[Fraction, int] = {}
+    for kernel in kernels:
+        ns_at_share[kernel.share] = (
+            ns_at_share.get(kernel.share, 0) + kernel.end_ns - kernel.start_ns
+        )
+    area = sum(total_ns * min(share, _WHOLE) for share, total_ns in ns_at_share.items())
     packing = found["busy_ns"] - max(*lengths.values(), area)
     recoverable = float(max(0, min(packing, _waiting_ns(capture, device, kernels))))
     ratio = recoverable / window
@@ -234,7 +242,7 @@ def judge_streams(capture: str, device: int = 0) -> Finding:
 _WHOLE = Fraction(1)
 
 
-@dataclass
+@dataclass(slots=True)
 class _Kernel:
     """A kernel or a whole graph. name: "" for a graph. share: of the device."""
 
@@ -246,7 +254,7 @@ class _Kernel:
     key: tuple[int, int]  # process and correlation
 
 
-@dataclass
+@dataclass(slots=True)
 class _Issued:
     start_ns: int
     end_ns: int
@@ -255,6 +263,14 @@ class _Issued:
     call_start_ns: int
     ready_ns: int
     key: tuple[int, int]
+
+
+_SHAPE = (
+    *(f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz"),
+    "registers_per_thread",
+    "static_shared_bytes",
+    "dynamic_shared_bytes",
+)
 
 
 def _kernels(
@@ -266,16 +282,19 @@ def _kernels(
     """Kernels and graphs of a device, ordered by start."""
     recording = captures.open(capture)
     sms = {row["device"]: row["sm_count"] for row in recording.devices.rows(named=True)}
+    shares: dict[tuple[int, ...], Fraction] = {}  # launches repeat
     out = []
-    for row in recording.kernels.rows(named=True):
+    for row in recording.kernels.iter_rows(named=True):
         if row["device"] == device:
-            blocks = row["grid_x"] * row["grid_y"] * row["grid_z"]
-            room = sms.get(device, 1) * _blocks_per_sm(row, warps_per_sm, blocks_per_sm)
+            shape = tuple(row[column] for column in _SHAPE)
+            if shape not in shares:
+                blocks = row["grid_x"] * row["grid_y"] * row["grid_z"]
+                room = sms.get(device, 1) * _blocks_per_sm(row, warps_per_sm, blocks_per_sm)
+                shares[shape] = Fraction(blocks, room)
             key = row["process"], row["correlation"]
             name, stream = row["name"], row["stream"]
-            share = Fraction(blocks, room)
-            out.append(_Kernel(row["start_ns"], row["end_ns"], stream, name, share, key))
-    for row in recording.graph_launches.rows(named=True):
+            out.append(_Kernel(row["start_ns"], row["end_ns"], stream, name, shares[shape], key))
+    for row in recording.graph_launches.iter_rows(named=True):
         if row["device"] == device:
             key = row["process"], row["correlation"]
             out.append(_Kernel(row["start_ns"], row["end_ns"], row["stream"], "", _WHOLE, key))
@@ -303,17 +322,17 @@ def _rounded_up(value: int, unit: int) -> int:
 def _issued(capture: str, device: int) -> list[_Issued]:
     """The device's operations that have a call, in the order in which they were issued."""
     recording = captures.open(capture)
-    calls: dict[tuple[int, int], dict] = {}
-    for call in recording.api_calls.rows(named=True):
-        calls.setdefault((call["process"], call["correlation"]), call)
+    calls: dict[tuple[int, int], tuple[int, int]] = {}
+    columns = "process", "correlation", "start_ns", "end_ns"
+    for process, correlation, *span in recording.api_calls.select(columns).iter_rows():
+        calls.setdefault((process, correlation), tuple(span))
     out = []
-    for row in recording.device_operations.rows(named=True):
+    for row in recording.device_operations.iter_rows(named=True):
         key = row["process"], row["correlation"]
         if row["device"] == device and key in calls:
-            call = calls[key]
             is_kernel = row["kind"] in ("kernel", "graph")
             span = row["start_ns"], row["end_ns"], row["stream"], is_kernel
-            out.append(_Issued(*span, call["start_ns"], call["end_ns"], key))
+            out.append(_Issued(*span, *calls[key], key))
     out.sort(key=lambda o: o.call_start_ns)
     ends: dict[int, int] = {}
     for operation in out:
