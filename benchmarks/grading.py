@@ -286,18 +286,30 @@ def main() -> None:
     )
     parser.add_argument("--only", nargs="*", help="of week, with_torch; none: neither")
     parser.add_argument("--others", action="store_true", help="also otter-grader and nbgrader")
-    parser.add_argument("--write", action="store_true", help=f"into {RESULT.name}")
+    parser.add_argument(
+        "--write", action="store_true", help=f"into {RESULT.name}, each part when it is measured"
+    )
     options = parser.parse_args()
 
     course = manifest.load(ROOT)
-    result: dict[str, Any] = {"machine": machine.describe("torch", "numpy", "polars", "pytest")}
-    result |= {"students": options.students, "cuda": options.cuda, "parallel": PARALLEL}
+    described = machine.describe("torch", "numpy", "polars", "pytest")
+    head = {"machine": described, "students_count": options.students, "parallel": PARALLEL}
+
+    def keep(part: str, measured: dict[str, Any]) -> None:
+        if options.write:
+            known = json.loads(RESULT.read_text()) if RESULT.is_file() else {}
+            kind = known.setdefault(
+                "with CUDA sources" if options.cuda else "without CUDA sources", {}
+            )
+            kind[part] = head | measured
+            RESULT.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+
     with tempfile.TemporaryDirectory() as scratch:
         for number in range(options.students):
             hand_in(course, Path(scratch, "class", f"s{number:03}"), number, cuda=options.cuda)
         start = time.perf_counter()
         submissions = list(take_in(Path(scratch, "class"), course, Path(scratch, "staged")))
-        result["intake_s"] = round(time.perf_counter() - start, 3)
+        keep("intake", {"seconds": round(time.perf_counter() - start, 3)})
         for name, ids, aim in (
             ("week", WEEK, AIM_WEEK),
             ("with_torch", WITH_TORCH, AIM_WITH_TORCH),
@@ -314,21 +326,22 @@ def main() -> None:
                 rounds["resident_bytes"] = memory
             ratios = [b / a for a, b in zip(rounds["plain_s"], rounds["graded_s"], strict=True)]
             minute = 60 * options.students / statistics.median(rounds["graded_s"])
-            result[name] = rounds | {
-                "graded_over_plain": round(statistics.median(ratios), 3),
-                "submissions_a_minute": round(minute, 1),
-            }
+            keep(
+                name,
+                rounds
+                | {
+                    "graded_over_plain": round(statistics.median(ratios), 3),
+                    "submissions_a_minute": round(minute, 1),
+                },
+            )
             print(
                 f"{name}: {minute:.1f} submissions a minute (aim {aim}); graded over plain"
                 f" {statistics.median(ratios):.2f} (aim {AIM_OVERHEAD}); {rounds}"
             )
         if options.others:
-            result["others"] = others(course, submissions, options.repeats)
-            print(json.dumps(result["others"]))
-    if options.write:
-        known = json.loads(RESULT.read_text()) if RESULT.is_file() else {}
-        key = "with CUDA sources" if options.cuda else "without CUDA sources"
-        RESULT.write_text(json.dumps(known | {key: result}, indent=1) + "\n", encoding="utf-8")
+            measured = others(course, submissions, options.repeats)
+            keep("others", measured)
+            print(json.dumps(measured))
 
 
 if __name__ == "__main__":

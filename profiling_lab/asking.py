@@ -68,9 +68,7 @@ def _devices_with_streams(part: Part) -> Iterator[tuple[Any, ...]]:
 
 def _ranks(part: Part) -> Iterator[tuple[Any, ...]]:
     """Recordings of several processes that ran collectives."""
-    kernels = _recording(part).kernels
-    collectives = kernels.filter(kernels["name"].str.starts_with("nccl"))
-    if collectives["process"].n_unique() > 1:
+    if _recording(part).collectives["process"].n_unique() > 1:
         yield (str(part.path),)
 
 
@@ -147,6 +145,15 @@ class _Said:
     others: list[Finding] = field(default_factory=list)
 
 
+def range_fits(parts: Sequence[Part], nvtx_range: str | None) -> None:
+    """Raise LabError if a range is given for a capture that has none."""
+    for part in parts:
+        if nvtx_range is not None and part.kind != "timeline":
+            raise LabError(
+                f"--range belongs to timelines; {part.name} is a capture of kind {part.kind}"
+            )
+
+
 def ask_all(
     parts: Sequence[Part],
     functions_for: Callable[[str], Functions],
@@ -159,11 +166,7 @@ def ask_all(
     Raises CaptureError for a capture that cannot be read or lacks the range, LabError where the
     functions of a first question are nowhere to be found.
     """
-    if nvtx_range is not None and any(part.kind != "timeline" for part in parts):
-        other = next(part for part in parts if part.kind != "timeline")
-        raise LabError(
-            f"--range belongs to timelines; {other.name} is a capture of kind {other.kind}"
-        )
+    range_fits(parts, nvtx_range)
     verdict = Verdict()
     said: list[_Said] = []
     pages: list[Finding] = []

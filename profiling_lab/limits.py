@@ -59,8 +59,7 @@ def of_timeline(recording: NsysCapture) -> list[str]:
 
 
 def _of_ranks(recording: NsysCapture) -> list[str]:
-    collectives = recording.kernels.filter(recording.kernels["name"].str.starts_with("nccl"))
-    if collectives["process"].n_unique() != 1:
+    if recording.collectives["process"].n_unique() != 1:
         return []
     return [
         "whom this rank waits for: it ran collectives, and no other rank is in the recording (one "

@@ -418,6 +418,11 @@ class NsysCapture:
             order=("start_ns", "-end_ns", "process", "thread"),
         )
 
+    @property
+    def collectives(self) -> pl.DataFrame:
+        """The rows of `kernels` that are NCCL's: ranks meet in them."""
+        return self.kernels.filter(self.kernels["name"].str.starts_with("nccl"))
+
     @cached_property
     def device_operations(self) -> pl.DataFrame:
         """All that ran on the devices, one row an operation, ordered by start.

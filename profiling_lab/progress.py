@@ -6,14 +6,14 @@ for a CUDA task the whole file.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from profiling_lab import lab_folder
 from profiling_lab.closure import closure_hash
 from profiling_lab.course import Course, Task, is_todo, source_hash
 
-FILE = Path(".lab") / "progress.json"
+FILE = "progress.json"  # in .lab
 
 
 @dataclass(frozen=True)
@@ -22,13 +22,6 @@ class Verdict:
 
     outcome: str
     message: str = ""
-
-
-def _read(course: Course) -> dict[str, dict]:
-    try:
-        return json.loads((course.root / FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
 
 
 def _judged(course: Course, task: Task, sources: dict[Path, str]) -> str:
@@ -48,7 +41,7 @@ def update(
     course: Course, outcomes: dict[str, tuple[str, list[str]]], *, complete: set[str]
 ) -> None:
     """Keep the outcomes of a run: {task: (outcome, [first message])}; only tasks in `complete`."""
-    state = _read(course)
+    state = lab_folder.read(course.root, FILE)
     sources: dict[Path, str] = {}
     for identifier, (outcome, messages) in outcomes.items():
         if identifier in complete:
@@ -57,16 +50,12 @@ def update(
                 "message": messages[0] if messages else "",
                 "source": _judged(course, course.tasks[identifier], sources),
             }
-    file = course.root / FILE
-    file.parent.mkdir(exist_ok=True)
-    temporary = file.with_suffix(".part")
-    temporary.write_text(json.dumps(state, indent=1), encoding="utf-8")
-    temporary.replace(file)
+    lab_folder.write(course.root, FILE, state)
 
 
 def verdicts(course: Course) -> dict[str, Verdict]:
     """The state of every task of the course, by id."""
-    state = _read(course)
+    state = lab_folder.read(course.root, FILE)
     sources: dict[Path, str] = {}
     out = {}
     for identifier, task in course.tasks.items():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from profiling_lab.asking import Verdict, ask_all
+from profiling_lab.asking import Verdict, ask_all, range_fits
 from profiling_lab.captures import Part
 from profiling_lab.cli.options import against_option, range_option
 from profiling_lab.cli.pages import section
@@ -152,8 +152,7 @@ def _run(name: str, against: str | None, nvtx_range: str | None, missing: list[s
     (part,) = inputs.read([name])
     if part.kind == "timeline":
         return _timeline(part, against, nvtx_range, missing)
-    if nvtx_range is not None:
-        raise LabError(f"--range belongs to timelines; {name} is a capture of kind {part.kind}")
+    range_fits([part], nvtx_range)
     measure = {"trace": of_trace, "traces": of_traces, "kernels": of_kernels}.get(part.kind)
     if measure is None:
         raise LabError(f"{name}: a capture of kind {part.kind} cannot be compared")

@@ -93,7 +93,7 @@ def diagnose(
             runs = [[part] for file in dict.fromkeys(files) for part in inputs.read([file])]
         else:
             runs = inputs.runs(inputs.read(files))
-    _range_fits(runs, nvtx_range)
+    _can_be_judged(runs, nvtx_range)
     found: list[tuple[str, Finding]] = []
     silent: list[tuple[str, str]] = []
     for number, run in enumerate(runs):
@@ -103,7 +103,8 @@ def diagnose(
         found += [(title, finding) for finding in verdict.findings]
         silent += [] if verdict.findings else [(title, why_not(verdict))]
         if not as_json:
-            click.echo() if number else None
+            if number:
+                click.echo()
             _show(run, title, verdict, against)
     if as_json:
         if silent:
@@ -123,16 +124,15 @@ def diagnose(
     return 0
 
 
-def _range_fits(runs: Sequence[Sequence[Part]], nvtx_range: str | None) -> None:
+def _can_be_judged(runs: Sequence[Sequence[Part]], nvtx_range: str | None) -> None:
     """Raise LabError for captures that cannot be diagnosed, or not with these options."""
+    from profiling_lab.asking import range_fits
+
     for run in runs:
         if run[0].kind == "counters":
             name = run[0].name
             raise LabError(f"{name}: counters for a roofline; draw it: {LAB} report {name}")
-        if nvtx_range is not None and run[0].kind != "timeline":
-            raise LabError(
-                f"--range belongs to timelines; {run[0].name} is a capture of kind {run[0].kind}"
-            )
+        range_fits(run, nvtx_range)
 
 
 def _show(run: Sequence[Part], title: str, verdict: Verdict, against: str | None) -> None:

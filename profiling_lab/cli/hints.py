@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import re
 import sys
-from pathlib import Path
 
 import click
 
-from profiling_lab import progress
+from profiling_lab import lab_folder, progress
 from profiling_lab.cli.screen import LAB, bold, dim, find, load_course, short, width
 from profiling_lab.cli.status import next_task
 from profiling_lab.course import Course, Task
 from profiling_lab.errors import CourseError
 
-SHOWN = Path(".lab") / "hints.json"
+SHOWN = "hints.json"  # in .lab: how many steps of each task were shown
 _HEADING = re.compile(r"^(#{1,6})[ \t]+(.+?)[ \t]*#*$")
 _DETAILS = re.compile(r"</?details>|<summary>.*?</summary>", re.DOTALL | re.IGNORECASE)
 
@@ -139,16 +138,11 @@ def render(markdown: str) -> None:
 
 def _read(course: Course) -> dict[str, int]:
     try:
-        data = json.loads((course.root / SHOWN).read_text(encoding="utf-8"))
-        return {key: int(value) for key, value in data.items()}
-    except (OSError, ValueError, AttributeError, TypeError):
+        return {key: int(value) for key, value in lab_folder.read(course.root, SHOWN).items()}
+    except (ValueError, TypeError):
         return {}
 
 
 def _write(course: Course, shown: dict[str, int]) -> None:
-    file = course.root / SHOWN
-    try:
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(json.dumps(shown, indent=1), encoding="utf-8")
-    except OSError:
-        pass  # a course that cannot be written to still gives hints
+    with contextlib.suppress(OSError):  # a course that cannot be written to still gives hints
+        lab_folder.write(course.root, SHOWN, shown)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from profiling_lab import lab_folder
 from profiling_lab.cli.screen import LAB, bold, dim, wrap
 from profiling_lab.course import find_root
 from profiling_lab.errors import CourseError, LabError
@@ -16,7 +17,7 @@ from profiling_lab.errors import CourseError, LabError
 if TYPE_CHECKING:
     from profiling_lab.quiz import Asked, Question
 
-KEPT = Path(".lab") / "quiz.json"
+KEPT = "quiz.json"  # in .lab
 
 
 @click.command()
@@ -171,32 +172,28 @@ def _topics() -> list[str]:
     return list(TOPICS)
 
 
-def _file() -> Path | None:
+def _root() -> Path | None:
     try:
-        return find_root() / KEPT
+        return find_root()
     except CourseError:
         return None
 
 
 def _read() -> dict[str, dict[str, Any]]:
     """What was answered; nothing where that cannot be read."""
-    file = _file()
+    root = _root()
     try:
-        data = json.loads(file.read_text(encoding="utf-8")) if file else {}
+        data = lab_folder.read(root, KEPT) if root else {}
         return {
             str(name): {"asked": int(entry["asked"]), "right": bool(entry["right"])}
             for name, entry in data.items()
         }
-    except (OSError, ValueError, AttributeError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError):
         return {}
 
 
 def _write(kept: dict[str, dict[str, Any]]) -> None:
-    file = _file()
-    if file is None:
-        return
-    try:
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(json.dumps(kept, indent=1), encoding="utf-8")
-    except OSError:
-        pass  # a course that cannot be written to can still be asked about
+    if root := _root():
+        # A course that cannot be written to can still be asked about.
+        with contextlib.suppress(OSError):
+            lab_folder.write(root, KEPT, kept)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import shutil
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from pathlib import Path, PurePosixPath
 
 import click
 
-from profiling_lab import progress, stubs
+from profiling_lab import lab_folder, progress, stubs
 from profiling_lab.cli.app import complain
 from profiling_lab.cli.screen import LAB, bold, dim, find, load_course, short, wrap
 from profiling_lab.course import (
@@ -29,7 +28,7 @@ from profiling_lab.course import (
 from profiling_lab.errors import CourseError, LabError
 
 BACKUPS = Path(".lab") / "backups"
-GENERATED = Path(".lab") / "stubs.json"
+GENERATED = "stubs.json"  # in .lab: hashes of generated stubs, by path
 SUBMISSION = "submission.zip"
 ZIP_DATE = (1980, 1, 1, 0, 0, 0)  # the same work gives the same file
 OLD_VERSIONS = 200  # how many commits of a reference are looked through
@@ -377,9 +376,9 @@ def _contracts(source: str) -> dict[str, tuple[str, str]]:
 def _known(course: Course) -> dict[str, list[str]]:
     """Hashes of the stubs that were generated here earlier, by path."""
     try:
-        data = json.loads((course.root / GENERATED).read_text(encoding="utf-8"))
-        return {str(key): [str(item) for item in value] for key, value in data.items()}
-    except (OSError, ValueError, AttributeError, TypeError):
+        data = lab_folder.read(course.root, GENERATED)
+        return {key: [str(item) for item in value] for key, value in data.items()}
+    except TypeError:
         return {}
 
 
@@ -391,9 +390,7 @@ def remember_generated(course: Course, exercise: Exercise) -> None:
             entry = known.setdefault(_inside(course, file), [])
             if (digest := source_hash(file)) not in entry:
                 entry.append(digest)
-    target = course.root / GENERATED
-    target.parent.mkdir(exist_ok=True)
-    target.write_text(json.dumps(known, indent=1), encoding="utf-8")
+    lab_folder.write(course.root, GENERATED, known)
 
 
 def _inside(course: Course, file: Path) -> str:
