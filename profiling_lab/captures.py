@@ -132,10 +132,12 @@ def _no_such(place: Path, known: list[str]) -> NoSuchCapture:
 def file(capture: str | os.PathLike[str], name: str) -> Path:
     """One file of a capture: `file("ncu_memory", "kernels.csv")`.
 
-    capture: its name, the path of its folder, or the path of such a file itself. A file that is kept
+    capture: its name, the path of its folder, or the path of such a file itself. name: inside it. A file that is kept
     compressed (`kernels.csv.gz`) is found under its plain name too. Raises NoSuchCapture, naming the
     captures that exist, and CaptureError, naming the files that the capture holds.
     """
+    if os.path.isabs(name) or ".." in Path(name).parts:
+        raise CaptureError(f"{name}: is no file inside a capture")
     place = _place(capture)
     if place.is_file():
         return place

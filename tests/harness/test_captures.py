@@ -139,3 +139,9 @@ def test_provenance_is_an_object_or_an_error(tmp_path: Path) -> None:
         with pytest.raises(CaptureError, match=r"provenance\.json"):
             captures.provenance(tmp_path)
         assert captures.provenance_beside(file) == {}
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../programs/README.md", "a/../../b"])
+def test_no_file_outside_a_capture(name: str) -> None:
+    with pytest.raises(CaptureError, match="no file inside a capture"):
+        captures.file("roofline_ops", name)

@@ -37,6 +37,7 @@ KINDS = {
     "_bytes": {"bytes", "mb"},
 }
 LEAST_ITEMS, LEAST_LETTERS, LEAST_WORDS = 6, 150, 12
+MOST_LETTERS = 20_000
 TOLERANCE = 0.005
 NUMBER = re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?")
 CITED = re.compile(r"(?P<number>\d[\d,]*(?:\.\d+)?)(?P<between>[^\d\[\].;:]*)\[(?P<label>E\d+)\]")
@@ -76,6 +77,10 @@ def dive(stub) -> dict[str, Any]:
     for part in ("system", "evidence", "comparison", "verdict", "sections"):
         assert type(told[part]) is dict, (
             f'deep_dive()["{part}"] is {type(told[part]).__name__}; expected a dictionary'
+        )
+    for section, text in told["sections"].items():
+        assert type(text) is str and len(text) <= MOST_LETTERS, (
+            f'deep_dive()["sections"]["{section}"] is no text, or longer than {MOST_LETTERS} characters'
         )
     for label, item in told["evidence"].items():
         keys = ("function", "arguments", "pick", "value", "unit")
