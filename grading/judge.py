@@ -96,11 +96,11 @@ class Judge:
         exchange = self._scratch / "exchange"
         exchange.mkdir()
         try:
+            self._copy_private_captures(exchange / "cases")
             self.sandbox = open_sandbox(
                 self._kind,
                 readable=[
                     *readable(self.course),
-                    *self._private_captures(),
                     *([folder for folder in GPU_TOOLS if folder.exists()] if self.live else []),
                 ],
                 exchange=exchange,
@@ -237,19 +237,25 @@ class Judge:
     def _check_files(self, exercise: Exercise) -> list[Path]:
         return [self.course.checks(stub) for stub in exercise.stubs]
 
-    def _private_captures(self) -> list[Path]:
-        if self.cases is None:
-            return []
-        known = {exercise.id for exercise in self.course.exercises}
-        return sorted(p for p in self.cases.iterdir() if p.is_dir() and p.name in known)
+    def _copy_private_captures(self, target: Path) -> None:
+        """Copy the private recordings to where a job sees the one that it is judged on, and no other.
+
+        What a submission says in a run on the course's own recordings is not hidden from its author.
+        """
+        for exercise in self.course.exercises if self.cases else ():
+            for capture in sorted((self.cases / exercise.id).glob("*")):
+                place = target / exercise.id / capture.name
+                place.parent.mkdir(parents=True, exist_ok=True)
+                (shutil.copytree if capture.is_dir() else shutil.copy2)(capture, place)
 
     def _private_runs(self, exercise: Exercise) -> list[list[str]]:
         """Arguments of pytest for each run on private cases."""
         if self.cases is None:
             return []
+        assert self._scratch is not None
         files = [str(file) for file in self._check_files(exercise)]
         runs = []
-        for capture in sorted((self.cases / exercise.id).glob("*")):
+        for capture in sorted((self._scratch / "exchange" / "cases" / exercise.id).glob("*")):
             runs.append([*files, "-m", "recordings", f"--recording={capture}"])
         more = [
             str(self.cases / file.relative_to(self.course.root))
@@ -305,7 +311,8 @@ class Judge:
                 last = " ".join(done.output.strip().splitlines()[-3:])[-300:]
                 return _Score({}, f"the checks ended with exit code {done.exit_code}: {last}")
             # Messages are for students: no paths of this machine or of this run.
-            folders = [seen, unit, self._scratch, submission.tree, self.course.root]
+            cases = self._scratch / "exchange" / "cases"
+            folders = [seen, unit, cases, self._scratch, submission.tree, self.course.root]
             for task in found.values():
                 for check in task["checks"]:
                     check["message"] = _without(folders, check["message"])

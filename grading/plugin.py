@@ -10,8 +10,11 @@ such: it neither passes nor fails, and earns nothing.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
 
@@ -21,7 +24,7 @@ from grading import wire, workers
 from grading.access import Blocked, Journal, Stub, StubError, StubImportError, open_stub
 from grading.checking import commands
 from grading.errors import SandboxError
-from grading.hang_guard import DEFAULT_TIMEOUT_S
+from grading.hang_guard import DEFAULT_TIMEOUT_S, HangError
 from grading.outcomes import CheckResult, NotGraded, Score
 from profiling_lab import course as manifest
 from profiling_lab import stubs
@@ -45,13 +48,15 @@ COLORS = {
 
 # What a submission may take of the grader: bytes of a message, bytes of this process, calls that were
 # waited for until the limit, and the time of so many calls in all; after these the rest of its checks
-# fail at once. A compiler may take as long as several calls.
+# fail at once. A compiler may take as long as several calls, and a check may compute as long as
+# JUDGING_CALLS of them: what came back may be made so that reading it takes for ever.
 MOST_BYTES = 16 * 2**20
 MOST_MEMORY_BYTES = 12 * 2**30
 MOST_WAITS = 5
 GPU_VARIABLES = {"CUDA_VISIBLE_DEVICES"}
 MOST_CALLS = 12
 COMMAND_CALLS = 5
+JUDGING_CALLS = 2
 
 session_key = pytest.StashKey[Any]()
 
@@ -286,7 +291,9 @@ class GradingSession:
         loopback = any(task.loopback for task in exercise.tasks if task.stub == stub)
         # The folder of temporary folders is made anew by pytest, the one above it is not.
         temporary = self.config.getoption("basetemp", None)
-        visible = Path(temporary).parent if temporary else None
+        visible = [Path(temporary).parent] if temporary else []
+        if recording := self.config.getoption("--recording"):  # a private case, for this run alone
+            visible.append(Path(recording))
 
         def start(stream: Any, stdout: Any, stderr: Any, limit_bytes: int) -> workers.Process:
             try:
@@ -330,6 +337,28 @@ class GradingSession:
         for stub in self.stubs.values():
             stub.close()
         self.journal.close()
+
+
+class _Overlong(HangError):
+    """A check has computed for longer than it may."""
+
+
+@contextlib.contextmanager
+def _computing_at_most(seconds: float) -> Iterator[None]:
+    """Raise _Overlong in the block once this process has computed for so long; to wait costs nothing."""
+
+    def on_time(_signal: int, _frame: Any) -> None:
+        overlong = _Overlong()
+        overlong.what, overlong.seconds = "judging what the code did", seconds
+        raise overlong
+
+    old = signal.signal(signal.SIGPROF, on_time)
+    signal.setitimer(signal.ITIMER_PROF, seconds, 1.0)  # again, if something swallows it
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, old)
 
 
 def bound_checks(file: Path, identifier: str) -> set[str]:
@@ -412,10 +441,14 @@ def pytest_runtest_call(item: pytest.Item) -> Any:
             source_hash=manifest.source_hash(session.source(task.stub)),
             source=session.source(task.stub),
         )
+    most_s = session.call_timeout_s * JUDGING_CALLS
     try:
-        return (yield)
+        with _computing_at_most(most_s) if session.sandbox else contextlib.nullcontext():
+            return (yield)
     except (Blocked, StubError) as error:
         stopped = error
+    except _Overlong as error:
+        stopped = StubError(f"{error}: is it far more than was asked for?", cause="time-out")
     except SandboxError as error:
         raise NotGraded("infrastructure", str(error)) from None
     except pytest.fail.Exception as failure:

@@ -115,7 +115,7 @@ def start_worker(
     stderr: Any,
     limit_bytes: int,
     files: Mapping[str | Path, bytes] | None = None,
-    visible: Path | None = None,
+    visible: Iterable[Path] = (),
     fresh: bool = False,
     limits: Limits | None = None,
     environment: Mapping[str, str] | None = None,
@@ -125,14 +125,14 @@ def start_worker(
     """A worker (`grading.worker`) at the other end of `stream`, writing into two open files.
 
     limit_bytes: the largest message. files: what is put into its file system, by path: absolute, or relative
-    to its own folder. visible: the part of the exchange folder that it sees. fresh: a new Python process
+    to its own folder. visible: the parts of the exchange folder that it sees. fresh: a new Python process
     instead of a fork of the template. environment: variables besides its own. loopback: it may use the
     internet protocols, with nobody but itself. seed: of its random generators, by default another each time.
     Raises SandboxError.
     """
     request = {
         "limit_bytes": limit_bytes,
-        "visible": os.path.realpath(visible) if visible is not None else None,
+        "visible": [os.path.realpath(part) for part in visible],
         "fresh": fresh,
         "loopback": loopback,
         "seed": seed,
@@ -156,7 +156,7 @@ def run(
     timeout_s: float,
     keep: Iterable[str] = (),
     limits: Limits | None = None,
-    visible: Path | None = None,
+    visible: Iterable[Path] = (),
     loopback: bool = False,
 ) -> Completed:
     """Run a command in the sandbox, in an empty folder of its own, to its end.
@@ -179,7 +179,7 @@ def run(
         contents |= _copied(os.path.abspath(path), settings)
     request = {
         "limit_bytes": 0,
-        "visible": os.path.realpath(visible) if visible is not None else None,
+        "visible": [os.path.realpath(part) for part in visible],
         "fresh": False,
         "loopback": loopback,
         "seed": None,

@@ -531,7 +531,7 @@ def _set_limits(limits: Mapping[str, Any], *, gpu: bool, own_uid: bool) -> None:
 def build_root(settings: Mapping[str, Any], request: Mapping[str, Any]) -> None:
     """Give this process a file system of its own: what the template sees, the request's files, a box.
 
-    Of the exchange folder only what the request names is in it. All is read-only but the box, whose
+    Of the exchange folder only the parts that the request names are in it. All is read-only but the box, whose
     size is limited, and /tmp and /dev/shm, which lie in it.
     """
     kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_PRIVATE)
@@ -545,12 +545,11 @@ def build_root(settings: Mapping[str, Any], request: Mapping[str, Any]) -> None:
     files = {PurePosixPath(BOX) / path: (mode, data) for path, mode, data in request["files"]}
     outside = [path for path in files if not path.is_relative_to(BOX)]
 
-    visible = request["visible"]
     sources = [path for path in settings["readable"] if path != settings["exchange"]]
-    if visible:
-        if not _is_below(visible, settings["exchange"]):
-            raise ValueError(f"{visible} does not lie in the exchange folder")
-        sources.append(visible)
+    for part in request["visible"]:
+        if not _is_below(part, settings["exchange"]):
+            raise ValueError(f"{part} does not lie in the exchange folder")
+        sources.append(part)
     for path, target in settings["links"].items():
         if not os.path.lexists(root / path[1:]):
             os.symlink(target, root / path[1:])

@@ -645,3 +645,50 @@ def outside_fences(markdown: str) -> str:
         else:
             kept.append(line)
     return "".join(kept)
+
+
+SPY = r"""
+import os
+
+def attack(*args):
+    found = []
+    for line in open("/proc/self/mountinfo"):
+        place = line.split()[4]
+        if os.path.isdir(place) and ("cases" in place or "exchange" in place):
+            found += [top for top, _, files in os.walk(place) if "planted" in files]
+    raise ValueError("".join(open(top + "/planted").read() for top in found) or "nothing found")
+"""
+
+
+@pytest.mark.proof
+def test_a_private_recording_is_seen_only_where_what_is_said_is_hidden(
+    course: Course, sandbox_kind: str, tmp_path: Path
+) -> None:
+    from grading.intake.submissions import take_in
+    from grading.judge import Judge
+
+    exercise = course.exercise("scaling_ex01")
+    cases = tmp_path / "cases"
+    for name in ("one", "other"):
+        place = cases / exercise.id / name
+        shutil.copytree(course.root / "captures" / "scaling_baseline_late", place)
+        (place / "planted").write_text(f"{SECRET} {name}")
+    spy = SPY + "".join(f"\n{name} = attack\n" for name in ("batch_sweep", "baseline_verdict"))
+    right = (course.root / "solutions" / exercise.stub).read_text(encoding="utf-8")
+    for student, text in (("spy", spy), ("ada", right)):
+        file = tmp_path / "submissions" / student / exercise.stub
+        file.parent.mkdir(parents=True)
+        file.write_text(text, encoding="utf-8")
+    taken = {s.student: s for s in take_in(tmp_path / "submissions", course, tmp_path / "staging")}
+    with Judge(course, sandbox=sandbox_kind, seed=SEED, preload=(), cases=cases) as judge:
+        spied, honest = (judge.grade(taken[name], exercise) for name in ("spy", "ada"))
+    checks = [check for task in spied.tasks.values() for check in task.checks]
+    said: dict[bool, set[str]] = {check.hidden: set() for check in checks}
+    for check in checks:
+        said[check.hidden] |= {n for n in ("one", "other") if f"{SECRET} {n}" in check.message}
+    assert said == {False: set(), True: {"one", "other"}}
+    both = [check for check in checks if all(f"{SECRET} {n}" in check.message for n in said[True])]
+    assert both == [], "a run sees the recording that it is judged on, and no other"
+    assert not honest.infrastructure
+    hidden = [check for task in honest.tasks.values() for check in task.checks if check.hidden]
+    assert hidden and {check.outcome for check in hidden} == {"passed"}

@@ -101,3 +101,18 @@ def test_messages_hold_no_paths_of_this_machine(tmp_path: Path) -> None:
     result = MadeUp(tmp_path, lambda tree: text).grade()
     messages = {check.message for task in result.tasks.values() for check in task.checks}
     assert messages == {"week07/a.py and captures/b, 'test_a0/c.sqlite' or cuda/d, e"}
+
+
+def test_private_recordings_are_copied_to_where_one_run_sees_one_of_them(tmp_path: Path) -> None:
+    cases = tmp_path / "cases"
+    for name in ("late/baseline.json", "early/baseline.json"):
+        (cases / EXERCISE.id / name).parent.mkdir(parents=True)
+        (cases / EXERCISE.id / name).write_text(name)
+    made = MadeUp(tmp_path, lambda tree: "as it should be")
+    made.judge.cases = cases
+    exchange = tmp_path / "scratch" / "exchange"
+    made.judge._copy_private_captures(exchange / "cases")
+    argv = [arguments[-1] for arguments in made.judge._private_runs(EXERCISE)]
+    folder = exchange / "cases" / EXERCISE.id
+    assert argv == [f"--recording={folder}/early", f"--recording={folder}/late"]
+    assert (folder / "late" / "baseline.json").read_text() == "late/baseline.json"

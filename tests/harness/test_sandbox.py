@@ -213,15 +213,15 @@ def test_of_the_exchange_folder_a_job_sees_its_own_part(place):
         folder = {str(place.exchange)!r}
         return [os.listdir(folder), open(folder + "/one/capture").read()] if os.path.exists(folder) else None
         """
-    assert place.job(look, visible=place.exchange / "one").returned == [["one"], "of one"]
+    assert place.job(look, visible=[place.exchange / "one"]).returned == [["one"], "of one"]
     assert place.job(look).returned is None
     with pytest.raises(SandboxError, match="does not lie in the exchange folder"):
-        place.job(look, visible=place.course / "solutions")
+        place.job(look, visible=[place.course / "solutions"])
 
 
 def test_what_the_judge_adds_to_the_exchange_folder_later_can_be_read(place):
     process, connection, printed = place.start(
-        "def f(path): return open(path).read()", visible=place.exchange / "two"
+        "def f(path): return open(path).read()", visible=[place.exchange / "two"]
     )
     late = place.exchange / "two" / "late"
     late.mkdir(mode=0o700)
@@ -325,7 +325,7 @@ def test_it_writes_into_its_box_only(place):
             pass
         return [written, len(places), os.statvfs("/").f_flag & os.ST_RDONLY]
         """
-    ended = place.job(attempts, visible=place.exchange / "one")
+    ended = place.job(attempts, visible=[place.exchange / "one"])
     written, places, read_only = ended.returned
     assert read_only
     if not kernel.landlock_version():  # what else forbids it

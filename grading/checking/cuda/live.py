@@ -61,7 +61,7 @@ def result(program: Path, *arguments: object) -> dict[str, Any]:
         raise LiveError(f"{program.name} ended without its line RESULT {{…}}")
     try:
         read: dict[str, Any] = json.loads(found[1])
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise LiveError(f"{program.name}: its line RESULT is no JSON ({error})") from None
     return read
 

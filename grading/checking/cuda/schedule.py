@@ -175,7 +175,7 @@ def read_lines(record: bytes) -> list[dict[str, Any]]:
     for text in record.decode("utf-8", "replace").splitlines():
         try:
             line = json.loads(text)
-        except (json.JSONDecodeError, RecursionError):
+        except (ValueError, RecursionError):  # the first also for an integer of too many digits
             break
         if not isinstance(line, dict):
             break
