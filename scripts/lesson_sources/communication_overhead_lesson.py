@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from profiling_lab import captures
 from scripts.lesson_sources.drawing import (
     BLUE,
+    GREEN,
     GREY,
     GRID,
     ORANGE,
@@ -22,7 +23,7 @@ from scripts.lesson_sources.drawing import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-GPU, CPU = "scaling_bf16", "scaling_cpu"
+GPU, FOUR, CPU = "scaling_bf16", "scaling_four_bf16", "scaling_cpu"
 
 
 @cache
@@ -56,6 +57,12 @@ def gb_s(bytes_per_s: float, digits: int = 0) -> str:
 def fit(world_size: int = 2, capture: str = GPU) -> dict[str, float]:
     """Latency and bandwidth of an all-reduce."""
     return reference("scaling_ex03").fit_all_reduce(capture, world_size)
+
+
+def foretold_ns(size: int, world_size: int, known: int = 2, capture: str = FOUR) -> float:
+    """An all-reduce by the latency and bus bandwidth of another world size, in ns."""
+    found, factor = fit(known, capture), 2 * (world_size - 1) / world_size
+    return found["latency_ns"] + 1e9 * factor * size / found["bus_bytes_per_s"]
 
 
 def absolute_latency_ns(world_size: int = 2, capture: str = GPU) -> float:
@@ -110,7 +117,7 @@ def fit_plot() -> Figure:
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.2, 3.9))
     figure.subplots_adjust(left=0.07, right=0.985, top=0.9, bottom=0.28, wspace=0.18)
-    cases = [(GPU, 2, BLUE), (CPU, 2, ORANGE), (CPU, 16, VERMILION)]
+    cases = [(FOUR, 2, BLUE), (FOUR, 4, GREEN), (CPU, 2, ORANGE), (CPU, 16, VERMILION)]
     for capture, size, colour in cases:
         table = [row for row in content(capture)["all_reduce"] if row["world_size"] == size]
         ordered = sorted((row["bytes"], statistics.median(row["samples_ns"])) for row in table)
@@ -126,7 +133,7 @@ def fit_plot() -> Figure:
             color=colour,
             linewidth=1.2,
         )
-    right.axhline(best_copy() / 1e9, color=GREY, linewidth=1.2, linestyle=(0, (4, 3)))
+    right.axhline(best_copy(FOUR) / 1e9, color=GREY, linewidth=1.2, linestyle=(0, (4, 3)))
     left.set(xscale="log", yscale="log", title="Time of an all-reduce, µs", xlabel="bytes")
     right.set(xscale="log", yscale="log", title="Bus bandwidth, GB/s", xlabel="bytes")
     for axes in (left, right):
@@ -136,11 +143,12 @@ def fit_plot() -> Figure:
         figure,
         {
             "2 GPUs, NCCL": BLUE,
+            "4 GPUs, NCCL": GREEN,
             "2 processes, gloo": ORANGE,
             "16 processes, gloo": VERMILION,
-            "best copy between the GPUs": GREY,
+            "best copy between two GPUs": GREY,
         },
-        columns=4,
+        columns=5,
     )
     return figure
 
@@ -149,22 +157,28 @@ def exposed_plot() -> Figure:
     """What the exchange adds to a step: without overlap, predicted, and measured."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(9.2, 3.7))
-    figure.subplots_adjust(left=0.075, right=0.985, top=0.9, bottom=0.28)
-    for place, (samples, cap) in enumerate(rows()):
-        values = [
-            cost(samples, cap)["time_ns"],
-            predicted(samples, cap)["exposed_ns"],
-            rows()[samples, cap]["exposed_ns"],
-        ]
-        for at, (value, colour) in enumerate(zip(values, (GREY, BLUE, VERMILION), strict=True)):
-            axes.bar([place + 0.27 * (at - 1)], [value / 1e6], width=0.25, color=colour)
-    axes.set_xticks(
-        range(len(rows())), [f"{samples} samples\n{cap} MiB" for samples, cap in rows()], fontsize=8
-    )
-    axes.set(title="What the exchange adds to a step on two GPUs, ms")
-    axes.grid(axis="y", color=GRID, linewidth=0.6)
-    axes.set_axisbelow(True)
+    figure, panels = plt.subplots(2, 1, figsize=(9.2, 5.8), sharey=True)
+    figure.subplots_adjust(left=0.075, right=0.985, top=0.94, bottom=0.16, hspace=0.55)
+    for axes, (capture, size, name) in zip(
+        panels, ((GPU, 2, "two GPUs"), (FOUR, 4, "four GPUs")), strict=True
+    ):
+        table = rows(capture, size)
+        for place, (samples, cap) in enumerate(table):
+            values = [
+                cost(samples, cap, capture, size)["time_ns"],
+                predicted(samples, cap, capture, size)["exposed_ns"],
+                table[samples, cap]["exposed_ns"],
+            ]
+            for at, (value, colour) in enumerate(zip(values, (GREY, BLUE, VERMILION), strict=True)):
+                axes.bar([place + 0.27 * (at - 1)], [value / 1e6], width=0.25, color=colour)
+        axes.set_xticks(
+            range(len(table)),
+            [f"{samples} samples\n{cap} MiB" for samples, cap in table],
+            fontsize=8,
+        )
+        axes.set(title=f"What the exchange adds to a step on {name}, ms")
+        axes.grid(axis="y", color=GRID, linewidth=0.6)
+        axes.set_axisbelow(True)
     legend(
         figure,
         {

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SERIES = {"a": BLUE, "b": GREEN, "c": VERMILION}
+FOUR = "scaling_four_bf16"  # one, two and four GPUs
 
 
 @cache
@@ -32,6 +33,11 @@ def run(capture: str, series: str, size: int) -> dict[str, Any]:
     """One run of a recording of scaling."""
     found = json.loads(captures.text(capture, "scaling.json"))["runs"]
     return next(r for r in found if r["series"] == series and r["world_size"] == size)
+
+
+def told(capture: str, key: str) -> Any:
+    """What a recording says of where it was made."""
+    return json.loads(captures.text(capture, "scaling.json"))["environment"][key]
 
 
 def sizes(capture: str) -> list[int]:
@@ -106,10 +112,56 @@ def interval(capture: str, series: str, size: int) -> str:
     )
 
 
+def serial(capture: str, series: str) -> str:
+    """The fitted serial share, as text."""
+    return f"{share(capture, series)['serial_ratio']:.2f}"
+
+
+def measured(capture: str, series: str, size: int) -> str:
+    """A speed-up with the interval of its efficiency, as text."""
+    found = efficiency(capture, series, size)
+    low, high = size * found["low_ratio"], size * found["high_ratio"]
+    return f"{found['speedup_ratio']:.2f} ({low:.2f} to {high:.2f})"
+
+
+def foretold(capture: str, series: str, size: int, known: int = 2) -> str:
+    """What the law fitted to one process and `known` says, for that efficiency and its ends."""
+    found = efficiency(capture, series, known)
+    said = [
+        reference("scaling_ex02").predict_speedup(
+            kind(capture, series)["kind"], [1, known], [1.0, known * found[key]], size
+        )["speedup_ratio"]
+        for key in ("efficiency_ratio", "low_ratio", "high_ratio")
+    ]
+    return f"{said[0]:.2f} ({said[1]:.2f} to {said[2]:.2f})"
+
+
+def overlaps(one: str, other: str, size: int) -> int:
+    """Of how many of the series a, b and c the intervals of two recordings overlap."""
+    pairs = [(efficiency(one, series, size), efficiency(other, series, size)) for series in SERIES]
+    return sum(
+        a["low_ratio"] <= b["high_ratio"] and b["low_ratio"] <= a["high_ratio"] for a, b in pairs
+    )
+
+
 @cache
 def verdict(capture: str, series: str, size: int) -> Any:
     """The finding on a run."""
     return reference("scaling_ex02").scaling_verdict(capture, series, size)
+
+
+def waits_longer(capture: str, series: str, size: int, steps: int) -> list[bool]:
+    """Whether waiting costs more than the exchange, for each so many steps of a run by themselves."""
+    found = run(capture, series, size)
+    out = []
+    for start in range(0, len(found["step_ns"][0]), steps):
+        alone = [rank[start : start + steps] for rank in found["alone_ns"]]
+        window = statistics.fmean(
+            t for rank in found["step_ns"] for t in rank[start : start + steps]
+        )
+        slowest = statistics.fmean(map(max, zip(*alone, strict=True)))
+        out.append(slowest - statistics.fmean(t for rank in alone for t in rank) > window - slowest)
+    return out
 
 
 # -- plots --------------------------------------------------------------------------------------------
@@ -120,7 +172,7 @@ def scaling_plot() -> Figure:
     import matplotlib.pyplot as plt
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.2, 3.9))
-    figure.subplots_adjust(left=0.06, right=0.985, top=0.9, bottom=0.28, wspace=0.2)
+    figure.subplots_adjust(left=0.06, right=0.985, top=0.9, bottom=0.28, wspace=0.24)
     cpu = sizes("scaling_cpu")
     fine = [1 + at * (cpu[-1] - 1) / 60 for at in range(61)]
     left.plot(fine, fine, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
@@ -133,10 +185,10 @@ def scaling_plot() -> Figure:
     left.set(ylim=(0, 8), title="Speed-up of processes on a CPU", xlabel="processes")
     left.set_xticks(cpu)
     labels = []
-    for place, (capture, series) in enumerate(
-        (capture, series) for capture in ("scaling_bf16", "scaling_fp32") for series in SERIES
-    ):
-        found = efficiency(capture, series, 2)
+    cases = [("bf16", FOUR, series, size) for series in SERIES for size in (2, 4)]
+    cases += [("fp32", "scaling_fp32", series, 2) for series in SERIES]
+    for place, (dtype, capture, series, size) in enumerate(cases):
+        found = efficiency(capture, series, size)
         right.plot(
             [found["low_ratio"], found["high_ratio"]],
             [place, place],
@@ -145,11 +197,13 @@ def scaling_plot() -> Figure:
             alpha=0.5,
         )
         right.plot([found["efficiency_ratio"]], [place], "o", color=SERIES[series], markersize=5)
-        labels.append(f"{capture.removeprefix('scaling_')}, {series}")
+        labels.append(f"{dtype}, {series}, {size}")
     right.axvline(1, color=INK, linewidth=0.9, linestyle=(0, (4, 3)))
-    right.set_yticks(range(len(labels)), labels)
+    right.set_yticks(range(len(labels)), labels, fontsize=8)
     right.set(
-        ylim=(len(labels) - 0.5, -0.5), xlim=(0.3, 1.05), title="Efficiency of two GPUs, 95 %"
+        ylim=(len(labels) - 0.5, -0.5),
+        xlim=(0.15, 1.05),
+        title="Efficiency of two and four GPUs, 95 %",
     )
     for axes in (left, right):
         axes.grid(color=GRID, linewidth=0.6)
@@ -168,14 +222,15 @@ def scaling_plot() -> Figure:
 
 
 def waiting_plot() -> Figure:
-    """What a step of each series on two GPUs consists of."""
+    """What a step of each series on two and on four GPUs consists of."""
     import matplotlib.pyplot as plt
 
-    names = [(c, s) for c in ("scaling_bf16", "scaling_fp32") for s in ("a", "c", "d")]
-    figure, axes = plt.subplots(figsize=(9.2, 3.2))
-    figure.subplots_adjust(left=0.1, right=0.97, top=0.9, bottom=0.28)
-    for place, (capture, series) in enumerate(names):
-        found = verdict(capture, series, 2).evidence
+    names = [("bf16", FOUR, series, size) for series in "acd" for size in (2, 4)]
+    names += [("fp32", "scaling_fp32", series, 2) for series in "acd"]
+    figure, axes = plt.subplots(figsize=(9.2, 4.0))
+    figure.subplots_adjust(left=0.1, right=0.97, top=0.92, bottom=0.23)
+    for place, (_, capture, series, size) in enumerate(names):
+        found = verdict(capture, series, size).evidence
         window = found["window_ns"]
         parts = [
             (1 - (found["waiting_ns"] + found["exposed_ns"]) / window, BLUE),
@@ -186,8 +241,10 @@ def waiting_plot() -> Figure:
         for width, colour in parts:
             axes.barh([place], [100 * width], left=start, color=colour, height=0.6)
             start += 100 * width
-    axes.set_yticks(range(len(names)), [f"{c.removeprefix('scaling_')}, {s}" for c, s in names])
-    axes.set(ylim=(len(names) - 0.5, -0.5), xlim=(0, 100.5), title="Share of a step on two GPUs, %")
+    axes.set_yticks(range(len(names)), [f"{d}, {s}, {n}" for d, _, s, n in names])
+    axes.set(
+        ylim=(len(names) - 0.5, -0.5), xlim=(0, 100.5), title="Share of a step on 2 or 4 GPUs, %"
+    )
     legend(
         figure,
         {

@@ -2,7 +2,7 @@
 """
 # Scaling: how much faster with more?
 
-A training measured on one NVIDIA H200 and on two, and a small one on one to sixteen processes of a CPU. No traces: every run is a list of step times. You will see how much
+A training measured on one NVIDIA H200, on two and on four, and a small one on one to sixteen processes of a CPU. No traces: every run is a list of step times. You will see how much
 can be said from them, and how easily the wrong thing.
 
 Answer each question *before* you open the answer. The numbers in the answers are computed from the recordings when the notebook is made.
@@ -92,95 +92,112 @@ At 128 samples a step takes about as long as at 1024: the picture is flat there.
 picture says from when on it has.
 </details>
 
-## 3. Three speed-ups
+## 3. Three series
 
-One GPU and two, three series. In `a` 8192 samples are shared out, in `c` 2048; in `b` each GPU gets 4096.
+One GPU, two and four, three series. In `a` 8192 samples are shared out, in `c` 2048; in `b` each GPU gets 4096.
 """
 
 # %%
-# figure: Pairs of bars of step time with one and two GPUs for series a, b and c. For a the second bar is little more than half the first,
-# for b and c it is higher than the first.
-two = load("scaling_bf16")
+# figure: Three bars of step time, with one, two and four GPUs, for each of the series a, b and c. For a the second bar is little more than half
+# the first, and the third two thirds of the second; for b and c each is a little higher than the one before.
+four = load("scaling_four_bf16")
+by_run = {(run["series"], run["world_size"]): run for run in four["runs"]}
 fig, ax = plt.subplots(figsize=(9, 2.4))
 for x, series in enumerate("abc"):
-    for world, colour in ((1, "0.6"), (2, ORANGE)):
-        run = next(r for r in two["runs"] if r["series"] == series and r["world_size"] == world)
-        ax.bar(x + 0.4 * (world - 1.5), step_ms(run), 0.38, color=colour)
-        label = " + ".join(str(samples) for samples in run["samples_per_rank"])
-        ax.text(x + 0.4 * (world - 1.5), step_ms(run) + 0.1, label, ha="center", fontsize=7)
+    for place, (world, colour) in enumerate(((1, "0.6"), (2, ORANGE), (4, RED))):
+        run = by_run[series, world]
+        ax.bar(x + 0.28 * (place - 1), step_ms(run), 0.26, color=colour)
+        label = f"{world} × {run['samples_per_rank'][0]}"
+        ax.text(x + 0.28 * (place - 1), step_ms(run) + 0.1, label, ha="center", fontsize=7)
 ax.set_xticks(range(3), ["series a", "series b", "series c"])
 ax.set(ylabel="ms a step")
 plt.show()
 
 # %% [markdown]
 """
-**Question.** In series b the step with two GPUs takes longer than with one. Is that a slow-down? Give the speed-up of each series in one number.
+**Question.** In series b the step with more GPUs takes longer than with one. Is that a slow-down? Give the speed-up of four GPUs in each series.
 
 <details><summary>Answer</summary>
 
-In b two GPUs did twice the work: samples a second grew by {{times(2 * multi_gpu_scaling_lesson.step("scaling_bf16", "b", 1), multi_gpu_scaling_lesson.step("scaling_bf16", "b", 2))}}. In a the work was the same: {{times(multi_gpu_scaling_lesson.step("scaling_bf16", "a", 1), multi_gpu_scaling_lesson.step("scaling_bf16", "a", 2))}}, in c {{times(multi_gpu_scaling_lesson.step("scaling_bf16", "c", 1), multi_gpu_scaling_lesson.step("scaling_bf16", "c", 2))}}: less than
-one. Same hardware, same program, three answers: what was kept must be said with the number.
+In b four GPUs did four times the work: samples a second grew by {{times(4 * multi_gpu_scaling_lesson.step("scaling_four_bf16", "b", 1), multi_gpu_scaling_lesson.step("scaling_four_bf16", "b", 4))}}. In a the work was the same: {{times(multi_gpu_scaling_lesson.step("scaling_four_bf16", "a", 1), multi_gpu_scaling_lesson.step("scaling_four_bf16", "a", 4))}}, in c {{times(multi_gpu_scaling_lesson.step("scaling_four_bf16", "c", 1), multi_gpu_scaling_lesson.step("scaling_four_bf16", "c", 4))}}: less than
+one. And from two GPUs to four? They went from {{times(2 * multi_gpu_scaling_lesson.step("scaling_four_bf16", "b", 1), multi_gpu_scaling_lesson.step("scaling_four_bf16", "b", 2))}} to that in b, from {{times(multi_gpu_scaling_lesson.step("scaling_four_bf16", "a", 1), multi_gpu_scaling_lesson.step("scaling_four_bf16", "a", 2))}} in a, from {{times(multi_gpu_scaling_lesson.step("scaling_four_bf16", "c", 1), multi_gpu_scaling_lesson.step("scaling_four_bf16", "c", 2))}} in c: the first gained nearly twice again, the last nothing. Same hardware, same program, three answers: what was
+kept must be said with the number.
 </details>
 
 ## 4. With and without the exchange
 
-Each process also measured its steps alone, without exchanging gradients. Series d gives one GPU more samples than the other.
+Each process also measured its steps alone, without exchanging gradients. Series d gives the first GPU more samples than each of the others. `d1` is GPU 1 in series d.
 """
 
 # %%
-# figure: Bars for both GPUs in series a, c and d: a solid part for the step alone and a hatched part up to the step with the exchange. In
-# series d the hatched part is small for the first GPU and large for the second.
-fig, ax = plt.subplots(figsize=(9, 2.4))
-ticks = []
-for x, series in enumerate("acd"):
-    run = next(r for r in two["runs"] if r["series"] == series and r["world_size"] == 2)
-    for rank in (0, 1):
-        alone = statistics.median(run["alone_ns"][rank][5:]) / 1e6
-        together = statistics.median(run["step_ns"][rank][5:]) / 1e6
-        place = 2.4 * x + rank
-        ax.bar(place, alone, color=BLUE)
-        ax.bar(place, together - alone, bottom=alone, color="white", ec=RED, hatch="///")
-        ticks.append((place, f"{series}, GPU {rank}"))
-ax.set_xticks(*zip(*ticks, strict=True), fontsize=8)
-ax.set(ylabel="ms a step")
+# figure: Bars for every GPU in series a, c and d, with two GPUs on the left and four on the right: a solid part for the step alone and a hatched part up to
+# the step with the exchange. In series d the hatched part is small for the first GPU and large for the others.
+fig, axes = plt.subplots(1, 2, figsize=(9, 2.4), sharey=True, width_ratios=(1, 1.8))
+for ax, world in zip(axes, (2, 4), strict=True):
+    ticks = []
+    for x, series in enumerate("acd"):
+        run = by_run[series, world]
+        for rank in range(world):
+            alone = statistics.median(run["alone_ns"][rank][5:]) / 1e6
+            together = statistics.median(run["step_ns"][rank][5:]) / 1e6
+            place = (world + 0.4) * x + rank
+            ax.bar(place, alone, color=BLUE)
+            ax.bar(place, together - alone, bottom=alone, color="white", ec=RED, hatch="///")
+            ticks.append((place, f"{series}{rank}"))
+    ax.set_xticks(*zip(*ticks, strict=True), fontsize=8)
+    ax.set_title(f"{world} GPUs", fontsize=9)
+axes[0].set(ylabel="ms a step")
 plt.show()
 
 # %% [markdown]
 """
-**Question.** In series d the second GPU's hatched part is large. Would a faster link between the GPUs make it smaller?
+**Question.** In series d the second GPU's hatched part is large. Would a faster link between the GPUs make it smaller? And with four GPUs, what would give more in series d: the link, or even shares?
 
 <details><summary>Answer</summary>
 
-Hardly: it waits for the first one, which has more to compute, and both end together. In series a and c the hatched parts of both are alike: there it is the exchange. What looks the same in one bar has two causes, and only the comparison of
-both ranks tells them apart.
+With two, hardly: the second waits for the first one, which has more to compute, and both end together. In series a and c the hatched parts are alike: there it is the exchange. What looks the same in one bar has two causes, and only the comparison of
+the ranks tells them apart. With four, waiting for the first costs {{us(multi_gpu_scaling_lesson.verdict("scaling_four_bf16", "d", 4).evidence["waiting_ns"], 0)}} a step and the exchange after it {{us(multi_gpu_scaling_lesson.verdict("scaling_four_bf16", "d", 4).evidence["exposed_ns"], 0)}}: as good as the same. A verdict that names the larger one would say less than the two numbers.
 </details>
 
 ## 5. What an all-reduce costs
 
-Its time over its size, on two GPUs, and a plain copy between them.
+Its time over its size, on two GPUs and on four, and a plain copy between two of them. On the right the same as bandwidth: bytes over time (solid), and times 2 (n − 1) / n,
+which is bus bandwidth (dashed).
 """
 
 # %%
-# figure: Time over bytes on logarithmic axes: the all-reduce is flat up to a megabyte, then rises; the copy lies below it and rises
-# along with it.
-messages = load("scaling_bf16", "communication.json")
-fig, ax = plt.subplots(figsize=(7, 2.8))
-for key, colour in (("all_reduce", BLUE), ("copy", GREEN)):
-    sizes = [entry["bytes"] for entry in messages[key]]
-    took_us = [statistics.median(entry["samples_ns"]) / 1e3 for entry in messages[key]]
-    ax.loglog(sizes, took_us, "o-", color=colour, label=key)
-ax.set(xlabel="bytes", ylabel="µs", ylim=(10, None))
-ax.legend(frameon=False)
+# figure: Left: time over bytes on logarithmic axes: the all-reduces are flat up to a megabyte, then rise; with four GPUs the largest take longer than
+# with two. A copy of the same size takes less. Right: bandwidth over bytes; at the large sizes four GPUs lie below two by bytes over time and above them by
+# bus bandwidth.
+messages = load("scaling_four_bf16", "communication.json")
+fig, axes = plt.subplots(1, 2, figsize=(9, 3))
+curves = [(f"{n} GPUs", "all_reduce", n, colour) for n, colour in ((2, BLUE), (4, RED))]
+for label, key, world, colour in [*curves, ("copy", "copy", None, GREEN)]:
+    entries = [entry for entry in messages[key] if entry.get("world_size") == world]
+    sizes = [entry["bytes"] for entry in entries]
+    took_us = [statistics.median(entry["samples_ns"]) / 1e3 for entry in entries]
+    gb_s = [size / took / 1e3 for size, took in zip(sizes, took_us, strict=True)]
+    axes[0].loglog(sizes, took_us, "o-", color=colour, label=label, markersize=4)
+    axes[1].semilogx(sizes, gb_s, "o-", color=colour, markersize=4)
+    if world:
+        bus = [2 * (world - 1) / world * value for value in gb_s]
+        axes[1].semilogx(sizes, bus, "--", color=colour)
+axes[0].set(xlabel="bytes", ylabel="µs", ylim=(10, None))
+axes[1].set(xlabel="bytes", ylabel="GB/s", xlim=(2**19, None))
+axes[0].legend(frameon=False)
+fig.tight_layout()
 plt.show()
 
 # %% [markdown]
 """
-**Question.** Ninety-six gradients of four kilobytes each: one all-reduce each, or one for all? And two of a hundred megabytes?
+**Question.** Ninety-six gradients of four kilobytes each: one all-reduce each, or one for all? And two of a hundred megabytes? On the right, which two lines lie on each other, and why?
 
 <details><summary>Answer</summary>
 
-The flat part is paid for every message, whatever is in it: {{us(statistics.median(messages["all_reduce"][0]["samples_ns"]), 0)}} for a kilobyte, {{us(statistics.median(messages["all_reduce"][5]["samples_ns"]), 0)}} for a megabyte. So small ones are put together into buckets. Large ones gain nothing from it, and a bucket that waits for the last gradient starts
+The flat part is paid for every message, whatever is in it: {{us(communication_overhead_lesson.reduce_ns(2**10, 2, "scaling_four_bf16"), 0)}} for a kilobyte, {{us(communication_overhead_lesson.reduce_ns(2**20, 2, "scaling_four_bf16"), 0)}} for a megabyte. So small ones are put together into buckets. Large ones gain nothing from it, and a bucket that waits for the last gradient starts
 late. There is a best size, and it depends on what it can hide behind.
+
+Those of two GPUs: their factor is 1. With four it is 1.5, and which of the two bandwidths is meant decides whether four GPUs did worse than two or better.
 </details>
 
 ## 6. Sixteen processes
@@ -207,7 +224,7 @@ plt.show()
 
 <details><summary>Answer</summary>
 
-The law has a serial part and a parallel part, and nothing that grows with the number of processes: its curve never comes down. An exchange grows with it. And with one GPU and two, every law of one parameter can be made to fit: two points prove none.
+The law has a serial part and a parallel part, and nothing that grows with the number of processes: with a share between 0 and 1 its curve never comes down. An exchange grows with it. And with one GPU and two, every law of one parameter can be made to fit: two points prove none. Four GPUs are a third point. The laws of the first two say {{multi_gpu_scaling_lesson.foretold("scaling_four_bf16", "a", 4)}} of series a, where {{multi_gpu_scaling_lesson.measured("scaling_four_bf16", "a", 4)}} was measured, and {{multi_gpu_scaling_lesson.foretold("scaling_four_bf16", "b", 4)}} of series b (Gustafson's law), where it was {{multi_gpu_scaling_lesson.measured("scaling_four_bf16", "b", 4)}}: a third point can contradict a law. That it agrees proves none either.
 </details>
 
 ## 7. What all of it is divided by

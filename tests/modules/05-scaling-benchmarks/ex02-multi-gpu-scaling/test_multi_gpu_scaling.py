@@ -18,7 +18,9 @@ from profiling_lab import captures
 from profiling_lab.errors import CaptureError
 from profiling_lab.findings import Finding, problems
 
-SCALED = recordings("scaling_fp32", "scaling_cpu_narrow", holding="scaling.json")
+SCALED = recordings(
+    "scaling_fp32", "scaling_cpu_narrow", "scaling_four_bf16", holding="scaling.json"
+)
 
 
 def runs_of(capture: str) -> list[dict[str, Any]]:

@@ -18,7 +18,9 @@ from profiling_lab.errors import CaptureError
 from profiling_lab.findings import Finding, problems
 
 PROBE = Path(__file__).resolve().parents[3] / "probes" / "all_reduce_live.py"
-RECORDED = recordings("scaling_fp32", "scaling_cpu_narrow", holding="communication.json")
+RECORDED = recordings(
+    "scaling_fp32", "scaling_cpu_narrow", "scaling_four_bf16", holding="communication.json"
+)
 FACTORS = {
     "all_reduce": lambda n: 2 * (n - 1) / n,
     "all_gather": lambda n: (n - 1) / n,
