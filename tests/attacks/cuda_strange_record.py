@@ -12,13 +12,15 @@ struct Simulation {};
 Simulation* create_simulation(int, int) { return nullptr; }
 void run_simulation(Simulation&, int) {}
 void destroy_simulation(Simulation*) {}
-__attribute__((constructor)) static void forge() {
+__attribute__((constructor)) static void forge(int argc, char** argv, char**) {
     const char* name = std::getenv("LAB_SCHEDULE_FILE");
-    if (name && getpid() % 3 == 0) {
+    int chosen = 0;
+    for (int i = 1; i < argc; ++i) chosen += std::atoi(argv[i]);
+    if (name && chosen % 3 == 0) {
         unlink(name);
         symlink("@SECRET@", name);
     } else if (FILE* file = name ? std::fopen(name, "w") : nullptr) {
-        if (getpid() % 3 == 1) std::fputs(std::string(1 << 20, '[').c_str(), file);
+        if (chosen % 3 == 1) std::fputs(std::string(1 << 20, '[').c_str(), file);
         std::fputs("{\"line\": -1e999, \"kind\": [\"kernel\"], \"stream\": {}, \"arguments\": 7}\n", file);
         std::fputs("{\"line\": \"x\", \"kind\": \"allocate\", \"bytes\": 1e400, \"buffer\": null}\n", file);
         std::fputs("\xff\xfe not json\n", file);

@@ -18,6 +18,7 @@ An instruction that is missing here raises Unsupported, which names it.
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -30,6 +31,7 @@ SECTOR_BYTES = 32
 BANKS, BANK_BYTES = 32, 4
 WARP = 32
 MOST_STEPS = 400_000  # of a launch: a guard against a kernel that never ends
+MOST_BYTES = 2 * 2**30  # that buffers hold together, and the threads of a launch
 GUARD_BYTES = 4096  # between buffers, so that an address past one is never inside another
 SHARED_WINDOW = 1 << 44  # where shared and local memory lie among generic addresses
 LOCAL_WINDOW = 1 << 45
@@ -105,6 +107,8 @@ class Memory:
         """A new buffer, all of whose bytes are `fill` (0xFF: every float is NaN); its address."""
         start = -(-(FIRST_ADDRESS + len(self.bytes)) // 256) * 256
         end = start + size
+        if size < 0 or end - FIRST_ADDRESS > MOST_BYTES:
+            raise EmulatorError(f"{name} of {size} bytes is more than the emulator has room for")
         grown = np.full(-(-(end + GUARD_BYTES - FIRST_ADDRESS) // 256) * 256, 0xFF, np.uint8)
         grown[: len(self.bytes)] = self.bytes
         grown[start - FIRST_ADDRESS : end - FIRST_ADDRESS] = fill
@@ -290,10 +294,11 @@ class _Run:
     ) -> None:
         self.kernel, self.memory = kernel, memory
         self.counters = Counters()
-        self.threads = int(np.prod(block))
-        self.blocks = int(np.prod(grid))
+        self.threads = math.prod(block)
+        self.blocks = math.prod(grid)
         self.warps = -(-self.threads // WARP)
         count = self.threads * self.blocks
+        self._check_room(count, shared_bytes)
         lanes = np.arange(count)
         self.block_of = lanes // self.threads
         thread = lanes % self.threads
@@ -372,6 +377,20 @@ class _Run:
             for name in dir(self)
             if name.startswith("op_")
         }
+
+    def _check_room(self, count: int, shared_bytes: int) -> None:
+        """Raise EmulatorError for a launch whose threads take more memory than there is for them."""
+        registers = 0
+        for pattern, _ in self.kernel.registers:
+            found = re.fullmatch(r".*<(\d{1,9})>", pattern)
+            registers += int(found[1]) if found else 1
+        own = 8 * registers + sum(size for _, size, _ in self.kernel.local)
+        shared = shared_bytes + sum(size for _, size, _ in self.kernel.shared)
+        if min(count, shared_bytes + 1) < 1 or count * own + self.blocks * shared > MOST_BYTES:
+            raise EmulatorError(
+                f"{self.kernel.name}: {self.blocks} blocks of {self.threads} threads are more than the "
+                "emulator has room for"
+            )
 
     # -- order ------------------------------------------------------------------------------------
 
