@@ -356,12 +356,12 @@ def _task_view(guide: Guide, mark: TaskMark, policy: Policy) -> TaskView:
 
 def check_view(task: str, check: results.Check, policy: Policy) -> CheckView:
     """A check as a student may see it; all reports that students get are made of these."""
-    hidden = check.hidden or policy.hides(task, check.name)
-    cause = cause_words(check.cause) if check.outcome == "error" else ""
-    if hidden:
+    if check.hidden or policy.hides(task, check.name):
+        # Without the cause: code that reads a private recording could choose among them to tell of it.
         what = {"failed": "failed", "error": "ended in an error"}.get(check.outcome)
         what = what or f"came to no verdict ({MEANING[check.outcome][0]})"
-        return CheckView("hidden check", check.outcome, cause, [HIDDEN.format(what=what)], True)
+        return CheckView("hidden check", check.outcome, "", [HIDDEN.format(what=what)], True)
+    cause = cause_words(check.cause) if check.outcome == "error" else ""
     name = clean(check.name, 200)
     return CheckView(name, check.outcome, cause, clean_lines(check.message), False)
 

@@ -212,6 +212,14 @@ def test_nothing_of_a_hidden_check_gets_out(out):
     assert "a hidden check failed" in (out / "class.html").read_text(encoding="utf-8")
 
 
+def test_the_cause_of_a_hidden_error_is_hidden_too(tmp_path):
+    for hidden in (True, False):
+        check = Check("test_busy", "error", "it said so", "crash", hidden=hidden)
+        write(tmp_path, one_result(busy_time=("error", check)))
+        for name in ("feedback/ada.html", "feedback/ada.md", "gradescope/ada.json", "junit/ada.xml"):
+            assert ("crash" in (tmp_path / name).read_text()) != hidden, name
+
+
 def test_a_policy_withholds_messages(tmp_path):
     check = Check("test_busy", "failed", "the answer is 42")
     made = policy.loads("[hidden]\ntasks = ['ex_30.busy_time']", COURSE)
