@@ -100,16 +100,17 @@ class Identity:
 # file's name follows.
 _CANVAS = re.compile(r"(?P<name>[^_]+)_(?:(?P<late>LATE)_)?(?P<number>\d+)_\d+_.+", re.DOTALL)
 _MOODLE = re.compile(
-    r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_(?P<kind>[a-z]+)(?:_.*)?", re.DOTALL
+    r"(?P<name>.+?)_(?P<number>\d+)_assignsubmission_(?P<kind>[a-z]+)(?:_.*)?", re.DOTALL
 )
 
 
 def identify(entry: str) -> Identity:
     """Whose an entry is, as its name says: Moodle's and Canvas' patterns are known, all else is the name."""
-    if found := _MOODLE.fullmatch(entry):
-        return Identity(found["name"], found["number"], kind=found["kind"])
+    # The end of the name is the student's own file name, which may look like the other system's beginning.
     if found := _CANVAS.fullmatch(entry):
         return Identity(found["name"], found["number"], late=found["late"] is not None)
+    if found := _MOODLE.fullmatch(entry):
+        return Identity(found["name"], found["number"], kind=found["kind"])
     return Identity(archives.archive_stem(entry))
 
 

@@ -695,6 +695,12 @@ def test_one_submission_may_be_named(course, tmp_path, monkeypatch):
         ("lovelaceada_12_345_my_work-1.zip", ("lovelaceada", "12", False), "lovelaceada"),
         ("Ada Lovelace_77_assignsubmission_file_", ("Ada Lovelace", "77", False), "ada  lovelace"),
         ("A_B_77_assignsubmission_file_w.zip", ("A_B", "77", False), "a_b"),
+        ("eve_1_2_Ada_77_assignsubmission_onlinetext_w.zip", ("eve", "1", False), "eve"),
+        (
+            "Eve_1_assignsubmission_file_Ada_77_assignsubmission_onlinetext_w.zip",
+            ("Eve", "1", False),
+            "eve",
+        ),
         ("week07-ada", ("week07-ada", "", False), "WEEK07-ada"),
         ("Zoe\u0308.tar.gz", ("Zoe\u0308", "", False), "zo\u00eb"),
     ],
