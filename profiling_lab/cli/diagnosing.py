@@ -79,8 +79,8 @@ def diagnose(
       ncu --set full -k my_kernel -c 1 --page raw --csv ./my_program > my.csv
       torch.profiler's export_chrome_trace("my_run.json")
 
-    A .nsys-rep is exported beside itself, as nsys stats does. SQLite may be of any size; other files
-    hold at most 512 MiB of text.
+    A .nsys-rep is exported beside itself, as nsys stats does. SQLite may be of any size, and takes about
+    1.5 GB of memory for every million events; other files hold at most 512 MiB of text.
 
     Exits with 0, healthy or not; with 1 on a --fail-on hit; with 2 if a FILE cannot be read.
     """

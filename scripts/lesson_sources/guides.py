@@ -76,6 +76,17 @@ def file_bytes(capture: str, name: str) -> int:
     return (ROOT / "captures" / capture / name).stat().st_size
 
 
+def large(events: int) -> str:
+    """Time and memory of a verdict on a capture of so many events, as the benchmark measured them."""
+    report = json.loads((ROOT / "benchmarks/results/large_captures.json").read_text("utf-8"))
+    found = next(row["lab"] for row in report["captures"] if row["events_count"] == events)
+    machine = f"{report['machine']['cores_count']} cores"
+    took = (
+        f"{found['wall_s']:.0f} s" if found["wall_s"] < 100 else f"{found['wall_s'] / 60:.0f} min"
+    )
+    return f"{took} and {found['peak_rss_bytes'] / 1e9:.1f} GB ({machine})"
+
+
 def ranks_verdict(capture: str) -> str:
     """What the exercise on several GPUs says of a recording, as text."""
     found = reference("nsys_ex04").name_multi_gpu_bottleneck(capture)
