@@ -16,6 +16,8 @@ import re
 import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,11 @@ from profiling_lab.captures import Part
 from profiling_lab.errors import CaptureError, EmptyCapture
 
 DEVICE_CATEGORIES = rb'"(?:kernel|gpu_memcpy|gpu_memset)"'
+# The same one by one, and the calls that issue it; in the words of older versions as well.
+DEVICE_WORK = ("kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset")
+CALLS = ("cuda_runtime", "cuda_driver", "runtime")
+# What tells a step that was added here from one of the profiler's own.
+ADDED_STEP = "no step was marked"
 
 
 def read(arguments: Iterable[str]) -> list[Part]:
@@ -44,7 +51,9 @@ def read(arguments: Iterable[str]) -> list[Part]:
         part = _part(argument)
         job = None
         if part.kind == "trace":
-            job = _job(check_trace(captures.file(part.path, "trace.json")))
+            file = captures.file(part.path, captures.MAIN_FILES["trace"])
+            job = _job(check_trace(file))
+            part = replace(part, path=_with_step(part.path, file))
         if job is None:
             out.append(part)
             continue
@@ -81,7 +90,7 @@ def _part(argument: str) -> Part:
         if traces := captures.rank_traces(place):
             for file in traces.values():
                 check_trace(file)
-            return Part(place.resolve().name, "traces", place, (argument,))
+            return Part(place.resolve().name, "traces", _all_with_steps(place, traces), (argument,))
         if not _is_capture(place):
             return _folder_of_files(place, argument)
     elif not place.is_file():  # a pipe would wait for a writer
@@ -93,6 +102,7 @@ def _part(argument: str) -> Part:
     if kind == "timeline":
         place = captures.path(place)
         name = place.parent.name if place.name == captures.TIMELINE else place.stem
+        place = merging.with_ranks(place) or place
     elif kind == "kernels":
         check_kernels(captures.file(place, captures.MAIN_FILES[kind]))
     return Part(name, kind, place, (argument,))
@@ -173,6 +183,59 @@ def check_trace(file: Path) -> dict[str, Any]:
         )
     info = found.distributedInfo
     return info if isinstance(info, dict) else {}
+
+
+def _with_step(place: Path, file: Path) -> Path:
+    """A capture, or a copy of its trace in which one step reaches over all that was issued.
+
+    Who never calls `profiler.step()` gets a trace without steps. Then the window reaches from the first
+    call that issued device work to the last end of it, as in a timeline without ranges.
+    """
+    text = captures.text(file, file.name)
+    if '"ProfilerStep#' in text:
+        return place
+    ends: dict[int, Decimal | int] = {}
+    calls = []
+    for event in json.loads(text, parse_float=Decimal)["traceEvents"]:
+        match event:
+            case {
+                "cat": str(category),
+                "ts": int() | Decimal() as start,
+                "dur": int() | Decimal() as duration,
+                "args": {"correlation": int(number)},
+            }:
+                category = category.lower()
+            case _:
+                continue  # whoever reads it says what is wrong with it, if anything
+        if category in DEVICE_WORK:
+            ends[number] = max(ends.get(number, start), start + duration)
+        elif category in CALLS:
+            calls.append((start, number, event))
+    issuing = [call for call in calls if call[1] in ends]
+    if not issuing:
+        return place
+    start, _, call = min(issuing, key=lambda issued: issued[0])
+    step = {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#0"}
+    step |= {"pid": call.get("pid"), "tid": call.get("tid"), "args": {"added": ADDED_STEP}}
+    # Times stay as they are written: a float would lose ns.
+    written = f'{json.dumps(step)[:-1]}, "ts": {start}, "dur": {max(ends.values()) - start}}}'
+    marked = exports.scratch() / captures.MAIN_FILES["trace"]
+    marked.write_text(
+        re.sub(r'"traceEvents"\s*:\s*\[', lambda found: f"{found[0]}{written},", text, count=1),
+        encoding="utf-8",
+    )
+    return marked
+
+
+def _all_with_steps(place: Path, traces: dict[int, Path]) -> Path:
+    """The folder of ranks' traces, or another one with copies in which a step is marked."""
+    marked = {rank: _with_step(file, file) for rank, file in traces.items()}
+    if marked == traces:
+        return place
+    folder = exports.scratch()
+    for rank, file in marked.items():
+        shutil.copyfile(file, folder / f"trace_rank{rank}.json{'.gz' * captures.is_gzip(file)}")
+    return folder
 
 
 def _lenient(file: Path, text: str) -> Any:

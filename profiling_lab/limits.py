@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from profiling_lab import captures
+from profiling_lab import captures, inputs
 from profiling_lab.captures import MAIN_FILES, Part
 
 if TYPE_CHECKING:
@@ -92,6 +92,8 @@ def _of_trace(part: Part) -> list[str]:
     file = captures.file(part.path, MAIN_FILES["trace"])
     text = captures.text(file, file.name)
     out = []
+    if inputs.ADDED_STEP in text:
+        out.append("where a step ends, and what grows from step to step (call profiler.step())")
     world = re.search(r'"world_size":\s*(\d+)', text[: captures.HEAD_BYTES])
     if world and int(world[1]) > 1:
         out.append(f"the other {int(world[1]) - 1} ranks of the job (name the traces of all)")

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from profiling_lab import nsys_export
 from profiling_lab.errors import CaptureError
 
@@ -28,6 +30,7 @@ EVENTS = (
 )  # fmt: skip
 TIMES = ("start", "end")
 STRINGS = ("shortName", "demangledName", "mangledName", "nameId", "textId")
+RANK_RANGE = r"^rank \d+$"
 PUSH_POP_RANGE = 59  # its number in ENUM_NSYS_EVENT_TYPE
 GPUS = "TARGET_INFO_GPU"
 CLOCK = "TARGET_INFO_SESSION_START_TIME"
@@ -156,13 +159,62 @@ def _add(connection: sqlite3.Connection, shift_ns: int, numbers: dict[Any, int])
             _insert(connection, GPUS, {"cuDevice": str(number)}, f"WHERE id = {gpu}")
 
 
-def _name_ranks(connection: sqlite3.Connection, recordings: Sequence[_Recording]) -> None:
-    """Add a range "rank <number>" for each process, unless there are such or a file has several."""
+def with_ranks(timeline: Path) -> Path | None:
+    """A copy of one timeline of several ranks in which NVTX ranges "rank <number>" tell them apart.
+
+    Ranks are the processes that ran collectives of NCCL, numbered by device and then process. None
+    where fewer than two did so, or where such ranges are there already.
+    """
+    from profiling_lab import captures, exports
+
+    found = _recording(timeline)
+    if found is None or len(found.processes) < 2:
+        return None
+    with captures.open(timeline) as recording:
+        ranks = recording.collectives["process"].unique().to_list()
+        names = recording.nvtx_ranges["name"].drop_nulls()
+        if len(ranks) < 2 or names.str.contains(RANK_RANGE).any():
+            return None
+        own = recording.device_operations.filter(pl.col("process").is_in(ranks))
+    spans = own.group_by("process").agg(
+        pl.col("device").max(), pl.col("start_ns").min(), pl.col("end_ns").max()
+    )
+    named = exports.scratch() / timeline.name
+    shutil.copyfile(timeline, named)
+    named.chmod(0o600)
+    connection = sqlite3.connect(named)
+    try:
+        _ready_for_ranges(connection)
+        rows = spans.sort("device", "process").select("process", "start_ns", "end_ns").iter_rows()
+        for rank, (process, start_ns, end_ns) in enumerate(rows):
+            _add_rank(connection, rank, process, start_ns, end_ns)
+        connection.commit()
+    finally:
+        connection.close()
+    return named
+
+
+def _ready_for_ranges(connection: sqlite3.Connection) -> None:
     if not _columns(connection, "main", "NVTX_EVENTS"):
         connection.execute(
             'CREATE TABLE NVTX_EVENTS (start INTEGER, "end" INTEGER, eventType INTEGER, text TEXT, '
             "textId INTEGER, globalTid INTEGER, domainId INTEGER)"
         )
+
+
+def _add_rank(
+    connection: sqlite3.Connection, rank: int, process: int, start_ns: int, end_ns: int
+) -> None:
+    connection.execute(
+        'INSERT INTO NVTX_EVENTS (start, "end", eventType, text, globalTid) '
+        f"VALUES (?, ?, {PUSH_POP_RANGE}, ?, ?)",
+        (start_ns, end_ns, f"rank {rank}", process),
+    )
+
+
+def _name_ranks(connection: sqlite3.Connection, recordings: Sequence[_Recording]) -> None:
+    """Add a range "rank <number>" for each process, unless there are such or a file has several."""
+    _ready_for_ranges(connection)
     told = connection.execute(
         "SELECT 1 FROM NVTX_EVENTS LEFT JOIN StringIds ON id = textId "
         "WHERE COALESCE(text, value) GLOB 'rank [0-9]*' LIMIT 1"
@@ -172,11 +224,8 @@ def _name_ranks(connection: sqlite3.Connection, recordings: Sequence[_Recording]
     for rank, recording in enumerate(recordings):
         (process,) = recording.processes
         shift_ns = recording.utc_ns - recordings[0].utc_ns
-        connection.execute(
-            'INSERT INTO NVTX_EVENTS (start, "end", eventType, text, globalTid) '
-            f"VALUES (?, ?, {PUSH_POP_RANGE}, ?, ?)",
-            (recording.start_ns + shift_ns, recording.end_ns + shift_ns, f"rank {rank}", process),
-        )
+        start_ns, end_ns = recording.start_ns + shift_ns, recording.end_ns + shift_ns
+        _add_rank(connection, rank, process, start_ns, end_ns)
 
 
 def _insert(
