@@ -54,6 +54,7 @@ MOST_BYTES = 16 * 2**20
 MOST_MEMORY_BYTES = 12 * 2**30
 MOST_WAITS = 5
 GPU_VARIABLES = {"CUDA_VISIBLE_DEVICES"}
+OWN_FOLDERS = ("TMPDIR", "LAB_CUDA_CACHE")
 MOST_CALLS = 12
 COMMAND_CALLS = 5
 JUDGING_CALLS = 2
@@ -147,6 +148,24 @@ class GradingSession:
         if self.sandbox is not None:
             commands.use_sandbox(self.sandbox, longest_s=self.call_timeout_s * COMMAND_CALLS)
             _limit_memory()
+            if not config.getoption("--live"):  # the drivers of GPUs write in many places
+                self._write_own_files_only()
+
+    def _write_own_files_only(self) -> None:
+        """Keep what a submission can make a check do from writing anywhere but into this run's folders.
+
+        Where the kernel has Landlock (Linux 5.13 and later); a check gives no submission a way to write
+        as it is, so this is for the one that does by mistake.
+        """
+        from grading.sandbox import kernel
+
+        score, temporary = (self.config.getoption(name) for name in ("--score-json", "basetemp"))
+        folders = [Path(file).parent for file in (score, temporary) if file]
+        folders += [Path(os.environ[name]) for name in OWN_FOLDERS if name in os.environ]
+        for folder in folders:
+            folder.mkdir(parents=True, exist_ok=True)
+        if score and temporary:  # else somebody tries this by hand
+            kernel.write_only_below([*folders, os.devnull])
 
     def _tree(self, against: str) -> Path:
         for base in (Path.cwd(), self.course.root):

@@ -660,6 +660,22 @@ def attack(*args):
 """
 
 
+# What a submission could make a check do, if there were a way, does not go far.
+WRITER = """
+from pathlib import Path
+import pytest
+from grading.checking import task
+from grading.sandbox import kernel
+
+@task("scaling_ex01.throughput")
+def test_it_writes_nowhere_else(tmp_path):
+    (tmp_path / "own").write_text("")
+    if kernel.landlock_version():
+        with pytest.raises(PermissionError):
+            Path({outside!r}).write_text("")
+"""
+
+
 @pytest.mark.proof
 def test_a_private_recording_is_seen_only_where_what_is_said_is_hidden(
     course: Course, sandbox_kind: str, tmp_path: Path
@@ -673,6 +689,9 @@ def test_a_private_recording_is_seen_only_where_what_is_said_is_hidden(
         place = cases / exercise.id / name
         shutil.copytree(course.root / "captures" / "scaling_baseline_late", place)
         (place / "planted").write_text(f"{SECRET} {name}")
+    check = cases / course.checks(exercise.stub).relative_to(course.root)
+    check.parent.mkdir(parents=True)
+    check.write_text(WRITER.format(outside=str(tmp_path / "written")))
     spy = SPY + "".join(f"\n{name} = attack\n" for name in ("batch_sweep", "baseline_verdict"))
     right = (course.root / "solutions" / exercise.stub).read_text(encoding="utf-8")
     for student, text in (("spy", spy), ("ada", right)):
@@ -691,4 +710,6 @@ def test_a_private_recording_is_seen_only_where_what_is_said_is_hidden(
     assert both == [], "a run sees the recording that it is judged on, and no other"
     assert not honest.infrastructure
     hidden = [check for task in honest.tasks.values() for check in task.checks if check.hidden]
-    assert hidden and {check.outcome for check in hidden} == {"passed"}
+    assert {check.outcome for check in hidden} == {"passed"}
+    assert {"test_it_writes_nowhere_else"} < {check.name for check in hidden}
+    assert not (tmp_path / "written").exists()
