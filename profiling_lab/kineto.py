@@ -29,6 +29,16 @@ DEVICE_KINDS = ("kernel", "copy", "memset")
 STEP_RANGE = re.compile(r"ProfilerStep#(\d+)")
 _COPY_NAME = re.compile(r"Memcpy (\w+)(?: \((\w+) -> (\w+)\))?")
 _DIRECTIONS = {"HtoD": "H2D", "DtoH": "D2H", "DtoD": "D2D", "PtoP": "P2P", "HtoH": "H2H"}
+# Calls of AMD's HIP by the names of the CUDA calls that do the same. hipMemcpyWithStream also waits: it
+# is "akin to hipMemcpyAsync + hipStreamSynchronize" (hipFORT API reference).
+_HIP_NAMES = {
+    "hipMemcpyWithStream": "cudaMemcpy",
+    "hipHostMalloc": "cudaHostAlloc",
+    "hipHostFree": "cudaFreeHost",
+    "hipHostRegister": "cudaHostRegister",
+    "hipHostUnregister": "cudaHostUnregister",
+}
+_HIP = re.compile(r"^hip(?:Ext)?(?:Module)?(?=[A-Z])")
 _PROCESS = 0  # a trace is of one process; its device operations bear the device's number instead
 
 
@@ -36,6 +46,11 @@ def copy_direction(name: str) -> str:
     """The direction of a copy by its name in a trace: "H2D", "D2H", "D2D" …; "" if that does not tell."""
     found = _COPY_NAME.match(name)
     return _DIRECTIONS.get(found[1], "") if found else ""
+
+
+def cuda_name(call: str) -> str:
+    """The name of the CUDA call that does what a call of HIP does; all other names as they are."""
+    return _HIP_NAMES.get(call) or _HIP.sub("cuda", call, count=1)
 
 
 def operations(
@@ -83,7 +98,7 @@ class _Tables:
                 "correlation": event["correlation"],
             }
             if kind == "call":
-                calls.append(row | {"thread": event["thread"]})
+                calls.append(row | {"name": cuda_name(row["name"]), "thread": event["thread"]})
                 continue
             if kind == "copy" and (found := _COPY_NAME.match(event["name"])) and found[2]:
                 row["name"] = _DIRECTIONS.get(found[1], found[1])
