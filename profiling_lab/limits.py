@@ -49,6 +49,11 @@ def of_timeline(recording: NsysCapture) -> list[str]:
         out.append("the kernels inside CUDA graphs (record with --cuda-graph-trace=node)")
     if not recording.nvtx_ranges.height:
         out.append("which part of the program work belongs to: no NVTX ranges")
+    if any(kind.startswith("UVM") for kind in recording.copies["kind"].unique()):
+        out.append(
+            "which code made managed memory move, and waited for it: no call issues those copies "
+            "(record with --cuda-um-cpu-page-faults=true --cuda-um-gpu-page-faults=true)"
+        )
     if not recording.memory_events.height:
         out.append("what holds device memory (record with --cuda-memory-usage=true)")
     if not recording.os_calls.height:

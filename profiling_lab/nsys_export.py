@@ -39,7 +39,22 @@ CUDA_EVENT = "CUPTI_ACTIVITY_KIND_CUDA_EVENT"
 DEVICE_TABLES = (KERNEL, GRAPH, MEMCPY, MEMSET)
 
 # CUPTI's enumerations, spelled the way people say them.
-COPY_KINDS = {1: "H2D", 2: "D2H", 3: "H2A", 4: "A2H", 8: "D2D", 9: "H2H", 10: "P2P"}
+COPY_KINDS = {
+    1: "H2D",
+    2: "D2H",
+    3: "H2A",
+    4: "A2H",
+    5: "A2A",
+    6: "A2D",
+    7: "D2A",
+    8: "D2D",
+    9: "H2H",
+    10: "P2P",
+    # Managed memory that moves because it is touched, or prefetched; most belong to no call.
+    11: "UVM H2D",
+    12: "UVM D2H",
+    13: "UVM D2D",
+}
 MEMORY_KINDS = {
     0: "pageable",
     1: "pinned",
@@ -48,6 +63,7 @@ MEMORY_KINDS = {
     4: "managed",
     5: "device_static",
     6: "managed_static",
+    7: "unknown",
 }
 SYNC_KINDS = {1: "event", 2: "stream_wait", 3: "stream", 4: "context"}
 CUDA_BACKTRACE = 67  # the eventClass of a CUDA call's row that only carries its backtrace
@@ -82,6 +98,14 @@ class NsysCapture:
         self.derived: dict[Any, Any] = {}  # what others computed from this capture and keep here
         self._columns = _read_schema(file)
         if not any(table in self._columns for table in (*DEVICE_TABLES, RUNTIME, "NVTX_EVENTS")):
+            if "StringIds" in self._columns and any(
+                table.startswith("TARGET_INFO_") for table in self._columns
+            ):
+                raise MissingTable(
+                    f"{file}: a recording of Nsight Systems without anything of CUDA: it has neither "
+                    f"{KERNEL} nor {RUNTIME} nor NVTX_EVENTS (record with --trace=cuda,nvtx; "
+                    "did the program find a GPU?)"
+                )
             raise MissingTable(
                 f"{file}: a SQLite file, but not an Nsight Systems export: it has neither {KERNEL} "
                 f"nor {RUNTIME} nor NVTX_EVENTS (export one with: nsys export --type sqlite)"
@@ -155,7 +179,7 @@ class NsysCapture:
         """Memory copies on the device's timeline, ordered by start.
 
         start_ns, end_ns, duration_ns, device, stream, correlation, process, bytes,
-        kind ("H2D", "D2H", "D2D", "P2P", …), source and destination ("pageable", "pinned",
+        kind ("H2D", "D2H", "D2D", "P2P", "UVM H2D", …), source and destination ("pageable", "pinned",
         "device", "managed", …). Empty if the recording has none.
         """
         frame = self._read(
