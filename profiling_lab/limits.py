@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from profiling_lab import captures, inputs
+from profiling_lab import asking, captures, inputs
 from profiling_lab.captures import MAIN_FILES, Part
+from profiling_lab.units import format_ns
 
 if TYPE_CHECKING:
     from profiling_lab.nsys_export import NsysCapture
@@ -27,7 +28,7 @@ def of_run(run: Sequence[Part]) -> list[str]:
     for part in run:
         if part.kind == "timeline":
             recording = captures.open(part.path)
-            out += [*of_timeline(recording), *_of_ranks(recording)]
+            out += [*of_timeline(recording), *_of_ranks(part, recording)]
         elif part.kind == "kernels":
             out += _of_kernels(part, alone=len(run) == 1)
         else:
@@ -63,13 +64,20 @@ def of_timeline(recording: NsysCapture) -> list[str]:
     return out
 
 
-def _of_ranks(recording: NsysCapture) -> list[str]:
+def _of_ranks(part: Part, recording: NsysCapture) -> list[str]:
     if recording.collectives["process"].n_unique() != 1:
         return []
     return [
-        "whom this rank waits for: it ran collectives, and no other rank is in the recording (one "
-        "session around the launcher: nsys profile … torchrun …)"
+        f"whom this rank waits for in its collectives{_alone(part)}: no other rank is in the "
+        "recording (one session around the launcher: nsys profile … torchrun …)"
     ]
+
+
+def _alone(part: Part) -> str:
+    """For how long collectives of the one rank of a capture ran with no other kernel beside them."""
+    times = asking.times_alone(part).items()
+    alone_ns = sum(time_ns for name, time_ns in times if name.startswith("nccl"))
+    return f", which run alone for {format_ns(alone_ns)}" if alone_ns else ""
 
 
 def _of_kernels(part: Part, *, alone: bool) -> list[str]:
@@ -101,7 +109,10 @@ def _of_trace(part: Part) -> list[str]:
         out.append("where a step ends, and what grows from step to step (call profiler.step())")
     world = re.search(r'"world_size":\s*(\d+)', text[: captures.HEAD_BYTES])
     if world and int(world[1]) > 1:
-        out.append(f"the other {int(world[1]) - 1} ranks of the job (name the traces of all)")
+        others = f"the other {int(world[1]) - 1} ranks of the job (name the traces of all)"
+        alone = _alone(part)
+        waiting = f", and what they have to do with this one's collectives{alone}" if alone else ""
+        out.append(others + waiting)
     if '"[memory]"' not in text:
         out.append("what holds device memory (record with profile_memory=True)")
     if not re.search(r'"python_function"', text):

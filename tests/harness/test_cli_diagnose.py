@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 import pytest
 from click.testing import CliRunner, Result
 
+from grading.checking.generate.kineto import Trace
 from profiling_lab import captures, course, exports, inputs, limits, stubs
 from profiling_lab.cli import lab
 from profiling_lab.units import format_ns
@@ -520,7 +521,22 @@ def test_a_timeline_of_one_rank_says_what_it_lacks(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "rank0.sqlite") as connection:
         table = "CUPTI_ACTIVITY_KIND_KERNEL"
         connection.execute(f"DELETE FROM {table} WHERE deviceId = 1")
-    assert words in limits_of("rank0.sqlite")
+    assert f"{words} in its collectives, which run alone for " in limits_of("rank0.sqlite")
+
+
+def test_how_long_collectives_of_one_rank_run_alone_is_said(tmp_path: Path) -> None:
+    """10 ms of 20 ms beside a kernel, and a copy beside the rest, which is no computing."""
+    trace = Trace(tmp_path / "rank")
+    trace.header["distributedInfo"] = {"rank": 0, "world_size": 4, "backend": "nccl"}
+    trace.kernel(0, 20_000_000, call=(-2_000_000, -1_000_000))
+    all_reduce = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)"
+    trace.kernel(10_000_000, 30_000_000, name=all_reduce, call=(-900_000, -800_000))
+    trace.copy(20_000_000, 30_000_000, call=(-700_000, -600_000))
+    said = limits_of(trace.save())
+    assert "the other 3 ranks of the job" in said
+    assert "collectives, which run alone for 10.0 ms" in said
+    trace.events = [event for event in trace.events if event["name"] != all_reduce]
+    assert "collectives" not in limits_of(trace.save())
 
 
 def test_functions_to_do_are_named_with_their_exercise(tmp_path: Path) -> None:
