@@ -35,7 +35,7 @@ UNIT_TIMEOUT_S = 1_800.0
 MOST_MESSAGE = 8_000
 _ASKED_TO_END = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # by a person or the machine
 NO_KEY = Key("", "", "", 0)  # of a result that nobody keeps
-_NOT_GIVEN = (".md", ".svg", ".png", ".ipynb", ".pyc")
+_GIVEN = (".cu", ".cuh", ".h", ".py")  # of an exercise's folder: no program that was built there
 
 
 def readable(course: Course) -> list[Path]:
@@ -46,7 +46,7 @@ def readable(course: Course) -> list[Path]:
     for folder in sorted({stub.parent for stub in stubs}):
         for file in sorted((root / folder).iterdir()):
             inside = folder / file.name
-            if file.is_file() and inside not in stubs and file.suffix not in _NOT_GIVEN:
+            if file.is_file() and inside not in stubs and file.suffix in _GIVEN:
                 paths.append(file)
     return [path for path in paths if path.exists()]
 
@@ -242,7 +242,9 @@ class Judge:
 
         What a submission says in a run on the course's own recordings is not hidden from its author.
         """
-        for exercise in self.course.exercises if self.cases else ():
+        if self.cases is None:
+            return
+        for exercise in self.course.exercises:
             for capture in sorted((self.cases / exercise.id).glob("*")):
                 place = target / exercise.id / capture.name
                 place.parent.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,14 @@ What is read off the recording, and how:
   previous copy of the same direction on that device ended (copy engine).
 * A thread that pauses while another one's CUDA calls fill the pause waits for that thread, which in
   turn was started by it (hand-over); see `PAUSE_NS` and `PAUSE_FILLED_RATIO`.
-* A call that blocks ends only after the device operations that it waits for (wait).
+* A call that blocks ends only after the device operations that it waits for (wait). Asking again and
+  again until the answer is yes is such a call, too. What a wait goes on for after memory was freed to a
+  pool is the release of that memory; see `WAIT_RETURN_NS`.
+* A function of the host that was put into a stream is not recorded. An operation that starts later
+  than all of the above allows, issued after such a function, waited for it, if the device did nothing
+  else meanwhile.
+* A kernel that touches managed memory which is not there stands still while it comes. That part of it, as
+  far as the recording shows (--cuda-um-gpu-page-faults=true), is a copy before the rest of the kernel.
 * Whatever else delayed an operation is kept as it was recorded, in `delay_ns`.
 
 Played without a change, the list gives back the recorded times exactly. Limits: a dependency that
@@ -54,7 +61,30 @@ DEVICE_KINDS = ("kernel", "graph", "copy", "memset")
 PAUSE_NS = 100_000
 PAUSE_FILLED_RATIO = 0.5
 
-HOST_KINDS = ("host_code", "launch", "copy_call", "synchronize", "allocation", "call", "wait")
+# Copies that cross the link between host and device; others, and memsets, are work on the device.
+LINK_COPIES = ("H2D", "D2H", "H2A", "A2H", "H2H")
+# A pool of cudaMallocAsync gives memory back to the system in the next synchronizing call, unless it is told
+# to keep it (CUDA Runtime API, cudaMemPoolAttrReleaseThreshold). Without that, such calls of the course's
+# recordings return 1 to 39 µs after the operation ended that they wait for: what is longer is the release.
+WAIT_RETURN_NS = 40_000
+FREE_TO_POOL = {"cudaFreeAsync", "cuMemFreeAsync"}
+# Calls that put a function of the host into a stream: what follows waits for it, and no tool records it.
+HOST_FUNCTION_CALLS = {
+    f"{api}{call}" for api in ("cuda", "cu") for call in ("LaunchHostFunc", "StreamAddCallback")
+}
+# What a call that asks whether work is done returns while it is not (CUDA Runtime and Driver API).
+NOT_READY = 600
+QUERIES = {"cudaEventQuery", "cudaStreamQuery", "cuEventQuery", "cuStreamQuery"}
+
+HOST_KINDS = (
+    "host_code",
+    "launch",
+    "copy_call",
+    "synchronize",
+    "allocation",
+    "wait",
+    "host_function",
+)
 
 # Least time between two operations of a stream that is never empty; a recording of work that queues
 # shows it. Measured between queued kernels on an H200: see `tests/harness/test_dependencies.py`.
@@ -82,9 +112,11 @@ class Operation:
     """One thing that the host or the device did.
 
     index: its place in the list; every dependency is on a smaller index.
-    kind: on the host "host_code" (time between two CUDA calls), "launch", "copy_call" (issues a copy
-    or a memset), "synchronize", "allocation", "call" (any other), "wait" (a call of one of the
-    other kinds holds the host up here); on the device "kernel", "graph", "copy", "memset".
+    kind: on the host "host_code" (time between two CUDA calls, and calls that are none of the
+    following), "launch" (issues kernels, memsets or copies inside the device), "copy_call" (issues a copy
+    that crosses the link), "synchronize", "allocation", "wait" (a call of one of the other kinds
+    holds the host up here), "host_function" (a function of the host that a stream has to wait for); on
+    the device "kernel", "graph", "copy", "memset".
     name: of the kernel or call; a copy's is its kind (H2D, D2H, …).
     where: "thread:<id>" or "device:<d>/stream:<s>".
     device: number of the device, -1 on the host.
@@ -117,7 +149,7 @@ class Operation:
 
 
 def call_kind(name: str) -> str:
-    """What a CUDA call does: one of HOST_KINDS, by its name without version suffix."""
+    """What a CUDA call does, by its name without version suffix: one of CALL_KINDS, or "call"."""
     for kind, pattern in CALL_KINDS:
         if re.fullmatch(pattern, name):
             return kind
@@ -175,6 +207,36 @@ def _handoffs(calls: list[dict]) -> tuple[dict[int, tuple], dict[int, tuple]]:
     return begins, resumes
 
 
+def _polls_joined(calls: list[dict]) -> list[dict]:
+    """The calls, with each row of queries from "not ready" to "ready" as one call that waits.
+
+    A thread that asks again and again, with no other call in between, until the answer is yes,
+    waits as much as one in a synchronizing call. Such a call bears "polls"; its correlation is the
+    last query's.
+    """
+    out: list[dict] = []
+    asking: dict[tuple, list[int]] = {}  # by thread: the places in `out` of its row of queries
+    gone: set[int] = set()
+    for row in calls:
+        key = row["process"], row["thread"]
+        if row["name"] not in QUERIES:
+            asking.pop(key, None)
+        elif row.get("return_value") == NOT_READY:
+            asking.setdefault(key, []).append(len(out))
+        elif places := asking.pop(key, None):
+            first = out[places[0]]
+            out[places[0]] = first | {
+                "end_ns": row["end_ns"],
+                "duration_ns": row["end_ns"] - first["start_ns"],
+                "correlation": row["correlation"],
+                "polls": True,
+            }
+            gone.update(places[1:])
+            continue
+        out.append(row)
+    return [row for place, row in enumerate(out) if place not in gone]
+
+
 @dataclass(slots=True, eq=False)
 class _Draft:
     """An operation under construction; `after` points to other drafts, in the end to their places."""
@@ -213,6 +275,10 @@ class _Builder:
         self.issued: dict[tuple[int, int], list[_DeviceRow]] = defaultdict(list)
         self.by_stream: dict[tuple[int, int, int], list[_DeviceRow]] = defaultdict(list)
         self.issue_times: dict[tuple[int, int, int], list[int]] = {}
+        # per device: when pages of managed memory came that a kernel asked for
+        self.faults: dict[int, list[list[int]]] = defaultdict(list)
+        # per (process, thread): when it put a function of the host into a stream
+        self.host_functions: dict[tuple[int, str], list[int]] = defaultdict(list)
 
     def build(self) -> list[Operation]:
         # Millions of objects and no cycles among them: looking for cycles took half of the time.
@@ -263,10 +329,11 @@ class _Builder:
         }
         recorded_at = self._event_records(calls)
         last: dict[tuple[int, int], _Draft] = {}
+        freed: set[int] = set()  # processes that freed to a pool since they last waited
         self.stream_waits: dict[tuple[int, int, int], list[tuple[int, list[_DeviceRow]]]] = (
             defaultdict(list)
         )
-        outer = [row for row in calls if not row["nested"]]
+        outer = _polls_joined([row for row in calls if not row["nested"]])
         begins, resumes = _handoffs(outer)
         for row in outer:
             key = row["process"], row["thread"]
@@ -286,7 +353,7 @@ class _Builder:
                 previous = code
             elif previous is not None and row["start_ns"] > previous.end_ns:
                 previous = self._host_code(row["thread"], previous, row["start_ns"])
-            kind = call_kind(row["name"])
+            kind = self._kind(row)
             awaited = self._awaited(row, kind, syncs, recorded_at)
             awaited = [r for r in awaited if r.draft.end_ns > row["start_ns"]]
             own_ns = row["duration_ns"] if not awaited else 0
@@ -304,9 +371,41 @@ class _Builder:
                     lag = row["end_ns"] - device_row.draft.end_ns
                     done.after.append((device_row.draft, "end", lag, "wait"))
                 call = done
+                if row["process"] in freed and kind == "synchronize":
+                    call = self._release(done)
             last[key] = call
+            if kind == "synchronize":
+                freed.discard(row["process"])
+            elif row["name"] in FREE_TO_POOL:
+                freed.add(row["process"])
+            elif row["name"] in HOST_FUNCTION_CALLS:
+                self.host_functions[row["process"], where].append(row["start_ns"])
             if row["name"].endswith("StreamWaitEvent"):
                 self._note_stream_wait(row, syncs, recorded_at)
+
+    def _release(self, done: _Draft) -> _Draft:
+        """What a wait did after all that it waited for had ended: it gave memory of a pool back."""
+        over_ns = min(lag for *_, lag, _ in done.after[1:]) - WAIT_RETURN_NS
+        if over_ns <= 0:
+            return done
+        done.start_ns -= over_ns
+        done.after[1:] = [(d, at, lag - over_ns, why) for d, at, lag, why in done.after[1:]]
+        release = self._add("allocation", done.name, done.where, done.end_ns, over_ns)
+        release.after.append((done, "end", 0, "program order"))
+        return release
+
+    def _kind(self, row: dict) -> str:
+        """What a call does: by its name, and for a copy by what it issued."""
+        if row.get("polls"):
+            return "synchronize"
+        kind = call_kind(row["name"])
+        if kind == "call":
+            return "host_code"
+        issued = self.issued.get((row["process"], row["correlation"]), ())
+        if kind == "copy_call" and re.search("Async|Memset", row["name"]) and issued:
+            across = any(r.draft.kind == "copy" and r.draft.name in LINK_COPIES for r in issued)
+            return kind if across else "launch"
+        return kind
 
     def _host_code(self, thread: int, before: _Draft, until_ns: int) -> _Draft:
         """The host code of a thread from the end of one operation to a time."""
@@ -340,8 +439,8 @@ class _Builder:
             record = recorded_at.get((process, sync["event_sync"])) if sync else None
             if record is not None:
                 return self._reached(*record)
-            ended = [r for r in self._issued_before(process, row["start_ns"])
-                     if row["start_ns"] < r.draft.end_ns <= row["end_ns"]]  # fmt: skip
+            ended = self._last_issued(process, None, row["start_ns"], row["end_ns"])
+            ended = [r for r in ended if r.draft.end_ns > row["start_ns"]]
             return [max(ended, key=lambda r: r.draft.end_ns)] if ended else []
         if "Stream" in name and sync is not None and sync["stream"] is not None:
             return self._reached(self._stream(sync), row["start_ns"])
@@ -407,7 +506,10 @@ class _Builder:
             for c in self.capture.copies.iter_rows(named=True)
             if "pageable" in (c["source"], c["destination"])
         }
+        faults = self._page_faults()
         for row in self.capture.device_operations.iter_rows(named=True):
+            if row["kind"] == "copy" and (row["device"], row["start_ns"]) in faults:
+                continue
             call = called.get((row["process"], row["correlation"]))
             if call is None and self.window_ns is not None:
                 continue
@@ -431,15 +533,41 @@ class _Builder:
         for stream, rows in self.by_stream.items():
             self.issue_times[stream] = [r.issued_ns for r in rows]
 
-    def _issued_before(self, process: int, time_ns: int) -> list[_DeviceRow]:
-        return [r for r in self.rows if r.stream[0] == process and r.issued_ns < time_ns]
+    def _page_faults(self) -> set[tuple[int, int]]:
+        """Device and start of the copies that bring pages of managed memory on demand."""
+        copies = self.capture.copies
+        if "migration" not in copies.columns:
+            return set()
+        demanded = copies.filter(
+            copies["migration"].is_in(["page fault", "speculative prefetch"])
+            & (copies["kind"] == "UVM H2D")
+        )
+        found = set()
+        for row in demanded.iter_rows(named=True):
+            found.add((row["device"], row["start_ns"]))
+            spans = self.faults[row["device"]]
+            if spans and row["start_ns"] <= spans[-1][1]:
+                spans[-1][1] = max(spans[-1][1], row["end_ns"])
+            else:
+                spans.append([row["start_ns"], row["end_ns"]])
+        return found
 
-    def _last_issued(self, process: int, stream, time_ns: int) -> list[_DeviceRow]:
-        """The last operation issued before a time, on one stream or on each of a process."""
+    def _last_issued(
+        self, process: int, stream, time_ns: int, ended_ns: int | None = None
+    ) -> list[_DeviceRow]:
+        """The last operation issued before a time, on one stream or on each of a process.
+
+        ended_ns: of those that had ended by then.
+        """
         streams = [stream] if stream is not None else [s for s in self.by_stream if s[0] == process]
         found = []
         for key in streams:
             place = bisect.bisect_left(self.issue_times.get(key, []), time_ns)
+            if ended_ns is not None:
+                ended = bisect.bisect_right(
+                    self.by_stream[key], ended_ns, key=lambda r: r.draft.end_ns
+                )
+                place = min(place, ended)
             if place:
                 found.append(self.by_stream[key][place - 1])
         return found
@@ -498,6 +626,66 @@ class _Builder:
                         if gap >= 0:
                             lag = min(gap, typical_order)
                             target.after.append((source.draft, "end", lag, "event"))
+
+        self._add_host_functions()
+        self._add_page_faults()
+
+    def _add_page_faults(self) -> None:
+        """The part of a kernel in which pages come that it asked for: a copy on the way to its end."""
+        for row in self.rows if self.faults else ():
+            draft = row.draft
+            spans = self.faults.get(draft.device, [])
+            place = max(0, bisect.bisect_right(spans, [draft.start_ns]) - 1)
+            stalled_ns = 0
+            while place < len(spans) and spans[place][0] < draft.end_ns:
+                low, high = spans[place]
+                stalled_ns += max(0, min(high, draft.end_ns) - max(low, draft.start_ns))
+                place += 1
+            if draft.kind in ("kernel", "graph") and stalled_ns:
+                copy = self._add(
+                    "copy", "H2D", draft.where, draft.start_ns, stalled_ns, draft.device
+                )
+                copy.after, draft.after = draft.after, [(copy, "end", 0, "stream order")]
+                draft.start_ns += stalled_ns
+                draft.duration_ns -= stalled_ns
+
+    def _add_host_functions(self) -> None:
+        """What delays an operation, if a function of the host was put into a stream right before it."""
+        for rows in self.by_stream.values() if self.host_functions else ():
+            for before, row in itertools.pairwise(rows):
+                call = next((d for d, _, _, why in row.draft.after if why == "launch"), None)
+                if call is None:
+                    continue
+                put = self.host_functions.get((row.stream[0], call.where), ())
+                place = bisect.bisect_left(put, before.issued_ns)
+                if place == len(put) or put[place] > row.issued_ns:
+                    continue
+                start = max(
+                    (d.start_ns if at == "start" else d.end_ns) + lag
+                    for d, at, lag, _ in row.draft.after
+                )
+                if row.draft.start_ns <= start or self._others_run(row, start):
+                    continue
+                function = self._add(
+                    "host_function",
+                    "host function",
+                    "thread:driver",
+                    start,
+                    row.draft.start_ns - start,
+                )
+                function.after, row.draft.after = (
+                    row.draft.after,
+                    [(function, "end", 0, "stream order")],
+                )
+
+    def _others_run(self, row: _DeviceRow, since_ns: int) -> bool:
+        """Whether something ran on other streams of the device between a time and an operation's start."""
+        for stream, rows in self.by_stream.items():
+            if stream != row.stream and stream[1] == row.stream[1]:
+                place = bisect.bisect_left(rows, row.draft.start_ns, key=lambda r: r.draft.start_ns)
+                if place and rows[place - 1].draft.end_ns > since_ns:
+                    return True
+        return False
 
     # -- result ---------------------------------------------------------------------------------
 

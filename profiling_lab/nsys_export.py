@@ -55,6 +55,7 @@ COPY_KINDS = {
     12: "UVM D2H",
     13: "UVM D2D",
 }
+MIGRATION_CAUSES = {1: "prefetch", 2: "page fault", 3: "speculative prefetch", 4: "eviction"}
 MEMORY_KINDS = {
     0: "pageable",
     1: "pinned",
@@ -180,7 +181,8 @@ class NsysCapture:
 
         start_ns, end_ns, duration_ns, device, stream, correlation, process, bytes,
         kind ("H2D", "D2H", "D2D", "P2P", "UVM H2D", …), source and destination ("pageable", "pinned",
-        "device", "managed", …). Empty if the recording has none.
+        "device", "managed", …), migration (why pages of managed memory moved: "prefetch", "page
+        fault", "speculative prefetch", …; null for other copies). Empty if the recording has none.
         """
         frame = self._read(
             MEMCPY,
@@ -191,13 +193,16 @@ class NsysCapture:
                 "kind": "copyKind",
                 "source": "srcKind",
                 "destination": "dstKind",
+                "migration": "migrationCause",
             },
+            optional=("migrationCause",),
             order=("start_ns", "end_ns", "device", "stream"),
         )
         return frame.with_columns(
             _spell("kind", COPY_KINDS),
             _spell("source", MEMORY_KINDS),
             _spell("destination", MEMORY_KINDS),
+            _spell("migration", MIGRATION_CAUSES),
         )
 
     @cached_property

@@ -8,6 +8,7 @@ from types import ModuleType
 
 import pytest
 
+from grading.checking.generate.drawn import Timeline
 from profiling_lab import captures, course, dependencies
 from profiling_lab.dependencies import Operation
 from profiling_lab.functions import load_file
@@ -156,3 +157,101 @@ def test_events_are_followed_through_a_stream_that_runs_nothing() -> None:
     assert len(computing & waiting) >= 2  # for the collectives, on both devices
     events = sum(d.why == "event" for o in operations for d in o.after)
     assert events <= 2 * capture.api_calls["name"].to_list().count("cudaStreamWaitEvent")
+
+
+def _drawn(timeline: Timeline) -> list[Operation]:
+    operations = dependencies.read(captures.open(timeline.save()))
+    assert replayed_starts(operations) == [operation.start_ns for operation in operations]
+    return operations
+
+
+def _is(operations: list[Operation], kind: str) -> list[tuple[int, int]]:
+    return [(o.start_ns, o.duration_ns) for o in operations if o.kind == kind]
+
+
+@pytest.mark.parametrize(("other", "waits"), [(None, True), ("cudaMemGetInfo_v3020", False)])
+def test_asking_until_the_answer_is_yes_is_a_wait(
+    tmp_path: Path, other: str | None, waits: bool
+) -> None:
+    timeline = Timeline(tmp_path / "asked.sqlite")
+    timeline.kernel(10_000, 110_000, call=(0, 3_000))
+    timeline.kernel(111_000, 119_000, call=(3_000, 5_000))  # after what is asked for
+    timeline.api("cudaEventQuery_v3020", 6_000, 7_000, returns=dependencies.NOT_READY)
+    timeline.api("cudaEventQuery_v3020", 60_000, 61_000, returns=dependencies.NOT_READY)
+    if other:
+        timeline.api(other, 80_000, 81_000)
+    timeline.api("cudaEventQuery_v3020", 112_000, 113_000)
+    timeline.kernel(120_000, 130_000, call=(114_000, 116_000))
+    operations = _drawn(timeline)
+    found = [o for o in operations if o.waits_in == "synchronize"]
+    assert [o.start_ns for o in found] == ([113_000] if waits else [])
+    if waits:
+        lags = [d.lag_ns for d in found[0].after if operations[d.on].kind == "kernel"]
+        assert lags == [3_000], "it waits for the kernel, and goes on 3 µs after its end"
+
+
+def test_what_stays_inside_the_device_is_issued_by_a_launch(tmp_path: Path) -> None:
+    timeline = Timeline(tmp_path / "issued.sqlite")
+    timeline.memset(10_000, 11_000, call=(0, 2_000))
+    timeline.copy(12_000, 13_000, "D2D", call=(2_000, 4_000))
+    timeline.copy(14_000, 15_000, "H2D", call=(4_000, 6_000))
+    timeline.api("cudaGraphInstantiate_v12000", 6_000, 9_000)
+    timeline.kernel(20_000, 21_000, call=(9_000, 10_000))
+    operations = _drawn(timeline)
+    assert _is(operations, "launch") == [(0, 2_000), (2_000, 2_000), (9_000, 1_000)]
+    assert _is(operations, "copy_call") == [(4_000, 2_000)]
+    assert _is(operations, "host_code") == [(6_000, 3_000)], "a call that issues nothing"
+
+
+@pytest.mark.parametrize("frees", [True, False])
+def test_a_pool_gives_memory_back_while_the_host_waits(tmp_path: Path, frees: bool) -> None:
+    timeline = Timeline(tmp_path / "pool.sqlite")
+    timeline.kernel(10_000, 110_000, call=(0, 5_000))
+    if frees:
+        timeline.api("cudaFreeAsync_v11020", 5_000, 6_000)
+    timeline.api("cudaStreamSynchronize_v3020", 6_000, 640_000, waits_for_stream=7)
+    timeline.kernel(650_000, 651_000, call=(641_000, 645_000))
+    timeline.api("cudaStreamSynchronize_v3020", 646_000, 900_000, waits_for_stream=7)
+    timeline.kernel(910_000, 911_000, call=(901_000, 905_000))
+    released = 640_000 - 110_000 - dependencies.WAIT_RETURN_NS
+    found = [one for one in _is(_drawn(timeline), "allocation") if one[1] > 1_000]
+    assert found == ([(640_000 - released, released)] if frees else [])
+
+
+@pytest.mark.parametrize(
+    "stands",
+    ["between", "before", "after", "on another thread", "without a delay", "beside other work"],
+)
+def test_a_function_of_the_host_holds_up_what_follows_in_its_stream(
+    tmp_path: Path, stands: str, ex_30: ModuleType
+) -> None:
+    timeline = Timeline(tmp_path / "function.sqlite")
+    where = {"before": (17_000, 18_000), "after": (30_000, 31_000)}.get(stands, (26_000, 27_000))
+    thread = 2 if stands == "on another thread" else 1
+    timeline.kernel(5_000, 29_000, call=(0, 1_000))
+    timeline.kernel(30_000, 130_000, call=(20_000, 25_000))
+    timeline.api("cudaLaunchHostFunc_v10000", *where, thread=thread)
+    start = 131_000 if stands == "without a delay" else 200_000
+    if stands == "beside other work":  # the kernel may have waited for room
+        timeline.kernel(40_000, 150_000, stream=9, thread=2, call=(11_000, 12_000))
+    timeline.kernel(start, start + 10_000, call=(28_000, 29_000))
+    found = _is(_drawn(timeline), "host_function")
+    assert found == ([(131_000, 69_000)] if stands == "between" else [])
+    saved = ex_30.recoverable_time(str(tmp_path / "function.sqlite"))
+    assert saved["host_code"] == (69_000 if stands == "between" else 0)
+
+
+@pytest.mark.parametrize(("cause", "stalled_ns"), [(2, 45_000), (3, 45_000), (1, 0)])
+def test_a_kernel_stands_still_while_pages_come_that_it_asked_for(
+    tmp_path: Path, cause: int, stalled_ns: int, ex_30: ModuleType
+) -> None:
+    timeline = Timeline(tmp_path / "managed.sqlite")
+    timeline.kernel(10_000, 110_000, call=(0, 5_000))
+    timeline.kernel(111_000, 211_000, call=(5_000, 6_000))
+    for start, end in ((5_000, 15_000), (20_000, 40_000), (30_000, 50_000), (100_000, 110_500)):
+        timeline.copy(start, end, "UVM H2D", migration=cause, stream=0, correlation=0)
+    operations = _drawn(timeline)
+    kernels = _is(operations, "kernel")
+    assert kernels == [(10_000 + stalled_ns, 100_000 - stalled_ns), (111_000, 100_000)]
+    saved = ex_30.recoverable_time(str(tmp_path / "managed.sqlite"))
+    assert saved == dict.fromkeys(saved, 0) | {"launch_cost": 5_000, "copies": stalled_ns}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from grading.forkserver import TIMED_OUT, Job
 from grading.forkserver import Result as Run
 from grading.intake.submissions import Submission
-from grading.judge import Judge
+from grading.judge import Judge, readable
 from grading.results import Result
 from profiling_lab import course as manifest
 
@@ -116,3 +117,13 @@ def test_private_recordings_are_copied_to_where_one_run_sees_one_of_them(tmp_pat
     folder = exchange / "cases" / EXERCISE.id
     assert argv == [f"--recording={folder}/early", f"--recording={folder}/late"]
     assert (folder / "late" / "baseline.json").read_text() == "late/baseline.json"
+
+
+def test_what_was_built_in_an_exercises_folder_is_not_given(tmp_path: Path) -> None:
+    folder = tmp_path / COURSE.exercise("ncu_ex01").stub.parent
+    for exercise in COURSE.exercises:
+        for stub in exercise.stubs:
+            (tmp_path / stub).parent.mkdir(parents=True, exist_ok=True)
+    for name in ("memory_bandwidth_student", "memory_bandwidth_student.cu", "memory_bandwidth.cuh"):
+        (folder / name).write_text("")
+    assert readable(replace(COURSE, root=tmp_path)) == [folder / "memory_bandwidth.cuh"]

@@ -264,7 +264,8 @@ def recoverable_time(capture: str, nvtx_range: str | None = None) -> dict[str, i
                        if both directions are equally busy, the later of the two ends counts
         "allocation"   operations of kind "allocation" take no time, and the "wait" dependencies of
                        operations whose `waits_in` is "allocation" are dropped
-        "host_code"    host code longer than DISPATCH_LIMIT_NS takes no time
+        "host_code"    host code longer than DISPATCH_LIMIT_NS, and operations of kind "host_function",
+                       take no time
     Returns {cause: ns}, all five; never negative.
     """
     raise NotImplementedError

@@ -317,7 +317,8 @@ def recoverable_time(capture: str) -> dict[str, int]:
                        DISPATCH_LIMIT_NS; but for those with which the host goes on after a wait
                        (`resumes`), as on Day 1
         "host_code"    host code of more than DISPATCH_LIMIT_NS takes only as long as compilations
-                       (operators called COMPILATION, of the same thread, as recorded) overlap it
+                       (operators called COMPILATION, of the same thread, as recorded) overlap it, and
+                       operations of kind "host_function" take no time
         "compilation"  host code of more than DISPATCH_LIMIT_NS takes no longer than the part of it
                        that no compilation overlaps
         "copies"       as on Day 1: copies between host and device (H2D, D2H) take no time and add no

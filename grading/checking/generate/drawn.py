@@ -9,7 +9,7 @@ from typing import Any
 
 from grading.checking.generate import schema
 
-_COPY_KINDS = {"H2D": 1, "D2H": 2, "D2D": 8}
+_COPY_KINDS = {"H2D": 1, "D2H": 2, "D2D": 8, "UVM H2D": 11}
 _HARDWARE = 1 << 48
 _NO_STREAM = 4294967295
 
@@ -59,9 +59,10 @@ class Timeline:
         bytes: int = 1_000,
         pinned: bool = True,
         api: str = "cudaMemcpyAsync_v3020",
+        migration: int | None = None,
         **more: Any,
     ) -> int:
-        """A copy; its host side is pinned or pageable memory."""
+        """A copy; its host side is pinned or pageable memory. migration: why managed memory moved."""
         host = int(pinned)
         return self._operation(
             "CUPTI_ACTIVITY_KIND_MEMCPY",
@@ -73,6 +74,7 @@ class Timeline:
             copyKind=_COPY_KINDS[kind],
             srcKind=host if kind == "H2D" else 2,
             dstKind=host if kind == "D2H" else 2,
+            migrationCause=migration,
         )
 
     def memset(self, start: int, end: int, **more: Any) -> int:
@@ -93,6 +95,7 @@ class Timeline:
         correlation: int | None = None,
         waits_for_stream: int | None = None,
         device: int = 0,
+        returns: int = 0,
     ) -> int:
         """A CUDA call, named as recorded ("cudaMalloc_v3020").
 
@@ -106,6 +109,7 @@ class Timeline:
             globalTid=_process(process) + thread,
             correlationId=correlation,
             nameId=self._string(name),
+            returnValue=returns,
         )
         if waits_for_stream is not None:
             self._add(

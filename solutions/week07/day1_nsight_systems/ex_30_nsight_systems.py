@@ -453,7 +453,8 @@ def recoverable_time(capture: str, nvtx_range: str | None = None) -> dict[str, i
                        if both directions are equally busy, the later of the two ends counts
         "allocation"   operations of kind "allocation" take no time, and the "wait" dependencies of
                        operations whose `waits_in` is "allocation" are dropped
-        "host_code"    host code longer than DISPATCH_LIMIT_NS takes no time
+        "host_code"    host code longer than DISPATCH_LIMIT_NS, and operations of kind "host_function",
+                       take no time
     Returns {cause: ns}, all five; never negative.
     """
     with captures.open(capture) as recording:
@@ -605,7 +606,8 @@ def _without_allocation(operation: Operation) -> Operation:
 
 def _without_host_code(operation: Operation) -> Operation:
     long = operation.kind == "host_code" and operation.duration_ns > DISPATCH_LIMIT_NS
-    return replace(operation, duration_ns=0) if long else operation
+    own = long or operation.kind == "host_function"
+    return replace(operation, duration_ns=0) if own else operation
 
 
 _CHANGES = {

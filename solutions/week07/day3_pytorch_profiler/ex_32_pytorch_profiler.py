@@ -712,7 +712,8 @@ def recoverable_time(capture: str) -> dict[str, int]:
                        DISPATCH_LIMIT_NS; but for those with which the host goes on after a wait
                        (`resumes`), as on Day 1
         "host_code"    host code of more than DISPATCH_LIMIT_NS takes only as long as compilations
-                       (operators called COMPILATION, of the same thread, as recorded) overlap it
+                       (operators called COMPILATION, of the same thread, as recorded) overlap it, and
+                       operations of kind "host_function" take no time
         "compilation"  host code of more than DISPATCH_LIMIT_NS takes no longer than the part of it
                        that no compilation overlaps
         "copies"       as on Day 1: copies between host and device (H2D, D2H) take no time and add no
@@ -735,7 +736,8 @@ def recoverable_time(capture: str) -> dict[str, int]:
             compiling[f"thread:{event['thread']}"].append(event)
 
     def own_code(operation: Operation) -> bool:
-        return operation.kind == "host_code" and operation.duration_ns > DISPATCH_LIMIT_NS
+        long = operation.kind == "host_code" and operation.duration_ns > DISPATCH_LIMIT_NS
+        return long or operation.kind == "host_function"
 
     def compiled_ns(operation: Operation) -> int:
         return _union_ns(compiling[operation.where], operation.start_ns, operation.end_ns)

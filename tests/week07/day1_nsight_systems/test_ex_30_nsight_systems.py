@@ -2515,16 +2515,16 @@ def test_least_time_of_copies_by_hand(stub, draw):
         "copies": "Both copies together take 100 µs, longer than the recording: nothing can be saved."
     }
     judge_savings(stub, together.save(), nothing, why)
-    inside = draw()
-    inside.copy(101_000, 102_000, "D2D", call=(0, 100_000))
-    inside.kernel(104_000, 105_000, stream=9, call=(100_000, 103_000))
-    want = nothing | {"copies": 4_000, "launch_cost": 3_000}
+    late = draw()
+    late.copy(101_000, 102_000, "H2D", call=(0, 100_000))
+    late.kernel(104_000, 105_000, stream=9, call=(100_000, 103_000))
+    want = nothing | {"copies": 3_000, "launch_cost": 3_000}
     why = {
-        "copies": "Without the copy call of 100 µs all comes earlier, but the device finishes no earlier "
-        "than it began, at 101 µs: 4 µs can be saved, the whole recording.",
+        "copies": "Without the copy call of 100 µs all comes earlier, but the copy itself is on its way "
+        "from 101 µs, when the device began, to 102 µs: 3 µs can be saved.",
         "launch_cost": "Without the launch of 3 µs its kernel would end 3 µs earlier.",
     }
-    judge_savings(stub, inside.save(), want, why)
+    judge_savings(stub, late.save(), want, why)
 
 
 @task("ex_30.recoverable_time")
@@ -2594,13 +2594,28 @@ def test_savings_of_what_follows_a_wait_by_hand(stub, draw, first):
         timeline.kernel(136_000, 137_000, call=(130_000, 135_000))
     timeline.kernel(155_000, 255_000, call=(143_000, 150_000))
     want = dict.fromkeys(CAUSES, 0) | {"waits": 42_000, "launch_cost": 20_000}
-    want["copies"] = 5_000 if first == "copy" else 0  # its call takes no time
     why = {
         "waits": "Without the wait all is issued while the first kernel runs, and starts 1 µs after what is "
         "before it: the end comes at 213 µs.",
         "launch_cost": "The first launch of 5 µs, and after the wait the 8 µs of host code and the launch of "
         "7 µs behind the first call that issues work again. What lies between the wait and that call, and "
         "the call itself, has to be done however work is bundled.",
+    }
+    judge_savings(stub, timeline.save(), want, why)
+
+
+@task("ex_30.recoverable_time")
+def test_savings_of_a_function_of_the_host_by_hand(stub, draw):
+    """All is issued ahead; between two kernels of a stream stands a function of the host."""
+    timeline = draw()
+    timeline.kernel(10_000, 110_000, call=(0, 5_000))
+    timeline.api("cudaLaunchHostFunc_v10000", 6_000, 7_000)
+    timeline.kernel(180_000, 190_000, call=(8_000, 9_000))
+    want = dict.fromkeys(CAUSES, 0) | {"launch_cost": 5_000, "host_code": 69_000}
+    why = {
+        "host_code": "The second kernel could start 1 µs after the first ended, at 111 µs: the 69 µs until "
+        "it does are an operation of kind host_function, however short.",
+        "launch_cost": "Of the calls only the first one, of 5 µs, lies on the way to the end.",
     }
     judge_savings(stub, timeline.save(), want, why)
 
@@ -2644,9 +2659,10 @@ def test_savings_of_copies_inside_the_device_by_hand(stub, draw):
     timeline.copy(10_000, 20_000, "H2D", call=(0, 2_000))
     timeline.copy(20_000, 60_000, "D2D", call=(2_000, 4_000))
     timeline.kernel(60_000, 100_000, call=(4_000, 6_000))
-    want = {"waits": 0, "launch_cost": 0, "copies": 12_000, "allocation": 0, "host_code": 0}
+    want = {"waits": 0, "launch_cost": 0, "copies": 10_000, "allocation": 0, "host_code": 0}
     why = {
-        "copies": "The H2D copy takes 10 µs, its call 2 µs. The other copy stays inside the device."
+        "copies": "The H2D copy takes 10 µs. The other copy stays inside the device: its call of 2 µs issues "
+        "work as a launch does, and starts at 0 then."
     }
     judge_savings(stub, timeline.save(), want, why)
 

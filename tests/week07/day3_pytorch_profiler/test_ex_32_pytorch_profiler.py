@@ -1511,7 +1511,7 @@ def _recoverable(file: str, _changed: int, limit: int) -> dict[str, int]:
             compiling[f"thread:{event['thread']}"].append((event["start_ns"], event["end_ns"]))
 
     def own(o: Any) -> bool:
-        return o.kind == "host_code" and o.duration_ns > limit
+        return o.kind == "host_function" or (o.kind == "host_code" and o.duration_ns > limit)
 
     def compiled(o: Any) -> int:
         return length(compiling[o.where], o.start_ns, o.end_ns)
@@ -1558,7 +1558,8 @@ CAUSES = {
     "copies": "Copies between host and device cost nothing, and their calls neither; but the copies of the "
     "busiest direction still take their time, from the first device operation on.",
     "allocation": "Calls that allocate or release take no time, and a release waits for nothing.",
-    "host_code": "Host code above the limit takes only as long as compilations overlap it.",
+    "host_code": "Host code above the limit takes only as long as compilations overlap it, and functions of "
+    "the host no time.",
     "compilation": "Host code above the limit loses the part that compilations overlap.",
 }
 
@@ -1677,6 +1678,19 @@ def test_savings_of_copies_at_their_bound(stub, draw, back):
     start = 420_000 if back == "beside, and no more" else 960_000
     trace.kernel(start, start + 10_000, call=(40_000, 45_000))
     judge_recoverable(stub, trace.save())
+
+
+@task("ex_32.recoverable_time")
+def test_savings_of_a_function_of_the_host(stub, draw):
+    """Between two kernels of a stream, all issued ahead."""
+    trace = draw()
+    trace.step(1, 0, 300_000)
+    trace.kernel(20_000, 120_000, call=(10_000, 15_000))
+    trace.call("cudaLaunchHostFunc", 16_000, 17_000)
+    trace.kernel(190_000, 200_000, call=(18_000, 19_000))
+    capture = trace.save()
+    assert recoverable_by_hand(capture)["host_code"] == 69_000
+    judge_recoverable(stub, capture)
 
 
 @task("ex_32.recoverable_time")
