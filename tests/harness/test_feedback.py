@@ -216,7 +216,12 @@ def test_the_cause_of_a_hidden_error_is_hidden_too(tmp_path):
     for hidden in (True, False):
         check = Check("test_busy", "error", "it said so", "crash", hidden=hidden)
         write(tmp_path, one_result(busy_time=("error", check)))
-        for name in ("feedback/ada.html", "feedback/ada.md", "gradescope/ada.json", "junit/ada.xml"):
+        for name in (
+            "feedback/ada.html",
+            "feedback/ada.md",
+            "gradescope/ada.json",
+            "junit/ada.xml",
+        ):
             assert ("crash" in (tmp_path / name).read_text()) != hidden, name
 
 
