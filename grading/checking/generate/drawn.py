@@ -9,7 +9,7 @@ from typing import Any
 
 from grading.checking.generate import schema
 
-_COPY_KINDS = {"H2D": 1, "D2H": 2, "D2D": 8, "UVM H2D": 11}
+_COPY_KINDS = {"H2D": 1, "D2H": 2, "D2D": 8, "H2H": 9, "UVM H2D": 11}
 _HARDWARE = 1 << 48
 _NO_STREAM = 4294967295
 

@@ -2525,6 +2525,15 @@ def test_least_time_of_copies_by_hand(stub, draw):
         "launch_cost": "Without the launch of 3 µs its kernel would end 3 µs earlier.",
     }
     judge_savings(stub, late.save(), want, why)
+    inside = draw()
+    inside.copy(101_000, 102_000, "H2H", call=(0, 100_000))
+    inside.kernel(104_000, 105_000, stream=9, call=(100_000, 103_000))
+    want = nothing | {"copies": 4_000, "launch_cost": 3_000}
+    why["copies"] = (
+        "Without the copy call of 100 µs all comes earlier, but the device finishes no earlier than it "
+        "began, at 101 µs: 4 µs can be saved, the whole recording."
+    )
+    judge_savings(stub, inside.save(), want, why)
 
 
 @task("ex_30.recoverable_time")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from grading.checking import oracles, task
+from grading.checking import oracles, queries, task
 from grading.checking.fixtures import recordings, repeat_hint
 from grading.checking.judging import judge, require, show
 from profiling_lab import captures
@@ -31,6 +31,7 @@ def run(file: str | Path, sql: str, parameters: Sequence[Any] = ()) -> list[Row]
     """The rows of a statement over a file that is opened read-only."""
     uri = captures.path(str(file)).resolve().as_uri() + "?mode=ro&immutable=1"
     connection = sqlite3.connect(uri, uri=True)
+    queries.confine(connection)
     try:
         return connection.execute(sql, parameters).fetchall()
     finally:
@@ -56,6 +57,7 @@ def headings(file: str | Path, sql: Any, call: str) -> list[str]:
     try_query(file, sql, call)
     uri = captures.path(str(file)).resolve().as_uri() + "?mode=ro&immutable=1"
     connection = sqlite3.connect(uri, uri=True)
+    queries.confine(connection)
     try:
         return [one[0] for one in connection.execute(sql).description]
     finally:
@@ -477,6 +479,7 @@ def counted(file: str | Path, statements: Sequence[str]) -> tuple[list[Row], int
     copy = sqlite3.connect(":memory:")
     source.backup(copy)
     source.close()
+    queries.limit(copy)
     steps = Counter()
 
     def step() -> int:

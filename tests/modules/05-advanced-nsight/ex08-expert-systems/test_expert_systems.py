@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from grading.checking import oracles, task
+from grading.checking import oracles, queries, task
 from grading.checking.fixtures import recordings, repeat_hint
 from grading.checking.judging import agree, judge, require, show
 from profiling_lab import captures
@@ -34,8 +34,7 @@ def run(file: str | Path, sql: str, most_steps: int = 0) -> tuple[list[str], lis
     """Headings and rows of a query over a file that is opened read-only, interrupted after most_steps."""
     uri = captures.path(str(file)).resolve().as_uri() + "?mode=ro&immutable=1"
     connection = sqlite3.connect(uri, uri=True)
-    if most_steps:
-        connection.set_progress_handler(lambda: 1, most_steps)  # the first call ends the query
+    queries.confine(connection, most_steps or queries.MOST_STEPS)
     try:
         cursor = connection.execute(sql)
         return [one[0] for one in cursor.description], cursor.fetchall()
