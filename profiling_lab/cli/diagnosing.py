@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from profiling_lab.cli.app import complain
-from profiling_lab.cli.options import against_option, range_option
+from profiling_lab.cli.options import against_option, range_option, seconds_option
 from profiling_lab.cli.printing import show_verdict, why_not
-from profiling_lab.cli.screen import LAB, note_while
+from profiling_lab.cli.screen import LAB, note_while, wrap
 from profiling_lab.errors import LabError
 from profiling_lab.findings import CATEGORIES, Finding, is_borderline
 from profiling_lab.functions import functions_for
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     "separate by commas.",
 )
 @range_option
+@seconds_option
 def diagnose(
     files: tuple[str, ...],
     against: str | None,
@@ -46,6 +47,7 @@ def diagnose(
     as_json: bool,
     fail_on: tuple[str, ...],
     nvtx_range: str | None,
+    seconds: str | None,
 ) -> int:
     """Name what is wrong with a program, from captures of it, with the functions you wrote.
 
@@ -70,6 +72,7 @@ def diagnose(
       uv run lab diagnose my_run.nsys-rep my_kernels.ncu-rep
       uv run lab diagnose trace_rank0.json trace_rank1.json
       uv run lab diagnose my_run.sqlite --range "step 5"
+      uv run lab diagnose long_run.sqlite --seconds 10:12.5
       uv run lab diagnose my_run.sqlite --json --fail-on sync_bound
 
     \b
@@ -79,20 +82,25 @@ def diagnose(
       ncu --set full -k my_kernel -c 1 --page raw --csv ./my_program > my.csv
       torch.profiler's export_chrome_trace("my_run.json")
 
-    A .nsys-rep is exported beside itself, as nsys stats does. SQLite may be of any size, and takes about
-    1.5 GB of memory for every million events; other files hold at most 512 MiB of text.
+    A .nsys-rep is exported beside itself, as nsys stats does. SQLite may be of any size; a verdict takes
+    about 1.5 GB of memory for every million events, and where that much is not free, the part around the
+    middle is looked at, and said so. Other files hold at most 512 MiB of text.
 
     Exits with 0, healthy or not; with 1 on a --fail-on hit; with 2 if a FILE cannot be read.
     """
-    from profiling_lab import inputs
+    from profiling_lab import cutting, inputs
     from profiling_lab.asking import ask_all
 
     unwanted = _categories(fail_on)
     with note_while("reading"):
         if each:
-            runs = [[part] for file in dict.fromkeys(files) for part in inputs.read([file])]
+            parts = [part for file in dict.fromkeys(files) for part in inputs.read([file])]
         else:
-            runs = inputs.runs(inputs.read(files))
+            parts = inputs.read(files)
+        parts, notes = cutting.to_look_at(parts, seconds)
+    runs = [[part] for part in parts] if each else inputs.runs(parts)
+    for note in notes:
+        click.echo(wrap(note), err=True)
     _can_be_judged(runs, nvtx_range)
     found: list[tuple[str, Finding]] = []
     silent: list[tuple[str, str]] = []

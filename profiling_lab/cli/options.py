@@ -16,3 +16,9 @@ range_option = click.option(
     metavar="NVTX",
     help="Of timelines: look at the NVTX ranges of this name only.",
 )
+seconds_option = click.option(
+    "--seconds",
+    metavar="FROM:TO",
+    help="Of timelines: look at this part only, in seconds as Nsight Systems counts them "
+    '("10:12.5", "10:", ":2"); ":" is all of it.',
+)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from profiling_lab.cli.comparing import show_pair
-from profiling_lab.cli.options import against_option, range_option
+from profiling_lab.cli.options import against_option, range_option, seconds_option
 from profiling_lab.cli.pages import section, section_without_timeline, write_page
 from profiling_lab.cli.printing import show_title
 from profiling_lab.cli.running import diagnosed
@@ -47,6 +47,7 @@ PROGRESS_FILE = "lab-progress.html"
 @click.option("--open", "open_page", is_flag=True, help="Open the page in the browser.")
 @against_option
 @range_option
+@seconds_option
 def report(
     files: tuple[str, ...],
     output: Path | None,
@@ -54,6 +55,7 @@ def report(
     open_page: bool,
     against: str | None,
     nvtx_range: str | None,
+    seconds: str | None,
 ) -> int:
     """Write captures and what your functions found as one HTML page that works offline.
 
@@ -73,7 +75,7 @@ def report(
     if show_progress:
         _write_progress(output)
     else:
-        _write_captures(output, files, against, nvtx_range)
+        _write_captures(output, files, against, nvtx_range, seconds)
     click.echo(f"{output}  {output.stat().st_size / 1e6:.1f} MB, one file, works offline")
     if open_page:
         click.launch(output.resolve().as_uri())
@@ -93,15 +95,21 @@ def _write_progress(output: Path) -> None:
 
 
 def _write_captures(
-    output: Path, files: tuple[str, ...], against: str | None, nvtx_range: str | None
+    output: Path,
+    files: tuple[str, ...],
+    against: str | None,
+    nvtx_range: str | None,
+    seconds: str | None,
 ) -> None:
-    from profiling_lab import inputs
+    from profiling_lab import cutting, inputs
 
     _writable(output)
     diagnoses: list[Diagnosis] = []
     sections: list[CaptureSection] = []
     missing: list[str] = []
-    parts = inputs.read(files)
+    parts, notes = cutting.to_look_at(inputs.read(files), seconds)
+    for note in notes:
+        click.echo(wrap(note), err=True)
     for run in inputs.runs(parts):
         verdict = _verdict(run, against, nvtx_range, missing)
         for part in run:

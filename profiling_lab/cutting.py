@@ -1,0 +1,228 @@
+"""A part of a timeline, as a file of its own: for recordings too large to be looked at as a whole.
+
+    >>> part = cutting.cut(Path("long_run.sqlite"), 10_000_000_000, 12_000_000_000)
+
+Rows go from file to file, so that memory does not grow with the recording.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import psutil
+
+from profiling_lab import captures, exports, nsys_export
+from profiling_lab.captures import Part
+from profiling_lab.errors import CaptureError, EmptyCapture, LabError
+
+# What a verdict takes of memory, a call or device operation: benchmarks/results/large_captures.json.
+BYTES_PER_EVENT = 1_300
+# Of the memory that is free, at most this share: the rest of the machine wants some, too.
+MEMORY_RATIO = 0.8
+LATEST_NS = 2**62
+
+_ISSUED = (
+    *nsys_export.DEVICE_TABLES, nsys_export.SYNCHRONIZATION, nsys_export.CUDA_EVENT,
+)  # fmt: skip
+# These say something of the recording as a whole, whenever they are dated.
+_WHOLE = {"DIAGNOSTIC_EVENT"}
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """A stretch of a recording, in seconds as Nsight Systems counts them; None: up to its end."""
+
+    start_s: float | None
+    end_s: float | None
+
+    @classmethod
+    def parse(cls, text: str) -> Seconds:
+        """From "10:12.5", "10:" or ":12.5". Raises LabError for anything else."""
+        found = re.fullmatch(r"(\d+(?:\.\d*)?)?:(\d+(?:\.\d*)?)?", text.strip())
+        if not found:
+            raise LabError(f"--seconds {text}: write FROM:TO, like 10:12.5, 10: or :2")
+        start_s, end_s = (float(number) if number else None for number in found.groups())
+        if start_s is not None and end_s is not None and start_s >= end_s:
+            raise LabError(f"--seconds {text}: the end has to come after the start")
+        return cls(start_s, end_s)
+
+    def window_ns(self) -> tuple[int, int] | None:
+        """Start and end, both within the recording or beyond; None where it is all of it."""
+        if self.start_s is None and self.end_s is None:
+            return None
+        end_ns = LATEST_NS if self.end_s is None else round(self.end_s * 1e9)
+        return round((self.start_s or 0) * 1e9), end_ns
+
+
+def to_look_at(
+    parts: Sequence[Part], seconds: str | None, free_bytes: int | None = None
+) -> tuple[list[Part], list[str]]:
+    """Captures, timelines among them cut to what was asked for, or else to what there is memory for.
+
+    seconds: as `Seconds.parse` reads it; ":" is all of a recording, whatever memory it takes.
+    free_bytes: the machine's free memory, if None is given. A part's name says which part it is.
+    Returns the captures, and a sentence for each that was cut though nobody asked for it.
+    Raises LabError for seconds of a capture that is no timeline.
+    """
+    asked = None if seconds is None else Seconds.parse(seconds)
+    if free_bytes is None:
+        free_bytes = psutil.virtual_memory().available
+    out, notes = [], []
+    for part in parts:
+        if part.kind != "timeline":
+            if asked:
+                raise LabError(
+                    f"--seconds belongs to timelines; {part.name} is a capture of kind {part.kind}"
+                )
+            out.append(part)
+            continue
+        file = captures.file(part.path, captures.TIMELINE)
+        if asked:
+            stretch = asked.window_ns()
+        else:
+            stretch = fitting(file, free_bytes)
+            if stretch:
+                notes.append(
+                    f"{part.name}: a part of it, as {free_bytes / 1e9:.1f} GB of memory are free; "
+                    "choose another part with --seconds FROM:TO, all of it with --seconds :"
+                )
+        if stretch:
+            part = replace(
+                part, name=f"{part.name} ({_in_words(*stretch)})", path=cut(file, *stretch)
+            )
+        out.append(part)
+    return out, notes
+
+
+def fitting(timeline: Path, memory_bytes: int) -> tuple[int, int] | None:
+    """The stretch around the middle, in ns, that a verdict has memory for; None if for all of it.
+
+    memory_bytes: what is free. The stretch holds so many of the calls, as many before the middle one
+    as behind it.
+    """
+    runtime = nsys_export.RUNTIME
+    connection = sqlite3.connect(nsys_export.uri(timeline), uri=True)
+    try:
+        held = {
+            table: connection.execute(f'SELECT COUNT(*) FROM "{table}"').fetchone()[0]
+            for table in (runtime, *nsys_export.DEVICE_TABLES)
+            if _columns(connection, "main", table)
+        }
+        total, calls = sum(held.values()), held.get(runtime, 0)
+        room = int(memory_bytes * MEMORY_RATIO / BYTES_PER_EVENT)
+        if total <= room or not calls:
+            return None
+        kept = max(1, calls * room // total)
+        first = (calls - kept) // 2
+        start_ns, end_ns = (
+            connection.execute(
+                f"SELECT start FROM {runtime} ORDER BY start LIMIT 1 OFFSET ?", (place,)
+            ).fetchone()[0]
+            for place in (first, min(first + kept, calls - 1))
+        )
+    except sqlite3.DatabaseError as error:
+        raise CaptureError(f"{timeline}: cannot be read ({error})") from None
+    finally:
+        connection.close()
+    return start_ns, end_ns
+
+
+def cut(timeline: Path, start_ns: int, end_ns: int) -> Path:
+    """A file, removed when the process ends, that holds what a timeline has within [start_ns, end_ns).
+
+    Calls that start there, and what they issued, whenever it ran; samples and other events of that
+    time; of NVTX ranges those that lie inside whole or reach over all of it.
+    Raises EmptyCapture where no device work was issued there, and CaptureError for a damaged file.
+    """
+    part = exports.scratch() / timeline.name
+    connection = sqlite3.connect(part, uri=True)
+    try:
+        connection.execute("PRAGMA journal_mode = OFF")
+        connection.execute("PRAGMA synchronous = OFF")
+        connection.execute("PRAGMA temp_store = FILE")
+        connection.execute("ATTACH ? AS whole", (nsys_export.uri(timeline),))
+        tables = connection.execute(
+            "SELECT name, sql FROM whole.sqlite_master WHERE type = 'table' AND name NOT GLOB 'sqlite_*'"
+        ).fetchall()
+        for _, sql in tables:
+            connection.execute(sql)
+        # Calls come first: they decide which device work belongs to the part.
+        for name, _ in sorted(tables, key=lambda table: table[0] != nsys_export.RUNTIME):
+            condition = _condition(connection, name)
+            connection.execute(
+                f'INSERT INTO main."{name}" SELECT * FROM whole."{name}" WHERE {condition}',
+                {"start": start_ns, "end": end_ns} if ":start" in condition else {},
+            )
+        connection.commit()
+        if not any(_any_row(connection, "main", table) for table in nsys_export.DEVICE_TABLES):
+            raise EmptyCapture(f"{timeline}: {_nothing(connection, start_ns, end_ns)}")
+    except sqlite3.DatabaseError as error:
+        raise CaptureError(f"{timeline}: cannot be read ({error})") from None
+    finally:
+        connection.close()
+    return part
+
+
+def _condition(connection: sqlite3.Connection, table: str) -> str:
+    """Which rows of a table belong to the part."""
+    columns = _columns(connection, "whole", table)
+    inside = "start >= :start AND start < :end"
+    if table in _WHOLE:
+        return "1"
+    if table == nsys_export.RUNTIME:
+        return inside
+    if table in _ISSUED and {"correlationId", "globalPid"} <= set(columns):
+        if not _columns(connection, "whole", nsys_export.RUNTIME):
+            return inside
+        calls = (
+            f"SELECT correlationId, globalTid & {nsys_export.PROCESS_MASK} "
+            f"FROM main.{nsys_export.RUNTIME}"
+        )
+        # Pages of managed memory move without a call.
+        alone = f"COALESCE(correlationId, 0) = 0 AND {inside}"
+        return f"(correlationId, globalPid) IN ({calls}) OR {alone}"
+    if table == "NVTX_EVENTS":
+        whole = f'({inside} AND "end" <= :end)'
+        over = '(start <= :start AND "end" >= :end)'
+        return f'"end" IS NULL OR {whole} OR {over}'
+    if {"start", "end"} <= set(columns):
+        return 'start < :end AND COALESCE("end", start) >= :start'
+    if "start" in columns:
+        return inside
+    if "timestamp" in columns:
+        return "timestamp >= :start AND timestamp < :end"
+    return "1"
+
+
+def _nothing(connection: sqlite3.Connection, start_ns: int, end_ns: int) -> str:
+    """Why a part is empty: where device work is."""
+    spans = [
+        connection.execute(f'SELECT MIN(start), MAX("end") FROM whole.{table}').fetchone()
+        for table in nsys_export.DEVICE_TABLES
+        if _any_row(connection, "whole", table)
+    ]
+    there = (
+        f"it is between {min(s for s, _ in spans) / 1e9:.3f} and {max(e for _, e in spans) / 1e9:.3f} s"
+        if spans
+        else "there is none at all"
+    )
+    return f"no device work was issued from {_in_words(start_ns, end_ns)}; {there}"
+
+
+def _in_words(start_ns: int, end_ns: int) -> str:
+    end = "the end" if end_ns >= LATEST_NS else f"{end_ns / 1e9:.3f} s"
+    return f"{start_ns / 1e9:.3f} to {end}"
+
+
+def _any_row(connection: sqlite3.Connection, schema: str, table: str) -> bool:
+    if not _columns(connection, schema, table):
+        return False
+    return connection.execute(f"SELECT 1 FROM {schema}.{table} LIMIT 1").fetchone() is not None
+
+
+def _columns(connection: sqlite3.Connection, schema: str, table: str) -> list[str]:
+    return [row[1] for row in connection.execute(f'PRAGMA {schema}.table_info("{table}")')]
