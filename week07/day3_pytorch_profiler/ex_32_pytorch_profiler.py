@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import itertools
 import json
 import pickle
 import re
@@ -178,6 +177,7 @@ def read_trace(capture: str) -> dict[str, Any]:
         "time_ns"         on the clock of start_ns
         "device"          the number of the GPU, or None for the host ("Device Type" is 0)
         "bytes"           positive for an allocation, negative for a release
+        "address"         of the block ("Addr"); None if absent
         "allocated_bytes" and "reserved_bytes": the totals after it ("Total Allocated", "Total
                           Reserved"); None if absent
 
@@ -424,14 +424,24 @@ def memory_growth(capture: str, device: int = 0) -> dict[str, Any]:
 
     Returns
         "step_end_bytes"   allocated_bytes at the end of each step, in order
-        "growth_bytes"     the smallest difference between neighbours in that list; 0 if negative
-        "where"            the line that keeps most: for each line (as in held_at_peak) and each step,
-                           add up the blocks that were allocated in that step and are still in use in
-                           the end; a line keeps the smallest of these sums, as every step leaves at
-                           least that much behind. None if that is 0 for all lines, or without a
-                           snapshot, or without the times to join the two. Of lines that keep the same
-                           the first by alphabet
+        "growth_bytes"     what every stretch of steps adds, a step (below); 0 if nothing
+        "where"            the line that keeps most: for each line (as in held_at_peak) and each stretch
+                           of steps, of the length that gave growth_bytes, add up the blocks that were
+                           allocated in these steps and are still in use in the end; a line keeps the
+                           smallest of these sums, by the length and rounded down, as every stretch
+                           leaves at least that much behind. None if that is 0 for all lines, or without
+                           a snapshot, or without the times to join the two. Of lines that keep the
+                           same the first by alphabet
         "where_bytes"      what that line keeps, a step; None with where
+    Growth: a leak may come in every step, or in every third. For a length of k steps take the smallest
+    difference between entries of step_end_bytes that are k places apart, by k and rounded down.
+    growth_bytes is the largest of these, for k = 1 and for 2, 3, … as long as two stretches that do not
+    overlap fit in; the shortest k that gives it is the length. Totals of batches that vary may rise by
+    chance, so for k of 2 and more a difference counts up to the bytes that stay: of the blocks that were
+    allocated after the end at which the stretch begins, not after the one at which it ends, and that are
+    never released in the trace (a block lasts until the next event of the device at its "address").
+    If a memory event of the device has no address, k is 1. What no trace can tell: whether a cache that
+    still fills at the end of the recording will be full one day.
     The times: an entry of the snapshot has "time_us", in µs since 1970; the trace has "epoch_ns". A
     block belongs to the step with start <= time < end.
     Raises CaptureError if the trace holds no step, memory events of fewer than two steps (naming

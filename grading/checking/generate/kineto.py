@@ -131,15 +131,22 @@ class Trace:
         return self._device("gpu_memset", "Memset (Device)", start, end, "cudaMemsetAsync", more)
 
     def memory(
-        self, time: int, size: int, allocated: int | None, *, device: int | None = 0
+        self,
+        time: int,
+        size: int,
+        allocated: int | None,
+        *,
+        device: int | None = 0,
+        address: int | None = 140_000_000_000_000,
     ) -> None:
-        """A memory event; device None is the host."""
+        """A memory event; device None is the host, address None an event that does not tell it."""
         args: dict[str, Any] = {
             "Device Type": 0 if device is None else 1,
             "Device Id": -1 if device is None else device,
-            "Addr": 140_000_000_000_000,
             "Bytes": size,
         }
+        if address is not None:
+            args["Addr"] = address
         if allocated is not None:
             args |= {"Total Allocated": allocated, "Total Reserved": allocated + 2_000_000}
         self.events.append(

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import itertools
 import json
 import pickle
 import re
@@ -231,6 +230,7 @@ def read_trace(capture: str) -> dict[str, Any]:
         "time_ns"         on the clock of start_ns
         "device"          the number of the GPU, or None for the host ("Device Type" is 0)
         "bytes"           positive for an allocation, negative for a release
+        "address"         of the block ("Addr"); None if absent
         "allocated_bytes" and "reserved_bytes": the totals after it ("Total Allocated", "Total
                           Reserved"); None if absent
 
@@ -309,6 +309,7 @@ def _memory_event(raw: dict[str, Any], file: Path) -> dict[str, Any]:
         "time_ns": _time_ns(raw.get("ts"), "[memory]", file),
         "device": args.get("Device Id") if args.get("Device Type") else None,
         "bytes": args.get("Bytes"),
+        "address": args.get("Addr"),
         "allocated_bytes": args.get("Total Allocated"),
         "reserved_bytes": args.get("Total Reserved"),
     }
@@ -725,6 +726,9 @@ def recoverable_time(capture: str) -> dict[str, int]:
                        directions are equally busy)
         "allocation"   as on Day 1: operations of kind "allocation" take no time, and the "wait"
                        dependencies of operations whose `waits_in` is "allocation" are dropped
+    As on Day 1 no cause but "copies" saves more than a device was idle: the window without that device's
+    busy time in it, whoever issued the work; of the devices on which the operations ran, the one with the
+    least idle time counts.
     Host code runs in `where` "thread:<thread>". Returns {cause: ns}, all six; never negative.
     Raises CaptureError if the trace holds no step, or no device operation.
     """
@@ -775,8 +779,21 @@ def recoverable_time(capture: str) -> dict[str, int]:
         cause: recorded_end - _replay_end([change(o) for o in operations])
         for cause, change in changes.items()
     }
-    saved["copies"] = min(saved["copies"], recorded_end - _least_end(operations))
-    return {cause: max(0, ns) for cause, ns in saved.items()}
+    idle_ns = _least_idle_ns(events, _window(events, capture), {o.device for o in operations})
+    bound = dict.fromkeys(saved, idle_ns) | {"copies": recorded_end - _least_end(operations)}
+    return {cause: max(0, min(ns, bound[cause])) for cause, ns in saved.items()}
+
+
+def _least_idle_ns(
+    events: list[dict[str, Any]], window: tuple[int, int], devices: set[int]
+) -> int:
+    """The idle time in a window of that one of some devices which has least."""
+    start, end = window
+    work: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for event in events:
+        if event["kind"] in DEVICE_KINDS and event["device"] in devices:
+            work[event["device"]].append(event)
+    return end - start - max(_union_ns(own, start, end) for own in work.values())
 
 
 def _without_copies(operation: Operation) -> Operation:
@@ -1107,14 +1124,24 @@ def memory_growth(capture: str, device: int = 0) -> dict[str, Any]:
 
     Returns
         "step_end_bytes"   allocated_bytes at the end of each step, in order
-        "growth_bytes"     the smallest difference between neighbours in that list; 0 if negative
-        "where"            the line that keeps most: for each line (as in held_at_peak) and each step,
-                           add up the blocks that were allocated in that step and are still in use in
-                           the end; a line keeps the smallest of these sums, as every step leaves at
-                           least that much behind. None if that is 0 for all lines, or without a
-                           snapshot, or without the times to join the two. Of lines that keep the same
-                           the first by alphabet
+        "growth_bytes"     what every stretch of steps adds, a step (below); 0 if nothing
+        "where"            the line that keeps most: for each line (as in held_at_peak) and each stretch
+                           of steps, of the length that gave growth_bytes, add up the blocks that were
+                           allocated in these steps and are still in use in the end; a line keeps the
+                           smallest of these sums, by the length and rounded down, as every stretch
+                           leaves at least that much behind. None if that is 0 for all lines, or without
+                           a snapshot, or without the times to join the two. Of lines that keep the
+                           same the first by alphabet
         "where_bytes"      what that line keeps, a step; None with where
+    Growth: a leak may come in every step, or in every third. For a length of k steps take the smallest
+    difference between entries of step_end_bytes that are k places apart, by k and rounded down.
+    growth_bytes is the largest of these, for k = 1 and for 2, 3, … as long as two stretches that do not
+    overlap fit in; the shortest k that gives it is the length. Totals of batches that vary may rise by
+    chance, so for k of 2 and more a difference counts up to the bytes that stay: of the blocks that were
+    allocated after the end at which the stretch begins, not after the one at which it ends, and that are
+    never released in the trace (a block lasts until the next event of the device at its "address").
+    If a memory event of the device has no address, k is 1. What no trace can tell: whether a cache that
+    still fills at the end of the recording will be full one day.
     The times: an entry of the snapshot has "time_us", in µs since 1970; the trace has "epoch_ns". A
     block belongs to the step with start <= time < end.
     Raises CaptureError if the trace holds no step, memory events of fewer than two steps (naming
@@ -1130,10 +1157,11 @@ def memory_growth(capture: str, device: int = 0) -> dict[str, Any]:
         )
     if None in ends:
         raise CaptureError(f"{capture}: its memory events hold no totals (Total Allocated)")
-    where, where_bytes = _keeping_line(capture, device, steps, trace["epoch_ns"])
+    growth_bytes, length = _growth(ends, _staying_bytes(trace, steps, device))
+    where, where_bytes = _keeping_line(capture, device, steps, trace["epoch_ns"], length)
     return {
         "step_end_bytes": ends,
-        "growth_bytes": max(0, min(b - a for a, b in itertools.pairwise(ends))),
+        "growth_bytes": growth_bytes,
         "where": where,
         "where_bytes": where_bytes,
     }
@@ -1148,10 +1176,51 @@ def _step_end_bytes(
     return [past[-1]["allocated_bytes"] for past in before if past]
 
 
+def _staying_bytes(
+    trace: dict[str, Any], steps: list[tuple[int, int, int]], device: int
+) -> list[int] | None:
+    """For each of _step_end_bytes: what had been allocated by then and is never released.
+
+    None if an event has no address.
+    """
+    events = [event for event in trace["memory"] if event["device"] == device]
+    if any(event["address"] is None for event in events):
+        return None
+    alive: dict[int, dict[str, Any]] = {}
+    for event in events:
+        if event["bytes"] > 0:
+            alive[event["address"]] = event
+        else:
+            alive.pop(event["address"], None)
+    return [
+        sum(e["bytes"] for e in alive.values() if e["time_ns"] <= end)
+        for _, _, end in steps
+        if end >= events[0]["time_ns"]
+    ]
+
+
+def _growth(ends: list[int], staying: list[int] | None) -> tuple[int, int]:
+    """What every stretch adds, a step, and the length of the stretches that show it."""
+    growth, found = 0, 1
+    lengths = range(1, (1 if staying is None else max(1, (len(ends) - 1) // 2)) + 1)
+    for length in lengths:
+        rise = min(b - a for a, b in zip(ends, ends[length:], strict=False))
+        if staying is not None and length > 1:
+            kept = min(b - a for a, b in zip(staying, staying[length:], strict=False))
+            rise = min(rise, kept)
+        if rise // length > growth:
+            growth, found = rise // length, length
+    return growth, found
+
+
 def _keeping_line(
-    capture: str, device: int, steps: list[tuple[int, int, int]], epoch_ns: int | None
+    capture: str,
+    device: int,
+    steps: list[tuple[int, int, int]],
+    epoch_ns: int | None,
+    length: int,
 ) -> tuple[str | None, int | None]:
-    """The line that leaves most behind in every step, and how much."""
+    """The line that leaves most behind in every stretch of that many steps, and how much a step."""
     folder = captures.file(capture, "trace.json").parent
     if epoch_ns is None or not any(folder.glob("snapshot.pickle*")):
         return None, None
@@ -1163,9 +1232,11 @@ def _keeping_line(
             where = _allocating_line(block["frames"])
             if number is not None and where is not None:
                 kept[where][number] += block["bytes"]
-    least = {
-        where: min(sums.get(number, 0) for number, _, _ in steps) for where, sums in kept.items()
-    }
+    least = {}
+    for where, sums in kept.items():
+        each = [sums.get(number, 0) for number, _, _ in steps]
+        stretches = (sum(each[at : at + length]) for at in range(len(each) - length + 1))
+        least[where] = min(stretches) // length
     where = min(least, key=lambda line: (-least[line], line), default=None)
     return (where, least[where]) if where is not None and least[where] else (None, None)
 

@@ -343,19 +343,19 @@ def test_memory_events(stub, draw, seed):
     trace = mixed(draw, seed)
     trace.memory(500_003, 4_096, 90_000_000)
     trace.memory(100_001, -512, 80_000_000, device=None)
-    trace.memory(300_009, 512, None, device=1)
-    trace.memory(-400_007, 2_048, 70_000_000)  # before the first event of the list
+    trace.memory(300_009, 512, None, device=1, address=None)
+    trace.memory(-400_007, 2_048, 70_000_000, address=77_824)  # before the first event of the list
     trace.events[-3]["args"]["Device Id"] = 0  # of the host
     capture = trace.save()
     first = min(e["ts"] for e in trace.events if e["ph"] == "X" and e["cat"] in WORDS)
     want: list[dict[str, Any]] = [
-        {"time_ns": -400_007 - first, "device": 0, "bytes": 2_048,
+        {"time_ns": -400_007 - first, "device": 0, "bytes": 2_048, "address": 77_824,
          "allocated_bytes": 70_000_000, "reserved_bytes": 72_000_000},
-        {"time_ns": 100_001 - first, "device": None, "bytes": -512,
+        {"time_ns": 100_001 - first, "device": None, "bytes": -512, "address": 140_000_000_000_000,
          "allocated_bytes": 80_000_000, "reserved_bytes": 82_000_000},
-        {"time_ns": 300_009 - first, "device": 1, "bytes": 512, "allocated_bytes": None,
-         "reserved_bytes": None},
-        {"time_ns": 500_003 - first, "device": 0, "bytes": 4_096,
+        {"time_ns": 300_009 - first, "device": 1, "bytes": 512, "address": None,
+         "allocated_bytes": None, "reserved_bytes": None},
+        {"time_ns": 500_003 - first, "device": 0, "bytes": 4_096, "address": 140_000_000_000_000,
          "allocated_bytes": 90_000_000, "reserved_bytes": 92_000_000},
     ]  # fmt: skip
     got = stub.read_trace(capture).get("memory")
@@ -2327,23 +2327,41 @@ def growth_by_hand(capture: str, device: int = 0, pick: str = "right") -> dict[s
         ns(e["ts"]) for e in raw["traceEvents"] if e.get("ph") == "X" and e.get("cat") in WORDS
     )
     memory = sorted(
-        (ns(e["ts"]) - first, e["args"].get("Total Allocated"))
-        for e in raw["traceEvents"]
-        if e.get("name") == "[memory]"
-        and e["args"]["Device Type"]
-        and e["args"]["Device Id"] == device
-    )
-    ends = []
-    for _, _, end in steps_of(capture):
-        before = [bytes_ for time, bytes_ in memory if time <= end]
-        ends += before[-1:]
-    differences = [b - a for a, b in itertools.pairwise(ends)]
-    growth = max(
-        0,
-        {"last": differences[-1], "mean": sum(differences) // len(differences)}.get(
-            pick, min(differences)
+        (
+            (ns(e["ts"]) - first, e["args"])
+            for e in raw["traceEvents"]
+            if e.get("name") == "[memory]"
+            and e["args"]["Device Type"]
+            and e["args"]["Device Id"] == device
         ),
+        key=lambda e: e[0],
     )
+    ends, end_times = [], []
+    for _, _, end in steps_of(capture):
+        before = [args.get("Total Allocated") for time, args in memory if time <= end]
+        ends += before[-1:]
+        end_times += [end] * bool(before)
+    last = {args.get("Addr"): (time, args["Bytes"]) for time, args in memory}  # at each address
+    count = len(ends) - 1
+    growth, length = 0, 1
+    told = all("Addr" in args for _, args in memory)
+    for k in range(1, 1 + max(1, count // 2 if told else 1)):
+        each = []
+        for at in range(count + 1 - k):
+            stretch = (x for x in last.values() if end_times[at] < x[0] <= end_times[at + k])
+            kept = sum(size for _, size in stretch if size > 0)
+            rise = ends[at + k] - ends[at]
+            each.append(rise if k == 1 or pick == "totals" else min(rise, kept))
+        if min(each) // k > growth:
+            growth, length = min(each) // k, k
+    differences = [b - a for a, b in itertools.pairwise(ends)]
+    if pick in ("last", "mean", "neighbours"):
+        growth = {
+            "last": differences[-1],
+            "mean": sum(differences) // count,
+            "neighbours": min(differences),
+        }[pick]
+    growth = max(0, growth)
     out: dict[str, Any] = {"step_end_bytes": ends, "growth_bytes": growth}
     out |= {"where": None, "where_bytes": None}
     base = raw.get("baseTimeNanoseconds")
@@ -2373,7 +2391,14 @@ def growth_by_hand(capture: str, device: int = 0, pick: str = "right") -> dict[s
         if step and own:
             where = f"{own[0]['filename']}:{own[0]['line']} {own[0]['name']}"
             kept[where][step[0]] = kept[where].get(step[0], 0) + entry["size"]
-    least = {where: min(sums.get(n, 0) for n, _, _ in steps) for where, sums in kept.items()}
+    numbers = [n for n, _, _ in steps]
+    least = {
+        where: min(
+            sum(sums.get(n, 0) for n in numbers[at : at + length]) // length
+            for at in range(len(numbers) + 1 - length)
+        )
+        for where, sums in kept.items()
+    }
     if pick == "total":
         least = {where: sum(sums.values()) for where, sums in kept.items()}
     best = max(least.values(), default=0)
@@ -2390,6 +2415,16 @@ def judge_growth(stub: Any, capture: str, device: int = 0) -> None:
         yield (
             want | {"growth_bytes": growth_by_hand(capture, device, "last")["growth_bytes"]},
             ("That is the growth of one step; the smallest of all is what every step adds."),
+        )
+        yield (
+            want | {"growth_bytes": growth_by_hand(capture, device, "neighbours")["growth_bytes"]},
+            (
+                "That is what every single step adds; what leaks in every second step adds to every two."
+            ),
+        )
+        yield (
+            want | {"growth_bytes": growth_by_hand(capture, device, "totals")["growth_bytes"]},
+            ("Totals of longer stretches rise by chance: count no more than the blocks that stay."),
         )
         yield (
             want | {"growth_bytes": growth_by_hand(capture, device, "mean")["growth_bytes"]},
@@ -2412,9 +2447,13 @@ def test_growth_of_a_recording(stub, recording):
 
 
 def growing(
-    draw: Callable[[], made.Trace], allocator: Callable[..., made.Memory], seed: int, leak: int
+    draw: Callable[[], made.Trace],
+    allocator: Callable[..., made.Memory],
+    seed: int,
+    leak: int,
+    every: int = 1,
 ) -> tuple[made.Trace, made.Memory]:
-    """Steps that allocate and release; each keeps `leak` bytes of one line."""
+    """Steps that allocate and release; one of `every` keeps `leak` bytes of one line."""
     rng = random.Random(seed)
     trace, memory = draw(), allocator()
     memory.folder = trace.folder
@@ -2427,35 +2466,36 @@ def growing(
     def at(time_ns: int) -> int:
         return (trace.epoch_ns + time_ns) // 1000 + 1
 
-    def change(time_ns: int, size: int) -> None:
+    def change(time_ns: int, size: int, address: int) -> None:
         nonlocal total
         total += size
-        trace.memory(time_ns, size, total)
+        trace.memory(time_ns, size, total, address=address)
 
-    for number in range(5):
+    for number in range(2 * every + 3):
         start = number * 1_000_000
         trace.step(number + 3, start, start + 990_000)
         trace.operator("aten::mm", start + 100, start + 900_000)
         if number == 1:
-            memory.alloc(pool, 50_000_000, cache, at(start + 20_000))  # once and for all
-            change(start + 20_000, 50_000_000)
+            block = memory.alloc(pool, 50_000_000, cache, at(start + 20_000))  # once and for all
+            change(start + 20_000, 50_000_000, block)
         activation = rng.randrange(4_000_000, 9_000_000)
         block = memory.alloc(pool, activation, MODEL, at(start + 100_000))
-        change(start + 100_000, activation)
-        if leak:
+        change(start + 100_000, activation, block)
+        if leak and number % every == 0:
             size = leak + rng.randrange(1_000)
-            memory.alloc(pool, size, LOSS, at(start + 300_000))
-            change(start + 300_000, size)
+            loss = memory.alloc(pool, size, LOSS, at(start + 300_000))
+            change(start + 300_000, size, loss)
             # by the backward pass: it keeps more, and nobody knows the line
             memory.alloc(pool, 2 * leak, [], at(start + 310_000))
         memory.free(block, at(start + 600_000))
-        change(start + 600_000, -activation)
+        change(start + 600_000, -activation, block)
         trace.memory(start + 700_000, 64, 999_000_000 + number, device=None)
         trace.memory(start + 700_000, 64, 5_000 + 10_000 * number, device=1)
         # the last gradient stays until the next step
-        if number == 4:
-            memory.alloc(pool, 90_000_000, [("train.py", 60, "train_step")], at(start + 800_000))
-            change(start + 800_000, 90_000_000)
+        if number == 2 * every + 2:
+            gradient = [("train.py", 60, "train_step")]
+            block = memory.alloc(pool, 90_000_000, gradient, at(start + 800_000))
+            change(start + 800_000, 90_000_000, block)
         trace.memory(start + 995_000, 64, 777)  # after the step
     assert model
     return trace, memory
@@ -2470,6 +2510,74 @@ def test_growth_of_drawn_steps(stub, draw, allocator, seed, leak):
     judge_growth(stub, capture)
     if leak:
         judge_growth(stub, capture + "/trace.json.gz")
+
+
+@task("ex_32.memory_growth")
+@pytest.mark.parametrize("every", [2, 3])
+def test_growth_of_one_line_in_some_steps(stub, draw, allocator, seed, every):
+    trace, memory = growing(draw, allocator, seed, 3_000_000, every)
+    capture = trace.save()
+    memory.save()
+    want = growth_by_hand(capture)
+    assert 3_000_000 // every <= want["growth_bytes"] < 3_001_000 // every, "drawn otherwise"
+    assert want["where"] == "train.py:55 train_step", "drawn otherwise"
+    judge_growth(stub, capture)
+
+
+def left_behind(
+    draw: Callable[[], made.Trace],
+    stays: list[int],
+    left: list[int],
+    gone: int = 0,
+    addresses: bool = True,
+) -> str:
+    """Steps that keep stays[i] bytes for good and left[i] until the next; each releases `gone` older ones."""
+    trace = draw()
+    total = 90_000
+
+    def change(time: int, size: int, address: int) -> None:
+        nonlocal total
+        total += size
+        if size:
+            trace.memory(time, size, total, address=address if addresses else None)
+
+    change(-1_000, 500, 1)
+    for number, (stay, rest) in enumerate(zip(stays, left, strict=True)):
+        start = number * 100_000
+        trace.step(number + 1, start, start + 100_000)
+        change(start + 10, rest, 4_096 + number % 2)  # two addresses in turn
+        change(start + 20, stay, 8_192 + number)
+        change(start + 30, -(left[number - 1] if number else 0), 4_096 + (number + 1) % 2)
+        change(start + 40, -gone, 16_384 + number)
+        trace.memory(start + 50, 7_000, 99_000, device=1, address=None)
+    return trace.save()
+
+
+@task("ex_32.memory_growth")
+@pytest.mark.parametrize(
+    ("stays", "left", "more", "growth", "why"),
+    [
+        ([0, 604, 0, 604, 0, 604], [0] * 6, {}, 302, "604 bytes in every second step"),
+        ([9, 0, 0, 9, 0, 0, 9], [0] * 7, {}, 3, "9 bytes in every third step"),
+        ([0, 9, 0, 0, 9, 0], [0] * 6, {}, 0, "six steps have no two stretches of three"),
+        ([1, 605, 1, 605, 1, 605], [0] * 6, {}, 303, "a byte a step, and more in every second"),
+        ([0, 604, 0, 604, 0], [0] * 5, {}, 302, "two stretches of two are enough"),
+        ([0, 600, 600, 600, 0, 0, 0], [0] * 7, {}, 0, "a cache that fills and stops"),
+        ([0, 0, 600, 0, 0], [0] * 5, {}, 0, "a buffer that is allocated once"),
+        ([0] * 6, [10, 5, 12, 7, 14, 9], {}, 0, "what is left over varies and rises by chance"),
+        ([7] * 6, [10, 5, 12, 7, 14, 9], {}, 7, "7 bytes stay, whatever is left over"),
+        ([7, 0] * 3, [10, 5, 12, 7, 14, 9], {}, 3, "7 bytes in every second step stay"),
+        ([40] * 6, [0] * 6, {"gone": 40}, 0, "for each new block an older one goes"),
+        ([40, 0] * 3, [0] * 6, {"gone": 15}, 5, "40 bytes in two steps come, and 30 go"),
+        ([0, 604, 0, 604, 0, 604], [0] * 6, {"addresses": False}, 0, "nobody knows what stays"),
+        ([11] * 6, [0] * 6, {"addresses": False}, 11, "totals rise by 11 in each step"),
+    ],
+)  # fmt: skip
+def test_growth_of_longer_stretches(stub, draw, stays, left, more, growth, why):
+    capture = left_behind(draw, stays, left, **more)
+    by_hand = growth_by_hand(capture)["growth_bytes"]
+    assert by_hand == growth, f"drawn otherwise: {by_hand} instead of {growth} ({why})"
+    judge_growth(stub, capture)
 
 
 @task("ex_32.memory_growth")

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 CAUGHT_BY = "test_growth_of_memory_that_shrinks"
 SAYS = "expected 0"
 
 
-def memory_growth(capture: str, device: int = 0) -> dict[str, Any]:
-    trace = _trace(capture)
-    steps = _steps(trace["events"], capture)
-    ends = _step_end_bytes(trace, steps, device)
-    if len(ends) < 2:
-        raise CaptureError(
-            f"{capture}: memory events of device {device} in fewer than two steps; "
-            "record with profile_memory=True"
-        )
-    if None in ends:
-        raise CaptureError(f"{capture}: its memory events hold no totals (Total Allocated)")
-    where, where_bytes = _keeping_line(capture, device, steps, trace["epoch_ns"])
-    return {
-        "step_end_bytes": ends,
-        "growth_bytes": min(b - a for a, b in itertools.pairwise(ends)),
-        "where": where,
-        "where_bytes": where_bytes,
-    }
+def _growth(ends: list[int], staying: list[int] | None) -> tuple[int, int]:
+    growth, found = min(b - a for a, b in zip(ends, ends[1:], strict=False)), 1
+    lengths = range(1, (1 if staying is None else max(1, (len(ends) - 1) // 2)) + 1)
+    for length in lengths:
+        rise = min(b - a for a, b in zip(ends, ends[length:], strict=False))
+        if staying is not None and length > 1:
+            kept = min(b - a for a, b in zip(staying, staying[length:], strict=False))
+            rise = min(rise, kept)
+        if rise // length > growth:
+            growth, found = rise // length, length
+    return growth, found

@@ -9,7 +9,11 @@ SAYS = "eval.py:4 keep"
 
 
 def _keeping_line(
-    capture: str, device: int, steps: list[tuple[int, int, int]], epoch_ns: int | None
+    capture: str,
+    device: int,
+    steps: list[tuple[int, int, int]],
+    epoch_ns: int | None,
+    length: int,
 ) -> tuple[str | None, int | None]:
     folder = captures.file(capture, "trace.json").parent
     if epoch_ns is None or not any(folder.glob("snapshot.pickle*")):
@@ -22,8 +26,10 @@ def _keeping_line(
             where = _allocating_line(block["frames"])
             if number is not None and where is not None:
                 kept[where][number] += block["bytes"]
-    least = {
-        where: min(sums.get(number, 0) for number, _, _ in steps) for where, sums in kept.items()
-    }
+    least = {}
+    for where, sums in kept.items():
+        each = [sums.get(number, 0) for number, _, _ in steps]
+        stretches = (sum(each[at : at + length]) for at in range(len(each) - length + 1))
+        least[where] = min(stretches) // length
     where = min(least, key=lambda line: -least[line], default=None)
     return (where, least[where]) if where is not None and least[where] else (None, None)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 CAUGHT_BY = "test_growth_of_drawn_steps"
 SAYS = "not from every step"
 
 
 def _keeping_line(
-    capture: str, device: int, steps: list[tuple[int, int, int]], epoch_ns: int | None
+    capture: str,
+    device: int,
+    steps: list[tuple[int, int, int]],
+    epoch_ns: int | None,
+    length: int,
 ) -> tuple[str | None, int | None]:
     folder = captures.file(capture, "trace.json").parent
     if epoch_ns is None or not any(folder.glob("snapshot.pickle*")):

@@ -16,6 +16,7 @@ def _memory_event(raw: dict[str, Any], file: Path) -> dict[str, Any]:
         "time_ns": _time_ns(raw.get("ts"), "[memory]", file),
         "device": number if number != -1 else None,
         "bytes": args.get("Bytes"),
+        "address": args.get("Addr"),
         "allocated_bytes": args.get("Total Allocated"),
         "reserved_bytes": args.get("Total Reserved"),
     }

@@ -15,6 +15,7 @@ def _memory_event(raw: dict[str, Any], file: Path) -> dict[str, Any]:
         "time_ns": _time_ns(raw.get("ts"), "[memory]", file),
         "device": args.get("Device Id") if args.get("Device Type") else None,
         "bytes": args.get("Bytes"),
+        "address": args.get("Addr"),
         "allocated_bytes": args.get("Total Allocated", 0),
         "reserved_bytes": args.get("Total Reserved", 0),
     }
