@@ -266,6 +266,10 @@ def recoverable_time(capture: str, nvtx_range: str | None = None) -> dict[str, i
                        operations whose `waits_in` is "allocation" are dropped
         "host_code"    host code longer than DISPATCH_LIMIT_NS, and operations of kind "host_function",
                        take no time
+    Whatever the host does, the device has as much to do, one thing at a time or more as recorded. So no
+    cause but "copies" saves more than a device was idle between the first recorded start and the last
+    recorded end of these device operations: that time less its busy time (busy_time says what is busy;
+    here in that time). Of several devices that ran some of them the one with the least idle time counts.
     Returns {cause: ns}, all five; never negative.
     """
     raise NotImplementedError

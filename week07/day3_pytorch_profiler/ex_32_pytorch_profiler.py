@@ -330,6 +330,9 @@ def recoverable_time(capture: str) -> dict[str, int]:
                        directions are equally busy)
         "allocation"   as on Day 1: operations of kind "allocation" take no time, and the "wait"
                        dependencies of operations whose `waits_in` is "allocation" are dropped
+    As on Day 1 no cause but "copies" saves more than a device was idle: the window without that device's
+    busy time in it, whoever issued the work; of the devices on which the operations ran, the one with the
+    least idle time counts.
     Host code runs in `where` "thread:<thread>". Returns {cause: ns}, all six; never negative.
     Raises CaptureError if the trace holds no step, or no device operation.
     """

@@ -455,6 +455,10 @@ def recoverable_time(capture: str, nvtx_range: str | None = None) -> dict[str, i
                        operations whose `waits_in` is "allocation" are dropped
         "host_code"    host code longer than DISPATCH_LIMIT_NS, and operations of kind "host_function",
                        take no time
+    Whatever the host does, the device has as much to do, one thing at a time or more as recorded. So no
+    cause but "copies" saves more than a device was idle between the first recorded start and the last
+    recorded end of these device operations: that time less its busy time (busy_time says what is busy;
+    here in that time). Of several devices that ran some of them the one with the least idle time counts.
     Returns {cause: ns}, all five; never negative.
     """
     with captures.open(capture) as recording:
@@ -480,8 +484,21 @@ def recoverable_time(capture: str, nvtx_range: str | None = None) -> dict[str, i
         default=0,
     )
     least_end = min(operation.start_ns for operation in device_operations) + least_ns
-    saved["copies"] = min(saved["copies"], recorded_end - least_end)
-    return {cause: max(0, saved[cause]) for cause in CATEGORY_OF_CAUSE}
+    idle_ns = _least_idle_ns(capture, device_operations)
+    bound = dict.fromkeys(saved, idle_ns) | {"copies": recorded_end - least_end}
+    return {cause: max(0, min(saved[cause], bound[cause])) for cause in CATEGORY_OF_CAUSE}
+
+
+def _least_idle_ns(capture: str, operations: list[Operation]) -> int:
+    """Idle time, of the busiest of their devices, from the first start to the last end of operations."""
+    start = min(operation.start_ns for operation in operations)
+    end = max(operation.end_ns for operation in operations)
+    busy = _busy_intervals(capture, start, end)
+    most = max(
+        int((ends - starts).sum())
+        for starts, ends in (busy[device] for device in {o.device for o in operations})
+    )
+    return end - start - most
 
 
 def name_bottleneck(capture: str, nvtx_range: str | None = None) -> Finding:

@@ -784,9 +784,7 @@ def recoverable_time(capture: str) -> dict[str, int]:
     return {cause: max(0, min(ns, bound[cause])) for cause, ns in saved.items()}
 
 
-def _least_idle_ns(
-    events: list[dict[str, Any]], window: tuple[int, int], devices: set[int]
-) -> int:
+def _least_idle_ns(events: list[dict[str, Any]], window: tuple[int, int], devices: set[int]) -> int:
     """The idle time in a window of that one of some devices which has least."""
     start, end = window
     work: dict[int, list[dict[str, Any]]] = defaultdict(list)

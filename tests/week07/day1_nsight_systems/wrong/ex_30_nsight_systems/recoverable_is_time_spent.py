@@ -7,7 +7,7 @@ import polars as pl
 from profiling_lab import captures
 
 CAUGHT_BY = "test_savings_are_those_of_a_run_without_the_cause"
-SAYS = "run again without that cause"
+SAYS = "no more than its idle time can be saved"
 
 
 def recoverable_time(capture: str, nvtx_range: str | None = None) -> dict[str, int]:

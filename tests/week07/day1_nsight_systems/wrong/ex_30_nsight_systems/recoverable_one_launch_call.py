@@ -9,7 +9,7 @@ from profiling_lab.dependencies import Operation
 from profiling_lab.dependencies import read as read_dependencies
 
 CAUGHT_BY = "test_savings_of_other_launches_by_hand"
-SAYS = "of a graph and of two kernels"
+SAYS = "of a graph and of three kernels"
 
 
 def _mine(operation: Operation) -> Operation:
@@ -45,5 +45,6 @@ def recoverable_time(capture: str, nvtx_range: str | None = None) -> dict[str, i
         default=0,
     )
     least_end = min(operation.start_ns for operation in device_operations) + least_ns
-    saved["copies"] = min(saved["copies"], recorded_end - least_end)
-    return {cause: max(0, saved[cause]) for cause in CATEGORY_OF_CAUSE}
+    idle_ns = _least_idle_ns(capture, device_operations)
+    bound = dict.fromkeys(saved, idle_ns) | {"copies": recorded_end - least_end}
+    return {cause: max(0, min(saved[cause], bound[cause])) for cause in CATEGORY_OF_CAUSE}

@@ -42,5 +42,6 @@ def recoverable_time(capture: str, nvtx_range: str | None = None) -> dict[str, i
         default=0,
     )
     least_end = min(operation.start_ns for operation in device_operations) + least_ns
-    saved["copies"] = min(saved["copies"], recorded_end - least_end)
-    return {cause: max(0, saved[cause]) for cause in CATEGORY_OF_CAUSE}
+    idle_ns = _least_idle_ns(capture, device_operations)
+    bound = dict.fromkeys(saved, idle_ns) | {"copies": recorded_end - least_end}
+    return {cause: max(0, min(saved[cause], bound[cause])) for cause in CATEGORY_OF_CAUSE}
