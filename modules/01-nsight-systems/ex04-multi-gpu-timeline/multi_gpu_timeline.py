@@ -11,9 +11,11 @@ tells what is right and wrong. Every function takes a recording of Nsight System
 
 These words mean the same throughout. A **rank** is a process that opened an NVTX range named
 "rank <number>" around the steps under examination; what runs on a device for that process is the
-rank's. The **window** reaches from the first start to the last end of all these ranges. A **collective**
-is a kernel whose name begins with "nccl". **Work** is every other device operation: kernels, graphs,
-copies, memsets. All times are integers in ns, on the one clock of the recording.
+rank's. A **collective** is a kernel whose name begins with "nccl". **Work** is every other device
+operation: kernels, graphs, copies, memsets. The **window** reaches from the first start to the last end
+of all the ranges; where collectives were left out (`match_collectives`), it begins no earlier than the
+last end of one left out at the head of any rank, and ends no later than the first start of one left out
+at the tail. All times are integers in ns, on the one clock of the recording.
 """
 
 from __future__ import annotations
@@ -49,17 +51,27 @@ def find_ranks(capture: str) -> dict[int, dict[str, int]]:
 
 
 def match_collectives(capture: str) -> list[dict]:
-    """The collectives of all ranks, side by side: the n-th of one rank is the n-th of each other.
+    """The collectives that all ranks recorded, side by side.
 
     All ranks of a communicator call each of its collectives, in the same order (NCCL User Guide,
     "Collective Operations": one that a rank does not call may hang); here there is one communicator.
     A rank's collectives are those of its process that start at or after its start_ns and before its end_ns
     (`find_ranks`), in order of start.
 
+    A recording may begin, or end, earlier on one rank than on another, so the first of one need not be the
+    first of each other. The clock tells: kernels of one collective run at the same time, since they
+    exchange data. Every pair of a collective of a rank and one of rank 0 that run at the same time votes,
+    with the ns that they share, for the difference of their places (the rank's minus that of rank 0).
+    The difference with most votes (the one nearest to 0 if equal; 0 if no pair votes) is the rank's shift: its
+    n-th collective is number n - shift of rank 0. What then lacks a partner on any rank at the head or
+    the tail is left out.
+
     Returns a list in that order of {"name": the kernel's short name, "start_ns": {rank: ns},
     "end_ns": {rank: ns}}.
-    Raises EmptyCapture if no rank has a collective, and CaptureError if one has more than another (the
-    message holds how many each has, by rank) or if names differ at some place (it holds the names).
+    Raises EmptyCapture if no rank has a collective, and CaptureError if names differ at some place (it
+    holds the names), if all would be left out, and if some are left out and yet the first or the last of
+    what remains do not share a moment on all ranks: then one is missing in between, and places mean
+    nothing (for the last two the message holds how many each rank has, by rank).
     """
     raise NotImplementedError
 
@@ -126,8 +138,9 @@ def name_multi_gpu_bottleneck(capture: str) -> Finding:
 
     subject: "rank:<number>": of rank_imbalance the late rank (`late_rank`), else the rank with the largest
     exposed_transfer_ns (the lowest number if equal).
-    evidence: "recoverable_ns" (the larger saving), "window_ns", "recoverable_ratio" (their quotient) and
-    "margin_ratio" (recoverable_ratio minus HEALTHY_FLOOR_RATIO).
+    evidence: "recoverable_ns" (the larger saving), "window_ns", "recoverable_ratio" (their quotient),
+    "margin_ratio" (recoverable_ratio minus HEALTHY_FLOOR_RATIO) and "left_out_count" (collectives of all
+    ranks that `match_collectives` left out).
     recommendation: "none" if healthy, else one sentence; if |margin_ratio| <= BORDERLINE_RATIO it begins
     with "borderline", for a healthy recording too.
     """

@@ -11,9 +11,11 @@ tells what is right and wrong. Every function takes a recording of Nsight System
 
 These words mean the same throughout. A **rank** is a process that opened an NVTX range named
 "rank <number>" around the steps under examination; what runs on a device for that process is the
-rank's. The **window** reaches from the first start to the last end of all these ranges. A **collective**
-is a kernel whose name begins with "nccl". **Work** is every other device operation: kernels, graphs,
-copies, memsets. All times are integers in ns, on the one clock of the recording.
+rank's. A **collective** is a kernel whose name begins with "nccl". **Work** is every other device
+operation: kernels, graphs, copies, memsets. The **window** reaches from the first start to the last end
+of all the ranges; where collectives were left out (`match_collectives`), it begins no earlier than the
+last end of one left out at the head of any rank, and ends no later than the first start of one left out
+at the tail. All times are integers in ns, on the one clock of the recording.
 """
 
 from __future__ import annotations
@@ -80,46 +82,92 @@ def find_ranks(capture: str) -> dict[int, dict[str, int]]:
 
 
 def match_collectives(capture: str) -> list[dict]:
-    """The collectives of all ranks, side by side: the n-th of one rank is the n-th of each other.
+    """The collectives that all ranks recorded, side by side.
 
     All ranks of a communicator call each of its collectives, in the same order (NCCL User Guide,
     "Collective Operations": one that a rank does not call may hang); here there is one communicator.
     A rank's collectives are those of its process that start at or after its start_ns and before its end_ns
     (`find_ranks`), in order of start.
 
+    A recording may begin, or end, earlier on one rank than on another, so the first of one need not be the
+    first of each other. The clock tells: kernels of one collective run at the same time, since they
+    exchange data. Every pair of a collective of a rank and one of rank 0 that run at the same time votes,
+    with the ns that they share, for the difference of their places (the rank's minus that of rank 0).
+    The difference with most votes (the one nearest to 0 if equal; 0 if no pair votes) is the rank's shift: its
+    n-th collective is number n - shift of rank 0. What then lacks a partner on any rank at the head or
+    the tail is left out.
+
     Returns a list in that order of {"name": the kernel's short name, "start_ns": {rank: ns},
     "end_ns": {rank: ns}}.
-    Raises EmptyCapture if no rank has a collective, and CaptureError if one has more than another (the
-    message holds how many each has, by rank) or if names differ at some place (it holds the names).
+    Raises EmptyCapture if no rank has a collective, and CaptureError if names differ at some place (it
+    holds the names), if all would be left out, and if some are left out and yet the first or the last of
+    what remains do not share a moment on all ranks: then one is missing in between, and places mean
+    nothing (for the last two the message holds how many each rank has, by rank).
     """
-    own = {}
-    with captures.open(capture) as recording:
-        kernels = recording.kernels.filter(pl.col("name").str.starts_with("nccl"))
-    for rank, place in find_ranks(capture).items():
-        own[rank] = kernels.filter(
-            (pl.col("process") == place["process"])
-            & pl.col("start_ns").is_between(place["start_ns"], place["end_ns"], closed="left")
-        ).rows(named=True)
+    own = _collectives(capture)
     counts = {rank: len(rows) for rank, rows in own.items()}
     if not any(counts.values()):
         raise EmptyCapture(f"{capture}: no collective inside the ranks' ranges")
-    if len(set(counts.values())) > 1:
+    shifts = {rank: _shift(own[0], rows) for rank, rows in own.items()}
+    first = max(-shift for shift in shifts.values())
+    end = min(counts[rank] - shift for rank, shift in shifts.items())
+    matched = [
+        {rank: rows[place + shifts[rank]] for rank, rows in own.items()}
+        for place in range(first, end)
+    ]
+    left_out = any(count > len(matched) for count in counts.values())
+    if left_out and not (matched and _share_a_moment(matched[0]) and _share_a_moment(matched[-1])):
         raise CaptureError(
-            f"{capture}: collectives a rank {counts}: the recording is cut off, or a rank died"
+            f"{capture}: collectives a rank {counts}: one is missing in between, or a rank died"
         )
     out = []
-    for together in zip(*own.values(), strict=True):
-        names = [row["name"] for row in together]
+    for together in matched:
+        names = [row["name"] for row in together.values()]
         if len(set(names)) > 1:
             raise CaptureError(f"{capture}: collective {len(out)} is {names}: not the same one")
         out.append(
             {
                 "name": names[0],
-                "start_ns": dict(zip(own, (row["start_ns"] for row in together), strict=True)),
-                "end_ns": dict(zip(own, (row["end_ns"] for row in together), strict=True)),
+                "start_ns": {rank: row["start_ns"] for rank, row in together.items()},
+                "end_ns": {rank: row["end_ns"] for rank, row in together.items()},
             }
         )
     return out
+
+
+def _collectives(capture: str) -> dict[int, list[dict]]:
+    """Per rank its collectives inside its range, in order of start."""
+    with captures.open(capture) as recording:
+        kernels = recording.kernels.filter(pl.col("name").str.starts_with("nccl"))
+    return {
+        rank: kernels.filter(
+            (pl.col("process") == place["process"])
+            & pl.col("start_ns").is_between(place["start_ns"], place["end_ns"], closed="left")
+        ).rows(named=True)
+        for rank, place in find_ranks(capture).items()
+    }
+
+
+def _shift(zero: list[dict], rows: list[dict]) -> int:
+    """How many places later than in the list of rank 0 a collective stands in that of a rank."""
+    votes = {0: 0}
+    begin = 0
+    for place, one in enumerate(zero):
+        # What ended before this one began ended before the next one, too.
+        while begin < len(rows) and rows[begin]["end_ns"] <= one["start_ns"]:
+            begin += 1
+        for other in range(begin, len(rows)):
+            start_ns = max(one["start_ns"], rows[other]["start_ns"])
+            if start_ns >= one["end_ns"]:
+                break
+            shared_ns = max(0, min(one["end_ns"], rows[other]["end_ns"]) - start_ns)
+            votes[other - place] = votes.get(other - place, 0) + shared_ns
+    return max(votes, key=lambda shift: (votes[shift], -abs(shift)))
+
+
+def _share_a_moment(together: dict[int, dict]) -> bool:
+    last_start_ns = max(row["start_ns"] for row in together.values())
+    return last_start_ns < min(row["end_ns"] for row in together.values())
 
 
 def split_collectives(capture: str) -> dict[int, dict[str, int]]:
@@ -166,8 +214,7 @@ def device_time(capture: str) -> dict[int, dict[str, int]]:
     matched = match_collectives(capture)
     with captures.open(capture) as recording:
         work = recording.device_operations.filter(~pl.col("name").str.starts_with("nccl"))
-    start_ns = min(rank["start_ns"] for rank in ranks.values())
-    end_ns = max(rank["end_ns"] for rank in ranks.values())
+    start_ns, end_ns = _window(capture)
     out = {}
     for rank, place in ranks.items():
         own = work.filter(pl.col("process") == place["process"])
@@ -177,6 +224,20 @@ def device_time(capture: str) -> dict[int, dict[str, int]]:
             spans += [("wait", start, arrived), ("transfer", arrived, end)]
         out[rank] = _shares(spans, start_ns, end_ns)
     return out
+
+
+def _window(capture: str) -> tuple[int, int]:
+    """The window; what was left out at the head or the tail lies outside of it."""
+    ranks, matched = find_ranks(capture), match_collectives(capture)
+    start_ns = min(rank["start_ns"] for rank in ranks.values())
+    end_ns = max(rank["end_ns"] for rank in ranks.values())
+    for rank, rows in _collectives(capture).items():
+        for row in rows:
+            if row["start_ns"] < matched[0]["start_ns"][rank]:
+                start_ns = max(start_ns, row["end_ns"])
+            if row["start_ns"] > matched[-1]["start_ns"][rank]:
+                end_ns = min(end_ns, row["start_ns"])
+    return start_ns, end_ns
 
 
 def _shares(spans: list[tuple[str, int, int]], start_ns: int, end_ns: int) -> dict[str, int]:
@@ -261,17 +322,18 @@ def name_multi_gpu_bottleneck(capture: str) -> Finding:
 
     subject: "rank:<number>": of rank_imbalance the late rank (`late_rank`), else the rank with the largest
     exposed_transfer_ns (the lowest number if equal).
-    evidence: "recoverable_ns" (the larger saving), "window_ns", "recoverable_ratio" (their quotient) and
-    "margin_ratio" (recoverable_ratio minus HEALTHY_FLOOR_RATIO).
+    evidence: "recoverable_ns" (the larger saving), "window_ns", "recoverable_ratio" (their quotient),
+    "margin_ratio" (recoverable_ratio minus HEALTHY_FLOOR_RATIO) and "left_out_count" (collectives of all
+    ranks that `match_collectives` left out).
     recommendation: "none" if healthy, else one sentence; if |margin_ratio| <= BORDERLINE_RATIO it begins
     with "borderline", for a healthy recording too.
     """
-    ranks = find_ranks(capture)
     shares = device_time(capture)
     late = late_rank(capture)
-    window_ns = max(r["end_ns"] for r in ranks.values()) - min(
-        r["start_ns"] for r in ranks.values()
-    )
+    start_ns, end_ns = _window(capture)
+    window_ns = end_ns - start_ns
+    matched = len(match_collectives(capture))
+    left_out = sum(len(rows) - matched for rows in _collectives(capture).values())
     own = [share["work_ns"] + share["idle_ns"] for share in shares.values()]
     savings = {
         "communication_bound": min(
@@ -308,6 +370,7 @@ def name_multi_gpu_bottleneck(capture: str) -> Finding:
             "window_ns": window_ns,
             "recoverable_ratio": ratio,
             "margin_ratio": margin,
+            "left_out_count": left_out,
         },
         recommendation,
     )

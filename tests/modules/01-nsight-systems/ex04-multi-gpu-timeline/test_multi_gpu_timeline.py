@@ -81,22 +81,55 @@ def facts(capture: str) -> dict[int, Own]:
     return dict(sorted(ranks.items()))
 
 
+def first_places(ranks: dict[int, Own]) -> dict[int, int]:
+    """Of each rank, the place of the first collective that all have: every difference is tried."""
+    shifts = {}
+    for rank, own in ranks.items():
+        shared = {}
+        for shift in range(-len(ranks[0].collectives), len(own.collectives) + 1):
+            pairs = [
+                (ranks[0].collectives[place - shift], one)
+                for place, one in enumerate(own.collectives)
+                if 0 <= place - shift < len(ranks[0].collectives)
+            ]
+            shared[shift] = sum(max(0, min(a[1], b[1]) - max(a[0], b[0])) for a, b in pairs)
+        most = max(shared.values())
+        shifts[rank] = min((s for s in shared if shared[s] == most), key=abs)
+    return {rank: shift - min(shifts.values()) for rank, shift in shifts.items()}
+
+
+def side_by_side(ranks: dict[int, Own]) -> list[dict[int, tuple[int, int, str]]]:
+    """The collectives that all ranks have, by rank."""
+    rows = [ranks[rank].collectives[first:] for rank, first in first_places(ranks).items()]
+    return [dict(zip(ranks, together, strict=True)) for together in zip(*rows, strict=False)]
+
+
 def parts(ranks: dict[int, Own]) -> list[dict[int, tuple[int, int, int]]]:
     """Of each collective, by rank: start, end of the waiting, end."""
     out = []
-    for together in zip(*(own.collectives for own in ranks.values()), strict=True):
-        last = max(start for start, _, _ in together)
+    for together in side_by_side(ranks):
+        last = max(start for start, _, _ in together.values())
         out.append(
-            {
-                rank: (start, min(last, end), end)
-                for rank, (start, end, _) in zip(ranks, together, strict=True)
-            }
+            {rank: (start, min(last, end), end) for rank, (start, end, _) in together.items()}
         )
     return out
 
 
+def left_out(ranks: dict[int, Own]) -> tuple[list[Interval], list[Interval]]:
+    """What lacks a partner at the head and at the tail, of all ranks."""
+    head, tail = [], []
+    count = len(side_by_side(ranks))
+    for rank, first in first_places(ranks).items():
+        spans = [(start, end) for start, end, _ in ranks[rank].collectives]
+        head += spans[:first]
+        tail += spans[first + count :]
+    return head, tail
+
+
 def window(ranks: dict[int, Own]) -> Interval:
-    return min(own.start for own in ranks.values()), max(own.end for own in ranks.values())
+    head, tail = left_out(ranks)
+    low = max([min(own.start for own in ranks.values()), *(end for _, end in head)])
+    return low, min([max(own.end for own in ranks.values()), *(start for start, _ in tail)])
 
 
 def shares(ranks: dict[int, Own]) -> dict[int, dict[str, int]]:
@@ -157,11 +190,14 @@ def draw_run(
     ranks: int = 3,
     steps: int = 4,
     same_device: bool = True,
+    lacks: dict[int, tuple[int, int]] | None = None,
 ) -> str:
     """A run of several ranks, with all that may stand around it in a recording.
 
     Processes are numbered otherwise than ranks. With same_device each process sees its own device as 0.
+    lacks: of a rank, how many collectives at the head and at the tail were not recorded.
     """
+    lacks = lacks or {}
     timeline = draw()
     processes = rng.sample(range(2, 40), ranks)
     clock = [rng.randint(100_000, 140_000) for _ in range(ranks)]
@@ -190,7 +226,9 @@ def draw_run(
             if step == 1 and rank == arrivals.index(min(arrivals)):
                 end = last - 1  # this one was done before the last had begun
                 end = max(end, arrivals[rank] + 500)
-            timeline.kernel(arrivals[rank], end, name=REDUCE, stream=19, **place)
+            head, tail = lacks.get(rank, (0, 0))
+            if head <= step < steps - tail:
+                timeline.kernel(arrivals[rank], end, name=REDUCE, stream=19, **place)
             more = max(end, ends[rank]) - rng.randint(0, 15_000)
             timeline.kernel(more, more + 22_000, name="update", **place)
             clock[rank] = more + 22_000
@@ -289,22 +327,25 @@ def judge_matches(stub: Any, capture: str) -> None:
     want = [
         {
             "name": together[0][2],
-            "start_ns": {rank: row[0] for rank, row in zip(ranks, together, strict=True)},
-            "end_ns": {rank: row[1] for rank, row in zip(ranks, together, strict=True)},
+            "start_ns": {rank: row[0] for rank, row in together.items()},
+            "end_ns": {rank: row[1] for rank, row in together.items()},
         }
-        for together in zip(*(own.collectives for own in ranks.values()), strict=True)
+        for together in side_by_side(ranks)
     ]
+    firsts = first_places(ranks)
     got = stub.match_collectives(capture)
     require(
         isinstance(got, list) and len(got) == len(want),
         f"match_collectives({capture!r}) returned {show(got)}; expected {len(want)} collectives: "
-        "those kernels of NCCL that start inside their rank's own range",
+        "those kernels of NCCL that start inside their rank's own range, less those at the ends "
+        "that another rank did not record",
     )
     for place, (one, right) in enumerate(zip(got, want, strict=True)):
         require(
             agree(one, right),
             f"match_collectives({capture!r}): collective {place} is {show(one)}, expected "
-            f"{show(right)} (ns): the {place + 1}. of each rank belong together",
+            f"{show(right)} (ns): what all ranks recorded begins, by the clock, at these places "
+            f"of their lists (counted from 0): {firsts}",
         )
 
 
@@ -325,6 +366,51 @@ def test_matches_of_a_drawn_run(stub, draw, seed) -> None:
     judge_matches(stub, timeline.save())
 
 
+def draw_spans(draw: Callable[[], Any], *ranks: tuple[Interval, ...], end: int = 10_000) -> str:
+    """Collectives at given times, one tuple a rank; work of 50 ns before all of them."""
+    timeline = draw()
+    for rank, spans in enumerate(ranks):
+        timeline.nvtx(f"rank {rank}", 0, end, process=rank + 1)
+        timeline.kernel(0, 50, process=rank + 1)
+        for start, stop in spans:
+            timeline.kernel(start, stop, name=REDUCE, stream=9, process=rank + 1)
+    return timeline.save()
+
+
+# Rank 1 was recorded from the second collective on, rank 0 up to the third: as many each, and two in common.
+LATE_AND_SHORT = (
+    ((100, 200), (1_000, 1_250), (2_000, 2_300)),
+    ((1_100, 1_250), (2_050, 2_310), (3_000, 3_100)),
+)
+# The same times but for the ends. Rank 1's second begins before rank 0 has left the first, and so on.
+LEAVING_APART = (
+    ((100, 1_110), (1_200, 2_060), (2_100, 3_010), (3_100, 4_000)),
+    ((1_100, 2_050), (2_050, 3_000), (3_000, 4_010)),
+)
+
+
+@task("nsys_ex04.match_collectives")
+def test_matches_where_ranks_were_not_recorded_from_the_same_one_on(stub, draw, seed) -> None:
+    got = stub.match_collectives(draw_spans(draw, *LATE_AND_SHORT))
+    want = [
+        {"name": REDUCE, "start_ns": {0: 1_000, 1: 1_100}, "end_ns": {0: 1_250, 1: 1_250}},
+        {"name": REDUCE, "start_ns": {0: 2_000, 1: 2_050}, "end_ns": {0: 2_300, 1: 2_310}},
+    ]
+    require(
+        agree(got, want),
+        f"match_collectives of ranks 0 and 1 with collectives at {LATE_AND_SHORT} returned {show(got)}, "
+        f"expected {show(want)}: no kernel of rank 1 ran during rank 0's first, nor of rank 0 "
+        "during rank 1's last",
+    )
+    judge_matches(stub, draw_spans(draw, *LATE_AND_SHORT[::-1]))
+    judge_matches(stub, draw_spans(draw, *LEAVING_APART))
+    for lacks in ({1: (2, 0)}, {0: (2, 1), 2: (0, 3)}, {0: (0, 1)}, {2: (3, 0)}):
+        judge_matches(stub, draw_run(draw, random.Random(seed + 2), steps=9, lacks=lacks))
+    # two at a time on a rank, and one that ran before its partner came: places still agree
+    judge_matches(stub, draw_spans(draw, ((100, 900), (200, 800)), ((150, 900), (300, 850))))
+    judge_matches(stub, draw_spans(draw, ((100, 200), (300, 400)), ((250, 290), (450, 460))))
+
+
 @task("nsys_ex04.match_collectives")
 def test_collectives_that_do_not_belong_together(stub, draw) -> None:
     def drawn(*names: tuple[str, ...]) -> str:
@@ -337,8 +423,16 @@ def test_collectives_that_do_not_belong_together(stub, draw) -> None:
         return timeline.save()
 
     gather = REDUCE.replace("Reduce", "Gather")
-    with stub.raises(CaptureError, match="3.*2", why="rank 1 has one collective less: it died"):
-        stub.match_collectives(drawn((REDUCE,) * 3, (REDUCE,) * 2))
+    for gap in (
+        (((100, 200), (300, 400), (500, 600)), ((100, 200), (500, 600))),
+        (((100, 200), (300, 400), (500, 600)), ((100, 200), (400, 500))),
+        (((100, 200), (300, 400), (500, 600)), ((0, 100), (300, 400))),
+        (((100, 200), (300, 400), (500, 600)), ((700, 800), (900, 950))),
+    ):
+        with stub.raises(CaptureError, match="3.*2", why=f"one is missing in between: {gap}"):
+            stub.match_collectives(draw_spans(draw, *gap))
+    with stub.raises(CaptureError, match="1.*0", why="rank 1 has no collective"):
+        stub.match_collectives(draw_spans(draw, ((100, 200),), ()))
     with stub.raises(CaptureError, match="Gather", why="the second ones are not the same"):
         stub.match_collectives(drawn((REDUCE, gather), (REDUCE, REDUCE)))
     with stub.raises(EmptyCapture, why="no rank has a collective"):
@@ -409,6 +503,27 @@ def test_time_of_drawn_runs(stub, draw, seed) -> None:
     judge_time(stub, two_ranks(draw, work=(30_000, 70_000), end=75_000))
     judge_time(stub, draw_run(draw, random.Random(seed + 3)))
     judge_time(stub, draw_run(draw, random.Random(seed + 4), ranks=2, same_device=False))
+
+
+@task("nsys_ex04.device_time")
+def test_time_where_collectives_are_left_out(stub, draw, seed) -> None:
+    capture = draw_spans(draw, *LATE_AND_SHORT, end=4_000)
+    got = stub.device_time(capture)
+    # The window: from 200, where rank 0 leaves the one that rank 1 lacks, to 3,000, where rank 1 enters
+    # the one that rank 0 lacks.
+    want = {
+        0: {"work_ns": 0, "exposed_transfer_ns": 400, "exposed_wait_ns": 150, "idle_ns": 2_250,
+            "hidden_ns": 0},
+        1: {"work_ns": 0, "exposed_transfer_ns": 410, "exposed_wait_ns": 0, "idle_ns": 2_390,
+            "hidden_ns": 0},
+    }  # fmt: skip
+    require(
+        agree(got, want),
+        f"device_time of ranks 0 and 1 with collectives at {LATE_AND_SHORT} returned {show(got)}, expected "
+        f"{show(want)} (ns of a window of 2,800): what another rank did not record lies outside of it",
+    )
+    for lacks in ({1: (2, 0)}, {0: (2, 1), 2: (0, 3)}):
+        judge_time(stub, draw_run(draw, random.Random(seed + 5), steps=9, lacks=lacks))
 
 
 @task("nsys_ex04.device_time")
@@ -542,6 +657,7 @@ def judge_verdict(stub: Any, capture: str, called: str = "") -> None:
         "window_ns": high - low,
         "recoverable_ratio": ratio,
         "margin_ratio": ratio - FLOOR,
+        "left_out_count": sum(map(len, left_out(ranks))),
     }.items():
         require(
             near(got.evidence.get(key), value),
@@ -596,6 +712,8 @@ def test_verdict_on_drawn_runs(stub, draw, seed) -> None:
             turns.kernel(start, arrived, process=rank + 1, device=rank)
             turns.kernel(arrived, end, name=REDUCE, stream=9, process=rank + 1, device=rank)
     judge_verdict(stub, turns.save())
+    for lacks in ({1: (2, 0)}, {0: (2, 1), 2: (0, 3)}):
+        judge_verdict(stub, draw_run(draw, rng, steps=9, lacks=lacks))
     # more transfer than there is work to hide it behind
     judge_verdict(stub, two_ranks(draw, work=(15_000, 14_000), transfer=60_000))
 

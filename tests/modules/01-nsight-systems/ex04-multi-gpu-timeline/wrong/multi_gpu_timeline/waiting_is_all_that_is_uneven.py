@@ -7,12 +7,12 @@ SAYS = "not what saves most"
 
 
 def name_multi_gpu_bottleneck(capture: str) -> Finding:
-    ranks = find_ranks(capture)
     shares = device_time(capture)
     late = late_rank(capture)
-    window_ns = max(r["end_ns"] for r in ranks.values()) - min(
-        r["start_ns"] for r in ranks.values()
-    )
+    start_ns, end_ns = _window(capture)
+    window_ns = end_ns - start_ns
+    matched = len(match_collectives(capture))
+    left_out = sum(len(rows) - matched for rows in _collectives(capture).values())
     savings = {
         "communication_bound": min(
             min(share["exposed_transfer_ns"], share["work_ns"] - share["hidden_ns"])
@@ -45,6 +45,7 @@ def name_multi_gpu_bottleneck(capture: str) -> Finding:
             "window_ns": window_ns,
             "recoverable_ratio": ratio,
             "margin_ratio": margin,
+            "left_out_count": left_out,
         },
         recommendation,
     )
