@@ -644,7 +644,9 @@ def test_convolutions_that_do_not_exist(stub: Any) -> None:
 @task("ex_33.kv_cache_bytes")
 @pytest.mark.parametrize("dtype", ["bf16", "fp8", "float32"])
 def test_the_cache_holds_keys_and_values(stub: Any, seed: int, dtype: str) -> None:
-    layers, kv_heads, head_dim, tokens, batch = primes(random.Random(seed), 5)
+    pick = random.Random(f"{seed} {dtype}")
+    layers, kv_heads, tokens, batch = primes(pick, 4)
+    head_dim = pick.randrange(16, 257)
     arguments = {
         "layers": layers,
         "kv_heads": kv_heads,
@@ -816,6 +818,24 @@ def test_where_the_roofs_meet(stub: Any, device: str, dtype: str) -> None:
         f"{device} does {peak:.4g} operations a second in {dtype} and moves {bandwidth:.4g} bytes.",
         roof_mistakes(device, dtype),
     )
+
+
+@task("ex_33.ridge_point")
+def test_where_other_roofs_meet(stub: Any, seed: int) -> None:
+    pairs = [
+        (name, kind) for name in devices.names() for kind in devices.get(name).peak_flops_per_s
+    ]
+    for name, dtype in random.Random(seed).sample(pairs, 12):
+        device = devices.get(name)
+        peak, bandwidth = device.peak_flops_per_s[dtype], device.memory_bandwidth_bytes_per_s
+        judge(
+            call_words("ridge_point", name, dtype),
+            stub.ridge_point(name, dtype),
+            peak / bandwidth,
+            "operations per byte",
+            f"{name} does {peak:.4g} operations a second in {dtype} and moves {bandwidth:.4g} bytes.",
+            (),
+        )
 
 
 @task("ex_33.ridge_point")
