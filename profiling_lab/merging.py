@@ -162,8 +162,12 @@ def _add(connection: sqlite3.Connection, shift_ns: int, numbers: dict[Any, int])
 def with_ranks(timeline: Path) -> Path | None:
     """A copy of one timeline of several ranks in which NVTX ranges "rank <number>" tell them apart.
 
-    Ranks are the processes that ran collectives of NCCL, numbered by device and then process. None
-    where fewer than two did so, or where such ranges are there already.
+    Ranks are the processes that ran collectives of NCCL, numbered by device and then process. A range
+    ends with its rank's last device operation. All begin where every rank has a recorded one: a
+    recording begins later in some processes than in others, and what was launched before it is not in it,
+    so that nothing tells a device that had nothing to do from one that was not recorded yet. None where
+    fewer than two processes are ranks, or where such ranges are there already. (Processes that ran one
+    after the other are given all that they did.)
     """
     from profiling_lab import captures, exports
 
@@ -185,9 +189,14 @@ def with_ranks(timeline: Path) -> Path | None:
     connection = sqlite3.connect(named)
     try:
         _ready_for_ranges(connection)
+        last_start_ns, first_end_ns = spans.select(
+            pl.col("start_ns").max(), pl.col("end_ns").min()
+        ).row(0)
+        together = last_start_ns < first_end_ns
         rows = spans.sort("device", "process").select("process", "start_ns", "end_ns").iter_rows()
         for rank, (process, start_ns, end_ns) in enumerate(rows):
-            _add_rank(connection, rank, process, start_ns, end_ns)
+            begin_ns = last_start_ns if together else start_ns
+            _add_rank(connection, rank, process, begin_ns, end_ns)
         connection.commit()
     finally:
         connection.close()

@@ -123,6 +123,68 @@ def test_ranks_that_nothing_names_are_numbered_in_the_order_of_the_files(tmp_pat
             assert (start, end) == (own["start_ns"].min(), own["end_ns"].max())
 
 
+def without_ranges(file: Path) -> tuple[int, int]:
+    """A copy of a recording in which no range tells the ranks; returns the processes."""
+    shutil.copyfile(BOTH, file)
+    with sqlite3.connect(file) as connection:
+        connection.execute("DELETE FROM NVTX_EVENTS")
+        query = "SELECT globalPid FROM PROCESSES ORDER BY pid"
+        first, second = connection.execute(query).fetchall()
+    return first[0], second[0]
+
+
+DEVICE_TABLES = ("KERNEL", "MEMCPY", "MEMSET")
+
+
+def test_ranks_of_one_recording_are_compared_from_where_all_are_recorded(tmp_path: Path) -> None:
+    file = tmp_path / "both.sqlite"
+    processes = without_ranges(file)
+    with sqlite3.connect(file) as connection:
+        # the second process's recording begins in the middle of its seventh collective
+        starts = connection.execute(
+            'SELECT start, "end" FROM CUPTI_ACTIVITY_KIND_KERNEL JOIN StringIds ON id = shortName '
+            "WHERE globalPid = ? AND value GLOB 'nccl*' ORDER BY start",
+            processes[1:],
+        ).fetchall()
+        for table in DEVICE_TABLES:
+            connection.execute(
+                f"DELETE FROM CUPTI_ACTIVITY_KIND_{table} WHERE globalPid = ? AND start <= ?",
+                (processes[1], starts[6][0]),
+            )
+    (part,) = inputs.read([str(file)])
+    recording = captures.open(part.path)
+    ranges = recording.nvtx_ranges.sort("name")
+    assert ranges["name"].to_list() == ["rank 0", "rank 1"]
+    assert ranges["process"].to_list() == list(processes)
+    own = recording.device_operations.filter(recording.device_operations["process"] == processes[1])
+    assert ranges["start_ns"].to_list() == [own["start_ns"].min()] * 2
+    exercise = load_once(ROOT / "solutions" / EXERCISE, "merging_ex04")
+    matched = exercise.match_collectives(str(part.path))
+    assert len(matched) == len(starts) - 7
+    assert matched[0]["start_ns"][1] == starts[7][0]
+    assert exercise.name_multi_gpu_bottleneck(str(part.path)).category == "rank_imbalance"
+
+
+def test_processes_one_after_the_other_keep_all_that_they_did(tmp_path: Path) -> None:
+    file = tmp_path / "both.sqlite"
+    processes = without_ranges(file)
+    with sqlite3.connect(file) as connection:
+        for table in DEVICE_TABLES:
+            connection.execute(
+                f'UPDATE CUPTI_ACTIVITY_KIND_{table} SET start = start + {10**10}, "end" = "end" + '
+                f"{10**10} WHERE globalPid = ?",
+                processes[1:],
+            )
+    (part,) = inputs.read([str(file)])
+    recording = captures.open(part.path)
+    operations = recording.device_operations
+    for process, start, end in recording.nvtx_ranges.select(
+        "process", "start_ns", "end_ns"
+    ).iter_rows():
+        own = operations.filter(operations["process"] == process)
+        assert (start, end) == (own["start_ns"].min(), own["end_ns"].max())
+
+
 def test_what_is_not_of_one_job_stays_apart(tmp_path: Path) -> None:
     files = split(tmp_path)
     first, second = map(str, files)
