@@ -443,7 +443,7 @@ def memory_growth(capture: str, device: int = 0) -> dict[str, Any]:
     chance, so for k of 2 and more a difference counts up to the bytes that stay: of the blocks that were
     allocated after the end at which the stretch begins, not after the one at which it ends, and that are
     never released in the trace (a block lasts until the next event of the device at its "address").
-    If a memory event of the device has no address, k is 1. What no trace can tell: whether a cache that
+    If a memory event of the device has no address, k is 1, as it is where growth is 0. What no trace can tell: whether a cache that
     still fills at the end of the recording will be full one day.
     The times: an entry of the snapshot has "time_us", in µs since 1970; the trace has "epoch_ns". A
     block belongs to the step with start <= time < end.
