@@ -2597,14 +2597,14 @@ def test_savings_of_asynchronous_copy_calls_by_hand(stub, draw):
 def test_savings_of_allocations_by_hand(stub, draw):
     """A kernel; cudaFree, which waits for it; cudaMalloc; another kernel."""
     timeline = draw()
-    timeline.kernel(10_000, 110_000, call=(0, 5_000))
+    timeline.kernel(10_000, 12_000, call=(0, 5_000))
     timeline.api("cudaFree_v3020", 5_000, 150_000)
     timeline.api("cudaMalloc_v3020", 150_000, 300_000)
     timeline.kernel(310_000, 410_000, call=(300_000, 305_000))
-    want = {"waits": 0, "launch_cost": 5_000, "copies": 0, "allocation": 199_000, "host_code": 0}
+    want = {"waits": 0, "launch_cost": 5_000, "copies": 0, "allocation": 295_000, "host_code": 0}
     why = {
-        "allocation": "Without both calls the second launch comes at 5 µs, and its kernel starts 1 µs after "
-        "the first, at 111 µs instead of 310 µs.",
+        "allocation": "Without both calls the second launch comes at 5 µs, and its kernel starts at 15 µs "
+        "instead of 310 µs.",
         "waits": "It is cudaFree that waits here, not a synchronising call.",
         "launch_cost": "The first launch of 5 µs lies on the way to the end; with the second one the host "
         "goes on after it had to wait, though it allocates before that.",
@@ -2780,11 +2780,11 @@ def test_least_time_of_copies_in_both_directions_by_hand(stub, draw):
 def test_savings_of_other_releases_by_hand(stub, draw, call):
     """A kernel; a release that waits for it; another kernel."""
     timeline = draw()
-    timeline.kernel(10_000, 110_000, call=(0, 5_000))
+    timeline.kernel(10_000, 12_000, call=(0, 5_000))
     timeline.api(call, 5_000, 150_000)
     timeline.kernel(160_000, 260_000, call=(150_000, 155_000))
-    want = {"waits": 0, "launch_cost": 5_000, "copies": 0, "allocation": 49_000, "host_code": 0}
-    why = {"allocation": f"Without {call} the second kernel starts at 111 µs instead of 160 µs."}
+    want = {"waits": 0, "launch_cost": 5_000, "copies": 0, "allocation": 145_000, "host_code": 0}
+    why = {"allocation": f"Without {call} the second kernel starts at 15 µs instead of 160 µs."}
     judge_savings(stub, timeline.save(), want, why)
 
 
