@@ -16,7 +16,7 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -31,6 +31,9 @@ from profiling_lab import stubs
 from profiling_lab.closure import users
 from profiling_lab.course import Course, Exercise, Task
 from profiling_lab.errors import LabError
+
+if TYPE_CHECKING:
+    from grading.ahead import Ahead
 
 LETTERS = {"todo": "t", "blocked": "b", "not run": "-", "infrastructure": "i"}
 WORDS = {
@@ -106,6 +109,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "proof: proves the course itself; runs with --against solutions"
     )
+    config.addinivalue_line(
+        "markers", "ahead(kinds): asks for runs that begin with the session, see grading.ahead"
+    )
     config.addinivalue_line("markers", "slurm: needs a Slurm cluster, or the means to start one")
     root = manifest.find_root(Path(config.rootpath))
     session = GradingSession(config, manifest.load(root))
@@ -143,6 +149,7 @@ class GradingSession:
         self.causes: dict[str, str] = {}
         self.waits_count = 0
         self.spent_s = 0.0
+        self.ahead: Ahead | None = None
         self.sandbox: str | None = config.getoption("--sandbox")
         self.call_timeout_s: float = config.getoption("--call-timeout")
         if self.sandbox is not None:
@@ -352,7 +359,9 @@ class GradingSession:
         return ran == bound_checks(self.course.checks(result.task.stub), identifier)
 
     def close(self) -> None:
-        """End the workers and leave no journal behind."""
+        """End the workers and the runs ahead, and leave no journal behind."""
+        if self.ahead is not None:
+            self.ahead.close()
         for stub in self.stubs.values():
             stub.close()
         self.journal.close()
@@ -420,8 +429,29 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     places = {}
     for item in items:
         task = session.task_of(item)
-        places[item] = order[task.id] if task else len(order)
-    items.sort(key=lambda item: places[item])  # the learner's work first, in the course's order
+        places[item] = order[task.id] if task else len(order) + bool(_asked(item))
+    # The learner's work first, in the course's order; last what waits for runs that began ahead.
+    items.sort(key=lambda item: places[item])
+
+
+def _asked(item: pytest.Item) -> list[tuple[str, str]]:
+    """Kinds and name of the runs ahead that a test asks for."""
+    marker = item.get_closest_marker("ahead")
+    if marker is None or not isinstance(item, pytest.Function):
+        return []
+    name = str(next(iter(item.callspec.params.values())))
+    return [(kind, name) for kind in marker.args]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> None:
+    """Begin the runs that tests of this session ask for."""
+    asked = dict.fromkeys(run for item in session.items for run in _asked(item))
+    if asked and not session.config.option.collectonly:
+        from grading.ahead import Ahead
+
+        grading = session.config.stash[session_key]
+        grading.ahead = Ahead(grading.course, list(asked))
 
 
 def _keep_only_check(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -561,6 +591,12 @@ def cuda_stub(request: pytest.FixtureRequest) -> CudaStub:
     assert task is not None, "a check that uses `cuda_stub` must be bound to a task"
     given = session.course.root / task.stub.parent
     return CudaStub(session.overlaid_source(task.stub), given)
+
+
+@pytest.fixture(scope="session")
+def ahead(pytestconfig: pytest.Config) -> Ahead:
+    """`ahead("reference", "ex_30")`: what a run came to that a mark of this name asked for."""
+    return pytestconfig.stash[session_key].ahead
 
 
 class CudaStub:

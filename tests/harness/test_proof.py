@@ -7,41 +7,28 @@ message meant for it, and the grader's verdicts, with the code in the sandbox, a
 from __future__ import annotations
 
 import ast
-import contextlib
-import functools
 import json
 import os
 import re
-import shutil
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from grading import fingerprint, live, mutation
-from grading.errors import SandboxUnavailable
-from grading.intake.submissions import Submission
-from grading.judge import Judge
+from grading.ahead import wrong_solutions
 from grading.outcomes import NotGraded
 from grading.plugin import bound_checks
 from grading.prove import Prover, Run, WrongSolution, read_wrong_solution, verdict_on_wrong
 from grading.results import Result
-from grading.sandbox import strongest
 from profiling_lab import course as manifest
 from profiling_lab import stubs
 
 ROOT = Path(__file__).resolve().parents[2]
 COURSE = manifest.load(ROOT)
 EXERCISES = {exercise.id: exercise for exercise in COURSE.exercises}
-WRONG = {
-    f"{exercise.id}-{file.parent.name}-{file.stem}": (exercise, file)
-    for exercise in COURSE.exercises
-    for stub in exercise.stubs
-    for file in COURSE.wrong_solutions(stub)
-}
+WRONG = wrong_solutions(COURSE)
 
 # In a process of its own a wrong solution takes twice the time, and the same way as the others: every
 # fifth stands for them. A compiled source is never imported.
@@ -57,68 +44,8 @@ def prover() -> Iterator[Prover]:
         yield prover
 
 
-@pytest.fixture(scope="module")
-def ahead(
-    request: pytest.FixtureRequest, prover: Prover, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[..., Any]]:
-    """`ahead("reference", "ex_30")`: what a run came to, waited for if need be.
-
-    All runs that the selected tests ask for begin at once, in the tests' order, as many at a time as there
-    are cores; a run is made once.
-    """
-    with contextlib.ExitStack() as stack:
-        judge = Judge(COURSE, sandbox=_sandbox(), seed=int(Prover.seed))
-        opened = functools.cache(lambda: stack.enter_context(judge))
-        opening = threading.Lock()
-
-        def graded(exercise: manifest.Exercise, folder: Path) -> tuple[Result, Result]:
-            with opening:
-                opened()
-            return graded_pair(judge, exercise, folder)
-
-        # Each gives the function to run, and with what. Only the first half of the work may parse Python:
-        # CPython 3.11 fails if two threads do so at the same time.
-        kinds: dict[str, Callable[[str], tuple[Callable[..., Any], tuple[Any, ...]]]] = {
-            "reference": lambda name: (prover.run, (prover.check_files(EXERCISES[name]),)),
-            "wrong": lambda name: (prover.run_wrong, wrong_solution(name)),
-            "isolated wrong": lambda name: (
-                functools.partial(prover.run_wrong, isolated=True),
-                wrong_solution(name),
-            ),
-            "graded": lambda name: (
-                graded,
-                (EXERCISES[name], submissions_of(prover, name, tmp_path_factory.mktemp(name))),
-            ),
-        }
-        pool = ThreadPoolExecutor(prover.parallel)
-        stack.callback(pool.shutdown, cancel_futures=True)
-        futures: dict[tuple[str, str], Future[Any]] = {}
-
-        def begin(kind: str, name: str) -> Future[Any]:
-            if (kind, name) not in futures:
-                function, arguments = kinds[kind](name)
-                futures[kind, name] = pool.submit(function, *arguments)
-            return futures[kind, name]
-
-        asked = {
-            test_reference_earns_every_point: ["reference"],
-            test_wrong_solution_is_caught: ["wrong"],
-            test_graders_verdicts_are_identical: ["graded", "reference"],
-            test_isolated_wrong_solution_is_caught: ["isolated wrong"],
-        }
-        for item in request.session.items:
-            assert isinstance(item, pytest.Function)
-            for kind in asked.get(item.function, ()):
-                begin(kind, str(next(iter(item.callspec.params.values()))))
-        yield lambda kind, name: begin(kind, name).result()
-
-
-def wrong_solution(name: str) -> tuple[manifest.Exercise, WrongSolution]:
-    exercise, file = WRONG[name]
-    return exercise, read_wrong_solution(file)
-
-
 @pytest.mark.proof
+@pytest.mark.ahead("reference")
 @each_exercise
 def test_reference_earns_every_point(identifier: str, ahead: Callable[..., Any]) -> None:
     run: Run = ahead("reference", identifier)
@@ -152,6 +79,7 @@ def test_stub_in_place_is_the_generated_one(identifier: str) -> None:
 
 
 @pytest.mark.proof
+@pytest.mark.ahead("wrong")
 @each_wrong
 def test_wrong_solution_is_caught(name: str, ahead: Callable[..., Any]) -> None:
     wrong = read_wrong_solution(WRONG[name][1])
@@ -161,15 +89,8 @@ def test_wrong_solution_is_caught(name: str, ahead: Callable[..., Any]) -> None:
     assert not verdict, verdict
 
 
-def _sandbox() -> str:
-    """The strongest sandbox of this machine; the code here is the course's own, so it may be none."""
-    try:
-        return strongest()
-    except SandboxUnavailable:
-        return "none"
-
-
 @pytest.mark.proof
+@pytest.mark.ahead("graded", "reference")
 @each_exercise
 def test_graders_verdicts_are_identical(identifier: str, ahead: Callable[..., Any]) -> None:
     graded, of_stub = ahead("graded", identifier)
@@ -182,26 +103,6 @@ def test_graders_verdicts_are_identical(identifier: str, ahead: Callable[..., An
     assert set(outcomes_of(of_stub).values()) == {"todo"}, of_stub
 
 
-def submissions_of(prover: Prover, identifier: str, folder: Path) -> Path:
-    """A folder with two trees: `reference`, and `stubs` as they are handed out."""
-    exercise = EXERCISES[identifier]
-    for stub in exercise.stubs:
-        (folder / "reference" / stub).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(COURSE.solution(stub), folder / "reference" / stub)
-    prover.stub_tree(exercise, folder / "stubs")
-    return folder
-
-
-def graded_pair(judge: Judge, exercise: manifest.Exercise, folder: Path) -> tuple[Result, Result]:
-    """The grader's results for the reference and for the stub as it is handed out."""
-    whole = dict.fromkeys(map(str, exercise.stubs), "submitted")
-    reference, handed_out = (
-        judge.grade(Submission(name, folder / name, "", whole), exercise)
-        for name in ("reference", "stubs")
-    )
-    return reference, handed_out
-
-
 def outcomes_of(graded: Result) -> dict[str, str]:
     """Outcome of every check, as `Run.outcomes` gives it."""
     return {
@@ -212,6 +113,7 @@ def outcomes_of(graded: Result) -> dict[str, str]:
 
 
 @pytest.mark.proof
+@pytest.mark.ahead("isolated wrong")
 @pytest.mark.parametrize("name", ISOLATED)
 def test_isolated_wrong_solution_is_caught(name: str, ahead: Callable[..., Any]) -> None:
     verdict = verdict_on_wrong(read_wrong_solution(WRONG[name][1]), ahead("isolated wrong", name))

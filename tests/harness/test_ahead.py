@@ -1,0 +1,71 @@
+"""Runs of the proof that begin with the session."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from grading.ahead import Ahead, _Room
+from profiling_lab import course as manifest
+
+pytestmark = pytest.mark.proof  # it is the proof that uses it
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_what_cannot_be_run_is_said_where_it_is_asked_for() -> None:
+    asked = [("wrong", "no such solution"), ("no such kind", "ex_30")]
+    ahead = Ahead(manifest.load(ROOT), asked[:1])
+    try:
+        for kind, name in [*asked, *asked]:
+            with pytest.raises(KeyError, match="no such"):
+                ahead(kind, name)
+    finally:
+        ahead.close()
+    assert ahead._process.returncode == 0
+
+
+def test_there_is_room_for_so_many_at_a_time() -> None:
+    room, entered, leave = _Room(1), threading.Semaphore(0), threading.Event()
+    inside = []
+
+    def run() -> None:
+        with room:
+            inside.append(1)
+            entered.release()
+            leave.wait()
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    entered.acquire()
+    assert len(inside) == 1
+    room.set(3)
+    entered.acquire()
+    entered.acquire()
+    assert len(inside) == 3
+    leave.set()
+    for thread in threads:
+        thread.join()
+    assert len(inside) == 4
+
+
+def test_tests_that_wait_for_runs_come_last() -> None:
+    listed = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "tests/harness/test_proof.py", "-k", "scaling_ex01"),
+            *("--against=solutions", "--collect-only", "-q", "-p", "no:cacheprovider"),
+        ],
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    names = [line for line in listed.stdout.splitlines() if "::" in line]
+    waits = ["reference_earns" in n or "is_caught" in n or "verdicts_are" in n for n in names]
+    assert set(waits) == {False, True}, listed
+    assert waits == sorted(waits)
