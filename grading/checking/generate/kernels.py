@@ -23,7 +23,7 @@ SECTOR = 32
 
 # Rates a cycle: sectors for memory, wavefronts and warp instructions an SM.
 DRAM_SECTORS, L2_SECTORS = 88.0, 176.0
-L1_WAVEFRONTS, ISSUE_SLOTS, PIPE_SLOTS = 1.0, 4.0, 4.0
+L1_WAVEFRONTS, ISSUE_SLOTS, PIPE_SLOTS, BARRIERS = 1.0, 4.0, 4.0, 0.5
 # What a warp waits for one answer, in cycles, while nobody else asks.
 DRAM_LATENCY, L2_LATENCY, L1_LATENCY, SHARED_LATENCY = 700, 280, 40, 30
 TENSOR_SPEED = 4  # what a plain kernel gets from tensor instructions, against packed halves
@@ -47,6 +47,8 @@ class Work:
     in_flight: float = 4.0  # loads that a warp has under way
     shared: float = 0
     conflict_ways: float = 1.0
+    adds_to_shared: bool = False  # these accesses are atomics, and ways of them meet at an address
+    barriers: int = 0
     spills: int = 0
     atomics: int = 0
     atomic_cycles: float = 0.0  # one after the other, for the whole device
@@ -116,7 +118,8 @@ class Work:
     @property
     def instructions(self) -> float:
         memory = self.loads + self.stores + self.shared + self.spills + self.atomics
-        return self.arithmetic + self.warps * (memory + self.others) * self.spread
+        others = self.barriers + self.others
+        return self.arithmetic + self.warps * (memory + others) * self.spread
 
     def busy_cycles(self) -> dict[str, float]:
         """How long each unit would take at its peak."""
@@ -126,6 +129,7 @@ class Work:
             "l1": self.wavefronts / (L1_WAVEFRONTS * self.sms),
             "issue": self.instructions / (ISSUE_SLOTS * self.sms),
             "pipe": self.arithmetic / (PIPE_SLOTS * self.sms),
+            "adu": self.warps * self.barriers * self.spread / (BARRIERS * self.sms),
         }
 
     def waits(self) -> dict[str, float]:
@@ -187,7 +191,7 @@ class Work:
             "bank_conflicts": {"conflict_ways": 1.0},
             "register_spills": {"spills": 0},
             "divergence": {"lanes": 32.0},
-            "atomic_contention": {"atomics": 0},
+            "atomic_contention": {"conflict_ways": 1.0} if self.adds_to_shared else {"atomics": 0},
         }
         return replace(self, **changes[cause])
 
@@ -206,7 +210,8 @@ class Work:
         if queued > 0:
             busy = self.needed_cycles()
             slowest = max(busy, key=lambda unit: busy[unit])
-            reason = {"issue": "not_selected", "pipe": "math_pipe_throttle"}.get(slowest)
+            reasons = {"issue": "not_selected", "pipe": "math_pipe_throttle", "adu": "barrier"}
+            reason = reasons.get(slowest)
             if slowest == "l1" and self.shared_wavefronts > self.wavefronts / 2:
                 reason = "mio_throttle"
             if self.atomic_cycles * self.warps * self.atomics > max(busy.values()):
@@ -229,6 +234,10 @@ class Work:
         memory = self.loads + self.stores + self.shared + self.spills + self.atomics
         resident = 64 * theoretical * full / active
         used = self.used_bytes / SECTOR
+        replays = self.shared_wavefronts - self.shared_wavefronts / self.conflict_ways
+        adding = 1 if self.adds_to_shared else 0
+        # Two cycles of an L2 slice each, while the whole queue stands at one of eighty.
+        slice_use = 50 * self.atomic_cycles * self.warps * self.atomics / cycles
         metrics: dict[str, Any] = {
             "gpu__time_duration.sum": cycles / CLOCK_HZ * 1e9,
             "gpc__cycles_elapsed.max": cycles,
@@ -250,6 +259,14 @@ class Work:
             "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed": 100
             * self.shared_wavefronts
             / (L1_WAVEFRONTS * self.sms * cycles),
+            "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum": self.shared_wavefronts,
+            "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum": self.shared_wavefronts
+            * adding,
+            "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum": replays,
+            "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_atom.sum": replays * adding,
+            "smsp__inst_executed_op_shared_atom.sum": self.warps * self.shared * adding,
+            "lts__d_atomic_input_cycles_active.avg.pct_of_peak_sustained_elapsed": slice_use / 80,
+            "lts__d_atomic_input_cycles_active.max.pct_of_peak_sustained_elapsed": slice_use,
             "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum": self.local_sectors / 2,
             "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum": self.local_sectors / 2,
             "l1tex__t_requests_pipe_lsu_mem_global_op_red.sum": self.warps * self.atomics,
@@ -278,6 +295,7 @@ class Work:
             ("l1tex__throughput", "l1"),
             ("smsp__issue_active", "issue"),
             ("sm__pipe_fma_cycles_active", "pipe"),
+            ("sm__inst_executed_pipe_adu", "adu"),
         ):
             share = 100 * busy[unit] / cycles / active
             metrics[f"{counter}.avg.pct_of_peak_sustained_active"] = share
@@ -381,6 +399,19 @@ class Work:
                 "atomic_cycles": rng.uniform(0.5, 2.0),
                 "loads": 4,
                 "stores": 0,
+            },
+            "shared_atomics": {  # atomic_contention, in shared memory
+                "shared": rng.randint(200, 400),
+                "conflict_ways": rng.choice((8.0, 16.0, 32.0)),
+                "adds_to_shared": True,
+                "loads": 2,
+                "stores": 1,
+            },
+            "barriers": {  # latency_bound: warps wait for each other
+                "barriers": rng.randint(300, 600),
+                "shared": rng.randint(50, 100),
+                "loads": 2,
+                "stores": 1,
             },
             "register_spills": {
                 "spills": rng.randint(150, 300),

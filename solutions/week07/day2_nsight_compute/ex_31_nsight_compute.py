@@ -116,6 +116,11 @@ PIPE_METRICS = {
     "tensor": TENSOR_METRIC,
 }
 
+# Shared memory: the data pipe's wavefronts (also "…_op_atom" before ".sum") and waits for a bank.
+SHARED_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared"
+BANK_WAITS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared"
+ATOMIC_METRIC = "lts__d_atomic_input_cycles_active.{}.pct_of_peak_sustained_elapsed"
+
 # What tells how busy a unit is: the largest counts. `lts__throughput` is left out: it is the largest of
 # many counters, and some of those are not shown.
 UNIT_METRICS = {
@@ -129,6 +134,10 @@ UNIT_METRICS = {
     "l1": ("l1tex__throughput.avg.pct_of_peak_sustained_active",),
     "issue": ("smsp__issue_active.avg.pct_of_peak_sustained_active",),
     "pipe": tuple(PIPE_METRICS.values()),
+    # What L2 does for atomics, in the slice that does most: few addresses lie in few slices.
+    "atomics": (ATOMIC_METRIC.format("max"),),
+    # Barriers of a block, jumps that depend on data, constants (source: Kernel Profiling Guide, pipelines).
+    "adu": ("sm__inst_executed_pipe_adu.avg.pct_of_peak_sustained_active",),
 }
 LIMITER_OF_UNIT = {
     "dram": "memory_bound",
@@ -136,6 +145,8 @@ LIMITER_OF_UNIT = {
     "l1": "cache_bound",
     "issue": "compute_bound",
     "pipe": "compute_bound",
+    "atomics": "cache_bound",
+    "adu": "latency_bound",
 }
 
 # Opcodes of Volta to Hopper by what they do (source: CUDA Binary Utilities, Instruction Set Reference).
@@ -606,24 +617,27 @@ def bank_conflicts(kernel: dict[str, Any]) -> dict[str, float | None]:
         "conflict_ratio"    conflicts / wavefronts
         "pipe_ratio"        the share of the duration in which the data pipe serves conflicts:
                             conflict_ratio × the pipe's use for shared memory,
-                            l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed
-    each None if a metric for it is missing or its divisor is 0. (The counter
-    l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum is another thing: it counts every wait for a bank,
-    also that of different requests for each other.)
+                            SHARED_WAVEFRONTS.sum.pct_of_peak_sustained_elapsed
+        "atomics_ratio"     the part of atomics in the waits for a bank: BANK_WAITS_op_atom.sum /
+                            BANK_WAITS.sum, 0.0 if both are 0. Lanes that add to one address come one
+                            after the other wherever that address lies
+    each None if a metric for it is missing or another divisor is 0. (BANK_WAITS is good for this share
+    only: it counts every wait for a bank, also that of different requests for each other.)
     """
     metrics = kernel["metrics"]
     wavefronts = metrics.get("memory_l1_wavefronts_shared")
     ideal = metrics.get("memory_l1_wavefronts_shared_ideal")
     conflicts = None if wavefronts is None or ideal is None else wavefronts - ideal
     share = _quotient(conflicts, wavefronts)
-    use = _share(
-        metrics, "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"
-    )
+    use = _share(metrics, f"{SHARED_WAVEFRONTS}.sum.pct_of_peak_sustained_elapsed")
+    waits = metrics.get(f"{BANK_WAITS}.sum")
+    atomics = metrics.get(f"{BANK_WAITS}_op_atom.sum")
     return {
         "wavefronts_count": wavefronts,
         "conflicts_count": conflicts,
         "conflict_ratio": share,
         "pipe_ratio": _product(share, use),
+        "atomics_ratio": 0.0 if waits == 0 and atomics == 0 else _quotient(atomics, waits),
     }
 
 
@@ -904,8 +918,8 @@ def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
         each unit of unit_use that is known: its use × what is left of its work / ATTAINABLE_RATIO
         the waiting of warps: what is left of it
     but never more than before: the gain is 1 / min(1, the largest).
-    An SM cannot give work away: for "l1", "issue", "pipe" the use counts over the time in which an SM
-    has work (use / busy_sm_ratio, if that is known and not 0), unless the cause is "small_grid" or
+    An SM cannot give work away: for "l1", "issue", "pipe", "adu" the use counts over the time in which an
+    SM has work (use / busy_sm_ratio, if that is known and not 0), unless the cause is "small_grid" or
     "tail_effect".
 
     What is left, as a share; what is not named stays 1:
@@ -913,21 +927,27 @@ def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
                                bytes moved, at most 1, where used are the ideal sectors × SECTOR_BYTES and
                                moved is DRAM's read + write (1 if that is 0).
                                waiting: 1 − memory × (1 − min(e, b))
-        "bank_conflicts"       l1: 1 − pipe_ratio of bank_conflicts / unit_use, if l1 is used.
-                               waiting: 1 − shared × conflict_ratio
+        "bank_conflicts"       w = conflict_ratio × (1 − atomics_ratio) of bank_conflicts: the share of
+                               shared memory's wavefronts that goes away. l1: 1 − w × lsu / unit_use, if l1
+                               is used. waiting: 1 − shared × w
         "register_spills"      f = sectors of local memory / (local + global), loads and stores
-                               together. l1, l2, dram: 1 − f. issue: 1 − spilling instructions / all.
-                               waiting: 1 − memory × f
+                               together. l1, l2, dram: 1 − f. issue, adu: 1 − spilling instructions /
+                               all. waiting: 1 − memory × f
         "divergence"           d = smsp__thread_inst_executed_per_inst_executed.ratio / WARP_THREADS.
-                               issue, pipe: d. waiting: memory + (1 − memory) × d
+                               issue, pipe, adu: d. waiting: memory + (1 − memory) × d
         "low_occupancy"        waiting: the larger of theoretical_ratio and 1 / waves, with at least one
                                wave (fewer leave no block to add)
         "small_grid"           with fewer waves than one, waiting: the larger of waves_ratio and
                                resident_ratio of occupancy_gap; else nothing changes
         "tail_effect"          with at least one wave, the same; else nothing changes
-        "atomic_contention"    a = atomics / all requests to global memory. c = UNCONTENDED_CYCLES / the
-                               cycles that a request now waits, at most 1.
-                               waiting: 1 − memory × (1 − c) × min(1, a / ATOMIC_RATIO)
+        "atomic_contention"    in global memory: a = atomics / all requests. c = calm / the cycles that a
+                               request now waits, at most 1; calm is UNCONTENDED_CYCLES, and half of that
+                               where "atomics" is the unit used most, and at least SATURATED_RATIO: the queue
+                               is theirs. atomics: ATOMIC_METRIC, avg / max (what few slices of L2 do, all
+                               could share), if avg is known and max not 0.
+                               In shared memory: w = conflict_ratio × atomics_ratio + failed tries (below),
+                               at most 1. l1: as for bank_conflicts.
+                               waiting: 1 − memory × (1 − c) × min(1, a / ATOMIC_RATIO) − shared × w
         "tensor_cores_unused"  for matrix work (below) with s = 1 / TENSOR_SPEEDUP. l1, issue, pipe: s.
                                waiting: memory + (1 − memory) × s; for other work nothing changes
     with, from rank_stalls,
@@ -935,9 +955,17 @@ def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
         memory   the shares of long_scoreboard, lg_throttle and drain, and `shared` as well where the
                  kernel has no wavefront of shared memory, or none is known (the same queue serves
                  both). A reason that is missing has a share of 0
+        lsu      SHARED_WAVEFRONTS.sum.pct_of_peak_sustained_elapsed as a ratio
+    Failed tries: what shared memory has no instruction for, such as adding floats, the compiler makes a loop:
+    load, compute, compare-and-swap (in two wavefronts, other atomics take one), again where another thread was
+    faster. Lanes that leave the loop in g equal turns make g tries where one would do, with 1/2 + 1/(2g) of
+    the lanes active in the mean: a share of 1 − 1/g = 2 × (1 − d) of the tries fails, with d as above.
+    With n = smsp__inst_executed_op_shared_atom.sum and v = SHARED_WAVEFRONTS_op_atom.sum, a share s of the
+    atomics swaps: (v − BANK_WAITS_op_atom.sum) / n − 1, from 0 to 1. Failed tries take, of all wavefronts
+    (SHARED_WAVEFRONTS.sum), s × 2 × (1 − d) × (v + n), where 2 × (1 − d) is at most 1; 0 if n or these are 0.
     Where the unit with the largest unit_use is used at least SATURATED_RATIO and the cause leaves less
     of its work, warps queue for that unit: what is left of the waiting is the smaller of the above and of
-    what is left of that unit's work.
+    what is left of that unit's work. Not so for "atomics": few warps wait for the answer of one.
 
     Metrics besides those of your other functions: launch__waves_per_multiprocessor; sectors
     l1tex__t_sectors_pipe_lsu_mem_<local|global>_op_<ld|st>.sum;
@@ -970,16 +998,16 @@ def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
         return None
     if not left:
         return 1.0
-    waiting = left.pop("waiting")
+    waiting = left.pop("waiting", 1.0)
     fullest = max(known, key=lambda unit: known[unit])
-    if known[fullest] >= SATURATED_RATIO and fullest in left:
+    if known[fullest] >= SATURATED_RATIO and fullest in left and fullest != "atomics":
         waiting = min(waiting, left[fullest])
     busy = 1.0
     if cause not in ("small_grid", "tail_effect"):
         busy = occupancy_gap(kernel)["busy_sm_ratio"] or 1.0
     needed = [waiting]
     for unit, share in known.items():
-        own = share / busy if unit in ("l1", "issue", "pipe") else share
+        own = share / busy if unit in ("l1", "issue", "pipe", "adu") else share
         needed.append(own * left.get(unit, 1.0) / ATTAINABLE_RATIO)
     return 1 / min(1.0, max(needed))
 
@@ -1012,14 +1040,21 @@ def _without_uncoalesced(kernel: dict[str, Any], use: dict[str, Any]) -> dict[st
     return {"l1": share, "l2": share, "dram": dram, "waiting": waiting}
 
 
+def _without_wavefronts(
+    kernel: dict[str, Any], use: dict[str, Any], share: float
+) -> dict[str, float]:
+    """What is left if this share of shared memory's wavefronts goes away."""
+    lsu = kernel["metrics"].get(f"{SHARED_WAVEFRONTS}.sum.pct_of_peak_sustained_elapsed") / 100
+    left = {"waiting": 1 - _stalled(kernel)[1] * share}
+    return {**left, "l1": 1 - share * lsu / use["l1"]} if use["l1"] else left
+
+
 def _without_conflicts(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, float]:
     conflicts: dict[str, Any] = bank_conflicts(kernel)
     if conflicts["wavefronts_count"] == 0:
         return {}
-    left = {"waiting": 1 - _stalled(kernel)[1] * conflicts["conflict_ratio"]}
-    if use["l1"]:
-        left["l1"] = 1 - conflicts["pipe_ratio"] / use["l1"]
-    return left
+    share = conflicts["conflict_ratio"] * (1 - conflicts["atomics_ratio"])
+    return _without_wavefronts(kernel, use, share)
 
 
 def _without_spills(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, float]:
@@ -1032,13 +1067,15 @@ def _without_spills(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, fl
         return {}
     share = local / (local + _sectors(kernel, "global"))
     left = dict.fromkeys(("l1", "l2", "dram"), 1 - share)
-    return {**left, "issue": 1 - spilling, "waiting": 1 - _stalled(kernel)[0] * share}
+    left |= dict.fromkeys(("issue", "adu"), 1 - spilling)
+    return {**left, "waiting": 1 - _stalled(kernel)[0] * share}
 
 
 def _without_divergence(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, float]:
     lanes = kernel["metrics"].get("smsp__thread_inst_executed_per_inst_executed.ratio")
     share, memory = lanes / WARP_THREADS, _stalled(kernel)[0]
-    return {"issue": share, "pipe": share, "waiting": memory + (1 - memory) * share}
+    left = dict.fromkeys(("issue", "pipe", "adu"), share)
+    return {**left, "waiting": memory + (1 - memory) * share}
 
 
 def _without_low_occupancy(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, float]:
@@ -1059,6 +1096,19 @@ def _without_tail(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, floa
     return {"waiting": filled} if kernel["metrics"]["launch__waves_per_multiprocessor"] >= 1 else {}
 
 
+def _failed_tries(metrics: dict[str, Any]) -> float:
+    """The share of shared memory's wavefronts that compare-and-swaps take which come too late."""
+    atomics = metrics.get("smsp__inst_executed_op_shared_atom.sum")
+    own = metrics.get(f"{SHARED_WAVEFRONTS}_op_atom.sum")
+    swaps = own - metrics.get(f"{BANK_WAITS}_op_atom.sum") - atomics
+    everything = metrics.get(f"{SHARED_WAVEFRONTS}.sum")
+    lanes = metrics.get("smsp__thread_inst_executed_per_inst_executed.ratio") / WARP_THREADS
+    if not atomics * everything:
+        return 0.0
+    swapped = min(1.0, max(0.0, swaps / atomics))
+    return swapped * min(1.0, 2 * (1 - lanes)) * (own + atomics) / everything
+
+
 def _without_contention(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, float]:
     metrics = kernel["metrics"]
     loads, stores, adds, atomics = (
@@ -1066,15 +1116,28 @@ def _without_contention(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str
         for op in ("ld", "st", "red", "atom")
     )
     requests = loads + stores + adds + atomics
-    if not adds + atomics:
-        return {}
-    memory = _stalled(kernel)[0]
     warps = metrics.get("sm__warps_active.avg.per_cycle_active")
-    waits = memory * warps * metrics.get("sm__cycles_active.sum") / requests
-    if waits < UNCONTENDED_CYCLES:
-        return {}
-    blame = min(1.0, (adds + atomics) / requests / ATOMIC_RATIO)
-    return {"waiting": 1 - memory * (1 - UNCONTENDED_CYCLES / waits) * blame}
+    cycles = warps * metrics.get("sm__cycles_active.sum")
+    conflicts: dict[str, Any] = bank_conflicts(kernel)
+    left: dict[str, float] = {}
+    if conflicts["wavefronts_count"] != 0:
+        replays = conflicts["conflict_ratio"] * conflicts["atomics_ratio"]
+        left = _without_wavefronts(kernel, use, min(1.0, replays + _failed_tries(metrics)))
+    if not adds + atomics:
+        return left
+    calm: float = UNCONTENDED_CYCLES
+    mean = _share(metrics, ATOMIC_METRIC.format("avg"))
+    if use["atomics"] and mean is not None:
+        left["atomics"] = mean / use["atomics"]
+        known = [share for share in use.values() if share is not None]
+        if use["atomics"] == max(known) >= SATURATED_RATIO:
+            calm /= 2
+    memory = _stalled(kernel)[0]
+    waits = memory * cycles / requests
+    if waits > calm:
+        blame = min(1.0, (adds + atomics) / requests / ATOMIC_RATIO)
+        left["waiting"] = left.get("waiting", 1.0) - memory * (1 - calm / waits) * blame
+    return left
 
 
 def _without_plain_matrix_work(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, float]:
@@ -1121,8 +1184,8 @@ def classify_kernel(kernel: dict[str, Any]) -> Finding:
     A cause saves 1 − 1 / estimate_gain of the duration. If the largest saving is at least
     FLOOR_RATIO, its cause is the category; of equal savings the cause with the lower precedence number
     in `profiling_lab.findings.CATEGORIES`. Else the category is the limiter: where the largest unit_use is
-    below BUSY_RATIO "latency_bound", else by the unit: dram "memory_bound", l1 and l2 "cache_bound",
-    issue and pipe "compute_bound" (of equal units the first in that order).
+    below BUSY_RATIO "latency_bound", else by the unit, as LIMITER_OF_UNIT says (of equal units the first in
+    the order of UNIT_METRICS). A full "adu" computes and moves nothing: warps wait for each other.
 
     subject: "kernel:<name>", the whole name.
     evidence: "duration_ns" (gpu__time_duration.sum), "recoverable_ns" and "recoverable_ratio" (the
@@ -1132,9 +1195,10 @@ def classify_kernel(kernel: dict[str, Any]) -> Finding:
         for a limiter   the smallest of: FLOOR_RATIO minus the largest saving; the distance of
                         ceiling_ratio from BUSY_RATIO; and, from BUSY_RATIO on, ceiling_ratio
                         minus the largest use of a unit that stands for another limiter
-    recommendation: one sentence; "none" for a limiter with ceiling_ratio at least CEILING_RATIO, if every
-    cause was judged. It names each cause that was not: of that one nothing is known. If
-    margin_ratio is at most BORDERLINE_RATIO it begins with "borderline", instead of "none" as well.
+    recommendation: one sentence; "none" for a limiter other than latency with ceiling_ratio at least
+    CEILING_RATIO, if every cause was judged. It names each cause that was not: of that one nothing is known.
+    For "latency_bound" it speaks of barriers if rank_stalls begins with "barrier". If margin_ratio is at
+    most BORDERLINE_RATIO it begins with "borderline", instead of "none" as well.
 
     Raises CaptureError, naming the kernel, if its duration or all units of unit_use are missing.
     """
@@ -1156,10 +1220,15 @@ def classify_kernel(kernel: dict[str, Any]) -> Finding:
     else:
         category = LIMITER_OF_UNIT[unit] if ceiling >= BUSY_RATIO else "latency_bound"
         margins = [FLOOR_RATIO - saving, abs(ceiling - BUSY_RATIO)]
-        if category != "latency_bound":
+        if ceiling >= BUSY_RATIO:
             margins += [ceiling - use[other] for other in use if LIMITER_OF_UNIT[other] != category]
         margin = min(margins)
-        advice = "none" if ceiling >= CEILING_RATIO else _RECOMMENDATIONS[category]
+        advice = _RECOMMENDATIONS[category]
+        if category == "latency_bound":
+            if [row["reason"] for row in rank_stalls(kernel)][:1] == ["barrier"]:
+                advice = _FEWER_BARRIERS
+        elif ceiling >= CEILING_RATIO:
+            advice = "none"
     unjudged = [cause for cause in CAUSES if cause not in savings]
     if unjudged:
         advice = f"record more sections; not judged: {', '.join(unjudged)}; else: {advice}"
@@ -1188,13 +1257,14 @@ _RECOMMENDATIONS = {
     "low_occupancy": "use less of what limits the resident blocks, or have more loads under way",
     "small_grid": "cut the work into more blocks",
     "tail_effect": "use more, smaller blocks, or as many as fit at once, each doing its share",
-    "atomic_contention": "add up in registers and shared memory first, then once a block",
+    "atomic_contention": "add up in registers first, or in copies for warps or lanes, then once a block",
     "tensor_cores_unused": "use the tensor cores, through a library if one has the operation",
     "memory_bound": "move fewer bytes, or have more of them under way",
     "cache_bound": "keep more in registers: fewer and wider accesses",
     "compute_bound": "do less arithmetic, or use a faster unit or a smaller type",
     "latency_bound": "have more independent work under way in each thread",
 }
+_FEWER_BARRIERS = "have fewer barriers: let the lanes of a warp exchange by shuffles"
 
 
 def classify_kernels(capture: str) -> list[Finding]:

@@ -1112,17 +1112,20 @@ BANK_METRICS = (
     "memory_l1_wavefronts_shared",
     "memory_l1_wavefronts_shared_ideal",
     "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed",
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_atom.sum",
 )
 WHY_BANKS = {
     "conflicts_count": "Wavefronts beyond those that the accesses need anyway.",
     "conflict_ratio": "Conflicts over wavefronts.",
     "pipe_ratio": "The conflicts' share of the time in which the pipe serves shared memory; per cent over 100.",
+    "atomics_ratio": "Of the waits for a bank those of atomics; 0.0 if nothing waited.",
     "": "It is the metric's value.",
 }
 
 
 def banks_of(kernel: Kernel) -> dict[str, float | None]:
-    wavefronts, ideal, use = (kernel["metrics"].get(name) for name in BANK_METRICS)
+    wavefronts, ideal, use, waits, atomics = (kernel["metrics"].get(name) for name in BANK_METRICS)
     conflicts = wavefronts - ideal if None not in (wavefronts, ideal) else None
     share = ratio(conflicts, wavefronts)
     return {
@@ -1130,15 +1133,15 @@ def banks_of(kernel: Kernel) -> dict[str, float | None]:
         "conflicts_count": conflicts,
         "conflict_ratio": share,
         "pipe_ratio": share * use / 100 if None not in (share, use) else None,
+        "atomics_ratio": 0.0 if waits == atomics == 0 else ratio(atomics, waits),
     }
 
 
 @task("ex_31.bank_conflicts")
-@recordings(MEMORY, SHARED)
+@recordings(MEMORY, SHARED, "ncu_atomics")
 def test_conflicts_of_recorded_kernels(stub, recording):
     for kernel in ncu.kernels(recording):
-        polluted = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"
-        got = stub.bank_conflicts(only(kernel, (*BANK_METRICS, polluted)))
+        got = stub.bank_conflicts(only(kernel, BANK_METRICS))
         judge_keys(f"bank_conflicts({ncu.short(kernel['name'])})", got, banks_of(kernel), WHY_BANKS)
 
 
@@ -1147,7 +1150,9 @@ def test_conflicts_of_made_kernels(stub, seed):
     rng = random.Random(seed)
     for missing in (*[None] * 10, *BANK_METRICS):
         wavefronts = rng.choice((0, rng.randrange(1, 10**8)))
-        values = (wavefronts, rng.randint(0, wavefronts), rng.uniform(0, 100))
+        waits = rng.choice((0, rng.randrange(1, 10**8)))
+        atomics = rng.choice((0, waits, rng.randint(0, waits)))
+        values = (wavefronts, rng.randint(0, wavefronts), rng.uniform(0, 100), waits, atomics)
         kernel = made(dict(zip(BANK_METRICS, values, strict=True)))
         kernel = without(kernel, missing, seed) if missing else kernel
         call = f"bank_conflicts of {show(kernel['metrics'])}"
@@ -1256,6 +1261,8 @@ UNITS = {
         "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active",
         "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed",
     ),
+    "atomics": ("lts__d_atomic_input_cycles_active.max.pct_of_peak_sustained_elapsed",),
+    "adu": ("sm__inst_executed_pipe_adu.avg.pct_of_peak_sustained_active",),
 }
 BUSY = ("sm__cycles_active.avg", "gpc__cycles_elapsed.max")
 UNIT_METRICS = (*(name for names in UNITS.values() for name in names), *BUSY)
@@ -1265,6 +1272,8 @@ WHY_UNITS = {
     "l1": "A share of the time in which an SM was active is not a share of the duration.",
     "issue": "A share of the time in which an SM was active is not a share of the duration.",
     "pipe": "The busiest pipe counts, over the whole duration and not only while an SM is active.",
+    "atomics": "Per cent over 100.",
+    "adu": "A share of the time in which an SM was active is not a share of the duration.",
 }
 
 
@@ -1958,19 +1967,25 @@ LANES = "smsp__thread_inst_executed_per_inst_executed.ratio"
 SPILLING = "sass__inst_executed_register_spilling"
 INSTRUCTIONS = "smsp__inst_executed.sum"
 WAVES = "launch__waves_per_multiprocessor"
+SLICES = "lts__d_atomic_input_cycles_active.{}.pct_of_peak_sustained_elapsed"
+TRIES = (
+    "smsp__inst_executed_op_shared_atom.sum",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
+)
 GAIN_METRICS = (
     *(*UNIT_METRICS, *OCCUPANCY_METRICS, *SECTOR_METRICS, *TRAFFIC_METRICS, *BANK_METRICS),
     *(STALL.format(reason) for reason in (*REASONS, "selected")),
     *(FP_OPS.format(op) for op in ("hfma", "ffma", "hadd")),
     *(LOCAL.format(op) for op in ("ld", "st")),
     *(REQUESTS.format(op) for op in ("ld", "st", "red", "atom")),
-    *(LSU, TENSOR, LANES, SPILLING, INSTRUCTIONS, WAVES),
+    *(LSU, TENSOR, LANES, SPILLING, INSTRUCTIONS, WAVES, SLICES.format("avg"), *TRIES),
     *("sm__warps_active.avg.per_cycle_active", "sm__cycles_active.sum"),
 )
 # Besides those of unit_use and the stalls: what each cause cannot be judged without.
 NEEDED = {
     "uncoalesced_access": (*IDEAL, "dram__bytes_read.sum", "dram__bytes_write.sum"),
-    "bank_conflicts": BANK_METRICS,
+    "bank_conflicts": BANK_METRICS[:1],
     "register_spills": (
         *(*(LOCAL.format(op) for op in ("ld", "st")), SPILLING, INSTRUCTIONS),
         *(f"l1tex__t_sectors_pipe_lsu_mem_global_op_{op}.sum" for op in ("ld", "st")),
@@ -1982,12 +1997,33 @@ NEEDED = {
     "atomic_contention": (
         *(REQUESTS.format(op) for op in ("ld", "st", "red", "atom")),
         *("sm__warps_active.avg.per_cycle_active", "sm__cycles_active.sum"),
+        BANK_METRICS[0],
     ),
     "tensor_cores_unused": (
         *(FP_OPS.format(op) for op in ("hfma", "ffma", "hadd")),
         *(LSU, TENSOR, INSTRUCTIONS, "gpc__cycles_elapsed.max"),
     ),
 }
+# And those where the kernel uses shared memory.
+NEEDED_OF_SHARED = {
+    "bank_conflicts": BANK_METRICS,
+    "atomic_contention": (*BANK_METRICS, *TRIES, LANES),
+}
+
+
+def needed_of(kernel: Kernel, cause: str) -> tuple[str, ...]:
+    shared = kernel["metrics"].get(BANK_METRICS[0])
+    return NEEDED[cause] + (NEEDED_OF_SHARED.get(cause, ()) if shared else ())
+
+
+def failed_tries(kernel: Kernel) -> float:
+    """The part of shared memory's wavefronts in compare-and-swaps that came too late."""
+    atomics, own, everything = (kernel["metrics"][name] for name in TRIES)
+    if not atomics or not everything:
+        return 0.0
+    swaps = (own - kernel["metrics"][BANK_METRICS[4]]) / atomics - 1
+    failed = min(1.0, 2 - kernel["metrics"][LANES] / 16)
+    return min(1.0, max(0.0, swaps)) * failed * (own + atomics) / everything
 
 
 def left_of(kernel: Kernel, cause: str) -> dict[str, float]:
@@ -2017,8 +2053,9 @@ def left_of(kernel: Kernel, cause: str) -> dict[str, float]:
     if cause == "bank_conflicts":
         if not banks["wavefronts_count"]:
             return {}
-        less = {"l1": (use["l1"] - banks["pipe_ratio"]) / use["l1"]} if use["l1"] else {}
-        return less | {"waiting": 1 - shared * banks["conflict_ratio"]}
+        padded = 1 - banks["atomics_ratio"]
+        less = {"l1": 1 - banks["pipe_ratio"] * padded / use["l1"]} if use["l1"] else {}
+        return less | {"waiting": 1 - shared * banks["conflict_ratio"] * padded}
     if cause == "register_spills":
         local = sum(value(LOCAL.format(op)) for op in ("ld", "st"))
         everything = local + sum(value(sectors(op)[0]) for op in ("ld", "st"))
@@ -2026,11 +2063,13 @@ def left_of(kernel: Kernel, cause: str) -> dict[str, float]:
         issue = 1 - value(SPILLING) / value(INSTRUCTIONS) if local else 1.0
         return dict.fromkeys(("l1", "l2", "dram"), 1 - part) | {
             "issue": issue,
+            "adu": issue,
             "waiting": 1 - memory * part,
         }
     if cause == "divergence":
         lanes = value(LANES) / 32
-        return {"issue": lanes, "pipe": lanes, "waiting": memory + (1 - memory) * lanes}
+        slower = dict.fromkeys(("issue", "pipe", "adu"), lanes)
+        return slower | {"waiting": memory + (1 - memory) * lanes}
     waves = kernel["metrics"].get(WAVES)
     if cause == "low_occupancy":
         return {"waiting": max(gap["theoretical_ratio"], 1 / waves if waves > 1 else 1.0)}
@@ -2040,15 +2079,28 @@ def left_of(kernel: Kernel, cause: str) -> dict[str, float]:
     if cause == "atomic_contention":
         counts = [value(REQUESTS.format(op)) for op in ("ld", "st", "red", "atom")]
         atomics, requests = sum(counts[2:]), sum(counts)
+        less = {"waiting": 1.0}
+        if banks["wavefronts_count"]:
+            gone = min(1.0, banks["conflict_ratio"] * banks["atomics_ratio"] + failed_tries(kernel))
+            less["waiting"] -= shared * gone
+            if use["l1"]:
+                less["l1"] = 1 - gone * value(BANK_METRICS[2]) / 100 / use["l1"]
         if not atomics:
-            return {}
+            return less
+        calm = 1000.0
+        mean = kernel["metrics"].get(SLICES.format("avg"))
+        if use["atomics"] and mean is not None:
+            less["atomics"] = mean / 100 / use["atomics"]
+            fullest = max(share for share in use.values() if share is not None)
+            calm = 500.0 if use["atomics"] == fullest and fullest >= 0.8 else 1000.0
         warps, cycles = (
             value("sm__warps_active.avg.per_cycle_active"),
             value("sm__cycles_active.sum"),
         )
         waits = memory * warps * cycles / requests
-        calm = min(1.0, 1000 / waits) if waits else 1.0
-        return {"waiting": 1 - memory * (1 - calm) * min(1.0, 4 * atomics / requests)}
+        queue = 1 - min(1.0, calm / waits) if waits else 0.0
+        less["waiting"] -= memory * queue * min(1.0, 4 * atomics / requests)
+        return less
     halves, floats, sums = (value(FP_OPS.format(op)) for op in ("hfma", "ffma", "hadd"))
     work = halves + floats + sums
     signs = (
@@ -2064,31 +2116,33 @@ def left_of(kernel: Kernel, cause: str) -> dict[str, float]:
 def gain_of(kernel: Kernel, cause: str) -> float | None:
     """The speed-up by the docstring; None where a metric is missing."""
     use = {unit: share for unit, share in use_of(kernel).items() if share is not None}
-    if not use or any(kernel["metrics"].get(name) is None for name in NEEDED[cause]):
+    if not use or any(kernel["metrics"].get(name) is None for name in needed_of(kernel, cause)):
         return None
     left = {"waiting": 1.0} | left_of(kernel, cause)
     fullest = max(use, key=lambda unit: use[unit])
-    if use[fullest] >= 0.8:
+    if use[fullest] >= 0.8 and fullest != "atomics":
         left["waiting"] = min(left["waiting"], left.get(fullest, 1.0))
     local = (
         1.0 if cause in ("small_grid", "tail_effect") else gap_of(kernel)["busy_sm_ratio"] or 1.0
     )
     needed = [left["waiting"]]
     for unit, share in use.items():
-        own = share / local if unit in ("l1", "issue", "pipe") else share
+        own = share / local if unit in ("l1", "issue", "pipe", "adu") else share
         needed.append(own * left.get(unit, 1.0) / 0.9)
     return 1 / min(1.0, *[max(needed)])
 
 
 WHY_GAIN = {
     "uncoalesced_access": "Sectors fall to the ideal ones, DRAM's bytes to no more than those sectors hold.",
-    "bank_conflicts": "Only wavefronts that conflicts add go away, and what waits for shared memory.",
+    "bank_conflicts": "Only wavefronts that conflicts add go away, and what waits for shared memory; what "
+    "atomics wait for is an address, which padding does not mend.",
     "register_spills": "The share of local memory in the traffic, and of spilling in the instructions.",
     "divergence": "With all lanes active fewer instructions do the same; memory waits stay.",
     "low_occupancy": "More resident warps overlap more, if the grid has them; no unit passes its ceiling.",
     "small_grid": "A grid of less than a wave leaves slots empty: waves and residency tell how many.",
     "tail_effect": "The last wave of a few: waves and residency tell how empty the slots were.",
-    "atomic_contention": "Waiting beyond what an uncontended request waits, if atomics are many.",
+    "atomic_contention": "Waiting beyond what an uncontended request waits, if atomics are many; in shared "
+    "memory the wavefronts of atomics that replay or fail.",
     "tensor_cores_unused": "All four signs of matrix work in 16 bits, or nothing changes.",
 }
 
@@ -2124,15 +2178,16 @@ CLOSE = {
 
 
 @task("ex_31.estimate_gain")
-@pytest.mark.parametrize("cause", CAUSES)
-def test_gain_is_what_the_same_work_gains(stub, seed, cause):
+@pytest.mark.parametrize("drawn", [*CAUSES, "shared_atomics"])
+def test_gain_is_what_the_same_work_gains(stub, seed, drawn):
+    cause = "atomic_contention" if drawn == "shared_atomics" else drawn
     for number in range(3):
-        work = Work.drawn(cause, seed + number)
+        work = Work.drawn(drawn, seed + number)
         kernel = work.profile()
-        judge_gains(stub, f"simulated {cause}", kernel, repeat(seed))
+        judge_gains(stub, f"simulated {drawn}", kernel, repeat(seed))
         truth = work.cycles / work.without(cause).cycles
         got = stub.estimate_gain(kernel, cause)
-        low, high = CLOSE.get(cause, (0.9, 1.1))
+        low, high = CLOSE.get(drawn, (0.9, 1.1))
         assert low * truth <= got <= high * truth, (
             f"estimate_gain(simulated, {cause!r}) says {got:.2f}; without the cause the same work takes "
             f"1/{truth:.2f} of the time {repeat(seed)}"
@@ -2237,7 +2292,7 @@ def test_gain_from_contention_is_at_least_shown(stub, capture, sick, twin):
 def test_gain_with_a_metric_missing(stub, seed):
     for cause in CAUSES:
         whole = Work.drawn(cause, seed).profile()
-        for name in dict.fromkeys(NEEDED[cause]):
+        for name in dict.fromkeys(needed_of(whole, cause)):
             kernel = without(whole, name, seed)
             got, want = stub.estimate_gain(kernel, cause), gain_of(kernel, cause)
             judge(f"estimate_gain(made, {cause!r}) without {name}", got, want, WHY_NONE)
@@ -2276,7 +2331,7 @@ def test_gain_on_a_slip_of_paper(stub):
     memory, shared = STALL.format("long_scoreboard"), STALL.format("short_scoreboard")
     apart = dict(zip(IDEAL, (100.0, 400.0), strict=True))
     moved = dict(zip(TRAFFIC_METRICS[:2], (12_800.0, 0.0), strict=True))
-    conflicts = dict(zip(BANK_METRICS, (1000.0, 250.0, 50.0), strict=True))
+    conflicts = dict(zip(BANK_METRICS, (1000.0, 250.0, 50.0, 600.0, 0.0), strict=True))
     spilled = {LOCAL.format("ld"): 250.0, LOCAL.format("st"): 50.0, SPILLING: 300.0}
     spilled |= {sectors("ld")[0]: 70.0, sectors("st")[0]: 30.0}
     requests = {REQUESTS.format(op): 10.0**n for n, op in enumerate(("atom", "red", "st", "ld"), 2)}
@@ -2315,6 +2370,85 @@ def test_gain_on_a_slip_of_paper(stub):
         ),
     ):
         judge_gains(stub, f"made, use {show(use)}, {show(changes)}", at(use, **changes))
+
+
+def judge_literal(stub: Any, name: str, kernel: Kernel, cause: str, want: float) -> None:
+    judge_gains(stub, name, kernel)
+    judge(f"estimate_gain({name}, {cause!r})", stub.estimate_gain(kernel, cause), want, "By hand.")
+
+
+CONTENTION = "atomic_contention"
+# 1,000 wavefronts of which 250 are needed, and the pipe is full of them for 80 % of the duration.
+REPLAYED = dict(zip(BANK_METRICS, (1000.0, 250.0, 80.0, 600.0, 0.0), strict=True))
+
+
+@task("ex_31.estimate_gain")
+@pytest.mark.parametrize(
+    ("waits_of_atomics", "padded", "apart"), [(0.0, 3.0, 1.0), (150.0, 2.0, 1.2), (600.0, 1.0, 3.0)]
+)
+def test_gain_from_padding_is_not_that_of_atomics(stub, waits_of_atomics, padded, apart):
+    # L1 is used 90 %. Without 1/1, 3/4 or none of the replays' 60 % it has 1/3, 1/2 or all of its work left.
+    kernel = at({"l1": 0.9, "issue": 0.3}, **REPLAYED | {BANK_METRICS[4]: waits_of_atomics})
+    name = f"made, of 600 waits for a bank {waits_of_atomics:g} are those of atomics"
+    judge_literal(stub, name, kernel, "bank_conflicts", padded)
+    judge_literal(stub, name, kernel, CONTENTION, apart)
+
+
+@task("ex_31.estimate_gain")
+@pytest.mark.parametrize(
+    ("own", "lanes", "want"),
+    [
+        # 100 atomics, 300 wavefronts in all. Compare-and-swap takes two wavefronts, and 3/4 of the tries fail
+        # if 20 of 32 lanes are active; tries and the loads before them are all that there is.
+        (200.0, 20.0, 3.0),
+        (200.0, 32.0, 1.0),
+        (200.0, 16.0, 9.0),
+        (200.0, 8.0, 9.0),
+        # Half of the atomics swap, none does; more than two each is no more than all of them.
+        (150.0, 20.0, 1 / (1 - 0.3125 * 0.8 / 0.9)),
+        (100.0, 20.0, 1.0),
+        (90.0, 20.0, 1.0),
+        (250.0, 20.0, 9 / (9 - 8 * 0.75 * 350 / 300)),
+    ],
+)
+def test_gain_from_tries_that_fail(stub, own, lanes, want):
+    counts = dict(zip(TRIES, (100.0, own, 300.0), strict=True))
+    none = REPLAYED | {BANK_METRICS[1]: 1000.0, BANK_METRICS[3]: 0.0}
+    kernel = at({"l1": 0.9, "issue": 0.0}, **none | counts | {LANES: lanes})
+    name = f"made, {own:g} wavefronts of 100 atomics, {lanes:g} lanes"
+    judge_literal(stub, name, kernel, CONTENTION, want)
+    for gone in TRIES[0], TRIES[2]:
+        judge_literal(stub, f"{name}, {gone} 0", with_metrics(kernel, {gone: 0.0}), CONTENTION, 1.0)
+
+
+@task("ex_31.estimate_gain")
+@pytest.mark.parametrize(
+    ("fullest", "mean", "apart", "more_blocks"),
+    [
+        # A request waits 1,000 cycles, 70 % of a warp's life. With the slice that has most of the atomics at
+        # its ceiling the queue is theirs: half of 1,000 is calm, and more blocks would only queue there.
+        (90.0, 9.0, 1 / 0.65, 1.0),
+        (81.0, 9.0, 1 / 0.65, 1 / 0.9),
+        (79.0, 9.0, 1.0, 0.9 / 0.79),
+        # All slices alike have nothing to share.
+        (81.0, 81.0, 1 / 0.9, 1 / 0.9),
+        # Another unit is fuller, or the mean is not known: then it may be that unit's queue.
+        (81.0, None, 1.0, 1 / 0.9),
+    ],
+)
+def test_gain_where_one_slice_has_the_atomics(stub, fullest, mean, apart, more_blocks):
+    requests = {REQUESTS.format("ld"): 200.0, REQUESTS.format("red"): 100.0}
+    waits = {STALL.format("long_scoreboard"): 7.0, STALL.format("wait"): 3.0}
+    waits |= {"sm__warps_active.avg.per_cycle_active": 30.0, "sm__cycles_active.sum": 1e5 / 7}
+    half = {WAVES: 0.5, OCCUPANCY_METRICS[1]: 50.0, SLICES.format("avg"): mean}
+    kernel = at({"atomics": fullest / 100, "issue": 0.3}, **requests | waits | half)
+    name = f"made, slices of L2 do atomics {fullest:g} % of the time at most, {mean} % in the mean"
+    judge_literal(stub, name, kernel, CONTENTION, apart)
+    judge_literal(stub, name, kernel, "small_grid", more_blocks)
+    fuller = with_metrics(kernel, {UNITS["dram"][0]: fullest + 1})
+    judge_gains(stub, f"{name}, and DRAM is fuller", fuller)
+    idle = with_metrics(kernel, {SLICES.format("max"): 0.0})
+    judge_literal(stub, f"{name}, but max is 0", idle, CONTENTION, 1.0)
 
 
 @task("ex_31.estimate_gain")
@@ -2405,6 +2539,8 @@ LIMITERS = {
     "l2": "cache_bound",
     "issue": "compute_bound",
     "pipe": "compute_bound",
+    "atomics": "cache_bound",
+    "adu": "latency_bound",
 }
 
 
@@ -2425,7 +2561,8 @@ def verdict_of(kernel: Kernel) -> dict[str, Any]:
         if ceiling >= 0.6:
             others = [share for unit, share in use.items() if LIMITERS[unit] != named]
             margin = min(margin, ceiling - max(others, default=0.0))
-        none = ceiling >= 0.8
+        none = ceiling >= 0.8 and category != "latency_bound"
+    first = next(iter(stalls_of(kernel)), {"reason": ""})["reason"]
     duration = kernel["metrics"]["gpu__time_duration.sum"]
     return {
         "category": category,
@@ -2438,6 +2575,7 @@ def verdict_of(kernel: Kernel) -> dict[str, Any]:
             "unjudged_count": len(CAUSES) - len(savings),
         },
         "none": none,
+        "barriers": category == "latency_bound" and first == "barrier",
         "savings": savings,
     }
 
@@ -2484,6 +2622,11 @@ def judge_finding(call: str, got: Any, kernel: Kernel, where: str = "") -> None:
             f"0.8) that no cause holds up, and for no other; of a cause that was not judged nobody knows "
             f"({', '.join(unjudged) or 'all were'}). {facts} {where}"
         )
+    assert ("barrier" in got.recommendation) == want["barriers"], (
+        f"{call} recommends {got.recommendation!r}; what its warps wait for most is "
+        f"{next(iter(stalls_of(kernel)), {}).get('reason')!r}, and more work under way does not shorten a "
+        f"wait at a barrier, nor does anything else there concern barriers {where}"
+    )
     unnamed = [cause for cause in unjudged if cause not in got.recommendation]
     assert not unnamed, (
         f"{call} recommends {got.recommendation!r}, without a word on {', '.join(unnamed)}: of a cause that "
@@ -2501,6 +2644,8 @@ def test_verdict_on_recorded_kernels(stub, recording):
         )
 
 
+# Draws of the simulation that are named after what they do, and their category.
+OTHER_NAMES = {"shared_atomics": "atomic_contention", "barriers": "latency_bound"}
 # What each program was written to show; what its twin's time confirms.
 PLANTED = {
     **{sick: (capture, cause) for capture, sick, cause, _, _ in TWINS},
@@ -2531,11 +2676,13 @@ def test_verdict_is_what_the_program_was_written_to_show(stub, name):
 
 @task("ex_31.classify_kernel")
 @pytest.mark.parametrize(
-    "planted", ["memory_bound", "compute_bound", "cache_bound", "latency_bound", *CAUSES]
+    "planted",
+    ["memory_bound", "compute_bound", "cache_bound", "latency_bound", *CAUSES, *OTHER_NAMES],
 )
 def test_verdict_on_simulated_kernels(stub, seed, planted):
+    drawn, planted = planted, OTHER_NAMES.get(planted, planted)
     for number in range(2):
-        kernel = Work.drawn(planted, seed + number).profile()
+        kernel = Work.drawn(drawn, seed + number).profile()
         got = stub.classify_kernel(kernel)
         judge_finding(f"classify_kernel(simulated {planted})", got, kernel, repeat(seed))
         assert got.category == planted, (
@@ -2571,6 +2718,11 @@ def test_verdict_near_a_border(stub):
         {"dram": 0.85, "l2": 0.83},
         {"dram": 0.83, "l1": 0.85},
         {"l2": 0.85, "l1": 0.84, "pipe": 0.5},
+        {"adu": 0.92, "l1": 0.7},
+        {"adu": 0.92, "l1": 0.9},
+        {"adu": 0.59},
+        {"adu": 0.85, "dram": 0.85},
+        {"atomics": 0.9, "dram": 0.5},
         {"pipe": 0.9, "issue": 0.89},
         {"issue": 0.9, "dram": 0.86},
         {"dram": 0.7, "l2": 0.7},
@@ -2583,6 +2735,17 @@ def test_verdict_near_a_border(stub):
         kernel = at({"dram": 0.7}, **{OCCUPANCY_METRICS[0]: occupancy_pct})
         call = f"classify_kernel(made, {occupancy_pct} % theoretical occupancy)"
         judge_finding(call, stub.classify_kernel(kernel), kernel)
+
+
+@task("ex_31.classify_kernel")
+def test_verdict_where_warps_wait_for_each_other(stub):
+    # Barriers need mending where they limit, and only there: not at a ceiling of DRAM, not where
+    # another wait is longer.
+    for use in ({"adu": 0.92, "l1": 0.7}, {"adu": 0.65}, {"l1": 0.4}, {"dram": 0.9}, {"l1": 0.7}):
+        for barrier in (0.5, 2.0):
+            kernel = at(use, **{STALL.format("barrier"): barrier})
+            call = f"classify_kernel(made, use {show(use)}, {barrier:g} warps at barriers, 1 elsewhere)"
+            judge_finding(call, stub.classify_kernel(kernel), kernel)
 
 
 @task("ex_31.classify_kernel")

@@ -9,15 +9,15 @@ SAYS = "beyond those that the accesses need"
 def bank_conflicts(kernel: dict[str, Any]) -> dict[str, float | None]:
     metrics = kernel["metrics"]
     wavefronts = metrics.get("memory_l1_wavefronts_shared")
-    ideal = metrics.get("memory_l1_wavefronts_shared_ideal")
-    conflicts = metrics.get("l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum")
+    conflicts = metrics.get(f"{BANK_WAITS}.sum")
     share = _quotient(conflicts, wavefronts)
-    use = _share(
-        metrics, "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"
-    )
+    use = _share(metrics, f"{SHARED_WAVEFRONTS}.sum.pct_of_peak_sustained_elapsed")
+    waits = metrics.get(f"{BANK_WAITS}.sum")
+    atomics = metrics.get(f"{BANK_WAITS}_op_atom.sum")
     return {
         "wavefronts_count": wavefronts,
         "conflicts_count": conflicts,
         "conflict_ratio": share,
         "pipe_ratio": _product(share, use),
+        "atomics_ratio": 0.0 if waits == 0 and atomics == 0 else _quotient(atomics, waits),
     }

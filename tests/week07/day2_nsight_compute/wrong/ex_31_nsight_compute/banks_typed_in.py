@@ -12,4 +12,5 @@ def bank_conflicts(kernel: dict[str, Any]) -> dict[str, float | None]:
         "conflicts_count": 65_011_712,
         "conflict_ratio": 0.94,
         "pipe_ratio": 0.78,
+        "atomics_ratio": 0.0,
     }

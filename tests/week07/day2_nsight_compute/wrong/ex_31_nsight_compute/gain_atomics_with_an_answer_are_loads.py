@@ -13,11 +13,25 @@ def _without_contention(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str
         for op in ("ld", "st", "red", "atom")
     )
     requests = loads + stores + adds + atomics
-    if not adds:
-        return {}
-    memory = _stalled(kernel)[0]
     warps = metrics.get("sm__warps_active.avg.per_cycle_active")
-    waits = memory * warps * metrics.get("sm__cycles_active.sum") / requests
-    calm = min(1.0, UNCONTENDED_CYCLES / waits) if waits else 1.0
-    blame = min(1.0, adds / requests / ATOMIC_RATIO)
-    return {"waiting": 1 - memory * (1 - calm) * blame}
+    cycles = warps * metrics.get("sm__cycles_active.sum")
+    conflicts: dict[str, Any] = bank_conflicts(kernel)
+    left: dict[str, float] = {}
+    if conflicts["wavefronts_count"] != 0:
+        replays = conflicts["conflict_ratio"] * conflicts["atomics_ratio"]
+        left = _without_wavefronts(kernel, use, min(1.0, replays + _failed_tries(metrics)))
+    if not adds:
+        return left
+    calm: float = UNCONTENDED_CYCLES
+    mean = _share(metrics, ATOMIC_METRIC.format("avg"))
+    if use["atomics"] and mean is not None:
+        left["atomics"] = mean / use["atomics"]
+        known = [share for share in use.values() if share is not None]
+        if use["atomics"] == max(known) >= SATURATED_RATIO:
+            calm /= 2
+    memory = _stalled(kernel)[0]
+    waits = memory * cycles / requests
+    if waits > calm:
+        blame = min(1.0, adds / requests / ATOMIC_RATIO)
+        left["waiting"] = left.get("waiting", 1.0) - memory * (1 - calm / waits) * blame
+    return left

@@ -19,19 +19,19 @@ def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
         return None
     if not left:
         return 1.0
-    waiting = left.pop("waiting")
+    waiting = left.pop("waiting", 1.0)
     busy = 1.0
     if cause not in ("small_grid", "tail_effect"):
         busy = occupancy_gap(kernel)["busy_sm_ratio"] or 1.0
     active = {
-        unit: share / busy if unit in ("l1", "issue", "pipe") else share
+        unit: share / busy if unit in ("l1", "issue", "pipe", "adu") else share
         for unit, share in known.items()
     }
     fullest = max(active, key=lambda unit: active[unit])
-    if active[fullest] >= SATURATED_RATIO and fullest in left:
+    if active[fullest] >= SATURATED_RATIO and fullest in left and fullest != "atomics":
         waiting = min(waiting, left[fullest])
     needed = [waiting]
     for unit, share in known.items():
-        own = share / busy if unit in ("l1", "issue", "pipe") else share
+        own = share / busy if unit in ("l1", "issue", "pipe", "adu") else share
         needed.append(own * left.get(unit, 1.0) / ATTAINABLE_RATIO)
     return 1 / min(1.0, max(needed))

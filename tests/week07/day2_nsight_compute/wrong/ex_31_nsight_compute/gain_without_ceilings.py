@@ -9,17 +9,18 @@ SAYS = "Unit use"
 def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
     if cause not in CAUSES:
         raise ValueError(f"unknown cause {cause!r}; known: {', '.join(CAUSES)}")
-    use = unit_use(kernel)
+    use: dict[str, Any] = unit_use(kernel)
     try:
         left = _left_without(kernel, use, cause)
     except TypeError:  # arithmetic with a metric that is missing
         return None
-    waiting = left.pop("waiting", 1.0)
-    fullest = max(
-        (unit for unit in use if use[unit] is not None), key=lambda u: use[u], default=None
-    )
-    if fullest is None:
+    known = {unit: share for unit, share in use.items() if share is not None}
+    if not known:
         return None
-    if use[fullest] >= SATURATED_RATIO:
-        waiting = min(waiting, left.get(fullest, 1.0))
+    if not left:
+        return 1.0
+    waiting = left.pop("waiting", 1.0)
+    fullest = max(known, key=lambda unit: known[unit])
+    if known[fullest] >= SATURATED_RATIO and fullest in left and fullest != "atomics":
+        waiting = min(waiting, left[fullest])
     return 1 / max(waiting, 1e-3)

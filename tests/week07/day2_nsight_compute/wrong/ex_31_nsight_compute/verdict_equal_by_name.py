@@ -15,19 +15,28 @@ def classify_kernel(kernel: dict[str, Any]) -> Finding:
     gains = {cause: estimate_gain(kernel, cause) for cause in CAUSES}
     savings = {cause: 1 - 1 / gain for cause, gain in gains.items() if gain is not None}
     ranked = sorted(savings, key=lambda cause: (-savings[cause], cause))
-    saving, following = [*(savings[cause] for cause in ranked), 0.0, 0.0][:2]
+    saving = savings[ranked[0]] if ranked else 0.0
     unit = max(use, key=lambda name: use[name])
     ceiling = use[unit]
     if saving >= FLOOR_RATIO:
         category = ranked[0]
-        margin = saving - max(FLOOR_RATIO, following)
+        margin = saving - max([FLOOR_RATIO, *(savings[cause] for cause in ranked[1:])])
         advice = _RECOMMENDATIONS[category]
     else:
         category = LIMITER_OF_UNIT[unit] if ceiling >= BUSY_RATIO else "latency_bound"
-        others = [use[other] for other in use if LIMITER_OF_UNIT[other] != LIMITER_OF_UNIT[unit]]
-        apart = ceiling - max(others, default=0.0) if ceiling >= BUSY_RATIO else 1.0
-        margin = min(FLOOR_RATIO - saving, abs(ceiling - BUSY_RATIO), apart)
-        advice = "none" if ceiling >= CEILING_RATIO else _RECOMMENDATIONS[category]
+        margins = [FLOOR_RATIO - saving, abs(ceiling - BUSY_RATIO)]
+        if ceiling >= BUSY_RATIO:
+            margins += [ceiling - use[other] for other in use if LIMITER_OF_UNIT[other] != category]
+        margin = min(margins)
+        advice = _RECOMMENDATIONS[category]
+        if category == "latency_bound":
+            if [row["reason"] for row in rank_stalls(kernel)][:1] == ["barrier"]:
+                advice = _FEWER_BARRIERS
+        elif ceiling >= CEILING_RATIO:
+            advice = "none"
+    unjudged = [cause for cause in CAUSES if cause not in savings]
+    if unjudged:
+        advice = f"record more sections; not judged: {', '.join(unjudged)}; else: {advice}"
     if margin <= BORDERLINE_RATIO:
         advice = f"borderline (by {margin:.1%} of the duration): {advice}"
     return Finding(
@@ -39,7 +48,7 @@ def classify_kernel(kernel: dict[str, Any]) -> Finding:
             "recoverable_ratio": saving,
             "ceiling_ratio": ceiling,
             "margin_ratio": margin,
-            "unjudged_count": len(CAUSES) - len(savings),
+            "unjudged_count": len(unjudged),
         },
         advice,
     )

@@ -25,10 +25,16 @@ def classify_kernel(kernel: dict[str, Any]) -> Finding:
     else:
         category = LIMITER_OF_UNIT[unit] if ceiling >= BUSY_RATIO else "latency_bound"
         margins = [FLOOR_RATIO - saving, abs(ceiling - BUSY_RATIO)]
-        if category != "latency_bound":
+        if ceiling >= BUSY_RATIO:
             margins += [ceiling - use[other] for other in use if LIMITER_OF_UNIT[other] != category]
         margin = min(margins)
-        advice = "none" if ceiling >= CEILING_RATIO else _RECOMMENDATIONS[category]
+        advice = _RECOMMENDATIONS[category]
+        if category == "latency_bound":
+            if [row["reason"] for row in rank_stalls(kernel)][:1] == ["barrier"]:
+                advice = _FEWER_BARRIERS
+        elif ceiling >= CEILING_RATIO:
+            advice = "none"
+    unjudged = [cause for cause in CAUSES if cause not in savings]
     if margin <= BORDERLINE_RATIO:
         advice = f"borderline (by {margin:.1%} of the duration): {advice}"
     return Finding(
@@ -40,7 +46,7 @@ def classify_kernel(kernel: dict[str, Any]) -> Finding:
             "recoverable_ratio": saving,
             "ceiling_ratio": ceiling,
             "margin_ratio": margin,
-            "unjudged_count": len(CAUSES) - len(savings),
+            "unjudged_count": len(unjudged),
         },
         advice,
     )
