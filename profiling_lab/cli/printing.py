@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -23,13 +24,33 @@ MOST_OTHERS = 8  # findings below the second that are named
 MOST_CHARACTERS = 2000  # of a sentence
 
 
+@dataclass(frozen=True)
+class Busy:
+    """How long a device worked in a window; of a trace, in its steps."""
+
+    device: str
+    busy_ns: int
+    window_ns: int
+    steps: int = 0
+
+    @property
+    def idle_ratio(self) -> float:
+        """The share of the window in which it did nothing."""
+        return 1 - self.busy_ns / self.window_ns
+
+
 def show_verdict(
-    title: str, verdict: Verdict, limits: Sequence[str], places: Sequence[str], report: str
+    title: str,
+    verdict: Verdict,
+    limits: Sequence[str],
+    places: Sequence[str],
+    report: str,
+    devices: Sequence[Busy] = (),
 ) -> None:
     """Print what was found in one run: the findings, where the time went, and what cannot be seen.
 
     limits: what the captures cannot show. places: where to look for the main finding. report: the
-    command that draws it.
+    command that draws it. devices: all that worked, as far as it is known for how long.
     """
     from profiling_lab.reports.model import clean_text
 
@@ -45,14 +66,50 @@ def show_verdict(
             names = ", ".join(verdict.unanswered)
             click.echo()
             click.echo(wrap(f"as far as could be asked: no answer from {names} (see below)", "  "))
+        if unexplained := _unexplained(verdict.findings[0], devices):
+            click.echo()
+            click.echo(wrap(unexplained, "  "))
     else:
         click.echo(wrap("no finding yet: no function that gives one has an answer", "  "))
     click.echo()
     for diagnosis in verdict.diagnoses:
         _show_details(diagnosis)
+    _show_steps([device for device in devices if device.steps])
     several = len(verdict.diagnoses) > 1 or " + " in title
     _show_list("These captures cannot show" if several else "This capture cannot show", limits)
     _show_unanswered(verdict)
+
+
+def _unexplained(main: Finding, devices: Sequence[Busy]) -> str:
+    """Of a healthy run whose devices were idle for longer than any cause explains: that this is so."""
+    saved, margin = (main.evidence.get(key) for key in ("recoverable_ratio", "margin_ratio"))
+    if main.category != "healthy" or not devices or saved is None or margin is None:
+        return ""
+    least = min(devices, key=lambda device: device.idle_ratio)
+    if least.idle_ratio - saved <= saved - margin:
+        return ""
+    return (
+        f"as far as could be explained: {least.device} did nothing for {least.idle_ratio:.1%} of the "
+        f"window, and no cause taken away alone saves more than {saved:.1%}; several may have to go "
+        "together, or the cause is one that was not recorded"
+    )
+
+
+def _show_steps(devices: Sequence[Busy]) -> None:
+    """How much of its steps each device of a trace worked."""
+    if not devices:
+        return
+    click.echo(bold("  Where the time went") + dim("  in the steps, as the host went through them"))
+    for device in devices:
+        _show_busy(device)
+    click.echo()
+
+
+def _show_busy(device: Busy) -> None:
+    idle_ns = device.window_ns - device.busy_ns
+    text = f"busy {format_share(device.busy_ns, device.window_ns)}, idle {format_ns(idle_ns)}"
+    cells = max(10, width() - len(device.device) - len(text) - 8)
+    click.echo(f"    {device.device}  {bar(1 - device.idle_ratio, cells)}  {text}")
 
 
 def why_not(verdict: Verdict) -> str:
@@ -226,9 +283,7 @@ def _show_time(diagnosis: Diagnosis) -> None:
             told = f"busy for longer than the window: {LAB} check ex_30.busy_time"
             click.echo(wrap(told, "      ", f"    {label}  "))
             continue
-        text = f"busy {format_share(busy, diagnosis.length_ns)}, idle {format_ns(idle)}"
-        cells = max(10, width() - len(label) - len(text) - 8)
-        click.echo(f"    {label}  {bar(share, cells)}  {text}")
+        _show_busy(Busy(label, busy, diagnosis.length_ns))
         shares = diagnosis.shares(device)
         if len(shares) > 2:
             for name, ns, _ in shares:

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 import pytest
 from click.testing import CliRunner, Result
 
+from grading.checking.generate.drawn import Timeline
 from grading.checking.generate.kineto import Trace
 from profiling_lab import captures, course, exports, inputs, limits, stubs
 from profiling_lab.cli import lab
@@ -457,18 +458,93 @@ def test_what_is_everywhere_has_no_place() -> None:
 
 
 def test_a_healthy_run_is_so_as_far_as_could_be_asked(tmp_path: Path) -> None:
-    """Ranks that lack a collective cannot be judged, and each device alone looks healthy."""
+    """Ranks that lack a collective amid others cannot be judged; each device alone looks healthy."""
     shutil.copy(CAPTURES / "ddp_timeline_straggler" / "timeline.sqlite", tmp_path / "run.sqlite")
     with sqlite3.connect(tmp_path / "run.sqlite") as connection:
         connection.execute(
             "DELETE FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE rowid = (SELECT k.rowid FROM "
             "CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s ON s.id = k.shortName "
-            "WHERE s.value GLOB 'nccl*' ORDER BY k.start DESC LIMIT 1)"
+            "WHERE s.value GLOB 'nccl*' ORDER BY k.start DESC LIMIT 1 OFFSET 20)"
         )
     said = " ".join(diagnose("run.sqlite").stdout.split())
     assert "healthy" in said
     assert "as far as could be asked: no answer from name_multi_gpu_bottleneck" in said
     assert "as far as could be asked" not in diagnose("two_streams").stdout
+
+
+def two_steps(folder: Path, gap_ns: int, *, host_ns: int = 10_000, step_ns: int = 1_000_000) -> str:
+    """Two steps of two kernels of 250 µs, the second `gap_ns` after the first, launched host_ns later."""
+    trace = Trace(folder)
+    for number in range(2):
+        at = number * step_ns
+        trace.step(number, at, at + step_ns)
+        trace.kernel(at + 20_000, at + 270_000, call=(at, at + 10_000))
+        launch = at + 10_000 + host_ns
+        trace.kernel(at + 270_000 + gap_ns, at + 520_000 + gap_ns, call=(launch, launch + 10_000))
+    return trace.save()
+
+
+def test_how_busy_a_trace_is_and_what_stays_unexplained(tmp_path: Path) -> None:
+    """Steps of 1 ms in which two kernels of 250 µs run; why the second waits, nothing says."""
+    said = " ".join(
+        diagnose(two_steps(tmp_path / "late", 400_000, step_ns=1_010_000)).stdout.split()
+    )
+    assert "healthy" in said
+    assert "busy 49.5%, idle 1.02 ms" in said
+    assert "as far as could be explained: device 0 did nothing for 50.5% of the window" in said
+    said = diagnose(two_steps(tmp_path / "soon", 1_000, step_ns=540_000)).stdout
+    assert "healthy" in said
+    assert "busy 92.6%, idle 80.0 µs" in said
+    assert "as far as could be explained" not in said
+
+
+def test_what_stays_unexplained_is_more_than_the_floor(tmp_path: Path) -> None:
+    """On a timeline as on a trace: kernels of 900 µs, each late by itself, and the floor is 10 %."""
+    for late_ns, told in ((100_000, False), (102_000, True)):
+        timeline = Timeline(tmp_path / f"late_{late_ns}.sqlite")
+        timeline.kernel(0, 900_000, stream=1)
+        timeline.kernel(900_000 + late_ns, 1_800_000 + late_ns, stream=1)
+        timeline.kernel(1_800_000 + 2 * late_ns, 1_801_000 + 2 * late_ns, stream=1)
+        said = " ".join(diagnose(timeline.save()).stdout.split())
+        assert ("as far as could be explained: device 0 did nothing for" in said) is told, late_ns
+
+
+def test_what_the_profiler_may_have_cost_is_said(tmp_path: Path) -> None:
+    """10 % of a step are idle if it takes 500 µs / 0.9, of which the device works 500."""
+    trace = two_steps(tmp_path / "gap", 400_000, host_ns=600_000)
+    said = " ".join(diagnose(trace).stdout.split())
+    assert "launch_bound" in said
+    assert "here 1.00 ms, of which device 0 works 500 µs" in said
+    assert "unless it takes 556 µs or longer, less than 10% of it" in said
+    assert "without the profiler" not in diagnose("torch_train_sync").stdout
+    assert "without the profiler" not in diagnose("torch_train_clean").stdout
+
+
+@pytest.mark.parametrize(("name", "told"), [("none", ""), ("cuLaunchHostFunc", "3 times")])
+def test_whether_the_host_worked_or_waited_is_not_recorded(
+    name: str, told: str, tmp_path: Path
+) -> None:
+    timeline = Timeline(tmp_path / "run.sqlite")
+    for at in (0, 1_000_000, 2_000_000):
+        timeline.kernel(at + 10_000, at + 110_000, call=(at, at + 5_000))
+        timeline.api(name, at + 6_000, at + 7_000)
+    said = " ".join(diagnose(timeline.save()).stdout.split())
+    assert "host_bound" in said
+    assert "whether the host worked in that time or waited" in said
+    assert ("call functions of the host" in said, told in said) == (bool(told), True)
+    with sqlite3.connect(tmp_path / "run.sqlite") as connection:
+        connection.execute(
+            "CREATE TABLE OSRT_API (start INT, end INT, nameId INT, globalTid INT, returnValue INT)"
+        )
+        row = connection.execute(
+            "SELECT start, globalTid FROM CUPTI_ACTIVITY_KIND_RUNTIME"
+        ).fetchone()
+        text = connection.execute("SELECT MIN(id) FROM StringIds").fetchone()[0]
+        connection.execute(
+            "INSERT INTO OSRT_API VALUES (?, ?, ?, ?, 0)", (row[0], row[0] + 5, text, row[1])
+        )
+    assert "whether the host worked" not in diagnose("run.sqlite").stdout
+    assert "whether the host worked" not in diagnose("two_streams").stdout
 
 
 def test_a_close_call_says_so() -> None:
@@ -591,6 +667,38 @@ def test_a_device_is_not_busy_for_longer_than_the_window(tmp_path: Path) -> None
     said = " ".join(half_done(tmp_path, "return {0: 10**12}"))
     assert "busy for longer than the window: uv run lab check ex_30.busy_time" in said
     assert "%" not in said
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "7",
+        "[7]",
+        "[{'device': 0, 'step_ns': 5}]",
+        "[{'device': 0, 'step_ns': 5, 'busy_ns': 6}]",
+        "[{'device': 0, 'step_ns': 0, 'busy_ns': 0}]",
+        "1 / 0",
+    ],
+)
+def test_steps_that_cannot_be_are_not_shown(steps: str, tmp_path: Path) -> None:
+    file = tmp_path / "mine" / course.load(ROOT).exercise("ex_32").stub
+    file.parent.mkdir(parents=True)
+    file.write_text(f"def step_breakdown(capture):\n    return {steps}\n", encoding="utf-8")
+    arguments = ["diagnose", "torch_train_sync", "--against", str(tmp_path / "mine")]
+    result = CliRunner().invoke(lab, arguments)
+    assert result.exit_code == 0, result.output
+    assert "Where the time went" not in result.stdout
+    file.write_text(
+        "def step_breakdown(capture):\n    return [{'device': 3, 'step_ns': 50, 'busy_ns': 40}]\n",
+        encoding="utf-8",
+    )
+    assert "busy 80.0%, idle 10 ns" in CliRunner().invoke(lab, arguments).stdout
+
+
+def test_how_busy_each_rank_is() -> None:
+    said = diagnose(str(RANKS)).stdout
+    lines = [line.split()[:4] for line in said.splitlines() if "busy" in line and "idle" in line]
+    assert lines == [["rank", f"{rank},", "device", str(rank)] for rank in range(2)]
 
 
 @pytest.mark.parametrize("has", [True, False])
