@@ -247,6 +247,7 @@ def _profilers_cost(main: Finding, device: Busy) -> str:
 
 def _places(part: Part, verdict: Verdict, against: str | None) -> list[str]:
     """Where on the timeline the main finding can be seen, from the window's start."""
+    from profiling_lab import captures
     from profiling_lab.cli.pages import section, section_without_timeline
     from profiling_lab.reports.places import places_of
 
@@ -258,6 +259,8 @@ def _places(part: Part, verdict: Verdict, against: str | None) -> list[str]:
     else:
         made, _ = section_without_timeline(part, against, [main], 0)
     out = []
+    if part.kind == "trace" and main.category == "host_bound":
+        out = _longest_host_code(str(captures.file(part.path, "trace.json")), against)
     for place in places_of(made, main):
         if (place.start_ns, place.end_ns) == tuple(made.window_ns):
             continue  # it is everywhere
@@ -266,6 +269,40 @@ def _places(part: Part, verdict: Verdict, against: str | None) -> list[str]:
         start = format_ns(place.start_ns - made.window_ns[0])
         out.append(f"{place.label or main.subject}: {length} at {start}{lane}")
     return out
+
+
+def _longest_host_code(file: str, against: str | None) -> list[str]:
+    """The longest time between CUDA calls of a thread, and what that thread was in meanwhile.
+
+    That is the innermost operator, range or Python function that takes at least half of it.
+    """
+    from profiling_lab import kineto
+    from profiling_lab.reports import traces
+
+    try:
+        trace = functions_for("ex_32", against=against).call("read_trace", file)
+    except (FunctionUnavailable, LabError):
+        return []
+    if traces.problem(trace):
+        return []
+    window = traces.window_of(trace["events"])
+    code = [o for o in kineto.operations(trace["events"], window) if o.kind == "host_code"]
+    if not code:
+        return []
+    longest = max(code, key=lambda o: o.duration_ns)
+    inside = [
+        event
+        for event in trace["events"]
+        if event["kind"] in ("operator", "range", "python")
+        and f"thread:{event['thread']}" == longest.where
+        and 2 * (min(event["end_ns"], longest.end_ns) - max(event["start_ns"], longest.start_ns))
+        >= longest.duration_ns
+        and not kineto.STEP_RANGE.match(event["name"])
+    ]
+    innermost = min(inside, key=lambda event: event["end_ns"] - event["start_ns"], default=None)
+    where = f", most of it in {innermost['name']}" if innermost else ""
+    length, start = format_ns(longest.duration_ns), format_ns(longest.start_ns - window[0])
+    return [f"Longest time between CUDA calls: {length} at {start}{where}"]
 
 
 def _lane(lane: Lane, part: Part) -> str:

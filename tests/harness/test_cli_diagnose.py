@@ -520,6 +520,32 @@ def test_what_the_profiler_may_have_cost_is_said(tmp_path: Path) -> None:
     assert "without the profiler" not in diagnose("torch_train_clean").stdout
 
 
+def test_what_the_host_was_in_is_named(tmp_path: Path) -> None:
+    """Between the two calls of a step lie 3 ms; what another thread does then is its own business."""
+    folder = tmp_path / "host"
+    trace = Trace(folder)
+    for number, later in ((1, 0), (2, 4_000_000)):
+        trace.step(number, later, later + 4_000_000)
+        trace.kernel(later + 20_000, later + 270_000, call=(later, later + 10_000))
+        begin = later + 20_000 + 10_000 * number  # the first pause is the longer one
+        trace.call("cudaGetDevice", later + 11_000, begin)
+        trace.kernel(
+            later + 3_100_000, later + 3_200_000, call=(later + 3_010_000, later + 3_020_000)
+        )
+    trace.operator("aten::all_of_it", 30_000, 3_010_000)
+    trace.operator("aten::the_most", 100_000, 1_600_000)
+    trace.operator("aten::less", 1_600_000, 3_000_000)
+    trace.operator("aten::elsewhere", 100_000, 1_599_000, thread=2)
+    said = " ".join(diagnose(trace.save()).stdout.split())
+    assert "host_bound" in said
+    words = "Longest time between CUDA calls: 2.98 ms at 30.0 µs, most of it in aten::the_most"
+    assert words in said
+    trace.events = [event for event in trace.events if not event["name"].startswith("aten::")]
+    said = " ".join(diagnose(trace.save()).stdout.split())
+    assert "Longest time between CUDA calls: 2.98 ms at 30.0 µs Step" in said
+    assert "between CUDA calls" not in diagnose("torch_train_sync").stdout
+
+
 @pytest.mark.parametrize(("name", "told"), [("none", ""), ("cuLaunchHostFunc", "3 times")])
 def test_whether_the_host_worked_or_waited_is_not_recorded(
     name: str, told: str, tmp_path: Path
