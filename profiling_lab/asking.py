@@ -22,9 +22,10 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from profiling_lab import captures, inputs
 from profiling_lab.diagnosis import Diagnosis, diagnose, misfit
 from profiling_lab.errors import CaptureError, EmptyCapture, LabError
 from profiling_lab.findings import CATEGORIES, CATEGORY_OF_CAUSE, Finding
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from profiling_lab.captures import Part
     from profiling_lab.nsys_export import NsysCapture
 
+# Who is asked whether ranks wait for each other.
+RANK_FUNCTIONS = ("name_multi_gpu_bottleneck", "name_distributed_bottleneck")
+MOST_RANKS = 6  # that a sentence lists
 CLOCK_METRIC = "GPC Clock Frequency [MHz]"
 
 
@@ -79,9 +83,13 @@ def _devices_with_clock(part: Part) -> Iterator[tuple[Any, ...]]:
     yield from ((str(part.path), device) for device in sorted(set(sampled) & set(worked)))
 
 
-def _traces(part: Part) -> Iterator[tuple[Any, ...]]:
-    from profiling_lab import captures
+def _whole_job(part: Part) -> Iterator[tuple[Any, ...]]:
+    """Folders with a trace of every rank."""
+    if not inputs.missing_ranks(part)[0]:
+        yield (str(part.path),)
 
+
+def _traces(part: Part) -> Iterator[tuple[Any, ...]]:
     yield from ((str(file),) for file in captures.rank_traces(part.path).values())
 
 
@@ -109,7 +117,7 @@ QUESTIONS = (
         "torch_ex03",
         "name_distributed_bottleneck",
         "collectives and ranks that wait for each other",
-        _capture,
+        _whole_job,
     ),
     Question("traces", "ex_32", "name_trace_bottleneck", "what each device waits for", _traces),
 )
@@ -122,6 +130,8 @@ class Verdict:
     findings: the main one first; empty where no function gave an answer.
     unanswered: a sentence a function that gave no answer. todo: those of them still to do.
     tasks: the id of the task that teaches a function. diagnoses: the details of timelines.
+    unjudged: why it could not be judged whether ranks wait for each other, a sentence; "" if it was, or
+    there is one rank. It stands in the recommendation of the first finding on the run, too.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -129,6 +139,7 @@ class Verdict:
     todo: set[str] = field(default_factory=set)
     tasks: dict[str, str] = field(default_factory=dict)
     diagnoses: list[Diagnosis] = field(default_factory=list)
+    unjudged: str = ""
 
     def explain_unanswered(self) -> list[str]:
         """A sentence for all functions still to do, and one for each that gave another reason."""
@@ -192,7 +203,47 @@ def ask_all(
     whole = next((part for part in parts if part.kind != "kernels"), None)
     ranked = _ranked(verdict, [one.finding for one in said], pages, whole, functions_for)
     verdict.findings = _with_others(ranked, said)
+    verdict.unjudged = _unjudged(parts, verdict) if nvtx_range is None else ""
+    _qualify(verdict)
     return verdict
+
+
+def _unjudged(parts: Sequence[Part], verdict: Verdict) -> str:
+    """Why nothing is said of ranks that wait for each other; "" where there is no such question."""
+    if reason := next(filter(None, map(verdict.unanswered.get, RANK_FUNCTIONS)), ""):
+        return f"whether ranks wait for each other could not be judged: {reason}"
+    for part in parts:
+        if part.kind == "timeline" and _recording(part).collectives["process"].n_unique() == 1:
+            return "whom this rank waits for cannot be judged: no other one is in the recording"
+        missing, size = inputs.missing_ranks(part) if part.kind in ("trace", "traces") else ([], 0)
+        # A rank that has no collective in its trace waits for nobody there.
+        if missing and (part.kind == "traces" or "nccl" in " ".join(times_alone(part))):
+            return (
+                "whether ranks wait for each other cannot be judged: there is no trace of "
+                f"{_listed(missing)} of {size}"
+            )
+    return ""
+
+
+def _listed(ranks: Sequence[int]) -> str:
+    """ "rank 3", "ranks 0, 2, 3": the first ones and the last of many."""
+    if len(ranks) > MOST_RANKS:
+        shown = (
+            f"{', '.join(map(str, ranks[: MOST_RANKS - 1]))}, … {ranks[-1]} ({len(ranks)} ranks)"
+        )
+    else:
+        shown = ", ".join(map(str, ranks))
+    return f"rank{'s' if len(ranks) > 1 else ''} {shown}"
+
+
+def _qualify(verdict: Verdict) -> None:
+    """Say with the first finding on the run what could not be judged."""
+    place = next((i for i, f in enumerate(verdict.findings) if f.subject[:7] != "kernel:"), None)
+    if not verdict.unjudged or place is None:
+        return
+    said = verdict.findings[place]
+    advice = "" if said.recommendation == "none" else f"{said.recommendation}; "
+    verdict.findings[place] = replace(said, recommendation=advice + verdict.unjudged)
 
 
 def _ranked(
@@ -338,6 +389,13 @@ def _trace(verdict: Verdict, question: Question, part: Part, functions: Function
     calls = list(question.arguments(part))
     if len(found) < len(calls):
         return []
+    alone = part.kind == "traces" and bool(inputs.missing_ranks(part)[0])
+    if alone:
+        # Every rank's trace may call its device 0.
+        ranks = captures.rank_traces(part.path)
+        found = [
+            replace(one, subject=f"rank:{rank}") for one, rank in zip(found, ranks, strict=True)
+        ]
     grows = [one for one in found if one.category == "memory_growth"]
     if grows:
         worst = max(grows, key=lambda one: one.evidence["growth_bytes"])
@@ -349,9 +407,9 @@ def _trace(verdict: Verdict, question: Question, part: Part, functions: Function
         except FunctionUnavailable:
             answer = None
         saved.append(answer if isinstance(answer, dict) else {})
-    if part.kind == "traces":
+    if part.kind == "traces" and not alone:
         return _of_all_ranks(found, saved)
-    return [_Said(found[0], _others(found[0], saved[0]))]
+    return [_Said(one, _others(one, own)) for one, own in zip(found, saved, strict=True)]
 
 
 def _of_all_ranks(found: list[Finding], saved: list[dict[str, int]]) -> list[_Said]:
@@ -438,8 +496,6 @@ def _kernel_spans(part: Part) -> list[tuple[int, int, str]]:
     if part.kind == "timeline":
         rows = _recording(part).kernels.select("start_ns", "end_ns", "name").iter_rows()
         return [(start, end, base_name(name)) for start, end, name in rows]
-    from profiling_lab import captures
-
     # Ranks run the same kernels: one of them says it for all.
     file = part.path if part.kind == "trace" else min(captures.rank_traces(part.path).items())[1]
     out = []
@@ -452,6 +508,4 @@ def _kernel_spans(part: Part) -> list[tuple[int, int, str]]:
 
 
 def _recording(part: Part) -> NsysCapture:
-    from profiling_lab import captures
-
     return captures.open(part.path)

@@ -260,6 +260,25 @@ def _job(info: dict[str, Any]) -> tuple[tuple[Any, ...], int] | None:
     return (size, str(info.get("backend")), str(info.get("nccl_version"))), rank
 
 
+def missing_ranks(part: Part) -> tuple[list[int], int]:
+    """The ranks of a job whose traces a capture lacks, and how many the job has, as its traces say.
+
+    None are missing where a trace says nothing, or another size than the others: that is for whoever
+    reads them to say.
+    """
+    if part.kind == "traces":
+        files = [*captures.rank_traces(part.path).values()]
+    else:
+        files = [captures.file(part.path, captures.MAIN_FILES["trace"])]
+    jobs = [_job(check_trace(file)) for file in files]
+    known = [job for job in jobs if job is not None]
+    sizes = {job[0] for job, _ in known}
+    if len(known) < len(jobs) or len(sizes) != 1:
+        return [], 0
+    (size,) = sizes
+    return sorted(set(range(size)) - {rank for _, rank in known}), size
+
+
 def _together(traces: dict[int, Part], size: int) -> Part:
     """One capture of the traces of a job's ranks; a single one stays a trace."""
     if len(traces) == 1:

@@ -99,9 +99,12 @@ def _of_kernels(part: Part, *, alone: bool) -> list[str]:
 
 def _of_trace(part: Part) -> list[str]:
     if part.kind == "traces":
-        return [
-            "when one rank did something by the clock of another: each trace has a clock of its own",
-        ]
+        clock = (
+            "when one rank did something by the clock of another: each trace has a clock of its own"
+        )
+        missing, size = inputs.missing_ranks(part)
+        others = f"the other {len(missing)} of {size} ranks of the job (name the traces of all)"
+        return [clock, others] if missing else [clock]
     file = captures.file(part.path, MAIN_FILES["trace"])
     text = captures.text(file, file.name)
     out = []

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from profiling_lab import asking, course, inputs
+from profiling_lab import asking, captures, course, inputs
 from profiling_lab.errors import LabError
 from profiling_lab.findings import Finding, is_borderline, problems
 from profiling_lab.functions import Functions, functions_for
@@ -353,6 +354,87 @@ def test_what_all_ranks_would_gain_is_said_with_the_least(tmp_path: Path) -> Non
     )
     assert found["launch_bound"].evidence["recoverable_ns"] == least
     assert found["communication_bound"].subject == "rank:0"
+
+
+def some_ranks(folder: Path, name: str, *ranks: int, world_size: int) -> list[str]:
+    """The traces of ranks of a recorded job, which now say that it had more ranks."""
+    out = []
+    for rank in ranks:
+        text = captures.text(captures.place(name) / f"trace_rank{rank}.json.gz", "trace.json")
+        assert '"world_size": 2' in text
+        file = folder / f"trace_rank{rank}.json"
+        file.write_text(text.replace('"world_size": 2', f'"world_size": {world_size}'))
+        out.append(str(file))
+    return out
+
+
+@pytest.mark.parametrize("name", ["ddp_traces_late_data", "ddp_traces_one_bucket_narrow"])
+@pytest.mark.parametrize("as_folder", [False, True])
+def test_of_some_ranks_each_is_judged_alone(tmp_path: Path, name: str, as_folder: bool) -> None:
+    files = some_ranks(tmp_path, name, 0, 1, world_size=128)
+    verdict = ask(str(tmp_path)) if as_folder else ask(*files)
+    words = "there is no trace of ranks 2, 3, 4, 5, 6, … 127 (126 ranks) of 128"
+    assert verdict.unanswered == {}, "nobody could answer"
+    assert verdict.unjudged.endswith(words)
+    assert verdict.findings[0].recommendation.endswith(words)
+    alone = [ask(file).findings[0] for file in files]
+    sick = {rank: one for rank, one in enumerate(alone) if one.category != "healthy"}
+    found: dict[str, Finding] = {}
+    for one in verdict.findings:
+        found.setdefault(one.subject, one)  # the main one of each, and not what it leaves behind
+    for rank, one in sick.items():
+        assert found[f"rank:{rank}"].category == one.category
+        assert found[f"rank:{rank}"].evidence == one.evidence
+    assert sick
+    assert len(found) == len(sick), "nothing is said of ranks that wait for each other"
+
+
+@pytest.mark.parametrize(
+    ("ranks", "size", "words"),
+    [((0,), 2, "rank 1 of 2"), ((1,), 3, "ranks 0, 2 of 3"), ((0, 1), 8, "ranks 2, 3, 4, 5, 6, 7 of 8"),
+     ((0, 1), 9, "ranks 2, 3, 4, 5, 6, … 8 (7 ranks) of 9")],
+)  # fmt: skip
+def test_ranks_that_are_not_there_are_named(
+    tmp_path: Path, ranks: tuple[int, ...], size: int, words: str
+) -> None:
+    verdict = ask(*some_ranks(tmp_path, "ddp_traces_late_data", *ranks, world_size=size))
+    assert verdict.unjudged.endswith(f"cannot be judged: there is no trace of {words}")
+    assert verdict.unjudged in verdict.findings[0].recommendation
+
+
+def test_a_whole_job_is_judged() -> None:
+    for name in ("ddp_traces_late_data", "ddp_timeline_overlap", "two_streams", "torch_train_sync"):
+        verdict = ask(name)
+        assert verdict.unjudged == ""
+        assert "judged" not in verdict.findings[0].recommendation
+
+
+def changed_timeline(folder: Path, change: str) -> str:
+    file = folder / "changed.sqlite"
+    shutil.copy(captures.path("ddp_timeline_overlap"), file)
+    with sqlite3.connect(file) as connection:
+        connection.execute(change)
+    return str(file)
+
+
+def test_nobody_is_healthy_while_ranks_could_not_be_judged(tmp_path: Path) -> None:
+    kernels = "CUPTI_ACTIVITY_KIND_KERNEL"
+    collectives = (
+        "shortName IN (SELECT id FROM StringIds WHERE value GLOB 'nccl*') AND deviceId = 1"
+    )
+    middle = (
+        f"DELETE FROM {kernels} WHERE rowid = (SELECT rowid FROM {kernels} WHERE {collectives} "
+        f"ORDER BY start LIMIT 1 OFFSET (SELECT COUNT(*) / 2 FROM {kernels} WHERE {collectives}))"
+    )
+    verdict = ask(changed_timeline(tmp_path, middle))
+    assert verdict.findings[0].category == "healthy"
+    assert "missing in between" in verdict.unjudged
+    assert verdict.findings[0].recommendation == verdict.unjudged
+    one_rank = ask(changed_timeline(tmp_path, f"DELETE FROM {kernels} WHERE deviceId = 1"))
+    assert "no other one is in the recording" in one_rank.findings[0].recommendation
+    todo = ask("ddp_timeline_overlap", functions=to_do(tmp_path, "nsys_ex04"))
+    assert todo.findings[0].category == "healthy"
+    assert "name_multi_gpu_bottleneck" in todo.findings[0].recommendation
 
 
 # -- ranges and borders -------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ at the tail. All times are integers in ns, on the one clock of the recording.
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 import polars as pl
 
@@ -69,9 +70,10 @@ def match_collectives(capture: str) -> list[dict]:
     Returns a list in that order of {"name": the kernel's short name, "start_ns": {rank: ns},
     "end_ns": {rank: ns}}.
     Raises EmptyCapture if no rank has a collective, and CaptureError if names differ at some place (it
-    holds the names), if all would be left out, and if some are left out and yet the first or the last of
-    what remains do not share a moment on all ranks: then one is missing in between, and places mean
-    nothing (for the last two the message holds how many each rank has, by rank).
+    holds the names), if all would be left out, and if some are left out and yet the first or the last that
+    remains of a rank shares no time with its partner of rank 0, or less than with another one of
+    rank 0: then one is missing in between, and places mean nothing (for the last two the message holds
+    how many each rank has, by rank).
     """
     raise NotImplementedError
 

@@ -21,6 +21,7 @@ at the tail. All times are integers in ns, on the one clock of the recording.
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 import polars as pl
 
@@ -100,9 +101,10 @@ def match_collectives(capture: str) -> list[dict]:
     Returns a list in that order of {"name": the kernel's short name, "start_ns": {rank: ns},
     "end_ns": {rank: ns}}.
     Raises EmptyCapture if no rank has a collective, and CaptureError if names differ at some place (it
-    holds the names), if all would be left out, and if some are left out and yet the first or the last of
-    what remains do not share a moment on all ranks: then one is missing in between, and places mean
-    nothing (for the last two the message holds how many each rank has, by rank).
+    holds the names), if all would be left out, and if some are left out and yet the first or the last that
+    remains of a rank shares no time with its partner of rank 0, or less than with another one of
+    rank 0: then one is missing in between, and places mean nothing (for the last two the message holds
+    how many each rank has, by rank).
     """
     own = _collectives(capture)
     counts = {rank: len(rows) for rank, rows in own.items()}
@@ -116,7 +118,8 @@ def match_collectives(capture: str) -> list[dict]:
         for place in range(first, end)
     ]
     left_out = any(count > len(matched) for count in counts.values())
-    if left_out and not (matched and _share_a_moment(matched[0]) and _share_a_moment(matched[-1])):
+    ends = [matched[0], matched[-1]] if matched else []
+    if left_out and not (ends and all(_belong_together(end, own[0]) for end in ends)):
         raise CaptureError(
             f"{capture}: collectives a rank {counts}: one is missing in between, or a rank died"
         )
@@ -150,24 +153,30 @@ def _collectives(capture: str) -> dict[int, list[dict]]:
 
 def _shift(zero: list[dict], rows: list[dict]) -> int:
     """How many places later than in the list of rank 0 a collective stands in that of a rank."""
-    votes = {0: 0}
+    votes = Counter({0: 0})
     begin = 0
     for place, one in enumerate(zero):
         # What ended before this one began ended before the next one, too.
         while begin < len(rows) and rows[begin]["end_ns"] <= one["start_ns"]:
             begin += 1
         for other in range(begin, len(rows)):
-            start_ns = max(one["start_ns"], rows[other]["start_ns"])
-            if start_ns >= one["end_ns"]:
+            if rows[other]["start_ns"] >= one["end_ns"]:
                 break
-            shared_ns = max(0, min(one["end_ns"], rows[other]["end_ns"]) - start_ns)
-            votes[other - place] = votes.get(other - place, 0) + shared_ns
+            votes[other - place] += _shared_ns(one, rows[other])
     return max(votes, key=lambda shift: (votes[shift], -abs(shift)))
 
 
-def _share_a_moment(together: dict[int, dict]) -> bool:
-    last_start_ns = max(row["start_ns"] for row in together.values())
-    return last_start_ns < min(row["end_ns"] for row in together.values())
+def _shared_ns(one: dict, other: dict) -> int:
+    start_ns = max(one["start_ns"], other["start_ns"])
+    return max(0, min(one["end_ns"], other["end_ns"]) - start_ns)
+
+
+def _belong_together(together: dict[int, dict], zero: list[dict]) -> bool:
+    """Whether no other collective of rank 0 has more in common with a rank's than the one beside it."""
+    return all(
+        0 < _shared_ns(row, together[0]) == max(_shared_ns(row, other) for other in zero)
+        for row in together.values()
+    )
 
 
 def split_collectives(capture: str) -> dict[int, dict[str, int]]:

@@ -389,6 +389,35 @@ LEAVING_APART = (
 )
 
 
+# Which difference of places wins, by votes that are close; (votes for the wrong one, for the right one) in ns.
+CLOSE_VOTES = {
+    "a long one against several (120, 130)": (
+        ((100, 200), (250, 500), (500, 600), (700, 800)),
+        ((260, 300), (380, 540), (750, 800)),
+    ),
+    "several early ones against late ones (10, 185)": (
+        ((100, 200), (200, 300), (300, 400)),
+        ((110, 205), (205, 305)),
+    ),
+    "equal, so the nearest to 0 (50, 50)": (((100, 200),), ((100, 150), (150, 200))),
+    "a single ns against none (0, 1)": (((100, 200), (300, 400)), ((399, 450),)),
+    "one that is over does not count, equal (50, 50)": (
+        ((100, 150), (200, 250)),
+        ((100, 400), (110, 150)),
+    ),
+    "one that is over does not count (50, 51)": (
+        ((100, 150), (200, 251)),
+        ((100, 400), (110, 150)),
+    ),
+}
+
+
+@task("nsys_ex04.match_collectives")
+@pytest.mark.parametrize("ranks", CLOSE_VOTES.values(), ids=list(CLOSE_VOTES))
+def test_the_difference_with_most_votes(stub, draw, ranks) -> None:
+    judge_matches(stub, draw_spans(draw, *ranks))
+
+
 @task("nsys_ex04.match_collectives")
 def test_matches_where_ranks_were_not_recorded_from_the_same_one_on(stub, draw, seed) -> None:
     got = stub.match_collectives(draw_spans(draw, *LATE_AND_SHORT))
@@ -428,6 +457,9 @@ def test_collectives_that_do_not_belong_together(stub, draw) -> None:
         (((100, 200), (300, 400), (500, 600)), ((100, 200), (400, 500))),
         (((100, 200), (300, 400), (500, 600)), ((0, 100), (300, 400))),
         (((100, 200), (300, 400), (500, 600)), ((700, 800), (900, 950))),
+        # what is left out leaves 5 ns to a stranger, at the head and at the tail
+        (((100, 195), (200, 400), (500, 700)), ((90, 205), (510, 700))),
+        (((100, 300), (500, 600), (700, 800)), ((110, 300), (595, 800))),
     ):
         with stub.raises(CaptureError, match="3.*2", why=f"one is missing in between: {gap}"):
             stub.match_collectives(draw_spans(draw, *gap))
