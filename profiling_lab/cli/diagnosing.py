@@ -6,7 +6,7 @@ import json
 import shlex
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -179,10 +179,7 @@ def _devices(part: Part, verdict: Verdict, against: str | None) -> list[Busy]:
 
 
 def _devices_of_trace(rank: str, file: str, against: str | None) -> list[Busy]:
-    try:
-        steps = functions_for("ex_32", against=against).call("step_breakdown", file)
-    except (FunctionUnavailable, LabError):
-        return []
+    steps = _asked(against, "step_breakdown", file)
     keys = ("device", "step_ns", "busy_ns")
     if not isinstance(steps, list) or not all(
         isinstance(step, dict)
@@ -196,8 +193,36 @@ def _devices_of_trace(rank: str, file: str, against: str | None) -> list[Busy]:
         own = [step for step in steps if step["device"] == device]
         busy_ns, window_ns = (sum(step[key] for step in own) for key in ("busy_ns", "step_ns"))
         if window_ns:
-            out.append(Busy(f"{rank}device {device}", busy_ns, window_ns, len(own)))
+            before_ns = min(_before_first(file, device, against), window_ns - busy_ns)
+            out.append(Busy(f"{rank}device {device}", busy_ns, window_ns, len(own), before_ns))
     return out
+
+
+def _before_first(file: str, device: int, against: str | None) -> int:
+    """Time of a trace's window before a device's first operation; 0 where no function says so."""
+    from profiling_lab.reports import traces
+
+    trace = _asked(against, "read_trace", file)
+    if trace is None or traces.problem(trace):
+        return 0
+    start, _ = traces.window_of(trace["events"])
+    first = min(
+        (
+            event["start_ns"]
+            for event in trace["events"]
+            if event["kind"] in ("kernel", "copy", "memset") and event["device"] == device
+        ),
+        default=start,
+    )
+    return max(0, first - start)
+
+
+def _asked(against: str | None, function: str, file: str) -> Any:
+    """What a function of Day 3 says to a trace; None where it gives no answer."""
+    try:
+        return functions_for("ex_32", against=against).call(function, file)
+    except (FunctionUnavailable, LabError):
+        return None
 
 
 def _of_the_finding(part: Part, verdict: Verdict, devices: Sequence[Busy]) -> list[str]:
@@ -279,11 +304,8 @@ def _longest_host_code(file: str, against: str | None) -> list[str]:
     from profiling_lab import kineto
     from profiling_lab.reports import traces
 
-    try:
-        trace = functions_for("ex_32", against=against).call("read_trace", file)
-    except (FunctionUnavailable, LabError):
-        return []
-    if traces.problem(trace):
+    trace = _asked(against, "read_trace", file)
+    if trace is None or traces.problem(trace):
         return []
     window = traces.window_of(trace["events"])
     code = [o for o in kineto.operations(trace["events"], window) if o.kind == "host_code"]

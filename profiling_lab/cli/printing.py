@@ -26,17 +26,22 @@ MOST_CHARACTERS = 2000  # of a sentence
 
 @dataclass(frozen=True)
 class Busy:
-    """How long a device worked in a window; of a trace, in its steps."""
+    """How long a device worked in a window; of a trace, in its steps.
+
+    before_ns: of the window, until the first operation that the trace holds: what was issued before the
+    recording began may run then, and is not in it.
+    """
 
     device: str
     busy_ns: int
     window_ns: int
     steps: int = 0
+    before_ns: int = 0
 
     @property
     def idle_ratio(self) -> float:
-        """The share of the window in which it did nothing."""
-        return 1 - self.busy_ns / self.window_ns
+        """The share of the window in which it surely did nothing."""
+        return 1 - (self.busy_ns + self.before_ns) / self.window_ns
 
 
 def show_verdict(
@@ -99,7 +104,8 @@ def _show_steps(devices: Sequence[Busy]) -> None:
     """How much of its steps each device of a trace worked."""
     if not devices:
         return
-    click.echo(bold("  Where the time went") + dim("  in the steps, as the host went through them"))
+    note = "in the steps; what was issued earlier is not recorded"
+    click.echo(bold("  Where the time went") + dim(f"  {note}"))
     for device in devices:
         _show_busy(device)
     click.echo()
@@ -109,7 +115,7 @@ def _show_busy(device: Busy) -> None:
     idle_ns = device.window_ns - device.busy_ns
     text = f"busy {format_share(device.busy_ns, device.window_ns)}, idle {format_ns(idle_ns)}"
     cells = max(10, width() - len(device.device) - len(text) - 8)
-    click.echo(f"    {device.device}  {bar(1 - device.idle_ratio, cells)}  {text}")
+    click.echo(f"    {device.device}  {bar(device.busy_ns / device.window_ns, cells)}  {text}")
 
 
 def why_not(verdict: Verdict) -> str:
