@@ -313,6 +313,9 @@ def growing_lines(capture: str) -> list[dict[str, Any]]:
 
     bytes a step, steps counted from 0: what is allocated once and kept, or kept for a few steps, has
     stopped growing by the middle.
+    A leak in every second or third step counts with its mean. What two moments cannot tell from a leak: a
+    buffer allocated once after the middle, or a larger batch that the last step still holds. Its share a
+    step shrinks the more steps are recorded; a leak's does not.
 
     Returns a dict {"where", "growth_bytes": float, "held_bytes": held at the end of the last step} for each
     line that grows by more than 0, the fastest first, then by where (None last).
