@@ -231,8 +231,8 @@ def _of_the_finding(part: Part, verdict: Verdict, devices: Sequence[Busy]) -> li
         return []
     main = verdict.findings[0]
     if part.kind == "timeline":
-        waits = main.category == "host_bound" and main is verdict.diagnoses[0].finding
-        return _waits_unseen(verdict.diagnoses[0].capture) if waits else []
+        host = main.category == "host_bound" and verdict.diagnoses
+        return _waits_unseen(verdict.diagnoses[0].capture) if host else []
     name = main.subject.replace(":", " ")
     mine = [device for device in devices if device.device == name]
     slowed = part.kind == "trace" and main.category in ("launch_bound", "host_bound")

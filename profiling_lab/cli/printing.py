@@ -57,18 +57,22 @@ def show_verdict(
     limits: what the captures cannot show. places: where to look for the main finding. report: the
     command that draws it. devices: all that worked, as far as it is known for how long.
     """
+    from profiling_lab.asking import RANK_FUNCTIONS
     from profiling_lab.reports.model import clean_text
 
     facts = "; ".join(about(diagnosis) for diagnosis in verdict.diagnoses)
     click.echo(bold(clean_text(title)) + dim(f"  {facts}" if facts else ""))
+    if verdict.unjudged:
+        click.echo("as far as could be judged: not whether ranks wait for each other (see →)")
     click.echo()
     if verdict.findings:
         _show_finding(verdict.findings[0])
         if places:
             _show_places(places, report)
         _show_others(verdict.findings[1:])
-        if verdict.findings[0].category == "healthy" and verdict.unanswered:
-            names = ", ".join(verdict.unanswered)
+        said = RANK_FUNCTIONS if verdict.unjudged else ()
+        names = ", ".join(name for name in verdict.unanswered if name not in said)
+        if verdict.findings[0].category == "healthy" and names:
             click.echo()
             click.echo(wrap(f"as far as could be asked: no answer from {names} (see below)", "  "))
         if unexplained := _unexplained(verdict.findings[0], devices):
