@@ -1096,12 +1096,13 @@ def _without_tail(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, floa
     return {"waiting": filled} if kernel["metrics"]["launch__waves_per_multiprocessor"] >= 1 else {}
 
 
-def _failed_tries(metrics: dict[str, Any]) -> float:
+def _failed_tries(kernel: dict[str, Any]) -> float:
     """The share of shared memory's wavefronts that compare-and-swaps take which come too late."""
+    metrics = kernel["metrics"]
     atomics = metrics.get("smsp__inst_executed_op_shared_atom.sum")
     own = metrics.get(f"{SHARED_WAVEFRONTS}_op_atom.sum")
-    swaps = own - metrics.get(f"{BANK_WAITS}_op_atom.sum") - atomics
     everything = metrics.get(f"{SHARED_WAVEFRONTS}.sum")
+    swaps = own - metrics.get(f"{BANK_WAITS}_op_atom.sum") - atomics
     lanes = metrics.get("smsp__thread_inst_executed_per_inst_executed.ratio") / WARP_THREADS
     if not atomics * everything:
         return 0.0
@@ -1122,7 +1123,7 @@ def _without_contention(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str
     left: dict[str, float] = {}
     if conflicts["wavefronts_count"] != 0:
         replays = conflicts["conflict_ratio"] * conflicts["atomics_ratio"]
-        left = _without_wavefronts(kernel, use, min(1.0, replays + _failed_tries(metrics)))
+        left = _without_wavefronts(kernel, use, min(1.0, replays + _failed_tries(kernel)))
     if not adds + atomics:
         return left
     calm: float = UNCONTENDED_CYCLES

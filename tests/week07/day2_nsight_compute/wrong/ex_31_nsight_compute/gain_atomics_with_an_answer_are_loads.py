@@ -19,7 +19,7 @@ def _without_contention(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str
     left: dict[str, float] = {}
     if conflicts["wavefronts_count"] != 0:
         replays = conflicts["conflict_ratio"] * conflicts["atomics_ratio"]
-        left = _without_wavefronts(kernel, use, min(1.0, replays + _failed_tries(metrics)))
+        left = _without_wavefronts(kernel, use, min(1.0, replays + _failed_tries(kernel)))
     if not adds:
         return left
     calm: float = UNCONTENDED_CYCLES
