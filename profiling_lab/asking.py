@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 # Who is asked whether ranks wait for each other.
 RANK_FUNCTIONS = ("name_multi_gpu_bottleneck", "name_distributed_bottleneck")
+UNJUDGED = "whether ranks wait for each other cannot be judged"
 MOST_RANKS = 6  # that a sentence lists
 CLOCK_METRIC = "GPC Clock Frequency [MHz]"
 
@@ -85,8 +86,17 @@ def _devices_with_clock(part: Part) -> Iterator[tuple[Any, ...]]:
 
 def _whole_job(part: Part) -> Iterator[tuple[Any, ...]]:
     """Folders with a trace of every rank."""
-    if not inputs.missing_ranks(part)[0]:
+    if _is_whole(part):
         yield (str(part.path),)
+
+
+def _is_whole(part: Part) -> bool:
+    return not inputs.missing_ranks(part)[0]
+
+
+def _is_one_job(part: Part) -> bool:
+    """Whether a capture is of one job, as far as it tells; what is not cannot be read as one."""
+    return part.kind == "timeline" or inputs.missing_ranks(part)[1] > 0
 
 
 def _traces(part: Part) -> Iterator[tuple[Any, ...]]:
@@ -132,6 +142,7 @@ class Verdict:
     tasks: the id of the task that teaches a function. diagnoses: the details of timelines.
     unjudged: why it could not be judged whether ranks wait for each other, a sentence; "" if it was, or
     there is one rank. It stands in the recommendation of the first finding on the run, too.
+    by_rank: what the trace of each rank says alone, by "rank:<number>", its collectives as recorded.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -140,6 +151,7 @@ class Verdict:
     tasks: dict[str, str] = field(default_factory=dict)
     diagnoses: list[Diagnosis] = field(default_factory=list)
     unjudged: str = ""
+    by_rank: dict[str, Finding] = field(default_factory=dict)
 
     def explain_unanswered(self) -> list[str]:
         """A sentence for all functions still to do, and one for each that gave another reason."""
@@ -203,7 +215,8 @@ def ask_all(
     whole = next((part for part in parts if part.kind != "kernels"), None)
     ranked = _ranked(verdict, [one.finding for one in said], pages, whole, functions_for)
     verdict.findings = _with_others(ranked, said)
-    verdict.unjudged = _unjudged(parts, verdict) if nvtx_range is None else ""
+    if nvtx_range is None:
+        verdict.unjudged = verdict.unjudged or _unjudged(parts, verdict)
     _qualify(verdict)
     return verdict
 
@@ -211,17 +224,14 @@ def ask_all(
 def _unjudged(parts: Sequence[Part], verdict: Verdict) -> str:
     """Why nothing is said of ranks that wait for each other; "" where there is no such question."""
     if reason := next(filter(None, map(verdict.unanswered.get, RANK_FUNCTIONS)), ""):
-        return f"whether ranks wait for each other could not be judged: {reason}"
+        return f"{UNJUDGED}: {reason}"
     for part in parts:
         if part.kind == "timeline" and _recording(part).collectives["process"].n_unique() == 1:
             return "whom this rank waits for cannot be judged: no other one is in the recording"
         missing, size = inputs.missing_ranks(part) if part.kind in ("trace", "traces") else ([], 0)
         # A rank that has no collective in its trace waits for nobody there.
         if missing and (part.kind == "traces" or "nccl" in " ".join(times_alone(part))):
-            return (
-                "whether ranks wait for each other cannot be judged: there is no trace of "
-                f"{_listed(missing)} of {size}"
-            )
+            return f"{UNJUDGED}: there is no trace of {_listed(missing)} of {size}"
     return ""
 
 
@@ -237,13 +247,22 @@ def _listed(ranks: Sequence[int]) -> str:
 
 
 def _qualify(verdict: Verdict) -> None:
-    """Say with the first finding on the run what could not be judged."""
+    """Say what could not be judged, with the first finding on the run; and what a late rank does."""
+    for place, one in enumerate(verdict.findings):
+        late = verdict.by_rank.get(one.subject)
+        if one.category == "rank_imbalance" and late and late.category != "healthy":
+            ratio = late.evidence.get("recoverable_ratio")
+            share = "" if ratio is None else f" ({ratio:.0%} of its window)"
+            own = f"the trace of {one.subject.replace(':', ' ')} alone is {late.category}{share}"
+            verdict.findings[place] = _advise(one, own)
     place = next((i for i, f in enumerate(verdict.findings) if f.subject[:7] != "kernel:"), None)
-    if not verdict.unjudged or place is None:
-        return
-    said = verdict.findings[place]
-    advice = "" if said.recommendation == "none" else f"{said.recommendation}; "
-    verdict.findings[place] = replace(said, recommendation=advice + verdict.unjudged)
+    if verdict.unjudged and place is not None:
+        verdict.findings[place] = _advise(verdict.findings[place], verdict.unjudged)
+
+
+def _advise(finding: Finding, more: str) -> Finding:
+    advice = "" if finding.recommendation == "none" else f"{finding.recommendation}; "
+    return replace(finding, recommendation=advice + more)
 
 
 def _ranked(
@@ -364,9 +383,14 @@ def _answers(
             if error.todo:
                 verdict.todo.add(question.function)
         except CaptureError as error:
-            if question is next(q for q in QUESTIONS if q.kind == part.kind):
+            if question.function in RANK_FUNCTIONS and _is_one_job(part):
+                # People know it by the name that they gave, not by that of a copy made for this.
+                said = str(error).replace(str(part.path), part.name)
+                verdict.unjudged = f"{UNJUDGED}: {said}"
+            elif question is next(q for q in QUESTIONS if q.kind == part.kind):
                 raise
-            verdict.unanswered[question.function] = str(error)
+            else:
+                verdict.unanswered[question.function] = str(error)
     return out
 
 
@@ -389,13 +413,13 @@ def _trace(verdict: Verdict, question: Question, part: Part, functions: Function
     calls = list(question.arguments(part))
     if len(found) < len(calls):
         return []
-    alone = part.kind == "traces" and bool(inputs.missing_ranks(part)[0])
-    if alone:
+    alone = part.kind == "traces" and (bool(verdict.unjudged) or not _is_whole(part))
+    if part.kind == "traces":
         # Every rank's trace may call its device 0.
-        ranks = captures.rank_traces(part.path)
-        found = [
-            replace(one, subject=f"rank:{rank}") for one, rank in zip(found, ranks, strict=True)
-        ]
+        ranks = [f"rank:{rank}" for rank in captures.rank_traces(part.path)]
+        verdict.by_rank = dict(zip(ranks, found, strict=True))
+        if alone:
+            found = [replace(one, subject=rank) for rank, one in verdict.by_rank.items()]
     grows = [one for one in found if one.category == "memory_growth"]
     if grows:
         worst = max(grows, key=lambda one: one.evidence["growth_bytes"])

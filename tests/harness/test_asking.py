@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 from collections.abc import Callable
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from profiling_lab import asking, captures, course, inputs
-from profiling_lab.errors import LabError
+from profiling_lab.errors import CaptureError, LabError
 from profiling_lab.findings import Finding, is_borderline, problems
 from profiling_lab.functions import Functions, functions_for
 
@@ -400,6 +402,40 @@ def test_ranks_that_are_not_there_are_named(
     verdict = ask(*some_ranks(tmp_path, "ddp_traces_late_data", *ranks, world_size=size))
     assert verdict.unjudged.endswith(f"cannot be judged: there is no trace of {words}")
     assert verdict.unjudged in verdict.findings[0].recommendation
+
+
+def test_ranks_that_recorded_other_collectives_are_judged_alone(tmp_path: Path) -> None:
+    files = some_ranks(tmp_path, "ddp_traces_late_data", 0, 1, world_size=2)
+    trace = json.loads(Path(files[1]).read_text(), parse_float=Decimal)
+    last = max(
+        (event for event in trace["traceEvents"] if event.get("name", "").startswith("ncclDev")),
+        key=lambda event: event["ts"],
+    )
+    trace["traceEvents"].remove(last)
+    Path(files[1]).write_text(json.dumps(trace, default=float))
+    verdict = ask(*files)
+    assert verdict.unanswered == {}, "no function is to be mended"
+    assert "communication kernels a rank {0: 18, 1: 17}" in verdict.unjudged
+    assert verdict.unjudged in verdict.findings[0].recommendation
+    assert {one.category for one in verdict.findings}.isdisjoint({"rank_imbalance", "healthy"})
+    assert all(one.subject.startswith("rank:") for one in verdict.findings)
+
+
+def test_traces_of_two_runs_are_no_job(tmp_path: Path) -> None:
+    some_ranks(tmp_path, "ddp_traces_late_data", 0, world_size=2)
+    some_ranks(tmp_path, "ddp_traces_late_data", 1, world_size=3)
+    with pytest.raises(CaptureError, match="different runs"):
+        ask(str(tmp_path))
+
+
+def test_what_a_late_rank_does_is_said() -> None:
+    verdict = ask("ddp_traces_late_data")
+    assert verdict.findings[0].category == "rank_imbalance"
+    late = verdict.by_rank[verdict.findings[0].subject]
+    ratio = late.evidence["recoverable_ratio"]
+    said = f"alone is {late.category} ({ratio:.0%} of its window)"
+    assert verdict.findings[0].recommendation.endswith(said)
+    assert late.category == "host_bound"
 
 
 def test_a_whole_job_is_judged() -> None:
