@@ -22,7 +22,7 @@ from _pytest.tmpdir import TempPathFactory
 
 from grading import plugin
 from grading.checking import kept
-from grading.forkserver import Forked, serve
+from grading.forking import Forked, serve
 
 
 class Ready:
