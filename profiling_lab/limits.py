@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -97,6 +98,29 @@ def _of_kernels(part: Part, *, alone: bool) -> list[str]:
     return out
 
 
+def _without_profiler(part: Part) -> list[str]:
+    """What the profiler itself may have made of ranks that wait; with the length of a step as recorded."""
+    file = min(captures.rank_traces(part.path).items())[1]
+    text = captures.text(file, file.name)
+    if inputs.ADDED_STEP in text:
+        return []
+    steps = [
+        (float(event["ts"]), float(event["ts"]) + float(event["dur"]))
+        for event in json.loads(text)["traceEvents"]
+        if event.get("cat") == "user_annotation"
+        and str(event.get("name")).startswith("ProfilerStep#")
+        and "dur" in event
+    ]
+    if not steps:
+        return []
+    length_us = (max(end for _, end in steps) - min(start for start, _ in steps)) / len(steps)
+    return [
+        "how long a step takes without the profiler, which slows down hosts and not devices: here "
+        f"{format_ns(round(1000 * length_us))}. Time some steps unprofiled: where they are much shorter, the "
+        "profiler made hosts late, and ranks wait for them"
+    ]
+
+
 def _of_trace(part: Part) -> list[str]:
     if part.kind == "traces":
         clock = (
@@ -104,7 +128,7 @@ def _of_trace(part: Part) -> list[str]:
         )
         missing, size = inputs.missing_ranks(part)
         others = f"the other {len(missing)} of {size} ranks of the job (name the traces of all)"
-        return [clock, others] if missing else [clock]
+        return [clock, *([others] if missing else []), *_without_profiler(part)]
     file = captures.file(part.path, MAIN_FILES["trace"])
     text = captures.text(file, file.name)
     out = []
