@@ -11,6 +11,7 @@ import pytest
 
 from grading.results import OUTCOMES
 from profiling_lab.course import Course, Exercise, Task
+from profiling_lab.replacing import replaced
 
 # A check ends as "passed", "failed", "todo", "blocked" or "not run". Only "passed" earns, and only
 # "failed" is a failure.
@@ -136,8 +137,7 @@ class Score:
     def write(self, file: Path, **more: Any) -> None:
         """Write the score as JSON, with more top-level entries, whole or not at all."""
         file.parent.mkdir(parents=True, exist_ok=True)
-        temporary = file.with_name(file.name + ".part")
-        temporary.write_text(
-            json.dumps({**self.to_dict(), **more}, indent=1) + "\n", encoding="utf-8"
-        )
-        temporary.replace(file)
+        with replaced(file) as draft:
+            draft.write_text(
+                json.dumps({**self.to_dict(), **more}, indent=1) + "\n", encoding="utf-8"
+            )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
+
+from profiling_lab.replacing import replaced
 
 FOLDER = ".lab"
 
@@ -23,6 +24,5 @@ def write(root: Path, name: str, entries: dict[str, Any]) -> None:
     """Replace a file as a whole, so that nobody reads half of it. Raises OSError."""
     file = root / FOLDER / name
     file.parent.mkdir(exist_ok=True)
-    temporary = file.with_name(f"{file.name}.{os.getpid()}.part")
-    temporary.write_text(json.dumps(entries, indent=1), encoding="utf-8")
-    temporary.replace(file)
+    with replaced(file) as draft:
+        draft.write_text(json.dumps(entries, indent=1), encoding="utf-8")

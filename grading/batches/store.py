@@ -27,6 +27,7 @@ from typing import IO, Any, Self
 
 from grading.results import Key, Result
 from profiling_lab.errors import LabError
+from profiling_lab.replacing import replaced
 
 RESULTS, PLAN, BATCH, LOCK, WORK = "results.jsonl", "plan.jsonl", "batch.json", ".lock", ".work"
 FORMAT = 1
@@ -320,17 +321,11 @@ def read_batch(out: Path) -> dict[str, Any]:
 
 def write_whole(file: Path, parts: Iterable[str]) -> None:
     """Write a text file whole or not at all, also when the power goes."""
-    temporary = file.with_name(f".{file.name}.part")
-    try:
-        with temporary.open("w", encoding="utf-8", newline="\n") as stream:
-            for part in parts:
-                stream.write(part)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(file)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with replaced(file) as draft, draft.open("w", encoding="utf-8", newline="\n") as stream:
+        for part in parts:
+            stream.write(part)
+        stream.flush()
+        os.fsync(stream.fileno())
     _sync_folder(file.parent)
 
 

@@ -21,6 +21,7 @@ from grading.classroom import class_repo
 from grading.classroom.class_repo import TEMPLATES
 from profiling_lab.course import Course
 from profiling_lab.errors import LabError
+from profiling_lab.replacing import replaced
 
 ZIP_DATE = (1980, 1, 1, 0, 0, 0)  # the same course gives the same file
 TIMEOUT_S = 540  # the smallest limit that Gradescope offers is ten minutes
@@ -99,16 +100,11 @@ def without_deadline(policy: Path) -> str:
 
 
 def _pack(file: Path, members: dict[str, tuple[bytes, int]]) -> list[str]:
-    temporary = file.with_name(file.name + ".part")
-    try:
-        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name, (content, mode) in members.items():
-                info = zipfile.ZipInfo(name, ZIP_DATE)
-                info.compress_type = zipfile.ZIP_DEFLATED
-                info.create_system = 3  # Unix, so that the modes count
-                info.external_attr = (0o100000 | mode) << 16
-                archive.writestr(info, content)
-        temporary.replace(file)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replaced(file) as draft, zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, (content, mode) in members.items():
+            info = zipfile.ZipInfo(name, ZIP_DATE)
+            info.compress_type = zipfile.ZIP_DEFLATED
+            info.create_system = 3  # Unix, so that the modes count
+            info.external_attr = (0o100000 | mode) << 16
+            archive.writestr(info, content)
     return list(members)

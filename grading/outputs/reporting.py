@@ -30,6 +30,7 @@ from grading.outputs.roster import Joined, Person, Unmatched, join
 from grading.outputs.similarity import Match
 from grading.results import Result
 from profiling_lab.course import Course
+from profiling_lab.replacing import replaced
 
 FOLDERS = {"feedback": (".html", ".md"), "gradescope": (".json",), "junit": (".xml",)}
 LONGEST_NAME_BYTES = 120
@@ -210,13 +211,8 @@ class _Writer:
         """Write a file whole or not at all."""
         target = self.out / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        draft = target.with_name(f".{target.name}.part")
-        try:
+        with replaced(target) as draft:
             draft.write_text(text, encoding="utf-8", errors="replace", newline="\n")
-            draft.replace(target)
-        except BaseException:
-            draft.unlink(missing_ok=True)
-            raise
         self.written.append(target)
 
     def remove_old(self) -> None:

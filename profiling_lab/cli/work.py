@@ -26,6 +26,7 @@ from profiling_lab.course import (
     source_hash,
 )
 from profiling_lab.errors import CourseError, LabError
+from profiling_lab.replacing import replaced
 
 BACKUPS = Path(".lab") / "backups"
 GENERATED = "stubs.json"  # in .lab: hashes of generated stubs, by path
@@ -193,17 +194,12 @@ def submit(output: Path) -> int:
 
 
 def _pack(course: Course, files: list[PurePosixPath], output: Path) -> None:
-    temporary = output.with_name(output.name + ".part")
-    try:
-        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
-            for stub in files:
-                info = zipfile.ZipInfo(str(stub), ZIP_DATE)
-                info.compress_type = zipfile.ZIP_DEFLATED
-                info.external_attr = 0o644 << 16
-                archive.writestr(info, (course.root / stub).read_bytes())
-        temporary.replace(output)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replaced(output) as draft, zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as archive:
+        for stub in files:
+            info = zipfile.ZipInfo(str(stub), ZIP_DATE)
+            info.compress_type = zipfile.ZIP_DEFLATED
+            info.external_attr = 0o644 << 16
+            archive.writestr(info, (course.root / stub).read_bytes())
 
 
 # -- reset --------------------------------------------------------------------------------------
@@ -473,10 +469,8 @@ def _text(file: Path) -> str | None:
 
 def _write(file: Path, text: str) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(file.name + ".part")
     try:
-        temporary.write_text(text, encoding="utf-8", newline="\n")
-        temporary.replace(file)
+        with replaced(file) as draft:
+            draft.write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise LabError(f"{file}: cannot be written ({error.strerror})") from None
