@@ -18,6 +18,8 @@ What is read off the recording, and how:
 * A call that blocks ends only after the device operations that it waits for (wait). Asking again and
   again until the answer is yes is such a call, too. What a wait goes on for after memory was freed to a
   pool is the release of that memory; see `WAIT_RETURN_NS`.
+* A thread that puts a function of the host into a stream can be told by it that work is done, and wait for
+  that without a CUDA call. It does where its pauses follow what the device does; see `TOLD_SLOPE_ERROR`.
 * A function of the host that was put into a stream is not recorded. An operation that starts later
   than all of the above allows, issued after such a function, waited for it, if the device did nothing
   else meanwhile.
@@ -72,6 +74,12 @@ FREE_TO_POOL = {"cudaFreeAsync", "cuMemFreeAsync"}
 HOST_FUNCTION_CALLS = {
     f"{api}{call}" for api in ("cuda", "cu") for call in ("LaunchHostFunc", "StreamAddCallback")
 }
+# A pause behind such a call is the program's own code, or a wait until it is told. Own code takes as long as
+# it takes, whenever the device is done with what another thread issues meanwhile; a wait gets longer by
+# what that takes longer. So over the pauses of a thread the slope of the one over the other is 0 or 1: a
+# thread waits if it is nearer to 1, and if both are two standard errors from the middle or more.
+TOLD_SLOPE_ERROR = 0.25
+TOLD_LEAST = 10  # pauses, for the error to be known
 # What a call that asks whether work is done returns while it is not (CUDA Runtime and Driver API).
 NOT_READY = 600
 QUERIES = {"cudaEventQuery", "cudaStreamQuery", "cuEventQuery", "cuStreamQuery"}
@@ -123,8 +131,9 @@ class Operation:
     start_ns, duration_ns: as recorded; a blocking call's duration is its own cost, its waiting is
     a separate operation of kind "wait" and no duration that follows it.
     after: what it waited for. delay_ns: time that none of these explains.
-    waits_in: for a "wait" the kind of the call that waits: "synchronize", "copy_call" (a blocking
-    copy) or "allocation" (a release that waits for the device); "" for everything else.
+    waits_in: for a "wait" the kind of the call that waits: "synchronize" (or, without a call, until the
+    thread is told), "copy_call" (a blocking copy) or "allocation" (a release that waits for the device);
+    "" for everything else.
     resumes: on the host, with this the thread goes on after a "wait", up to and with the first call that
     issues work again ("launch" or "copy_call"). However calls are bundled, that one has to be made:
     what it issues may depend on what was waited for.
@@ -205,6 +214,17 @@ def _handoffs(calls: list[dict]) -> tuple[dict[int, tuple], dict[int, tuple]]:
                     begins[id(others[first])] = key
                     resumes[id(after)] = other
     return begins, resumes
+
+
+def _follow(causes: list[int], effects: list[int]) -> bool:
+    """Whether effects grow by as much as their causes do; see TOLD_SLOPE_ERROR."""
+    if len(causes) < TOLD_LEAST or len(set(causes)) == 1:
+        return False
+    slope, least = statistics.linear_regression(causes, effects)
+    rest = sum((y - least - slope * x) ** 2 for x, y in zip(causes, effects, strict=True))
+    middle = statistics.fmean(causes)
+    error_squared = rest / (len(causes) - 2) / sum((x - middle) ** 2 for x in causes)
+    return abs(slope - 1) < 0.5 and error_squared <= TOLD_SLOPE_ERROR**2
 
 
 def _polls_joined(calls: list[dict]) -> list[dict]:
@@ -335,6 +355,7 @@ class _Builder:
         )
         outer = _polls_joined([row for row in calls if not row["nested"]])
         begins, resumes = _handoffs(outer)
+        told = self._told(outer)
         for row in outer:
             key = row["process"], row["thread"]
             where = f"thread:{row['thread']}"
@@ -351,6 +372,8 @@ class _Builder:
                 code = self._host_code(row["thread"], done, row["start_ns"])
                 code.after.append((previous, "end", 0, "program order"))
                 previous = code
+            elif previous is not None and (ended := told.get(id(row))) is not None:
+                previous = self._wait_to_be_told(previous, row["start_ns"], ended)
             elif previous is not None and row["start_ns"] > previous.end_ns:
                 previous = self._host_code(row["thread"], previous, row["start_ns"])
             kind = self._kind(row)
@@ -382,6 +405,45 @@ class _Builder:
                 self.host_functions[row["process"], where].append(row["start_ns"])
             if row["name"].endswith("StreamWaitEvent"):
                 self._note_stream_wait(row, syncs, recorded_at)
+
+    def _told(self, outer: list[dict]) -> dict[int, _Draft]:
+        """By the id of the call after it, each pause in which a thread waited to be told.
+
+        To it belongs the first device operation that another thread issued in the pause.
+        """
+        pauses: dict[tuple, list[tuple[dict, dict]]] = defaultdict(list)
+        before: dict[tuple, dict] = {}
+        issued: dict[int, list[tuple[int, _Draft]]] = defaultdict(list)
+        for row in outer:
+            key = row["process"], row["thread"]
+            last = before.get(key, row)
+            before[key] = row
+            if last["name"] in HOST_FUNCTION_CALLS and row["start_ns"] - last["end_ns"] >= PAUSE_NS:
+                pauses[key].append((last, row))
+            for device_row in self.issued.get((row["process"], row["correlation"]), ()):
+                issued[row["process"]].append((row["start_ns"], device_row.draft))
+        told: dict[int, _Draft] = {}
+        for (process, _), found in pauses.items():
+            work = issued[process]
+            waits = []
+            for last, row in found:
+                place = bisect.bisect_left(work, last["end_ns"], key=lambda item: item[0])
+                if place < len(work) and work[place][1].end_ns <= row["start_ns"]:
+                    waits.append((last["end_ns"], row, work[place][1]))
+            causes = [draft.end_ns - start_ns for start_ns, _, draft in waits]
+            if _follow(causes, [row["start_ns"] - start_ns for start_ns, row, _ in waits]):
+                told |= {id(row): draft for _, row, draft in waits}
+        return told
+
+    def _wait_to_be_told(self, previous: _Draft, until_ns: int, ended: _Draft) -> _Draft:
+        """A thread's wait, without a call of its own, for a device operation."""
+        done = self._add("wait", previous.name, previous.where, until_ns, 0)
+        done.waits_in = "synchronize"
+        done.after = [
+            (previous, "end", 0, "program order"),
+            (ended, "end", until_ns - ended.end_ns, "wait"),
+        ]
+        return done
 
     def _release(self, done: _Draft) -> _Draft:
         """What a wait did after all that it waited for had ended: it gave memory of a pool back."""

@@ -255,3 +255,76 @@ def test_a_kernel_stands_still_while_pages_come_that_it_asked_for(
     assert kernels == [(10_000 + stalled_ns, 100_000 - stalled_ns), (111_000, 100_000)]
     saved = ex_30.recoverable_time(str(tmp_path / "managed.sqlite"))
     assert saved == dict.fromkeys(saved, 0) | {"launch_cost": 5_000, "copies": stalled_ns}
+
+
+def _told(folder: Path, case: str, *, steps: int = 13) -> tuple[str, list[tuple[int, int]]]:
+    """A capture of a thread that launches a kernel, which lasts longer or shorter, and then pauses.
+
+    A second thread sends the result to the host when it is there. Both put a function of the host into a
+    stream after that. Returns the file, and of each pause its end and that of the copy in it.
+    """
+    timeline = Timeline(folder / "told.sqlite")
+    function = "cudaEventRecord_v3020" if case == "no function" else "cuLaunchHostFunc"
+    other = {"thread": 2, "process": 2 if case == "another process" else 1}
+    at, pauses = 0, []
+    for step in range(steps):
+        busy_ns = 100_000 + (0 if case == "always the same" else 10_000 * (step * 7 % 5))
+        timeline.kernel(at + 10_000, at + 10_000 + busy_ns, call=(at, at + 5_000))
+        timeline.api(function, at + 6_000, at + 8_000)
+        sent = at + 60_000 + busy_ns
+        copied = sent + (700_000 if case == "ends later" else 8_000)
+        timeline.copy(sent + 6_000, copied, "D2H", stream=9, call=(sent, sent + 5_000), **other)
+        timeline.api("cuLaunchHostFunc", sent + 5_000, sent + 6_000, **other)
+        pause_ns = copied - at - 8_000
+        at = {
+            "own code": at + 500_000 + 1_000 * (step % 3),
+            "twice": at + 8_000 + 2 * pause_ns,
+            "loosely": copied + 150_000 + 40_000 * (step * 5 % 7),
+            "ends later": sent + 150_000,
+        }.get(case, copied + 150_000 + 1_000 * (step % 3))
+        pauses.append((at, copied))
+    return timeline.save(), pauses[:-1]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "waits",
+        "too few to tell",
+        "own code",
+        "twice",
+        "loosely",
+        "always the same",
+        "ends later",
+        "no function",
+        "another process",
+    ],
+)
+def test_a_thread_that_is_told_when_work_is_done_waits_for_it(
+    case: str, tmp_path: Path, ex_30: ModuleType
+) -> None:
+    file, pauses = _told(tmp_path, case, steps=10 if case == "too few to tell" else 11)
+    with captures.open(file) as capture:
+        operations = dependencies.read(capture)
+    found = [o for o in operations if (o.kind, o.where) == ("wait", "thread:1")]
+    if case != "waits":
+        assert not found
+        return
+    assert [o.start_ns for o in found] == [end for end, _ in pauses]
+    for wait, (end, copied) in zip(found, pauses, strict=True):
+        assert (wait.waits_in, wait.duration_ns, wait.delay_ns) == ("synchronize", 0, 0)
+        _, reason = wait.after
+        awaited = operations[reason.on]
+        assert (awaited.name, awaited.end_ns) == ("D2H", copied)
+        assert (reason.why, reason.at, reason.lag_ns) == ("wait", "end", end - copied)
+    assert replayed_starts(operations) == [operation.start_ns for operation in operations]
+    assert ex_30.name_bottleneck(file).category == "sync_bound"
+    saved = ex_30.recoverable_time(file)
+    assert saved["host_code"] == 0 < saved["waits"]
+
+
+def test_own_code_behind_a_function_of_the_host_is_own_code(
+    tmp_path: Path, ex_30: ModuleType
+) -> None:
+    file, _ = _told(tmp_path, "own code")
+    assert ex_30.name_bottleneck(file).category == "host_bound"
