@@ -219,3 +219,36 @@ def test_isolated_gives_the_same_verdicts(small: Small) -> None:
     _, outcomes = small.run(SOLVED.replace("2 * x", "2 + x"))
     done, isolated = small.run(None, "--isolated")
     assert isolated == outcomes, done.stdout
+
+
+LIVE_CHECKS = """
+from pathlib import Path
+
+from grading.checking import task
+from grading.checking.cuda import live
+
+@task("ex_1.double")
+def test_program(stub, tmp_path):
+    live.run(Path("/bin/false"))
+
+@task("ex_1.double")
+def test_program_again(stub, tmp_path):
+    live.run(Path("/bin/false"))
+
+@task("ex_1.quadruple")
+def test_times(stub, tmp_path):
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\\necho ms soon\\necho checksum 7\\n")
+    program.chmod(0o755)
+    live.timed(program, "ms")
+"""
+
+
+def test_a_program_that_fails_is_a_failed_check_and_said_once(small: Small) -> None:
+    (small.folder / "tests/part/test_ex_1_one.py").write_text(LIVE_CHECKS)
+    done, outcomes = small.run(SOLVED, "-rN")
+    assert outcomes["double"] == outcomes["quadruple"] == "failed"
+    assert done.stdout.count("false ended with exit code 1") == 1, done.stdout
+    assert "program printed ms soon, expected a time" in done.stdout
+    assert "Traceback" not in done.stdout
+    assert "LiveError" not in done.stdout

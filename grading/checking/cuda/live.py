@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from grading.access import StubError
 from grading.checking import commands
 from grading.checking.commands import Completed
 from grading.checking.cuda import toolchain
@@ -26,8 +27,11 @@ CAPTURE = "run.nsys-rep"
 EXPORT = "run.sqlite"
 
 
-class LiveError(Exception):
-    """A source was not compiled, a program failed, or a profiler is missing: says which and why."""
+class LiveError(StubError):
+    """A source was not compiled, a program failed, or a profiler is missing: says which and why.
+
+    A check lets it pass: the plugin reports it as a failed check.
+    """
 
 
 def build(source: Path, given: Path, folder: Path) -> Path:
@@ -66,12 +70,21 @@ def result(program: Path, *arguments: object) -> dict[str, Any]:
     return read
 
 
-def printed(program: Path, *names: str) -> list[str]:
-    """What a program prints in lines "name value". Raises LiveError if it fails, or prints one not."""
+def timed(program: Path, name: str) -> tuple[float, str]:
+    """The time and the checksum that a program prints, in lines "name value" and "checksum value".
+
+    Raises LiveError if it fails, or prints one of them not.
+    """
     found = dict(re.findall(r"^(\w+) (\S+)$", run(program), flags=re.MULTILINE))
-    if missing := [name for name in names if name not in found]:
+    if missing := [name for name in (name, "checksum") if name not in found]:
         raise LiveError(f"{program.name} printed no {', '.join(missing)}")
-    return [found[name] for name in names]
+    try:
+        time = float(found[name])
+    except ValueError:
+        time = math.nan
+    if not _is_time(time):
+        raise LiveError(f"{program.name} printed {name} {found[name]:.60}, expected a time")
+    return time, found["checksum"]
 
 
 def medians(measured: dict[str, Any], *names: str) -> list[float]:
