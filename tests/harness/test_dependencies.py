@@ -254,7 +254,8 @@ def test_a_kernel_stands_still_while_pages_come_that_it_asked_for(
     kernels = _is(operations, "kernel")
     assert kernels == [(10_000 + stalled_ns, 100_000 - stalled_ns), (111_000, 100_000)]
     saved = ex_30.recoverable_time(str(tmp_path / "managed.sqlite"))
-    assert saved == dict.fromkeys(saved, 0) | {"launch_cost": 5_000, "copies": stalled_ns}
+    # The device is idle from 110.5 to 111 µs.
+    assert saved == dict.fromkeys(saved, 0) | {"launch_cost": 500, "copies": stalled_ns}
 
 
 def _told(folder: Path, case: str, *, steps: int = 13) -> tuple[str, list[tuple[int, int]]]:
