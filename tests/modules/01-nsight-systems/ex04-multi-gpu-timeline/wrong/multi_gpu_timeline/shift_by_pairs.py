@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 CAUGHT_BY = "test_matches_where_ranks_were_not_recorded_from_the_same_one_on"
-SAYS = "what all ranks recorded begins, by the clock"
+SAYS = "one is missing in between"
 
 
 def _shift(zero: list[dict], rows: list[dict]) -> int:
