@@ -2407,6 +2407,7 @@ def test_gain_from_padding_is_not_that_of_atomics(stub, waits_of_atomics, padded
         # Half of the atomics swap, none does; more than two each is no more than all of them.
         (150.0, 20.0, 1 / (1 - 0.3125 * 0.8 / 0.9)),
         (100.0, 20.0, 1.0),
+        (150.0, 8.0, 1 / (1 - 0.5 * 250 / 300 * 0.8 / 0.9)),
         (90.0, 20.0, 1.0),
         (250.0, 20.0, 9 / (9 - 8 * 0.75 * 350 / 300)),
     ],
@@ -2423,12 +2424,33 @@ def test_gain_from_tries_that_fail(stub, own, lanes, want):
 
 @task("ex_31.estimate_gain")
 @pytest.mark.parametrize(
+    ("own", "waits", "lanes", "want"),
+    [
+        # Waits for a bank are no swaps: of 180 wavefronts 30 are replays, and half of 100 atomics swap.
+        (180.0, 30.0, 28.0, 1 / (1 - (0.75 + 0.5 * 0.25 * 280 / 300) * 0.8 / 0.9)),
+        # Fewer wavefronts than atomics and replays: noise. Only the replays count, 3/4 of all.
+        (690.0, 600.0, 20.0, 3.0),
+        # Replays and failed tries together are at most everything.
+        (800.0, 600.0, 8.0, 9.0),
+    ],
+)
+def test_gain_from_tries_that_fail_and_replays(stub, own, waits, lanes, want):
+    counts = dict(zip(TRIES, (100.0, own, 300.0), strict=True))
+    counts |= {BANK_METRICS[3]: waits, BANK_METRICS[4]: waits, LANES: lanes}
+    kernel = at({"l1": 0.9, "issue": 0.0}, **REPLAYED | counts)
+    name = f"made, {own:g} wavefronts of 100 atomics, {waits:g} waits, {lanes:g} lanes"
+    judge_literal(stub, name, kernel, CONTENTION, want)
+
+
+@task("ex_31.estimate_gain")
+@pytest.mark.parametrize(
     ("fullest", "mean", "apart", "more_blocks"),
     [
         # A request waits 1,000 cycles, 70 % of a warp's life. With the slice that has most of the atomics at
         # its ceiling the queue is theirs: half of 1,000 is calm, and more blocks would only queue there.
         (90.0, 9.0, 1 / 0.65, 1.0),
         (81.0, 9.0, 1 / 0.65, 1 / 0.9),
+        (80.0, 8.0, 1 / 0.65, 0.9 / 0.8),
         (79.0, 9.0, 1.0, 0.9 / 0.79),
         # All slices alike have nothing to share.
         (81.0, 81.0, 1 / 0.9, 1 / 0.9),
