@@ -223,8 +223,11 @@ def ask_all(
 
 def _unjudged(parts: Sequence[Part], verdict: Verdict) -> str:
     """Why nothing is said of ranks that wait for each other; "" where there is no such question."""
-    if reason := next(filter(None, map(verdict.unanswered.get, RANK_FUNCTIONS)), ""):
-        return f"{UNJUDGED}: {reason}"
+    for question in (q for q in QUESTIONS if q.function in RANK_FUNCTIONS):
+        asked = (part for part in parts if part.kind == question.kind)
+        reason = verdict.unanswered.get(question.function)
+        if reason and any(any(question.arguments(part)) for part in asked):
+            return f"{UNJUDGED}: {reason}"
     for part in parts:
         if part.kind == "timeline" and _recording(part).collectives["process"].n_unique() == 1:
             return "whom this rank waits for cannot be judged: no other one is in the recording"

@@ -473,6 +473,18 @@ def test_nobody_is_healthy_while_ranks_could_not_be_judged(tmp_path: Path) -> No
     assert "name_multi_gpu_bottleneck" in todo.findings[0].recommendation
 
 
+def test_where_one_process_ran_nothing_is_said_of_ranks() -> None:
+    def without(identifier: str) -> Functions:
+        if identifier == "nsys_ex04":
+            raise LabError("cannot be loaded")
+        return REFERENCE(identifier)
+
+    verdict = ask("two_streams", functions=without)
+    assert "name_multi_gpu_bottleneck" in verdict.unanswered
+    assert (verdict.unjudged, verdict.findings[0].recommendation) == ("", "none")
+    assert "cannot be loaded" in ask("ddp_timeline_overlap", functions=without).unjudged
+
+
 # -- ranges and borders -------------------------------------------------------------------------------
 
 
