@@ -286,13 +286,21 @@ def _places(part: Part, verdict: Verdict, against: str | None) -> list[str]:
     out = []
     if part.kind == "trace" and main.category == "host_bound":
         out = _longest_host_code(str(captures.file(part.path, "trace.json")), against)
-    for place in places_of(made, main):
+    places = places_of(made, main)
+    for place in places:
         if (place.start_ns, place.end_ns) == tuple(made.window_ns):
             continue  # it is everywhere
         lane = "" if place.lane is None else f", on {_lane(made.lanes[place.lane], part)}"
         length = format_ns(place.end_ns - place.start_ns)
         start = format_ns(place.start_ns - made.window_ns[0])
         out.append(f"{place.label or main.subject}: {length} at {start}{lane}")
+    if main.category == "allocation_bound" and places:
+        once_ns = places[0].end_ns - places[0].start_ns
+        if 2 * once_ns > main.evidence["recoverable_ns"]:
+            out.append(
+                "That one call takes most of it. Is it made once, at the start? Record after it then: what "
+                "sets up once is no cost of a step"
+            )
     return out
 
 

@@ -534,6 +534,22 @@ def test_what_the_profiler_may_have_cost_is_said(tmp_path: Path) -> None:
     assert "without the profiler" not in diagnose("torch_train_clean").stdout
 
 
+@pytest.mark.parametrize(("second_ns", "once"), [(90_000, True), (100_000, False)])
+def test_one_allocation_that_takes_most_is_set_up(
+    second_ns: int, once: bool, tmp_path: Path
+) -> None:
+    """Two calls between kernels, the first of 100 µs."""
+    timeline = Timeline(tmp_path / "run.sqlite")
+    timeline.kernel(10_000, 12_000, call=(0, 5_000))
+    timeline.api("cudaMalloc_v3020", 5_000, 105_000)
+    timeline.api("cudaMalloc_v3020", 105_000, 105_000 + second_ns)
+    launch = 105_000 + second_ns
+    timeline.kernel(launch + 10_000, launch + 20_000, call=(launch, launch + 5_000))
+    said = " ".join(diagnose(timeline.save()).stdout.split())
+    assert "allocation_bound" in said
+    assert ("That one call takes most of it" in said) is once
+
+
 def test_what_the_host_was_in_is_named(tmp_path: Path) -> None:
     """Between the two calls of a step lie 3 ms; what another thread does then is its own business."""
     folder = tmp_path / "host"
