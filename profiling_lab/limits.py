@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from profiling_lab import asking, captures, inputs
+from profiling_lab import asking, captures, inputs, merging
 from profiling_lab.captures import MAIN_FILES, Part
 from profiling_lab.units import format_ns
 
@@ -67,10 +67,27 @@ def of_timeline(recording: NsysCapture) -> list[str]:
 
 def _of_ranks(part: Part, recording: NsysCapture) -> list[str]:
     if recording.collectives["process"].n_unique() != 1:
-        return []
+        return _before_all_ranks(recording)
     return [
         f"whom this rank waits for in its collectives{_alone(part)}: no other rank is in the "
         "recording (one session around the launcher: nsys profile … torchrun …)"
+    ]
+
+
+def _before_all_ranks(recording: NsysCapture) -> list[str]:
+    """What lies before the ranges that `merging.with_ranks` drew: they all begin at the same ns."""
+    ranges = recording.nvtx_ranges
+    told = ranges.filter(ranges["name"].str.contains(merging.RANK_RANGE))
+    if told.height < 2 or told["start_ns"].n_unique() > 1:
+        return []
+    operations = recording.device_operations
+    own = operations.filter(operations["process"].is_in(told["process"].to_list()))
+    before_ns = told["start_ns"][0] - min(own["start_ns"].to_list(), default=told["start_ns"][0])
+    if before_ns <= 0:
+        return []
+    return [
+        f"whether ranks waited for each other in the first {format_ns(before_ns)}: not all of them were "
+        "recorded yet"
     ]
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from profiling_lab import captures, inputs, merging
+from profiling_lab import captures, inputs, limits, merging
 from profiling_lab.errors import CaptureError
 from profiling_lab.functions import load_once
+from profiling_lab.units import format_ns
 
 ROOT = Path(__file__).resolve().parents[2]
 BOTH = ROOT / "captures" / "ddp_timeline_straggler" / "timeline.sqlite"
@@ -158,6 +159,13 @@ def test_ranks_of_one_recording_are_compared_from_where_all_are_recorded(tmp_pat
     assert ranges["process"].to_list() == list(processes)
     own = recording.device_operations.filter(recording.device_operations["process"] == processes[1])
     assert ranges["start_ns"].to_list() == [own["start_ns"].min()] * 2
+    everyone = recording.device_operations["start_ns"].min()
+    assert isinstance(everyone, int)
+    before = format_ns(ranges["start_ns"][0] - everyone)
+    sentence = f"whether ranks waited for each other in the first {before}: not all of them were recorded yet"
+    assert sentence in limits.of_run([part])
+    whole = inputs.read([str(BOTH)])
+    assert not any("recorded yet" in line for line in limits.of_run(whole))
     exercise = load_once(ROOT / "solutions" / EXERCISE, "merging_ex04")
     matched = exercise.match_collectives(str(part.path))
     assert len(matched) == len(starts) - 7
