@@ -125,7 +125,7 @@ def fitting(timeline: Path, memory_bytes: int) -> tuple[int, int] | None:
             for place in (first, min(first + kept, calls - 1))
         )
     except sqlite3.DatabaseError as error:
-        raise CaptureError(f"{timeline}: cannot be read ({error})") from None
+        raise CaptureError(f"{timeline}: damaged or truncated ({error})") from None
     finally:
         connection.close()
     return start_ns, end_ns
@@ -161,7 +161,7 @@ def cut(timeline: Path, start_ns: int, end_ns: int) -> Path:
         if not any(_any_row(connection, "main", table) for table in nsys_export.DEVICE_TABLES):
             raise EmptyCapture(f"{timeline}: {_nothing(connection, start_ns, end_ns)}")
     except sqlite3.DatabaseError as error:
-        raise CaptureError(f"{timeline}: cannot be read ({error})") from None
+        raise CaptureError(f"{timeline}: damaged or truncated ({error})") from None
     finally:
         connection.close()
     return part

@@ -145,7 +145,7 @@ _KERNEL = (
     ("memory_bound", "DRAM throughput is the limiter"),
     ("compute_bound", "an arithmetic pipe is the limiter"),
     ("cache_bound", "L1 or L2 throughput is the limiter while DRAM is not"),
-    ("latency_bound", "no unit is near its ceiling and warps wait"),
+    ("latency_bound", "no unit is near its ceiling and warps wait, or barriers hold them up"),
     ("uncoalesced_access", "loads or stores move more sectors than the bytes they use need"),
     ("bank_conflicts", "shared-memory accesses are replayed for bank conflicts"),
     ("low_occupancy", "resident warps are limited by registers, shared memory or block size"),
