@@ -2388,9 +2388,9 @@ def growth_by_hand(capture: str, device: int = 0, pick: str = "right") -> dict[s
         each = []
         for at in range(count + 1 - k):
             stretch = (x for x in last.values() if end_times[at] < x[0] <= end_times[at + k])
-            kept = sum(size for _, size in stretch if size > 0)
+            stays = sum(size for _, size in stretch if size > 0)
             rise = ends[at + k] - ends[at]
-            each.append(rise if k == 1 or pick == "totals" else min(rise, kept))
+            each.append(rise if k == 1 or pick == "totals" else min(rise, stays))
         if min(each) // k > growth:
             growth, length = min(each) // k, k
     differences = [b - a for a, b in itertools.pairwise(ends)]
