@@ -21,6 +21,8 @@ import pytest
 from profiling_lab.record import leaks, recipes, tools
 from profiling_lab.record.profilers.nsys import TIMELINE
 
+pytestmark = pytest.mark.proof  # it is the course that ships them
+
 CAPTURES = Path(__file__).resolve().parents[2] / "captures"
 RECIPES = recipes.load(CAPTURES)
 FILES = sorted(

@@ -31,6 +31,8 @@ from profiling_lab import course as manifest
 from profiling_lab.cli import lab
 from profiling_lab.errors import LabError
 
+pytestmark = pytest.mark.proof  # it is instructors who hand out
+
 ROOT = Path(__file__).resolve().parents[2]
 STUB = "week07/day1/mini.py"
 OTHER = "week07/day2/more.py"
@@ -840,7 +842,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return class_repo.build(manifest.load(ROOT), folder).folder
 
 
-@pytest.mark.proof
 def test_whole_course_leaves_answers_behind(whole: Path) -> None:
     course = manifest.load(ROOT)
     files = [file for file in whole.rglob("*") if file.is_file() and ".git" not in file.parts]
@@ -858,7 +859,6 @@ def test_whole_course_leaves_answers_behind(whole: Path) -> None:
     assert {str(file) for file in references} == found
 
 
-@pytest.mark.proof
 def test_no_page_of_the_whole_course_says_what_is_wrong_with_a_case(whole: Path) -> None:
     labels = tomllib.loads(
         (ROOT / "solutions" / "labs" / "case_files" / "cases.toml").read_text("utf-8")
@@ -883,7 +883,6 @@ def test_no_page_of_the_whole_course_says_what_is_wrong_with_a_case(whole: Path)
     assert not list(whole.glob("benchmarks/results/tools_comparison*"))
 
 
-@pytest.mark.proof
 def test_links_of_the_whole_course_lead_somewhere(whole: Path) -> None:
     broken = []
     for page in whole.rglob("*.md"):
@@ -902,7 +901,6 @@ def run_there(folder: Path, *words: str) -> str:
     return done.stdout
 
 
-@pytest.mark.proof
 def test_whole_course_works_there(whole: Path) -> None:
     course = manifest.load(ROOT)
     total = sum(exercise.points for exercise in course.exercises)
@@ -931,7 +929,6 @@ exit $code
 """
 
 
-@pytest.mark.proof
 def test_autograder_grades_with_the_real_grader(tmp_path: Path) -> None:
     """The bundle's course is a class repository, so this is grading in one, too."""
     try:

@@ -17,6 +17,8 @@ import pytest
 from profiling_lab.record import cli, leaks, scrub, tools
 from profiling_lab.record.errors import RecordError
 
+pytestmark = pytest.mark.proof  # it is authors who record
+
 PID = 0x1000001C6000000  # a globalPid as the exporter writes it; + thread = globalTid
 OTHER_PID = 0x1000000A7000000
 ADA = "/home" + "/ada"  # in parts: no file of the repository spells a path of a machine

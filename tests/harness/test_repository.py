@@ -78,6 +78,7 @@ def names(file: Path) -> str:
 # -- nothing leaks ----------------------------------------------------------------------------------
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     ("what", "pattern"),
     [("a path of a machine", PATHS_OF_MACHINES), ("a package index", REGISTRY_HOSTS)],
@@ -193,6 +194,7 @@ def test_stubs_and_references_import_the_library_and_frameworks_only() -> None:
     assert not wrong, f"neither a stub nor a reference may import these: {wrong}"
 
 
+@pytest.mark.proof
 def test_checks_start_nothing_by_themselves() -> None:
     """What is made of a submission runs by `grading.checking.commands`, which knows of the sandbox."""
     unsafe = {"subprocess", "multiprocessing", "runpy", "ctypes"}
@@ -269,6 +271,7 @@ def commands() -> dict[str, set[str]]:
     return out
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("text", TEXTS)
 def test_commands_in_texts_exist(text: str) -> None:
     known = commands()

@@ -25,6 +25,8 @@ from profiling_lab.course import Course
 from profiling_lab.errors import LabError
 from profiling_lab.functions import load_file
 
+pytestmark = pytest.mark.proof  # it is the grader that uses it
+
 pytest.importorskip("submitit", reason="submitit is not installed: uv run --group slurm pytest")
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -91,7 +93,6 @@ def test_the_same_results_as_on_one_machine(course: Course, tmp_path: Path) -> N
     assert grade(course, source, tmp_path / "out", engine_of("local")).judged == 0
 
 
-@pytest.mark.proof
 def test_a_killed_job_costs_one_attempt_of_what_it_had_begun(
     course: Course, tmp_path: Path
 ) -> None:
@@ -109,7 +110,6 @@ def test_a_killed_job_costs_one_attempt_of_what_it_had_begun(
     same_as_here(course, source, tmp_path, summary.seed)
 
 
-@pytest.mark.proof
 def test_a_job_that_always_dies_is_infrastructure_of_its_own(
     course: Course, tmp_path: Path
 ) -> None:
@@ -137,7 +137,6 @@ def test_a_job_that_always_dies_is_infrastructure_of_its_own(
     assert summary.kept == 3  # two that nobody handed in need no judge
 
 
-@pytest.mark.proof
 def test_what_jobs_wrote_after_their_grader_died_is_taken(course: Course, tmp_path: Path) -> None:
     source = fake.write_class(tmp_path / "in", course, ["a", "b"], list(EXERCISES))
     out = tmp_path / "out"
@@ -179,7 +178,6 @@ def test_a_requeued_job_goes_on_where_it_was(course: Course, tmp_path: Path) -> 
     )
 
 
-@pytest.mark.proof
 def test_another_environment_on_a_node_is_no_verdict(course: Course, tmp_path: Path) -> None:
     class Elsewhere(Engine):
         def environment(self) -> dict[str, Any]:
@@ -200,7 +198,6 @@ def test_a_node_tells_its_environment(course: Course, tmp_path: Path) -> None:
     assert facts["sandbox"] == "none" and facts["packages"]["numpy"]
 
 
-@pytest.mark.proof
 def test_stopped_jobs_are_ended_and_their_results_kept(course: Course, tmp_path: Path) -> None:
     lines = {"b": f"# fake: waits {tmp_path / 'never'}"}
     source = fake.write_class(tmp_path / "in", course, ["a", "b"], list(EXERCISES), **lines)
@@ -272,7 +269,6 @@ def queued() -> list[str]:
 
 
 @pytest.mark.slurm
-@pytest.mark.proof
 def test_slurm_gives_the_same_results(course: Course, tmp_path: Path, cluster: Any) -> None:
     students = [f"s{number}" for number in range(4)]
     source = fake.write_class(tmp_path / "in", course, students, list(EXERCISES))
@@ -286,7 +282,6 @@ def test_slurm_gives_the_same_results(course: Course, tmp_path: Path, cluster: A
 
 
 @pytest.mark.slurm
-@pytest.mark.proof
 def test_slurm_grader_killed_and_begun_again(course: Course, tmp_path: Path, cluster: Any) -> None:
     """Its jobs' results are taken, and the jobs that still run are ended."""
     lines = {"c": f"# fake: waits {tmp_path / 'never'}"}
@@ -322,7 +317,6 @@ def test_slurm_grader_killed_and_begun_again(course: Course, tmp_path: Path, clu
 
 
 @pytest.mark.slurm
-@pytest.mark.proof
 def test_slurm_refuses_in_words(course: Course, tmp_path: Path, cluster: Any) -> None:
     source = fake.write_class(tmp_path / "in", course, ["a"], list(EXERCISES))
     with pytest.raises(LabError, match=r"the cluster took no jobs: .*nvalid partition"):
@@ -331,7 +325,6 @@ def test_slurm_refuses_in_words(course: Course, tmp_path: Path, cluster: Any) ->
 
 # The last one: Slurm cleans up after a killed step for up to a minute (UnkillableStepTimeout).
 @pytest.mark.slurm
-@pytest.mark.proof
 def test_slurm_jobs_that_are_killed_are_tried_again(
     course: Course, tmp_path: Path, cluster: Any
 ) -> None:
