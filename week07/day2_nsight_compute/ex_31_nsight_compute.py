@@ -200,6 +200,8 @@ SATURATED_RATIO = 0.8
 UNCONTENDED_CYCLES = 1_000
 # From this share of all requests on, the queue behind contended atomics holds up the others too.
 ATOMIC_RATIO = 0.25
+# A try of a compare-and-swap: load, compute, swap, compare, jump back (nvcc's code of atomicAdd for floats).
+TRY_INSTRUCTIONS = 5
 # Matrix work in 16 bits: see estimate_gain.
 MATRIX_RATIO = 0.5
 HALF_PRECISION_RATIO = 0.1
@@ -539,8 +541,9 @@ def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
 
     What is left, as a share; what is not named stays 1:
         "uncoalesced_access"   e = ideal_ratio of sector_efficiency. l1, l2: e. dram: b = bytes used /
-                               bytes moved, at most 1, where used are the ideal sectors × SECTOR_BYTES and
-                               moved is DRAM's read + write (1 if that is 0).
+                               bytes moved, at most 1, where used are the ideal sectors × SECTOR_BYTES, those
+                               of atomics twice (read and written: × (1 + their share of all sectors), below),
+                               and moved is DRAM's read + write (b = 1 if that is 0).
                                waiting: 1 − memory × (1 − min(e, b))
         "bank_conflicts"       w = conflict_ratio × (1 − atomics_ratio) of bank_conflicts: the share of
                                shared memory's wavefronts that goes away. l1: 1 − w × lsu / unit_use, if l1
@@ -561,7 +564,8 @@ def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
                                is theirs. atomics: ATOMIC_METRIC, avg / max (what few slices of L2 do, all
                                could share), if avg is known and max not 0.
                                In shared memory: w = conflict_ratio × atomics_ratio + failed tries (below),
-                               at most 1. l1: as for bank_conflicts.
+                               at most 1. l1: as for bank_conflicts. issue, pipe: 1 − the share of failed
+                               tries in the instructions.
                                waiting: 1 − memory × (1 − c) × min(1, a / ATOMIC_RATIO) − shared × w
         "tensor_cores_unused"  for matrix work (below) with s = 1 / TENSOR_SPEEDUP. l1, issue, pipe: s.
                                waiting: memory + (1 − memory) × s; for other work nothing changes
@@ -574,16 +578,17 @@ def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
     Failed tries: what shared memory has no instruction for, such as adding floats, the compiler makes a loop:
     load, compute, compare-and-swap (in two wavefronts, other atomics take one), again where another thread was
     faster. Lanes that leave the loop in g equal turns make g tries where one would do, with 1/2 + 1/(2g) of
-    the lanes active in the mean: a share of 1 − 1/g = 2 × (1 − d) of the tries fails, with d as above.
+    the lanes active in the mean: f = 1 − 1/g = 2 × (1 − d) of the tries fail, at most 1, with d as above.
     With n = smsp__inst_executed_op_shared_atom.sum and v = SHARED_WAVEFRONTS_op_atom.sum, a share s of the
     atomics swaps: (v − BANK_WAITS_op_atom.sum) / n − 1, from 0 to 1. Failed tries take, of all wavefronts
-    (SHARED_WAVEFRONTS.sum), s × 2 × (1 − d) × (v + n), where 2 × (1 − d) is at most 1; 0 if n or these are 0.
+    (SHARED_WAVEFRONTS.sum), s × f × (v + n), and of all instructions s × f × n × TRY_INSTRUCTIONS, at most all;
+    0 if n or the wavefronts are 0.
     Where the unit with the largest unit_use is used at least SATURATED_RATIO and the cause leaves less
     of its work, warps queue for that unit: what is left of the waiting is the smaller of the above and of
     what is left of that unit's work. Not so for "atomics": few warps wait for the answer of one.
 
     Metrics besides those of your other functions: launch__waves_per_multiprocessor; sectors
-    l1tex__t_sectors_pipe_lsu_mem_<local|global>_op_<ld|st>.sum;
+    l1tex__t_sectors_pipe_lsu_mem_<local|global>_op_<ld|st>.sum, of atomics global_op_<red|atom>.sum;
     sass__inst_executed_register_spilling, smsp__inst_executed.sum; requests
     l1tex__t_requests_pipe_lsu_mem_global_op_<ld|st|red|atom>.sum (the last two are the atomics); cycles
     that a request waits = memory × warps × cycles / requests, with warps =

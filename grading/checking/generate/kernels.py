@@ -271,6 +271,8 @@ class Work:
             "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum": self.local_sectors / 2,
             "l1tex__t_requests_pipe_lsu_mem_global_op_red.sum": self.warps * self.atomics,
             "l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum": 0,
+            "l1tex__t_sectors_pipe_lsu_mem_global_op_red.sum": self.warps * self.atomics,
+            "l1tex__t_sectors_pipe_lsu_mem_global_op_atom.sum": 0,
             "sass__inst_executed_register_spilling": self.warps * self.spills * self.spread,
             "smsp__thread_inst_executed_per_inst_executed.ratio": self.lanes,
             "smsp__inst_executed.sum": self.instructions,

@@ -200,6 +200,8 @@ SATURATED_RATIO = 0.8
 UNCONTENDED_CYCLES = 1_000
 # From this share of all requests on, the queue behind contended atomics holds up the others too.
 ATOMIC_RATIO = 0.25
+# A try of a compare-and-swap: load, compute, swap, compare, jump back (nvcc's code of atomicAdd for floats).
+TRY_INSTRUCTIONS = 5
 # Matrix work in 16 bits: see estimate_gain.
 MATRIX_RATIO = 0.5
 HALF_PRECISION_RATIO = 0.1
@@ -924,8 +926,9 @@ def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
 
     What is left, as a share; what is not named stays 1:
         "uncoalesced_access"   e = ideal_ratio of sector_efficiency. l1, l2: e. dram: b = bytes used /
-                               bytes moved, at most 1, where used are the ideal sectors × SECTOR_BYTES and
-                               moved is DRAM's read + write (1 if that is 0).
+                               bytes moved, at most 1, where used are the ideal sectors × SECTOR_BYTES, those
+                               of atomics twice (read and written: × (1 + their share of all sectors), below),
+                               and moved is DRAM's read + write (b = 1 if that is 0).
                                waiting: 1 − memory × (1 − min(e, b))
         "bank_conflicts"       w = conflict_ratio × (1 − atomics_ratio) of bank_conflicts: the share of
                                shared memory's wavefronts that goes away. l1: 1 − w × lsu / unit_use, if l1
@@ -946,7 +949,8 @@ def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
                                is theirs. atomics: ATOMIC_METRIC, avg / max (what few slices of L2 do, all
                                could share), if avg is known and max not 0.
                                In shared memory: w = conflict_ratio × atomics_ratio + failed tries (below),
-                               at most 1. l1: as for bank_conflicts.
+                               at most 1. l1: as for bank_conflicts. issue, pipe: 1 − the share of failed
+                               tries in the instructions.
                                waiting: 1 − memory × (1 − c) × min(1, a / ATOMIC_RATIO) − shared × w
         "tensor_cores_unused"  for matrix work (below) with s = 1 / TENSOR_SPEEDUP. l1, issue, pipe: s.
                                waiting: memory + (1 − memory) × s; for other work nothing changes
@@ -959,16 +963,17 @@ def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
     Failed tries: what shared memory has no instruction for, such as adding floats, the compiler makes a loop:
     load, compute, compare-and-swap (in two wavefronts, other atomics take one), again where another thread was
     faster. Lanes that leave the loop in g equal turns make g tries where one would do, with 1/2 + 1/(2g) of
-    the lanes active in the mean: a share of 1 − 1/g = 2 × (1 − d) of the tries fails, with d as above.
+    the lanes active in the mean: f = 1 − 1/g = 2 × (1 − d) of the tries fail, at most 1, with d as above.
     With n = smsp__inst_executed_op_shared_atom.sum and v = SHARED_WAVEFRONTS_op_atom.sum, a share s of the
     atomics swaps: (v − BANK_WAITS_op_atom.sum) / n − 1, from 0 to 1. Failed tries take, of all wavefronts
-    (SHARED_WAVEFRONTS.sum), s × 2 × (1 − d) × (v + n), where 2 × (1 − d) is at most 1; 0 if n or these are 0.
+    (SHARED_WAVEFRONTS.sum), s × f × (v + n), and of all instructions s × f × n × TRY_INSTRUCTIONS, at most all;
+    0 if n or the wavefronts are 0.
     Where the unit with the largest unit_use is used at least SATURATED_RATIO and the cause leaves less
     of its work, warps queue for that unit: what is left of the waiting is the smaller of the above and of
     what is left of that unit's work. Not so for "atomics": few warps wait for the answer of one.
 
     Metrics besides those of your other functions: launch__waves_per_multiprocessor; sectors
-    l1tex__t_sectors_pipe_lsu_mem_<local|global>_op_<ld|st>.sum;
+    l1tex__t_sectors_pipe_lsu_mem_<local|global>_op_<ld|st>.sum, of atomics global_op_<red|atom>.sum;
     sass__inst_executed_register_spilling, smsp__inst_executed.sum; requests
     l1tex__t_requests_pipe_lsu_mem_global_op_<ld|st|red|atom>.sum (the last two are the atomics); cycles
     that a request waits = memory × warps × cycles / requests, with warps =
@@ -1022,9 +1027,9 @@ def _stalled(kernel: dict[str, Any]) -> tuple[float, float]:
     return memory, shared
 
 
-def _sectors(kernel: dict[str, Any], space: str) -> float:
+def _sectors(kernel: dict[str, Any], space: str, one: str = "ld", other: str = "st") -> float:
     name = f"l1tex__t_sectors_pipe_lsu_mem_{space}_op_"
-    return kernel["metrics"].get(f"{name}ld.sum") + kernel["metrics"].get(f"{name}st.sum")
+    return kernel["metrics"].get(f"{name}{one}.sum") + kernel["metrics"].get(f"{name}{other}.sum")
 
 
 def _without_uncoalesced(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, float]:
@@ -1032,10 +1037,13 @@ def _without_uncoalesced(kernel: dict[str, Any], use: dict[str, Any]) -> dict[st
     moved = metrics.get("dram__bytes_read.sum") + metrics.get("dram__bytes_write.sum")
     sectors = metrics.get("memory_l2_theoretical_sectors_global")
     ideal = metrics.get("memory_l2_theoretical_sectors_global_ideal")
+    others = _sectors(kernel, "global")
+    atomics = _sectors(kernel, "global", "red", "atom")
     if sectors == 0:
         return {}
     share = ideal / sectors
-    dram = 1.0 if moved == 0 else min(1.0, ideal * SECTOR_BYTES / moved)
+    twice = atomics / (atomics + others) if atomics else 0.0
+    dram = 1.0 if moved == 0 else min(1.0, ideal * (1 + twice) * SECTOR_BYTES / moved)
     waiting = 1 - _stalled(kernel)[0] * (1 - min(share, dram))
     return {"l1": share, "l2": share, "dram": dram, "waiting": waiting}
 
@@ -1096,18 +1104,19 @@ def _without_tail(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, floa
     return {"waiting": filled} if kernel["metrics"]["launch__waves_per_multiprocessor"] >= 1 else {}
 
 
-def _failed_tries(kernel: dict[str, Any]) -> float:
-    """The share of shared memory's wavefronts that compare-and-swaps take which come too late."""
+def _failed_tries(kernel: dict[str, Any]) -> tuple[float, float]:
+    """What compare-and-swaps that come too late take of shared memory's wavefronts, and of the instructions."""
     metrics = kernel["metrics"]
     atomics = metrics.get("smsp__inst_executed_op_shared_atom.sum")
     own = metrics.get(f"{SHARED_WAVEFRONTS}_op_atom.sum")
-    everything = metrics.get(f"{SHARED_WAVEFRONTS}.sum")
+    wavefronts = metrics.get(f"{SHARED_WAVEFRONTS}.sum")
     swaps = own - metrics.get(f"{BANK_WAITS}_op_atom.sum") - atomics
     lanes = metrics.get("smsp__thread_inst_executed_per_inst_executed.ratio") / WARP_THREADS
-    if not atomics * everything:
-        return 0.0
-    swapped = min(1.0, max(0.0, swaps / atomics))
-    return swapped * min(1.0, 2 * (1 - lanes)) * (own + atomics) / everything
+    issued = TRY_INSTRUCTIONS * atomics / metrics.get("smsp__inst_executed.sum")
+    if not atomics * wavefronts:
+        return 0.0, 0.0
+    failed = min(1.0, max(0.0, swaps / atomics)) * min(1.0, 2 * (1 - lanes))
+    return failed * (own + atomics) / wavefronts, min(1.0, failed * issued)
 
 
 def _without_contention(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, float]:
@@ -1123,7 +1132,9 @@ def _without_contention(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str
     left: dict[str, float] = {}
     if conflicts["wavefronts_count"] != 0:
         replays = conflicts["conflict_ratio"] * conflicts["atomics_ratio"]
-        left = _without_wavefronts(kernel, use, min(1.0, replays + _failed_tries(kernel)))
+        failed, issued = _failed_tries(kernel)
+        left = _without_wavefronts(kernel, use, min(1.0, replays + failed))
+        left |= dict.fromkeys(("issue", "pipe"), 1 - issued)
     if not adds + atomics:
         return left
     calm: float = UNCONTENDED_CYCLES

@@ -1979,12 +1979,16 @@ GAIN_METRICS = (
     *(FP_OPS.format(op) for op in ("hfma", "ffma", "hadd")),
     *(LOCAL.format(op) for op in ("ld", "st")),
     *(REQUESTS.format(op) for op in ("ld", "st", "red", "atom")),
+    *(sectors(op)[0] for op in ("red", "atom")),
     *(LSU, TENSOR, LANES, SPILLING, INSTRUCTIONS, WAVES, SLICES.format("avg"), *TRIES),
     *("sm__warps_active.avg.per_cycle_active", "sm__cycles_active.sum"),
 )
 # Besides those of unit_use and the stalls: what each cause cannot be judged without.
 NEEDED = {
-    "uncoalesced_access": (*IDEAL, "dram__bytes_read.sum", "dram__bytes_write.sum"),
+    "uncoalesced_access": (
+        *(*IDEAL, "dram__bytes_read.sum", "dram__bytes_write.sum"),
+        *(sectors(op)[0] for op in ("ld", "st", "red", "atom")),
+    ),
     "bank_conflicts": BANK_METRICS[:1],
     "register_spills": (
         *(*(LOCAL.format(op) for op in ("ld", "st")), SPILLING, INSTRUCTIONS),
@@ -2007,7 +2011,7 @@ NEEDED = {
 # And those where the kernel uses shared memory.
 NEEDED_OF_SHARED = {
     "bank_conflicts": BANK_METRICS,
-    "atomic_contention": (*BANK_METRICS, *TRIES, LANES),
+    "atomic_contention": (*BANK_METRICS, *TRIES, LANES, INSTRUCTIONS),
 }
 
 
@@ -2016,14 +2020,15 @@ def needed_of(kernel: Kernel, cause: str) -> tuple[str, ...]:
     return NEEDED[cause] + (NEEDED_OF_SHARED.get(cause, ()) if shared else ())
 
 
-def failed_tries(kernel: Kernel) -> float:
-    """The part of shared memory's wavefronts in compare-and-swaps that came too late."""
+def failed_tries(kernel: Kernel) -> tuple[float, float]:
+    """The part of compare-and-swaps that came too late in shared memory's wavefronts, and in instructions."""
     atomics, own, everything = (kernel["metrics"][name] for name in TRIES)
-    if not atomics or not everything:
-        return 0.0
+    instructions = kernel["metrics"][INSTRUCTIONS]
+    if 0 in (atomics, everything):
+        return 0.0, 0.0
     swaps = (own - kernel["metrics"][BANK_METRICS[4]]) / atomics - 1
-    failed = min(1.0, 2 - kernel["metrics"][LANES] / 16)
-    return min(1.0, max(0.0, swaps)) * failed * (own + atomics) / everything
+    failed = min(1.0, 2 - kernel["metrics"][LANES] / 16) * min(1.0, max(0.0, swaps))
+    return failed * (own + atomics) / everything, min(1.0, 5 * failed * atomics / instructions)
 
 
 def left_of(kernel: Kernel, cause: str) -> dict[str, float]:
@@ -2042,7 +2047,9 @@ def left_of(kernel: Kernel, cause: str) -> dict[str, float]:
         moved = value("dram__bytes_read.sum") + value("dram__bytes_write.sum")
         if not asked:
             return {}
-        bytes_left = min(1.0, 32 * ideal / moved) if moved else 1.0
+        reads, stores, *atomics = (value(sectors(op)[0]) for op in ("ld", "st", "red", "atom"))
+        twice = 1 + sum(atomics) / (reads + stores + sum(atomics)) if sum(atomics) else 1
+        bytes_left = min(1.0, 32 * ideal * twice / moved) if moved else 1.0
         waiting = 1 - memory * (1 - min(ideal / asked, bytes_left))
         return {
             "l1": ideal / asked,
@@ -2081,7 +2088,9 @@ def left_of(kernel: Kernel, cause: str) -> dict[str, float]:
         atomics, requests = sum(counts[2:]), sum(counts)
         less = {"waiting": 1.0}
         if banks["wavefronts_count"]:
-            gone = min(1.0, banks["conflict_ratio"] * banks["atomics_ratio"] + failed_tries(kernel))
+            late, issued = failed_tries(kernel)
+            gone = min(1.0, banks["conflict_ratio"] * banks["atomics_ratio"] + late)
+            less |= {"issue": 1 - issued, "pipe": 1 - issued}
             less["waiting"] -= shared * gone
             if use["l1"]:
                 less["l1"] = 1 - gone * value(BANK_METRICS[2]) / 100 / use["l1"]
@@ -2133,7 +2142,8 @@ def gain_of(kernel: Kernel, cause: str) -> float | None:
 
 
 WHY_GAIN = {
-    "uncoalesced_access": "Sectors fall to the ideal ones, DRAM's bytes to no more than those sectors hold.",
+    "uncoalesced_access": "Sectors fall to the ideal ones, DRAM's bytes to no more than those sectors hold, "
+    "which are read and written where they are atomics'.",
     "bank_conflicts": "Only wavefronts that conflicts add go away, and what waits for shared memory; what "
     "atomics wait for is an address, which padding does not mend.",
     "register_spills": "The share of local memory in the traffic, and of spilling in the instructions.",
@@ -2420,6 +2430,45 @@ def test_gain_from_tries_that_fail(stub, own, lanes, want):
     judge_literal(stub, name, kernel, CONTENTION, want)
     for gone in TRIES[0], TRIES[2]:
         judge_literal(stub, f"{name}, {gone} 0", with_metrics(kernel, {gone: 0.0}), CONTENTION, 1.0)
+
+
+@task("ex_31.estimate_gain")
+@pytest.mark.parametrize("unit", ["issue", "pipe"])
+@pytest.mark.parametrize(
+    # 75 of 100 tries fail, five instructions each: 375 of 1,000. No more than all of 200 can go; then L1's
+    # half of 30 % is what is left.
+    ("instructions", "want"),
+    [(1000.0, 1.6), (200.0, 6.0)],
+)
+def test_gain_from_tries_that_fail_where_instructions_limit(stub, unit, instructions, want):
+    counts = dict(zip(TRIES, (100.0, 200.0, 300.0), strict=True))
+    counts |= {BANK_METRICS[2]: 20.0, BANK_METRICS[1]: 1000.0, BANK_METRICS[3]: 0.0}
+    counts |= {LANES: 20.0, INSTRUCTIONS: instructions}
+    kernel = at({"l1": 0.3, unit: 0.81}, **REPLAYED | counts)
+    name = f"made, 100 atomics of {instructions:g} instructions swap, {unit} is full"
+    judge_literal(stub, name, kernel, CONTENTION, want)
+
+
+@task("ex_31.estimate_gain")
+@pytest.mark.parametrize(
+    ("counts", "want"),
+    [
+        # 4,800 bytes moved for 100 ideal sectors, 3,200 bytes. What atomics change is read and written.
+        ((100.0, 0.0, 0.0, 0.0), 1.5),
+        ((50.0, 0.0, 50.0, 0.0), 1.0),
+        ((50.0, 0.0, 0.0, 50.0), 1.0),
+        ((40.0, 40.0, 20.0, 0.0), 1.25),
+        ((50.0, 30.0, 5.0, 15.0), 1.25),
+        ((0.0, 0.0, 0.0, 0.0), 1.5),
+    ],
+)
+def test_gain_where_atomics_are_read_and_written(stub, counts, want):
+    traffic = dict(zip(IDEAL, (100.0, 100.0), strict=True))
+    traffic |= dict(zip(TRAFFIC_METRICS[:2], (3_000.0, 1_800.0), strict=True))
+    kinds = zip(("ld", "st", "red", "atom"), counts, strict=True)
+    kernel = at({"dram": 0.8}, **traffic | {sectors(op)[0]: count for op, count in kinds})
+    name = f"made, sectors of loads, stores, reductions and atomics {counts}"
+    judge_literal(stub, name, kernel, "uncoalesced_access", want)
 
 
 @task("ex_31.estimate_gain")

@@ -19,7 +19,9 @@ def _without_contention(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str
     left: dict[str, float] = {}
     if conflicts["wavefronts_count"] != 0:
         replays = conflicts["conflict_ratio"] * conflicts["atomics_ratio"]
-        left = _without_wavefronts(kernel, use, min(1.0, replays + _failed_tries(kernel)))
+        failed, issued = _failed_tries(kernel)
+        left = _without_wavefronts(kernel, use, min(1.0, replays + failed))
+        left |= dict.fromkeys(("issue", "pipe"), 1 - issued)
     if not adds:
         return left
     calm: float = UNCONTENDED_CYCLES
