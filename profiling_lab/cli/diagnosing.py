@@ -12,7 +12,7 @@ import click
 
 from profiling_lab.cli.app import complain
 from profiling_lab.cli.options import against_option, range_option, seconds_option
-from profiling_lab.cli.printing import Busy, show_verdict, why_not
+from profiling_lab.cli.printing import Busy, show_verdict, unexplained, why_not
 from profiling_lab.cli.screen import LAB, note_while, wrap
 from profiling_lab.errors import LabError
 from profiling_lab.findings import CATEGORIES, Finding, is_borderline
@@ -22,6 +22,7 @@ from profiling_lab.units import format_ns
 if TYPE_CHECKING:
     from profiling_lab.asking import Verdict
     from profiling_lab.captures import Part
+    from profiling_lab.diagnosis import Diagnosis
     from profiling_lab.nsys_export import NsysCapture
     from profiling_lab.reports.model import Lane
 
@@ -231,8 +232,14 @@ def _of_the_finding(part: Part, verdict: Verdict, devices: Sequence[Busy]) -> li
         return []
     main = verdict.findings[0]
     if part.kind == "timeline":
-        host = main.category == "host_bound" and verdict.diagnoses
-        return _waits_unseen(verdict.diagnoses[0].capture) if host else []
+        if not verdict.diagnoses:
+            return []
+        diagnosis = verdict.diagnoses[0]
+        if main.category == "host_bound":
+            return _waits_unseen(diagnosis.capture)
+        if unexplained(main, devices):
+            return _inside_graphs(diagnosis) or _waits_unseen(diagnosis.capture)
+        return []
     name = main.subject.replace(":", " ")
     mine = [device for device in devices if device.device == name]
     slowed = part.kind == "trace" and main.category in ("launch_bound", "host_bound")
@@ -255,6 +262,35 @@ def _waits_unseen(recording: NsysCapture) -> list[str]:
     return [
         "whether the host worked in that time or waited, for another thread, a lock or a queue: that is "
         f"no CUDA call{device}; record with --trace=cuda,nvtx,osrt"
+    ]
+
+
+def _inside_graphs(diagnosis: Diagnosis) -> list[str]:
+    """Idle time between two kernels of one graph launch, if that is most of a device's idle time."""
+    import polars as pl
+
+    ends = diagnosis.window_ns or diagnosis.span_ns
+    nodes = diagnosis.capture.kernels.select(
+        "device", "start_ns", "process", "correlation", node=pl.col("graph_node").is_not_null()
+    )
+    operations = (
+        diagnosis.capture.device_operations.filter(
+            (pl.col("start_ns") < ends[1]) & (pl.col("end_ns") > ends[0])
+        )
+        .join(nodes, on=["device", "start_ns", "process", "correlation"], how="left")
+        .sort("device", "start_ns")
+    )
+    launch = pl.struct("process", "correlation")
+    gaps = operations.with_columns(
+        gap_ns=pl.col("start_ns") - pl.col("end_ns").cum_max().shift(1).over("device"),
+        same=(pl.col("node") & (launch == launch.shift(1))).over("device"),
+    ).filter(pl.col("gap_ns") > 0)
+    inside_ns = gaps.filter(pl.col("same"))["gap_ns"].sum()
+    if 2 * inside_ns <= gaps["gap_ns"].sum():
+        return []
+    return [
+        f"what kernels of one graph launch waited for, {format_ns(inside_ns)} in all: a function of the "
+        "host or an event that is a node of the graph is not recorded"
     ]
 
 

@@ -75,9 +75,9 @@ def show_verdict(
         if verdict.findings[0].category == "healthy" and names:
             click.echo()
             click.echo(wrap(f"as far as could be asked: no answer from {names} (see below)", "  "))
-        if unexplained := _unexplained(verdict.findings[0], devices):
+        if rest := unexplained(verdict.findings[0], devices):
             click.echo()
-            click.echo(wrap(unexplained, "  "))
+            click.echo(wrap(rest, "  "))
     else:
         click.echo(wrap("no finding yet: no function that gives one has an answer", "  "))
     click.echo()
@@ -89,7 +89,7 @@ def show_verdict(
     _show_unanswered(verdict)
 
 
-def _unexplained(main: Finding, devices: Sequence[Busy]) -> str:
+def unexplained(main: Finding, devices: Sequence[Busy]) -> str:
     """Of a healthy run whose devices were idle for longer than any cause explains: that this is so."""
     saved, margin = (main.evidence.get(key) for key in ("recoverable_ratio", "margin_ratio"))
     if main.category != "healthy" or not devices or saved is None or margin is None:

@@ -523,6 +523,21 @@ def test_what_stays_unexplained_is_more_than_the_floor(tmp_path: Path) -> None:
         assert ("as far as could be explained: device 0 did nothing for" in said) is told, late_ns
 
 
+@pytest.mark.parametrize("node", [True, False])
+def test_time_between_the_nodes_of_one_graph_launch_is_named(node: bool, tmp_path: Path) -> None:
+    """Two kernels of one launch, 300 µs apart; the next launch's come without a gap."""
+    timeline = Timeline(tmp_path / "graph.sqlite")
+    for number, at in enumerate((0, 1_300_000)):
+        same = {"correlation": 70 + number, "graph_node": number + 1 if node else None}
+        timeline.kernel(at, at + 500_000, stream=1, **same)
+        timeline.kernel(at + 800_000, at + 1_300_000, stream=1, **same)
+    said = " ".join(diagnose(timeline.save()).stdout.split())
+    assert "as far as could be explained" in said
+    words = "what kernels of one graph launch waited for, 600 µs in all"
+    assert (words in said) is node
+    assert ("whether the host worked in that time or waited" in said) is not node
+
+
 def test_what_the_profiler_may_have_cost_is_said(tmp_path: Path) -> None:
     """10 % of a step are idle if it takes 500 µs / 0.9, of which the device works 500."""
     trace = two_steps(tmp_path / "gap", 400_000, host_ns=600_000)
