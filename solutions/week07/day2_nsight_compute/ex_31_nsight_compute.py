@@ -966,8 +966,8 @@ def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
     the lanes active in the mean: f = 1 − 1/g = 2 × (1 − d) of the tries fail, at most 1, with d as above.
     With n = smsp__inst_executed_op_shared_atom.sum and v = SHARED_WAVEFRONTS_op_atom.sum, a share s of the
     atomics swaps: (v − BANK_WAITS_op_atom.sum) / n − 1, from 0 to 1. Failed tries take, of all wavefronts
-    (SHARED_WAVEFRONTS.sum), s × f × (v + n), and of all instructions s × f × n × TRY_INSTRUCTIONS, at most all;
-    0 if n or the wavefronts are 0.
+    (SHARED_WAVEFRONTS.sum), s × f × (v + n), and of all instructions s × f × n × TRY_INSTRUCTIONS; nothing
+    if n or the wavefronts are 0.
     Where the unit with the largest unit_use is used at least SATURATED_RATIO and the cause leaves less
     of its work, warps queue for that unit: what is left of the waiting is the smaller of the above and of
     what is left of that unit's work. Not so for "atomics": few warps wait for the answer of one.
@@ -1116,7 +1116,7 @@ def _failed_tries(kernel: dict[str, Any]) -> tuple[float, float]:
     if not atomics * wavefronts:
         return 0.0, 0.0
     failed = min(1.0, max(0.0, swaps / atomics)) * min(1.0, 2 * (1 - lanes))
-    return failed * (own + atomics) / wavefronts, min(1.0, failed * issued)
+    return failed * (own + atomics) / wavefronts, failed * issued
 
 
 def _without_contention(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, float]:

@@ -2028,7 +2028,7 @@ def failed_tries(kernel: Kernel) -> tuple[float, float]:
         return 0.0, 0.0
     swaps = (own - kernel["metrics"][BANK_METRICS[4]]) / atomics - 1
     failed = min(1.0, 2 - kernel["metrics"][LANES] / 16) * min(1.0, max(0.0, swaps))
-    return failed * (own + atomics) / everything, min(1.0, 5 * failed * atomics / instructions)
+    return failed * (own + atomics) / everything, 5 * failed * atomics / instructions
 
 
 def left_of(kernel: Kernel, cause: str) -> dict[str, float]:
