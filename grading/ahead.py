@@ -9,6 +9,7 @@ them once a test waits.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import os
 import pickle
@@ -32,6 +33,10 @@ from profiling_lab import course as manifest
 from profiling_lab.course import Course, Exercise
 
 Asked = tuple[str, str]  # kind and name of a run
+
+processes: set[int] = (
+    set()
+)  # those that this one has started here, for who looks at what runs below it
 
 
 def wrong_solutions(course: Course) -> dict[str, tuple[Exercise, Path]]:
@@ -59,6 +64,7 @@ class Ahead:
             env=os.environ | {"PYTHONPATH": str(course.root)},
             start_new_session=True,  # Ctrl-C is for the session, which ends this one
         )
+        processes.add(self._process.pid)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._questions, self._answers = self._process.stdin, self._process.stdout
@@ -77,6 +83,7 @@ class Ahead:
         with contextlib.suppress(OSError):
             self._questions.close()
         self._process.wait()
+        processes.discard(self._process.pid)
         self._answers.close()
 
 
@@ -214,7 +221,15 @@ def graded_pair(judge: Judge, exercise: Exercise, folder: Path) -> tuple[Result,
     return reference, handed_out
 
 
+def _adopt_orphans() -> None:
+    """Whatever loses its parent below this process stays below it, and apart from the session's own."""
+    if sys.platform == "linux":
+        set_child_subreaper = 36
+        ctypes.CDLL(None).prctl(set_child_subreaper, 1, 0, 0, 0)
+
+
 def main() -> None:
+    _adopt_orphans()
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what anything prints is no answer
     root, asked = pickle.load(sys.stdin.buffer)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from grading.ahead import Ahead, _Room
+from grading.ahead import Ahead, _Room, processes
 from profiling_lab import course as manifest
 
 pytestmark = pytest.mark.proof  # it is the proof that uses it
@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_what_cannot_be_run_is_said_where_it_is_asked_for() -> None:
     asked = [("wrong", "no such solution"), ("no such kind", "ex_30")]
     ahead = Ahead(manifest.load(ROOT), asked[:1])
+    assert ahead._process.pid in processes
     try:
         for kind, name in [*asked, *asked]:
             with pytest.raises(KeyError, match="no such"):
@@ -27,6 +28,7 @@ def test_what_cannot_be_run_is_said_where_it_is_asked_for() -> None:
     finally:
         ahead.close()
     assert ahead._process.returncode == 0
+    assert ahead._process.pid not in processes
 
 
 def test_there_is_room_for_so_many_at_a_time() -> None:
