@@ -174,13 +174,14 @@ class _Runs:
         """The function that makes a run. Only what comes before may parse Python: CPython 3.11 fails if two
         threads do so at the same time.
         """
-        if kind == "reference":
-            files = self.prover.check_files(self.course.exercise(name))
-            return functools.partial(self.prover.run, files)
-        if kind == "graded":
+        if kind in ("reference", "stub", "graded"):
             exercise = self.course.exercise(name)
-            folder = submissions_of(self.prover, exercise, self._scratch / name)
-            return functools.partial(self._graded, exercise, folder)
+            folder = self._scratch / f"{kind}-{name}"
+            if kind == "graded":
+                submissions_of(self.prover, exercise, folder)
+                return functools.partial(self._graded, exercise, folder)
+            tree = self.prover.stub_tree(exercise, folder) if kind == "stub" else None
+            return functools.partial(self.prover.run, self.prover.check_files(exercise), tree=tree)
         isolated = {"wrong": False, "isolated wrong": True}[kind]
         exercise, file = self._wrong[name]
         wrong: WrongSolution = read_wrong_solution(file)
@@ -202,13 +203,12 @@ def _sandbox() -> str:
         return "none"
 
 
-def submissions_of(prover: Prover, exercise: Exercise, folder: Path) -> Path:
-    """A folder with two trees: `reference`, and `stubs` as they are handed out."""
+def submissions_of(prover: Prover, exercise: Exercise, folder: Path) -> None:
+    """Make a folder with two trees: `reference`, and `stubs` as they are handed out."""
     for stub in exercise.stubs:
         (folder / "reference" / stub).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(prover.course.solution(stub), folder / "reference" / stub)
     prover.stub_tree(exercise, folder / "stubs")
-    return folder
 
 
 def graded_pair(judge: Judge, exercise: Exercise, folder: Path) -> tuple[Result, Result]:

@@ -10,7 +10,7 @@ import ast
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from grading import fingerprint, live, mutation
 from grading.ahead import wrong_solutions
 from grading.outcomes import NotGraded
 from grading.plugin import bound_checks
-from grading.prove import Prover, Run, WrongSolution, read_wrong_solution, verdict_on_wrong
+from grading.prove import Run, WrongSolution, read_wrong_solution, verdict_on_wrong
 from grading.results import Result
 from profiling_lab import course as manifest
 from profiling_lab import stubs
@@ -36,12 +36,6 @@ ISOLATED = [name for name, (_, file) in WRONG.items() if file.suffix == ".py"][:
 
 each_exercise = pytest.mark.parametrize("identifier", EXERCISES)
 each_wrong = pytest.mark.parametrize("name", WRONG)
-
-
-@pytest.fixture(scope="module")
-def prover() -> Iterator[Prover]:
-    with Prover(COURSE) as prover:
-        yield prover
 
 
 @pytest.mark.proof
@@ -60,11 +54,10 @@ def test_reference_earns_every_point(identifier: str, ahead: Callable[..., Any])
 
 
 @pytest.mark.proof
+@pytest.mark.ahead("stub")
 @each_exercise
-def test_generated_stub_is_todo(identifier: str, prover: Prover, tmp_path: Path) -> None:
-    exercise = EXERCISES[identifier]
-    tree = prover.stub_tree(exercise, tmp_path)
-    run = prover.run(prover.check_files(exercise), tree=tree)
+def test_generated_stub_is_todo(identifier: str, ahead: Callable[..., Any]) -> None:
+    run: Run = ahead("stub", identifier)
     assert run.exit_code == 0, run.output
     assert set(run.outcomes().values()) == {"todo"}, run.outcomes()
     assert all(result["earned"] == 0 for result in run.tasks.values())
