@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
+import statistics
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,6 +20,7 @@ from scripts.lesson_sources.drawing import (
     INK,
     ORANGE,
     PURPLE,
+    ROOT,
     SKY,
     VERMILION,
     YELLOW,
@@ -117,6 +120,12 @@ def pipe(name: str, which: str) -> float:
 def gain(name: str, cause: str) -> float:
     """What the reference expects of a fix."""
     return reference("ex_31").estimate_gain(kernel(name), cause)
+
+
+def shared_atomics(pattern: str) -> float:
+    """Median ns of atomics in shared memory: "one_word", "one_bank", "padded" or "side_by_side"."""
+    file = ROOT / "benchmarks/results/shared_atomics.json"
+    return statistics.median(json.loads(file.read_text("utf-8"))["patterns"][pattern]["ns"])
 
 
 def device(key: str) -> float:

@@ -398,8 +398,8 @@ def bank_conflicts(kernel: dict[str, Any]) -> dict[str, float | None]:
                             conflict_ratio × the pipe's use for shared memory,
                             SHARED_WAVEFRONTS.sum.pct_of_peak_sustained_elapsed
         "atomics_ratio"     the part of atomics in the waits for a bank: BANK_WAITS_op_atom.sum /
-                            BANK_WAITS.sum, 0.0 if both are 0. Lanes that add to one address come one
-                            after the other wherever that address lies
+                            BANK_WAITS.sum, 0.0 if both are 0. Lanes that add to one word come one after
+                            the other, as do lanes that add to words of one bank: no counter tells which
     each None if a metric for it is missing or another divisor is 0. (BANK_WAITS is good for this share
     only: it counts every wait for a bank, also that of different requests for each other.)
     """
