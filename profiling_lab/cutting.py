@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 
-from profiling_lab import captures, exports, nsys_export
+from profiling_lab import captures, exports, merging, nsys_export
 from profiling_lab.captures import Part
 from profiling_lab.errors import CaptureError, EmptyCapture, LabError
 
@@ -24,6 +24,7 @@ BYTES_PER_EVENT = 1_300
 # Of the memory that is free, at most this share: the rest of the machine wants some, too.
 MEMORY_RATIO = 0.8
 LATEST_NS = 2**62
+NVTX = "NVTX_EVENTS"
 
 _ISSUED = (
     *nsys_export.DEVICE_TABLES, nsys_export.SYNCHRONIZATION, nsys_export.CUDA_EVENT,
@@ -55,7 +56,7 @@ class Seconds:
         if self.start_s is None and self.end_s is None:
             return None
         end_ns = LATEST_NS if self.end_s is None else round(self.end_s * 1e9)
-        return round((self.start_s or 0) * 1e9), end_ns
+        return min(round((self.start_s or 0) * 1e9), LATEST_NS), min(end_ns, LATEST_NS)
 
 
 def to_look_at(
@@ -135,7 +136,8 @@ def cut(timeline: Path, start_ns: int, end_ns: int) -> Path:
     """A file, removed when the process ends, that holds what a timeline has within [start_ns, end_ns).
 
     Calls that start there, and what they issued, whenever it ran; samples and other events of that
-    time; of NVTX ranges those that lie inside whole or reach over all of it.
+    time; of NVTX ranges those that lie inside whole, and as far as they reach into it those that tell
+    ranks and those that reach over all that is recorded of it.
     Raises EmptyCapture where no device work was issued there, and CaptureError for a damaged file.
     """
     part = exports.scratch() / timeline.name
@@ -150,12 +152,19 @@ def cut(timeline: Path, start_ns: int, end_ns: int) -> Path:
         ).fetchall()
         for _, sql in tables:
             connection.execute(sql)
+        ends = {"start": start_ns, "end": end_ns} | _ends(connection)
         # Calls come first: they decide which device work belongs to the part.
         for name, _ in sorted(tables, key=lambda table: table[0] != nsys_export.RUNTIME):
-            condition = _condition(connection, name)
             connection.execute(
-                f'INSERT INTO main."{name}" SELECT * FROM whole."{name}" WHERE {condition}',
-                {"start": start_ns, "end": end_ns} if ":start" in condition else {},
+                f'INSERT INTO main."{name}" SELECT * FROM whole."{name}" '
+                f"WHERE {_condition(connection, name)}",
+                ends,
+            )
+        if _columns(connection, "main", NVTX):
+            connection.execute(
+                f'UPDATE main.{NVTX} SET start = MAX(start, :start), "end" = MIN("end", :end) '
+                f"WHERE eventType IN {nsys_export.NVTX_RANGES}",
+                ends,
             )
         connection.commit()
         if not any(_any_row(connection, "main", table) for table in nsys_export.DEVICE_TABLES):
@@ -183,12 +192,17 @@ def _condition(connection: sqlite3.Connection, table: str) -> str:
             f"FROM main.{nsys_export.RUNTIME}"
         )
         # Pages of managed memory move without a call.
-        alone = f"COALESCE(correlationId, 0) = 0 AND {inside}"
-        return f"(correlationId, globalPid) IN ({calls}) OR {alone}"
-    if table == "NVTX_EVENTS":
-        whole = f'({inside} AND "end" <= :end)'
-        over = '(start <= :start AND "end" >= :end)'
-        return f'"end" IS NULL OR {whole} OR {over}'
+        alone = f" OR COALESCE(correlationId, 0) = 0 AND {inside}" if "start" in columns else ""
+        return f"(correlationId, globalPid) IN ({calls}){alone}"
+    if table == NVTX:
+        open_or_whole = f'start < :end AND "end" IS NULL OR {inside} AND "end" <= :end'
+        over = 'start <= MAX(:start, :first) AND "end" >= MIN(:end, :last)'
+        rank = merging.IS_RANK.format("value")
+        of_rank = (
+            f'start < :end AND "end" > :start AND ({merging.IS_RANK.format("text")} '
+            f"OR textId IN (SELECT id FROM whole.StringIds WHERE {rank}))"
+        )
+        return f"{open_or_whole} OR {over} OR {of_rank}"
     if {"start", "end"} <= set(columns):
         return 'start < :end AND COALESCE("end", start) >= :start'
     if "start" in columns:
@@ -196,6 +210,19 @@ def _condition(connection: sqlite3.Connection, table: str) -> str:
     if "timestamp" in columns:
         return "timestamp >= :start AND timestamp < :end"
     return "1"
+
+
+def _ends(connection: sqlite3.Connection) -> dict[str, int]:
+    """The "first" start and the "last" end of all calls and device operations of the recording."""
+    spans = [
+        connection.execute(f'SELECT MIN(start), MAX("end") FROM whole.{table}').fetchone()
+        for table in (nsys_export.RUNTIME, *nsys_export.DEVICE_TABLES)
+        if _any_row(connection, "whole", table)
+    ]
+    return {
+        "first": min((start for start, _ in spans), default=0),
+        "last": max((end for _, end in spans), default=LATEST_NS),
+    }
 
 
 def _nothing(connection: sqlite3.Connection, start_ns: int, end_ns: int) -> str:

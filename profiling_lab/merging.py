@@ -18,8 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
 from profiling_lab import nsys_export
 from profiling_lab.errors import CaptureError
 
@@ -31,6 +29,8 @@ EVENTS = (
 TIMES = ("start", "end")
 STRINGS = ("shortName", "demangledName", "mangledName", "nameId", "textId")
 RANK_RANGE = r"^rank \d+$"
+IS_RANK = "({0} GLOB 'rank [0-9]*' AND SUBSTR({0}, 6) NOT GLOB '*[^0-9]*')"  # the same in SQL
+COLLECTIVE = "shortName IN (SELECT id FROM StringIds WHERE value GLOB 'nccl*')"  # a kernel's row
 PUSH_POP_RANGE = 59  # its number in ENUM_NSYS_EVENT_TYPE
 GPUS = "TARGET_INFO_GPU"
 CLOCK = "TARGET_INFO_SESSION_START_TIME"
@@ -103,8 +103,7 @@ def _recording(file: Path) -> _Recording | None:
                 f'SELECT MIN(start), MAX("end"), (SELECT utcEpochNs FROM {CLOCK}) FROM {kernel}'
             ).fetchone()
             collectives = connection.execute(
-                f"SELECT 1 FROM {kernel} WHERE shortName IN "
-                "(SELECT id FROM StringIds WHERE value GLOB 'nccl*') LIMIT 1"
+                f"SELECT 1 FROM {kernel} WHERE {COLLECTIVE} LIMIT 1"
             ).fetchone()
             processes = connection.execute(f"SELECT DISTINCT globalPid FROM {kernel}").fetchall()
         finally:
@@ -169,38 +168,63 @@ def with_ranks(timeline: Path) -> Path | None:
     fewer than two processes are ranks, or where such ranges are there already. (Processes that ran one
     after the other are given all that they did.)
     """
-    from profiling_lab import captures, exports
+    from profiling_lab import exports
 
     found = _recording(timeline)
     if found is None or len(found.processes) < 2:
         return None
-    with captures.open(timeline) as recording:
-        ranks = recording.collectives["process"].unique().to_list()
-        names = recording.nvtx_ranges["name"].drop_nulls()
-        if len(ranks) < 2 or names.str.contains(RANK_RANGE).any():
-            return None
-        own = recording.device_operations.filter(pl.col("process").is_in(ranks))
-    spans = own.group_by("process").agg(
-        pl.col("device").max(), pl.col("start_ns").min(), pl.col("end_ns").max()
-    )
+    connection = sqlite3.connect(nsys_export.uri(timeline), uri=True)
+    try:
+        spans = [] if _tells_ranks(connection) else _spans_of_ranks(connection)
+    except (sqlite3.DatabaseError, UnicodeDecodeError):
+        return None  # whoever opens it will say why
+    finally:
+        connection.close()
+    if len(spans) < 2:
+        return None
     named = exports.scratch() / timeline.name
     shutil.copyfile(timeline, named)
     named.chmod(0o600)
     connection = sqlite3.connect(named)
     try:
         _ready_for_ranges(connection)
-        last_start_ns, first_end_ns = spans.select(
-            pl.col("start_ns").max(), pl.col("end_ns").min()
-        ).row(0)
-        together = last_start_ns < first_end_ns
-        rows = spans.sort("device", "process").select("process", "start_ns", "end_ns").iter_rows()
-        for rank, (process, start_ns, end_ns) in enumerate(rows):
+        last_start_ns = max(start_ns for *_, start_ns, _ in spans)
+        together = last_start_ns < min(end_ns for *_, end_ns in spans)
+        for rank, (_, process, start_ns, end_ns) in enumerate(spans):
             begin_ns = last_start_ns if together else start_ns
             _add_rank(connection, rank, process, begin_ns, end_ns)
         connection.commit()
     finally:
         connection.close()
     return named
+
+
+def _tells_ranks(connection: sqlite3.Connection) -> bool:
+    """Whether there is an NVTX range "rank <number>"."""
+    if not _columns(connection, "main", "NVTX_EVENTS"):
+        return False
+    query = (
+        "SELECT 1 FROM NVTX_EVENTS LEFT JOIN StringIds ON id = textId "
+        f"WHERE {IS_RANK.format('COALESCE(text, value)')} "
+        f"AND eventType IN {nsys_export.NVTX_RANGES} LIMIT 1"
+    )
+    return connection.execute(query).fetchone() is not None
+
+
+def _spans_of_ranks(connection: sqlite3.Connection) -> list[tuple[int, int, int, int]]:
+    """(highest device, process, first start, last end of its device work) of each process that ran
+    collectives, in that order. By SQL: recordings may be larger than the memory.
+    """
+    work = " UNION ALL ".join(
+        f'SELECT deviceId, globalPid, start, "end" FROM {table}'
+        for table in nsys_export.DEVICE_TABLES
+        if _columns(connection, "main", table)
+    )
+    query = (
+        f'SELECT MAX(deviceId), globalPid, MIN(start), MAX("end") FROM ({work}) WHERE globalPid IN '
+        f"(SELECT globalPid FROM {nsys_export.KERNEL} WHERE {COLLECTIVE}) GROUP BY globalPid"
+    )
+    return sorted(connection.execute(query).fetchall())
 
 
 def _ready_for_ranges(connection: sqlite3.Connection) -> None:
@@ -224,11 +248,7 @@ def _add_rank(
 def _name_ranks(connection: sqlite3.Connection, recordings: Sequence[_Recording]) -> None:
     """Add a range "rank <number>" for each process, unless there are such or a file has several."""
     _ready_for_ranges(connection)
-    told = connection.execute(
-        "SELECT 1 FROM NVTX_EVENTS LEFT JOIN StringIds ON id = textId "
-        "WHERE COALESCE(text, value) GLOB 'rank [0-9]*' LIMIT 1"
-    ).fetchone()
-    if told or any(len(recording.processes) > 1 for recording in recordings):
+    if _tells_ranks(connection) or any(len(recording.processes) > 1 for recording in recordings):
         return
     for rank, recording in enumerate(recordings):
         (process,) = recording.processes

@@ -68,6 +68,7 @@ MEMORY_KINDS = {
 }
 SYNC_KINDS = {1: "event", 2: "stream_wait", 3: "stream", 4: "context"}
 CUDA_BACKTRACE = 67  # the eventClass of a CUDA call's row that only carries its backtrace
+NVTX_RANGES = (59, 60)  # ENUM_NSYS_EVENT_TYPE: push/pop and start/end ranges
 NONE = 4294967295  # what CUPTI writes where no stream or event is meant
 
 # globalTid = hardware id | vm id | pid (24 bits) | tid (24 bits); globalPid has the tid zeroed.
@@ -324,7 +325,7 @@ class NsysCapture:
                 **CALLER,
                 "domain": "COALESCE(domainId, 0)",
             },
-            where="eventType IN (59, 60)",
+            where=f"eventType IN {NVTX_RANGES}",
             text=("name",),
             order=("start_ns", "-end_ns", "process", "thread"),
         )

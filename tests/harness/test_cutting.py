@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from profiling_lab.errors import EmptyCapture, LabError
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = ROOT / "captures" / "torch_inference_baseline" / "timeline.sqlite"
+RANKS = ROOT / "captures" / "ddp_timeline_straggler" / "timeline.sqlite"  # 15 to 51 ms
 GB = 10**9
 
 
@@ -53,16 +56,77 @@ def test_work_that_was_issued_in_time_belongs_to_a_part_whenever_it_ran(steps) -
         assert late["correlation"] in part.device_operations["correlation"]
 
 
-def test_ranges_that_reach_over_a_part_stay_and_those_that_cross_its_edge_go(steps) -> None:
+def test_ranges_end_with_the_part_that_they_reach_over_and_those_that_cross_its_edge_go(
+    steps,
+) -> None:
     (start_ns, end_ns) = steps[1]
     middle_ns = (start_ns + end_ns) // 2
-    with captures.open(cutting.cut(RUN, start_ns, middle_ns)) as part:
-        spans = part.nvtx_ranges.select("start_ns", "end_ns").rows()
-    assert (start_ns, end_ns) in spans, "it reaches over all of the part"
-    later_ns = steps[2][1]
-    with captures.open(cutting.cut(RUN, middle_ns, later_ns)) as part:
-        spans = part.nvtx_ranges.select("start_ns", "end_ns").rows()
-    assert (start_ns, end_ns) not in spans and steps[2] in spans
+    assert (start_ns, middle_ns) in _ranges(RUN, start_ns, middle_ns)
+    spans = _ranges(RUN, middle_ns, steps[2][1])
+    assert not any(start_ns < middle_ns for start_ns, _ in spans) and steps[2] in spans
+    assert steps[1] in _ranges(RUN, start_ns, cutting.LATEST_NS)
+
+
+def _ranges(file: Path, start_ns: int, end_ns: int) -> list[tuple[int, int]]:
+    with captures.open(cutting.cut(file, start_ns, end_ns)) as part:
+        return part.nvtx_ranges.select("start_ns", "end_ns").rows()
+
+
+@pytest.fixture
+def marked(tmp_path) -> Path:
+    """A copy of a recording of ranks with three more ranges: open, open and late, and over all of it."""
+    file = tmp_path / "marked.sqlite"
+    shutil.copyfile(RANKS, file)
+    file.chmod(0o600)
+    with captures.open(RANKS) as recording:
+        calls, work = recording.api_calls, recording.device_operations
+    first_ns = min(calls["start_ns"].to_list())
+    last_ns = max([*calls["end_ns"].to_list(), *work["end_ns"].to_list()])
+    with contextlib.closing(sqlite3.connect(file)) as connection, connection:
+        for name, start_ns, end_ns in (
+            ("open", 25_000_000, None),
+            ("open and late", 45_000_000, None),
+            ("all", first_ns - 1, last_ns + 1),
+        ):
+            connection.execute(
+                'INSERT INTO NVTX_EVENTS (start, "end", eventType, text, globalTid) '
+                "VALUES (?, ?, 59, ?, 1)",
+                (start_ns, end_ns, name),
+            )
+    return file
+
+
+def test_ranges_that_tell_ranks_or_never_end_are_clipped(marked) -> None:
+    with captures.open(cutting.cut(marked, 30_000_000, 40_000_000)) as part:
+        ranges = {
+            name: span
+            for name, *span in part.nvtx_ranges.select("name", "start_ns", "end_ns").rows()
+        }
+    edges = [30_000_000, 40_000_000]
+    assert ranges["rank 0"] == ranges["rank 1"] == ranges["all"] == edges
+    assert ranges["open"][0] == 30_000_000 and "open and late" not in ranges
+    assert all(start_ns < end_ns for start_ns, end_ns in ranges.values())
+    with (
+        captures.open(marked) as recording,
+        captures.open(cutting.cut(marked, 30_000_000, cutting.LATEST_NS)) as part,
+    ):
+        ends = dict(recording.nvtx_ranges.select("name", "end_ns").rows())
+        clipped = dict(part.nvtx_ranges.select("name", "end_ns").rows())
+    assert {name: clipped[name] for name in ("rank 0", "rank 1", "all")} == {
+        name: ends[name] for name in ("rank 0", "rank 1", "all")
+    }, "up to the end of the recording nothing is cut off"
+
+
+def test_events_are_those_of_the_calls_that_recorded_them() -> None:
+    with (
+        captures.open(RANKS) as recording,
+        captures.open(cutting.cut(RANKS, 30_000_000, 40_000_000)) as part,
+    ):
+        records = recording.event_records.join(
+            part.api_calls, on=["process", "correlation"], how="semi", maintain_order="left"
+        )
+        assert 0 < part.event_records.height < recording.event_records.height
+        assert part.event_records.equals(records)
 
 
 def test_a_part_without_work_says_where_there_is_some() -> None:
@@ -81,6 +145,7 @@ def test_seconds_either_of_which_may_be_missing() -> None:
     assert cutting.Seconds.parse("3:").window_ns() == (3_000_000_000, cutting.LATEST_NS)
     assert cutting.Seconds.parse(":0.5").window_ns() == (0, 500_000_000)
     assert cutting.Seconds.parse(":").window_ns() is None
+    assert cutting.Seconds.parse("0:1" + 30 * "0").window_ns() == (0, cutting.LATEST_NS)
 
 
 def test_where_memory_does_not_suffice_the_middle_is_looked_at() -> None:
