@@ -1124,7 +1124,8 @@ def memory_growth(capture: str, device: int = 0) -> dict[str, Any]:
         "step_end_bytes"   allocated_bytes at the end of each step, in order
         "growth_bytes"     what every stretch of steps adds, a step (below); 0 if nothing
         "where"            the line that keeps most: for each line (as in held_at_peak) and each stretch
-                           of steps, of the length that gave growth_bytes, add up the blocks that were
+                           of steps, of the length that gave growth_bytes (the first step and those
+                           left out among them), add up the blocks that were
                            allocated in these steps and are still in use in the end; a line keeps the
                            smallest of these sums, by the length and rounded down, as every stretch
                            leaves at least that much behind. None if that is 0 for all lines, or without
@@ -1138,8 +1139,8 @@ def memory_growth(capture: str, device: int = 0) -> dict[str, Any]:
     chance, so for k of 2 and more a difference counts up to the bytes that stay: of the blocks that were
     allocated after the end at which the stretch begins, not after the one at which it ends, and that are
     never released in the trace (a block lasts until the next event of the device at its "address").
-    If a memory event of the device has no address, k is 1, as it is where growth is 0. What no trace can tell: whether a cache that
-    still fills at the end of the recording will be full one day.
+    If any memory event of the device has no address, k is 1, as it is where growth is 0. What no trace
+    can tell: whether a cache that still fills at the end of the recording will be full one day.
     The times: an entry of the snapshot has "time_us", in µs since 1970; the trace has "epoch_ns". A
     block belongs to the step with start <= time < end.
     Raises CaptureError if the trace holds no step, memory events of fewer than two steps (naming

@@ -1725,6 +1725,8 @@ def test_savings_on_a_busy_device(stub, draw, other, idle_ns):
     if other is not None:
         start, end = (120_000, 220_000) if other == 0 else (0, 262_000)
         trace.kernel(start, end, call=(1_000, 2_000), **where)
+    if other == 0:  # two at a time are busy once
+        trace.kernel(start + 30_000, end, call=(3_000, 4_000), **where | {"stream": 12})
     if other == 1:
         trace.kernel(262_000, 263_000, call=(6_000, 7_000), **where)
     capture = trace.save()
@@ -2400,6 +2402,7 @@ def growth_by_hand(capture: str, device: int = 0, pick: str = "right") -> dict[s
             "mean": sum(differences) // count,
             "neighbours": min(differences),
         }[pick]
+        length = 1 if pick == "neighbours" else length
     growth = max(0, growth)
     out: dict[str, Any] = {"step_end_bytes": ends, "growth_bytes": growth}
     out |= {"where": None, "where_bytes": None}
@@ -2456,7 +2459,7 @@ def judge_growth(stub: Any, capture: str, device: int = 0) -> None:
             ("That is the growth of one step; the smallest of all is what every step adds."),
         )
         yield (
-            want | {"growth_bytes": growth_by_hand(capture, device, "neighbours")["growth_bytes"]},
+            growth_by_hand(capture, device, "neighbours"),
             (
                 "That is what every single step adds; what leaks in every second step adds to every two."
             ),
@@ -2600,6 +2603,7 @@ def left_behind(
     addresses: bool = True,
     stays_at: int = 60,
     first_at: int = -1_000,
+    first_address: int | None = 1,
 ) -> str:
     """Steps that keep stays[i] bytes for good and left[i] until the next; each releases `gone` older ones.
 
@@ -2608,13 +2612,13 @@ def left_behind(
     trace = draw()
     total = 90_000
 
-    def change(time: int, size: int, address: int) -> None:
+    def change(time: int, size: int, address: int | None) -> None:
         nonlocal total
         total += size
         if size:
             trace.memory(time, size, total, address=address if addresses else None)
 
-    change(first_at, 500, 1)
+    change(first_at, 500, first_address)
     for number, (stay, rest) in enumerate(zip(stays, left, strict=True)):
         start = number * 100_000
         trace.step(number + 1, start, start + 100_000)
@@ -2643,6 +2647,7 @@ def left_behind(
         ([40] * 6, [0] * 6, {"gone": 40}, 0, "for each new block an older one goes"),
         ([40, 0] * 3, [0] * 6, {"gone": 15}, 5, "40 bytes in two steps come, and 30 go"),
         ([0, 604, 0, 604, 0, 604], [0] * 6, {"addresses": False}, 0, "nobody knows what stays"),
+        ([0, 604] * 3, [0] * 6, {"first_address": None}, 0, "one address is not told: who knows?"),
         ([11] * 6, [0] * 6, {"addresses": False}, 11, "totals rise by 11 in each step"),
         ([0, 0, 4, 0, 4], [0] * 5, {"stays_at": 100_000}, 2, "what comes at the end of a step is of it"),
         ([0, 4, 0, 8, 0], [0, 0, 10, 0, 10], {"first_at": 100_000}, 2, "the first event ends a step"),
@@ -2652,6 +2657,27 @@ def test_growth_of_longer_stretches(stub, draw, stays, left, more, growth, why):
     capture = left_behind(draw, stays, left, **more)
     by_hand = growth_by_hand(capture)["growth_bytes"]
     assert by_hand == growth, f"drawn otherwise: {by_hand} instead of {growth} ({why})"
+    judge_growth(stub, capture)
+
+
+@task("ex_32.memory_growth")
+def test_growth_of_a_line_that_starts_late(stub, draw, allocator):
+    """A line that keeps nothing of the first step keeps something of every later one."""
+    trace, memory = draw(), allocator()
+    memory.folder = trace.folder
+    pool = memory.segment(800_000)
+    memory.begin_history()
+    for number in range(4):
+        trace.step(number + 1, number * 100_000, (number + 1) * 100_000)
+        if number:
+            time_us = (trace.epoch_ns + number * 100_000) // 1000 + 1
+            memory.alloc(pool, 7_000, LOSS, time_us)
+        trace.memory(number * 100_000 + 5_000, 7_000, 9_000 + 7_000 * number)
+    trace.operator("aten::mm", 100, 900)
+    capture = trace.save()
+    memory.save()
+    want = growth_by_hand(capture)
+    assert (want["growth_bytes"], want["where"]) == (7_000, None), "drawn otherwise"
     judge_growth(stub, capture)
 
 

@@ -681,8 +681,8 @@ def judge_verdict(stub: Any, capture: str, called: str = "") -> None:
     )
     require(
         got.subject == f"rank:{subject}",
-        f"{call} is about {got.subject!r}, expected the rank {'that is late' if waiting_wins else ''}"
-        f" of this evidence: exposed transfer {exposed} ns, waited for {show(blame(ranks))}",
+        f"{call} is about {got.subject!r}, expected the rank "
+        f"{'that is late' if waiting_wins else 'whose transfer is exposed most'}: exposed transfer {exposed} ns, waited for {show(blame(ranks))}",
     )
     for key, value in {
         "recoverable_ns": saved,
@@ -693,9 +693,13 @@ def judge_verdict(stub: Any, capture: str, called: str = "") -> None:
     }.items():
         require(
             near(got.evidence.get(key), value),
-            f"{call}: evidence {key} is {show(got.evidence.get(key))}, expected {show(value)} "
-            "(the larger of the two savings, against the whole window; sharing evenly saves what a rank's own "
-            "time is above the mean, or the mean waiting where that is more)",
+            f"{call}: evidence {key} is {show(got.evidence.get(key))}, expected {show(value)} ("
+            + (
+                "of all ranks together, what has no partner at the head and the tail)"
+                if key == "left_out_count"
+                else "the larger of the two savings, against the whole window; sharing evenly saves what a "
+                "rank's own time is above the mean, or the mean waiting where that is more)"
+            ),
         )
     borderline = abs(ratio - FLOOR) <= BORDERLINE
     require(
@@ -703,11 +707,11 @@ def judge_verdict(stub: Any, capture: str, called: str = "") -> None:
         f"{call}: recommendation {got.recommendation!r} with a margin of {ratio - FLOOR:+.3f}; "
         f"'borderline' stands first within {BORDERLINE}, and only then",
     )
-    plain = got.recommendation.removeprefix("borderline").strip(":, ")
+    wordless = got.recommendation.removeprefix("borderline").strip(":, ") == "none"
     require(
-        (plain == "none") == (category == "healthy"),
-        f"{call}: recommendation {got.recommendation!r} of a {category} recording: 'none' exactly when "
-        "it is healthy",
+        wordless == (category == "healthy") or (borderline and not wordless),
+        f"{call}: recommendation {got.recommendation!r} of a {category} recording: 'none' if healthy "
+        "(a sentence will do where it is borderline), else a sentence",
     )
 
 
