@@ -26,7 +26,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from profiling_lab import captures, inputs
-from profiling_lab.diagnosis import Diagnosis, diagnose, misfit
+from profiling_lab.diagnosis import Busy, Diagnosis, diagnose, misfit
 from profiling_lab.errors import CaptureError, EmptyCapture, LabError
 from profiling_lab.findings import CATEGORIES, CATEGORY_OF_CAUSE, Finding
 from profiling_lab.functions import Functions, FunctionUnavailable
@@ -221,6 +221,79 @@ def ask_all(
     return verdict
 
 
+def busy_devices(
+    part: Part, verdict: Verdict, functions_for: Callable[[str], Functions]
+) -> list[Busy]:
+    """For how long the devices of a run worked, as far as the functions say so."""
+    if part.kind == "timeline":
+        return [
+            Busy(f"device {device}", busy_ns, diagnosis.length_ns)
+            for diagnosis in verdict.diagnoses
+            for device, busy_ns in (diagnosis.busy_ns or {}).items()
+            if busy_ns <= diagnosis.length_ns
+        ]
+    if part.kind == "trace":
+        files = {"": captures.file(part.path, captures.MAIN_FILES["trace"])}
+    elif part.kind == "traces":
+        files = {f"rank {rank}, ": file for rank, file in captures.rank_traces(part.path).items()}
+    else:
+        return []
+    return [
+        device
+        for rank, file in files.items()
+        for device in _devices_of_trace(rank, str(file), functions_for)
+    ]
+
+
+def _devices_of_trace(
+    rank: str, file: str, functions_for: Callable[[str], Functions]
+) -> list[Busy]:
+    steps = of_trace(functions_for, "step_breakdown", file)
+    keys = ("device", "step_ns", "busy_ns")
+    if not isinstance(steps, list) or not all(
+        isinstance(step, dict)
+        and all(type(step.get(key)) is int for key in keys)
+        and 0 <= step["busy_ns"] <= step["step_ns"]
+        for step in steps
+    ):
+        return []
+    out = []
+    for device in sorted({step["device"] for step in steps}):
+        own = [step for step in steps if step["device"] == device]
+        busy_ns, window_ns = (sum(step[key] for step in own) for key in ("busy_ns", "step_ns"))
+        if window_ns:
+            before_ns = min(_before_first(file, device, functions_for), window_ns - busy_ns)
+            out.append(Busy(f"{rank}device {device}", busy_ns, window_ns, len(own), before_ns))
+    return out
+
+
+def _before_first(file: str, device: int, functions_for: Callable[[str], Functions]) -> int:
+    """Time of a trace's window before a device's first operation; 0 where no function says so."""
+    from profiling_lab.reports import traces
+
+    trace = of_trace(functions_for, "read_trace", file)
+    if trace is None or traces.problem(trace):
+        return 0
+    start, _ = traces.window_of(trace["events"])
+    first = min(
+        (
+            event["start_ns"]
+            for event in trace["events"]
+            if event["kind"] in ("kernel", "copy", "memset") and event["device"] == device
+        ),
+        default=start,
+    )
+    return max(0, first - start)
+
+
+def of_trace(functions_for: Callable[[str], Functions], function: str, file: str) -> Any:
+    """What a function of Day 3 says to a trace; None where it gives no answer."""
+    try:
+        return functions_for("ex_32").call(function, file)
+    except (FunctionUnavailable, LabError):
+        return None
+
+
 def _unjudged(parts: Sequence[Part], verdict: Verdict) -> str:
     """Why nothing is said of ranks that wait for each other; "" where there is no such question."""
     for question in (q for q in QUESTIONS if q.function in RANK_FUNCTIONS):
@@ -332,7 +405,7 @@ def _saving(finding: Finding) -> float:
     return finding.evidence.get("recoverable_ns", 0)
 
 
-def _floor(finding: Finding) -> float | None:
+def floor_of(finding: Finding) -> float | None:
     """The share of the window from which on the function that said this names a cause."""
     evidence = finding.evidence
     if "recoverable_ratio" in evidence and "margin_ratio" in evidence:
@@ -474,7 +547,7 @@ def _others(finding: Finding, saved: dict[str, int]) -> list[Finding]:
 
 def _distances(finding: Finding, saved_ns: float) -> dict[str, Any] | None:
     """The evidence for another saving in the window of a finding, held against the same floor."""
-    floor, window_ns = _floor(finding), finding.evidence.get("window_ns")
+    floor, window_ns = floor_of(finding), finding.evidence.get("window_ns")
     if floor is None or not window_ns:
         return None
     ratio = saved_ns / window_ns

@@ -12,6 +12,9 @@ from profiling_lab.captures import MAIN_FILES, Part
 from profiling_lab.units import format_ns
 
 if TYPE_CHECKING:
+    from profiling_lab.asking import Verdict
+    from profiling_lab.diagnosis import Busy, Diagnosis
+    from profiling_lab.findings import Finding
     from profiling_lab.nsys_export import NsysCapture
 
 # What a raw page holds only if its section was recorded: a part of a metric's name, then the words.
@@ -37,6 +40,107 @@ def of_run(run: Sequence[Part]) -> list[str]:
     if run[0].kind != "kernels" and len(run) == 1:
         out.append("what limits a single kernel (add the kernel's page: ncu --page raw --csv)")
     return list(dict.fromkeys(out))
+
+
+def unexplained(main: Finding, devices: Sequence[Busy]) -> str:
+    """Of a healthy run whose devices were idle for longer than any cause explains: that this is so."""
+    floor = asking.floor_of(main)
+    if main.category != "healthy" or not devices or floor is None:
+        return ""
+    saved = main.evidence["recoverable_ratio"]
+    least = min(devices, key=lambda device: device.idle_ratio)
+    if least.idle_ratio - saved <= floor:
+        return ""
+    return (
+        f"as far as could be explained: {least.device} did nothing for {least.idle_ratio:.1%} of the "
+        f"window, and no cause taken away alone saves more than {saved:.1%}; several may have to go "
+        "together, or the cause is one that was not recorded"
+    )
+
+
+def of_finding(part: Part, verdict: Verdict, devices: Sequence[Busy]) -> list[str]:
+    """What would have to be known to be sure of the main finding, and is not recorded.
+
+    part: the first capture of the run. devices: `asking.busy_devices` of it.
+    """
+    if not verdict.findings:
+        return []
+    main = verdict.findings[0]
+    if part.kind == "timeline":
+        if not verdict.diagnoses:
+            return []
+        diagnosis = verdict.diagnoses[0]
+        if main.category == "host_bound":
+            return _waits_unseen(diagnosis.capture)
+        if unexplained(main, devices):
+            return _inside_graphs(diagnosis) or _waits_unseen(diagnosis.capture)
+        return []
+    name = main.subject.replace(":", " ")
+    mine = [device for device in devices if device.device == name]
+    slowed = part.kind == "trace" and main.category in ("launch_bound", "host_bound")
+    return _profilers_cost(main, mine[0]) if slowed and mine else []
+
+
+def _waits_unseen(recording: NsysCapture) -> list[str]:
+    """A host that waits for another thread looks, between its CUDA calls, like one that works."""
+    from profiling_lab.dependencies import HOST_FUNCTION_CALLS
+
+    if recording.os_calls.height:
+        return []
+    told = recording.api_calls["name"].is_in(list(HOST_FUNCTION_CALLS)).sum()
+    device = (
+        f" (its streams call functions of the host, {told:,} times: so a program can wait for the device "
+        "without a CUDA call)"
+        if told
+        else ""
+    )
+    return [
+        "whether the host worked in that time or waited, for another thread, a lock or a queue: that is "
+        f"no CUDA call{device}; record with --trace=cuda,nvtx,osrt"
+    ]
+
+
+def _inside_graphs(diagnosis: Diagnosis) -> list[str]:
+    """Idle time between two kernels of one graph launch, if that is most of the devices' idle time."""
+    import polars as pl
+
+    ends = diagnosis.window_ns or diagnosis.span_ns
+    nodes = diagnosis.capture.kernels.select(
+        "device", "start_ns", "process", "correlation", node=pl.col("graph_node").is_not_null()
+    )
+    operations = (
+        diagnosis.capture.device_operations.filter(
+            (pl.col("start_ns") < ends[1]) & (pl.col("end_ns") > ends[0])
+        )
+        .join(nodes, on=["device", "start_ns", "process", "correlation"], how="left")
+        .sort("device", "start_ns")
+    )
+    launch = pl.struct("process", "correlation")
+    gaps = operations.with_columns(
+        gap_ns=pl.col("start_ns") - pl.col("end_ns").cum_max().shift(1).over("device"),
+        same=(pl.col("node") & (launch == launch.shift(1))).over("device"),
+    ).filter(pl.col("gap_ns") > 0)
+    inside_ns = gaps.filter(pl.col("same"))["gap_ns"].sum()
+    if 2 * inside_ns <= gaps["gap_ns"].sum():
+        return []
+    return [
+        f"what kernels of one graph launch waited for, {format_ns(inside_ns)} in all: a function of the "
+        "host or an event that is a node of the graph is not recorded"
+    ]
+
+
+def _profilers_cost(main: Finding, device: Busy) -> list[str]:
+    """From which length of a step on the finding is true of the program without the profiler."""
+    floor = asking.floor_of(main)
+    if floor is None or not 0 <= floor < 1:
+        return []
+    step_ns, busy_ns = device.window_ns / device.steps, device.busy_ns / device.steps
+    return [
+        "how long a step takes without the profiler, which slows down the host and not the device: here "
+        f"{format_ns(step_ns)}, of which {device.device} works {format_ns(busy_ns)}. Time it unprofiled: "
+        f"unless it takes {format_ns(busy_ns / (1 - floor))} or longer, less than {floor:.0%} of it can "
+        "be saved on the host"
+    ]
 
 
 def of_timeline(recording: NsysCapture) -> list[str]:

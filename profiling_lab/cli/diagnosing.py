@@ -6,24 +6,22 @@ import json
 import shlex
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from profiling_lab.cli.app import complain
 from profiling_lab.cli.options import against_option, range_option, seconds_option
-from profiling_lab.cli.printing import Busy, show_verdict, unexplained, why_not
+from profiling_lab.cli.printing import show_verdict, why_not
 from profiling_lab.cli.screen import LAB, note_while, wrap
 from profiling_lab.errors import LabError
 from profiling_lab.findings import CATEGORIES, Finding, is_borderline
-from profiling_lab.functions import FunctionUnavailable, functions_for
+from profiling_lab.functions import functions_for
 from profiling_lab.units import format_ns
 
 if TYPE_CHECKING:
     from profiling_lab.asking import Verdict
     from profiling_lab.captures import Part
-    from profiling_lab.diagnosis import Diagnosis
-    from profiling_lab.nsys_export import NsysCapture
     from profiling_lab.reports.model import Lane
 
 
@@ -146,164 +144,14 @@ def _can_be_judged(runs: Sequence[Sequence[Part]], nvtx_range: str | None) -> No
 
 
 def _show(run: Sequence[Part], title: str, verdict: Verdict, against: str | None) -> None:
-    from profiling_lab import limits
+    from profiling_lab import asking, limits
 
     given = shlex.join(name for part in run for name in part.given)
     places = _places(run[0], verdict, against)
-    devices = _devices(run[0], verdict, against)
-    unseen = _of_the_finding(run[0], verdict, devices) + limits.of_run(run)
-    show_verdict(title, verdict, unseen, places, f"{LAB} report {given}", devices)
-
-
-def _devices(part: Part, verdict: Verdict, against: str | None) -> list[Busy]:
-    """For how long the devices of a run worked, as far as the functions say so."""
-    from profiling_lab import captures
-
-    if part.kind == "timeline":
-        return [
-            Busy(f"device {device}", busy_ns, diagnosis.length_ns)
-            for diagnosis in verdict.diagnoses
-            for device, busy_ns in (diagnosis.busy_ns or {}).items()
-            if busy_ns <= diagnosis.length_ns
-        ]
-    if part.kind == "trace":
-        files = {"": captures.file(part.path, "trace.json")}
-    elif part.kind == "traces":
-        files = {f"rank {rank}, ": file for rank, file in captures.rank_traces(part.path).items()}
-    else:
-        return []
-    return [
-        device
-        for rank, file in files.items()
-        for device in _devices_of_trace(rank, str(file), against)
-    ]
-
-
-def _devices_of_trace(rank: str, file: str, against: str | None) -> list[Busy]:
-    steps = _asked(against, "step_breakdown", file)
-    keys = ("device", "step_ns", "busy_ns")
-    if not isinstance(steps, list) or not all(
-        isinstance(step, dict)
-        and all(type(step.get(key)) is int for key in keys)
-        and 0 <= step["busy_ns"] <= step["step_ns"]
-        for step in steps
-    ):
-        return []
-    out = []
-    for device in sorted({step["device"] for step in steps}):
-        own = [step for step in steps if step["device"] == device]
-        busy_ns, window_ns = (sum(step[key] for step in own) for key in ("busy_ns", "step_ns"))
-        if window_ns:
-            before_ns = min(_before_first(file, device, against), window_ns - busy_ns)
-            out.append(Busy(f"{rank}device {device}", busy_ns, window_ns, len(own), before_ns))
-    return out
-
-
-def _before_first(file: str, device: int, against: str | None) -> int:
-    """Time of a trace's window before a device's first operation; 0 where no function says so."""
-    from profiling_lab.reports import traces
-
-    trace = _asked(against, "read_trace", file)
-    if trace is None or traces.problem(trace):
-        return 0
-    start, _ = traces.window_of(trace["events"])
-    first = min(
-        (
-            event["start_ns"]
-            for event in trace["events"]
-            if event["kind"] in ("kernel", "copy", "memset") and event["device"] == device
-        ),
-        default=start,
-    )
-    return max(0, first - start)
-
-
-def _asked(against: str | None, function: str, file: str) -> Any:
-    """What a function of Day 3 says to a trace; None where it gives no answer."""
-    try:
-        return functions_for("ex_32", against=against).call(function, file)
-    except (FunctionUnavailable, LabError):
-        return None
-
-
-def _of_the_finding(part: Part, verdict: Verdict, devices: Sequence[Busy]) -> list[str]:
-    """What would have to be known to be sure of the main finding, and is not recorded."""
-    if not verdict.findings:
-        return []
-    main = verdict.findings[0]
-    if part.kind == "timeline":
-        if not verdict.diagnoses:
-            return []
-        diagnosis = verdict.diagnoses[0]
-        if main.category == "host_bound":
-            return _waits_unseen(diagnosis.capture)
-        if unexplained(main, devices):
-            return _inside_graphs(diagnosis) or _waits_unseen(diagnosis.capture)
-        return []
-    name = main.subject.replace(":", " ")
-    mine = [device for device in devices if device.device == name]
-    slowed = part.kind == "trace" and main.category in ("launch_bound", "host_bound")
-    return [_profilers_cost(main, mine[0])] if slowed and mine else []
-
-
-def _waits_unseen(recording: NsysCapture) -> list[str]:
-    """A host that waits for another thread looks, between its CUDA calls, like one that works."""
-    from profiling_lab.dependencies import HOST_FUNCTION_CALLS
-
-    if recording.os_calls.height:
-        return []
-    told = recording.api_calls["name"].is_in(list(HOST_FUNCTION_CALLS)).sum()
-    device = (
-        f" (its streams call functions of the host, {told:,} times: so a program can wait for the device "
-        "without a CUDA call)"
-        if told
-        else ""
-    )
-    return [
-        "whether the host worked in that time or waited, for another thread, a lock or a queue: that is "
-        f"no CUDA call{device}; record with --trace=cuda,nvtx,osrt"
-    ]
-
-
-def _inside_graphs(diagnosis: Diagnosis) -> list[str]:
-    """Idle time between two kernels of one graph launch, if that is most of a device's idle time."""
-    import polars as pl
-
-    ends = diagnosis.window_ns or diagnosis.span_ns
-    nodes = diagnosis.capture.kernels.select(
-        "device", "start_ns", "process", "correlation", node=pl.col("graph_node").is_not_null()
-    )
-    operations = (
-        diagnosis.capture.device_operations.filter(
-            (pl.col("start_ns") < ends[1]) & (pl.col("end_ns") > ends[0])
-        )
-        .join(nodes, on=["device", "start_ns", "process", "correlation"], how="left")
-        .sort("device", "start_ns")
-    )
-    launch = pl.struct("process", "correlation")
-    gaps = operations.with_columns(
-        gap_ns=pl.col("start_ns") - pl.col("end_ns").cum_max().shift(1).over("device"),
-        same=(pl.col("node") & (launch == launch.shift(1))).over("device"),
-    ).filter(pl.col("gap_ns") > 0)
-    inside_ns = gaps.filter(pl.col("same"))["gap_ns"].sum()
-    if 2 * inside_ns <= gaps["gap_ns"].sum():
-        return []
-    return [
-        f"what kernels of one graph launch waited for, {format_ns(inside_ns)} in all: a function of the "
-        "host or an event that is a node of the graph is not recorded"
-    ]
-
-
-def _profilers_cost(main: Finding, device: Busy) -> str:
-    """From which length of a step on the finding is true of the program without the profiler."""
-    floor = main.evidence["recoverable_ratio"] - main.evidence["margin_ratio"]
-    step_ns, busy_ns = device.window_ns / device.steps, device.busy_ns / device.steps
-    return (
-        "how long a step takes without the profiler, which slows down the host and not the device: here "
-        f"{format_ns(step_ns)}, of which {device.device} works {format_ns(busy_ns)}. Time it unprofiled: "
-        f"unless it takes {format_ns(busy_ns / (1 - floor))} or longer, less than {floor:.0%} of it can "
-        "be saved on the host"
-    )
+    devices = asking.busy_devices(run[0], verdict, partial(functions_for, against=against))
+    unseen = limits.of_finding(run[0], verdict, devices) + limits.of_run(run)
+    rest = limits.unexplained(verdict.findings[0], devices) if verdict.findings else ""
+    show_verdict(title, verdict, unseen, places, f"{LAB} report {given}", devices, rest)
 
 
 def _places(part: Part, verdict: Verdict, against: str | None) -> list[str]:
@@ -345,10 +193,10 @@ def _longest_host_code(file: str, against: str | None) -> list[str]:
 
     That is the innermost operator, range or Python function that takes at least half of it.
     """
-    from profiling_lab import kineto
+    from profiling_lab import asking, kineto
     from profiling_lab.reports import traces
 
-    trace = _asked(against, "read_trace", file)
+    trace = asking.of_trace(partial(functions_for, against=against), "read_trace", file)
     if trace is None or traces.problem(trace):
         return []
     window = traces.window_of(trace["events"])

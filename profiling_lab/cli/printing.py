@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 from profiling_lab import course as manifest
 from profiling_lab.cli.screen import LAB, bar, bold, dim, width, wrap
-from profiling_lab.diagnosis import Diagnosis, largest
+from profiling_lab.diagnosis import Busy, Diagnosis, largest
 from profiling_lab.errors import CourseError
 from profiling_lab.findings import CATEGORIES, CAUSE_IN_WORDS, Finding, is_borderline
 from profiling_lab.units import evidence, format_ns, format_quantity, format_share
@@ -24,26 +23,6 @@ MOST_OTHERS = 8  # findings below the second that are named
 MOST_CHARACTERS = 2000  # of a sentence
 
 
-@dataclass(frozen=True)
-class Busy:
-    """How long a device worked in a window; of a trace, in its steps.
-
-    before_ns: of the window, until the first operation that the trace holds: what was issued before the
-    recording began may run then, and is not in it.
-    """
-
-    device: str
-    busy_ns: int
-    window_ns: int
-    steps: int = 0
-    before_ns: int = 0
-
-    @property
-    def idle_ratio(self) -> float:
-        """The share of the window in which it surely did nothing."""
-        return 1 - (self.busy_ns + self.before_ns) / self.window_ns
-
-
 def show_verdict(
     title: str,
     verdict: Verdict,
@@ -51,11 +30,13 @@ def show_verdict(
     places: Sequence[str],
     report: str,
     devices: Sequence[Busy] = (),
+    unexplained: str = "",
 ) -> None:
     """Print what was found in one run: the findings, where the time went, and what cannot be seen.
 
     limits: what the captures cannot show. places: where to look for the main finding. report: the
-    command that draws it. devices: all that worked, as far as it is known for how long.
+    command that draws it. devices: all that worked, as far as it is known for how long. unexplained: a
+    sentence if a healthy run leaves more open than it explains.
     """
     from profiling_lab.asking import RANK_FUNCTIONS
     from profiling_lab.reports.model import clean_text
@@ -75,9 +56,9 @@ def show_verdict(
         if verdict.findings[0].category == "healthy" and names:
             click.echo()
             click.echo(wrap(f"as far as could be asked: no answer from {names} (see below)", "  "))
-        if rest := unexplained(verdict.findings[0], devices):
+        if unexplained:
             click.echo()
-            click.echo(wrap(rest, "  "))
+            click.echo(wrap(unexplained, "  "))
     else:
         click.echo(wrap("no finding yet: no function that gives one has an answer", "  "))
     click.echo()
@@ -87,21 +68,6 @@ def show_verdict(
     several = len(verdict.diagnoses) > 1 or " + " in title
     _show_list("These captures cannot show" if several else "This capture cannot show", limits)
     _show_unanswered(verdict)
-
-
-def unexplained(main: Finding, devices: Sequence[Busy]) -> str:
-    """Of a healthy run whose devices were idle for longer than any cause explains: that this is so."""
-    saved, margin = (main.evidence.get(key) for key in ("recoverable_ratio", "margin_ratio"))
-    if main.category != "healthy" or not devices or saved is None or margin is None:
-        return ""
-    least = min(devices, key=lambda device: device.idle_ratio)
-    if least.idle_ratio - saved <= saved - margin:
-        return ""
-    return (
-        f"as far as could be explained: {least.device} did nothing for {least.idle_ratio:.1%} of the "
-        f"window, and no cause taken away alone saves more than {saved:.1%}; several may have to go "
-        "together, or the cause is one that was not recorded"
-    )
 
 
 def _show_steps(devices: Sequence[Busy]) -> None:

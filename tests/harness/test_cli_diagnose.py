@@ -549,6 +549,22 @@ def test_what_the_profiler_may_have_cost_is_said(tmp_path: Path) -> None:
     assert "without the profiler" not in diagnose("torch_train_clean").stdout
 
 
+def test_a_finding_without_ratios_says_nothing_of_the_profilers_cost(tmp_path: Path) -> None:
+    """They are no evidence that the category has to have."""
+    trace = two_steps(tmp_path / "gap", 400_000, host_ns=600_000)
+    stub = tmp_path / "mine" / course.load(ROOT).exercise("ex_32").stub
+    stub.parent.mkdir(parents=True)
+    text = (ROOT / "solutions" / course.load(ROOT).exercise("ex_32").stub).read_text("utf-8")
+    for evidence, told in (({}, False), ({"recoverable_ratio": 0.5, "margin_ratio": 0.4}, True)):
+        evidence = {"recoverable_ns": 500, "window_ns": 1000} | evidence
+        found = f'Finding("launch_bound", "device:0", {evidence}, "launch less")'
+        stub.write_text(f"{text}\n\ndef name_trace_bottleneck(capture):\n    return {found}\n")
+        arguments = ["diagnose", trace, "--against", str(tmp_path / "mine")]
+        result = CliRunner().invoke(lab, arguments)
+        assert result.exit_code == 0, result.output
+        assert ("without the profiler" in result.stdout) is told
+
+
 @pytest.mark.parametrize(("second_ns", "once"), [(90_000, True), (100_000, False)])
 def test_one_allocation_that_takes_most_is_set_up(
     second_ns: int, once: bool, tmp_path: Path
