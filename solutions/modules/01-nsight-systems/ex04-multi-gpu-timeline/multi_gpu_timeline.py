@@ -362,9 +362,10 @@ def name_multi_gpu_bottleneck(capture: str) -> Finding:
     if category == "communication_bound" or margin < 0:
         subject = max(shares, key=lambda rank: (shares[rank]["exposed_transfer_ns"], -rank))
     advice = {
-        "communication_bound": "let gradients travel in several buckets during the backward pass",
-        "rank_imbalance": f"rank {late['rank']} is late because of its {late['cause']}: share the "
-        "work evenly, or give its host less to do before each step",
+        "communication_bound": "start collectives earlier and in smaller pieces, so that they run beside "
+        "work (gradients: several buckets)",
+        "rank_imbalance": f"rank {late['rank']} is late because of its {late['cause']}: "
+        + {"work": "share it evenly", "host": "give it less to do before each step"}[late["cause"]],
         "healthy": "none",
     }
     category = "healthy" if margin < 0 else category

@@ -328,7 +328,8 @@ def name_distributed_bottleneck(capture: str) -> Finding:
     late = min(wait_ns, key=lambda rank: (wait_ns[rank], rank))
     subject = max(transfers, key=lambda rank: (transfers[rank], -rank))
     recommendation = {
-        "communication_bound": "send gradients earlier: smaller buckets, or fewer bytes",
+        "communication_bound": "start collectives earlier and in smaller pieces, so that they run beside "
+        "work (gradients: several buckets)",
         "rank_imbalance": f"look at what rank {late} does before each collective, and share it evenly",
         "healthy": "none",
     }[category]
