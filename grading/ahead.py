@@ -34,9 +34,8 @@ from profiling_lab.course import Course, Exercise
 
 Asked = tuple[str, str]  # kind and name of a run
 
-processes: set[int] = (
-    set()
-)  # those that this one has started here, for who looks at what runs below it
+# Those that this process has started here, for who looks at what runs below it.
+processes: set[int] = set()
 
 
 def wrong_solutions(course: Course) -> dict[str, tuple[Exercise, Path]]:
@@ -171,8 +170,9 @@ class _Runs:
             return run()
 
     def _run_of(self, kind: str, name: str) -> Callable[[], Any]:
-        """The function that makes a run. Only what comes before may parse Python: CPython 3.11 fails if two
-        threads do so at the same time.
+        """The function that makes a run.
+
+        Only what comes before may parse Python: CPython 3.11 fails if two threads do so at the same time.
         """
         if kind in ("reference", "stub", "graded"):
             exercise = self.course.exercise(name)

@@ -117,7 +117,7 @@ def _start(
     _, _, number, _, timeout_s = request
     started = time.perf_counter()
     with warnings.catch_warnings():
-        # Python 3.12 and later count the one sleeping thread named at the top of this file.
+        # Python 3.12 and later count the one sleeping thread that grading.forkserver names.
         warnings.simplefilter("ignore", DeprecationWarning)
         pid = os.fork()
     if pid == 0:

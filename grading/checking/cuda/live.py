@@ -73,7 +73,7 @@ def result(program: Path, *arguments: object) -> dict[str, Any]:
 def timed(program: Path, name: str) -> tuple[float, str]:
     """The time and the checksum that a program prints, in lines "name value" and "checksum value".
 
-    Raises LiveError if it fails, or prints one of them not.
+    Raises LiveError if it fails, or does not print both.
     """
     found = dict(re.findall(r"^(\w+) (\S+)$", run(program), flags=re.MULTILINE))
     if missing := [name for name in (name, "checksum") if name not in found]:
