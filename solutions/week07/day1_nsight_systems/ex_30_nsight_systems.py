@@ -446,8 +446,8 @@ def recoverable_time(capture: str, nvtx_range: str | None = None) -> dict[str, i
                        "copy_call" a positive lag of a "wait" dependency becomes 0.
                        But overlap hides a copy, it does not shorten it, and the first batch must
                        come in before anything and the last go out after all. So the end is never
-                       earlier than, for each device with such copies,
-                           the first recorded start of any device operation
+                       earlier than the first recorded start of any device operation, nor, for each
+                       device with such copies (H2D, D2H), than this start
                            + the sum of the copies of its busiest direction
                            + its shortest copy of the other direction (0 without one);
                        if both directions are equally busy, the later of the two ends counts

@@ -927,7 +927,7 @@ def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
     What is left, as a share; what is not named stays 1:
         "uncoalesced_access"   e = ideal_ratio of sector_efficiency. l1, l2: e. dram: b = bytes used /
                                bytes moved, at most 1, where used are the ideal sectors × SECTOR_BYTES, those
-                               of atomics twice (read and written: × (1 + their share of all sectors), below),
+                               of atomics twice (read and written: × (1 + their share of the sectors below)),
                                and moved is DRAM's read + write (b = 1 if that is 0).
                                waiting: 1 − memory × (1 − min(e, b))
         "bank_conflicts"       w = conflict_ratio × (1 − atomics_ratio) of bank_conflicts: the share of
@@ -943,12 +943,13 @@ def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
         "small_grid"           with fewer waves than one, waiting: the larger of waves_ratio and
                                resident_ratio of occupancy_gap; else nothing changes
         "tail_effect"          with at least one wave, the same; else nothing changes
-        "atomic_contention"    in global memory: a = atomics / all requests. c = calm / the cycles that a
-                               request now waits, at most 1; calm is UNCONTENDED_CYCLES, and half of that
-                               where "atomics" is the unit used most, and at least SATURATED_RATIO: the queue
-                               is theirs. atomics: ATOMIC_METRIC, avg / max (what few slices of L2 do, all
-                               could share), if avg is known and max not 0.
-                               In shared memory: w = conflict_ratio × atomics_ratio + failed tries (below),
+        "atomic_contention"    in global memory, if there are any: a = atomics / all requests. c = calm / the
+                               cycles that a request now waits, at most 1; calm is UNCONTENDED_CYCLES. If avg
+                               of ATOMIC_METRIC is known and max not 0, atomics: avg / max (what few slices
+                               of L2 do, all could share), and calm is half where "atomics" is the unit used
+                               most, and at least SATURATED_RATIO: the queue is theirs.
+                               In shared memory, if wavefronts_count is not 0 (else nothing of this is needed,
+                               or changes): w = conflict_ratio × atomics_ratio + failed tries (below),
                                at most 1. l1: as for bank_conflicts. issue, pipe: 1 − the share of failed
                                tries in the instructions.
                                waiting: 1 − memory × (1 − c) × min(1, a / ATOMIC_RATIO) − shared × w
@@ -958,7 +959,7 @@ def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
         shared   the shares of short_scoreboard and mio_throttle
         memory   the shares of long_scoreboard, lg_throttle and drain, and `shared` as well where the
                  kernel has no wavefront of shared memory, or none is known (the same queue serves
-                 both). A reason that is missing has a share of 0
+                 both). A reason that is missing has a share of 0, also where all are missing
         lsu      SHARED_WAVEFRONTS.sum.pct_of_peak_sustained_elapsed as a ratio
     Failed tries: what shared memory has no instruction for, such as adding floats, the compiler makes a loop:
     load, compute, compare-and-swap (in two wavefronts, other atomics take one), again where another thread was
@@ -986,9 +987,10 @@ def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
     of "pipe" (products of matrices fetch operands all the time, polynomials do not); and "pipe" is used
     more than the tensor cores (TENSOR_METRIC).
 
-    A kernel that has nothing of the kind (0 sectors of global or of local memory, wavefronts, atomics)
-    has nothing to gain: 1.0. None if a metric that the line of the cause needs is missing, even where
-    it would not change the result, or if no unit is known. Raises ValueError, listing CAUSES, for
+    There is nothing to gain, 1.0, from coalescing where the divisor of ideal_ratio is 0, from fewer spills
+    where the sectors of local memory are, from padding where wavefronts_count is. A share of 0 sectors is 0.
+    None if a metric that the line of the cause needs is missing, even where it would not change the
+    result, or if no unit is known. Raises ValueError, listing CAUSES, for
     another cause.
     """
     if cause not in CAUSES:
@@ -1200,8 +1202,8 @@ def classify_kernel(kernel: dict[str, Any]) -> Finding:
     the order of UNIT_METRICS). A full "adu" computes and moves nothing: warps wait for each other.
 
     subject: "kernel:<name>", the whole name.
-    evidence: "duration_ns" (gpu__time_duration.sum), "recoverable_ns" and "recoverable_ratio" (the
-    largest saving), "ceiling_ratio" (the largest unit_use), "unjudged_count" (causes that
+    evidence: "duration_ns" (gpu__time_duration.sum), "recoverable_ns" (not rounded) and "recoverable_ratio"
+    (the largest saving), "ceiling_ratio" (the largest unit_use), "unjudged_count" (causes that
     estimate_gain cannot judge), and "margin_ratio", how far the verdict is from another one:
         for a cause     its saving minus the larger of FLOOR_RATIO and the next cause's saving
         for a limiter   the smallest of: FLOOR_RATIO minus the largest saving; the distance of

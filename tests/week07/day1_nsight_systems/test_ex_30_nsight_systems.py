@@ -2817,7 +2817,7 @@ def test_savings_inside_a_range_on_a_busy_device_by_hand(stub, draw):
     timeline = two_processes(draw)
     timeline.kernel(300_000, 400_000, process=2, thread=2, call=(1_500, 1_600))
     timeline.kernel(0, 400_000, device=1, process=2, thread=2, call=(1_600, 1_700))
-    timeline.nvtx("steady", 2_000, 119_000)
+    timeline.nvtx("steady", 1_800, 119_000)
     got = savings(stub, timeline.save(), "steady")
     for cause in ("waits", "launch_cost"):
         assert got[cause] == 3_000, (

@@ -2145,7 +2145,7 @@ WHY_GAIN = {
     "uncoalesced_access": "Sectors fall to the ideal ones, DRAM's bytes to no more than those sectors hold, "
     "which are read and written where they are atomics'.",
     "bank_conflicts": "Only wavefronts that conflicts add go away, and what waits for shared memory; what "
-    "atomics wait for is an address, which padding does not mend.",
+    "atomics wait for may be one word, which padding does not mend.",
     "register_spills": "The share of local memory in the traffic, and of spilling in the instructions.",
     "divergence": "With all lanes active fewer instructions do the same; memory waits stay.",
     "low_occupancy": "More resident warps overlap more, if the grid has them; no unit passes its ceiling.",
@@ -2365,6 +2365,8 @@ def test_gain_on_a_slip_of_paper(stub):
         ({"l2": 0.2}, spilled | {memory: 4.0}),
         ({"l1": 0.7, "issue": 0.1}, spilled | {memory: 1.0}),
         ({"issue": 0.75}, spilled | {memory: 0.5}),
+        # A quarter of the lanes active, and what limits are jumps.
+        ({"adu": 0.7}, {LANES: 8.0}),
         # All four kinds of requests.
         ({"l2": 0.1}, requests | contended),
         ({"l2": 0.1}, same | contended),
@@ -2673,7 +2675,7 @@ def judge_finding(call: str, got: Any, kernel: Kernel, where: str = "") -> None:
     judge(f"{call}.subject", got.subject, subject, "The kernel's whole name.", where=where)
     why = {
         "recoverable_ratio": "The largest saving, as a share of the duration.",
-        "recoverable_ns": "The saving in ns.",
+        "recoverable_ns": "The saving in ns, not rounded.",
         "ceiling_ratio": "The use of the fullest unit.",
         "unjudged_count": "Causes for which estimate_gain says None.",
         "margin_ratio": f"How far it is to another verdict. {facts}",
