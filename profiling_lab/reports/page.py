@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profiling_lab import units
+from profiling_lab.replacing import replaced
 from profiling_lab.reports.model import (
     KINDS,
     SHARE_KINDS,
@@ -69,12 +70,8 @@ def write(path: str | os.PathLike[str], page: str) -> Path:
     """Write a page to `path` in one step (folders are made) and return the path."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
+    with replaced(target) as draft:
         draft.write_text(page, encoding="utf-8")
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
     return target
 
 
