@@ -24,10 +24,17 @@ _SECTIONS = (
     ("sm__inst_executed_pipe", "which pipes work (ncu --section ComputeWorkloadAnalysis)"),
     ("launch__occupancy_limit", "what limits occupancy (ncu --section Occupancy)"),
 )
+_OS_WAITS = "waits in the operating system (record with --trace=…,osrt)"
 
 
-def of_run(run: Sequence[Part]) -> list[str]:
-    """The sentences for all captures of a run; what one of them does show is not said of another."""
+def of_run(
+    run: Sequence[Part], verdict: Verdict | None = None, devices: Sequence[Busy] = ()
+) -> list[str]:
+    """The sentences for all captures of a run, first those on its main finding.
+
+    devices: `asking.busy_devices` of the run's first capture.
+    """
+    of_main = _of_finding(run[0], verdict, devices) if verdict else []
     out = []
     for part in run:
         if part.kind == "timeline":
@@ -39,7 +46,9 @@ def of_run(run: Sequence[Part]) -> list[str]:
             out += _of_trace(part)
     if run[0].kind != "kernels" and len(run) == 1:
         out.append("what limits a single kernel (add the kernel's page: ncu --page raw --csv)")
-    return list(dict.fromkeys(out))
+    if any("osrt" in line for line in of_main):
+        out = [line for line in out if line != _OS_WAITS]
+    return list(dict.fromkeys(of_main + out))
 
 
 def unexplained(main: Finding, devices: Sequence[Busy]) -> str:
@@ -58,11 +67,8 @@ def unexplained(main: Finding, devices: Sequence[Busy]) -> str:
     )
 
 
-def of_finding(part: Part, verdict: Verdict, devices: Sequence[Busy]) -> list[str]:
-    """What would have to be known to be sure of the main finding, and is not recorded.
-
-    part: the first capture of the run. devices: `asking.busy_devices` of it.
-    """
+def _of_finding(part: Part, verdict: Verdict, devices: Sequence[Busy]) -> list[str]:
+    """What would have to be known to be sure of the main finding, and is not recorded."""
     if not verdict.findings:
         return []
     main = verdict.findings[0]
@@ -95,8 +101,8 @@ def _waits_unseen(recording: NsysCapture) -> list[str]:
         else ""
     )
     return [
-        "whether the host worked in that time or waited, for another thread, a lock or a queue: that is "
-        f"no CUDA call{device}; record with --trace=cuda,nvtx,osrt"
+        "whether the host worked between its CUDA calls or waited there, for another thread, a lock or a "
+        f"queue: that is no CUDA call{device}; record with --trace=cuda,nvtx,osrt"
     ]
 
 
@@ -163,7 +169,7 @@ def of_timeline(recording: NsysCapture) -> list[str]:
     if not recording.memory_events.height:
         out.append("what holds device memory (record with --cuda-memory-usage=true)")
     if not recording.os_calls.height:
-        out.append("waits in the operating system (record with --trace=…,osrt)")
+        out.append(_OS_WAITS)
     if not recording.api_calls.height:
         out.append("what the host did: no CUDA calls (record with --trace=cuda)")
     return out

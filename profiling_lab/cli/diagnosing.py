@@ -149,7 +149,7 @@ def _show(run: Sequence[Part], title: str, verdict: Verdict, against: str | None
     given = shlex.join(name for part in run for name in part.given)
     places = _places(run[0], verdict, against)
     devices = asking.busy_devices(run[0], verdict, partial(functions_for, against=against))
-    unseen = limits.of_finding(run[0], verdict, devices) + limits.of_run(run)
+    unseen = limits.of_run(run, verdict, devices)
     rest = limits.unexplained(verdict.findings[0], devices) if verdict.findings else ""
     show_verdict(title, verdict, unseen, places, f"{LAB} report {given}", devices, rest)
 

@@ -535,7 +535,8 @@ def test_time_between_the_nodes_of_one_graph_launch_is_named(node: bool, tmp_pat
     assert "as far as could be explained" in said
     words = "what kernels of one graph launch waited for, 600 µs in all"
     assert (words in said) is node
-    assert ("whether the host worked in that time or waited" in said) is not node
+    assert ("whether the host worked between its CUDA calls or waited there" in said) is not node
+    assert said.count("osrt") == 1
 
 
 def test_what_the_profiler_may_have_cost_is_said(tmp_path: Path) -> None:
@@ -617,7 +618,8 @@ def test_whether_the_host_worked_or_waited_is_not_recorded(
         timeline.api(name, at + 6_000, at + 7_000)
     said = " ".join(diagnose(timeline.save()).stdout.split())
     assert "host_bound" in said
-    assert "whether the host worked in that time or waited" in said
+    assert "whether the host worked between its CUDA calls or waited there" in said
+    assert said.count("osrt") == 1, "waits in the operating system are the same question"
     assert ("call functions of the host" in said, told in said) == (bool(told), True)
     with sqlite3.connect(tmp_path / "run.sqlite") as connection:
         connection.execute(
