@@ -135,8 +135,8 @@ def fitting(timeline: Path, memory_bytes: int) -> tuple[int, int] | None:
 def cut(timeline: Path, start_ns: int, end_ns: int) -> Path:
     """A file, removed when the process ends, that holds what a timeline has within [start_ns, end_ns).
 
-    Calls that start there, and what they issued, whenever it ran; samples and other events of that
-    time; of NVTX ranges those that lie inside whole, and as far as they reach into it those that tell
+    Calls that start there, and what they issued, whenever it ran; work without a call, samples and other
+    events of that time; of NVTX ranges those that lie inside whole, and as far as they reach into it those that tell
     ranks and those that reach over all that is recorded of it.
     Raises EmptyCapture where no device work was issued there, and CaptureError for a damaged file.
     """
@@ -187,13 +187,13 @@ def _condition(connection: sqlite3.Connection, table: str) -> str:
     if table in _ISSUED and {"correlationId", "globalPid"} <= set(columns):
         if not _columns(connection, "whole", nsys_export.RUNTIME):
             return inside
-        calls = (
-            f"SELECT correlationId, globalTid & {nsys_export.PROCESS_MASK} "
-            f"FROM main.{nsys_export.RUNTIME}"
-        )
-        # Pages of managed memory move without a call.
-        alone = f" OR COALESCE(correlationId, 0) = 0 AND {inside}" if "start" in columns else ""
-        return f"(correlationId, globalPid) IN ({calls}){alone}"
+        calls = f"SELECT correlationId, globalTid & {nsys_export.PROCESS_MASK} FROM"
+        issued = f"(correlationId, globalPid) IN ({calls} main.{nsys_export.RUNTIME})"
+        if "start" not in columns:
+            return issued
+        # Pages of managed memory move without a call, and a call may lie before the recording.
+        alone = f"(correlationId, globalPid) NOT IN ({calls} whole.{nsys_export.RUNTIME})"
+        return f"{issued} OR {inside} AND (COALESCE(correlationId, 0) = 0 OR {alone})"
     if table == NVTX:
         open_or_whole = f'start < :end AND "end" IS NULL OR {inside} AND "end" <= :end'
         over = 'start <= MAX(:start, :first) AND "end" >= MIN(:end, :last)'

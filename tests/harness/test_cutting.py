@@ -129,6 +129,22 @@ def test_events_are_those_of_the_calls_that_recorded_them() -> None:
         assert part.event_records.equals(records)
 
 
+def test_work_whose_call_was_not_recorded_belongs_to_its_own_time(tmp_path: Path) -> None:
+    file = tmp_path / "attached.sqlite"
+    shutil.copyfile(RANKS, file)
+    file.chmod(0o600)
+    with contextlib.closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("DELETE FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE start < 30000000")
+    with captures.open(file) as recording:
+        work = recording.device_operations
+        issued = work.join(recording.api_calls, on=["process", "correlation"], how="semi")
+    early = work.height - issued.height
+    late = work.filter(work["start_ns"] >= 25_000_000).height - issued.height
+    assert 0 < late < early
+    with captures.open(cutting.cut(file, 25_000_000, cutting.LATEST_NS)) as part:
+        assert part.device_operations.height == issued.height + late
+
+
 def test_a_part_without_work_says_where_there_is_some() -> None:
     with pytest.raises(EmptyCapture, match=r"1000\.000 to the end; it is between \d+\.\d+ and"):
         cutting.cut(RUN, 10**12, cutting.LATEST_NS)
