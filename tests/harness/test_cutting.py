@@ -74,7 +74,7 @@ def _ranges(file: Path, start_ns: int, end_ns: int) -> list[tuple[int, int]]:
 
 @pytest.fixture
 def marked(tmp_path) -> Path:
-    """A copy of a recording of ranks with three more ranges: open, open and late, and over all of it."""
+    """A copy of a recording of ranks with three more ranges (open, open and late, over all of it) and a mark."""
     file = tmp_path / "marked.sqlite"
     shutil.copyfile(RANKS, file)
     file.chmod(0o600)
@@ -83,21 +83,23 @@ def marked(tmp_path) -> Path:
     first_ns = min(calls["start_ns"].to_list())
     last_ns = max([*calls["end_ns"].to_list(), *work["end_ns"].to_list()])
     with contextlib.closing(sqlite3.connect(file)) as connection, connection:
-        for name, start_ns, end_ns in (
-            ("open", 25_000_000, None),
-            ("open and late", 45_000_000, None),
-            ("all", first_ns - 1, last_ns + 1),
+        for name, start_ns, end_ns, kind in (
+            ("open", 25_000_000, None, 59),
+            ("open and late", 45_000_000, None, 60),
+            ("all", first_ns - 1, last_ns + 1, 59),
+            ("mark", 20_000_000, None, 34),
         ):
             connection.execute(
                 'INSERT INTO NVTX_EVENTS (start, "end", eventType, text, globalTid) '
-                "VALUES (?, ?, 59, ?, 1)",
-                (start_ns, end_ns, name),
+                "VALUES (?, ?, ?, ?, 1)",
+                (start_ns, end_ns, kind, name),
             )
     return file
 
 
 def test_ranges_that_tell_ranks_or_never_end_are_clipped(marked) -> None:
-    with captures.open(cutting.cut(marked, 30_000_000, 40_000_000)) as part:
+    file = cutting.cut(marked, 30_000_000, 40_000_000)
+    with captures.open(file) as part:
         ranges = {
             name: span
             for name, *span in part.nvtx_ranges.select("name", "start_ns", "end_ns").rows()
@@ -106,6 +108,12 @@ def test_ranges_that_tell_ranks_or_never_end_are_clipped(marked) -> None:
     assert ranges["rank 0"] == ranges["rank 1"] == ranges["all"] == edges
     assert ranges["open"][0] == 30_000_000 and "open and late" not in ranges
     assert all(start_ns < end_ns for start_ns, end_ns in ranges.values())
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        query = "SELECT start FROM NVTX_EVENTS WHERE text = 'mark'"
+        assert connection.execute(query).fetchall() == [(20_000_000,)], "what is no range stays"
+    with captures.open(cutting.cut(marked, 0, 40_000_000)) as part:
+        starts = dict(part.nvtx_ranges.select("name", "start_ns").rows())
+        assert starts["all"] == min(part.api_calls["start_ns"].to_list()) - 1
     with (
         captures.open(marked) as recording,
         captures.open(cutting.cut(marked, 30_000_000, cutting.LATEST_NS)) as part,
