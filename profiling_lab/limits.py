@@ -24,6 +24,8 @@ _SECTIONS = (
     ("sm__inst_executed_pipe", "which pipes work (ncu --section ComputeWorkloadAnalysis)"),
     ("launch__occupancy_limit", "what limits occupancy (ncu --section Occupancy)"),
 )
+# torch.profiler, steps of both kinds with and without it: captures profiler_overhead_narrow and _wide.
+_SLOWED = "which slows down hosts, and devices hardly"
 _OS_WAITS = "waits in the operating system (record with --trace=…,osrt)"
 
 
@@ -142,8 +144,7 @@ def _profilers_cost(main: Finding, device: Busy) -> list[str]:
         return []
     step_ns, busy_ns = device.window_ns / device.steps, device.busy_ns / device.steps
     return [
-        "how long a step takes without the profiler, which slows down the host and not the device: here "
-        f"{format_ns(step_ns)}, of which {device.device} works {format_ns(busy_ns)}. Time it unprofiled: "
+        f"how long a step takes without the profiler, {_SLOWED}: here {format_ns(step_ns)}, of which {device.device} works {format_ns(busy_ns)}. Time it unprofiled: "
         f"unless it takes {format_ns(busy_ns / (1 - floor))} or longer, less than {floor:.0%} of it can "
         "be saved on the host"
     ]
@@ -242,7 +243,7 @@ def _without_profiler(part: Part) -> list[str]:
         return []
     length_us = (max(end for _, end in steps) - min(start for start, _ in steps)) / len(steps)
     return [
-        "how long a step takes without the profiler, which slows down hosts and not devices: here "
+        f"how long a step takes without the profiler, {_SLOWED}: here "
         f"{format_ns(round(1000 * length_us))}. Time some steps unprofiled: where they are much shorter, the "
         "profiler made hosts late, and ranks wait for them"
     ]
