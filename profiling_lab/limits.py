@@ -144,9 +144,9 @@ def _profilers_cost(main: Finding, device: Busy) -> list[str]:
         return []
     step_ns, busy_ns = device.window_ns / device.steps, device.busy_ns / device.steps
     return [
-        f"how long a step takes without the profiler, {_SLOWED}: here {format_ns(step_ns)}, of which {device.device} works {format_ns(busy_ns)}. Time it unprofiled: "
-        f"unless it takes {format_ns(busy_ns / (1 - floor))} or longer, less than {floor:.0%} of it can "
-        "be saved on the host"
+        f"how long a step takes without the profiler, {_SLOWED}: here {format_ns(step_ns)}, of which "
+        f"{device.device} works {format_ns(busy_ns)}. Time it unprofiled: unless it takes "
+        f"{format_ns(busy_ns / (1 - floor))} or longer, less than {floor:.0%} of it can be saved on the host"
     ]
 
 
