@@ -136,7 +136,8 @@ UNIT_METRICS = {
     "pipe": tuple(PIPE_METRICS.values()),
     # What L2 does for atomics, in the slice that does most: few addresses lie in few slices.
     "atomics": (ATOMIC_METRIC.format("max"),),
-    # Barriers of a block, jumps that depend on data, constants (source: Kernel Profiling Guide, pipelines).
+    # Barriers of a block, jumps to diverging addresses, loads of constants (source: Kernel Profiling Guide,
+    # pipelines).
     "adu": ("sm__inst_executed_pipe_adu.avg.pct_of_peak_sustained_active",),
 }
 LIMITER_OF_UNIT = {
@@ -579,14 +580,16 @@ def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
     Failed tries: what shared memory has no instruction for, such as adding floats, the compiler makes a loop:
     load, compute, compare-and-swap (in two wavefronts, other atomics take one), again where another thread was
     faster. Lanes that leave the loop in g equal turns make g tries where one would do, with 1/2 + 1/(2g) of
-    the lanes active in the mean: f = 1 − 1/g = 2 × (1 − d) of the tries fail, at most 1, with d as above.
+    the lanes active in the mean: f = 1 − 1/g = 2 × (1 − d) of the tries fail, at most 1, with d as above
+    (d is of the whole kernel: lanes that part elsewhere are counted as well).
     With n = smsp__inst_executed_op_shared_atom.sum and v = SHARED_WAVEFRONTS_op_atom.sum, a share s of the
     atomics swaps: (v − BANK_WAITS_op_atom.sum) / n − 1, from 0 to 1. Failed tries take, of all wavefronts
-    (SHARED_WAVEFRONTS.sum), s × f × (v + n), and of all instructions s × f × n × TRY_INSTRUCTIONS; nothing
-    if n or the wavefronts are 0.
+    (SHARED_WAVEFRONTS.sum), s × f × (v + n), and of all instructions (smsp__inst_executed.sum)
+    s × f × n × TRY_INSTRUCTIONS; nothing if n or the wavefronts are 0.
     Where the unit with the largest unit_use is used at least SATURATED_RATIO and the cause leaves less
     of its work, warps queue for that unit: what is left of the waiting is the smaller of the above and of
-    what is left of that unit's work. Not so for "atomics": few warps wait for the answer of one.
+    what is left of that unit's work. Not so for "atomics": nobody waits for an addition whose
+    result is not read.
 
     Metrics besides those of your other functions: launch__waves_per_multiprocessor; sectors
     l1tex__t_sectors_pipe_lsu_mem_<local|global>_op_<ld|st>.sum, of atomics global_op_<red|atom>.sum;
@@ -618,7 +621,8 @@ def classify_kernel(kernel: dict[str, Any]) -> Finding:
     FLOOR_RATIO, its cause is the category; of equal savings the cause with the lower precedence number
     in `profiling_lab.findings.CATEGORIES`. Else the category is the limiter: where the largest unit_use is
     below BUSY_RATIO "latency_bound", else by the unit, as LIMITER_OF_UNIT says (of equal units the first in
-    the order of UNIT_METRICS). A full "adu" computes and moves nothing: warps wait for each other.
+    the order of UNIT_METRICS). An "adu" computes and moves nothing:
+    full of barriers, it says that warps wait for each other.
 
     subject: "kernel:<name>", the whole name.
     evidence: "duration_ns" (gpu__time_duration.sum), "recoverable_ns" (not rounded) and "recoverable_ratio"

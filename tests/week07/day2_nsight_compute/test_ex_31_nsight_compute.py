@@ -2365,7 +2365,7 @@ def test_gain_on_a_slip_of_paper(stub):
         ({"l2": 0.2}, spilled | {memory: 4.0}),
         ({"l1": 0.7, "issue": 0.1}, spilled | {memory: 1.0}),
         ({"issue": 0.75}, spilled | {memory: 0.5}),
-        # A quarter of the lanes active, and what limits are jumps.
+        # A quarter of the lanes active, and what limits is the unit of jumps and barriers.
         ({"adu": 0.7}, {LANES: 8.0}),
         # All four kinds of requests.
         ({"l2": 0.1}, requests | contended),
