@@ -1726,7 +1726,8 @@ def test_savings_on_a_busy_device(stub, draw, other, idle_ns):
         start, end = (120_000, 220_000) if other == 0 else (0, 262_000)
         trace.kernel(start, end, call=(1_000, 2_000), **where)
     if other == 0:  # two at a time are busy once
-        trace.kernel(start + 30_000, end, call=(3_000, 4_000), **where | {"stream": 12})
+        where["stream"] = 12
+        trace.kernel(150_000, 220_000, call=(3_000, 4_000), **where)
     if other == 1:
         trace.kernel(262_000, 263_000, call=(6_000, 7_000), **where)
     capture = trace.save()
