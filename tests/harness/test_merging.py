@@ -173,6 +173,30 @@ def test_ranks_of_one_recording_are_compared_from_where_all_are_recorded(tmp_pat
     assert exercise.name_multi_gpu_bottleneck(str(part.path)).category == "rank_imbalance"
 
 
+@pytest.mark.parametrize(
+    ("name", "kind", "tells"),
+    [
+        ("rank 0", 59, True),
+        ("rank 0", 60, True),
+        ("rank 0", 34, False),  # a mark
+        ("rank 0 loads", 59, False),
+        ("rank", 59, False),
+        ("my rank 0", 59, False),
+    ],
+)
+def test_only_ranges_of_these_names_tell_ranks(
+    tmp_path: Path, name: str, kind: int, tells: bool
+) -> None:
+    file = tmp_path / "both.sqlite"
+    without_ranges(file)
+    with sqlite3.connect(file) as connection:
+        connection.execute(
+            'INSERT INTO NVTX_EVENTS (start, "end", eventType, text, globalTid) VALUES (1, 2, ?, ?, 1)',
+            (kind, name),
+        )
+    assert (merging.with_ranks(file) is None) is tells
+
+
 def test_processes_one_after_the_other_keep_all_that_they_did(tmp_path: Path) -> None:
     file = tmp_path / "both.sqlite"
     processes = without_ranges(file)
