@@ -67,7 +67,7 @@ def to_look_at(
     seconds: as `Seconds.parse` reads it; ":" is all of a recording, whatever memory it takes.
     free_bytes: the machine's free memory, if None is given. A part's name says which part it is.
     Returns the captures, and a sentence for each that was cut though nobody asked for it.
-    Raises LabError for seconds of a capture that is no timeline.
+    Raises LabError for seconds of a capture that is no timeline, and what `cut` raises.
     """
     asked = None if seconds is None else Seconds.parse(seconds)
     if free_bytes is None:
@@ -92,9 +92,11 @@ def to_look_at(
                     "choose another part with --seconds FROM:TO, all of it with --seconds :"
                 )
         if stretch:
-            part = replace(
-                part, name=f"{part.name} ({_in_words(*stretch)})", path=cut(file, *stretch)
-            )
+            try:
+                path = cut(file, *stretch)
+            except EmptyCapture as error:
+                raise error if asked else EmptyCapture(f"{notes[-1]} ({error})") from None
+            part = replace(part, name=f"{part.name} ({_in_words(*stretch)})", path=path)
         out.append(part)
     return out, notes
 

@@ -196,6 +196,25 @@ def test_where_memory_does_not_suffice_the_middle_is_looked_at() -> None:
     assert asked_for_all == part and not nothing
 
 
+def test_a_middle_without_work_says_how_to_choose_another_part(tmp_path: Path) -> None:
+    file = tmp_path / "ends.sqlite"
+    shutil.copyfile(RANKS, file)
+    file.chmod(0o600)
+    with contextlib.closing(sqlite3.connect(file)) as connection, connection:
+        calls = "CUPTI_ACTIVITY_KIND_RUNTIME WHERE start BETWEEN 30000000 AND 40000000"
+        for table in ("KERNEL", "MEMCPY", "MEMSET"):
+            connection.execute(
+                f"DELETE FROM CUPTI_ACTIVITY_KIND_{table} WHERE (correlationId, globalPid) IN "
+                f"(SELECT correlationId, globalTid & -16777216 FROM {calls})"
+            )
+    [part] = inputs.read([str(file)])
+    with pytest.raises(EmptyCapture, match=r"--seconds FROM:TO.*no device work was issued"):
+        cutting.to_look_at([part], None, int(3 * cutting.BYTES_PER_EVENT / cutting.MEMORY_RATIO))
+    with pytest.raises(EmptyCapture) as error:
+        cutting.to_look_at([part], "0.031:0.039", 64 * GB)
+    assert "--seconds" not in str(error.value)
+
+
 def _events(file: Path) -> int:
     with captures.open(file) as recording:
         return recording.api_calls.height + recording.device_operations.height
