@@ -113,7 +113,7 @@ def diagnose(
         if not as_json:
             if number:
                 click.echo()
-            _show(run, title, verdict, against)
+            _show(run, title, verdict, against, {"--range": nvtx_range, "--seconds": seconds})
     if as_json:
         if silent:
             raise LabError(f"{silent[0][0]}: no finding: {silent[0][1]}")
@@ -143,10 +143,18 @@ def _can_be_judged(runs: Sequence[Sequence[Part]], nvtx_range: str | None) -> No
         range_fits(run, nvtx_range)
 
 
-def _show(run: Sequence[Part], title: str, verdict: Verdict, against: str | None) -> None:
+def _show(
+    run: Sequence[Part],
+    title: str,
+    verdict: Verdict,
+    against: str | None,
+    looked_at: dict[str, str | None],
+) -> None:
+    """looked_at: the options that say which part of the run, by their names."""
     from profiling_lab import asking, limits
 
-    given = shlex.join(name for part in run for name in part.given)
+    options = (word for name, value in looked_at.items() if value for word in (name, value))
+    given = shlex.join([*(name for part in run for name in part.given), *options])
     places = _places(run[0], verdict, against)
     devices = asking.busy_devices(run[0], verdict, partial(functions_for, against=against))
     unseen = limits.of_run(run, verdict, devices)

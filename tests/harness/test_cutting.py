@@ -227,6 +227,8 @@ def test_the_command_line_says_which_part_it_looked_at(steps) -> None:
     )
     assert result.exit_code == 0, result.output
     assert f"({steps[1][0] / 1e9:.3f} to {steps[2][1] / 1e9:.3f} s)" in result.output
+    said = " ".join(result.output.split())
+    assert f"timeline.sqlite --seconds {asked} " in said, "the report is of the same part"
 
 
 def test_seconds_are_for_timelines() -> None:
