@@ -7,6 +7,7 @@ Rows go from file to file, so that memory does not grow with the recording.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sqlite3
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ from profiling_lab.errors import CaptureError, EmptyCapture, LabError
 BYTES_PER_EVENT = 1_300
 # Of the memory that is free, at most this share: the rest of the machine wants some, too.
 MEMORY_RATIO = 0.8
-LATEST_NS = 2**62
+LATEST_NS = NO_LIMIT = 2**62
 NVTX = "NVTX_EVENTS"
 
 _ISSUED = (
@@ -65,13 +66,13 @@ def to_look_at(
     """Captures, timelines among them cut to what was asked for, or else to what there is memory for.
 
     seconds: as `Seconds.parse` reads it; ":" is all of a recording, whatever memory it takes.
-    free_bytes: the machine's free memory, if None is given. A part's name says which part it is.
+    free_bytes: what is free of the machine's memory, or of this job's share of it, if None is given. A part's name says which part it is.
     Returns the captures, and a sentence for each that was cut though nobody asked for it.
     Raises LabError for seconds of a capture that is no timeline, and what `cut` raises.
     """
     asked = None if seconds is None else Seconds.parse(seconds)
     if free_bytes is None:
-        free_bytes = psutil.virtual_memory().available
+        free_bytes = min(psutil.virtual_memory().available, _left_to_group())
     out, notes = [], []
     for part in parts:
         if part.kind != "timeline":
@@ -99,6 +100,32 @@ def to_look_at(
             part = replace(part, name=f"{part.name} ({_in_words(*stretch)})", path=path)
         out.append(part)
     return out, notes
+
+
+def _left_to_group(
+    own: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")
+) -> int:
+    """Bytes that the control groups of this process (a container, a job of Slurm) leave it.
+
+    NO_LIMIT, which is more than any machine has, where there is none. What files keep in memory
+    is given back when it is needed (source: Linux, Documentation/admin-guide/cgroup-v2.rst).
+    """
+    left = NO_LIMIT
+    try:
+        name = next(line[3:] for line in own.read_text().splitlines() if line.startswith("0::"))
+    except (OSError, StopIteration):
+        return left
+    place = root / name.strip().lstrip("/")
+    for group in (place, *place.parents):
+        with contextlib.suppress(OSError, ValueError, StopIteration):
+            most = int((group / "memory.max").read_text())  # "max" is no limit
+            held = int((group / "memory.current").read_text())
+            kept = (group / "memory.stat").read_text().splitlines()
+            files = next(int(line.split()[1]) for line in kept if line.startswith("inactive_file "))
+            left = min(left, max(0, most - held + files))
+        if group == root:
+            break
+    return left
 
 
 def fitting(timeline: Path, memory_bytes: int) -> tuple[int, int] | None:

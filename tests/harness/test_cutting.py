@@ -234,3 +234,30 @@ def test_the_command_line_says_which_part_it_looked_at(steps) -> None:
 def test_seconds_are_for_timelines() -> None:
     result = CliRunner().invoke(lab, ["diagnose", "ncu_memory", "--seconds", "1:2"])
     assert result.exit_code == 2 and "--seconds belongs to timelines" in result.output
+
+
+def test_a_containers_limit_counts_as_well(tmp_path: Path) -> None:
+    """The tightest limit on the way up; what files keep in memory can be given back."""
+    own, root = tmp_path / "cgroup", tmp_path / "fs"
+    job = root / "slurm" / "job_7"
+    job.mkdir(parents=True)
+    own.write_text("12:devices:/elsewhere\n0::/slurm/job_7\n")
+    assert cutting._left_to_group(own, root) == cutting.NO_LIMIT
+    for group, most in ((job, "max"), (root / "slurm", "9000")):
+        (group / "memory.max").write_text(most)
+        (group / "memory.current").write_text("5000")
+        (group / "memory.stat").write_text("anon 3000\ninactive_file 1000\n")
+    assert cutting._left_to_group(own, root) == 5_000
+    (job / "memory.max").write_text("6000")
+    assert cutting._left_to_group(own, root) == 2_000
+    (job / "memory.current").write_text("8000")
+    assert cutting._left_to_group(own, root) == 0
+    own.unlink()
+    assert cutting._left_to_group(own, root) == cutting.NO_LIMIT
+
+
+def test_what_is_free_is_the_lesser(monkeypatch: pytest.MonkeyPatch) -> None:
+    [part] = inputs.read([str(RUN)])
+    monkeypatch.setattr(cutting, "_left_to_group", lambda: 100_000)
+    _, notes = cutting.to_look_at([part], None)
+    assert len(notes) == 1
