@@ -217,6 +217,10 @@ def ask_all(
     verdict.findings = _with_others(ranked, said)
     if nvtx_range is None:
         verdict.unjudged = verdict.unjudged or _unjudged(parts, verdict)
+    elif any(part.kind == "timeline" and any(_ranks(part)) for part in parts):
+        verdict.unjudged = (
+            f"{UNJUDGED} in a range: ask without --range, or for a part with --seconds"
+        )
     _qualify(verdict)
     return verdict
 

@@ -83,10 +83,23 @@ def _of_finding(part: Part, verdict: Verdict, devices: Sequence[Busy]) -> list[s
         if unexplained(main, devices):
             return _inside_graphs(diagnosis) or _waits_unseen(diagnosis.capture)
         return []
+    if main.category == "memory_growth":
+        return _allocating_line(part)
     name = main.subject.replace(":", " ")
     mine = [device for device in devices if device.device == name]
     slowed = part.kind == "trace" and main.category in ("launch_bound", "host_bound")
-    return _profilers_cost(main, mine[0]) if slowed and mine else []
+    return _profilers_cost(main, mine[0], part) if slowed and mine else []
+
+
+def _allocating_line(part: Part) -> list[str]:
+    if part.kind != "trace" or any(
+        captures.file(part.path, MAIN_FILES["trace"]).parent.glob("snapshot.pickle*")
+    ):
+        return []
+    return [
+        "which line allocated what stays: record a snapshot, too (torch.cuda.memory._record_memory_history, "
+        "then _dump_snapshot), and put it beside the trace as snapshot.pickle"
+    ]
 
 
 def _waits_unseen(recording: NsysCapture) -> list[str]:
@@ -137,16 +150,18 @@ def _inside_graphs(diagnosis: Diagnosis) -> list[str]:
     ]
 
 
-def _profilers_cost(main: Finding, device: Busy) -> list[str]:
+def _profilers_cost(main: Finding, device: Busy, part: Part) -> list[str]:
     """From which length of a step on the finding is true of the program without the profiler."""
     floor = asking.floor_of(main)
     if floor is None or not 0 <= floor < 1:
         return []
     step_ns, busy_ns = device.window_ns / device.steps, device.busy_ns / device.steps
+    file = captures.file(part.path, MAIN_FILES["trace"])
+    what = "all of it" if inputs.ADDED_STEP in captures.text(file, file.name) else "a step"
     return [
-        f"how long a step takes without the profiler, {_SLOWED}: here {format_ns(step_ns)}, of which "
-        f"{device.device} works {format_ns(busy_ns)}. Time it unprofiled: unless it takes "
-        f"{format_ns(busy_ns / (1 - floor))} or longer, less than {floor:.0%} of it can be saved on the host"
+        f"how long {what} takes without the profiler, {_SLOWED}: here {format_ns(step_ns)}, of which "
+        f"{device.device} works {format_ns(busy_ns)}. Time it unprofiled: if it takes less than "
+        f"{format_ns(busy_ns / (1 - floor))}, less than {floor:.0%} of it can be saved on the host"
     ]
 
 
@@ -264,7 +279,9 @@ def _of_trace(part: Part) -> list[str]:
         out.append("where a step ends, and what grows from step to step (call profiler.step())")
     world = re.search(r'"world_size":\s*(\d+)', text[: captures.HEAD_BYTES])
     if world and int(world[1]) > 1:
-        others = f"the other {int(world[1]) - 1} ranks of the job (name the traces of all)"
+        count = int(world[1]) - 1
+        ranks = f"{count} ranks" if count > 1 else "rank"
+        others = f"the other {ranks} of the job (name the traces of all)"
         alone = _alone(part)
         waiting = f", and what they have to do with this one's collectives{alone}" if alone else ""
         out.append(others + waiting)

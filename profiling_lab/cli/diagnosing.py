@@ -168,7 +168,9 @@ def _places(part: Part, verdict: Verdict, against: str | None) -> list[str]:
     from profiling_lab.cli.pages import section, section_without_timeline
     from profiling_lab.reports.places import places_of
 
-    if part.kind == "kernels" or not verdict.findings or verdict.findings[0].category == "healthy":
+    if part.kind == "kernels" or not verdict.findings:
+        return []
+    if verdict.findings[0].category in ("healthy", "memory_growth"):  # of no one place
         return []
     main = verdict.findings[0]
     if part.kind == "timeline":
@@ -228,7 +230,8 @@ def _longest_host_code(file: str, against: str | None) -> list[str]:
 
 
 def _lane(lane: Lane, part: Part) -> str:
-    return f"{lane.group}, {lane.label}" if part.kind == "traces" else lane.label
+    named = part.kind == "traces" or lane.group.startswith("GPU")
+    return f"{lane.group}, {lane.label}" if named else lane.label
 
 
 def _categories(fail_on: tuple[str, ...]) -> set[str]:

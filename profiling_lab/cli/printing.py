@@ -100,7 +100,7 @@ def _show_details(diagnosis: Diagnosis) -> None:
     _show_time(diagnosis)
     _show_gaps(diagnosis)
     _show_table(
-        "Host time in blocking calls",
+        "Host time in blocking calls, of all threads",
         [(clean_text(name), ns) for name, ns in largest(diagnosis.blocking_ns)],
         diagnosis.length_ns,
     )
@@ -181,9 +181,31 @@ def _show_finding(finding: Finding) -> None:
     click.echo(wrap(CATEGORIES[finding.category].definition, "  "))
     for key, value in finding.evidence.items():
         what, value, unit = evidence(key, value)
+        if not value and unit == "count":
+            continue
+        what = _in_words(finding, key) or what
         click.echo(f"    {clean_text(what):<20} {format_quantity(value, unit):>10}")
     if finding.recommendation != "none":
         click.echo(wrap(clean_text(finding.recommendation, MOST_CHARACTERS), "    ", "  → "))
+
+
+_EVIDENCE = {
+    "growth_bytes": "growth a step",
+    "step_end_bytes": "in use at the end",
+    "left_out_count": "collectives left out",
+    "unjudged_count": "causes not judged",
+    "steps_left_count": "steps until full",
+}
+
+
+def _in_words(finding: Finding, key: str) -> str:
+    """What a piece of evidence is called here; "" for its own name."""
+    from profiling_lab.asking import floor_of
+
+    floor = floor_of(finding)
+    if key == "margin_ratio" and floor is not None and not finding.subject.startswith("kernel:"):
+        return f"from the floor, {floor:.0%}"
+    return _EVIDENCE.get(key, "")
 
 
 def _show_others(findings: Sequence[Finding]) -> None:
@@ -247,7 +269,8 @@ def about(diagnosis: Diagnosis) -> str:
 def _show_time(diagnosis: Diagnosis) -> None:
     if diagnosis.busy_ns is None or diagnosis.window_ns is None:
         return
-    click.echo(bold("  Where the time went"))
+    note = "busy includes waiting in collectives" if diagnosis.capture.collectives.height else ""
+    click.echo(bold("  Where the time went") + dim(f"  {note}" if note else ""))
     for device in diagnosis.devices:
         idle = diagnosis.idle_ns(device)
         if idle is None:

@@ -545,7 +545,7 @@ def test_what_the_profiler_may_have_cost_is_said(tmp_path: Path) -> None:
     said = " ".join(diagnose(trace).stdout.split())
     assert "launch_bound" in said
     assert "here 1.00 ms, of which device 0 works 500 µs" in said
-    assert "unless it takes 556 µs or longer, less than 10% of it" in said
+    assert "if it takes less than 556 µs, less than 10% of it" in said
     assert "without the profiler" not in diagnose("torch_train_sync").stdout
     assert "without the profiler" not in diagnose("torch_train_clean").stdout
 
@@ -652,7 +652,7 @@ def test_a_close_call_says_so() -> None:
         (["ncu_report"], "how much of the program these kernels are"),
         (["ncu_memory_basic"], "memory traffic (ncu --section MemoryWorkloadAnalysis)"),
         (["torch_train_sync"], "profile_memory=True"),
-        ([str(RANKS / "trace_rank0.json.gz")], "the other 1 ranks of the job"),
+        ([str(RANKS / "trace_rank0.json.gz")], "the other rank of the job"),
         ([str(RANKS)], "by the clock of another"),
     ],
 )
@@ -829,3 +829,28 @@ def test_lines_fit_the_screen(columns: int, monkeypatch: pytest.MonkeyPatch) -> 
         lines = diagnose(*arguments).stdout.splitlines()
         assert all(len(line) <= columns for line in lines)
         assert not any("\x1b" in line for line in lines), "no colours where there is no terminal"
+
+
+def test_of_a_range_it_is_said_that_ranks_were_not_compared() -> None:
+    result = diagnose("ddp_timeline_straggler", "--range", "rank 0")
+    assert result.exit_code == 0
+    said = " ".join(result.stdout.split())
+    assert "as far as could be judged: not whether ranks wait for each other" in said
+    assert "cannot be judged in a range: ask without --range" in said
+    [row, *_] = json.loads(diagnose("ddp_timeline_straggler", "--range", "rank 0", "--json").stdout)
+    assert "cannot be judged in a range" in row["recommendation"]
+    assert "cannot be judged" not in diagnose("ddp_timeline_straggler").stdout
+
+
+def test_the_floor_stands_beside_the_distance_from_it() -> None:
+    said = diagnose("torch_inference_baseline").stdout
+    assert "from the floor, 10%" in said and "margin ratio" not in said
+
+
+def test_of_memory_that_grows_the_allocating_line_is_asked_for(tmp_path: Path) -> None:
+    name = "torch_memory_growth"
+    assert "which line allocated" not in diagnose(name).stdout
+    shutil.copy(captures.file(name, "trace.json"), tmp_path / "trace.json.gz")
+    said = " ".join(diagnose(str(tmp_path / "trace.json.gz")).stdout.split())
+    assert "growth a step" in said and "in use at the end" in said and "Where to look" not in said
+    assert "which line allocated what stays: record a snapshot, too" in said
