@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
-from profiling_lab.functions import Functions, FunctionUnavailable
+from profiling_lab.functions import Functions, FunctionUnavailable, load_file
 
 pytestmark = pytest.mark.proof
 
@@ -62,3 +64,16 @@ def test_errors_are_not_remembered(functions: Functions) -> None:
     for count in (1, 2):
         with pytest.raises(FunctionUnavailable, match=f"refuses raised ValueError: {count} "):
             functions.call("refuses", "a")
+
+
+def test_a_file_that_is_saved_twice_in_a_second_is_read_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Same name, same size, same second: what Python keeps of the first must not be taken."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path / "kept"))
+    file = tmp_path / "own.py"
+    for number in (1, 2):
+        file.write_text(f"number = {number}\n")
+        os.utime(file, (1_000_000_000, 1_000_000_000))
+        assert load_file(file).number == number
