@@ -255,7 +255,7 @@ def load_file(file: Path, name: str | None = None) -> ModuleType:
         # Not by exec_module: compiled files that Python keeps are told apart by whole seconds and size, and
         # who tries things out may save twice in a second.
         loader = importlib.machinery.SourceFileLoader(name, str(file))
-        exec(loader.source_to_code(file.read_bytes(), str(file)), module.__dict__)
+        exec(loader.source_to_code(loader.get_data(str(file)), str(file)), module.__dict__)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the learner's code may raise anything
         del sys.modules[name]
         own = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename) == file]
