@@ -14,6 +14,7 @@ import argparse
 import csv
 import datetime
 import json
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -72,7 +73,7 @@ def main() -> None:
     }
     out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     for name, pattern in report["patterns"].items():
-        print(name, sorted(pattern["ns"])[4], "ns", pattern["counters"])
+        print(name, statistics.median(pattern["ns"]), "ns", pattern["counters"])
 
 
 if __name__ == "__main__":

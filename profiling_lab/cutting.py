@@ -140,7 +140,7 @@ def fitting(timeline: Path, memory_bytes: int) -> tuple[int, int] | None:
         held = {
             table: connection.execute(f'SELECT COUNT(*) FROM "{table}"').fetchone()[0]
             for table in (runtime, *nsys_export.DEVICE_TABLES)
-            if _columns(connection, "main", table)
+            if merging.columns_of(connection, "main", table)
         }
         total, calls = sum(held.values()), held.get(runtime, 0)
         room = int(memory_bytes * MEMORY_RATIO / BYTES_PER_EVENT)
@@ -189,7 +189,7 @@ def cut(timeline: Path, start_ns: int, end_ns: int) -> Path:
                 f"WHERE {_condition(connection, name)}",
                 ends,
             )
-        if _columns(connection, "main", NVTX):
+        if merging.columns_of(connection, "main", NVTX):
             connection.execute(
                 f'UPDATE main.{NVTX} SET start = MAX(start, :start), "end" = MIN("end", :end) '
                 f"WHERE eventType IN {nsys_export.NVTX_RANGES}",
@@ -207,14 +207,14 @@ def cut(timeline: Path, start_ns: int, end_ns: int) -> Path:
 
 def _condition(connection: sqlite3.Connection, table: str) -> str:
     """Which rows of a table belong to the part."""
-    columns = _columns(connection, "whole", table)
+    columns = merging.columns_of(connection, "whole", table)
     inside = "start >= :start AND start < :end"
     if table in _WHOLE:
         return "1"
     if table == nsys_export.RUNTIME:
         return inside
     if table in _ISSUED and {"correlationId", "globalPid"} <= set(columns):
-        if not _columns(connection, "whole", nsys_export.RUNTIME):
+        if not merging.columns_of(connection, "whole", nsys_export.RUNTIME):
             return inside
         calls = f"SELECT correlationId, globalTid & {nsys_export.PROCESS_MASK} FROM"
         issued = f"(correlationId, globalPid) IN ({calls} main.{nsys_export.RUNTIME})"
@@ -243,30 +243,32 @@ def _condition(connection: sqlite3.Connection, table: str) -> str:
 
 def _ends(connection: sqlite3.Connection) -> dict[str, int]:
     """The "first" start and the "last" end of all calls and device operations of the recording."""
-    spans = [
-        connection.execute(f'SELECT MIN(start), MAX("end") FROM whole.{table}').fetchone()
-        for table in (nsys_export.RUNTIME, *nsys_export.DEVICE_TABLES)
-        if _any_row(connection, "whole", table)
-    ]
-    return {
-        "first": min((start for start, _ in spans), default=0),
-        "last": max((end for _, end in spans), default=LATEST_NS),
-    }
+    first, last = _span(connection, (nsys_export.RUNTIME, *nsys_export.DEVICE_TABLES)) or (
+        0,
+        LATEST_NS,
+    )
+    return {"first": first, "last": last}
 
 
 def _nothing(connection: sqlite3.Connection, start_ns: int, end_ns: int) -> str:
     """Why a part is empty: where device work is."""
-    spans = [
-        connection.execute(f'SELECT MIN(start), MAX("end") FROM whole.{table}').fetchone()
-        for table in nsys_export.DEVICE_TABLES
-        if _any_row(connection, "whole", table)
-    ]
+    span = _span(connection, nsys_export.DEVICE_TABLES)
     there = (
-        f"it is between {min(s for s, _ in spans) / 1e9:.3f} and {max(e for _, e in spans) / 1e9:.3f} s"
-        if spans
+        f"it is between {span[0] / 1e9:.3f} and {span[1] / 1e9:.3f} s"
+        if span
         else "there is none at all"
     )
     return f"no device work was issued from {_in_words(start_ns, end_ns)}; {there}"
+
+
+def _span(connection: sqlite3.Connection, tables: Sequence[str]) -> tuple[int, int] | None:
+    """The first start and the last end in some tables of the recording; None if all are empty."""
+    spans = [
+        connection.execute(f'SELECT MIN(start), MAX("end") FROM whole.{table}').fetchone()
+        for table in tables
+        if _any_row(connection, "whole", table)
+    ]
+    return (min(s for s, _ in spans), max(e for _, e in spans)) if spans else None
 
 
 def _in_words(start_ns: int, end_ns: int) -> str:
@@ -275,10 +277,6 @@ def _in_words(start_ns: int, end_ns: int) -> str:
 
 
 def _any_row(connection: sqlite3.Connection, schema: str, table: str) -> bool:
-    if not _columns(connection, schema, table):
+    if not merging.columns_of(connection, schema, table):
         return False
     return connection.execute(f"SELECT 1 FROM {schema}.{table} LIMIT 1").fetchone() is not None
-
-
-def _columns(connection: sqlite3.Connection, schema: str, table: str) -> list[str]:
-    return [row[1] for row in connection.execute(f'PRAGMA {schema}.table_info("{table}")')]

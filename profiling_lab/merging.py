@@ -121,7 +121,8 @@ def _same_time(one: _Recording, other: _Recording) -> bool:
     return one.start_ns < other.end_ns + shift_ns and other.start_ns + shift_ns < one.end_ns
 
 
-def _columns(connection: sqlite3.Connection, schema: str, table: str) -> list[str]:
+def columns_of(connection: sqlite3.Connection, schema: str, table: str) -> list[str]:
+    """The names of a table's columns, in order; none where a schema ("main", or as attached) lacks it."""
     return [row[1] for row in connection.execute(f'PRAGMA {schema}.table_info("{table}")')]
 
 
@@ -130,9 +131,9 @@ def _number_devices(connection: sqlite3.Connection, numbers: dict[Any, int]) -> 
     own, by_gpu = _device_numbers(connection, "main", numbers)
     expression = _renumbered(own)
     for table in EVENTS:
-        if expression != "deviceId" and "deviceId" in _columns(connection, "main", table):
+        if expression != "deviceId" and "deviceId" in columns_of(connection, "main", table):
             connection.execute(f"UPDATE main.{table} SET deviceId = {expression}")
-    if "cuDevice" not in _columns(connection, "main", GPUS):
+    if "cuDevice" not in columns_of(connection, "main", GPUS):
         return
     for gpu, number in by_gpu.items():
         connection.execute(f"UPDATE main.{GPUS} SET cuDevice = ? WHERE id = ?", (number, gpu))
@@ -201,7 +202,7 @@ def with_ranks(timeline: Path) -> Path | None:
 
 def _tells_ranks(connection: sqlite3.Connection) -> bool:
     """Whether there is an NVTX range "rank <number>"."""
-    if not _columns(connection, "main", "NVTX_EVENTS"):
+    if not columns_of(connection, "main", "NVTX_EVENTS"):
         return False
     query = (
         "SELECT 1 FROM NVTX_EVENTS LEFT JOIN StringIds ON id = textId "
@@ -218,7 +219,7 @@ def _spans_of_ranks(connection: sqlite3.Connection) -> list[tuple[int, int, int,
     work = " UNION ALL ".join(
         f'SELECT deviceId, globalPid, start, "end" FROM {table}'
         for table in nsys_export.DEVICE_TABLES
-        if _columns(connection, "main", table)
+        if columns_of(connection, "main", table)
     )
     query = (
         f'SELECT MAX(deviceId), globalPid, MIN(start), MAX("end") FROM ({work}) WHERE globalPid IN '
@@ -228,7 +229,7 @@ def _spans_of_ranks(connection: sqlite3.Connection) -> list[tuple[int, int, int,
 
 
 def _ready_for_ranges(connection: sqlite3.Connection) -> None:
-    if not _columns(connection, "main", "NVTX_EVENTS"):
+    if not columns_of(connection, "main", "NVTX_EVENTS"):
         connection.execute(
             'CREATE TABLE NVTX_EVENTS (start INTEGER, "end" INTEGER, eventType INTEGER, text TEXT, '
             "textId INTEGER, globalTid INTEGER, domainId INTEGER)"
@@ -261,10 +262,10 @@ def _insert(
     connection: sqlite3.Connection, table: str, changed: dict[str, str], where: str = ""
 ) -> None:
     """Copy a table's rows from the attached file, some columns through expressions."""
-    columns = _columns(connection, "other", table)
+    columns = columns_of(connection, "other", table)
     if not columns:
         return
-    if not _columns(connection, "main", table):
+    if not columns_of(connection, "main", table):
         query = "SELECT sql FROM other.sqlite_master WHERE type = 'table' AND name = ?"
         connection.execute(connection.execute(query, (table,)).fetchone()[0])
     names = ", ".join(f'"{column}"' for column in columns)
@@ -281,10 +282,10 @@ def _device_numbers(
 
     numbers: those given so far, by what identifies a GPU; new ones are added.
     """
-    if not _columns(connection, schema, "TARGET_INFO_CUDA_DEVICE"):
+    if not columns_of(connection, schema, "TARGET_INFO_CUDA_DEVICE"):
         return {}, {}
     uuids: dict[int, str] = {}
-    if {"id", "uuid"} <= set(_columns(connection, schema, GPUS)):
+    if {"id", "uuid"} <= set(columns_of(connection, schema, GPUS)):
         uuids = dict(connection.execute(f"SELECT id, uuid FROM {schema}.{GPUS}").fetchall())
     rows = connection.execute(
         f"SELECT pid, cudaId, COALESCE(gpuId, cudaId) FROM {schema}.TARGET_INFO_CUDA_DEVICE"
