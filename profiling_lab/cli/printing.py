@@ -181,7 +181,7 @@ def _show_finding(finding: Finding) -> None:
     click.echo(wrap(CATEGORIES[finding.category].definition, "  "))
     for key, value in finding.evidence.items():
         what, value, unit = evidence(key, value)
-        if not value and unit == "count":
+        if not value and key in _ONLY_IF_ANY:
             continue
         what = _in_words(finding, key) or what
         click.echo(f"    {clean_text(what):<20} {format_quantity(value, unit):>10}")
@@ -196,6 +196,8 @@ _EVIDENCE = {
     "unjudged_count": "causes not judged",
     "steps_left_count": "steps until full",
 }
+
+_ONLY_IF_ANY = ("left_out_count", "unjudged_count")
 
 
 def _in_words(finding: Finding, key: str) -> str:
