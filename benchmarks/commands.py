@@ -70,8 +70,8 @@ def timed(command: list[str], cwd: Path) -> dict[str, float]:
 
 def rechecks(folder: Path, repeats: int) -> list[dict[str, float]]:
     """Change one function, as a learner who saves, and wait for the verdict."""
-    from grading.forkserver import ForkServer
-    from grading.watch import Watcher
+    from grading.runner.forkserver import ForkServer
+    from grading.runner.watch import Watcher
     from profiling_lab import course as manifest
 
     course = manifest.load(folder)

@@ -42,10 +42,10 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks import machine  # noqa: E402
-from grading.forkserver import ForkServer, Job  # noqa: E402
-from grading.intake.submissions import Submission, take_in  # noqa: E402
-from grading.judge import Judge  # noqa: E402
-from grading.prove import FRAMEWORKS  # noqa: E402
+from grading.grader.intake.submissions import Submission, take_in  # noqa: E402
+from grading.grader.judge import Judge  # noqa: E402
+from grading.proof.prove import FRAMEWORKS  # noqa: E402
+from grading.runner.forkserver import ForkServer, Job  # noqa: E402
 from profiling_lab import course as manifest  # noqa: E402
 from profiling_lab import stubs  # noqa: E402
 from profiling_lab.course import Course, Exercise  # noqa: E402

@@ -38,7 +38,7 @@ def generate(path: Path, kernels: int, seed: int = 7) -> None:
     """Write the capture: one device, four streams, kernels of 2 to 40 µs, idle stretches between."""
     import numpy as np
 
-    from grading.checking.generate import schema
+    from grading.checks.generate import schema
 
     rng = np.random.default_rng(seed)
     api_ns = rng.integers(2_500, 9_000, kernels)

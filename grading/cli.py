@@ -131,7 +131,7 @@ def grade(
     was graded, whatever the scores; 2 for wrong usage; 3 if something could not be judged (never
     a zero: run it again).
     """
-    from grading.batches import batch
+    from grading.grader.batches import batch
 
     options = batch.Options(
         source=submissions,
@@ -165,8 +165,8 @@ def grade(
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def status(folder: Path, as_json: bool) -> int:
     """How far a batch is, also while it runs. Exits with 3 if something is left."""
-    from grading.batches import batch
-    from grading.batches.store import Store, holder
+    from grading.grader.batches import batch
+    from grading.grader.batches.store import Store, holder
 
     course = load_course()
     with Store(folder, writing=False) as store:
@@ -183,7 +183,7 @@ def status(folder: Path, as_json: bool) -> int:
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def report(folder: Path, policy: Path | None, roster: Path | None, as_json: bool) -> int:
     """Write the reports of a graded folder again, without grading."""
-    from grading.batches import batch
+    from grading.grader.batches import batch
 
     return _end(batch.report(load_course(), folder, policy=policy, roster=roster), as_json)
 
@@ -203,9 +203,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(command: Callable[[], Any]) -> int:
-    from grading.batches.engines import Broken
-    from grading.batches.store import DiskError
     from grading.errors import SandboxError, SandboxUnavailable
+    from grading.grader.batches.engines import Broken
+    from grading.grader.batches.store import DiskError
 
     extra = {"color": False} if os.environ.get("NO_COLOR") else {}
     try:
@@ -235,7 +235,7 @@ def complain(message: str, code: int = USAGE) -> int:
 
 
 def _end(summary: Any, as_json: bool) -> int:
-    from grading.batches import batch
+    from grading.grader.batches import batch
 
     if as_json:
         click.echo(json.dumps(summary.to_dict(), indent=1))

@@ -24,7 +24,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from grading.checking import case_labels  # noqa: E402
+from grading.checks import case_labels  # noqa: E402
 from profiling_lab import asking, captures, inputs  # noqa: E402
 from profiling_lab.errors import LabError  # noqa: E402
 from profiling_lab.findings import Finding, is_borderline  # noqa: E402

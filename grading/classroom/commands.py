@@ -137,7 +137,7 @@ def claims(page: Path | None) -> None:
 @commands.command("policy")
 def policy() -> None:
     """An example of policy.toml with every key."""
-    from grading.outputs.policy import example
+    from grading.gradebook.policy import example
 
     click.echo(example(), nl=False)
 

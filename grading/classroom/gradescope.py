@@ -16,9 +16,9 @@ from pathlib import Path
 
 import tomlkit
 
-from grading.batches.batch import MOST_SEED
 from grading.classroom import class_repo
 from grading.classroom.class_repo import TEMPLATES
+from grading.grader.batches.batch import MOST_SEED
 from profiling_lab.course import Course
 from profiling_lab.errors import LabError
 from profiling_lab.replacing import replaced

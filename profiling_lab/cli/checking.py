@@ -163,7 +163,7 @@ def watch(identifier: str | None) -> int:
     if identifier is not None:
         exercise, tasks = find(course, identifier)
         identifier = tasks[0].id if len(tasks) == 1 else exercise.id
-    command = [sys.executable, "-m", "grading.watch", *([identifier] if identifier else [])]
+    command = [sys.executable, "-m", "grading.runner.watch", *([identifier] if identifier else [])]
     try:
         return subprocess.run(command, cwd=course.root, check=False).returncode
     except KeyboardInterrupt:

@@ -7,7 +7,7 @@ from functools import cache
 from statistics import median
 from typing import TYPE_CHECKING
 
-from grading.checking.case_evidence import open_case
+from grading.checks.case_evidence import open_case
 from scripts.lesson_sources.drawing import BLUE, GREY, GRID, VERMILION, legend, reference, told
 
 if TYPE_CHECKING:

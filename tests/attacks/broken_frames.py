@@ -4,7 +4,7 @@ EXERCISE = "scaling_ex01"
 CAUSE = ("protocol", "oversized output", "exit", "crash", "time-out")
 SUBMITTED = r"""
 import msgspec
-from grading import worker, wire
+from grading.runner import worker, wire
 
 def framed(body):
     return len(body).to_bytes(4, "big") + body

@@ -2,7 +2,7 @@
 
 EXERCISE = "scaling_ex01"
 SUBMITTED = r"""
-from grading import worker, wire
+from grading.runner import worker, wire
 count = 0
 
 def handle(self, body):

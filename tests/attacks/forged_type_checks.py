@@ -3,7 +3,7 @@
 EXERCISE = "scaling_ex01"
 SUBMITTED = r"""
 import builtins
-from grading import wire
+from grading.runner import wire
 
 class Liar:
     def __eq__(self, other): return True

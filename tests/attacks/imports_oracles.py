@@ -6,8 +6,8 @@ SUBMITTED = r"""
 import importlib, sys
 sys.path[:0] = ["@COURSE@"]
 found = []
-for name in ("grading.checking.oracles", "grading.checking.generate", "grading.checking.fixtures",
-             "grading.plugin", "grading.judge", "grading.intake.submissions", "solutions", "tests.probes"):
+for name in ("grading.checks.oracles", "grading.checks.generate", "grading.checks.fixtures",
+             "grading.runner.plugin", "grading.grader.judge", "grading.grader.intake.submissions", "solutions", "tests.probes"):
     try:
         module = importlib.import_module(name)
         if getattr(module, "__file__", None):

@@ -3,7 +3,7 @@
 EXERCISE = "scaling_ex01"
 WANTS = ("knee_batch",)
 SUBMITTED = r"""
-from grading import worker
+from grading.runner import worker
 handle = worker.LearnerSide.handle
 
 def forged(self, body):

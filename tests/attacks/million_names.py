@@ -3,7 +3,7 @@
 EXERCISE = "scaling_ex01"
 MOST_BYTES = 500_000
 SUBMITTED = r"""
-from grading import worker, wire
+from grading.runner import worker, wire
 load = worker.LearnerSide.load
 
 def forged(self):

@@ -3,7 +3,7 @@
 EXERCISE = "scaling_ex01"
 CAUSE = "protocol"
 SUBMITTED = r"""
-from grading import wire, worker
+from grading.runner import wire, worker
 
 def handle(self, body):
     return wire.pack(["passed"])

@@ -17,7 +17,7 @@ for module in list(sys.modules.values()):
 made = ""
 for seed in seeds or ["7"]:
     try:
-        from grading.checking.generate import SCENARIOS
+        from grading.checks.generate import SCENARIOS
         made = "generated it"
     except ImportError:
         pass

@@ -14,7 +14,7 @@ FILES = {
         "msgspec.py",
         "profiling_lab/__init__.py",
         "grading/__init__.py",
-        "grading/worker.py",
+        "grading/runner/worker.py",
         "pathlib.py",
         "typing.py",
     )

@@ -2,7 +2,7 @@
 
 EXERCISE = "scaling_ex01"
 CHECKS = (
-    "from grading.checking import task\n\n@task('scaling_ex01.knee_batch')\n"
+    "from grading.checks import task\n\n@task('scaling_ex01.knee_batch')\n"
     "def test_knee_of_nothing(stub):\n    open('@CANARY@', 'a').write('checks')\n"
 )
 FOLDER = "modules/05-scaling-benchmarks/ex01-single-gpu-baseline/"

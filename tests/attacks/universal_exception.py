@@ -4,7 +4,7 @@ EXERCISE = "scaling_ex01"
 SUBMITTED = r"""
 import builtins
 from profiling_lab import errors
-from grading import worker
+from grading.runner import worker
 
 class Evil(ValueError):
     def __str__(self): return " ".join(["weather load copy"] * 100)

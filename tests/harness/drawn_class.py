@@ -6,10 +6,10 @@ import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from grading.intake.submissions import Submission
-from grading.outputs.roster import Person
-from grading.outputs.similarity import Match
-from grading.results import CAUSES, Check, Key, Result, Task
+from grading.gradebook.roster import Person
+from grading.gradebook.similarity import Match
+from grading.grader.intake.submissions import Submission
+from grading.runner.results import CAUSES, Check, Key, Result, Task
 from profiling_lab.course import Course, Exercise
 from profiling_lab.course import Task as CourseTask
 

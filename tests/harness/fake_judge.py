@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from grading import cli
-from grading.batches import batch, engines
-from grading.batches.engines import JudgeSpec, Unit
-from grading.intake.submissions import Submission
-from grading.results import Check, Key, Result, Task
+from grading.grader.batches import batch, engines
+from grading.grader.batches.engines import JudgeSpec, Unit
+from grading.grader.intake.submissions import Submission
+from grading.runner.results import Check, Key, Result, Task
 from profiling_lab import course as manifest
 from profiling_lab.course import Course, Exercise
 
@@ -98,12 +98,12 @@ def _first_time(file: str) -> bool:
 
 
 def open_fake(spec: JudgeSpec) -> FakeJudge:
-    """As `grading.batches.engines.open_judge`."""
+    """As `grading.grader.batches.engines.open_judge`."""
     return FakeJudge(spec)
 
 
 def fake_engine(course: Course, options: batch.Options, seed: int) -> engines.Local:
-    """As `grading.batches.batch.make_engine`, with this judge and without long pauses."""
+    """As `grading.grader.batches.batch.make_engine`, with this judge and without long pauses."""
     spec = JudgeSpec(
         str(course.root), parallel=options.jobs, seed=seed, live=options.live, opener=OPENER
     )

@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from grading import access
-from grading.access import Blocked, StubError, StubImportError, open_stub
-from grading.hang_guard import HANG_EXIT_CODE, HangError, Journal, hang_guard
-from grading.wire import ForbiddenValue
+from grading.runner import access
+from grading.runner.access import Blocked, StubError, StubImportError, open_stub
+from grading.runner.hang_guard import HANG_EXIT_CODE, HangError, Journal, hang_guard
+from grading.runner.wire import ForbiddenValue
 from profiling_lab.errors import CaptureError, EmptyCapture
 from profiling_lab.findings import Finding
 
@@ -835,7 +835,7 @@ def test_messages_that_no_honest_worker_sends(isolated_stub, message):
     stub = isolated_stub(
         f"""
         import os, stat, time
-        from grading import wire
+        from grading.runner import wire
         def f(function):
             for fd in range(3, 50):
                 try:
@@ -1017,7 +1017,7 @@ def test_the_guard_gives_up_after_five_swallowed_interruptions(tmp_path):
         textwrap.dedent(
             """
             import sys
-            from grading.hang_guard import Journal, hang_guard
+            from grading.runner.hang_guard import Journal, hang_guard
             journal = Journal(sys.argv[1])
             journal.enter(exercise="ex_00", task="ex_00.f", check="test_f", source_hash="1")
             def loop():
@@ -1051,7 +1051,7 @@ def test_time_at_a_breakpoint_does_not_count(tmp_path):
     script.write_text(
         textwrap.dedent(
             """
-            from grading.hang_guard import hang_guard
+            from grading.runner.hang_guard import hang_guard
             with hang_guard(0.2, "x"):
                 breakpoint()
                 total = sum(range(10))
@@ -1080,7 +1080,7 @@ ENTRY = {"exercise": "ex_00", "task": "ex_00.f", "check": "test_f", "source_hash
 def ended_inside(path, **entry):
     """Leave an entry as a process does that ends while learner code runs."""
     code = (
-        "import os, sys, json; from pathlib import Path; from grading.hang_guard import Journal\n"
+        "import os, sys, json; from pathlib import Path; from grading.runner.hang_guard import Journal\n"
         "entry = json.loads(sys.argv[2])\n"
         "if 'source' in entry: entry['source'] = Path(entry['source'])\n"
         "Journal(sys.argv[1]).enter(**entry); os._exit(3)"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from grading.ahead import Ahead, _Room, processes
+from grading.proof.ahead import Ahead, _Room, processes
 from profiling_lab import course as manifest
 
 pytestmark = pytest.mark.proof  # it is the proof that uses it

@@ -11,7 +11,7 @@ how it is handed in and what must come of it (all but EXERCISE may be left out):
     plant         plant(entry, course) makes the entry instead: a folder, or an archive named like it
     ENTRY         the entry's name, if plant chooses one
     WANTS         the functions whose points it wants: all of the stub
-    CAUSE         of `grading.results.CAUSES`, how at least one of these must end (several: one of them)
+    CAUSE         of `grading.runner.results.CAUSES`, how at least one of these must end (several: one of them)
     MUST_NOT_SAY  words that may stand in no message: that it learned or reached something
     MOST_BYTES    how large its result may be, as JSON
     FORGEABLE     why its points rest on a claim: it earns some, of tasks with trust = "claim" only
@@ -53,8 +53,8 @@ from typing import Any
 
 import pytest
 
-from grading import ahead
-from grading.results import Key, Result
+from grading.proof import ahead
+from grading.runner.results import Key, Result
 from profiling_lab import course as manifest
 from profiling_lab.course import Course, Exercise
 
@@ -343,8 +343,8 @@ def batch(
     folder: Path, course: Course, chosen: list[Attack], *, sandbox: str, every: int = 4
 ) -> Outcome:
     """Grade attacks in one batch, with a control after every few of them, several at a time."""
-    from grading.intake.submissions import take_in
-    from grading.judge import Judge
+    from grading.grader.intake.submissions import take_in
+    from grading.grader.judge import Judge
 
     key = Key("", "", "", SEED)
     before = descendants()
@@ -468,7 +468,7 @@ def course() -> Course:
 @pytest.fixture(scope="module")
 def sandbox_kind() -> str:
     from grading.errors import SandboxUnavailable
-    from grading.sandbox import strongest
+    from grading.grader.sandbox import strongest
 
     try:
         return strongest()
@@ -667,8 +667,8 @@ def attack(*args):
 WRITER = """
 from pathlib import Path
 import pytest
-from grading.checking import task
-from grading.sandbox import kernel
+from grading.checks import task
+from grading.grader.sandbox import kernel
 
 @task("scaling_ex01.throughput")
 def test_it_writes_nowhere_else(tmp_path):
@@ -683,8 +683,8 @@ def test_it_writes_nowhere_else(tmp_path):
 def test_a_private_recording_is_seen_only_where_what_is_said_is_hidden(
     course: Course, sandbox_kind: str, tmp_path: Path
 ) -> None:
-    from grading.intake.submissions import take_in
-    from grading.judge import Judge
+    from grading.grader.intake.submissions import take_in
+    from grading.grader.judge import Judge
 
     exercise = course.exercise("scaling_ex01")
     cases = tmp_path / "cases"

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from grading.batches import batch, engines, keys, progress, store
-from grading.batches.engines import Devices, JudgeSpec, Unit
-from grading.batches.store import Busy, DiskError, Store, StoreError
-from grading.checking.fixtures import MOST_SEED
-from grading.intake.submissions import Submission
-from grading.results import Key, Result
+from grading.checks.fixtures import MOST_SEED
+from grading.grader.batches import batch, engines, keys, progress, store
+from grading.grader.batches.engines import Devices, JudgeSpec, Unit
+from grading.grader.batches.store import Busy, DiskError, Store, StoreError
+from grading.grader.intake.submissions import Submission
+from grading.runner.results import Key, Result
 from profiling_lab import course as manifest
 from profiling_lab.course import Course
 from profiling_lab.errors import LabError
@@ -166,7 +166,7 @@ def test_too_little_room_is_said_before_hours_of_work(tmp_path: Path) -> None:
 
 def test_two_graders_on_one_folder(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from grading.batches.store import Store\n"
+        "import sys; from pathlib import Path; from grading.grader.batches.store import Store\n"
         "with Store(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(
@@ -229,8 +229,8 @@ def test_what_judges_is_in_the_hash_of_checks(course: Course, tmp_path: Path) ->
     small = replace(course, root=tmp_path, exercises=(course.exercise("nsys_ex02"),))
     judging = [
         small.checks(stub),
-        tmp_path / "grading" / "access.py",
-        tmp_path / "grading" / "checking" / "oracle.py",
+        tmp_path / "grading" / "runner" / "access.py",
+        tmp_path / "grading" / "checks" / "oracle.py",
         tmp_path / "profiling_lab" / "devices.toml",
         tmp_path / "tests" / "probes" / "allocations.py",
         tmp_path / "captures" / "one" / "provenance.json",
@@ -238,8 +238,8 @@ def test_what_judges_is_in_the_hash_of_checks(course: Course, tmp_path: Path) ->
         tmp_path / "cases" / "captures" / "secret" / "kernels.csv",
     ]
     others = [
-        tmp_path / "grading" / "batches" / "store.py",
-        tmp_path / "grading" / "__pycache__" / "access.pyc",
+        tmp_path / "grading" / "grader" / "batches" / "store.py",
+        tmp_path / "grading" / "runner" / "__pycache__" / "access.pyc",
         tmp_path / "captures" / "one" / "README.md",
         tmp_path / stub,
         tmp_path / stub.parent / "README.md",
@@ -264,8 +264,8 @@ def test_what_judges_is_in_the_hash_of_checks(course: Course, tmp_path: Path) ->
 
 def test_the_judge_uses_nothing_that_is_left_out_of_the_hash() -> None:
     code = (
-        "import sys, grading.judge, grading.plugin, grading.checking.fixtures\n"
-        "print(*[m.split('.')[1] for m in sys.modules if m.startswith('grading.')])"
+        "import sys, grading.grader.judge, grading.runner.plugin, grading.checks.fixtures\n"
+        "print(*[m.replace('.', '/') for m in sys.modules if m.startswith('grading.')])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],

@@ -8,8 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from grading.checking import oracles
-from grading.checking.generate import SCENARIOS
+from grading.checks import oracles
+from grading.checks.generate import SCENARIOS
 from profiling_lab import captures, nsys_export
 from profiling_lab.errors import CaptureError, EmptyCapture, MissingTable, NoSuchCapture
 

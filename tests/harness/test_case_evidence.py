@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from grading.checking import case_evidence, oracles
-from grading.checking.case_evidence import Case, open_case
+from grading.checks import case_evidence, oracles
+from grading.checks.case_evidence import Case, open_case
 from profiling_lab import captures
 
 

@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from grading.checking import case_labels
-from grading.checking.case_labels import Between
+from grading.checks import case_labels
+from grading.checks.case_labels import Between
 from profiling_lab import captures
 from profiling_lab.findings import CATEGORIES
 from profiling_lab.record import recipes

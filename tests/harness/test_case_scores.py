@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from grading.checking import case_evidence, case_labels
-from grading.checking.case_evidence import KERNEL_KEYS, TIMELINE_KEYS
+from grading.checks import case_evidence, case_labels
+from grading.checks.case_evidence import KERNEL_KEYS, TIMELINE_KEYS
 from profiling_lab.findings import Finding, is_borderline
 from profiling_lab.functions import load_once
 from scripts import case_scores

@@ -20,13 +20,13 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from grading import results
 from grading.classroom import answers, claims, class_repo, commands, github, gradescope
 from grading.cli import COMMANDS, UNPROTECTED, grade
 from grading.errors import SandboxUnavailable
-from grading.outcomes import NotGraded
-from grading.outputs import policy as policies
-from grading.sandbox import strongest
+from grading.gradebook import policy as policies
+from grading.grader.sandbox import strongest
+from grading.runner import results
+from grading.runner.outcomes import NotGraded
 from profiling_lab import course as manifest
 from profiling_lab.cli import lab
 from profiling_lab.errors import LabError
@@ -103,7 +103,7 @@ __global__ void answer(int* out) { out[threadIdx.x] = 42 * blockIdx.x + threadId
 //| __global__ void answer(int* out) {}
 // </solution>
 """
-CHECKS = """from grading.checking import task
+CHECKS = """from grading.checks import task
 
 
 @task("mini.length")
@@ -117,7 +117,7 @@ def test_total(stub) -> None:
     got = stub.total([[0, 5], [10, 12]])
     assert got == 7, f"total of 5 ns and 2 ns returned {got}, expected 7 ns"
 """
-CUDA_CHECKS = """from grading.checking import task
+CUDA_CHECKS = """from grading.checks import task
 
 
 @task("mini.mini_cu")
@@ -126,7 +126,7 @@ def test_mini_cu(cuda_stub) -> None:
 """
 ASKING = """from pathlib import Path
 
-from grading.checking import task
+from grading.checks import task
 
 REFERENCE = Path(__file__).parents[3] / "solutions" / "week07"
 
@@ -139,7 +139,7 @@ def test_asked(stub) -> None:
 HINTS = "# Hints\n\n## {0}\n\n### A question\n\nWhat is left?\n\n### A stronger hint\n\nSubtract.\n"
 PYPROJECT = """
 [tool.pytest.ini_options]
-addopts = ["--import-mode=importlib", "-p", "grading.plugin", "-p", "grading.checking.fixtures"]
+addopts = ["--import-mode=importlib", "-p", "grading.runner.plugin", "-p", "grading.checks.fixtures"]
 testpaths = ["tests"]
 """
 README = """# Day 1

@@ -87,7 +87,7 @@ int answer = 42;
 """
 CHECK_FILE = """from __future__ import annotations
 
-from grading.checking import task
+from grading.checks import task
 
 
 @task("mini.length")
@@ -130,7 +130,7 @@ Call `length` for each.
 """
 PYPROJECT = """
 [tool.pytest.ini_options]
-addopts = ["--import-mode=importlib", "-p", "grading.plugin", "-p", "grading.checking.fixtures"]
+addopts = ["--import-mode=importlib", "-p", "grading.runner.plugin", "-p", "grading.checks.fixtures"]
 testpaths = ["tests"]
 """
 RIGHT_LENGTH = "    return end - start\n"
@@ -565,7 +565,7 @@ def test_dev_check_says_what_is_missing(small: Lab) -> None:
 
 @pytest.fixture(scope="module")
 def scenario(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    from grading.checking.generate import SCENARIOS
+    from grading.checks.generate import SCENARIOS
 
     made: dict[tuple, Path] = {}
 
@@ -983,7 +983,7 @@ def _helper():
     ],
 )
 def test_affected_follows_uses(old: str, new: str, direct: str, others: str) -> None:
-    from grading.watch import affected
+    from grading.runner.watch import affected
 
     after = BEFORE.replace(old, new) if old else BEFORE
     assert affected(BEFORE, after, {"a", "b", "c"}) == (set(direct), set(others))
@@ -1032,8 +1032,8 @@ def test_words_of_code_are_those_that_were_typed() -> None:
 
 @pytest.fixture
 def watching(small: Lab) -> Iterator[tuple[Lab, object]]:
-    from grading.forkserver import ForkServer
-    from grading.watch import Watcher
+    from grading.runner.forkserver import ForkServer
+    from grading.runner.watch import Watcher
 
     with ForkServer(parallel=1) as server:
         course = small.course
@@ -1041,7 +1041,7 @@ def watching(small: Lab) -> Iterator[tuple[Lab, object]]:
 
 
 def test_watch_checks_what_changed(watching: tuple, capsys: pytest.CaptureFixture[str]) -> None:
-    from grading.watch import Screen
+    from grading.runner.watch import Screen
 
     small, watcher = watching
     small.solve("length", "    return 5\n")
@@ -1110,7 +1110,7 @@ def test_watch_survives_code_that_ends_the_process(watching: tuple) -> None:
 
 
 def test_watch_sees_a_save_and_keys(watching: tuple, capsys: pytest.CaptureFixture[str]) -> None:
-    from grading.watch import Screen, run, watch_files
+    from grading.runner.watch import Screen, run, watch_files
 
     small, watcher = watching
     events: queue.Queue = queue.Queue()

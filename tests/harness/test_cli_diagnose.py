@@ -19,8 +19,8 @@ from typing import Any, ClassVar
 import pytest
 from click.testing import CliRunner, Result
 
-from grading.checking.generate.drawn import Timeline
-from grading.checking.generate.kineto import Trace
+from grading.checks.generate.drawn import Timeline
+from grading.checks.generate.kineto import Trace
 from profiling_lab import captures, course, exports, inputs, limits, stubs
 from profiling_lab.cli import lab
 from profiling_lab.units import format_ns

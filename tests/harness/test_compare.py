@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from grading.checking.generate import SCENARIOS
-from grading.checking.generate.kineto import Trace
-from grading.checking.generate.ncu import Raw
+from grading.checks.generate import SCENARIOS
+from grading.checks.generate.kineto import Trace
+from grading.checks.generate.ncu import Raw
 from profiling_lab import captures
 from profiling_lab.cli import lab
 from profiling_lab.cli.comparing import markdown, verdict_text

@@ -1,4 +1,4 @@
-"""The machine that counts (grading.checking.counting) agrees with torch's counter and with closed forms."""
+"""The machine that counts (grading.checks.counting) agrees with torch's counter and with closed forms."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from grading.checking import counting
+from grading.checks import counting
 
 SIZES = range(1, 5)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from grading.checking.cuda import recording, toolchain
-from grading.checking.cuda.schedule import Costs, Operation, Schedule, simulate
+from grading.checks.cuda import recording, toolchain
+from grading.checks.cuda.schedule import Costs, Operation, Schedule, simulate
 from profiling_lab.doctor import capabilities
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from grading.checking.cuda import compiled, emulator, toolchain
-from grading.checking.cuda.emulator import EmulatorError, Memory, Module, Unsupported
+from grading.checks.cuda import compiled, emulator, toolchain
+from grading.checks.cuda.emulator import EmulatorError, Memory, Module, Unsupported
 from profiling_lab import captures
 from profiling_lab.doctor import capabilities
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from grading import results
-from grading.outputs import exports, feedback, policy
-from grading.outputs.marks import Sheet, mark_student
-from grading.outputs.policy import Policy
-from grading.results import Check, Key, Result
+from grading.gradebook import exports, feedback, policy
+from grading.gradebook.marks import Sheet, mark_student
+from grading.gradebook.policy import Policy
+from grading.runner import results
+from grading.runner.results import Check, Key, Result
 from profiling_lab import course as manifest
 
 COURSE = manifest.load()

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from grading import results
-from grading.intake.submissions import Submission
-from grading.outputs import class_page, feedback, policy, reporting
-from grading.outputs.policy import Policy
-from grading.results import Check, Key, Result
+from grading.gradebook import class_page, feedback, policy, reporting
+from grading.gradebook.policy import Policy
+from grading.grader.intake.submissions import Submission
+from grading.runner import results
+from grading.runner.results import Check, Key, Result
 from profiling_lab import course as manifest
 from profiling_lab.functions import load_file
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from grading.forkserver import POLARS_THREADS, TIMED_OUT, ForkServer, Job
+from grading.runner.forkserver import POLARS_THREADS, TIMED_OUT, ForkServer, Job
 
 pytestmark = pytest.mark.proof  # it is the proof that uses it
 
@@ -265,7 +265,7 @@ def test_what_checks_compute_alike_is_computed_once(forking, tmp_path):
         tmp_path,
         """
         import os, pathlib
-        from grading.checking.kept import kept
+        from grading.checks.kept import kept
         @kept
         def made(name, sizes=(1, 2)):
             with open("made", "a") as file: file.write(f"{os.getpid()}\\n")
@@ -318,7 +318,7 @@ def test_a_changed_harness_starts_a_new_template(forking, tmp_path):
     forking.run([*BARE, file])
     template = forking._template
     known = template.ready.result()
-    assert any(name.endswith("grading/access.py") for name in known)
+    assert any(name.endswith("grading/runner/access.py") for name in known)
     known[next(iter(known))] += 1  # as if the file had been saved since
     assert forking.run([*BARE, file]).exit_code == 0
     assert forking._template is not template

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from grading.checking import oracles
-from grading.checking.generate import CAUSES, SCENARIOS, Program, truth, write
+from grading.checks import oracles
+from grading.checks.generate import CAUSES, SCENARIOS, Program, truth, write
 from profiling_lab import captures
 from profiling_lab.functions import load_file
 

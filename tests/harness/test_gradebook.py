@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from grading.outputs import gradebook, policy, reporting, roster
-from grading.outputs.policy import Policy
-from grading.outputs.roster import Person, RosterError, join, read_roster
+from grading.gradebook import gradebook, policy, reporting, roster
+from grading.gradebook.policy import Policy
+from grading.gradebook.roster import Person, RosterError, join, read_roster
 from profiling_lab import course as manifest
 from profiling_lab.functions import load_file
 

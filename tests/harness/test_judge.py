@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from grading.forkserver import TIMED_OUT, Job
-from grading.forkserver import Result as Run
-from grading.intake.submissions import Submission
-from grading.judge import Judge, readable
-from grading.results import Result
+from grading.grader.intake.submissions import Submission
+from grading.grader.judge import Judge, readable
+from grading.runner.forkserver import TIMED_OUT, Job
+from grading.runner.forkserver import Result as Run
+from grading.runner.results import Result
 from profiling_lab import course as manifest
 
 pytestmark = pytest.mark.proof  # it is the grader's

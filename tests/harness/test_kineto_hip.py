@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from grading.checking.generate.kineto import Trace
+from grading.checks.generate.kineto import Trace
 from profiling_lab import asking, dependencies, inputs, kineto
 from profiling_lab.functions import functions_for
 

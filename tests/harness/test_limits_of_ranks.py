@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from grading.checking.generate.kineto import Trace
+from grading.checks.generate.kineto import Trace
 from profiling_lab import captures, inputs, limits
 
 

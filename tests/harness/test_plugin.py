@@ -32,11 +32,11 @@ tasks = [
 """
 CONFIGURATION = """
 [tool.pytest.ini_options]
-addopts = ["--import-mode=importlib", "-p", "grading.plugin", "-p", "grading.checking.fixtures", "-p", "no:anyio"]
+addopts = ["--import-mode=importlib", "-p", "grading.runner.plugin", "-p", "grading.checks.fixtures", "-p", "no:anyio"]
 testpaths = ["tests"]
 """
 CHECKS = """
-from grading.checking import task
+from grading.checks import task
 
 @task("ex_1.double")
 def test_double(stub):
@@ -128,7 +128,7 @@ def test_solved_earns_and_a_wrong_function_fails(small: Small) -> None:
 
 
 ON_RECORDINGS = """
-from grading.checking.fixtures import recordings
+from grading.checks.fixtures import recordings
 
 
 @task("ex_1.double")
@@ -226,8 +226,8 @@ def test_isolated_gives_the_same_verdicts(small: Small) -> None:
 LIVE_CHECKS = """
 from pathlib import Path
 
-from grading.checking import task
-from grading.checking.cuda import live
+from grading.checks import task
+from grading.checks.cuda import live
 
 @task("ex_1.double")
 def test_program(stub, tmp_path):

@@ -7,11 +7,11 @@ from fractions import Fraction
 
 import pytest
 
-from grading import results
-from grading.outputs import policy as policies
-from grading.outputs.marks import Sheet, Survey, mark_student
-from grading.outputs.policy import Policy, PolicyError
-from grading.results import Check, Key, Result
+from grading.gradebook import policy as policies
+from grading.gradebook.marks import Sheet, Survey, mark_student
+from grading.gradebook.policy import Policy, PolicyError
+from grading.runner import results
+from grading.runner.results import Check, Key, Result
 from profiling_lab import course as manifest
 
 COURSE = manifest.load()

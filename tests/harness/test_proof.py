@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from grading import fingerprint, live, mutation
-from grading.ahead import wrong_solutions
-from grading.outcomes import NotGraded
-from grading.plugin import bound_checks
-from grading.prove import Run, WrongSolution, read_wrong_solution, verdict_on_wrong
-from grading.results import Result
+from grading.proof import fingerprint, live, mutation
+from grading.proof.ahead import wrong_solutions
+from grading.proof.prove import Run, WrongSolution, read_wrong_solution, verdict_on_wrong
+from grading.runner.outcomes import NotGraded
+from grading.runner.plugin import bound_checks
+from grading.runner.results import Result
 from profiling_lab import course as manifest
 from profiling_lab import stubs
 
@@ -144,7 +144,7 @@ def wrong_of(exercise: manifest.Exercise, function: str, is_cuda: bool) -> list[
 def test_no_mutant_survives_unexplained(identifier: str) -> None:
     exercise = EXERCISES[identifier]
     file = mutation.folder(COURSE, exercise) / mutation.RESULT
-    again = f"run: uv run --group mutation python -m grading.mutation {identifier}"
+    again = f"run: uv run --group mutation python -m grading.proof.mutation {identifier}"
     assert file.is_file(), again
     result = json.loads(file.read_text(encoding="utf-8"))
     current = mutation.hashes(COURSE, exercise)
@@ -171,7 +171,7 @@ def test_live_result_is_of_the_present_references(identifier: str) -> None:
         # Only a machine with a GPU can make it new, so this is said and does not fail.
         raise NotGraded(
             "not run",
-            f"{live.FILE}: {', '.join(stale)}: of an earlier reference or check; see grading.live",
+            f"{live.FILE}: {', '.join(stale)}: of an earlier reference or check; see grading.proof.live",
         )
 
 

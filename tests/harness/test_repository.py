@@ -196,7 +196,7 @@ def test_stubs_and_references_import_the_library_and_frameworks_only() -> None:
 
 @pytest.mark.proof
 def test_checks_start_nothing_by_themselves() -> None:
-    """What is made of a submission runs by `grading.checking.commands`, which knows of the sandbox."""
+    """What is made of a submission runs by `grading.checks.commands`, which knows of the sandbox."""
     unsafe = {"subprocess", "multiprocessing", "runpy", "ctypes"}
     wrong = {
         names(file): bad
@@ -204,7 +204,7 @@ def test_checks_start_nothing_by_themselves() -> None:
         for file in python_files(folder)
         if (bad := set(imports(file)) & unsafe)
     }
-    assert not wrong, f"checks must leave this to grading.checking: {wrong}"
+    assert not wrong, f"checks must leave this to grading.checks: {wrong}"
 
 
 def loaded_by(statement: str) -> set[str]:

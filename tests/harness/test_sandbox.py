@@ -21,9 +21,8 @@ from typing import Any
 
 import pytest
 
-from grading import wire
 from grading.errors import SandboxError, SandboxUnavailable
-from grading.sandbox import (
+from grading.grader.sandbox import (
     _ENVIRONMENT,
     KINDS,
     Limits,
@@ -34,7 +33,8 @@ from grading.sandbox import (
     open_sandbox,
     strongest,
 )
-from grading.worker import Connection
+from grading.runner import wire
+from grading.runner.worker import Connection
 
 pytestmark = pytest.mark.proof  # it is the grader that uses it
 
@@ -196,14 +196,21 @@ def test_a_job_sees_what_is_readable_and_nothing_else(place):
             os.listdir({str(place.course)!r}),
             os.listdir({str(place.course / "week")!r}),
             sorted(os.listdir({str(ROOT)!r})),
-            sorted(os.listdir({str(ROOT / "grading")!r})),
+            [f"{{folder}}/{{file}}" for folder, _, files in os.walk({str(ROOT / "grading")!r}) for file in files],
             [p for p in ("/home", "/var", "/sys", "/run", "/opt", "/etc/shadow") if os.path.exists(p)],
         ]
         """)
     header, course, week, root, grading, others = ended.returned
     assert (header, course, week) == ("given", ["week"], ["given"])
     assert set(root) <= {"grading", "profiling_lab", ".venv"}
-    assert set(grading) == {"__init__.py", "hang_guard.py", "wire.py", "worker.py", "sandbox"}
+    assert {str(Path(file).relative_to(ROOT / "grading")) for file in grading} == {
+        "__init__.py",
+        "grader/sandbox/kernel.py",
+        "grader/sandbox/template.py",
+        "runner/hang_guard.py",
+        "runner/wire.py",
+        "runner/worker.py",
+    }
     assert others == []
 
 
@@ -633,7 +640,7 @@ SCRIPT = """
 import json, sys, time
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from grading.sandbox import client, open_sandbox
+from grading.grader.sandbox import client, open_sandbox
 folder = Path(sys.argv[1])
 sandbox = open_sandbox({kind!r}, exchange=folder / "exchange", readable=[], scratch=folder)
 done = client.run(sandbox.address, ["sh", "-c", "id -u; echo made > a; ls /"], timeout_s=60, keep=["a"])
@@ -708,7 +715,7 @@ def _python_of_everybody() -> str:
 @needs_bubblewrap
 def test_a_sandbox_that_does_not_start_says_why(tmp_path, monkeypatch):
     (tmp_path / "exchange").mkdir()
-    monkeypatch.setattr("grading.sandbox._BOOT", "raise SystemExit('the reason')")
+    monkeypatch.setattr("grading.grader.sandbox._BOOT", "raise SystemExit('the reason')")
     with pytest.raises(SandboxError, match="the reason"):
         open_sandbox("bubblewrap", exchange=tmp_path / "exchange", scratch=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["exchange"]
@@ -728,13 +735,13 @@ def test_the_exchange_folder_must_not_be_readable_as_a_whole(tmp_path):
 
 def test_without_any_sandbox_it_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.setattr("grading.sandbox._why_not", lambda kind: f"{kind} is broken")
+    monkeypatch.setattr("grading.grader.sandbox._why_not", lambda kind: f"{kind} is broken")
     with pytest.raises(
         SandboxUnavailable, match="bubblewrap is broken; namespaces is broken.*apt-get"
     ):
         open_sandbox(exchange=tmp_path)
     monkeypatch.setattr(
-        "grading.sandbox._why_not", lambda kind: "no bwrap" if kind == "bubblewrap" else ""
+        "grading.grader.sandbox._why_not", lambda kind: "no bwrap" if kind == "bubblewrap" else ""
     )
     assert strongest() == "namespaces"
     with pytest.raises(SandboxUnavailable, match="no bwrap; namespaces works here"):

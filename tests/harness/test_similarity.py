@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from grading.intake.submissions import Submission
-from grading.outputs import similarity
-from grading.outputs.similarity import FLOOR, Comparison, Match, likeness
-from grading.prove import read_wrong_solution
+from grading.gradebook import similarity
+from grading.gradebook.similarity import FLOOR, Comparison, Match, likeness
+from grading.grader.intake.submissions import Submission
+from grading.proof.prove import read_wrong_solution
 from profiling_lab import course as manifest
 
 ROOT = Path(__file__).resolve().parents[2]

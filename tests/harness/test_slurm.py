@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from grading.batches import batch, slurm, store
-from grading.batches.engines import JudgeSpec
-from grading.batches.store import Store
+from grading.grader.batches import batch, slurm, store
+from grading.grader.batches.engines import JudgeSpec
+from grading.grader.batches.store import Store
 from profiling_lab import course as manifest
 from profiling_lab.course import Course
 from profiling_lab.errors import LabError
@@ -289,7 +289,7 @@ def test_slurm_grader_killed_and_begun_again(course: Course, tmp_path: Path, clu
     out, driver = tmp_path / "out", tmp_path / "driver.py"
     driver.write_text(
         f"import sys\nfrom pathlib import Path\nsys.path[:0] = [{str(ROOT)!r}, {str(FAKE.parent)!r}]\n"
-        "import test_slurm as tests\nfrom grading.batches import batch\nfrom profiling_lab import course\n"
+        "import test_slurm as tests\nfrom grading.grader.batches import batch\nfrom profiling_lab import course\n"
         "batch.likeness = lambda *_: []\n"
         "with tests.fake.plain_reports():\n"
         f"    tests.grade(course.load(Path({str(ROOT)!r})), Path({str(source)!r}), Path({str(out)!r}),\n"

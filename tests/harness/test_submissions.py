@@ -25,9 +25,9 @@ from typing import Any
 
 import pytest
 
-from grading.intake import archives, submissions
-from grading.intake.parsing import parse_guarded, too_deep
-from grading.intake.submissions import SubmissionsError, canonical, identify, take_in
+from grading.grader.intake import archives, submissions
+from grading.grader.intake.parsing import parse_guarded, too_deep
+from grading.grader.intake.submissions import SubmissionsError, canonical, identify, take_in
 from profiling_lab import course as manifest
 
 pytestmark = [
@@ -822,7 +822,7 @@ def test_source_that_nests_too_deeply_is_not_parsed(monkeypatch, case):
     def parse(text):
         raise AssertionError("the parser was called")
 
-    monkeypatch.setattr("grading.intake.parsing.ast", SimpleNamespace(parse=parse))
+    monkeypatch.setattr("grading.grader.intake.parsing.ast", SimpleNamespace(parse=parse))
     assert ("characters" in too_deep(TOO_DEEP[case])) == (case == "length")
     assert too_deep(TOO_DEEP[case])
     assert parse_guarded(TOO_DEEP[case]) is None

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from grading import wire
+from grading.runner import wire
 from profiling_lab.findings import Finding
 
 

@@ -1,6 +1,6 @@
 """Checks of `case_files.py`: verdicts by hand on recordings, then the code that weighs findings.
 
-The numbers of a verdict are measured in the recording by `grading.checking.case_evidence`. A verdict
+The numbers of a verdict are measured in the recording by `grading.checks.case_evidence`. A verdict
 is judged in steps, and the first one is the number it brings for its own category, so that a category
 that was guessed has to be measured before it is judged.
 """
@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
-from grading.checking import task
-from grading.checking.case_evidence import COLLECTIVE, KERNEL_KEYS, Case, open_case
-from grading.checking.judging import near, require, show
+from grading.checks import task
+from grading.checks.case_evidence import COLLECTIVE, KERNEL_KEYS, Case, open_case
+from grading.checks.judging import near, require, show
 from profiling_lab import captures
 from profiling_lab.findings import CATEGORIES, Finding, problems
 

@@ -1,6 +1,6 @@
 """Checks of `ex_30`: what each function says about recorded, generated and drawn captures.
 
-Expected values come from `grading.checking.oracles` (plain SQL and Python on the same file), from the
+Expected values come from `grading.checks.oracles` (plain SQL and Python on the same file), from the
 truth of a simulated program, from NVIDIA's own reports beside a recording, or from drawings whose
 answer fits on a slip of paper. A wrong answer is compared with what typical mistakes give, so that
 the message can say which evidence it contradicts.
@@ -26,9 +26,9 @@ from typing import Any
 
 import pytest
 
-from grading.checking import oracles, task
-from grading.checking.fixtures import recordings
-from grading.checking.fixtures import repeat_hint as hint_of_seed
+from grading.checks import oracles, task
+from grading.checks.fixtures import recordings
+from grading.checks.fixtures import repeat_hint as hint_of_seed
 from profiling_lab import captures, dependencies
 from profiling_lab.dependencies import Dependency, Operation
 from profiling_lab.errors import CaptureError, NoSuchCapture

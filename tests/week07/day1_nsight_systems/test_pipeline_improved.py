@@ -1,7 +1,7 @@
 """Checks of cuda/pipeline_improved.cu.
 
 Without a GPU the source is compiled by nvcc and linked to a recording stand-in for the CUDA runtime
-(grading/checking/cuda): what its host code issues is judged. With `--live` it also runs.
+(grading/checks/cuda): what its host code issues is judged. With `--live` it also runs.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import NoReturn
 
 import pytest
 
-from grading.checking import task
-from grading.checking.cuda import live, recording, toolchain
-from grading.checking.cuda.schedule import Costs, Schedule, simulate
+from grading.checks import task
+from grading.checks.cuda import live, recording, toolchain
+from grading.checks.cuda.schedule import Costs, Schedule, simulate
 
 # A pipeline of perfect overlap takes 1.00 to 1.05 times the bound, with the host's own time; one
 # that keeps only two of the three engines at work takes 1.3 times or more.

@@ -1,6 +1,6 @@
 """Checks of `ex_31`: what each function says about recorded, generated and drawn kernels.
 
-Expected values come from a reader of the checks' own (`grading.checking.ncu`), from closed forms, from
+Expected values come from a reader of the checks' own (`grading.checks.ncu`), from closed forms, from
 NVIDIA's occupancy calculator, from a simulated kernel's truth, and from fixed twins that were recorded
 beside the sick kernels. A wrong answer is compared with what typical mistakes give, so that the message
 can say which evidence it contradicts.
@@ -23,11 +23,11 @@ from typing import Any
 
 import pytest
 
-from grading.checking import ncu, occupancy, task
-from grading.checking.fixtures import MOST_SEED, SEED_VARIABLE, recordings
-from grading.checking.generate.kernels import Work
-from grading.checking.generate.ncu import Raw
-from grading.outcomes import NotGraded
+from grading.checks import ncu, occupancy, task
+from grading.checks.fixtures import MOST_SEED, SEED_VARIABLE, recordings
+from grading.checks.generate.kernels import Work
+from grading.checks.generate.ncu import Raw
+from grading.runner.outcomes import NotGraded
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError, NoSuchCapture
 from profiling_lab.findings import CATEGORIES, Finding, problems

@@ -1,6 +1,6 @@
 """Checks of cuda/reduction_student.cu.
 
-Without a GPU its PTX is run by an emulator (grading/checking/cuda), which counts loads, atomics and
+Without a GPU its PTX is run by an emulator (grading/checks/cuda), which counts loads, atomics and
 wavefronts and says what comes out; ptxas says what the kernels take. With `--live` it runs.
 """
 
@@ -13,8 +13,8 @@ from typing import NoReturn
 import numpy as np
 import pytest
 
-from grading.checking import task
-from grading.checking.cuda import compiled, emulator, live, recording, toolchain
+from grading.checks import task
+from grading.checks.cuda import compiled, emulator, live, recording, toolchain
 
 SECTOR_BYTES = 32
 MOST_SECTORS_RATIO = 1.02

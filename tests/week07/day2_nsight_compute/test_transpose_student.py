@@ -1,6 +1,6 @@
 """Checks of cuda/transpose_student.cu.
 
-Without a GPU its PTX is run by an emulator (grading/checking/cuda), which counts sectors, wavefronts
+Without a GPU its PTX is run by an emulator (grading/checks/cuda), which counts sectors, wavefronts
 and what comes out; ptxas says what the kernels take. With `--live` it runs and is timed.
 """
 
@@ -12,8 +12,8 @@ from typing import NoReturn
 import numpy as np
 import pytest
 
-from grading.checking import task
-from grading.checking.cuda import compiled, emulator, live, recording, toolchain
+from grading.checks import task
+from grading.checks.cuda import compiled, emulator, live, recording, toolchain
 
 SECTOR_BYTES = 32
 # One in a hundred may be lost at edges; the next worse thing, half a sector, is far away.

@@ -2,7 +2,7 @@
 
 Expected values come from torch's own operator table beside a recording, from what the recorded program
 told about itself, from plain computations on the file below, or from the truth of a simulated
-program (`grading.checking.generate.kineto`). A wrong answer is compared with what typical mistakes
+program (`grading.checks.generate.kineto`). A wrong answer is compared with what typical mistakes
 give, so that the message can say which evidence it contradicts.
 """
 
@@ -24,9 +24,9 @@ from typing import Any
 
 import pytest
 
-from grading.checking import task
-from grading.checking.fixtures import recordings
-from grading.checking.generate import kineto as made
+from grading.checks import task
+from grading.checks.fixtures import recordings
+from grading.checks.generate import kineto as made
 from profiling_lab import captures, kineto
 from profiling_lab.errors import CaptureError
 from profiling_lab.findings import CATEGORIES, Finding, problems

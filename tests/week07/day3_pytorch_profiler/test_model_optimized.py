@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from grading.checking import task
+from grading.checks import task
 
 PROBE = Path(__file__).resolve().parents[2] / "probes" / "model_optimized.py"
 

@@ -1,7 +1,7 @@
 """Checks of `ex_33`: costs, roofs, predictions, and what they say about recorded and made-up kernels.
 
 Expected costs come from a machine that runs each kernel step by step and counts
-(`grading.checking.counting`, itself held against torch's own counter); times from datasheet peaks by
+(`grading.checks.counting`, itself held against torch's own counter); times from datasheet peaks by
 hand; rows of captures are computed here from the file. A wrong answer is compared with what typical
 mistakes give, so that the message can say what it contradicts.
 """
@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from grading.checking import counting, task
-from grading.checking.fixtures import MOST_SEED, SEED_VARIABLE, recordings
-from grading.outcomes import NotGraded
+from grading.checks import counting, task
+from grading.checks.fixtures import MOST_SEED, SEED_VARIABLE, recordings
+from grading.runner.outcomes import NotGraded
 from profiling_lab import captures, devices
 from profiling_lab.errors import CaptureError, LabError
 from profiling_lab.findings import Finding, problems

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from grading.checking import task
+from grading.checks import task
 from profiling_lab import captures
 from profiling_lab import course as manifest
 from profiling_lab.errors import LabError

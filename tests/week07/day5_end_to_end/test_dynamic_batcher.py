@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from grading.checking import task
+from grading.checks import task
 from profiling_lab import captures
 
 PROBE = Path(__file__).resolve().parents[2] / "probes" / "virtual_time.py"

@@ -1,7 +1,7 @@
 """Checks of `ex_34`: latency, throughput, batching and evidence, on recordings and simulated servers.
 
 Expected values come from plain Python on the same file, from exact fractions, from a simulation by
-events (`grading.checking.generate.serving.serve`), from ranges drawn with a known answer, or from a
+events (`grading.checks.generate.serving.serve`), from ranges drawn with a known answer, or from a
 slip of paper. A wrong answer is compared with what typical mistakes give, so that the message can say
 which evidence it contradicts.
 """
@@ -24,10 +24,10 @@ from typing import Any
 
 import pytest
 
-from grading.checking import task
-from grading.checking.fixtures import SEED_VARIABLE, recordings
-from grading.checking.generate import serving
-from grading.outcomes import NotGraded
+from grading.checks import task
+from grading.checks.fixtures import SEED_VARIABLE, recordings
+from grading.checks.generate import serving
+from grading.runner.outcomes import NotGraded
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError
 

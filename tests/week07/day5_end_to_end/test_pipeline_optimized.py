@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from grading.checking import task
+from grading.checks import task
 
 PROBE = Path(__file__).resolve().parents[2] / "probes" / "pipelines.py"
 COUNT, MAX_BATCH, BEST = 43, 10, 3

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from grading.checking import task
+from grading.checks import task
 from profiling_lab.virtual_gpu import Gpu, VirtualGpu
 
 TIME = ("unfinished", "foreign_work", "extra_work", "not_run")

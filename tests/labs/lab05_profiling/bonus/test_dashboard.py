@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from grading.checking import task
+from grading.checks import task
 from profiling_lab import devices
 from profiling_lab.roofline import format_flops_per_s
 

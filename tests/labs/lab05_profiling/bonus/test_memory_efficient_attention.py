@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 import pytest
 
-from grading.checking import task
+from grading.checks import task
 
 PROBE = Path(__file__).resolve().parents[3] / "probes" / "allocations.py"
 PARTIALS = PROBE.with_name("partials.py")

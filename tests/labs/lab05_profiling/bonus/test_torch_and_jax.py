@@ -16,9 +16,9 @@ from typing import Any, NoReturn
 import numpy as np
 import pytest
 
-from grading.checking import task
-from grading.checking.fixtures import SEED_VARIABLE, recordings
-from grading.checking.judging import near
+from grading.checks import task
+from grading.checks.fixtures import SEED_VARIABLE, recordings
+from grading.checks.judging import near
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError
 

@@ -14,9 +14,9 @@ from typing import Any, NoReturn
 
 import pytest
 
-from grading.checking import counting, task
-from grading.checking.fixtures import SEED_VARIABLE, recordings
-from grading.checking.judging import near
+from grading.checks import counting, task
+from grading.checks.fixtures import SEED_VARIABLE, recordings
+from grading.checks.judging import near
 from profiling_lab import captures, devices
 from profiling_lab.errors import CaptureError, LabError
 from profiling_lab.findings import Finding, problems

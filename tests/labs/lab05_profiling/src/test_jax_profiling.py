@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from grading.checking import judging, task
-from grading.checking.fixtures import recordings
-from grading.checking.judging import require
+from grading.checks import judging, task
+from grading.checks.fixtures import recordings
+from grading.checks.judging import require
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError, EmptyCapture
 

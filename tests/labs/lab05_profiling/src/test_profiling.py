@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from grading.checking import judging, task
-from grading.checking.fixtures import recordings
-from grading.checking.judging import require, show
+from grading.checks import judging, task
+from grading.checks.fixtures import recordings
+from grading.checks.judging import require, show
 from profiling_lab import captures, devices
 from profiling_lab.errors import LabError
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from grading.checking import task
-from grading.checking.fixtures import recordings
-from grading.checking.judging import require, show
+from grading.checks import task
+from grading.checks.fixtures import recordings
+from grading.checks.judging import require, show
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError, LabError
 

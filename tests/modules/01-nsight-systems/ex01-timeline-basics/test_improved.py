@@ -1,7 +1,7 @@
 """Checks of improved.cu.
 
 Without a GPU the source is compiled by nvcc and linked to a recording stand-in for the CUDA runtime
-(grading/checking/cuda): what its host code issues is judged. With `--live` it also runs.
+(grading/checks/cuda): what its host code issues is judged. With `--live` it also runs.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any, NoReturn
 
 import pytest
 
-from grading.checking import task
-from grading.checking.cuda import live, toolchain
-from grading.checking.cuda.recording import RunError, run_on_stand_in
-from grading.checking.cuda.schedule import (
+from grading.checks import task
+from grading.checks.cuda import live, toolchain
+from grading.checks.cuda.recording import RunError, run_on_stand_in
+from grading.checks.cuda.schedule import (
     FLOAT_BYTES,
     Access,
     Costs,

@@ -1,6 +1,6 @@
 """Checks of memory_bandwidth_student.cu.
 
-Without a GPU its PTX is run by an emulator (grading/checking/cuda), which counts sectors and what comes
+Without a GPU its PTX is run by an emulator (grading/checks/cuda), which counts sectors and what comes
 out. With `--live` it runs and is timed against a device copy in the same run.
 """
 
@@ -12,9 +12,9 @@ from typing import NoReturn
 import numpy as np
 import pytest
 
-from grading.checking import task
-from grading.checking.cuda import compiled, emulator, live, recording, toolchain
-from grading.checking.judging import require
+from grading.checks import task
+from grading.checks.cuda import compiled, emulator, live, recording, toolchain
+from grading.checks.judging import require
 
 SECTOR_BYTES = 32
 # A few may be lost where the data ends; the next worse thing, half a sector, is far away.

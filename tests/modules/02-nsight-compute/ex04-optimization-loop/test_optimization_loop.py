@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from grading.checking import ncu, task
-from grading.checking.fixtures import recordings
-from grading.checking.generate.ncu import Raw
-from grading.checking.judging import judge, require, show
-from grading.outcomes import NotGraded
+from grading.checks import ncu, task
+from grading.checks.fixtures import recordings
+from grading.checks.generate.ncu import Raw
+from grading.checks.judging import judge, require, show
+from grading.runner.outcomes import NotGraded
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError
 from profiling_lab.findings import Finding, problems

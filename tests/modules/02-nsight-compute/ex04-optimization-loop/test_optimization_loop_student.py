@@ -1,6 +1,6 @@
 """Checks of optimization_loop_student.cu.
 
-Without a GPU its PTX is run by an emulator (grading/checking/cuda), which counts sectors, wavefronts and
+Without a GPU its PTX is run by an emulator (grading/checks/cuda), which counts sectors, wavefronts and
 barriers and says what comes out; ptxas says what the kernels take. With `--live` it runs beside cuBLAS.
 """
 
@@ -11,8 +11,8 @@ from typing import Any, NoReturn
 import numpy as np
 import pytest
 
-from grading.checking import task
-from grading.checking.cuda import compiled, emulator, live, recording, toolchain
+from grading.checks import task
+from grading.checks.cuda import compiled, emulator, live, recording, toolchain
 
 SECTOR_BYTES = 32
 RELATIVE_ERROR = 1e-5  # kRelativeError of sgemm.cuh

@@ -21,11 +21,11 @@ from typing import Any
 
 import pytest
 
-from grading.checking import task
-from grading.checking.fixtures import recordings
-from grading.checking.generate import truth
-from grading.checking.generate.kineto import Trace
-from grading.checking.judging import agree, near, require, show
+from grading.checks import task
+from grading.checks.fixtures import recordings
+from grading.checks.generate import truth
+from grading.checks.generate.kineto import Trace
+from grading.checks.judging import agree, near, require, show
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError, EmptyCapture
 from profiling_lab.findings import Finding, problems

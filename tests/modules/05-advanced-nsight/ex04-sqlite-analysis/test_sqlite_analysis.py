@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from grading.checking import oracles, queries, task
-from grading.checking.fixtures import recordings, repeat_hint
-from grading.checking.judging import judge, require, show
+from grading.checks import oracles, queries, task
+from grading.checks.fixtures import recordings, repeat_hint
+from grading.checks.judging import judge, require, show
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError, EmptyCapture, MissingTable, NoSuchCapture
 from profiling_lab.findings import Finding, problems

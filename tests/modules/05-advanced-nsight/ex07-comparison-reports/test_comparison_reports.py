@@ -20,9 +20,9 @@ from typing import Any
 
 import pytest
 
-from grading.checking import oracles, task
-from grading.checking.fixtures import recordings, repeat_hint
-from grading.checking.judging import agree, judge, near, require, show
+from grading.checks import oracles, task
+from grading.checks.fixtures import recordings, repeat_hint
+from grading.checks.judging import agree, judge, near, require, show
 from profiling_lab import captures
 from profiling_lab.errors import EmptyCapture
 from profiling_lab.findings import Finding, problems

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from grading.checking import task
-from grading.checking.fixtures import recordings
-from grading.checking.judging import judge, near, require, show
+from grading.checks import task
+from grading.checks.fixtures import recordings
+from grading.checks.judging import judge, near, require, show
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError, EmptyCapture
 from profiling_lab.findings import Finding, problems

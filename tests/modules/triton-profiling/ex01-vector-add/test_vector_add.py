@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from grading.checking import task
-from grading.checking.fixtures import recordings
-from grading.checking.judging import near, require
+from grading.checks import task
+from grading.checks.fixtures import recordings
+from grading.checks.judging import near, require
 from profiling_lab import captures, devices
 from profiling_lab.errors import CaptureError, LabError
 

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from grading.checking import ncu, task
-from grading.checking.fixtures import recordings
-from grading.checking.generate.ncu import Raw
-from grading.checking.judging import agree, judge, require, show
+from grading.checks import ncu, task
+from grading.checks.fixtures import recordings
+from grading.checks.generate.ncu import Raw
+from grading.checks.judging import agree, judge, require, show
 from profiling_lab import captures, devices
 from profiling_lab.errors import CaptureError
 

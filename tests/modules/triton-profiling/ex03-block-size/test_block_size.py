@@ -1,6 +1,6 @@
 """Checks of `triton_ex03`: occupancy, what Triton compiled, noise, ties and a search by halving.
 
-Occupancy comes from NVIDIA's own calculator (`grading.checking.occupancy`), rows of captures from the
+Occupancy comes from NVIDIA's own calculator (`grading.checks.occupancy`), rows of captures from the
 files, and the search runs against a bench whose true times and noise are known here.
 """
 
@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from grading.checking import occupancy, task
-from grading.checking.fixtures import recordings
-from grading.checking.judging import agree, judge, require, show
+from grading.checks import occupancy, task
+from grading.checks.fixtures import recordings
+from grading.checks.judging import agree, judge, require, show
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError
 

@@ -1,6 +1,6 @@
 """Checks of `triton_ex04`: what a softmax moves, what fits on the chip, the kernel, and recorded sweeps.
 
-Bytes come from a machine that runs each kernel step by step and counts (`grading.checking.counting`);
+Bytes come from a machine that runs each kernel step by step and counts (`grading.checks.counting`);
 the kernel runs in the counting interpreter and its numbers are held against numpy in float64; rows of
 captures are computed here from the file.
 """
@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from grading.checking import counting, task
-from grading.checking.fixtures import SEED_VARIABLE, recordings
-from grading.checking.judging import show
+from grading.checks import counting, task
+from grading.checks.fixtures import SEED_VARIABLE, recordings
+from grading.checks.judging import show
 from profiling_lab import captures, devices
 from profiling_lab.errors import CaptureError, LabError
 

@@ -1,0 +1,283 @@
+"""Writes everything that people and other systems read of a batch, from its results.
+
+    gradebook.csv, gradebook_canvas.csv, gradebook_moodle.csv, unmatched.csv
+    class.html, class.md
+    feedback/STUDENT.html and .md      gradescope/STUDENT.json      junit/STUDENT.xml
+
+Results are read once, in any order, and kept on disk in between: memory does not grow with their
+messages. The files depend on nothing but the arguments, so the same results give the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from grading.gradebook import class_page, exports, feedback, gradebook
+from grading.gradebook.marks import Mark, Sheet, Survey, mark_student
+from grading.gradebook.policy import Policy
+from grading.gradebook.roster import Joined, Person, Unmatched, join
+from grading.gradebook.similarity import Match
+from grading.grader.intake.submissions import Submission, identify
+from grading.runner.results import Result
+from profiling_lab.course import Course
+from profiling_lab.replacing import replaced
+
+FOLDERS = {"feedback": (".html", ".md"), "gradescope": (".json",), "junit": (".xml",)}
+LONGEST_NAME_BYTES = 120
+# What Windows keeps for devices.
+RESERVED = {"con", "prn", "aux", "nul"} | {f"{d}{n}" for d in ("com", "lpt") for n in range(10)}
+
+
+def write_all(
+    course: Course,
+    results: Iterable[Result],
+    out: Path,
+    *,
+    policy: Policy | None = None,
+    roster: Sequence[Person] | None = None,
+    matches: Iterable[Match] = (),
+    submissions: Iterable[Submission] = (),
+    exercises: Iterable[str] | None = None,
+) -> list[Path]:
+    """Write all reports into `out` and return their paths.
+
+    results: of several for one exercise of a student the last counts. matches: of grading.gradebook.similarity.
+    exercises: ids to report on; by default those that occur in the results, or all if none do.
+    Reports of students who are no longer there are removed. Raises OSError if writing fails; a report is
+    replaced whole or not at all.
+    """
+    policy = policy or Policy()
+    matches = list(matches)
+    handed_in = {one.student: one for one in submissions}
+    out.mkdir(parents=True, exist_ok=True)
+    survey = Survey()
+    with tempfile.TemporaryFile(dir=out) as file:
+        spool = _Spool(file)
+        for result in results:
+            survey.add(result)
+            spool.add(result)
+        wanted = set(exercises) if exercises is not None else survey.exercises
+        chosen = tuple(e for e in course.exercises if not wanted or e.id in wanted)
+        sheet = Sheet(chosen, policy, survey)
+        entries = sorted({*spool.students(), *handed_in})
+        joined = join(roster, entries) if roster else Joined()
+        writer = _Writer(course, sheet, out, entries, joined, handed_in, matches)
+        for entry in entries:
+            writer.student(entry, spool.load(entry))
+    writer.whole_class(roster)
+    writer.remove_old()
+    return sorted(writer.written)
+
+
+class _Spool:
+    """Results on disk, found again by student."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file = file
+        self.places: dict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
+
+    def add(self, result: Result) -> None:
+        try:
+            line = msgspec.msgpack.encode(result)
+        except UnicodeEncodeError:  # a file's name may be any bytes
+            line = msgspec.msgpack.encode(_encodable(msgspec.to_builtins(result)))
+        self.places[result.student][result.exercise] = (self.file.tell(), len(line))
+        self.file.write(line)
+
+    def students(self) -> Iterable[str]:
+        return self.places.keys()
+
+    def load(self, student: str) -> dict[str, Result]:
+        out = {}
+        for exercise, (start, length) in self.places.get(student, {}).items():
+            self.file.seek(start)
+            out[exercise] = msgspec.msgpack.decode(self.file.read(length), type=Result)
+        self.file.seek(0, os.SEEK_END)
+        return out
+
+
+def _encodable(value: Any) -> Any:
+    """Plain data whose texts UTF-8 can hold."""
+    if isinstance(value, str):
+        return feedback.encodable(value)
+    if isinstance(value, dict):
+        return {_encodable(key): _encodable(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_encodable(item) for item in value]
+    return value
+
+
+class _Writer:
+    """Writes the files of a class, one student after another."""
+
+    def __init__(
+        self,
+        course: Course,
+        sheet: Sheet,
+        out: Path,
+        entries: Sequence[str],
+        joined: Joined,
+        submissions: Mapping[str, Submission],
+        matches: Sequence[Match],
+    ) -> None:
+        self.course = course
+        self.sheet = sheet
+        self.out = out
+        self.joined = joined
+        self.submissions = submissions
+        self.matches = matches
+        self.alike = Counter(name for match in matches for name in match.students)
+        self.names = file_names(entries)
+        self.guide = feedback.Guide(course)
+        self.tally = class_page.Tally(sheet)
+        self.rows: dict[str, gradebook.Row] = {}
+        self.written: list[Path] = []
+
+    def student(self, entry: str, found: Mapping[str, Result]) -> None:
+        """Write one student's pages and note the row."""
+        person = self.joined.by_entry.get(entry)
+        submission = self.submissions.get(entry)
+        policy = self.sheet.policy
+        known_as = (entry, identify(entry).name, *(person.names if person else ()))
+        submitted_at = submission.submitted_at if submission else None
+        late = policy.lateness(submitted_at, known_as)
+        mark = mark_student(entry, found, self.sheet, late)
+        self.tally.add(mark)
+        state, notes = _state(submission)
+        if mark.left and state == "graded":
+            state = "left to grade"
+        row = gradebook.row_of(mark, person, state, submitted_at)
+        row.alike = self.alike.get(entry, 0)
+        row.feedback = self.names[entry]
+        self.rows[entry] = row
+        self._pages(entry, mark, person.name if person else entry, notes)
+
+    def _pages(self, entry: str, mark: Mark, name: str, notes: Sequence[str]) -> None:
+        policy = self.sheet.policy
+        shown = feedback.view(self.course, self.guide, mark, policy, name=name, notes=notes)
+        file = self.names[entry]
+        self.write(f"feedback/{file}.html", feedback.html_page(shown))
+        self.write(f"feedback/{file}.md", feedback.markdown_page(shown))
+        self.write(f"gradescope/{file}.json", exports.gradescope(mark, shown, policy))
+        self.write(f"junit/{file}.xml", exports.junit(mark, shown, policy))
+
+    def whole_class(self, roster: Sequence[Person] | None) -> None:
+        """Write the gradebooks and the class page."""
+        rows, apart = self._rows(roster)
+        self.write("gradebook.csv", gradebook.gradebook_csv(rows, self.sheet))
+        self.write("gradebook_canvas.csv", gradebook.canvas_csv(self.course, rows, self.sheet))
+        self.write("gradebook_moodle.csv", gradebook.moodle_csv(self.course, rows, self.sheet))
+        if apart:
+            self.write("unmatched.csv", gradebook.unmatched_csv(apart, self.sheet))
+        else:
+            (self.out / "unmatched.csv").unlink(missing_ok=True)
+        shown = class_page.view(
+            self.course, self.tally, rows, apart, self.matches, has_roster=bool(roster)
+        )
+        self.write("class.html", class_page.html_page(shown))
+        self.write("class.md", class_page.markdown_page(shown))
+
+    def _rows(
+        self, roster: Sequence[Person] | None
+    ) -> tuple[list[gradebook.Row], list[tuple[gradebook.Row, Unmatched]]]:
+        """The gradebook's rows in the roster's order, and those that stand apart from it."""
+        if not roster:
+            return [self.rows[entry] for entry in sorted(self.rows)], []
+        rows = []
+        apart = [(self.rows[why.entry], why) for why in self.joined.unmatched]
+        for person in roster:
+            entries = self.joined.entries.get(person.line, [])
+            if not entries:
+                rows.append(gradebook.empty_row(person, self.sheet))
+            elif len(entries) == 1:
+                rows.append(self.rows[entries[0]])
+            else:
+                rows.append(gradebook.several_row(person, entries, self.sheet))
+                why = f"several submissions match {person.name}"
+                apart += [(self.rows[entry], Unmatched(entry, why)) for entry in entries]
+        return rows, sorted(apart, key=lambda pair: pair[1].entry)
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file whole or not at all."""
+        target = self.out / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with replaced(target) as draft:
+            draft.write_text(text, encoding="utf-8", errors="replace", newline="\n")
+        self.written.append(target)
+
+    def remove_old(self) -> None:
+        """Remove the reports of students who are not part of the batch any more."""
+        kept = set(self.written)
+        for folder, suffixes in FOLDERS.items():
+            place = self.out / folder
+            for path in place.iterdir() if place.is_dir() else ():
+                if path not in kept and path.suffix in suffixes and path.is_file():
+                    path.unlink()
+            if place.is_dir() and not any(place.iterdir()):
+                shutil.rmtree(place, ignore_errors=True)
+
+
+def _state(submission: Submission | None) -> tuple[str, list[str]]:
+    """A submission's state for the gradebook, and what the student is told of it."""
+    if submission is None:
+        return "graded", []
+    notes = []
+    if submission.error:
+        notes.append(f"Your submission could not be taken: {submission.error}")
+    if submission.extra_count:
+        files = (
+            "one more file"
+            if submission.extra_count == 1
+            else f"{submission.extra_count} more files"
+        )
+        shown = ", ".join(feedback.clean(name, 80) for name in submission.extra[:5])
+        notes.append(f"You handed in {files}, which are not part of the exercises: {shown}")
+    return (f"{gradebook.REFUSED}: {submission.error}" if submission.error else "graded"), notes
+
+
+def file_names(entries: Iterable[str]) -> dict[str, str]:
+    """A file's name for each entry, without suffix: safe on every system, and different.
+
+    An entry that is safe as it is keeps its name; others get a part of their hash. Whatever would still
+    share a name, or differ only in case (equal on some file systems), gets a longer part.
+    """
+    names: dict[str, str] = {}
+    digits: dict[str, int] = {}
+    for entry in entries:
+        names[entry] = _plain(entry)
+        digits[entry] = 0 if names[entry] == entry else 8
+    while True:
+        made = {entry: _with_hash(names[entry], entry, digits[entry]) for entry in names}
+        common = Counter(name.casefold() for name in made.values())
+        shared = [e for e, name in made.items() if common[name.casefold()] > 1 and digits[e] < 64]
+        if not shared:
+            return made
+        for entry in shared:
+            digits[entry] = 64 if digits[entry] else 8
+
+
+def _with_hash(name: str, entry: str, digits: int) -> str:
+    if not digits:
+        return name
+    digest = hashlib.sha256(entry.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{name}-{digest[:digits]}"
+
+
+def _plain(entry: str) -> str:
+    text = unicodedata.normalize("NFC", entry)
+    text = "".join(char if char.isalnum() or char in "._-@+" else "_" for char in text)
+    text = text.encode("utf-8", "replace")[:LONGEST_NAME_BYTES].decode("utf-8", "ignore")
+    text = text.strip(".") or "student"
+    if text.startswith("-") or text.split(".")[0].casefold() in RESERVED:
+        text = "_" + text
+    return text

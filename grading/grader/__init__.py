@@ -1,0 +1,1 @@
+"""Grades a class: takes submissions in and judges them in a sandbox."""

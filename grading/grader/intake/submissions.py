@@ -1,0 +1,357 @@
+"""Takes submissions in: folders, archives and clones become trees that hold the course's stub files and no more.
+
+    for submission in take_in(Path("submissions"), course, staging): ...
+
+An entry is a folder, a .zip or .tar(.gz/.bz2/.xz), a git clone with or without a work tree, or a folder
+that holds one archive and nothing else; or the one submission that was named. Its name is the student's:
+whose it is on a roster, `identify` and `canonical` say without guessing. Two entries of one student are
+refused by name, both: which of them counts is not the grader's to choose.
+
+`grading.grader.intake.archives` does the reading, in a process of its own, which is killed and made anew when an entry
+takes too long or too much memory: one bad entry never stops the others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import selectors
+import signal
+import subprocess
+import sys
+import time
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from grading.grader.intake import archives
+from grading.grader.intake.parsing import parse_guarded, too_deep
+from profiling_lab.course import Course
+from profiling_lab.errors import LabError
+
+__all__ = [
+    "Identity",
+    "Submission",
+    "SubmissionsError",
+    "canonical",
+    "identify",
+    "parse_guarded",
+    "take_in",
+    "too_deep",
+]
+
+# For one entry. What is taken is a few megabytes at most, so only a bomb or a dying disk needs longer.
+ENTRY_TIMEOUT_S = 120.0
+
+# What lies beside hand-ins and is none: rosters, policies, the class system's own lists.
+_NO_HAND_INS = (".csv", ".toml", ".json", ".yml", ".yaml", ".log", ".md")
+
+
+class SubmissionsError(LabError):
+    """The submissions cannot be taken in at all; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Submission:
+    """One student's work, staged.
+
+    student: the entry's name, without an archive's suffix. tree: a folder with the taken files at the paths
+    of the manifest, and nothing else. sha256: of these files with their paths. files: by path of the manifest,
+    "submitted", "missing" or "refused: why". extra: what else was there, not taken. error: why nothing
+    could be taken; "" otherwise. submitted_at: seconds since 1970 of the last commit or change, None if unknown.
+    """
+
+    student: str
+    tree: Path
+    sha256: str
+    files: dict[str, str] = field(default_factory=dict)
+    extra: tuple[str, ...] = ()
+    extra_count: int = 0
+    error: str = ""
+    submitted_at: float | None = None
+
+
+# -- whose it is ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What an entry's name says of whose it is.
+
+    name: the student's part of it. number: the class system's own number of the user (the "ID" of
+    Canvas' gradebook, Moodle's "Identifier" without "Participant"), "" if the name holds none.
+    late: whether the class system marked it late. kind: what Moodle says that it is, "file" or
+    "onlinetext"; "" otherwise.
+    """
+
+    name: str
+    number: str = ""
+    late: bool = False
+    kind: str = ""
+
+
+# Canvas (instructure/canvas-lms, lib/content_zipper.rb): name_LATE_user_attachment_file, "LATE_" only
+# where it was. Moodle's folders: "Full Name_participant_assignsubmission_file_"; without folders, the
+# file's name follows.
+_CANVAS = re.compile(r"(?P<name>[^_]+)_(?:(?P<late>LATE)_)?(?P<number>\d+)_\d+_.+", re.DOTALL)
+_MOODLE = re.compile(
+    r"(?P<name>.+?)_(?P<number>\d+)_assignsubmission_(?P<kind>[a-z]+)(?:_.*)?", re.DOTALL
+)
+
+
+def identify(entry: str) -> Identity:
+    """Whose an entry is, as its name says: Moodle's and Canvas' patterns are known, all else is the name."""
+    # The end of the name is the student's own file name, which may look like the other system's beginning.
+    if found := _CANVAS.fullmatch(entry):
+        return Identity(found["name"], found["number"], late=found["late"] is not None)
+    if found := _MOODLE.fullmatch(entry):
+        return Identity(found["name"], found["number"], kind=found["kind"])
+    return Identity(archives.archive_stem(entry))
+
+
+def canonical(name: str) -> str:
+    """A student's name for comparing entries with a roster: put both through it.
+
+    Takes off what a class system or an archive adds; composes characters (NFKC), ignores case, and
+    makes one space of several. "Ada  LOVELACE.zip" and "ada lovelace" are equal, "Lovelace, Ada" is not.
+    """
+    name = unicodedata.normalize("NFKC", identify(name).name).casefold()
+    return " ".join(name.split())
+
+
+# -- taking in ------------------------------------------------------------------------------------
+
+
+def take_in(
+    source: Path,
+    course: Course,
+    staging: Path,
+    *,
+    single: bool | None = None,
+    notice: Callable[[str], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Submission]:
+    """Stage every submission of a folder, or the one submission that `source` is; sorted by student.
+
+    staging: a folder for the trees; each has a name that depends on its student only, and is made anew.
+    single: whether `source` is one submission and no folder of them; None: it is if it holds a file of
+    the course at its place, or is an archive or a repository. notice: is told, in a line, what of the
+    folder was left out. progress: is told how many of how many entries are done.
+
+    Raises SubmissionsError if there is nothing to take in or the staging folder cannot be written.
+    """
+    if os.open not in os.supports_dir_fd or not hasattr(os, "O_NOFOLLOW"):
+        raise SubmissionsError("submissions can be taken in on Linux and macOS only")
+    notice = notice or (lambda line: None)
+    stubs = [str(stub) for exercise in course.exercises for stub in exercise.stubs]
+    stubs = list(dict.fromkeys(stubs))
+    by_student = _students(source, stubs, staging, single, notice)
+    done: list[Submission] = []
+    with _Reader(stubs, course.root, staging) as reader:
+        for number, (student, entries) in enumerate(sorted(by_student.items()), 1):
+            tree = staging / hashlib.sha256(student.encode()).hexdigest()[:16]
+            if len(entries) > 1:
+                names = ", ".join(archives.shown(entry.name) for entry in entries)
+                answer: dict[str, Any] = {
+                    "files": dict.fromkeys(stubs, "missing"),
+                    "error": f"{student} handed in {len(entries)} times: {names}; "
+                    "keep the one to grade and take the others away",
+                }
+            else:
+                answer = reader.take(entries[0], tree)
+            done.append(
+                Submission(
+                    student,
+                    tree,
+                    answer.get("sha256", ""),
+                    answer["files"],
+                    tuple(answer.get("extra", ())),
+                    answer.get("extra_count", 0),
+                    answer.get("error", ""),
+                    answer.get("submitted_at"),
+                )
+            )
+            if progress:
+                progress(number, len(by_student))
+    return done
+
+
+def _students(
+    source: Path,
+    stubs: list[str],
+    staging: Path,
+    single: bool | None,
+    notice: Callable[[str], None],
+) -> dict[str, list[Path]]:
+    """The entries by the student's name as it is shown; several of one student together."""
+    try:
+        is_folder = source.is_dir()
+        if not is_folder and not source.exists():
+            raise SubmissionsError(f"{source}: there is nothing here; name the submissions' folder")
+        if single or not is_folder or (single is None and _is_submission(source, stubs)):
+            path = source.resolve()
+            return {_student(path.name): [path]}
+        with os.scandir(source.resolve()) as listing:
+            found = sorted((Path(entry.path) for entry in listing), key=lambda path: path.name)
+    except OSError as error:
+        raise SubmissionsError(f"{source}: cannot be read ({error.strerror})") from None
+    inside = staging.resolve()
+    out: dict[tuple[str, str], list[Path]] = {}
+    left_out = []
+    for path in found:
+        if archives.hidden(path.name):
+            continue
+        who = identify(path.name)
+        no_hand_in = path.name.lower().endswith(_NO_HAND_INS) and path.is_file()
+        if no_hand_in or who.kind not in ("", "file") or inside.is_relative_to(path):
+            left_out.append(archives.shown(path.name))
+            continue
+        out.setdefault((canonical(path.name), who.number), []).append(path)
+    if left_out:
+        more = f" and {len(left_out) - 5} more" if len(left_out) > 5 else ""
+        notice(f"{source}: not read as submissions: {', '.join(left_out[:5])}{more}")
+    if not out:
+        raise SubmissionsError(
+            f"{source}: holds no submissions; a submission is a folder, a .zip or .tar file or a "
+            "git clone in it, named for its student"
+        )
+    students: dict[str, list[Path]] = {}
+    for entries in out.values():
+        students.setdefault(_student(entries[0].name), []).extend(entries)
+    return students
+
+
+def _student(name: str) -> str:
+    return archives.shown(archives.archive_stem(name)) or "submission"
+
+
+def _is_submission(source: Path, stubs: list[str]) -> bool:
+    """Whether a folder is a submission itself. Raises OSError, SubmissionsError if it may be both."""
+    descriptor = os.open(source, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        folder = archives.Folder(descriptor)
+        if archives.is_bare(descriptor):
+            return True
+        if not any(map(folder.has, stubs)):
+            return False
+        # One student's folder that bears the name of the course's must not hide all others.
+        others = [
+            name
+            for name in folder.folders()
+            if name != "solutions" and any(folder.has(f"{name}/{stub}") for stub in stubs)
+        ]
+    finally:
+        os.close(descriptor)
+    if others:
+        raise SubmissionsError(
+            f"{source}: is it one submission or a folder of them? It holds the course's files, and "
+            f"so does {archives.shown(others[0])}/ in it; put each submission into a folder of its own"
+        )
+    return True
+
+
+class _Reader:
+    """The process that reads entries, started again when one of them broke it. A context manager."""
+
+    def __init__(self, stubs: list[str], root: Path, staging: Path) -> None:
+        self.stubs, self.root, self.staging = stubs, root, staging
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pending = b""
+
+    def __enter__(self) -> _Reader:
+        try:
+            self.staging.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise self._unwritable(error.strerror or str(error)) from None
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._end()
+
+    def take(self, entry: Path, tree: Path) -> dict[str, Any]:
+        """What came of an entry: a Taken as plain data. Raises SubmissionsError."""
+        answer = self._ask({"path": str(entry), "tree": str(tree.absolute())})
+        if "staging" in answer:
+            raise self._unwritable(answer["staging"])
+        if "failed" in answer:
+            return {"files": dict.fromkeys(self.stubs, "missing"), "error": answer["failed"]}
+        return answer
+
+    def _unwritable(self, why: str) -> SubmissionsError:
+        return SubmissionsError(
+            f"{self.staging}: submissions cannot be copied here ({why}); free some space or name "
+            "another folder, and start again: what is graded already is kept"
+        )
+
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        code = 0
+        for _ in range(2):  # the machine may have ended the reader for want of memory
+            process = self._process or self._start()
+            assert process.stdin
+            try:
+                process.stdin.write(json.dumps(request).encode() + b"\n")
+                process.stdin.flush()
+                return self._answer(process)
+            except TimeoutError:
+                self._end()
+                return {"failed": f"reading it took more than {ENTRY_TIMEOUT_S:g} s"}
+            except (EOFError, OSError):
+                code = self._end()
+        return {"failed": f"reading it broke the reader twice (exit code {code})"}
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        ours = str(Path(__file__).resolve().parents[3])
+        program = f"import sys; sys.path.insert(0, {ours!r}); import grading.grader.intake.archives as a; a.serve()"
+        self._pending = b""
+        self._process = process = subprocess.Popen(
+            [sys.executable, "-I", "-W", "ignore", "-c", program],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # so that what it starts can be ended with it
+        )
+        assert process.stdin
+        setup = {"stubs": self.stubs, "root": str(self.root)}
+        try:
+            process.stdin.write(json.dumps(setup).encode() + b"\n")
+            process.stdin.flush()
+            self._answer(process)
+        except (OSError, EOFError):
+            self._end()
+            raise SubmissionsError(
+                f"the process that reads submissions does not start: try {sys.executable} -I -c pass"
+            ) from None
+        return process
+
+    def _answer(self, process: subprocess.Popen[bytes]) -> dict[str, Any]:
+        """The next line. Raises TimeoutError, EOFError."""
+        assert process.stdout
+        deadline = time.monotonic() + ENTRY_TIMEOUT_S
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            while b"\n" not in self._pending:
+                if not selector.select(max(0.0, deadline - time.monotonic())):
+                    raise TimeoutError
+                data = os.read(process.stdout.fileno(), 1 << 20)
+                if not data:
+                    raise EOFError
+                self._pending += data
+        line, _, self._pending = self._pending.partition(b"\n")
+        return json.loads(line)
+
+    def _end(self) -> int:
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        for stream in (process.stdin, process.stdout):
+            with contextlib.suppress(OSError):
+                if stream:
+                    stream.close()
+        return process.wait()

@@ -1,0 +1,301 @@
+"""Mutation testing of the references: change one thing in a reference, and a check must fail.
+
+    uv run --group mutation python -m grading.proof.mutation ex_30
+    uv run --group mutation python -m grading.proof.mutation ex_30 --changed    (what changed since)
+
+Mutants are made by cosmic-ray's operators, one function at a time, and run as an overlay over the
+reference against all checks of the exercise's file. The result is written beside the wrong
+solutions as `mutants.json` with the hashes of reference and checks, so that the proof can tell when
+it is stale. A survivor must be listed in `equivalent_mutants.toml` with the reason why no input can
+tell it from the reference. Functions that live tasks alone use are left out: their checks need a GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import hashlib
+import json
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from grading.proof import fingerprint
+from grading.proof.prove import EQUIVALENTS, Prover
+from profiling_lab import course as manifest
+from profiling_lab.closure import closure_hash, definitions, users
+from profiling_lab.course import Course, Exercise, Task
+
+RESULT = "mutants.json"
+NEAREST = 3  # so many tasks that use a function judge its mutants before the whole file does
+
+# One or two replacements an operator: enough to show that a check looks at it.
+OPERATORS = tuple(
+    f"core/{name}"
+    for name in (
+        "ReplaceBinaryOperator_Add_Sub",
+        "ReplaceBinaryOperator_Sub_Add",
+        "ReplaceBinaryOperator_Mul_Div",
+        "ReplaceBinaryOperator_Div_Mul",
+        "ReplaceBinaryOperator_BitOr_BitAnd",
+        "ReplaceBinaryOperator_BitAnd_BitOr",
+        "ReplaceComparisonOperator_Eq_NotEq",
+        "ReplaceComparisonOperator_NotEq_Eq",
+        "ReplaceComparisonOperator_Lt_LtE",
+        "ReplaceComparisonOperator_Lt_GtE",
+        "ReplaceComparisonOperator_LtE_Lt",
+        "ReplaceComparisonOperator_LtE_Gt",
+        "ReplaceComparisonOperator_Gt_GtE",
+        "ReplaceComparisonOperator_Gt_LtE",
+        "ReplaceComparisonOperator_GtE_Gt",
+        "ReplaceComparisonOperator_GtE_Lt",
+        "ReplaceComparisonOperator_Is_IsNot",
+        "ReplaceComparisonOperator_IsNot_Is",
+        "ReplaceUnaryOperator_USub_UAdd",
+        "ReplaceUnaryOperator_Delete_Not",
+        "ReplaceUnaryOperator_Delete_Invert",
+        "ReplaceAndWithOr",
+        "ReplaceOrWithAnd",
+        "ReplaceTrueWithFalse",
+        "ReplaceFalseWithTrue",
+        "ReplaceBreakWithContinue",
+        "ReplaceContinueWithBreak",
+        "NumberReplacer",
+        "AddNot",
+        "ZeroIterationForLoop",
+    )
+)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """The reference with one thing changed in one function; `source` is the whole module."""
+
+    name: str  # function:operator:occurrence
+    function: str
+    source: str
+    change: str  # the changed line, before → after
+
+
+def mutants(source: str) -> Iterator[Mutant]:
+    """The mutants of every function of a module, less those that only touch annotations."""
+    from cosmic_ray.mutating import mutate_code
+    from cosmic_ray.plugins import get_operator, operator_names
+
+    known = set(operator_names())
+    for node in ast.parse(source).body:
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        segment = ast.get_source_segment(source, node) or ""
+        original = "\n".join(segment.splitlines()) + "\n"
+        for operator_name in OPERATORS:
+            if operator_name not in known:
+                raise SystemExit(f"cosmic-ray has no operator {operator_name}")
+            seen = {_meaning(original)}
+            for occurrence in range(1000):
+                mutated = mutate_code(original, get_operator(operator_name)(), occurrence)
+                if mutated is None:
+                    break
+                if _meaning(mutated) in seen:
+                    continue
+                seen.add(_meaning(mutated))
+                yield Mutant(
+                    f"{node.name}:{operator_name.removeprefix('core/')}:{occurrence}",
+                    node.name,
+                    # The whole module: what holds on to a function must get the changed one.
+                    source.replace(segment, mutated.rstrip("\n"), 1),
+                    _change(original, mutated),
+                )
+
+
+def _meaning(source: str) -> str:
+    """A function without what has no effect when it runs: annotations and docstring."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            node.returns = None
+            for argument in (*node.args.args, *node.args.kwonlyargs):
+                argument.annotation = None
+            if ast.get_docstring(node):
+                node.body = node.body[1:]
+        if isinstance(node, ast.AnnAssign):
+            node.annotation = ast.Constant(0)
+    return ast.dump(tree)
+
+
+def _change(before: str, after: str) -> str:
+    for old, new in zip(before.splitlines(), after.splitlines(), strict=False):
+        if old != new:
+            return f"{old.strip()}  →  {new.strip()}"
+    return "?"
+
+
+def hashes(course: Course, exercise: Exercise) -> dict[str, str]:
+    """What a result of mutation testing depends on: the code of references and checks."""
+    return fingerprint.of_stubs(course, python_stubs(exercise))
+
+
+def python_stubs(exercise: Exercise) -> list[PurePosixPath]:
+    """The stubs whose references are mutated."""
+    return [stub for stub in exercise.stubs if stub.suffix == ".py"]
+
+
+def folder(course: Course, exercise: Exercise) -> Path:
+    """Where results and equivalents of an exercise lie: beside its wrong solutions."""
+    return course.checks(exercise.stub).parent / "wrong" / exercise.stub.stem
+
+
+def equivalents(course: Course, exercise: Exercise) -> dict[str, str]:
+    """Survivors that no input can tell from the reference: changed line → reason."""
+    file = folder(course, exercise) / EQUIVALENTS
+    return tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+
+
+def tasks_using(
+    course: Course, exercise: Exercise, stub: PurePosixPath, function: str
+) -> list[Task]:
+    """The tasks of a stub whose functions use a function of its reference, live ones too."""
+    using = users(course.solution(stub).read_text(encoding="utf-8"), {function})
+    return [task for task in exercise.tasks if task.stub == stub and task.name in using]
+
+
+def tasks_nearest(
+    course: Course, exercise: Exercise, stub: PurePosixPath, function: str
+) -> list[Task]:
+    """Of the tasks that use a function those that can be judged here: its own first, then in order."""
+    tasks = [task for task in tasks_using(course, exercise, stub, function) if not task.live]
+    return sorted(tasks, key=lambda task: task.name != function)
+
+
+def live_only(course: Course, exercise: Exercise, stub: PurePosixPath) -> set[str]:
+    """The functions of a reference that live tasks alone use: their checks need a GPU."""
+    source = course.solution(stub).read_text(encoding="utf-8")
+    out = set()
+    for function in definitions(source):
+        using = tasks_using(course, exercise, stub, function)
+        if using and all(task.live for task in using):
+            out.add(function)
+    return out
+
+
+def bases(course: Course, exercise: Exercise, stub: PurePosixPath) -> dict[str, str]:
+    """By function of a reference: a hash of what the verdicts of the tasks that use it rest on."""
+    source = course.solution(stub).read_text(encoding="utf-8")
+    of_task = {
+        task.name: json.dumps(fingerprint.of_task(course, task))
+        for task in exercise.tasks
+        if task.stub == stub
+    }
+    functions = [
+        node.name
+        for node in ast.parse(source).body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    out = {}
+    for function in functions:
+        near = tasks_nearest(course, exercise, stub, function)[:NEAREST]
+        parts = [closure_hash(source, function), *(of_task[task.name] for task in near)]
+        out[function] = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+    return out
+
+
+def run(course: Course, exercise: Exercise, only: str | None = None, again: bool = True) -> dict:
+    """Run all mutants (or those whose name contains `only`); returns the result.
+
+    again: False takes over what an earlier result found killed by the checks of the function's own
+    tasks, where neither these nor the function have changed since.
+    """
+    basis = {stub: bases(course, exercise, stub) for stub in python_stubs(exercise)}
+    earlier = {} if again else _earlier(course, exercise)
+    done: dict[str, dict[str, Any]] = {}
+    todo = []
+    killed = 0
+    for stub in python_stubs(exercise):
+        left_out = live_only(course, exercise, stub)
+        for mutant in mutants(course.solution(stub).read_text(encoding="utf-8")):
+            if mutant.function in left_out or (only is not None and only not in mutant.name):
+                continue
+            key = f"{stub.stem}.{mutant.function}"
+            entry = done.setdefault(
+                key, {"basis": basis[stub][mutant.function], "alive_to_own": []}
+            )
+            kept = earlier.get(key, {})
+            same = kept.get("basis") == entry["basis"]
+            if same and mutant.name not in kept["alive_to_own"]:
+                killed += 1
+            else:
+                todo.append((stub, mutant))
+    survivors = []
+    print(f"{len(todo)} mutants to run", flush=True)
+    with tempfile.TemporaryDirectory(prefix="lab-mutants-") as scratch, Prover(course) as prover:
+
+        def killed_by(numbered: tuple[int, tuple[PurePosixPath, Mutant]]) -> str:
+            number, (stub, mutant) = numbered
+            # The proof knows by the folder's name which stub an overlay belongs to.
+            file = Path(scratch) / stub.stem / f"mutant_{number}.py"
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(mutant.source, encoding="utf-8")
+            checks = str(course.checks(stub))
+            # The tasks that use the function first: most mutants die there.
+            for task in tasks_nearest(course, exercise, stub, mutant.function)[:NEAREST]:
+                arguments = ("-x", "--only-task", task.id)
+                if prover.run([checks], overlay=file, arguments=arguments).exit_code != 0:
+                    return "its own checks"
+            found = prover.run([checks], overlay=file, arguments=("-x",)).exit_code != 0
+            return "another check" if found else ""
+
+        with ThreadPoolExecutor(2) as pool:
+            verdicts = pool.map(killed_by, enumerate(todo))
+            for (stub, mutant), killer in zip(todo, verdicts, strict=True):
+                killed += bool(killer)
+                if killer != "its own checks":
+                    done[f"{stub.stem}.{mutant.function}"]["alive_to_own"].append(mutant.name)
+                if not killer:
+                    survivors.append(mutant)
+                    print(f"survived  {mutant.name}\n          {mutant.change}", flush=True)
+    return {
+        **hashes(course, exercise),
+        "mutants_count": killed + len(survivors),
+        "killed_count": killed,
+        "survivors": {mutant.name: f"{mutant.function}: {mutant.change}" for mutant in survivors},
+        "functions": done,
+    }
+
+
+def _earlier(course: Course, exercise: Exercise) -> dict[str, dict[str, Any]]:
+    try:
+        text = (folder(course, exercise) / RESULT).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    return json.loads(text).get("functions", {})
+
+
+def main() -> int:
+    """Run mutation testing for one exercise and write the result."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("exercise")
+    parser.add_argument("--only", help="only mutants whose name contains this; writes no result")
+    parser.add_argument(
+        "--changed", action="store_true", help="only functions that changed, or whose checks did"
+    )
+    arguments = parser.parse_args()
+    course = manifest.load()
+    exercise = course.exercise(arguments.exercise)
+    result = run(course, exercise, arguments.only, again=not arguments.changed)
+    unexplained = set(result["survivors"].values()) - set(equivalents(course, exercise))
+    print(f"{result['killed_count']} of {result['mutants_count']} mutants killed")
+    for change in sorted(unexplained):
+        print(f"not in {EQUIVALENTS}: {change}")
+    if arguments.only is None:
+        file = folder(course, exercise) / RESULT
+        file.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return 1 if unexplained else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,213 @@
+"""Prove that the checks are right: stubs are todo, the reference passes, wrong solutions are caught.
+
+Every run of checks happens in a child that is forked from a template with pytest and the heavy
+libraries already imported (`grading.runner.forkserver`), so that proving an exercise takes seconds.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import json
+import os
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from grading.runner.forkserver import ForkServer, Job
+from profiling_lab import stubs
+from profiling_lab.course import Course, Exercise
+from profiling_lab.errors import CourseError
+
+EQUIVALENTS = "equivalent_mutants.toml"
+
+
+@dataclass(frozen=True)
+class WrongSolution:
+    """A mistake that a learner could make, and the check that must catch it.
+
+    functions: the tasks' functions that it changes; empty for a CUDA source.
+    """
+
+    file: Path
+    caught_by: str
+    says: str
+    functions: tuple[str, ...] = ()
+
+    @property
+    def slug(self) -> str:
+        """The name of the mistake."""
+        return self.file.stem
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of checks: its score as plain data, what pytest printed, and how long it took."""
+
+    tasks: dict[str, dict[str, Any]]
+    output: str
+    seconds: float
+    exit_code: int
+
+    def outcomes(self) -> dict[str, str]:
+        """Outcome of every check, by `task::check`."""
+        return {
+            f"{task}::{check['name']}": check["outcome"]
+            for task, result in self.tasks.items()
+            for check in result["checks"]
+        }
+
+    def messages(self) -> dict[str, str]:
+        """The message of every check that did not pass, by `task::check`."""
+        return {
+            f"{task}::{check['name']}": check["message"]
+            for task, result in self.tasks.items()
+            for check in result["checks"]
+            if check["message"]
+        }
+
+
+def read_wrong_solution(file: Path) -> WrongSolution:
+    """Read a wrong solution's CAUGHT_BY and SAYS. Raises CourseError if it lacks one."""
+    source = file.read_text(encoding="utf-8")
+    if file.suffix == ".py":
+        body = ast.parse(source).body
+        values = {
+            node.targets[0].id: ast.literal_eval(node.value)
+            for node in body
+            if isinstance(node, ast.Assign)
+            and isinstance(node.targets[0], ast.Name)
+            and node.targets[0].id in ("CAUGHT_BY", "SAYS")
+        }
+        functions = tuple(
+            node.name for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        )
+    else:
+        found = re.findall(r"^// (CAUGHT_BY|SAYS): (.+)$", source, flags=re.MULTILINE)
+        values, functions = dict(found), ()
+    for key in ("CAUGHT_BY", "SAYS"):
+        if not values.get(key):
+            raise CourseError(f"{file}: says no {key}")
+    return WrongSolution(file, values["CAUGHT_BY"].strip(), values["SAYS"].strip(), functions)
+
+
+# What checks of model code import; five seconds, paid once. Absent modules are left out. None of
+# them starts a thread or a backend when it is imported.
+FRAMEWORKS = (
+    "torch",
+    "torch._dynamo",
+    "torch.utils.flop_counter",
+    "triton.runtime.interpreter",
+    "jax.numpy",
+)
+
+
+class Prover:
+    """Runs checks in forked children. Use as a context manager.
+
+    All runs draw the same generated captures: what is proved is that a mistake can be told, and a
+    wrong solution that happens to be right on one drawing would only make the proof waver. The
+    references meet fresh drawings in every session of their own.
+    """
+
+    seed = "7"
+
+    def __init__(self, course: Course, *, preload: tuple[str, ...] = FRAMEWORKS) -> None:
+        self.course = course
+        cores = os.cpu_count() or 1
+        self.parallel = min(cores, 8)
+        self._server = ForkServer(preload=("polars", "numpy", *preload), parallel=self.parallel)
+        self._scratch = tempfile.TemporaryDirectory(prefix="lab-proof-")
+        self._numbers = itertools.count(1)
+
+    def __enter__(self) -> Prover:
+        self._server.__enter__()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._server.__exit__(*exc)
+        self._scratch.cleanup()
+
+    def run(
+        self,
+        tests: list[str],
+        *,
+        tree: Path | None = None,
+        overlay: Path | None = None,
+        check: str = "",
+        isolated: bool = False,
+        arguments: tuple[str, ...] = (),
+    ) -> Run:
+        """Run checks (paths or node ids) against a tree, the reference by default.
+
+        check: only the check function of this name. May be called from several threads.
+        """
+        score = Path(self._scratch.name) / f"score-{next(self._numbers)}.json"
+        argv = [
+            *tests,
+            *("-q", "--tb=short", "--capture=sys"),
+            *("-p", "no:cacheprovider"),
+            *("-p", "no:unraisableexception"),  # collects garbage at the end, five times
+            *("-p", "no:logging"),  # with torch imported, a fifth of a run
+            f"--rootdir={self.course.root}",
+            *arguments,
+        ]
+        own = [
+            # With "=": pytest takes a folder that stands alone for a path to tests.
+            f"--against={tree or self.course.root / 'solutions'}",
+            f"--score-json={score}",
+            *([f"--overlay={overlay}"] if overlay else []),
+            *([f"--only-check={check}"] if check else []),
+        ]
+        if isolated:  # a worker is forked from what has not read the checks
+            argv, own = [*argv, *own, "--isolated"], []
+        job = Job(argv, self.course.root, {"LAB_SEED": self.seed}, own=own)
+        result = self._server.run(job)
+        tasks = json.loads(score.read_text())["tasks"] if score.exists() else {}
+        score.unlink(missing_ok=True)
+        return Run(tasks, result.output, result.seconds, result.exit_code)
+
+    def check_files(self, exercise: Exercise) -> list[str]:
+        """The check files of an exercise."""
+        return [str(self.course.checks(stub)) for stub in exercise.stubs]
+
+    def wrong_solutions(self, exercise: Exercise) -> list[WrongSolution]:
+        """The wrong solutions of an exercise."""
+        return [
+            read_wrong_solution(file)
+            for stub in exercise.stubs
+            for file in self.course.wrong_solutions(stub)
+        ]
+
+    def run_wrong(self, exercise: Exercise, wrong: WrongSolution, *, isolated: bool = False) -> Run:
+        """Run the check that must catch a wrong solution, on it."""
+        stub = next(s for s in exercise.stubs if s.stem == wrong.file.parent.name)
+        files = [str(self.course.checks(stub))]
+        return self.run(files, overlay=wrong.file, check=wrong.caught_by, isolated=isolated)
+
+    def stub_tree(self, exercise: Exercise, folder: Path) -> Path:
+        """A tree with the generated stubs of an exercise, and what stands beside them."""
+        for path, text in stubs.generate(self.course, exercise).items():
+            target = folder / path.relative_to(self.course.root)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, encoding="utf-8")
+        return folder
+
+
+def verdict_on_wrong(wrong: WrongSolution, run: Run) -> str:
+    """Why a wrong solution was not caught as it should be; "" if it was; "not run" if it could not."""
+    outcomes = {
+        name.split("::")[1].split("[")[0]: outcome for name, outcome in run.outcomes().items()
+    }
+    if not outcomes:
+        return f"{wrong.caught_by} did not run:\n{run.output}"
+    found = set(run.outcomes().values())
+    if found == {"not run"}:
+        return "not run"
+    if "failed" not in found:
+        return f"{wrong.slug} is not caught by {wrong.caught_by}: {run.outcomes()}"
+    if not any(wrong.says in message for message in run.messages().values()):
+        return f"{wrong.caught_by} says {run.messages()}, not {wrong.says!r}"
+    return ""

@@ -1,0 +1,445 @@
+"""Runs pytest in children that are forked from a template, where the libraries are imported once.
+
+Importing pytest, numpy and polars takes about 0.7 s, torch three more; a forked child has them at
+once. The template never runs learner code and stays single-threaded, because a lock that another
+thread holds at the moment of the fork is never released in the child:
+
+- jemalloc inside polars starts threads of its own at import, which `_RJEM_MALLOC_CONF` turns off;
+- OpenBLAS starts its threads at import, so the template has one BLAS thread;
+- the thread pool of polars starts with the first query, of which there are none here. What is
+  left is one sleeping thread (`polars-ooc-cleaner`), which a child does without.
+
+Jobs that differ in a few options only may share a session that stands ready (`grading.grader.ready`): forked from
+the template, it reads the check files once, and each job is a fork of it.
+
+Where there is no fork, or where it is not safe after these imports (macOS), each job is a process
+of its own: slower, otherwise the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import importlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn, Self
+
+from grading.runner import wire, workers
+from grading.runner.forking import TIMED_OUT, Forked, changed_ns, serve
+from grading.runner.worker import Connection
+
+PRELOAD = (
+    "pytest",
+    "numpy",
+    "polars",
+    "msgspec",
+    "grading.runner.access",
+    "profiling_lab.captures",
+    "profiling_lab.course",
+    "profiling_lab.findings",
+)
+POLARS_THREADS = 2
+MOST_READY = 64  # sessions that stand ready at the same time; each holds some megabytes
+_ROOT = Path(__file__).resolve().parents[2]
+_TEMPLATE_ENVIRONMENT = {
+    "_RJEM_MALLOC_CONF": "background_thread:false",
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+}
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of pytest.
+
+    argv: its arguments. cwd: the folder to run in, this process's by default. env: changes to the
+    environment, None removes a variable. timeout_s: then it is killed, with exit code 124. own: further
+    options, as "--name=value", in which it differs from other jobs of the same argv and cwd: then they share
+    a session that stands ready. What is read while checks are collected may not differ between them.
+    """
+
+    argv: Sequence[str]
+    cwd: Path | str | None = None
+    env: Mapping[str, str | None] = field(default_factory=dict)
+    timeout_s: float = 600.0
+    own: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a job ended.
+
+    exit_code: pytest's, or minus the signal that ended the child, or 124. seconds: wall time from
+    fork to end. output: stdout and stderr together. max_rss_bytes: its peak memory, 0 if unknown.
+    """
+
+    exit_code: int
+    seconds: float
+    output: str
+    max_rss_bytes: int = 0
+
+
+class ForkServer:
+    """The client: starts the template at the first job and ends it with the block.
+
+    preload: modules to import in the template besides PRELOAD ("torch"); absent ones are left out.
+    parallel: jobs that run at the same time. mode: "fork", "subprocess", or "auto".
+    """
+
+    def __init__(
+        self, preload: Iterable[str] = (), *, parallel: int = 2, mode: str = "auto"
+    ) -> None:
+        if mode == "auto":
+            # Accelerate and Objective-C do not survive a fork without exec.
+            forks = hasattr(os, "fork") and sys.platform not in ("darwin", "win32")
+            mode = "fork" if forks else "subprocess"
+        self.mode = mode
+        self.parallel = parallel
+        self.preload = tuple(dict.fromkeys((*PRELOAD, *preload)))
+        self._lock = threading.Lock()
+        self._slots = threading.BoundedSemaphore(parallel)
+        self._template: _Template | None = None
+        self._ready: dict[tuple[str, ...], _Ready] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Start the template now and wait until it has imported everything."""
+        if self.mode == "fork":
+            self._ready_template().wait_ready()
+
+    def run(
+        self,
+        argv: Sequence[str] | Job,
+        *,
+        cwd: Path | str | None = None,
+        env: Mapping[str, str | None] | None = None,
+        timeout_s: float = 600.0,
+    ) -> Result:
+        """Run one job and wait for it. May be called from several threads."""
+        job = argv if isinstance(argv, Job) else Job(list(argv), cwd, env or {}, timeout_s)
+        with self._slots, tempfile.TemporaryFile() as output:
+            if self.mode != "fork":
+                code, seconds, rss = _run_in_subprocess(job, output)
+            elif (ready := self._session(job)) is not None:
+                code, seconds, rss = ready.run(job, job.own, output.fileno())
+            else:
+                code, seconds, rss = self._ready_template().run(
+                    job, [*job.argv, *job.own], output.fileno()
+                )
+            output.seek(0)
+            text = output.read().decode("utf-8", "replace")
+        return Result(code, seconds, text, rss)
+
+    def run_all(self, jobs: Iterable[Job]) -> list[Result]:
+        """Run jobs, `parallel` at a time; the results in the order of the jobs."""
+        with ThreadPoolExecutor(self.parallel) as pool:
+            return list(pool.map(self.run, jobs))
+
+    def run_as_completed(self, jobs: Mapping[Any, Job]) -> Iterable[tuple[Any, Result]]:
+        """Run jobs, `parallel` at a time; (key, result) as each ends."""
+        with ThreadPoolExecutor(self.parallel) as pool:
+            futures: dict[Future[Result], Any] = {
+                pool.submit(self.run, job): key for key, job in jobs.items()
+            }
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+
+    def close(self) -> None:
+        """End the template; running jobs are killed."""
+        with self._lock:
+            self._close_all()
+
+    def _close_all(self) -> None:
+        for ready in self._ready.values():
+            ready.close()
+        self._ready.clear()
+        if self._template is not None:
+            self._template.close()
+            self._template = None
+
+    def _session(self, job: Job) -> _Ready | None:
+        """The session that stands ready for a job; None if there can be none."""
+        if not job.own:
+            return None
+        template = self._ready_template()
+        key = (str(job.cwd), *map(str, job.argv))
+        with self._lock:
+            ready = self._ready.pop(key, None)
+            if ready is not None and not ready.is_fresh():
+                ready.close()
+                ready = None
+            if ready is None:
+                ready = _Ready(template, job)
+            self._ready[key] = ready  # the last one used comes last
+            if len(self._ready) > MOST_READY:
+                for other, oldest in list(self._ready.items())[:-1]:
+                    if not oldest.waiting:
+                        self._ready.pop(other).close()
+                        break
+        return ready if ready.stands() else None
+
+    def _ready_template(self) -> _Template:
+        with self._lock:
+            template = self._template
+            if template is not None and not template.is_fresh():
+                self._close_all()
+                template = None
+            if template is None:
+                template = self._template = _Template(self.preload)
+            return template
+
+
+class _Server:
+    """The client's end of a process that forks itself for each job."""
+
+    def __init__(self, stream: socket.socket) -> None:
+        self.stream = stream
+        self.connection = Connection(stream, wire.MAX_FRAME_BYTES)
+        self.sending = threading.Lock()
+        self.waiting: dict[int, Future] = {}
+        self.ready: Future[dict[str, int]] = Future()
+        self.closed = False
+        self.next_number = 0
+        threading.Thread(target=self._receive, name="fork-server", daemon=True).start()
+
+    def wait_ready(self) -> dict[str, int]:
+        return self.ready.result()
+
+    def is_alive(self) -> bool:
+        return not self.closed
+
+    def is_fresh(self) -> bool:
+        """Whether it lives, and the harness's files are still those that it has imported."""
+        if not self.is_alive():
+            return False
+        if not self.ready.done():
+            return True
+        return self.ready.exception() is None and all(
+            changed_ns(file) == changed for file, changed in self.ready.result().items()
+        )
+
+    def run(self, job: Job, argv: Sequence[str], output: int) -> tuple[int, float, int]:
+        self.wait_ready()
+        future: Future[list] = Future()
+        with self.sending:
+            if self.closed:
+                raise RuntimeError("the fork server has ended")
+            self.next_number += 1
+            number = self.next_number
+            self.waiting[number] = future
+            # The whole environment: this process's may have changed since the start.
+            request = [*_place(job), number, list(map(str, argv)), job.timeout_s]
+            socket.send_fds(self.stream, [b"j"], [output])
+            self.connection.send(wire.pack(request))
+        code, seconds, rss = future.result()
+        return code, seconds, rss
+
+    def _receive(self) -> None:
+        error: BaseException = RuntimeError("the fork server has ended")
+        try:
+            self.ready.set_result(wire.unpack(self.connection.receive()))
+            while True:
+                number, *rest = wire.unpack(self.connection.receive())
+                self.waiting.pop(number).set_result(rest)
+        except (EOFError, OSError):
+            pass
+        except BaseException as unexpected:  # noqa: BLE001 -- handed to those who wait
+            error = unexpected
+        with self.sending:
+            self.closed = True
+        if not self.ready.done():
+            self.ready.set_exception(error)
+        for future in list(self.waiting.values()):
+            future.set_exception(error)
+
+    def close(self) -> None:
+        self.closed = True
+        with contextlib.suppress(OSError):
+            self.stream.shutdown(socket.SHUT_RDWR)
+
+
+class _Template(_Server):
+    """The client's end of the template process."""
+
+    def __init__(self, preload: tuple[str, ...]) -> None:
+        ours, theirs = socket.socketpair()
+        path = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        with theirs:
+            self.process = subprocess.Popen(
+                [
+                    *(sys.executable, "-P", "-m", "grading.runner.forkserver"),
+                    *("--fd", str(theirs.fileno()), *preload),
+                ],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                env=os.environ | _TEMPLATE_ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(path)},
+                start_new_session=True,
+            )
+        super().__init__(ours)
+
+    def is_alive(self) -> bool:
+        return not self.closed and self.process.poll() is None
+
+    def fork(self, job: Job, stream: socket.socket) -> None:
+        """Have it fork a session that stands ready at the other end of `stream`."""
+        self.wait_ready()
+        with self.sending:
+            socket.send_fds(self.stream, [b"r"], [stream.fileno()])
+            self.connection.send(wire.pack([*_place(job), 0, list(map(str, job.argv)), 0.0]))
+
+    def close(self) -> None:
+        super().close()
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.stream.close()
+
+
+class _Ready(_Server):
+    """The client's end of a session that stands ready."""
+
+    def __init__(self, template: _Template, job: Job) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            template.fork(job, theirs)
+        super().__init__(ours)
+
+    def stands(self) -> bool:
+        """Whether it could be made: not if its checks cannot be collected."""
+        try:
+            self.wait_ready()
+        except RuntimeError:
+            return False
+        return not self.closed
+
+
+def _place(job: Job) -> tuple[str, dict[str, str]]:
+    return str(job.cwd or os.getcwd()), _environment(job)
+
+
+def _environment(job: Job) -> dict[str, str]:
+    environment = dict(os.environ)
+    environment["POLARS_MAX_THREADS"] = str(POLARS_THREADS)
+    # Plugins of other packages (jupyter brings one that costs 0.2 s a run) have no part in a check.
+    environment.setdefault("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    for key, value in job.env.items():
+        if value is None:
+            environment.pop(key, None)
+        else:
+            environment[key] = value
+    return environment
+
+
+def _run_in_subprocess(job: Job, output: Any) -> tuple[int, float, int]:
+    started = time.perf_counter()
+    environment = _environment(job)
+    path = [str(_ROOT), *filter(None, [environment.get("PYTHONPATH")])]
+    environment["PYTHONPATH"] = os.pathsep.join(path)
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "pytest", *map(str, job.argv), *job.own],
+        cwd=job.cwd,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        code = process.wait(job.timeout_s)
+    except subprocess.TimeoutExpired:
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+        process.wait()
+        code = TIMED_OUT
+    return code, time.perf_counter() - started, 0
+
+
+# --- the template --------------------------------------------------------------------------------
+
+
+def _pytest_modules() -> list[str]:
+    """What every run of pytest imports at its start."""
+    from _pytest.config import default_plugins
+
+    return [f"_pytest.{name}" for name in default_plugins if name != "pytester"]
+
+
+def _run(job: Forked) -> int:
+    """Run pytest; its exit code."""
+    import pytest
+
+    if job.kind == b"r":
+        from grading.grader.ready import Ready
+
+        job.enter(os.open(os.devnull, os.O_RDWR))
+        return int(pytest.main(job.argv, [Ready(socket.socket(fileno=job.descriptor))]))
+    job.enter(job.descriptor)
+    if "--isolated" in job.argv and not any(a.startswith("--sandbox=") for a in job.argv):
+        workers.start_zygote()
+    return int(pytest.main(job.argv))
+
+
+def _be(job: Forked) -> NoReturn:
+    """Do what a forked child is for, and end: it must never go on as a template."""
+    code = 70
+    try:
+        code = _run(job)
+    except BaseException:  # noqa: BLE001 -- whatever it is, the exit code tells
+        traceback.print_exc()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    os._exit(code)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="forks pytest runs from a template")
+    parser.add_argument("--fd", type=int, required=True)
+    parser.add_argument("modules", nargs="*")
+    options = parser.parse_args()
+    os.set_inheritable(options.fd, False)
+    for module in (*options.modules, *_pytest_modules()):
+        with contextlib.suppress(ModuleNotFoundError):
+            importlib.import_module(module)
+    # Nothing that is here now becomes garbage in a child: without this its collector walks through
+    # all of it, and each page that it touches is copied (0.3 s a job with torch loaded).
+    gc.collect()
+    gc.freeze()
+    # Children keep the compiled check files for each other, in a place that goes with the template.
+    with tempfile.TemporaryDirectory(prefix="lab-compiled-") as compiled:
+        sys.pycache_prefix, sys.dont_write_bytecode = compiled, False
+        try:
+            serve(socket.socket(fileno=options.fd))
+        except Forked as job:
+            _be(job)
+    # What is frozen is never freed, and some libraries (nanobind's) print a list of it at the end.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

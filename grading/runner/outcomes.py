@@ -1,0 +1,143 @@
+"""What can become of a check besides passing and failing, and how a session is scored."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grading.runner.results import OUTCOMES
+from profiling_lab.course import Course, Exercise, Task
+from profiling_lab.replacing import replaced
+
+# A check ends as "passed", "failed", "todo", "blocked" or "not run". Only "passed" earns, and only
+# "failed" is a failure.
+
+
+class NotGraded(pytest.skip.Exception):
+    """Ends a check without a verdict: its task is todo, blocked, or cannot be run here.
+
+    cause: of a failure that was said before, as in `CheckResult`.
+    """
+
+    def __init__(self, outcome: str, reason: str, cause: str = "") -> None:
+        super().__init__(reason)
+        self.outcome = outcome
+        self.cause = cause
+
+
+@dataclass
+class CheckResult:
+    """One check as it ended.
+
+    cause: of `grading.runner.results.CAUSES`, where a failure is not a wrong answer but a broken rule.
+    """
+
+    name: str
+    outcome: str
+    message: str = ""
+    seconds: float = 0.0
+    cause: str = ""
+
+
+@dataclass
+class TaskResult:
+    """The checks of one task."""
+
+    task: Task
+    checks: list[CheckResult] = field(default_factory=list)
+
+    @property
+    def outcome(self) -> str:
+        """Passed only if there are checks and all passed; else the gravest of what happened."""
+        found = {check.outcome for check in self.checks}
+        return next((outcome for outcome in OUTCOMES if outcome in found), "not run")
+
+    @property
+    def earned(self) -> int:
+        """All points or none."""
+        return self.task.points if self.outcome == "passed" else 0
+
+
+@dataclass
+class Score:
+    """The verdict of a session on the exercises that it touched."""
+
+    course: Course
+    results: dict[str, TaskResult] = field(default_factory=dict)
+
+    def add(self, task: Task, check: CheckResult) -> None:
+        """Note the outcome of one check; a later report of the same check may only make it worse."""
+        result = self.results.setdefault(task.id, TaskResult(task))
+        for known in result.checks:
+            if known.name == check.name:
+                if known.outcome == "passed":
+                    known.outcome, known.message = check.outcome, check.message
+                    known.cause = check.cause
+                return
+        result.checks.append(check)
+
+    def exercises(self) -> list[Exercise]:
+        """The exercises that this session touched, in the order of the manifest."""
+        touched = {result.task.exercise for result in self.results.values()}
+        return [exercise for exercise in self.course.exercises if exercise.id in touched]
+
+    def totals(self, exercise: Exercise | None = None, *, live: bool = False) -> dict[str, int]:
+        """Points: earned, possible here, and not run; of one exercise or of all that was touched."""
+        out = {"earned": 0, "possible": 0, "not_run": 0}
+        for result in self.results.values():
+            if exercise is not None and result.task.exercise != exercise.id:
+                continue
+            if result.task.live != live:
+                continue
+            if result.outcome == "not run":
+                out["not_run"] += result.task.points
+            else:
+                out["possible"] += result.task.points
+                out["earned"] += result.earned
+        return out
+
+    def next_task(self) -> Task | None:
+        """The first task, in the order of the manifest, that has no full points yet."""
+        for identifier, task in self.course.tasks.items():
+            result = self.results.get(identifier)
+            if result is not None and result.outcome in ("failed", "todo", "blocked"):
+                return task
+        return None
+
+    def to_dict(self) -> dict:
+        """The score as plain data: what `--score-json` writes."""
+        return {
+            "portable": self.totals(),
+            "live": self.totals(live=True),
+            "exercises": {
+                exercise.id: {"title": exercise.title, **self.totals(exercise)}
+                for exercise in self.exercises()
+            },
+            "tasks": {
+                identifier: {
+                    "outcome": result.outcome,
+                    "points": result.task.points,
+                    "earned": result.earned,
+                    "live": result.task.live,
+                    "trust": result.task.trust,
+                    "checks": [
+                        {"name": c.name, "outcome": c.outcome, "message": c.message}
+                        | ({"cause": c.cause} if c.cause else {})
+                        for c in result.checks
+                    ],
+                }
+                for identifier, result in self.results.items()
+            },
+        }
+
+    def write(self, file: Path, **more: Any) -> None:
+        """Write the score as JSON, with more top-level entries, whole or not at all."""
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with replaced(file) as draft:
+            draft.write_text(
+                json.dumps({**self.to_dict(), **more}, indent=1) + "\n", encoding="utf-8"
+            )
