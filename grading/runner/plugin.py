@@ -452,7 +452,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
         from grading.proof.ahead import Ahead
 
         grading = session.config.stash[session_key]
-        grading.proof.ahead = Ahead(grading.course, list(asked))
+        grading.ahead = Ahead(grading.course, list(asked))
 
 
 def _keep_only_check(config: pytest.Config, items: list[pytest.Item]) -> None:
