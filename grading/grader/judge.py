@@ -14,10 +14,12 @@ import os
 import shutil
 import signal
 import tempfile
+import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
+from grading.errors import SandboxError
 from grading.grader.intake.parsing import too_deep
 from grading.grader.intake.submissions import Submission
 from grading.grader.sandbox import Sandbox, open_sandbox
@@ -89,6 +91,7 @@ class Judge:
         self._server = ForkServer(preload=self._preload, parallel=parallel)
         self._numbers = itertools.count(1)
         self._scratch: Path | None = None
+        self._opening = threading.Lock()
         self.sandbox: Sandbox | None = None
 
     def __enter__(self) -> Self:
@@ -97,21 +100,34 @@ class Judge:
         exchange.mkdir()
         try:
             self._copy_private_captures(exchange / "cases")
-            self.sandbox = open_sandbox(
-                self._kind,
-                readable=[
-                    *readable(self.course),
-                    *([folder for folder in GPU_TOOLS if folder.exists()] if self.live else []),
-                ],
-                exchange=exchange,
-                preload=["numpy", "polars", "msgspec", "profiling_lab.captures", *self._preload],
-                scratch=self._scratch,
-                devices=sorted(Path("/dev").glob("nvidia*")) if self.live else [],
-            )
+            self.sandbox = self._open_sandbox()
         except BaseException:
             self.__exit__()
             raise
         return self
+
+    def _open_sandbox(self) -> Sandbox:
+        assert self._scratch is not None
+        return open_sandbox(
+            self._kind,
+            readable=[
+                *readable(self.course),
+                *([folder for folder in GPU_TOOLS if folder.exists()] if self.live else []),
+            ],
+            exchange=self._scratch / "exchange",
+            preload=["numpy", "polars", "msgspec", "profiling_lab.captures", *self._preload],
+            scratch=self._scratch,
+            devices=sorted(Path("/dev").glob("nvidia*")) if self.live else [],
+        )
+
+    def _sandbox_address(self) -> str:
+        """Of the sandbox, made anew if it has given up since the last run."""
+        with self._opening:
+            assert self.sandbox is not None
+            if not self.sandbox.is_open:
+                self.sandbox.close()
+                self.sandbox = self._open_sandbox()
+            return self.sandbox.address
 
     def start(self) -> None:
         """Import now what the first unit would wait for."""
@@ -188,6 +204,10 @@ class Judge:
                 t.id: _verdict(t, "error", check.cause, [check]) for t in exercise.tasks
             }
             return
+        if scores[0].broken and (why := self._breaks(submission, exercise, environment, scores)):
+            check = Check("the checks", "error", why, "crash")
+            result.tasks = {t.id: _verdict(t, "error", "crash", [check]) for t in exercise.tasks}
+            return
         problem = scores[0].problem or self._not_run(exercise, scores[0])
         for arguments in self._private_runs(exercise):
             scores.append(self._checks(submission, arguments, environment))
@@ -201,9 +221,7 @@ class Judge:
                 if place == 0 or check["outcome"] != "not run"
             ]
             result.tasks[task.id] = _judged(task, checks)
-        every = [check for task in result.tasks.values() for check in task.checks]
-        broken = next((c.message for c in every if c.outcome == "infrastructure"), "")
-        result.infrastructure = problem or broken
+        result.infrastructure = problem or next((s.broken for s in scores if s.broken), "")
 
     def _is_its_doing(
         self,
@@ -225,6 +243,28 @@ class Judge:
             states = dict.fromkeys(map(str, exercise.stubs), "submitted")
             handed_out = Submission("as handed out", Path(folder), "", states)
             return not self._checks(handed_out, files, environment).problem
+
+    def _breaks(
+        self,
+        submission: Submission,
+        exercise: Exercise,
+        environment: Mapping[str, str],
+        scores: list[_Score],
+    ) -> str:
+        """Why it is a submission that breaks the sandbox, "" if it isn't: once more, and not the reference.
+
+        What the second run found takes the place of the first in `scores`.
+        """
+        files = [str(file) for file in self._check_files(exercise)]
+        scores[0] = self._checks(submission, files, environment)
+        if not (broken := scores[0].broken):
+            return ""
+        states = dict.fromkeys(map(str, exercise.stubs), "submitted")
+        reference = Submission("the reference", self.course.root / "solutions", "", states)
+        control = self._checks(reference, files, environment)
+        if control.problem or control.broken:
+            return ""
+        return f"{broken}: twice with this file, and not with the reference"
 
     def _not_run(self, exercise: Exercise, score: _Score) -> str:
         """Which checks did not run though they should have; "" if none."""
@@ -269,7 +309,11 @@ class Judge:
     def _checks(
         self, submission: Submission, arguments: list[str], environment: Mapping[str, str]
     ) -> _Score:
-        assert self.sandbox is not None and self._scratch is not None
+        assert self._scratch is not None
+        try:
+            address = self._sandbox_address()
+        except SandboxError as error:
+            return _Score({}, str(error))
         number = next(self._numbers)
         # Beside the exchange, not in it: nothing in the sandbox sees the score.
         unit = self._scratch / "units" / str(number)
@@ -289,7 +333,7 @@ class Judge:
             *(["--live"] if self.live else []),
         ]
         own = [
-            f"--sandbox={self.sandbox.address}",
+            f"--sandbox={address}",
             f"--against={submission.tree}",
             f"--score-json={score}",
             f"--basetemp={seen / 'tmp'}",
@@ -333,6 +377,12 @@ class _Score:
         self.tasks = tasks
         self.problem = problem
         self.died = died
+
+    @property
+    def broken(self) -> str:
+        """What a check said for which the sandbox failed; "" if it failed for none."""
+        checks = [check for task in self.tasks.values() for check in task.get("checks", [])]
+        return next((c["message"] for c in checks if c["outcome"] == "infrastructure"), "")
 
 
 def _without(folders: Iterable[Path], message: str) -> str:

@@ -251,7 +251,10 @@ class GradingSession:
         """Fail a check of a submission that has taken all that it may of the grader."""
         text = ""
         if self.waits_count >= MOST_WAITS:
-            text = f"{MOST_WAITS} calls of this file did not come back or took too much memory"
+            text = (
+                f"{MOST_WAITS} calls of this file did not come back, took too much memory, "
+                "or started too many processes"
+            )
         elif self.spent_s >= MOST_CALLS * self.call_timeout_s:
             text = f"the checks before this one took {self.spent_s:.0f} s of this file's time"
         if self.sandbox and text:
@@ -522,7 +525,7 @@ def pytest_runtest_call(item: pytest.Item) -> Any:
     cause = stopped.cause if isinstance(stopped, StubError) else ""
     if isinstance(stopped, StubImportError):
         session.fail_once(f"import of {task.stub}", str(stopped), cause)
-    if cause in ("time-out", "memory"):
+    if cause in ("time-out", "memory", "processes"):
         session.waits_count += 1
     if cause == "time-out":
         session.hung[task.id] = str(stopped)

@@ -29,7 +29,7 @@ class MadeUp:
 
     def __init__(self, folder: Path, ends: Callable[[Path], int | str]) -> None:
         self.judge = Judge(COURSE, seed=1)
-        self.judge.sandbox = SimpleNamespace(address="nowhere")  # type: ignore[assignment]
+        self.judge.sandbox = SimpleNamespace(address="nowhere", is_open=True)  # type: ignore[assignment]
         self.judge._scratch = folder / "scratch"
         self.judge._server = SimpleNamespace(run=self.run)  # type: ignore[assignment]
         self.tree = folder / "ada"
@@ -44,10 +44,11 @@ class MadeUp:
         self.trees.append(Path(own["--against"]))
         end = self.ends(self.trees[-1])
         if isinstance(end, str):
+            outcome = "infrastructure" if "sandbox" in end else "failed"
             end = end.format(seen=Path(own["--basetemp"]).parent, unit=job.env["TMPDIR"])
             bound = {
                 task.id: [
-                    {"name": name, "outcome": "failed", "message": end}
+                    {"name": name, "outcome": outcome, "message": end}
                     for name, to in manifest.checks_in(COURSE.checks(task.stub))
                     if to == task.id
                 ]
@@ -94,6 +95,34 @@ def test_checks_that_die_once_or_are_asked_to_are_infrastructure(tmp_path: Path)
     assert len(asked.trees) == 1
     other = MadeUp(tmp_path / "other", lambda tree: 3)
     assert other.grade().infrastructure == "the checks ended with exit code 3: the last line"
+
+
+def test_who_breaks_the_sandbox_twice_where_the_reference_does_not_has_itself_to_thank(
+    tmp_path: Path,
+) -> None:
+    ada = tmp_path / "ada"
+    made = MadeUp(tmp_path, lambda tree: "the sandbox has ended" if tree == ada else "fine")
+    result = made.grade()
+    assert told(result) == {("error", "crash", 0)}
+    assert result.infrastructure == ""
+    assert made.trees == [ada, ada, COURSE.root / "solutions"]
+
+
+def test_a_sandbox_that_breaks_once_or_for_all_is_infrastructure(tmp_path: Path) -> None:
+    ends = iter(["the sandbox has ended"])
+    once = MadeUp(tmp_path / "once", lambda tree: next(ends, "now it is there"))
+    assert once.grade().infrastructure == ""
+    always = MadeUp(tmp_path / "always", lambda tree: "the sandbox has ended")
+    assert always.grade().infrastructure == "the sandbox has ended"
+
+
+def test_a_sandbox_that_has_given_up_is_opened_anew(tmp_path: Path) -> None:
+    made = MadeUp(tmp_path, lambda tree: "fine")
+    made.judge.sandbox = SimpleNamespace(is_open=False, close=lambda: None)  # type: ignore[assignment]
+    opened = SimpleNamespace(address="the new one", is_open=True)
+    made.judge._open_sandbox = lambda: opened  # type: ignore[method-assign]
+    assert made.grade().infrastructure == ""
+    assert made.judge.sandbox is opened
 
 
 def test_messages_hold_no_paths_of_this_machine(tmp_path: Path) -> None:

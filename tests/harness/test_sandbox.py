@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -72,6 +73,9 @@ class Place:
         (self.given / "header.h").write_text("given")
         (self.given / "deeper").mkdir()
         (self.given / "deeper" / "data").write_text("deep")
+        self.single = folder / "single" / "header.h"
+        self.single.parent.mkdir()
+        self.single.write_text("single")
         (self.course / "solutions").mkdir()
         (self.course / "solutions" / "x.py").write_text(SECRET)
         self.exchange = folder / "exchange"
@@ -80,7 +84,7 @@ class Place:
             (self.exchange / name / "capture").write_text(f"of {name}")
         self.sandbox = open_sandbox(
             kind,
-            readable=[self.given, ROOT / "profiling_lab"],
+            readable=[self.given, self.single, ROOT / "profiling_lab"],
             exchange=self.exchange,
             preload=["numpy"],
             scratch=folder,
@@ -955,3 +959,72 @@ def test_without_a_device_nothing_below_proc_can_be_written(kind, tmp_path) -> N
     with open_sandbox(kind, exchange=tmp_path) as sandbox:
         ended = client.run(sandbox.address, [sys.executable, "-c", NAME_A_THREAD], timeout_s=20)
     assert b"PermissionError" in ended.stderr
+
+
+# --- what a job does to what it shares --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "lock",
+    [
+        "fcntl.flock(file, fcntl.LOCK_EX)",
+        "fcntl.flock(file, fcntl.LOCK_SH)",
+        "fcntl.lockf(file, fcntl.LOCK_SH)",
+        "fcntl.fcntl(file, 37, struct.pack('hhqqi4x', 0, 0, 0, 0, 0))",  # F_OFD_SETLK, a read lock
+    ],
+)
+def test_a_jobs_lock_on_a_file_that_it_may_read_is_not_felt_outside(place, lock):
+    file = Path(sys.prefix) / "pyvenv.cfg"
+    process, connection, printed = place.start(
+        f"import fcntl, struct\nheld = []\n"
+        f"def f():\n    file = open({str(file)!r}, 'rb')\n    held.append(file)\n    {lock}\n    return True"
+    )
+    with printed, connection.stream:
+        connection.send(wire.pack(["call", "f", "f()", [], {}]))
+        assert wire.unpack(connection.receive()) == ["return", True]
+        with open(file, "r+b") as outside:
+            fcntl.flock(outside, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(outside, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    process.wait(20)
+
+
+def test_a_job_takes_no_lease_on_a_file(place):
+    ended = place.job("""
+        import fcntl
+        with open("/box/own", "wb"):
+            pass
+        try:
+            fcntl.fcntl(open("/box/own", "rb"), fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        except PermissionError:
+            return "refused"
+        """)
+    assert ended.returned == "refused"
+
+
+def test_a_job_sets_limits_of_its_own_process_only(place):
+    ended = place.job("""
+        import resource
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+        found = [resource.getrlimit(resource.RLIMIT_FSIZE)]
+        for which in range(16):
+            try:
+                found.append(resource.prlimit(1, which, (0, 0)))
+            except PermissionError:
+                pass
+        return found
+        """)
+    assert ended.returned == [(4096, 4096)]
+
+
+def test_a_file_that_is_replaced_while_the_sandbox_runs_is_still_there_for_later_jobs(place):
+    header = place.single
+    look = f"return open({str(header)!r}).read()"
+    assert place.job(look).returned == "single"
+    newer = header.with_name("newer")
+    newer.write_text("newer")
+    newer.replace(header)
+    assert place.job(look).returned == "single"
+    assert (
+        place.job("return open('/etc/ld.so.cache', 'rb').read(4)").returned
+        == (Path("/etc/ld.so.cache").read_bytes()[:4])
+    )

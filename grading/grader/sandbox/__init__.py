@@ -207,6 +207,7 @@ class Sandbox:
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self._folder = _private_folder(scratch)
+            self._copies = _copies(self._readable, self._folder / "files") if kind != "none" else {}
             (self._folder / "settings.json").write_text(self._settings, encoding="utf-8")
             self.address = str(self._folder / "socket")
             self._listener.bind(self.address)
@@ -236,6 +237,11 @@ class Sandbox:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it takes jobs: neither closed nor given up."""
+        return not (self._failure or self._closing.is_set())
 
     def describe(self) -> str:
         """One sentence for the instructor: what protects, and what does not."""
@@ -336,7 +342,10 @@ class Sandbox:
             "argv": self._template(descriptors),
             "environment": _ENVIRONMENT,
             "links": self._links,
-            "readable": [*self._readable, str(self._exchange)],
+            "readable": {
+                path: self._copies.get(path, path)
+                for path in (*self._readable, str(self._exchange))
+            },
             "devices": self._devices,
             "stage": str(stage),
         }
@@ -376,7 +385,7 @@ class Sandbox:
             if folder not in ("/", "/tmp"):
                 command += ["--dir", folder]
         for path in shown:
-            command += ["--ro-bind", path, path]
+            command += ["--ro-bind", self._copies.get(path, path), path]
         command += ["--dev", "/dev", "--proc", "/proc"]
         for device in self._devices:
             command += ["--dev-bind", device, device]
@@ -420,6 +429,23 @@ def _view(readable: Iterable[Path]) -> tuple[dict[str, str], list[str]]:
         if not any(path.startswith(folder + "/") for folder in (*kept, *links)):
             kept.append(path)
     return links, kept
+
+
+def _copies(readable: Iterable[str], folder: Path) -> dict[str, str]:
+    """Copies of the single files among what is readable, by path.
+
+    A file that is replaced while its old self is mounted (ldconfig does so with /etc/ld.so.cache) can't be
+    mounted again, and every later job would lack it.
+    """
+    folder.mkdir()
+    found = {}
+    for number, path in enumerate(readable):
+        if os.path.isfile(path):
+            copy = folder / str(number)
+            shutil.copyfile(path, copy)
+            copy.chmod(0o555 if os.access(path, os.X_OK) else 0o444)
+            found[path] = str(copy)
+    return found
 
 
 def _python_environment() -> list[str]:

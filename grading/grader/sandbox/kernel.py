@@ -262,6 +262,9 @@ _NUMBERS: dict[str, tuple[int | None, int]] = {
     "clone3": (435, 435),
     "ioctl": (16, 29),
     "fallocate": (285, 47),
+    "prlimit64": (302, 261),
+    "flock": (73, 32),
+    "fcntl": (72, 25),
     # More memory than the template can see without a memory cgroup.
     "memfd_create": (319, 279),
     "memfd_secret": (447, 447),
@@ -329,12 +332,17 @@ _NUMBERS: dict[str, tuple[int | None, int]] = {
     "iopl": (172, None),  # type: ignore[dict-item]
     "ioperm": (173, None),  # type: ignore[dict-item]
 }
-_OF_THEIR_OWN = {"socket", "socketpair", "clone", "clone3", "ioctl", "fallocate"}
+_OF_THEIR_OWN = {
+    *("socket", "socketpair", "clone", "clone3", "ioctl", "fallocate"),
+    *("prlimit64", "flock", "fcntl"),
+}
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT, _SECOND_ARGUMENT = 0, 4, 16, 24
 _TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: typing into somebody's terminal
+_LOCKING = (6, 7, 37, 38)  # F_SETLK, F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW
+_LEASING = 1024  # F_SETLEASE
 
 
 def seccomp_program(*, internet: bool = False, machine: str | None = None) -> bytes:
@@ -392,6 +400,23 @@ def seccomp_program(*, internet: bool = False, machine: str | None = None) -> by
         # It can take space on a disk past the end of a file, where no limit of sizes sees it.
         step(_EQUAL, number("fallocate"), 0, 1),
         refuse(errno.EOPNOTSUPP),
+        # Limits of the calling process only: those of the job's first process are not the job's to set.
+        step(_EQUAL, number("prlimit64"), 0, 4),
+        step(_LOAD, _FIRST_ARGUMENT),
+        step(_EQUAL, 0, 0, 1),
+        allow,
+        refuse(errno.EPERM),
+        # Locks work on files that are open for reading only, so a job could lock those of the machine. Nothing
+        # outside may feel a job's lock, and libraries need theirs to succeed: they do, and lock nothing.
+        step(_EQUAL, number("flock"), 0, 1),
+        refuse(0),
+        step(_EQUAL, number("fcntl"), 0, len(_LOCKING) + 5),
+        step(_LOAD, _SECOND_ARGUMENT),
+        *[step(_EQUAL, command, len(_LOCKING) - n + 1, 0) for n, command in enumerate(_LOCKING)],
+        step(_EQUAL, _LEASING, 0, 2),
+        refuse(errno.EPERM),
+        refuse(0),
+        allow,
     ]
     for name in _NUMBERS.keys() - _OF_THEIR_OWN:
         if number(name) is not None:

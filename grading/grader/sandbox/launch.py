@@ -29,10 +29,11 @@ def main() -> None:
             "stage": "/tmp",
             "links": {},
         }
-        settings |= {"devices": [], "readable": []}
+        settings |= {"devices": [], "readable": {}}
         paths = ("/usr", "/bin", "/lib", "/lib64")
         settings["links"] = {path: os.readlink(path) for path in paths if os.path.islink(path)}
-        settings["readable"] = [p for p in paths if os.path.isdir(p) and not os.path.islink(p)]
+        folders = [p for p in paths if os.path.isdir(p) and not os.path.islink(p)]
+        settings["readable"] = dict(zip(folders, folders, strict=True))
     else:
         settings = json.loads(os.fsdecode(_line()))
     uid, gid = os.getuid(), os.getgid()
@@ -101,8 +102,9 @@ def _build_root(kernel: Any, settings: dict[str, Any]) -> None:
     for path, target in settings["links"].items():
         os.symlink(target, root / path[1:])
     devices = [f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom")]
-    for source in (*settings["readable"], *devices, *settings["devices"]):
-        target = root / source[1:]
+    own = {path: path for path in (*devices, *settings["devices"])}
+    for path, source in (settings["readable"] | own).items():
+        target = root / path[1:]
         if os.path.isdir(source):
             target.mkdir(parents=True, exist_ok=True)
         else:

@@ -209,6 +209,7 @@ class _Job:
         self.outputs: list[int] = []
         self.code: int | None = None
         self.cause = ""
+        self.failure = ""
 
     def listen(self) -> bool:
         """Take what init says: that the job is ready, its end. False once there is no more."""
@@ -223,6 +224,8 @@ class _Job:
         if descriptors:
             self.limits, self.started = message, time.monotonic()
             self.proc, *self.outputs = descriptors
+        elif isinstance(message, str):
+            self.failure = message
         else:
             self.code = message
         return True
@@ -251,9 +254,11 @@ class _Job:
                 cause = _BY_SIGNAL.get(-self.code, "")
             if not cause and self.code is None and status == killed:
                 cause = "memory"  # nobody but the kernel, short of it, ends a job's init
+            if not cause and self.code is None and not self.failure:
+                cause = "crash"  # the job has begun, so whatever ended its first process was in it
             message = ["ended", killed if cause else self.code, "" if cause == "killed" else cause]
-            if not cause and self.code is None:
-                message = ["failed", f"the first process of the job ended with {status}"]
+            if self.failure and not cause:
+                message = ["failed", self.failure]
             self.connection.settimeout(1.0)
             with contextlib.suppress(OSError):
                 Connection(self.connection, wire.MAX_FRAME_BYTES).send(wire.pack(message))
@@ -380,8 +385,12 @@ class _Init:
             _kill_below(os.getpid())
         if self.request["argv"]:
             files = _kept(Path(BOX if self.protected else self.request["folder"]), self.request)
-            with open(self.descriptors[0], "wb") as file:
-                file.write(wire.pack(files))
+            try:
+                with open(self.descriptors[0], "wb") as file:
+                    file.write(wire.pack(files))
+            except OSError as error:  # no room where the requester wants them
+                self._tell(f"what a command left could not be kept: {error.strerror}", [])
+                return 0
         self._tell(code, [])
         return 0
 

@@ -33,7 +33,7 @@ def run(file: str | Path, sql: str, parameters: Sequence[Any] = ()) -> list[Row]
     connection = sqlite3.connect(uri, uri=True)
     queries.confine(connection)
     try:
-        return connection.execute(sql, parameters).fetchall()
+        return queries.apart(lambda: connection.execute(sql, parameters).fetchall())
     finally:
         connection.close()
 
@@ -59,7 +59,7 @@ def headings(file: str | Path, sql: Any, call: str) -> list[str]:
     connection = sqlite3.connect(uri, uri=True)
     queries.confine(connection)
     try:
-        return [one[0] for one in connection.execute(sql).description]
+        return queries.apart(lambda: [one[0] for one in connection.execute(sql).description])
     finally:
         connection.close()
 
@@ -480,13 +480,14 @@ def counted(file: str | Path, statements: Sequence[str]) -> tuple[list[Row], int
     source.backup(copy)
     source.close()
     queries.limit(copy)
-    steps = Counter()
 
-    def step() -> int:
-        steps["ten"] += 1
-        return 0
+    def count() -> tuple[list[Row], int, list[str]]:
+        steps = Counter()
 
-    try:
+        def step() -> int:
+            steps["ten"] += 1
+            return 0
+
         for statement in statements:
             copy.execute(statement)
         copy.set_progress_handler(step, 10)
@@ -494,6 +495,9 @@ def counted(file: str | Path, statements: Sequence[str]) -> tuple[list[Row], int
         copy.set_progress_handler(None, 10)
         plan = [row[3] for row in copy.execute(f"EXPLAIN QUERY PLAN {CALLS_IN_RANGES}")]
         return rows, 10 * steps["ten"], plan
+
+    try:
+        return queries.apart(count)
     except sqlite3.Error as error:
         require(False, f"index_statements(): SQLite says of {show(statements)}: {error}")
         raise

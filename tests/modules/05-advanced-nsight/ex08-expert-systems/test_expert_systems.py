@@ -35,9 +35,13 @@ def run(file: str | Path, sql: str, most_steps: int = 0) -> tuple[list[str], lis
     uri = captures.path(str(file)).resolve().as_uri() + "?mode=ro&immutable=1"
     connection = sqlite3.connect(uri, uri=True)
     queries.confine(connection, most_steps or queries.MOST_STEPS)
-    try:
+
+    def answer() -> tuple[list[str], list[Row]]:
         cursor = connection.execute(sql)
         return [one[0] for one in cursor.description], cursor.fetchall()
+
+    try:
+        return queries.apart(answer)
     finally:
         connection.close()
 
