@@ -262,6 +262,18 @@ def _of_whole_files(tasks: list[dict[str, Any]]) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
 
+_WITH = {
+    "reference": "the reference solution",
+    "student": "each other",
+    "text": "nobody: the file runs text",
+}
+_HOW = {
+    "exact": "as written",
+    "renamed": "but for names",
+    "hidden": "in encoded or compressed text",
+}
+
+
 def alike(matches: Iterable[Match], names: Mapping[str, str]) -> list[dict[str, str]]:
     """Likenesses as evidence for a person: what is equal, in whose work, how much of it.
 
@@ -282,9 +294,11 @@ def alike(matches: Iterable[Match], names: Mapping[str, str]) -> list[dict[str, 
                 "exercise": exercise,
                 "what": clean(_some([match.function for match in found], FUNCTIONS_SHOWN), 2000),
                 "students": ", ".join(clean(names.get(one, one), 200) for one in students),
-                "with": "the reference solution" if kind == "reference" else "each other",
-                "measure": f"equal {'but for names' if found[0].renamed else 'as written'}, "
-                f"{size} {' and '.join(sorted(units))}; {len(students)} of {have} who have it",
+                "with": _WITH[kind],
+                "measure": "exec, eval, compile or marshal: read it"
+                if kind == "text"
+                else f"equal {_HOW[found[0].how]}, {size} {' and '.join(sorted(units))}; "
+                f"{len(students)} of {have} who have it",
             }
         )
     return rows

@@ -17,6 +17,9 @@ compared (tests/harness/test_similarity.py).
 
 CUDA sources are compared as a whole, by their tokens.
 
+What runs may stand in the file as text, encoded or compressed: functions of a task that are found in such text
+are compared as well ("hidden"), and a file that runs text at all is named, whatever it runs ("text").
+
 Nothing is run. A source that does not parse, or is nested too deeply to be, is not compared.
 """
 
@@ -29,10 +32,11 @@ import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
+from grading.gradebook.hidden_text import hidden_texts, runs_text
 from grading.grader.intake.archives import FILE_BYTES
 from grading.grader.intake.parsing import parse_guarded
 from grading.grader.intake.submissions import Submission
@@ -51,8 +55,9 @@ _TODO = re.compile(r"^[ \t]*// TODO\(", re.MULTILINE)
 class Match:
     """Submissions in which one function is written alike.
 
-    kind: "reference" if they are like the course's solution, "student" if only like each other. how:
-    "exact", or "renamed" if names differ. function: the task's function, or the CUDA source's name.
+    kind: "reference" if they are like the course's solution, "student" if only like each other, "text" for one
+    whose file runs text (exec, eval, compile, marshal), whatever it is like. how: "exact", "renamed" if names
+    differ, "hidden" if it stands in encoded or compressed text. function: the task's function, or the CUDA source's name.
     students: one or more for "reference", two or more for "student"; sorted. size: nodes of the syntax tree
     (tokens of a CUDA source) that the course did not give. compared: how many submissions have the
     function. helpers: whether what the function calls in its module is alike as well.
@@ -81,9 +86,11 @@ class Match:
         return len(self.students) / self.compared if self.compared else 0.0
 
     def __str__(self) -> str:
+        if self.kind == "text":
+            return f"{self.exercise}: {', '.join(self.students)}: {self.function} runs text (exec)"
         like = "the reference" if self.kind == "reference" else "each other"
         unit = "tokens" if "." in self.function else "nodes"
-        names = "" if self.how == "exact" else " but for names"
+        names = {"renamed": " but for names", "hidden": " in encoded text"}.get(self.how, "")
         return (
             f"{self.exercise}.{self.function}: {', '.join(self.students)} like {like}{names} "
             f"({self.size} {unit}; {len(self.students)} of {self.compared} submissions)"
@@ -103,6 +110,7 @@ class Print:
     exact: str
     body_size: int
     whole_size: int
+    hidden: bool = False
 
 
 def likeness(
@@ -135,6 +143,7 @@ class Comparison:
         self._references: dict[tuple[str, str], Print] = {}
         self._found: dict[tuple[str, str], dict[str, Print]] = defaultdict(dict)
         self._known: dict[tuple[PurePosixPath, bytes], dict[str, Print]] = {}
+        self._runs_text: dict[tuple[str, str], set[str]] = defaultdict(set)
         for exercise in course.exercises:
             for stub in exercise.stubs:
                 text = _read(course.solution(stub))
@@ -150,6 +159,9 @@ class Comparison:
                 text = _read(submission.tree / stub)
                 for function, one in self._prints(text, stub, exercise).items():
                     self._found[exercise.id, function][submission.student] = one
+                tree = parse_guarded(text) if stub.suffix == ".py" else None
+                if tree is not None and runs_text(tree):
+                    self._runs_text[exercise.id, stub.name].add(submission.student)
 
     def matches(self) -> list[Match]:
         """All matches so far, in the order of the manifest, the reference's first."""
@@ -164,6 +176,9 @@ class Comparison:
                 for kind, how, alike, size, helpers in _groups(students, reference, least):
                     count = len(students)
                     out.append(Match(kind, how, exercise.id, function, alike, size, count, helpers))
+            for stub in exercise.stubs:
+                for student in sorted(self._runs_text.get((exercise.id, stub.name), ())):
+                    out.append(Match("text", "exact", exercise.id, stub.name, (student,), 0, 1))
         return out
 
     def _prints(self, text: str, stub: PurePosixPath, exercise: Exercise) -> dict[str, Print]:
@@ -192,13 +207,16 @@ def _groups(
             if one.whole_size < least:
                 continue
             if reference and whole == reference.whole:
-                exact = tuple(s for s, p in alike.items() if p.exact == reference.exact)
-                renamed = tuple(s for s in alike if s not in exact)
-                for how, names in (("exact", exact), ("renamed", renamed)):
+                by_how: dict[str, list[str]] = {"exact": [], "renamed": [], "hidden": []}
+                for student, found in alike.items():
+                    how = "exact" if found.exact == reference.exact else "renamed"
+                    by_how["hidden" if found.hidden else how].append(student)
+                for how, names in by_how.items():
                     if names:
-                        yield "reference", how, names, one.whole_size, True
+                        yield "reference", how, tuple(names), one.whole_size, True
             elif len(alike) > 1 and not (body_counts and len(by_whole) > 1):
                 how = "exact" if len({p.exact for p in alike.values()}) == 1 else "renamed"
+                how = "hidden" if any(p.hidden for p in alike.values()) else how
                 own.append(("student", how, tuple(alike), one.whole_size, True))
         if not body_counts:
             continue
@@ -302,14 +320,19 @@ def prints(text: str, stub: PurePosixPath, exercise: Exercise, known: Given) -> 
     tree = parse_guarded(text)
     if tree is None:
         return {}
-    module = _Module(tree, known.names.get(stub, frozenset()), known.statements)
     out = {}
-    for name in sorted(tasks & set(module.functions)):
-        try:
-            if one := module.print_of(name):
-                out[name] = one
-        except RecursionError:
+    # What stands in encoded text counts where a file has both: nobody hides what he does not run.
+    for place, source in enumerate((text, *hidden_texts(tree))):
+        tree = parse_guarded(source)
+        if tree is None:
             continue
+        module = _Module(tree, known.names.get(stub, frozenset()), known.statements)
+        for name in sorted(tasks & set(module.functions)):
+            try:
+                if one := module.print_of(name):
+                    out[name] = replace(one, hidden=place > 0)
+            except RecursionError:
+                continue
     return out
 
 

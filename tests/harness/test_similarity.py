@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import ast
+import base64
+import bz2
 import dataclasses
 import json
+import lzma
 import re
 import textwrap
+import zlib
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
 from grading.gradebook import similarity
+from grading.gradebook.hidden_text import runs_text
 from grading.gradebook.similarity import FLOOR, Comparison, Match, likeness
 from grading.grader.intake.submissions import Submission
 from grading.proof.prove import read_wrong_solution
@@ -202,6 +208,52 @@ def test_the_reference_is_found_as_it_is_and_renamed(course, hand_in):
     assert matches[0].size >= FLOOR and matches[0].compared == 3 and matches[0].helpers
     assert matches[0].share == pytest.approx(1 / 3)
     assert "ada like the reference" in str(matches[0]) and "but for names" in str(matches[1])
+
+
+HIDINGS = {
+    "base64 of zlib": lambda text: (
+        f"import base64, zlib\nexec(zlib.decompress(base64.b64decode({base64.b64encode(zlib.compress(text))!r})))"
+    ),
+    "hex, backwards": lambda text: f"exec(bytes.fromhex({text.hex()[::-1]!r}[::-1]).decode())",
+    "base85 of lzma, in pieces": lambda text: (
+        "import base64, lzma\nparts = "
+        + repr(
+            [base64.b85encode(lzma.compress(text)).decode()[i : i + 50] for i in range(0, 5000, 50)]
+        )
+        + "\nexec(lzma.decompress(base64.b85decode(''.join(parts))))"
+    ),
+    "plain text": lambda text: f"exec({text.decode()!r})",
+    "bz2 of base32": lambda text: (
+        f"import base64, bz2\nexec(base64.b32decode(bz2.decompress({bz2.compress(base64.b32encode(text))!r})))"
+    ),
+}
+
+
+@pytest.mark.parametrize("hide", HIDINGS.values(), ids=HIDINGS)
+def test_a_reference_in_encoded_text_is_found_and_what_runs_text_is_named(course, hand_in, hide):
+    text = hide(RENAMED.encode()) + "\n"
+    ast.parse(text)
+    matches = likeness(course, [hand_in("ada", text), hand_in("eve", OTHER)])
+    assert found(matches) == [
+        ("reference", "hidden", "busy", ("ada",)),
+        ("text", "exact", "ex_1.py", ("ada",)),
+    ]
+    assert "in encoded text" in str(matches[0])
+    assert "runs text" in str(matches[1])
+
+
+def test_text_that_unpacks_without_end_takes_no_longer(course, hand_in):
+    bomb = base64.b64encode(zlib.compress(bytes(200 << 20), 9)).decode()
+    assert likeness(course, [hand_in("ada", f"import torch\nDATA = {bomb!r}\n")]) == []
+
+
+def test_nothing_of_this_course_runs_text():
+    running = {
+        str(file.relative_to(ROOT))
+        for file in (ROOT / "solutions").rglob("*.py")
+        if runs_text(ast.parse(file.read_text(encoding="utf-8")))
+    }
+    assert running == set()
 
 
 def test_layout_comments_annotations_and_documentation_do_not_count(course, hand_in):

@@ -435,6 +435,19 @@ def tar_backwards(at: Path) -> Path:
     return at / "a.tar"
 
 
+def tar_claims(kind: bytes):
+    """A few bytes whose header claims a terabyte."""
+
+    def build(at: Path) -> Path:
+        info = tarfile.TarInfo("x")
+        info.type, info.size = kind, 1 << 40
+        with gzip.open(at / "a.tar.gz", "wb") as file:
+            file.write(info.tobuf(tarfile.GNU_FORMAT) + bytes(1024))
+        return at / "a.tar.gz"
+
+    return build
+
+
 def tar_large_extension(at: Path) -> Path:
     info = tarfile.TarInfo("x")
     info.type, info.size = tarfile.XHDTYPE, 1 << 33
@@ -517,6 +530,10 @@ ENTRIES_REFUSED = {
     ),
     "tar: headers without end": (tar_of_headers, "too much memory"),
     "tar: backwards": (tar_backwards, "cannot be read as an archive"),
+    "tar: a terabyte": (tar_claims(tarfile.REGTYPE), "claim to be larger than it is"),
+    "tar: a terabyte of an unknown kind": (tar_claims(b"Q"), "claim to be larger than it is"),
+    "tar: a terabyte of names": (tar_claims(tarfile.GNUTYPE_LONGNAME), "an archive"),
+    "tar: a terabyte of headers": (tar_claims(tarfile.XHDTYPE), "an archive"),
     "tar: a large extension": (tar_large_extension, "more than 64 MiB"),
     "tar: many members": (
         lambda at: tarred(at / "a.tar", {str(n): b"" for n in range(10_001)}),

@@ -40,6 +40,7 @@ EXTRA_NAMES = 50
 FOLDER_DEPTH = 40
 DIRECTORY_BYTES = 8 << 20  # of a zip's directory: 10,000 members with names of 800 bytes
 MEMORY_BYTES = 2 << 30  # of the process that reads
+READS_PAST_END = 8
 WRAPPERS = 1_000  # folders looked into for the course's files
 
 SUFFIXES = (
@@ -380,15 +381,22 @@ def _zip_member(opened: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Member:
 
 
 class _Capped:
-    """A stream that ends with Refused once it has given so much."""
+    """A stream that ends with Refused once it has given so much, or is asked again and again past its end.
+
+    tarfile skips a member of a claimed terabyte in steps of 10 kB, and looks at none of them.
+    """
 
     def __init__(self, stream: Any, limit_bytes: int) -> None:
         self.stream = stream
         self.left = limit_bytes
+        self.asked_past_end = 0
 
     def read(self, size: int) -> bytes:
         data = self.stream.read(min(size, self.left + 1))
         self.left -= len(data)
+        self.asked_past_end += not data
+        if self.asked_past_end > READS_PAST_END:
+            raise Refused(f"its members claim to be larger than it is; {PACK_ANEW}")
         if self.left < 0:
             raise Refused(f"it unpacks to more than {ARCHIVE_BYTES >> 20} MiB; {PACK_ANEW}")
         return data
