@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 from profiling_lab.course import Course
-from profiling_lab.errors import LabError
-
-BLOCK = re.compile(r"(<!-- claims -->\n).*?(<!-- /claims -->)", re.DOTALL)
 
 
 def table(course: Course) -> str:
@@ -28,14 +22,3 @@ def table(course: Course) -> str:
     ]
     lines.append(f"| all | | {sums[0]} of {whole[0]} | {sums[1]} of {whole[1]} |")
     return "\n".join(lines) + "\n"
-
-
-def write(course: Course, page: Path) -> bool:
-    """Put the table between the page's marks; whether it changed. Raises LabError without marks."""
-    text = page.read_text(encoding="utf-8")
-    if not BLOCK.search(text):
-        raise LabError(f"{page}: has no <!-- claims --> … <!-- /claims --> to write between")
-    new = BLOCK.sub(lambda match: match[1] + table(course) + match[2], text)
-    if new != text:
-        page.write_text(new, encoding="utf-8", newline="\n")
-    return new != text

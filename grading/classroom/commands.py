@@ -119,21 +119,6 @@ def gradescope_bundle(
     click.echo("Next: Gradescope, Configure Autograder, upload it; then test it with your own work")
 
 
-@commands.command("claims")
-@click.option("--write", "page", type=_path(), help="Put it into this page.")
-def claims(page: Path | None) -> None:
-    """The tasks whose points rest on a claim."""
-    from grading.classroom import claims as listing
-
-    course = load_course()
-    if page is None:
-        click.echo(listing.table(course), nl=False)
-    else:
-        click.echo(
-            f"{'changed' if listing.write(course, page) else 'current'}  {short(page.resolve())}"
-        )
-
-
 @commands.command("policy")
 def policy() -> None:
     """An example of policy.toml with every key."""

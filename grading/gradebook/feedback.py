@@ -212,7 +212,6 @@ def _section(lesson: str, task: Task) -> str:
     sets = re.compile(rf"lab check {re.escape(task.id)}\b|\*\*Write\*\*.*`{re.escape(task.name)}`")
     heading, first, in_code = "", "", False
     for line in lesson.splitlines():
-        line = re.sub(r"<!--.*?-->", "", line)  # where a figure of the lesson comes from
         in_code ^= line.lstrip().startswith("```")
         if not in_code and (match := re.match(r"#{2,4} (.+)", line)):
             heading = match[1].strip().replace("`", "")

@@ -1,46 +1,20 @@
-"""A module a lesson: functions for the expressions in its text, and the plots that it shows."""
+"""What the lessons are made from: P/ holds what gives the pages, figures and notebook at P in the course.
 
-# module → the lesson's folder
-LESSONS = {
-    "day1": "week07/day1_nsight_systems",
-    "day2": "week07/day2_nsight_compute",
-    "day3": "week07/day3_pytorch_profiler",
-    "day4": "week07/day4_bottleneck_analysis",
-    "day5": "week07/day5_end_to_end",
-    "lab05_lesson": "labs/lab05_profiling",
-    "lies_lesson": "labs/lab05_profiling/benchmarks_that_lie",
-    "bonus_lesson": "labs/lab05_profiling/bonus",
-    "case_files_lesson": "labs/case_files",
-    "chapter06": "labs/docs",
-    "triton_lesson": "modules/triton-profiling",
-    "vector_add_lesson": "modules/triton-profiling/ex01-vector-add",
-    "matmul_lesson": "modules/triton-profiling/ex02-matmul",
-    "block_size_lesson": "modules/triton-profiling/ex03-block-size",
-    "softmax_lesson": "modules/triton-profiling/ex04-softmax",
-    "timing_lesson": "modules/triton-profiling/ex05-timing-mistakes",
-    "timeline_basics_lesson": "modules/01-nsight-systems/ex01-timeline-basics",
-    "kernel_overlap_lesson": "modules/01-nsight-systems/ex02-kernel-overlap",
-    "memory_timeline_lesson": "modules/01-nsight-systems/ex03-memory-timeline",
-    "multi_gpu_timeline_lesson": "modules/01-nsight-systems/ex04-multi-gpu-timeline",
-    "memory_metrics_lesson": "modules/02-nsight-compute/ex01-memory-metrics",
-    "compute_metrics_lesson": "modules/02-nsight-compute/ex02-compute-metrics",
-    "roofline_practice_lesson": "modules/02-nsight-compute/ex03-roofline-practice",
-    "optimization_loop_lesson": "modules/02-nsight-compute/ex04-optimization-loop",
-    "basic_profiling_lesson": "modules/03-pytorch-profiler/ex01-basic-profiling",
-    "memory_profiling_lesson": "modules/03-pytorch-profiler/ex02-memory-profiling",
-    "distributed_profiling_lesson": "modules/03-pytorch-profiler/ex03-distributed-profiling",
-    "power_measurement_lesson": "modules/04-energy-profiling/ex01-power-measurement",
-    "energy_efficiency_lesson": "modules/04-energy-profiling/ex02-energy-efficiency",
-    "single_gpu_baseline_lesson": "modules/05-scaling-benchmarks/ex01-single-gpu-baseline",
-    "multi_gpu_scaling_lesson": "modules/05-scaling-benchmarks/ex02-multi-gpu-scaling",
-    "communication_overhead_lesson": "modules/05-scaling-benchmarks/ex03-communication-overhead",
-    "python_backtrace_lesson": "modules/05-advanced-nsight/ex01-python-backtrace",
-    "io_dataloader_lesson": "modules/05-advanced-nsight/ex02-io-dataloader",
-    "nsys_stats_cli_lesson": "modules/05-advanced-nsight/ex03-nsys-stats-cli",
-    "sqlite_analysis_lesson": "modules/05-advanced-nsight/ex04-sqlite-analysis",
-    "cpu_sampling_lesson": "modules/05-advanced-nsight/ex05-cpu-sampling",
-    "osrt_tracing_lesson": "modules/05-advanced-nsight/ex06-osrt-tracing",
-    "comparison_reports_lesson": "modules/05-advanced-nsight/ex07-comparison-reports",
-    "expert_systems_lesson": "modules/05-advanced-nsight/ex08-expert-systems",
-    "guides": "docs",
-}
+Markdown: a page's text, with expressions. `lesson.py`: functions for the expressions, and FIGURES, the
+functions that draw. `notebook.py`: the notebook. `scripts/lessons.py` makes the pages and so on of them.
+"""
+
+from pathlib import Path
+from types import ModuleType
+
+from profiling_lab.functions import load_once
+
+SOURCES = Path(__file__).resolve().parent
+
+
+def source(place: str, name: str = "lesson") -> ModuleType:
+    """A module of a lesson ("week07/day1_nsight_systems"), loaded once; by default what computes it.
+
+    Raises OSError if there is none, LabError if it fails at import.
+    """
+    return load_once(SOURCES / place / f"{name}.py", f"{__name__}/{place}/{name}")

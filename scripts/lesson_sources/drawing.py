@@ -1,7 +1,8 @@
-"""What all lessons share: colours, style and legend of plots, the references, what programs told."""
+"""What all lessons share: colours, style, legend and lanes of plots, the references, what programs told."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -11,6 +12,7 @@ from profiling_lab import captures, course
 from profiling_lab.functions import load_once
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,3 +69,47 @@ def legend(figure: Figure, entries: dict[str, str], columns: int) -> None:
         handlelength=1.2,
         columnspacing=1.2,
     )
+
+
+def bars(
+    axes: Axes,
+    lane: float,
+    intervals: Iterable[tuple[float, float]],
+    window: tuple[float, float],
+    *,
+    height: float = 0.7,
+    unit: float = 1e6,
+    join_ns: float = 0,
+    **style: Any,
+) -> None:
+    """Draw intervals (start, end in ns) in a lane, as the time since the window's start."""
+    start, end = window
+    clipped = sorted((max(a, start), min(b, end)) for a, b in intervals if b > start and a < end)
+    joined: list[list[float]] = []
+    for a, b in clipped:
+        # Bars that would touch at this scale become one: fewer shapes, the same picture.
+        if joined and a - joined[-1][1] <= join_ns:
+            joined[-1][1] = max(joined[-1][1], b)
+        else:
+            joined.append([a, b])
+    style.setdefault("linewidth", 0)
+    axes.broken_barh(
+        [((a - start) / unit, (b - a) / unit) for a, b in joined],
+        (lane - height / 2, height),
+        **style,
+    )
+
+
+def lanes(axes: Axes, names: list[str], window: tuple[float, float], unit: float, label: str):
+    """Lanes from top to bottom, named, over the time of a window."""
+    axes.set_yticks(range(len(names), 0, -1), names)
+    axes.set_ylim(0.45, len(names) + 0.55)
+    axes.set_xlim(0, (window[1] - window[0]) / unit)
+    axes.set_xlabel(label)
+    axes.grid(axis="x", color=GRID, linewidth=0.6)
+    axes.set_axisbelow(True)
+
+
+def intervals(rows: Iterable[dict]) -> list[tuple[int, int]]:
+    """(start, end) of rows."""
+    return [(row["start_ns"], row["end_ns"]) for row in rows]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from profiling_lab import course
-from profiling_lab.functions import load_file
+from scripts.lesson_parts import plots
 
 ROOT = Path(__file__).resolve().parents[2]
 COURSE = course.load(ROOT)
@@ -28,8 +28,6 @@ PAGES = LESSONS + sorted(
     }
     - set(LESSONS)
 )
-
-plots = load_file(ROOT / "scripts" / "lesson_plots.py", "lesson_plots")
 
 
 def blocks(lesson: str, language: str) -> list[str]:
@@ -46,15 +44,21 @@ def commands(lesson: str) -> Iterator[list[str]]:
                 yield words
 
 
+FIGURES = sorted(
+    str(file.relative_to(ROOT))
+    for folder in ("week07", "labs", "modules", "docs")
+    for file in (ROOT / folder).rglob("figures/*.svg")
+)
+
+
 @pytest.mark.proof
-@pytest.mark.parametrize("name", list(plots.FIGURES))
-def test_figure_is_what_the_captures_say(name: str) -> None:
+@pytest.mark.parametrize("figure", FIGURES)
+def test_figure_is_what_the_captures_say(figure: str) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib draws the figures")
-    file = plots.file_of(name)
-    assert file.is_file(), f"{file.name} is missing: scripts/lesson_plots.py --write {name}"
-    assert plots.same(file.read_bytes(), plots.draw(name)), (
-        f"{file.name} is not what the present captures give; draw it again, look at it, and commit: "
-        f"uv run python scripts/lesson_plots.py --write {name}"
+    why = plots.difference(ROOT / figure)
+    assert not why, (
+        f"{figure} {why}; draw it again, look at it, and commit: "
+        f"uv run scripts/lessons.py --write {figure}"
     )
 
 
@@ -70,25 +74,11 @@ def test_every_drawn_figure_is_shown_and_every_shown_one_is_described() -> None:
         text = (ROOT / lesson).read_text(encoding="utf-8")
         found = re.findall(r"!\[(.*?)\]\((.*?)\)", text, re.DOTALL)
         shown |= {(ROOT / lesson).parent / path: alt for alt, path in found}
-    assert {plots.file_of(name) for name in plots.FIGURES} == set(shown)
+    drawn = set(plots.made())
+    assert drawn == set(shown)
+    assert drawn == {ROOT / figure for figure in FIGURES}, "uv run scripts/lessons.py --write"
     short = [path.name for path, alt in shown.items() if len(alt) < 60]
     assert not short, f"figures that are hardly described for those who cannot see them: {short}"
-
-
-@pytest.mark.parametrize("lesson", PAGES)
-def test_no_line_begins_with_a_figure(lesson: str) -> None:
-    # In Markdown such a line starts an HTML block: it would end the paragraph and stay raw.
-    lines = (ROOT / lesson).read_text(encoding="utf-8").splitlines()
-    raw = [number for number, line in enumerate(lines, 1) if line.lstrip().startswith("<!--=")]
-    assert not raw, f"{lesson}: figures at the beginning of lines {raw}; put a word before them"
-
-
-@pytest.mark.parametrize("lesson", PAGES)
-def test_no_figure_stands_in_backticks(lesson: str) -> None:
-    # There the comments of a figure are text that a reader sees; <code> takes them as comments.
-    lines = (ROOT / lesson).read_text(encoding="utf-8").splitlines()
-    inside = [code for line in lines for code in line.split("`")[1::2] if "<!--=" in code]
-    assert not inside, f"{lesson}: write <code>…</code> around these figures: {inside}"
 
 
 @pytest.mark.parametrize("lesson", LESSONS)

@@ -13,6 +13,7 @@ import pytest
 
 from profiling_lab import course
 from profiling_lab.functions import load_file
+from scripts.lesson_parts import notebooks, pages
 
 MISSING = [
     name
@@ -27,8 +28,8 @@ pytestmark = [
 ROOT = Path(__file__).resolve().parents[2]
 COURSE = course.load(ROOT)
 
-notebooks = load_file(ROOT / "scripts" / "notebooks.py", "notebooks")
-NAMES = [name for name in notebooks.NOTEBOOKS if notebooks.file_of(name).is_file()]
+NAMES = [file.parent.relative_to(ROOT).as_posix() for file in notebooks.made() if file.is_file()]
+DAY1 = "week07/day1_nsight_systems"
 MOST_BYTES = 300_000
 MOST_PICTURE_BYTES = 60_000
 
@@ -36,17 +37,23 @@ MOST_PICTURE_BYTES = 60_000
 @pytest.fixture(scope="module")
 def again() -> Any:
     """All notebooks, run again in one process."""
-    return notebooks.run(NAMES, small=False)
+    return notebooks.run(map(file_of, NAMES), small=False)
+
+
+def file_of(name: str) -> Path:
+    return ROOT / name / notebooks.FILE
 
 
 def committed(name: str) -> Any:
     """The notebook in its folder. Its reader may have run or changed it: only CI minds."""
-    notebook = notebooks.committed(name)
+    notebook = notebooks.committed(file_of(name))
     if not notebooks.is_as_written(notebook) and not os.environ.get("CI"):
-        pytest.skip(
-            f"{notebooks.NOTEBOOKS[name]}/{notebooks.FILE} was changed since it was written"
-        )
+        pytest.skip(f"{name}/{notebooks.FILE} was changed since it was written")
     return notebook
+
+
+def again_by(name: str) -> str:
+    return f"uv run scripts/lessons.py --write {name}/{notebooks.FILE}"
 
 
 def code_of(notebook: Any) -> list[Any]:
@@ -64,26 +71,24 @@ def pictures_of(cell: Any) -> list[Any]:
 def test_every_day_and_module_has_a_notebook() -> None:
     folders = {p.parent for p in (ROOT / "modules").glob("*/README.md")}
     folders |= {p.parent for p in (ROOT / "week07").glob("*/README.md")}
-    assert {notebooks.file_of(name).parent for name in notebooks.NOTEBOOKS} == folders
-    assert list(notebooks.NOTEBOOKS) == NAMES, "not written yet: scripts/notebooks.py --write"
-    sources = {file.stem for file in notebooks.SOURCES.glob("*.py")}
-    assert sources == set(notebooks.NOTEBOOKS)
+    assert {file.parent for file in notebooks.made()} == folders
+    assert {file_of(name) for name in NAMES} == set(notebooks.made()), "scripts/lessons.py --write"
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_notebook_is_what_its_source_gives(name: str) -> None:
     assert notebooks.is_as_written(committed(name)), f"{name}: changed since it was written"
-    why = notebooks.matches_source(committed(name), notebooks.read(name))
-    assert not why, f"{name}: {why}: uv run python scripts/notebooks.py --write {name}"
+    why = notebooks.matches_source(committed(name), notebooks.read(file_of(name)))
+    assert not why, f"{name}: {why}: {again_by(name)}"
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_notebook_runs_and_shows_what_it_showed(name: str, again: Any) -> None:
-    have, now = committed(name), again[name]
+    have, now = committed(name), again[file_of(name)]
     for cell, new in zip(notebooks.shown(have), notebooks.shown(now), strict=True):
         assert cell == new, (
             f"{name}: shows something else than was committed; look at it, and write it again: "
-            f"uv run python scripts/notebooks.py --write {name}"
+            f"{again_by(name)}"
         )
 
 
@@ -110,7 +115,7 @@ def test_figures_are_described_and_small(name: str) -> None:
             assert output.metadata[notebooks.PNG]["alt"] == alt
             assert len(output.data[notebooks.PNG]) < MOST_PICTURE_BYTES, cell.id
     assert pictures >= 4, f"{name}: is to be looked at, and shows {pictures} figures"
-    size = notebooks.file_of(name).stat().st_size
+    size = file_of(name).stat().st_size
     assert size < MOST_BYTES, f"{name}: {size:,} bytes"
 
 
@@ -135,12 +140,12 @@ def test_ends_where_a_stub_begins(name: str) -> None:
     task = COURSE.tasks[found[1]]
     exercise = task.id.partition(".")[0]
     folder = (ROOT / COURSE.exercise(exercise).stub).parent
-    assert notebooks.file_of(name).parent in (folder, *folder.parents), "it is another exercise's"
+    assert ROOT / name in (folder, *folder.parents), "it is another exercise's"
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_links_lead_somewhere(name: str) -> None:
-    folder = notebooks.file_of(name).parent
+    folder = ROOT / name
     for text in texts_of(committed(name)):
         for target in re.findall(r"\]\((?!https?:)([^)#]+)", text):
             assert (folder / target).exists(), f"{name}: there is no {target}"
@@ -156,16 +161,12 @@ def test_commands_and_options_are_real(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_measured_number_is_typed(name: str, tmp_path: Path) -> None:
-    assert not typed_numbers(name, notebooks.read(name), tmp_path)
+def test_no_measured_number_is_typed(name: str) -> None:
+    assert not typed_numbers(notebooks.read(file_of(name)))
 
 
-def typed_numbers(name: str, source: Any, folder: Path) -> list[str]:
-    page = folder / f"{name}.md"
-    text = "\n\n".join(texts_of(source))
-    page.write_text(notebooks.EXPRESSION.sub("…", text), encoding="utf-8")
-    figures = load_file(ROOT / "scripts" / "lesson_figures.py", "lesson_figures")
-    return figures.loose_numbers(page)
+def typed_numbers(source: Any) -> list[str]:
+    return pages.loose_numbers("\n\n".join(texts_of(source)))
 
 
 def test_no_answer_stands_in_a_notebook(tmp_path: Path) -> None:
@@ -173,7 +174,7 @@ def test_no_answer_stands_in_a_notebook(tmp_path: Path) -> None:
 
     files = []
     for name in NAMES:
-        files.append(tmp_path / f"{name}.py")
+        files.append(tmp_path / f"{Path(name).name}.py")
         code = "\n\n".join(cell.source for cell in code_of(committed(name)))
         files[-1].write_text(code, encoding="utf-8")
     # What would be found: a reference's code, in the middle of a cell.
@@ -189,7 +190,7 @@ def test_no_answer_stands_in_a_notebook(tmp_path: Path) -> None:
 
 
 def test_a_changed_text_cell_or_number_is_a_difference() -> None:
-    source = notebooks.read("day1")
+    source = notebooks.read(file_of(DAY1))
     assert any(notebooks.EXPRESSION.search(text) for text in texts_of(source))
     assert not notebooks.matches_source(source, source)
     for number in (0, 1):
@@ -199,7 +200,7 @@ def test_a_changed_text_cell_or_number_is_a_difference() -> None:
     shorter = copy.deepcopy(source)
     del shorter.cells[-1]
     assert "cells" in notebooks.matches_source(shorter, source)
-    shown = committed("day1")
+    shown = committed(DAY1)
     for change in ("source", "output"):
         changed = copy.deepcopy(shown)
         if change == "source":
@@ -210,23 +211,23 @@ def test_a_changed_text_cell_or_number_is_a_difference() -> None:
 
 
 def test_a_notebook_that_its_reader_ran_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    ran = notebooks.read("day1")
+    ran = notebooks.read(file_of(DAY1))
     text = notebooks.text_of(ran)
     assert notebooks.is_as_written(ran) and notebooks.MARK in text
     code_of(ran)[0].execution_count = 7
     assert not notebooks.is_as_written(ran)
-    monkeypatch.setattr(notebooks, "committed", lambda name: ran)
+    monkeypatch.setattr(notebooks, "committed", lambda file: ran)
     monkeypatch.delenv("CI", raising=False)
     with pytest.raises(pytest.skip.Exception):
-        committed("day1")
+        committed(DAY1)
     monkeypatch.setenv("CI", "true")
-    assert committed("day1") is ran
+    assert committed(DAY1) is ran
 
 
-def test_a_typed_number_is_found(tmp_path: Path) -> None:
-    source = notebooks.read("day1")
+def test_a_typed_number_is_found() -> None:
+    source = notebooks.read(file_of(DAY1))
     source.cells[0].source += "\nIt took 17.3 ms."
-    assert typed_numbers("day1", source, tmp_path)
+    assert typed_numbers(source)
 
 
 def test_a_cell_that_fails_is_named() -> None:
@@ -281,9 +282,9 @@ def _a_dead_link(notebook: Any) -> None:
 def test_a_spoilt_notebook_is_refused(
     check: Any, spoil: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spoilt = copy.deepcopy(notebooks.committed("day1"))
+    spoilt = copy.deepcopy(notebooks.committed(file_of(DAY1)))
     spoil(spoilt)
     monkeypatch.setenv("CI", "true")
-    monkeypatch.setattr(notebooks, "committed", lambda name: spoilt)
+    monkeypatch.setattr(notebooks, "committed", lambda file: spoilt)
     with pytest.raises(AssertionError):
-        check("day1")
+        check(DAY1)

@@ -1,0 +1,269 @@
+# %% [markdown]
+"""
+# Nsight Systems: spot the difference
+
+Recordings from NVIDIA H200 GPUs, most of them in pairs in which one thing was changed; you look at both timelines and find it. The exercises of this module turn what
+you see into numbers.
+
+Answer each question *before* you open the answer. The numbers in the answers are computed from the recordings when the notebook is made.
+"""
+
+# %%
+import matplotlib.pyplot as plt
+import polars as pl
+
+from profiling_lab import captures
+
+plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "font.size": 9})
+PALETTE = ["#E69F00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"]
+
+
+def bars(ax, rows, y, colour, zero_ns):
+    """Draw intervals as bars on row y, in ms since `zero_ns`."""
+    begin = (rows["start_ns"] - zero_ns) / 1e6
+    lengths = rows["duration_ns"] / 1e6
+    ax.broken_barh(
+        list(zip(begin, lengths, strict=True)), (y, 0.8), color=colour, ec="white", lw=0.15
+    )
+
+
+def timeline(ax, name, from_ms, to_ms, by="stream"):
+    """The device's operations of a stretch, one row a stream (or a name), kinds in colours."""
+    recording = captures.open(name)
+    zero_ns = recording.span_ns[0] + int(from_ms * 1e6)
+    near = recording.device_operations.filter(
+        pl.col("end_ns") > zero_ns, pl.col("start_ns") < zero_ns + (to_ms - from_ms) * 1e6
+    )
+    labels = near[by].unique().sort().to_list()
+    for y, label in enumerate(labels):
+        mine = near.filter(pl.col(by) == label)
+        for name_of, rows in mine.group_by("name", maintain_order=True):
+            place = sorted(recording.device_operations["name"].unique()).index(name_of[0])
+            bars(ax, rows, y, PALETTE[place % len(PALETTE)], zero_ns)
+    ax.set_yticks([y + 0.4 for y in range(len(labels))], [str(label) for label in labels])
+    ax.set(title=name, xlim=(0, to_ms - from_ms))
+
+
+# %% [markdown]
+"""
+## 1. The same simulation, twice
+
+Kernels, copies and memsets of a particle simulation, two milliseconds of each.
+"""
+
+# %%
+# figure: Two timelines of the same simulation. In the upper one short groups of bars stand apart with paper
+# between them; in the lower one the kernels follow each other almost without a break.
+fig, axes = plt.subplots(2, 1, figsize=(9, 3.2), sharex=True)
+for ax, name in zip(axes, ("nsys_baseline", "nsys_improved"), strict=True):
+    timeline(ax, name, 3, 5, by="name")
+axes[1].set_xlabel("ms")
+fig.tight_layout()
+plt.show()
+
+# %% [markdown]
+"""
+**Question.** Count the steps in each panel: one `drift` a step. What is missing in the lower panel besides the gaps? Which of the two absences is the cause?
+
+<details><summary>Answer</summary>
+
+The copies to the host (D2H) after every step are gone, and the memsets. A step took {{ms(source("modules/01-nsight-systems/ex01-timeline-basics").steady_ns("nsys_baseline"), 3)}} before and {{ms(source("modules/01-nsight-systems/ex01-timeline-basics").steady_ns("nsys_improved"), 3)}} after. A
+copy of a few bytes is short; what is long is that the host *waited* for it before it issued anything more. The timeline of the device shows the effect, the
+cause is a line of host code.
+</details>
+
+## 2. Four streams that take turns
+
+Both programs give the same kernels to four streams. Rows are streams, the long kernels have one colour and the short ones another.
+"""
+
+# %%
+# figure: Two timelines with one row a stream. In the upper one at most one bar stands at any time, like stairs;
+# in the lower one four bars lie above each other.
+fig, axes = plt.subplots(2, 1, figsize=(9, 3.8))
+timeline(axes[0], "overlap_legacy", 0, 1.2)
+timeline(axes[1], "overlap_streams", 0, 1.2)
+axes[1].set_xlabel("ms")
+fig.tight_layout()
+plt.show()
+
+# %% [markdown]
+"""
+**Question.** In the upper panel there is a row more. What starts when one of its short bars ends? What does the number of that row say?
+
+<details><summary>Answer</summary>
+
+Row {{captures.open("overlap_legacy").kernels["stream"].min()}} is the legacy default stream: what is launched there waits for all blocking streams, and they wait for it. One small kernel without a stream in its launch
+puts everything in line. The whole took {{ms(captures.open("overlap_legacy").span_ns[1] - captures.open("overlap_legacy").span_ns[0], 2)}}, in the lower panel {{ms(captures.open("overlap_streams").span_ns[1] - captures.open("overlap_streams").span_ns[0], 2)}}.
+</details>
+
+## 3. Four streams that take turns again
+
+`overlap_big` has four streams of its own and no default stream.
+"""
+
+# %%
+# figure: A timeline with four rows. Bars of different rows touch only at their ends: one begins where
+# another one stops.
+fig, ax = plt.subplots(figsize=(9, 2))
+timeline(ax, "overlap_big", 0, 3.4)
+ax.set_xlabel("ms")
+plt.show()
+big, small = captures.open("overlap_big").kernels, captures.open("overlap_streams").kernels
+for label, kernels in (("overlap_big", big), ("overlap_streams", small)):
+    long = kernels.filter(name="advance")
+    blocks = (long["grid_x"] * long["grid_y"] * long["grid_z"])[0]
+    print(f"{label}: {blocks} blocks of {long['block_x'][0]} threads in each long kernel")
+
+# %% [markdown]
+"""
+**Question.** Nothing keeps these streams in order. Why do they hardly overlap, and what would be gained if they did?
+
+<details><summary>Answer</summary>
+
+Look at the blocks: one such kernel fills every place on the device, so the next one's blocks find room only when the first one's leave. Overlap gains what is *empty*; here nothing is.
+A missing overlap is not yet a fault.
+</details>
+
+## 4. What a copy costs
+
+Copies of many sizes, from pinned and from ordinary (pageable) memory. Left the time, right the rate.
+"""
+
+# %%
+# figure: Left: time over bytes of copies on logarithmic axes, flat up to some tens of kilobytes, then rising. Right:
+# rate over bytes; pinned memory reaches several times the rate of pageable memory for large copies.
+copies = captures.open("copy_sizes").copies.with_columns(
+    pl.concat_str(
+        "kind", pl.lit(" "), pl.concat_str("source", "destination").str.replace("device", "")
+    ).alias("what")
+)
+fig, axes = plt.subplots(1, 2, figsize=(9, 3))
+for colour, (what, some) in zip(
+    PALETTE, copies.group_by("what", maintain_order=True), strict=False
+):
+    best = (
+        some.group_by("bytes", maintain_order=True)
+        .agg(pl.col("duration_ns").median())
+        .sort("bytes")
+    )
+    axes[0].loglog(best["bytes"], best["duration_ns"] / 1e3, ".-", color=colour, label=what[0])
+    axes[1].semilogx(best["bytes"], best["bytes"] / best["duration_ns"], ".-", color=colour)
+axes[0].set(xlabel="bytes", ylabel="µs")
+axes[0].legend(frameon=False)
+axes[1].set(xlabel="bytes", ylabel="GB/s")
+fig.tight_layout()
+plt.show()
+
+# %% [markdown]
+"""
+**Question.** A program sends a hundred copies of four kilobytes. What would you advise: pinned memory, or one copy? And for one copy of a hundred megabytes?
+
+<details><summary>Answer</summary>
+
+At the left end every copy costs the same, whatever is in it: put a hundred into one and pay once. At the right end the rate is the limit, and pinned memory raises it. Look at the right picture
+for where one becomes the other.
+</details>
+
+## 5. Hidden copies
+
+The same batches, copied in (blue), computed (green) and copied out (orange): on one stream, and on four.
+"""
+
+# %%
+# figure: Two timelines of copies and kernels. In the upper one they alternate on one row; in the lower one, on four
+# rows, copies lie above and below kernels of other rows.
+fig, axes = plt.subplots(2, 1, figsize=(9, 3), sharex=True)
+timeline(axes[0], "copy_serial", 0, 6)
+timeline(axes[1], "copy_overlapped", 0, 6)
+axes[1].set_xlabel("ms")
+fig.tight_layout()
+plt.show()
+
+# %% [markdown]
+"""
+**Question.** By eye: which colour is the bottleneck of the lower program? Could it become shorter still by more streams?
+
+<details><summary>Answer</summary>
+
+None by itself: copies in take {{ms(captures.open("copy_overlapped").copies.filter(kind="H2D")["duration_ns"].sum(), 2)}} together, copies out {{ms(captures.open("copy_overlapped").copies.filter(kind="D2H")["duration_ns"].sum(), 2)}}, kernels {{ms(captures.open("copy_overlapped").kernels["duration_ns"].sum(), 2)}}. No number of streams makes a
+direction overlap with itself, and the first batch must come in before anything else. The whole took {{ms(captures.open("copy_overlapped").span_ns[1] - captures.open("copy_overlapped").span_ns[0], 2)}}: there is little left.
+</details>
+
+## 6. Two devices
+
+A training step on two GPUs. Rows are devices and streams; the second stream of each device exchanges gradients.
+"""
+
+# %%
+# figure: Four rows: compute and NCCL of device 0 and of device 1. One device's NCCL bars are much longer than the
+# other's, and end at the same time.
+recording = captures.open("ddp_timeline_straggler")
+fig, ax = plt.subplots(figsize=(9, 2.4))
+zero_ns = recording.span_ns[0] + 9_000_000
+labels = []
+for y, (place, rows) in enumerate(
+    recording.kernels.filter(
+        pl.col("start_ns").is_between(zero_ns - 10_000_000, zero_ns + 18_000_000)
+    )
+    .sort("device", "stream", descending=True)
+    .group_by("device", "stream", maintain_order=True)
+):
+    bars(ax, rows, y, PALETTE[place[1] == 17], zero_ns)
+    labels.append(f"device {place[0]}, {'NCCL' if place[1] == 17 else 'compute'}")
+ax.set_yticks([0.4 + y for y in range(len(labels))], labels)
+ax.set(xlim=(0, 18), xlabel="ms")
+plt.show()
+
+# %% [markdown]
+"""
+**Question.** One device's NCCL row is busy much longer. Is it the slow one? Which of the two would a dashboard call "better used"?
+
+<details><summary>Answer</summary>
+
+It is the one that waits: an all-reduce ends on all devices together, and the device that arrives first spins in its kernel until the last one comes. It is busy and does not work. The late one has the
+*short* bars. Whom to blame stands in the other row: who was still computing when the exchange could have begun?
+</details>
+
+## 7. Back to the first program
+
+Its host names its ranges: `prepare`, `move`, `measure`, `log`. Here are two steps of both rows.
+"""
+
+# %%
+# figure: Host ranges with their names above the device's kernels and copies of nsys_baseline. Bars of the device
+# begin in one range and sometimes end in another.
+recording = captures.open("nsys_baseline")
+steps = recording.nvtx_ranges.filter(name="step")
+zero_ns = steps["start_ns"][12]
+fig, ax = plt.subplots(figsize=(9, 2))
+inner = recording.nvtx_ranges.filter(
+    pl.col("name").is_in(["prepare", "move", "measure", "log"]),
+    pl.col("start_ns").is_between(zero_ns, zero_ns + 500_000),
+)
+for row in inner.iter_rows(named=True):
+    begin, length = (row["start_ns"] - zero_ns) / 1e6, row["duration_ns"] / 1e6
+    ax.broken_barh([(begin, length)], (1, 0.8), color="0.85", ec="white")
+    if length > 0.05:
+        ax.text(begin + length / 2, 1.4, row["name"], ha="center", va="center", fontsize=7)
+for colour, (_, rows) in zip(
+    PALETTE,
+    recording.device_operations.sort("name").group_by("name", maintain_order=True),
+    strict=False,
+):
+    bars(ax, rows, 0, colour, zero_ns)
+ax.set_yticks([0.4, 1.4], ["device", "host"])
+ax.set(xlim=(0, 0.5), xlabel="ms")
+plt.show()
+
+# %% [markdown]
+"""
+**Question.** Which range is guilty of which bar? It is not the one above it: a kernel runs when the device gets to it. What, in the recording, leads from a bar of the device back to
+the range in which it was launched?
+
+That is where your work begins, in [ex01](ex01-timeline-basics/README.md).
+
+```console
+uv run lab check nsys_ex01.work_per_range
+```
+"""

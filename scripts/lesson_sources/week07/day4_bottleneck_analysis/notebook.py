@@ -1,0 +1,227 @@
+# %% [markdown]
+"""
+# Day 4: how fast could it be?
+
+Products, softmax, attention and their like in many sizes, each timed alone on an NVIDIA H200, most of them with caches emptied before every call. Nothing here is a profile: these are
+clocks. You will see what a clock alone can say, and where you need to count.
+
+Answer each question *before* you open the answer. The numbers in the answers are computed from the recordings when the
+notebook is made.
+"""
+
+# %%
+import json
+
+import matplotlib.pyplot as plt
+import polars as pl
+
+from profiling_lab import captures, roofline
+
+plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "font.size": 9})
+
+
+def table(name):
+    """The measurements of a capture, one row each; `device_time` holds all samples in ns."""
+    return pl.DataFrame(
+        [
+            {
+                "name": m["name"],
+                "op": m["op"],
+                "cache": m["cache"],
+                "samples": [float(sample) for sample in m["device_time"]],
+                **m["arguments"],
+            }
+            for m in json.loads(captures.text(name, "measurements.json"))["measurements"]
+        ],
+        infer_schema_length=None,
+    ).with_columns((pl.col("samples").list.median() / 1e3).alias("us"))
+
+
+ops = table("roofline_ops")
+ops.select("name", "cache", "us").sample(6, seed=4)
+
+# %% [markdown]
+"""
+## 1. A measurement is not a number
+
+All samples of four calls, each divided by its own median.
+"""
+
+# %%
+# figure: Four rows of dots, one a call: samples over their median. The dots of the large product lie on top
+# of each other at one, those of the smallest ones spread over tens of per cent.
+NAMES = [
+    "matmul bf16 8192x8192x8192",
+    "softmax bf16 16384x4096",
+    "matmul fp32 256x256x256",
+    "chain fp32 4096 eager",
+]
+fig, ax = plt.subplots(figsize=(9, 1.9))
+for y, name in enumerate(NAMES):
+    row = ops.filter(name=name).row(0, named=True)
+    shares = [sample / row["us"] / 1e3 for sample in row["samples"]]
+    ax.plot(shares, [y] * len(shares), "o", alpha=0.5, color="#0072B2", markersize=4)
+ax.set_yticks(range(4), NAMES)
+ax.set(xlabel="sample / median", ylim=(-0.5, 3.5))
+plt.show()
+
+# %% [markdown]
+"""
+**Question.** Why do the short calls spread more? If you had to report one number for each, would it be the mean, the least, or the median?
+
+<details><summary>Answer</summary>
+
+What disturbs a call by a microsecond is nothing to one that takes {{ms(ops.filter(name=NAMES[0])["us"][0] * 1e3)}} and much to one of {{us(ops.filter(name=NAMES[2])["us"][0] * 1e3)}}. The mean follows single slow
+samples, the least is what luck gave once. The median is neither, and it needs the spread beside it: without that nobody can say whether two medians differ.
+</details>
+
+## 2. The longest bar
+
+All operations by their median.
+"""
+
+# %%
+# figure: Horizontal bars of the median times of all operations on a logarithmic axis, sorted: from about two
+# microseconds to more than ten milliseconds. Attention without a fused kernel is at the top.
+ranked = ops.sort("us")
+family = {op: f"C{number}" for number, op in enumerate(ranked["op"].unique().sort())}
+fig, ax = plt.subplots(figsize=(9, 7))
+ax.barh(ranked["name"], ranked["us"], color=[family[op] for op in ranked["op"]])
+ax.set(xscale="log", xlabel="µs", ylim=(-1, ranked.height))
+ax.tick_params(axis="y", labelsize=5.5)
+plt.show()
+
+# %% [markdown]
+"""
+**Question.** A list of hot spots would send you to the top of this picture. Point at the bar with the most to gain. What do you need to know of each bar to be
+sure?
+
+<details><summary>Answer</summary>
+
+The clock does not say. The largest product in bfloat16 takes {{us(lesson.ops("matmul bf16 8192x8192x8192")["measured_ns"], 0)}} and by the data sheet cannot take less than {{us(lesson.ops("matmul bf16 8192x8192x8192")["predicted_ns"], 0)}}; the softmax in bfloat16 takes
+{{us(lesson.ops("softmax bf16 16384x4096")["measured_ns"], 0)}} and could be done in {{us(lesson.ops("softmax bf16 16384x4096")["predicted_ns"], 0)}}. "At least" comes from two counts, operations and bytes, and two
+numbers of the device. You will write the counting.
+</details>
+
+## 3. Three kernels or one
+
+`relu(x * w + b)` on {{count(ops.filter(name="chain fp32 67108864 fused")["element_count"][0])}} elements; `w` and `b` are as large as `x`. *Eager* runs three kernels, *fused* one.
+"""
+
+# %%
+# figure: Bars of eager and fused times of the elementwise chain for float32 and bfloat16. In both pairs the
+# fused bar is half as long; the fused float32 bar equals the eager bfloat16 bar.
+fig, ax = plt.subplots(figsize=(9, 1.9))
+chains = ops.filter(pl.col("name").str.contains(r"chain (fp32|bf16) 67108864"))
+ax.barh(chains["name"], chains["us"], color=["#E69F00", "#009E73"] * 2)
+ax.set(xlabel="µs")
+plt.show()
+
+# %% [markdown]
+"""
+**Question.** Three kernels became one, with the same arithmetic, and the time fell by how much? Not to a third: count what each kernel reads and writes.
+And why is fused float32 as fast as eager bfloat16?
+
+<details><summary>Answer</summary>
+
+Eager takes {{times(chains["us"][0], chains["us"][1])}} as long in float32 and {{times(chains["us"][2], chains["us"][3])}} in bfloat16. The arithmetic is the same. The product reads two and writes one,
+so does the sum, `relu` reads one and writes one: eight passes over memory. Fused they are four: what was saved is the way of intermediate values to memory and back.
+Half as many bytes an element and twice as many passes come out the same. For such operations time is bytes.
+</details>
+
+## 4. The size from which it pays
+
+Square products in three data types, and products of a few rows with a large matrix.
+"""
+
+# %%
+# figure: Left: time over n for square products on logarithmic axes in float32, TF32 and bfloat16; the lines
+# are less steep at the left. Right: time over rows; flat up to 64 rows, then rising.
+fig, axes = plt.subplots(1, 2, figsize=(9, 3))
+products = ops.filter(pl.col("name").str.contains(r"matmul \w+ (\d+)x\d+x\d+$"))
+for dtype in ("fp32", "tf32", "bf16"):
+    square = products.filter(
+        pl.col("name").str.starts_with(f"matmul {dtype} "),
+        pl.col("m") == pl.col("n"),
+        pl.col("k") == pl.col("n"),
+    ).sort("n")
+    axes[0].loglog(square["n"], square["us"], "o-", label=dtype)
+few = products.filter(pl.col("k") == 8192, pl.col("n") == 8192, pl.col("m") <= 256).sort("m")
+axes[1].plot(few["m"], few["us"], "o-", color="#D55E00")
+axes[0].set_xticks([256, 1024, 4096, 8192], ["256", "1024", "4096", "8192"])
+axes[0].minorticks_off()
+axes[0].set(xlabel="n of n × n × n", ylabel="µs")
+axes[0].legend(frameon=False)
+axes[1].set(
+    xlabel="rows of x in x @ w, w of 8192 by 8192", ylabel="µs", ylim=(0, None), xscale="log"
+)
+fig.tight_layout()
+plt.show()
+
+# %% [markdown]
+"""
+**Question.** On the right, 64 rows take as long as one. How can 64 times the work be free? And on the left: from one n to four times that n the work grows
+64 times. Where does the time grow as much, and where not?
+
+<details><summary>Answer</summary>
+
+To multiply one row the device must read all of w, {{mb(8192 * 8192 * 2)}}. For 64 rows it reads the same bytes and calculates between the reads, with units that
+had nothing to do. Where the line turns up, arithmetic takes over. At the left end of the left picture neither explains the time: a product of 256 takes
+{{us(ops.filter(name="matmul bf16 256x256x256")["us"][0] * 1e3)}} in bfloat16 and {{us(ops.filter(name="matmul fp32 256x256x256")["us"][0] * 1e3)}} in float32, far above what its operations or its bytes need.
+</details>
+
+## 5. Two ceilings
+
+Time is bytes over bandwidth, or operations over the peak, whichever is longer. Drawn for all ratios of the two at once, that is a roof.
+"""
+
+# %%
+# figure: Roofline of the H200 on logarithmic axes: one slanted line for memory, two flat ones for float32
+# and bfloat16 that meet it at different ridges.
+roofline.figure([roofline.roof("H200", "float32"), roofline.roof("H200", "bfloat16")])
+plt.show()
+
+# %% [markdown]
+"""
+**Question.** Put these on the picture with your finger: the fused chain in float32 (two operations and a `relu`, three elements read, one written); the product of 8192³ in
+bfloat16; the product of one row with a matrix of 8192². Which of them can the same kernel, better written, make faster?
+
+<details><summary>Answer</summary>
+
+An element of the chain costs 16 bytes for its few operations: far to the left, under the slanted line. One row does two operations for each weight of two bytes: left as well.
+The large product does {{count(2 * 8192**3 / (3 * 8192**2 * 2))}} operations a byte: far to the right, under the flat line. How far *below* its roof each one is, tells what better
+code could give; how far left it is, tells what to change: fewer bytes.
+</details>
+
+## 6. Words, one batch at a time
+
+A transformer of eight layers writes one token for every sequence of a batch. Time of such a step, and tokens a second.
+"""
+
+# %%
+# figure: Left: time of a decode step over batch, for two lengths of the cache; nearly flat up to about 32, then
+# rising. Right: tokens a second over batch; the line for 256 cached tokens climbs, the other flattens early.
+decode = table("roofline_decode").filter(pl.col("name").str.contains("^decode batch"))
+fig, axes = plt.subplots(1, 2, figsize=(9, 3))
+for cached in (256, 4096):
+    some = decode.filter(cached_tokens=cached).sort("batch")
+    axes[0].loglog(some["batch"], some["us"] / 1e3, "o-", label=f"{cached} tokens cached")
+    axes[1].loglog(some["batch"], some["batch"] / some["us"] * 1e6, "o-")
+axes[0].set(xlabel="batch", ylabel="ms a step")
+axes[0].legend(frameon=False)
+axes[1].set(xlabel="batch", ylabel="tokens a second")
+fig.tight_layout()
+plt.show()
+
+# %% [markdown]
+"""
+**Question.** With few cached tokens a batch of 32 costs hardly more than one of 1. Which bytes are shared by all sequences of a batch, and which are not? So which of
+the two lines must bend first, and would a device with twice the arithmetic move the bend?
+
+That is where your work begins: count the work of a product, then of everything that a model is made of. The [lesson](README.md) has the definitions, the
+stub is [ex_33_bottleneck_analysis.py](ex_33_bottleneck_analysis.py).
+
+```console
+uv run lab check ex_33.matmul_cost
+```
+"""

@@ -1,0 +1,226 @@
+# %% [markdown]
+"""
+# Day 5: what the people at the other end get
+
+A model on an NVIDIA H200 answers requests. The clients and the server wrote down when each request was due, sent, begun and answered. No kernels
+today: you will look at waiting.
+
+Answer each question *before* you open the answer. The numbers in the answers are computed from the recordings when the
+notebook is made.
+"""
+
+# %%
+import json
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from profiling_lab import captures
+
+plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "font.size": 9})
+
+
+def is_flat(value):
+    """Whether a value is a list of numbers."""
+    return isinstance(value, list) and not isinstance(value[0], list)
+
+
+def runs(name, file="requests.json"):
+    """The runs of a capture by name, their lists of times as arrays, in ns."""
+    document = json.loads(captures.text(name, file))
+    return {
+        run["run"]: {k: np.array(v) if is_flat(v) else v for k, v in run.items()}
+        for run in document["runs"]
+    }
+
+
+eager = runs("serving_open_loop_eager")
+print({name: len(run["sent_ns"]) for name, run in eager.items()})
+
+# %% [markdown]
+"""
+## 1. A client that waits for its answer
+
+`stall_closed`: one client sends a request, waits for the answer, sends the next one when it is due. In the middle of the run the server stops for a moment.
+This is what the client measured, from sending to the answer.
+"""
+
+# %%
+# figure: Dots of the latency of each request over the time at which it was sent. All lie on one low line but
+# for a single one, high above it, in the middle.
+closed = eager["stall_closed"]
+fig, ax = plt.subplots(figsize=(9, 2.2))
+measured_ms = (closed["end_ns"] - closed["sent_ns"]) / 1e6
+ax.plot(closed["sent_ns"] / 1e9, measured_ms, ".", color="#0072B2")
+ax.set(xlabel="sent at, s", ylabel="measured, ms")
+plt.show()
+print(f"median {np.median(measured_ms):.1f} ms; above 50 ms: {np.sum(measured_ms > 50)} of 400")
+
+# %% [markdown]
+"""
+**Question.** One slow request in four hundred. A hundred requests a second were *due*. How many users had a bad time?
+
+<details><summary>Answer</summary>
+
+While the client waited for the slow answer it sent nothing, so the requests that were due meanwhile do not appear as slow: they were sent late, and quick.
+Counted from when each was due, {{count(np.sum((closed["end_ns"] - closed["intended_ns"]) / 1e6 > 50))}} of the 400 took more than 50 milliseconds. The client measured correctly, and left out the waiting.
+</details>
+
+## 2. A client that does not wait
+
+The next pictures are of an *open* loop: requests are sent when they are due, whatever the server does. Three rates, one dot a request.
+"""
+
+# %%
+# figure: Three panels of latency over time for three rates. In the first two the dots stay in a band near the
+# bottom; in the third they climb steadily from left to right.
+RATES = ("open_1301", "open_5204", "open_8132")
+fig, axes = plt.subplots(1, 3, figsize=(9, 2.4), sharey=True)
+for ax, name in zip(axes, RATES, strict=True):
+    run = eager[name]
+    latency_ms = (run["end_ns"] - run["intended_ns"]) / 1e6
+    ax.plot(run["intended_ns"] / 1e9, latency_ms, ".", markersize=2, color="#0072B2")
+    ax.set(title=f"{run['rate_per_s']} requests a second", xlabel="due at, s")
+axes[0].set_ylabel("latency, ms")
+plt.show()
+
+# %% [markdown]
+"""
+**Question.** What will the right panel look like if the test runs twice as long? Does its mean latency mean anything?
+
+<details><summary>Answer</summary>
+
+It will be twice as high at its end. More comes in than goes out, so the queue grows for as long as the test lasts: the mean tells how long somebody tested. Only for the other two is
+there a latency to speak of. You need a way to tell the two cases apart without looking.
+</details>
+
+## 3. Whose median?
+
+The same latencies of two of the rates, sorted: for each height, the share of requests that took at most that long.
+"""
+
+# %%
+# figure: Cumulative share of requests over latency for two rates, two curves in the shape of an S. The one of
+# the higher rate lies to the right and is less steep.
+fig, ax = plt.subplots(figsize=(9, 2.6))
+for name in RATES[:2]:
+    run = eager[name]
+    latency_ms = np.sort(run["end_ns"] - run["intended_ns"]) / 1e6
+    ax.plot(latency_ms, np.arange(1, len(latency_ms) + 1) / len(latency_ms), label=name)
+for share in (0.5, 0.99):
+    ax.axhline(share, color="0.7", lw=0.8, ls="--")
+ax.set(xlabel="latency, ms", ylabel="share of requests")
+ax.legend(frameon=False)
+plt.show()
+
+# %% [markdown]
+"""
+**Question.** Read the median and the 99th percentile of both off the dashed lines. How many of the 1,200 requests does the 99th percentile rest on? If somebody ran the
+test again, which of the two numbers would change more?
+
+<details><summary>Answer</summary>
+
+For the lower rate the median is {{ms(lesson.latency("serving_open_loop_eager", "open_1301", 50))}} and the 99th percentile {{ms(lesson.latency("serving_open_loop_eager", "open_1301", 99))}}. A dozen requests lie above the latter, and where exactly the twelfth of them falls is
+luck. A percentile without an interval is half a number.
+</details>
+
+## 4. What a batch costs
+
+The server works on several requests at once. Its times for batches of every size, all samples, for two ways to launch the same model.
+"""
+
+# %%
+# figure: Service time over batch size as dots for both servers. The eager server's dots form a broad band that
+# is flat up to 32; the graph server's lie much lower for small batches. From 32 on both are the same and rise.
+fig, ax = plt.subplots(figsize=(9, 2.8))
+for name, colour in (("serving_sweep_eager", "#D55E00"), ("serving_sweep_graph", "#009E73")):
+    served = list(runs(name, "service.json").values())
+    batches = np.repeat(
+        [run["batch"] for run in served], [len(run["service_ns"]) for run in served]
+    )
+    times_ms = np.concatenate([run["service_ns"] for run in served]) / 1e6
+    ax.plot(batches, times_ms, ".", color=colour, alpha=0.3)
+    medians_ms = [np.median(run["service_ns"]) / 1e6 for run in served]
+    ax.plot([run["batch"] for run in served], medians_ms, "_", color="black", markersize=14)
+ax.set(xscale="log", xlabel="requests in a batch", ylabel="ms a batch", ylim=(0, 20))
+plt.show()
+
+# %% [markdown]
+"""
+**Question.** Where is one more request in the batch free, and what is the device doing there? Would you serve the eager model with small or with large batches?
+
+<details><summary>Answer</summary>
+
+The eager server's time hardly depends on the batch over a long stretch: the host launches the same kernels whatever is in them, and the device waits for it (Day 1). So a large batch costs what a small
+one does. Launched as a CUDA graph small batches are quick, and a larger one has its price. Where both lines meet, the device is the limit of both. Throughput wants large batches; each request in one waits for all of them.
+</details>
+
+## 5. Word by word
+
+A language model answers over seconds. Each row is a request: a grey bar until its first token, then a stroke for each token.
+"""
+
+# %%
+# figure: Thirty requests as rows over time: grey until the first token, then strokes. Strokes are evenly spaced
+# at first; where many requests overlap, some rows have visible pauses.
+chat = runs("llm_decode_chat", "tokens.json")["poisson_75"]
+fig, ax = plt.subplots(figsize=(9, 3.4))
+for y in range(30):
+    tokens_s = np.array(chat["token_ns"][y]) / 1e9
+    sent_s = chat["sent_ns"][y] / 1e9
+    ax.broken_barh([(sent_s, tokens_s[0] - sent_s)], (y, 0.8), color="0.75")
+    ax.vlines(tokens_s, y, y + 0.8, color="#0072B2", lw=0.6)
+ax.set(xlabel="s", ylabel="request", ylim=(0, 30))
+plt.show()
+
+# %% [markdown]
+"""
+**Question.** "The latency" of such a request: the end of the grey, the distance of strokes, or the last stroke? Which would a reader notice first, and which one would grow if prompts became
+longer?
+
+<details><summary>Answer</summary>
+
+All three, and they are different promises: time to the first token, time between tokens, time to the end. The grey grows with the queue and with the prompt. And a long prompt of somebody *else*
+stops everybody's strokes while it is read: compare `llm_decode_documents`.
+</details>
+
+## 6. Faster, or noise?
+
+A change was measured before, after, and before again, in turns. The samples of two changes, in order.
+"""
+
+# %%
+# figure: Two panels of before, after and again samples as dots over the round. In the left one "after" lies far
+# below the other two; in the right one all three lie in the same band.
+evidence = runs("serving_evidence", "evidence.json")
+fig, axes = plt.subplots(1, 2, figsize=(9, 2.6))
+for ax, name in zip(axes, ("change_a", "change_b"), strict=True):
+    for key, colour in (("before_ns", "0.6"), ("again_ns", "#56B4E9"), ("after_ns", "#D55E00")):
+        ax.plot(evidence[name][key] / 1e6, ".", color=colour, markersize=3, label=key[:-3])
+    ax.set(title=evidence[name]["what"], xlabel="round", ylim=(0, None))
+axes[0].set_ylabel("ms")
+axes[0].legend(frameon=False, fontsize=7)
+plt.show()
+for name in ("change_a", "change_b"):
+    run = evidence[name]
+    print(
+        name,
+        {
+            f"{key[:-3]}_ms": round(float(np.median(run[key])) / 1e6, 3)
+            for key in run
+            if key[-3:] == "_ns"
+        },
+    )
+
+# %% [markdown]
+"""
+**Question.** The medians of the right panel differ by something. What does "again" tell you about how much of that is luck? Write down the rule by which you would call a change better, worse,
+or noise, before you look at a second capture.
+
+That is where your work begins: read the runs, then one percentile at a time up to that rule. The [lesson](README.md) has the definitions, the stub is
+[ex_34_end_to_end_optimization.py](ex_34_end_to_end_optimization.py).
+
+```console
+uv run lab check ex_34.read_runs
+```
+"""
