@@ -44,8 +44,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks import machine  # noqa: E402
 from grading.grader.intake.submissions import Submission, take_in  # noqa: E402
 from grading.grader.judge import Judge  # noqa: E402
-from grading.proof.prove import FRAMEWORKS  # noqa: E402
-from grading.runner.forkserver import ForkServer, Job  # noqa: E402
+from grading.runner.forkserver import FRAMEWORKS, ForkServer, Job  # noqa: E402
 from profiling_lab import course as manifest  # noqa: E402
 from profiling_lab import stubs  # noqa: E402
 from profiling_lab.course import Course, Exercise  # noqa: E402

@@ -1,4 +1,4 @@
-"""Runs compilers, and programs made from the code under judgement: plainly, or in the grader's sandbox.
+"""Runs compilers, and programs made from the code under judgement: plainly, or as the grader has it.
 
 Both ways a command starts in an empty folder of its own, gets files there, and leaves files there; a check
 cannot tell which it was.
@@ -6,19 +6,15 @@ cannot tell which it was.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 MAX_KEPT_BYTES = 64 * 2**20
-# What a command in the sandbox is told of this process's environment.
-PASSED_ON = ("PATH", "CUDA_VISIBLE_DEVICES", "CUBLAS_LIBRARY")
 
-_sandbox: str | None = None
-_longest_s = float("inf")
+_elsewhere: Callable[..., Completed] | None = None
 
 
 @dataclass(frozen=True)
@@ -35,13 +31,10 @@ class Completed:
     cause: str = ""
 
 
-def use_sandbox(address: str | None, *, longest_s: float = float("inf")) -> None:
-    """From here on commands of this process run in the sandbox at this address; None: plainly.
-
-    longest_s: no command may take longer, whatever is asked for.
-    """
-    global _sandbox, _longest_s
-    _sandbox, _longest_s = address, longest_s
+def run_elsewhere(runs: Callable[..., Completed] | None) -> None:
+    """From here on this function runs the commands of this process, as `run` does; None: plainly."""
+    global _elsewhere
+    _elsewhere = runs
 
 
 def run(
@@ -59,27 +52,20 @@ def run(
     files: put into its folder first. keep: names of files in its folder that are read afterwards; those that
     are no plain files, or larger than 64 MB, count as not there. readable: files and folders that it needs
     besides the system and this Python's environment. environment: its variables; by default those of this
-    process, in a sandbox only PASSED_ON of them. loopback: in a sandbox it may reach itself by the internet
+    process, in a sandbox only a few of them. loopback: in a sandbox it may reach itself by the internet
     protocols, and nobody else.
     Raises OSError if the command cannot be started.
     """
     argv, keep = [str(part) for part in argv], list(keep)
-    timeout_s = min(timeout_s, _longest_s)
-    if _sandbox is not None:
-        from grading.grader.sandbox import client
-
-        done = client.run(
-            _sandbox,
+    if _elsewhere is not None:
+        return _elsewhere(
             argv,
-            files=dict(files or {}),
-            readable=list(readable),
-            environment=dict(_passed_on() if environment is None else environment),
             timeout_s=timeout_s,
+            files=files or {},
             keep=keep,
+            readable=readable,
+            environment=environment,
             loopback=loopback,
-        )
-        return Completed(
-            done.returncode, _text(done.stdout), _text(done.stderr), dict(done.files), done.cause
         )
     with tempfile.TemporaryDirectory(prefix="lab-command-") as name:
         folder = Path(name)
@@ -100,10 +86,6 @@ def run(
             )
         left = {file: data for file in keep if (data := _plain(folder / file)) is not None}
     return Completed(ended.returncode, _text(ended.stdout), _text(ended.stderr), left)
-
-
-def _passed_on() -> dict[str, str]:
-    return {"PATH": os.defpath} | {n: os.environ[n] for n in PASSED_ON if n in os.environ}
 
 
 def _plain(file: Path) -> bytes | None:

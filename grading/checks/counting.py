@@ -20,7 +20,7 @@ from functools import reduce
 from itertools import product
 from typing import Any
 
-from grading.checks.kept import kept
+from grading.runner.computed_once import kept
 
 
 class Number:

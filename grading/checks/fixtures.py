@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from grading.checks.kept import kept
+from grading.runner.computed_once import kept
 from grading.runner.outcomes import NotGraded
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError

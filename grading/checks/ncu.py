@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from grading.checks.kept import kept
+from grading.runner.computed_once import kept
 from profiling_lab import captures
 
 # The tool's units, spelled out, with what one of them is in ns, bytes, Hz, per second.

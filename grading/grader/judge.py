@@ -23,8 +23,7 @@ from grading.errors import SandboxError
 from grading.grader.intake.parsing import too_deep
 from grading.grader.intake.submissions import Submission
 from grading.grader.sandbox import Sandbox, open_sandbox
-from grading.proof.prove import FRAMEWORKS
-from grading.runner.forkserver import TIMED_OUT, ForkServer, Job
+from grading.runner.forkserver import FRAMEWORKS, TIMED_OUT, ForkServer, Job
 from grading.runner.hang_guard import DEFAULT_TIMEOUT_S
 from grading.runner.printable import printable
 from grading.runner.results import OUTCOMES, Check, Key, Result, Task
@@ -322,6 +321,7 @@ class Judge:
         seen.mkdir()
         argv = [
             *arguments,
+            *("-p", "grading.grader.plugin"),
             "--isolated",
             *("-q", "--tb=no", "--noconftest", "--capture=sys"),
             # With torch imported, pytest's logging plug-in costs a fifth of a run.

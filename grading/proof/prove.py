@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grading.runner.forkserver import ForkServer, Job
+from grading.runner.forkserver import FRAMEWORKS, ForkServer, Job
 from profiling_lab import stubs
 from profiling_lab.course import Course, Exercise
 from profiling_lab.errors import CourseError
@@ -91,17 +91,6 @@ def read_wrong_solution(file: Path) -> WrongSolution:
         if not values.get(key):
             raise CourseError(f"{file}: says no {key}")
     return WrongSolution(file, values["CAUGHT_BY"].strip(), values["SAYS"].strip(), functions)
-
-
-# What checks of model code import; five seconds, paid once. Absent modules are left out. None of
-# them starts a thread or a backend when it is imported.
-FRAMEWORKS = (
-    "torch",
-    "torch._dynamo",
-    "torch.utils.flop_counter",
-    "triton.runtime.interpreter",
-    "jax.numpy",
-)
 
 
 class Prover:

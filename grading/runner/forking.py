@@ -1,6 +1,6 @@
 """Forks this process for each job that comes in through a socket, until the other side closes.
 
-The template of `grading.runner.forkserver` does so, and each session that stands ready (`grading.grader.ready`).
+The template of `grading.runner.forkserver` does so, and each session that stands ready (`grading.runner.collected_session`).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ thread holds at the moment of the fork is never released in the child:
 - the thread pool of polars starts with the first query, of which there are none here. What is
   left is one sleeping thread (`polars-ooc-cleaner`), which a child does without.
 
-Jobs that differ in a few options only may share a session that stands ready (`grading.grader.ready`): forked from
+Jobs that differ in a few options only may share a session that stands ready (`grading.runner.collected_session`): forked from
 the template, it reads the check files once, and each job is a fork of it.
 
 Where there is no fork, or where it is not safe after these imports (macOS), each job is a process
@@ -50,6 +50,15 @@ PRELOAD = (
     "profiling_lab.captures",
     "profiling_lab.course",
     "profiling_lab.findings",
+)
+# What checks of model code import; five seconds, paid once. Absent modules are left out. None of
+# them starts a thread or a backend when it is imported.
+FRAMEWORKS = (
+    "torch",
+    "torch._dynamo",
+    "torch.utils.flop_counter",
+    "triton.runtime.interpreter",
+    "jax.numpy",
 )
 POLARS_THREADS = 2
 MOST_READY = 64  # sessions that stand ready at the same time; each holds some megabytes
@@ -389,10 +398,10 @@ def _pytest_modules() -> list[str]:
 
 def _run(job: Forked) -> int:
     """Run pytest; its exit code."""
-    import pytest
+    import pytest  # needed in the template only
 
     if job.kind == b"r":
-        from grading.grader.ready import Ready
+        from grading.runner.collected_session import Ready  # with pytest, as above
 
         job.enter(os.open(os.devnull, os.O_RDWR))
         return int(pytest.main(job.argv, [Ready(socket.socket(fileno=job.descriptor))]))

@@ -265,7 +265,7 @@ def test_what_checks_compute_alike_is_computed_once(forking, tmp_path):
         tmp_path,
         """
         import os, pathlib
-        from grading.checks.kept import kept
+        from grading.runner.computed_once import kept
         @kept
         def made(name, sizes=(1, 2)):
             with open("made", "a") as file: file.write(f"{os.getpid()}\\n")

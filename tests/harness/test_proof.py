@@ -20,8 +20,8 @@ from grading.proof import fingerprint, live, mutation
 from grading.proof.ahead import wrong_solutions
 from grading.proof.prove import Run, WrongSolution, read_wrong_solution, verdict_on_wrong
 from grading.runner.outcomes import NotGraded
-from grading.runner.plugin import bound_checks
 from grading.runner.results import Result
+from grading.runner.session import bound_checks
 from profiling_lab import course as manifest
 from profiling_lab import stubs
 

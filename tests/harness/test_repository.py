@@ -194,6 +194,100 @@ def test_stubs_and_references_import_the_library_and_frameworks_only() -> None:
     assert not wrong, f"neither a stub nor a reference may import these: {wrong}"
 
 
+# What may be imported in each room of `grading`, besides the room itself, by the longest name that fits;
+# late imports count. Nothing below may know what stands further down.
+ROOMS = {
+    "errors": set(),
+    "runner": set(),
+    "checks": {"runner"},
+    "grader/sandbox": {"errors", "runner"},
+    "grader/intake": {"runner"},
+    "grader": {"errors", "runner", "checks", "grader/sandbox", "grader/intake"},
+    "proof": {"errors", "runner", "grader", "grader/sandbox", "grader/intake"},
+    "gradebook": {"runner", "grader/intake"},
+    "grader/batches": {"runner", "grader", "grader/sandbox", "grader/intake", "gradebook"},
+    "cli": {"errors", "grader/batches"},
+    "classroom": {"gradebook", "grader/batches", "cli"},
+}
+
+
+def grading_imports(folder: Path) -> dict[str, set[str]]:
+    """By module of a package `grading` in a folder: the modules of it that it imports anywhere."""
+    files = {
+        ".".join(file.relative_to(folder).with_suffix("").parts).removesuffix(".__init__"): file
+        for file in sorted((folder / "grading").rglob("*.py"))
+        if "templates" not in file.parts  # what goes into other places
+    }
+    out = {}
+    for module, file in files.items():
+        found = set()
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"), str(file))):
+            if isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                below = {f"{node.module}.{alias.name}" for alias in node.names}
+                found |= below & files.keys() or {node.module}
+        out[module] = (found & files.keys()) - {module}
+    return out
+
+
+def circle(imported: dict[str, set[str]]) -> list[str]:
+    """Modules each of which imports the next, the last one the first; [] if there are none."""
+    done: set[str] = set()
+
+    def follow(module: str, path: list[str]) -> list[str]:
+        if module in path:
+            return path[path.index(module) :]
+        if module not in done:
+            for other in sorted(imported[module]):
+                if found := follow(other, [*path, module]):
+                    return found
+            done.add(module)
+        return []
+
+    return next((found for module in imported if (found := follow(module, []))), [])
+
+
+def room_of(module: str) -> str:
+    """The room of `grading` that a module stands in."""
+    place = module.removeprefix("grading").strip(".").replace(".", "/")
+    return max((room for room in ROOMS if f"{place}/".startswith(f"{room}/")), key=len, default="")
+
+
+def out_of_order(imported: dict[str, set[str]]) -> list[str]:
+    """Imports that the table of rooms does not have."""
+    return [
+        f"{module} imports {other}"
+        for module, others in imported.items()
+        for other in sorted(others)
+        if room_of(other) not in ROOMS.get(room_of(module), set()) | {room_of(module)}
+    ]
+
+
+def test_rooms_of_grading() -> None:
+    imported = grading_imports(ROOT)
+    assert not circle(imported), " → ".join(circle(imported))
+    assert {room_of(module) for module in imported} == {"", *ROOMS}
+    assert not out_of_order(imported)
+
+
+def test_a_circle_and_a_wrong_import_are_seen(tmp_path: Path) -> None:
+    for name, text in {
+        "grading/__init__.py": "",
+        "grading/errors.py": "",
+        "grading/runner/plugin.py": "def run():\n    from grading.proof import live\n",
+        "grading/proof/live.py": "from grading.errors import SandboxError\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    imported = grading_imports(tmp_path)
+    assert imported["grading.proof.live"] == {"grading.errors"}
+    assert out_of_order(imported) == ["grading.runner.plugin imports grading.proof.live"]
+    assert circle(imported) == []
+    imported["grading.proof.live"].add("grading.runner.plugin")
+    assert circle(imported) == ["grading.proof.live", "grading.runner.plugin"]
+
+
 @pytest.mark.proof
 def test_checks_start_nothing_by_themselves() -> None:
     """What is made of a submission runs by `grading.checks.commands`, which knows of the sandbox."""

@@ -130,7 +130,9 @@ def keep_failing_capture(
 ) -> None:
     """Where repeat_hint keeps the capture, if the learner's own tree is judged."""
     _kept.clear()
-    if request.config.getoption("--against") is None and not request.config.getoption("--overlay"):
+    if request.config.getoption("--against") is None and not request.config.getoption(
+        "--overlay", None
+    ):
         name = re.sub(r"\W+", "_", request.node.name.removeprefix("test_")).strip("_")
         last = request.config.rootpath / ".lab" / "last" / f"{name}.sqlite"
         _kept.update(made=tmp_path_factory.getbasetemp(), root=request.config.rootpath, last=last)

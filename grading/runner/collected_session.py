@@ -5,7 +5,7 @@ exercise's checks. A session that stands ready is forked from the template, read
 forks itself for each job: the fork takes over the job's options and runs the checks. It has never run a
 line of a submission, starts no thread, and what a job changes ends with the job.
 
-It also keeps what checks compute alike for every submission (`grading.checks.kept`).
+It also keeps what checks compute alike for every submission (`grading.runner.computed_once`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from typing import Any
 import pytest
 from _pytest.tmpdir import TempPathFactory
 
-from grading.checks import kept
-from grading.runner import plugin
+from grading.runner import computed_once, plugin
 from grading.runner.forking import Forked, serve
 
 
@@ -39,12 +38,12 @@ class Ready:
         """Fork for each job; returns only in a fork."""
         if session.testsfailed or _threads() > 1:  # a thread would not survive a fork
             os._exit(0)
-        kept.learn_from_forks()
+        computed_once.learn_from_forks()
         gc.collect()
         gc.freeze()
         sys.stdout.flush()
         try:
-            serve(self._stream, Path.cwd(), kept.compute_what_was_asked_for)
+            serve(self._stream, Path.cwd(), computed_once.compute_what_was_asked_for)
         except Forked as job:
             job.enter(job.descriptor)
             _take_over(session, job.argv)

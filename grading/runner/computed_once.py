@@ -3,7 +3,7 @@
     @kept
     def kernels(capture): ...       # of plain arguments, the same result each time
 
-In an ordinary run this is a cache. In a session that stands ready (`grading.grader.ready`) each fork tells what it
+In an ordinary run this is a cache. In a session that stands ready (`grading.runner.collected_session`) each fork tells what it
 had to compute, and the session computes it as well, before its next fork: from then on every job finds it
 there. A job has a copy of its own, as it is a process of its own.
 

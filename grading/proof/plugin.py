@@ -1,0 +1,107 @@
+"""The proof's own pytest plugin: tests of the course itself, overlays, runs that begin with the session.
+
+It stands in pyproject's addopts, so it imports at its start only what every run of pytest has already.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from grading.runner.session import GradingSession, session_key
+from profiling_lab import course as manifest
+
+if TYPE_CHECKING:
+    from grading.proof.ahead import Ahead
+
+_ahead_key: pytest.StashKey[Ahead] = pytest.StashKey()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("lab proof", "the proof of the profiling lab")
+    group.addoption(
+        "--overlay",
+        metavar="FILE",
+        help="put the definitions of FILE over the tree's file of that stub",
+    )
+    group.addoption(
+        "--only-check", metavar="NAME", help="run only the check functions of this name"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for marker in (
+        "proof: proves the course itself; runs with --against solutions",
+        "ahead(kinds): asks for runs that begin with the session, see grading.proof.ahead",
+    ):
+        config.addinivalue_line("markers", marker)
+
+
+def pytest_judging_begins(judging: GradingSession) -> None:
+    if overlay := judging.config.getoption("--overlay"):
+        judging.overlay = Path(overlay).resolve()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    judging = config.stash[session_key]
+    if judging.tree != judging.course.root / manifest.SOLUTIONS:
+        _deselect(config, items, [item for item in items if item.get_closest_marker("proof")])
+    if only := config.getoption("--only-check"):
+        others = [item for item in items if only not in (item.name, item.name.split("[")[0])]
+        _deselect(config, items, others)
+    # Last what waits for runs that began ahead.
+    items.sort(key=lambda item: bool(_asked(item)))
+
+
+def _deselect(config: pytest.Config, items: list[pytest.Item], others: list[pytest.Item]) -> None:
+    if others:
+        config.hook.pytest_deselected(items=others)
+        left_out = set(others)
+        items[:] = [item for item in items if item not in left_out]
+
+
+def _asked(item: pytest.Item) -> list[tuple[str, str]]:
+    """Kinds and name of the runs ahead that a test asks for."""
+    marker = item.get_closest_marker("ahead")
+    if marker is None or not isinstance(item, pytest.Function):
+        return []
+    name = str(next(iter(item.callspec.params.values())))
+    return [(kind, name) for kind in marker.args]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> None:
+    """Begin the runs that tests of this session ask for."""
+    asked = dict.fromkeys(run for item in session.items for run in _asked(item))
+    if asked and not session.config.option.collectonly:
+        # The grader with all that it needs, which a learner's run does without.
+        from grading.proof.ahead import Ahead
+
+        course = session.config.stash[session_key].course
+        session.config.stash[_ahead_key] = Ahead(course, list(asked))
+
+
+@pytest.fixture(scope="session")
+def ahead(pytestconfig: pytest.Config) -> Ahead:
+    """`ahead("reference", "ex_30")`: what a run came to that a mark of this name asked for."""
+    return pytestconfig.stash[_ahead_key]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Say of a live run on what machine it was, and what it judged."""
+    judging = session.config.stash[session_key]
+    options = session.config.option
+    if options.live and options.score_json and judging.score.results:
+        from grading.proof import live  # asks the driver, and reads every check file
+
+        judging.more_of_score["live_run"] = live.provenance(
+            judging.course, judging.score.exercises()
+        )
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if ahead := config.stash.get(_ahead_key, None):
+        ahead.close()

@@ -1,0 +1,214 @@
+"""What one run of pytest knows of what it judges: the tree, its opened stubs, the score."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+from typing import Any, NoReturn
+
+import pytest
+
+from grading.runner import wire, workers
+from grading.runner.access import Journal, Stub, open_stub
+from grading.runner.outcomes import NotGraded, Score
+from profiling_lab import course as manifest
+from profiling_lab import stubs
+from profiling_lab.closure import users
+from profiling_lab.course import Course, Exercise, Task
+from profiling_lab.errors import LabError
+
+session_key: pytest.StashKey[GradingSession] = pytest.StashKey()
+
+
+class Hooks:
+    """Hooks of plugins that judge more than a learner's own work."""
+
+    def pytest_judging_begins(self, judging: GradingSession) -> None:
+        """A session was made from the options; one whose checks stand ready makes one for each job."""
+
+
+class GradingSession:
+    """What one run of pytest knows: the tree under judgement, opened stubs, the score.
+
+    Plugins change in `pytest_judging_begins` what these say: overlay: a file whose definitions are put over
+    the tree's for its stub. limit_bytes: the largest message of an isolated stub. starts_workers: what starts
+    its process. more_of_score: further entries of the score's JSON.
+    """
+
+    def __init__(self, config: pytest.Config, course: Course) -> None:
+        self.config = config
+        self.course = course
+        against = config.getoption("--against")
+        self.tree = self._tree(against) if against else course.root
+        self.overlay: Path | None = None
+        self.score = Score(course)
+        self.more_of_score: dict[str, Any] = {}
+        self.stubs: dict[PurePosixPath, Stub] = {}
+        self.journal = Journal(course.root / ".lab" / "running.json")
+        self._capabilities: frozenset[str] | None = None
+        self._todo: dict[str, bool] = {}
+        self._said: set[str] = set()
+        self.blocked_by: dict[str, str] = {}
+        self.hung: dict[str, str] = {}
+        self.causes: dict[str, str] = {}
+        self.call_timeout_s: float = config.getoption("--call-timeout")
+        self.limit_bytes = wire.MAX_FRAME_BYTES
+        self.starts_workers: Callable[[Exercise, PurePosixPath], workers.Start] = (
+            lambda _exercise, _stub: workers.start
+        )
+        config.hook.pytest_judging_begins(judging=self)
+        self.left_over = self.journal.left_over() if self.is_own else None
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the learner's own work is judged, as it stands."""
+        return self.tree == self.course.root and self.overlay is None
+
+    def _tree(self, against: str) -> Path:
+        for base in (Path.cwd(), self.course.root):
+            if (base / against).is_dir():
+                return (base / against).resolve()
+        raise pytest.UsageError(f"--against {against}: no such folder")
+
+    def checks_for(self, argument: str) -> str:
+        """Where the checks lie for a folder or file of an exercise; other arguments are kept."""
+        name, separator, rest = argument.partition("::")
+        path = Path(os.path.abspath(name))
+        for base in (self.course.root / manifest.SOLUTIONS, self.course.root):
+            if not path.is_relative_to(base):
+                continue
+            inside = PurePosixPath(path.relative_to(base).as_posix())
+            stubs = {stub for exercise in self.course.exercises for stub in exercise.stubs}
+            if inside in stubs:
+                return str(self.course.checks(inside)) + separator + rest
+            above = {folder for stub in stubs for folder in stub.parents} - {PurePosixPath(".")}
+            for folder in (inside, *inside.parents) if path.is_dir() else ():
+                mirrored = self.course.root / "tests" / folder
+                if folder in above and mirrored.is_dir():  # a cuda/ folder has none of its own
+                    return str(mirrored)
+        return argument
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """What this machine can do, in the words of the manifest's `needs`."""
+        if self._capabilities is None:
+            from profiling_lab.doctor import capabilities
+
+            self._capabilities = capabilities()
+        return self._capabilities
+
+    def task_of(self, item: pytest.Item) -> Task | None:
+        """The task that a check is bound to; None for the harness's own tests."""
+        marker = item.get_closest_marker("task")
+        return self.course.task(marker.args[0]) if marker else None
+
+    def gate(self, task: Task) -> None:
+        """End a check that must not run here and now."""
+        source = self.source(task.stub)
+        if self.overlay is None and self.is_todo(task):
+            raise NotGraded("todo", f"{task.id} is still to do in {self.show(source)}")
+        if task.live and not self.config.getoption("--live"):
+            raise NotGraded("not run", f"{task.id} is a live check; add --live")
+        if missing := sorted(task.needs - self.capabilities):
+            raise NotGraded(
+                "not run", f"{task.id} needs {', '.join(missing)}, which this machine lacks"
+            )
+
+    def fail_once(self, what: str, message: str, cause: str = "") -> NoReturn:
+        """Fail for something that meets many checks alike: said at the first, counted at all.
+
+        cause: as in `CheckResult`.
+        """
+        if what in self._said:
+            raise NotGraded("failed", message, cause)
+        self._said.add(what)
+        self.causes[message] = cause
+        pytest.fail(message, pytrace=False)
+
+    def fail_if_it_ended_the_process(self, task: Task) -> None:
+        """Fail a check whose code ended an earlier run and has not changed since."""
+        if not (self.is_own and self.left_over):
+            return
+        file = self.source(task.stub)
+        for ended, left in self.journal.ended_in(source_hash=manifest.source_hash(file)).items():
+            name = self.course.task(ended).name
+            uses_it = not task.is_cuda and task.name in users(file.read_text("utf-8"), {name})
+            if task.id == ended or uses_it:
+                self.fail_once(f"ended by {ended}", f"{ended}: {left}")
+
+    def is_todo(self, task: Task) -> bool:
+        """Whether a task is still to do in the tree under judgement, as this run found it."""
+        if task.id not in self._todo:
+            self._todo[task.id] = manifest.is_todo(task, self.tree)
+        return self._todo[task.id]
+
+    def is_begun(self, task: Task) -> bool:
+        """Whether a compiled stub differs from the one that was handed out."""
+        try:
+            exercise = self.course.exercise(task.exercise)
+            handed_out = stubs.generate(self.course, exercise)[self.course.root / task.stub]
+            return self.source(task.stub).read_text("utf-8") != handed_out
+        except (OSError, LabError):
+            return False
+
+    def source(self, stub: PurePosixPath) -> Path:
+        """The file under judgement for a stub."""
+        return self.tree / stub
+
+    def show(self, path: Path) -> str:
+        """A path as a person would write it."""
+        try:
+            return str(path.relative_to(Path.cwd()))
+        except ValueError:
+            return str(path)
+
+    def open(self, exercise: Exercise, stub: PurePosixPath) -> Stub:
+        """The stub of an exercise in the tree under judgement, opened once a session."""
+        if stub not in self.stubs:
+            source = self.source(stub)
+            try:
+                todo = manifest.todo_functions(source.read_text(encoding="utf-8"))
+            except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+                todo = set()
+            tasks = {task.name: task.id for task in exercise.tasks if task.stub == stub}
+            self.stubs[stub] = open_stub(
+                source,
+                module_name=f"learner_{exercise.id}_{stub.stem}",
+                isolated=self.config.getoption("--isolated"),
+                import_paths=[self.course.root],
+                functions=sorted(tasks),
+                todo=todo,
+                task_of=tasks,
+                overlay=self.overlay if self._is_overlay_for(stub) else None,
+                timeout_s=self.call_timeout_s,
+                limit_bytes=self.limit_bytes,
+                start_worker=self.starts_workers(exercise, stub),
+            )
+        return self.stubs[stub]
+
+    def _is_overlay_for(self, stub: PurePosixPath) -> bool:
+        return self.overlay is not None and self.overlay.parent.name == stub.stem
+
+    def overlaid_source(self, stub: PurePosixPath) -> Path:
+        """The file to judge for a stub that is compiled: an overlay replaces it whole."""
+        if self.overlay is not None and self._is_overlay_for(stub):
+            return self.overlay
+        return self.source(stub)
+
+    def ran_all(self, identifier: str) -> bool:
+        """Whether every check of a task ran in this session, and not a selection of them."""
+        result = self.score.results[identifier]
+        ran = {check.name.split("[")[0] for check in result.checks}
+        return ran == bound_checks(self.course.checks(result.task.stub), identifier)
+
+    def close(self) -> None:
+        """End the workers, and leave no journal behind."""
+        for stub in self.stubs.values():
+            stub.close()
+        self.journal.close()
+
+
+def bound_checks(file: Path, identifier: str) -> set[str]:
+    """The names of the check functions in a file that are bound to a task."""
+    return {name for name, task in manifest.checks_in(file) if task == identifier}

@@ -1,0 +1,65 @@
+"""The score of a run in words, for the end of pytest's output."""
+
+from __future__ import annotations
+
+from grading.runner.session import GradingSession
+
+COLORS = {
+    "todo": {"cyan": True},
+    "blocked": {"yellow": True},
+    "not run": {"light": True},
+    "infrastructure": {"yellow": True},
+}
+
+
+def score_lines(grading: GradingSession) -> list[tuple[str, dict[str, bool]]]:
+    """The score as lines of text with their style: a row a task, a sum an exercise, the next step."""
+    lines: list[tuple[str, dict[str, bool]]] = []
+    score = grading.score
+    styles = {"passed": {"green": True}, "failed": {"red": True}, **COLORS}
+    for exercise in score.exercises():
+        lines.append((f"{exercise.id}  {exercise.title}", {"bold": True}))
+        for task in exercise.tasks:
+            result = score.results.get(task.id)
+            if result is None:
+                continue
+            passed = sum(check.outcome == "passed" for check in result.checks)
+            checks = f"{passed}/{len(result.checks)} checks"
+            name = task.name + (" (live)" if task.live else "")
+            outcome = result.outcome
+            line = (
+                f"  {name:<26} {outcome:<8} {result.earned:>2} of {task.points:>2} points  {checks}"
+            )
+            if task.id in grading.blocked_by:
+                line += f"  needs {grading.blocked_by[task.id].split('.')[-1]}"
+            lines.append((line, styles[outcome]))
+            if outcome == "not run":
+                reason = next((check.message for check in result.checks if check.message), "")
+                lines += [(f"    {row}", {}) for row in reason.splitlines()[:1]]
+            if outcome == "todo" and task.is_cuda and not task.live and grading.is_begun(task):
+                lines.append((f"    its TODO line still stands in {task.stub.name}: remove it", {}))
+    totals = score.totals()
+    summary = f"{totals['earned']} of {totals['possible']} points gradable here"
+    if totals["not_run"]:
+        summary += f", {totals['not_run']} not run"
+    live = score.totals(live=True)
+    if live["possible"]:
+        summary += f"; live: {live['earned']} of {live['possible']}"
+    elif live["not_run"]:
+        summary += f"; {live['not_run']} live points not run"
+    lines.append((summary, {"bold": True}))
+    if grading.is_own:
+        following = score.next_task()
+        if following is not None and following.id in grading.blocked_by:
+            following = grading.course.tasks[grading.blocked_by[following.id]]
+        if following is None:
+            lines.append(("Next: uv run lab    (shows what else there is)", {}))
+        else:
+            exercise = grading.course.exercise(following.exercise)
+            lesson = grading.show(grading.course.lesson(exercise))
+            lines.append((f"Next: {following.id}, {following.title}", {}))
+            lines.append(
+                (f"      read {lesson}, write {following.name} in {following.stub.name}", {})
+            )
+            lines.append((f"      stuck? uv run lab hint {following.id}", {}))
+    return lines
