@@ -293,7 +293,7 @@ def alike(matches: Iterable[Match], names: Mapping[str, str]) -> list[dict[str, 
             {
                 "exercise": exercise,
                 "what": clean(_some([match.function for match in found], FUNCTIONS_SHOWN), 2000),
-                "students": ", ".join(clean(names.get(one, one), 200) for one in students),
+                "students": "; ".join(clean(names.get(one, one), 200) for one in students),
                 "with": _WITH[kind],
                 "measure": "exec, eval, compile or marshal: read it"
                 if kind == "text"
@@ -402,7 +402,7 @@ def _look(shown: dict[str, Any]) -> Iterable[tuple[str, list[str]]]:
     if shown["unmatched"]:
         lines = []
         for row in shown["unmatched"]:
-            near = ", ".join(map(inline, row["nearest"]))
+            near = "; ".join(map(inline, row["nearest"]))
             lines.append(
                 f"- {inline(row['entry'])}: {row['why']}{f'; nearest: {near}' if near else ''}"
             )

@@ -17,6 +17,7 @@ import tempfile
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -77,6 +78,19 @@ def write_all(
     writer.whole_class(roster)
     writer.remove_old()
     return sorted(writer.written)
+
+
+MARKED_LATE = (
+    "Canvas marks it late; how late is not known, so nothing is taken off. A column submitted_at in the class "
+    "list says when it was handed in."
+)
+
+
+def handed_in_at(submission: Submission | None, person: Person | None) -> float | None:
+    """Seconds since 1970 of the hand-in: from the class list, else of a clone's last commit, else None."""
+    if person is not None and person.submitted_at is not None:
+        return person.submitted_at
+    return submission.submitted_at if submission else None
 
 
 class _Spool:
@@ -149,8 +163,10 @@ class _Writer:
         submission = self.submissions.get(entry)
         policy = self.sheet.policy
         known_as = (entry, identify(entry).name, *(person.names if person else ()))
-        submitted_at = submission.submitted_at if submission else None
+        submitted_at = handed_in_at(submission, person)
         late = policy.lateness(submitted_at, known_as)
+        if submitted_at is None and identify(entry).late:
+            late = replace(late, note=MARKED_LATE)
         mark = mark_student(entry, found, self.sheet, late)
         self.tally.add(mark)
         state, notes = _state(submission)

@@ -13,6 +13,7 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 from grading.grader.intake.submissions import identify
@@ -31,6 +32,7 @@ HEADERS = {
     "email": ("email", "email address", "e-mail", "e-mail address", "mail"),
     "section": ("section", "sections", "group", "groups", "class"),
     "github": ("github_username", "github username", "github"),
+    "submitted_at": ("submitted_at", "submitted at", "handed in", "submission time"),
 }
 
 
@@ -42,7 +44,8 @@ class RosterError(LabError):
 class Person:
     """A row of the roster; what the file does not tell is "".
 
-    id: the number that the university gives. canvas_id: Canvas's own. line: where the row stands.
+    id: the number that the university gives. canvas_id: Canvas's own. submitted_at: seconds since 1970 of the
+    hand-in, None where the roster does not say. line: where the row stands.
     """
 
     name: str
@@ -55,6 +58,7 @@ class Person:
     github: str = ""
     first: str = ""
     last: str = ""
+    submitted_at: float | None = None
     line: int = 0
 
     @property
@@ -113,7 +117,7 @@ def _rows(text: str, source: str) -> tuple[Person, ...]:
                 continue
             if not columns:
                 columns = _columns(row, source)
-            elif person := _person(row, columns, reader.line_num):
+            elif person := _person(row, columns, reader.line_num, source):
                 people.append(person)
     except csv.Error as error:
         raise RosterError(f"{source}, line {reader.line_num}: not CSV ({error})") from None
@@ -144,10 +148,11 @@ def _columns(header: Sequence[str], source: str) -> dict[str, int]:
     return out
 
 
-def _person(row: Sequence[str], columns: dict[str, int], line: int) -> Person | None:
+def _person(row: Sequence[str], columns: dict[str, int], line: int, source: str) -> Person | None:
     values = {
         name: " ".join(row[at].split()) if at < len(row) else "" for name, at in columns.items()
     }
+    handed_in = values.pop("submitted_at", "")
     name = values.get("name", "")
     if name.startswith("Points Possible") or name == "Student, Test":
         return None  # Canvas's own rows
@@ -162,7 +167,23 @@ def _person(row: Sequence[str], columns: dict[str, int], line: int) -> Person | 
         )
     if not values["name"]:
         return None
-    return Person(line=line, **values)
+    return Person(line=line, submitted_at=_time(handed_in, line, source), **values)
+
+
+def _time(text: str, line: int, source: str) -> float | None:
+    """Seconds since 1970 of a time such as 2026-12-04 23:59+01:00; None for none."""
+    if not text:
+        return None
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        when = None
+    if when is None or when.tzinfo is None:
+        raise RosterError(
+            f"{source}, line {line}: submitted_at is {text!r}; write a time with its zone, say "
+            "2026-12-04T23:59:00+01:00, or leave the cell empty"
+        )
+    return when.timestamp()
 
 
 def _refuse_doubles(people: Sequence[Person], source: str) -> None:

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from grading.gradebook import gradebook, policy, reporting, roster
+from grading.gradebook.opening import opening
 from grading.gradebook.policy import Policy
 from grading.gradebook.roster import Person, RosterError, join, read_roster
+from grading.grader.intake.submissions import Submission
 from profiling_lab import course as manifest
 from profiling_lab.functions import load_file
 
@@ -328,3 +330,63 @@ def test_what_matches_no_row_names_the_nearest():
 def test_a_row_that_two_entries_match_keeps_both():
     assert join(PEOPLE, ["u1", "Ada Lovelace"]).entries[2] == ["u1", "Ada Lovelace"]
     assert roster.plain_name("Łukasz  O'Brien-ß") == "łukaszobrienss"
+
+
+# -- dates ------------------------------------------------------------------------------------------
+
+
+def handed_in(entry: str, at: float | None = None) -> Submission:
+    return Submission(entry, Path("nowhere"), "", {}, submitted_at=at)
+
+
+LISTED = "Name,submitted_at\nAda Lovelace,2025-12-01T12:00:00+01:00\nBob Builder,\nEve Evans,\n"
+
+
+def test_the_class_list_says_when_something_was_handed_in(tmp_path):
+    (tmp_path / "class.csv").write_text(LISTED)
+    ada, bob, _ = read_roster(tmp_path / "class.csv")
+    commit = 1764500000.0
+    assert reporting.handed_in_at(handed_in("Ada Lovelace", commit), ada) == 1764586800
+    assert reporting.handed_in_at(handed_in("Bob Builder", commit), bob) == commit
+    assert reporting.handed_in_at(handed_in("Bob Builder"), bob) is None
+
+
+@pytest.mark.parametrize("time", ["yesterday", "2025-12-01T12:00:00"])
+def test_a_time_without_its_zone_is_refused_with_its_line(tmp_path, time):
+    (tmp_path / "class.csv").write_text(f"Name,submitted_at\nAda,{time}\n")
+    with pytest.raises(RosterError, match="line 2: submitted_at is .*with its zone"):
+        read_roster(tmp_path / "class.csv")
+
+
+def test_what_canvas_marks_late_without_a_date_costs_nothing_and_is_said(tmp_path):
+    entry = "lovelaceada_LATE_12_34_work.zip"
+    reporting.write_all(
+        COURSE, [], tmp_path, policy=SCALED, roster=None, submissions=[handed_in(entry)]
+    )
+    assert table(tmp_path / "gradebook.csv")[0]["Days late"] == ""
+    (page,) = (tmp_path / "feedback").glob("*.md")
+    assert "Canvas marks it late; how late is not known" in page.read_text(encoding="utf-8")
+
+
+def test_a_run_begins_with_what_it_has_understood(tmp_path):
+    (tmp_path / "class.csv").write_text(LISTED)
+    people = read_roster(tmp_path / "class.csv")
+    entries = [
+        handed_in("Ada Lovelace"),
+        handed_in("Bob Builder", 1764500000.0),
+        handed_in("Zoe"),
+        handed_in("evanseve_LATE_12_34_work.zip"),
+    ]
+    lines = opening(entries, people, SCALED)
+    assert lines[0] == "class list: 3 students; 3 of 4 submissions match one; no match: Zoe"
+    fewer = opening(entries[:2], people, SCALED)
+    assert (
+        fewer[0]
+        == "class list: 3 students; 2 of 2 submissions match one; nothing handed in: Eve Evans"
+    )
+    assert "dates: 1 from the class list, 1 from the last commit; 2 not known" in lines[1]
+    assert lines[1].endswith("marked LATE by Canvas without a date: evanseve_LATE_12_34_work.zip")
+    assert lines[2] == "policy: 100 points in all; due 2025-11-30 12:00:00+01:00"
+    without = opening(entries, None, Policy())
+    assert without[0].startswith("class list: none given")
+    assert without[1] == "dates: not used, the policy has no deadline"

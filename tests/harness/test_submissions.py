@@ -873,3 +873,8 @@ def test_nothing_is_left_in_the_temporary_folder(take, tmp_path, monkeypatch):
         before = set(Path(os.environ.get("TMPDIR", "/tmp")).glob("grade-git-*"))
         take(put(tmp_path / "ada", {"HEAD": b"x", "objects/x": b"", "refs/x": b""}))
         assert set(Path(os.environ.get("TMPDIR", "/tmp")).glob("grade-git-*")) <= before
+
+
+def test_the_time_of_a_file_or_an_archive_is_no_hand_in_time(take, tmp_path):
+    assert take(put(tmp_path / "ada", WHOLE))["submitted_at"] is None
+    assert take(zipped(tmp_path / "ada.zip", WHOLE))["submitted_at"] is None

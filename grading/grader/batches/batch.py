@@ -258,6 +258,7 @@ def grade(
         store.make_sure_of_room(results=0, students=1)
         with _staging(options.out) as staging:
             submissions = take_in(options.source, course, staging, say)
+            reports.open(submissions, say)
             engine = (engine_of or make_engine)(course, options, seed)
             harvest = getattr(engine, "harvest", None)
             if harvest is not None:
@@ -565,6 +566,13 @@ class Reports:
         self.course = course
         self.policy = policies.load(policy, course) if policy else policies.Policy()
         self.roster = read_roster(roster) if roster else None
+
+    def open(self, submissions: Sequence[Submission], say: Callable[[str], None]) -> None:
+        """Say what was understood of class list, dates and policy."""
+        from grading.gradebook.opening import opening
+
+        for line in opening(submissions, self.roster, self.policy):
+            say(line)
 
     def write(self, results: Iterable[Result], out: Path, plan: Plan, matches: list) -> list[Path]:
         """Write all reports; returns the files. Raises OSError."""

@@ -91,7 +91,9 @@ def archive_stem(name: str) -> str:
 class Source(Protocol):
     """What was handed in, as files by path, with "/" between the parts."""
 
-    modified_at: float | None  # seconds since 1970
+    committed_at: (
+        float | None
+    )  # seconds since 1970, of a clone's last commit; a file's time says nothing
 
     def has(self, path: str) -> bool:
         """Whether anything is there under exactly this path."""
@@ -116,7 +118,6 @@ class Folder:
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
         self.committed_at: float | None = None
-        self.modified_at: float | None = None
 
     def has(self, path: str) -> bool:
         try:
@@ -148,13 +149,11 @@ class Folder:
     def read(self, path: str) -> bytes:
         try:
             with _open_parent(self.descriptor, path) as (parent, name):
-                data, modified_at = read_plain(parent, name, FILE_BYTES)
+                return read_plain(parent, name, FILE_BYTES)
         except FileNotFoundError:
             raise
         except OSError as error:
             raise Refused(f"it cannot be read ({error.strerror})") from None
-        self.modified_at = self.committed_at or max(self.modified_at or 0.0, modified_at)
-        return data
 
 
 @contextlib.contextmanager
@@ -203,14 +202,14 @@ def open_plain(folder: int, name: str) -> tuple[BinaryIO, os.stat_result]:
     return file, status
 
 
-def read_plain(folder: int, name: str, limit_bytes: int) -> tuple[bytes, float]:
-    """The bytes of a regular file and when it was changed. Raises Refused, OSError."""
+def read_plain(folder: int, name: str, limit_bytes: int) -> bytes:
+    """The bytes of a regular file. Raises Refused, OSError."""
     file, status = open_plain(folder, name)
     with file:
         _allow(status.st_size, limit_bytes)
         data = file.read(limit_bytes + 1)
     _allow(len(data), limit_bytes)
-    return data, status.st_mtime
+    return data
 
 
 def _allow(size: int, limit_bytes: int = FILE_BYTES) -> None:
@@ -241,7 +240,7 @@ class _Member:
 class Archive:
     """The members of an archive or a commit by their path; what lands twice on a path is refused."""
 
-    modified_at: float | None
+    committed_at: float | None = None
     members: dict[str, _Member] = field(default_factory=dict)
     close: Callable[[], None] = lambda: None
 
@@ -298,7 +297,7 @@ def open_archive(folder: int, name: str, close: contextlib.ExitStack) -> Archive
         )
     start = file.read(512)
     file.seek(0)
-    archive = Archive(status.st_mtime)
+    archive = Archive()
     try:
         if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
             _read_zip(file, archive, close)
@@ -550,7 +549,7 @@ class Repository:
 
     def _text(self, path: str) -> str:
         with _open_parent(self.folder, path) as (parent, name):
-            return read_plain(parent, name, 4 << 20)[0].decode("utf-8", "replace")
+            return read_plain(parent, name, 4 << 20).decode("utf-8", "replace")
 
     def _resolve(self, reference: str) -> str:
         if not reference.startswith("refs/") or ".." in reference:
@@ -655,7 +654,7 @@ class Taker:
                 for stub in self.stubs:
                     taken.files[stub] = self._copy(source, prefix + stub, tree / stub, stub, total)
                 self._extras(source, prefix, taken)
-                taken.submitted_at = source.modified_at
+                taken.submitted_at = source.committed_at
         except Refused as error:
             taken.error = str(error)
         except FileNotFoundError:

@@ -63,7 +63,7 @@ class Submission:
     student: the entry's name, without an archive's suffix. tree: a folder with the taken files at the paths
     of the manifest, and nothing else. sha256: of these files with their paths. files: by path of the manifest,
     "submitted", "missing" or "refused: why". extra: what else was there, not taken. error: why nothing
-    could be taken; "" otherwise. submitted_at: seconds since 1970 of the last commit or change, None if unknown.
+    could be taken; "" otherwise. submitted_at: seconds since 1970 of a clone's last commit, else None: files' own times are those of a download.
     """
 
     student: str
