@@ -6,16 +6,19 @@ import bz2
 import contextlib
 import errno
 import gzip
+import hashlib
 import io
 import lzma
 import os
 import shutil
+import signal
 import stat
 import struct
 import subprocess
 import sys
 import tarfile
 import textwrap
+import time
 import zipfile
 import zlib
 from functools import partial
@@ -807,6 +810,33 @@ def test_an_entry_that_takes_too_long_or_kills_its_reader_stops_nothing(
         monkeypatch.setattr(submissions, "ENTRY_TIMEOUT_S", 60)
         monkeypatch.setattr(reader, "_start", start)
         assert reader.take(tmp_path / "ada", tmp_path / "s/1") == good
+
+
+def test_reading_is_ended_by_processor_time_and_the_next_entry_is_read():
+    before = signal.getsignal(signal.SIGXCPU)
+    archives._heed_processor_time()
+    try:
+        with pytest.raises(archives._TookTooLong), archives._processor_time(0.5):
+            while True:
+                pass
+    finally:
+        signal.signal(signal.SIGXCPU, before)
+    with archives._processor_time(0.5):
+        time.sleep(0.7)  # to wait costs nothing
+
+
+def test_an_archive_that_broke_its_reader_is_known_by_its_hash(course, tmp_path, monkeypatch):
+    (tmp_path / "class").mkdir()
+    bad = zipped(tmp_path / "class/ada.zip", WHOLE)
+    zipped(tmp_path / "class/bob.zip", {MAIN: b"x = 1"})
+    known = {hashlib.sha256(bad.read_bytes()).hexdigest(): "reading it took too long"}
+    ada, bob = take_in(tmp_path / "class", course, tmp_path / "s", broke_reader=known)
+    assert ada.error == "reading it took too long"
+    assert bob.error == ""
+    monkeypatch.setattr(submissions._Reader, "_ask", lambda *_: {"failed": "it broke the reader"})
+    ada, bob = take_in(tmp_path / "class", course, tmp_path / "s", broke_reader=known)
+    assert (ada.error, bob.error) == ("reading it took too long", "it broke the reader")
+    assert len(known) == 2
 
 
 # -- source that must not be parsed -----------------------------------------------------------------

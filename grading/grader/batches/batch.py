@@ -33,6 +33,7 @@ from profiling_lab.course import Course, Exercise
 from profiling_lab.errors import LabError
 
 MATCHES = "likeness.json"
+BROKE_READER = "refused_archives.json"
 MOST_SEED = 99_999  # that checks draw from (grading.checks.fixtures)
 
 
@@ -257,7 +258,10 @@ def grade(
         seed = _seed(facts, options)
         store.make_sure_of_room(results=0, students=1)
         with _staging(options.out) as staging:
-            submissions = take_in(options.source, course, staging, say)
+            known = _read_json(options.out / BROKE_READER)
+            submissions = take_in(options.source, course, staging, say, known)
+            if known:
+                write_whole(options.out / BROKE_READER, [json.dumps(known, indent=1) + "\n"])
             reports.open(submissions, say)
             engine = (engine_of or make_engine)(course, options, seed)
             harvest = getattr(engine, "harvest", None)
@@ -529,12 +533,30 @@ def _staging(out: Path) -> Iterator[Path]:
             folder.parent.rmdir()
 
 
+def _read_json(file: Path) -> dict[str, str]:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
 def take_in(
-    source: Path, course: Course, staging: Path, say: Callable[[str], None]
+    source: Path,
+    course: Course,
+    staging: Path,
+    say: Callable[[str], None],
+    broke_reader: dict[str, str] | None = None,
 ) -> list[Submission]:
     """Every submission of a folder, staged. Raises LabError if there is none, or no room for them."""
     try:
-        taken = submissions.take_in(source, course, staging, notice=say, progress=_taking_in)
+        taken = submissions.take_in(
+            source,
+            course,
+            staging,
+            notice=say,
+            progress=_taking_in,
+            broke_reader=broke_reader,
+        )
     except OSError as error:
         raise LabError(
             f"{error.filename or source}: {trouble(error)}, while taking submissions in (nothing was "

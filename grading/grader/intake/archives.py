@@ -15,10 +15,12 @@ import gzip
 import hashlib
 import json
 import lzma
+import math
 import os
 import posixpath
 import re
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -40,6 +42,7 @@ EXTRA_NAMES = 50
 FOLDER_DEPTH = 40
 DIRECTORY_BYTES = 8 << 20  # of a zip's directory: 10,000 members with names of 800 bytes
 MEMORY_BYTES = 2 << 30  # of the process that reads
+ENTRY_CPU_S = 20  # processor time for one entry; an honest one takes well under a second
 READS_PAST_END = 8
 WRAPPERS = 1_000  # folders looked into for the course's files
 
@@ -814,12 +817,16 @@ def serve() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (limit, most))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     setup = json.loads(sys.stdin.readline())
+    _heed_processor_time()
     taker = Taker(setup["stubs"], frozenset(_own_files(Path(setup["root"]))))
     _answer({"ready": True})
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            answer = vars(taker.take(Path(request["path"]), Path(request["tree"])))
+            with _processor_time(ENTRY_CPU_S):
+                answer = vars(taker.take(Path(request["path"]), Path(request["tree"])))
+        except _TookTooLong:
+            answer = {"failed": f"reading it took more than {ENTRY_CPU_S:g} s of processor time"}
         except StagingError as error:
             answer = {"staging": str(error)}
         except (MemoryError, RecursionError):
@@ -827,6 +834,35 @@ def serve() -> None:
         except Exception as error:  # noqa: BLE001 (whatever a hostile entry brought about)
             answer = {"failed": f"it cannot be read ({type(error).__name__}: {shown(str(error))})"}
         _answer(answer)
+
+
+class _TookTooLong(BaseException):
+    """More processor time than an entry may take; no handler of exceptions on the way takes it for its own."""
+
+
+def _heed_processor_time() -> None:
+    def stop(*_: object) -> None:
+        raise _TookTooLong
+
+    if hasattr(signal, "SIGXCPU"):
+        signal.signal(signal.SIGXCPU, stop)
+
+
+@contextlib.contextmanager
+def _processor_time(seconds: float) -> Iterator[None]:
+    """Raise _TookTooLong once this process has computed for so long; to wait costs nothing."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        yield
+        return
+    _, most = resource.getrlimit(resource.RLIMIT_CPU)
+    used = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
+    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(used + seconds), most))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_CPU, (most, most))
 
 
 def _answer(answer: dict[str, Any]) -> None:

@@ -20,6 +20,7 @@ import os
 import re
 import selectors
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -45,7 +46,8 @@ __all__ = [
     "too_deep",
 ]
 
-# For one entry. What is taken is a few megabytes at most, so only a bomb or a dying disk needs longer.
+# For one entry, of time as it passes; processor time has a smaller limit (archives.ENTRY_CPU_S). Only a dying
+# disk needs longer.
 ENTRY_TIMEOUT_S = 120.0
 
 # What lies beside hand-ins and is none: rosters, policies, the class system's own lists.
@@ -135,6 +137,7 @@ def take_in(
     single: bool | None = None,
     notice: Callable[[str], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
+    broke_reader: dict[str, str] | None = None,
 ) -> list[Submission]:
     """Stage every submission of a folder, or the one submission that `source` is; sorted by student.
 
@@ -163,7 +166,7 @@ def take_in(
                     "keep the one to grade and take the others away",
                 }
             else:
-                answer = reader.take(entries[0], tree)
+                answer = _take(reader, entries[0], tree, broke_reader)
             done.append(
                 Submission(
                     student,
@@ -179,6 +182,30 @@ def take_in(
             if progress:
                 progress(number, len(by_student))
     return done
+
+
+def _take(
+    reader: _Reader, entry: Path, tree: Path, broke_reader: dict[str, str] | None
+) -> dict[str, Any]:
+    """What came of an entry; an archive that broke its reader once is known by its hash."""
+    digest = _digest(entry) if broke_reader is not None else ""
+    if broke_reader is not None and digest in broke_reader:
+        return reader.refused(broke_reader[digest])
+    answer = reader.take(entry, tree)
+    if broke_reader is not None and digest and answer.pop("failed", False):
+        broke_reader[digest] = answer["error"]
+    return answer
+
+
+def _digest(entry: Path) -> str:
+    """SHA-256 of an archive's bytes; "" for what is none, or too large to be read at all."""
+    try:
+        if not stat.S_ISREG(entry.lstat().st_mode) or entry.stat().st_size > archives.ARCHIVE_BYTES:
+            return ""
+        with open(entry, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""
 
 
 def _students(
@@ -279,8 +306,12 @@ class _Reader:
         if "staging" in answer:
             raise self._unwritable(answer["staging"])
         if "failed" in answer:
-            return {"files": dict.fromkeys(self.stubs, "missing"), "error": answer["failed"]}
+            return self.refused(answer["failed"]) | {"failed": True}
         return answer
+
+    def refused(self, why: str) -> dict[str, Any]:
+        """The answer for an entry of which nothing is taken."""
+        return {"files": dict.fromkeys(self.stubs, "missing"), "error": why}
 
     def _unwritable(self, why: str) -> SubmissionsError:
         return SubmissionsError(
