@@ -44,7 +44,8 @@ sys.path.insert(0, str(ROOT))
 from benchmarks import machine  # noqa: E402
 from grading.grader.intake.submissions import Submission, take_in  # noqa: E402
 from grading.grader.judge import Judge  # noqa: E402
-from grading.runner.forkserver import FRAMEWORKS, ForkServer, Job  # noqa: E402
+from grading.runner.forkserver import ForkServer, Job  # noqa: E402
+from grading.runner.preload import modules  # noqa: E402
 from profiling_lab import course as manifest  # noqa: E402
 from profiling_lab import stubs  # noqa: E402
 from profiling_lab.course import Course, Exercise  # noqa: E402
@@ -84,7 +85,7 @@ def plainly(
     """Seconds for the bare checks: pytest forked from a template, in-process, nothing guarded."""
     with (
         tempfile.TemporaryDirectory() as scratch,
-        ForkServer(preload=FRAMEWORKS, parallel=PARALLEL) as server,
+        ForkServer(parallel=PARALLEL) as server,
     ):
         server.start()
         jobs = [
@@ -97,12 +98,18 @@ def plainly(
                 ],
                 cwd=course.root,
                 env={"LAB_SEED": str(SEED), "LAB_CUDA_CACHE": f"{scratch}/cuda"},
+                preload=modules(exercise),
             )
-            for submission, exercise in itertools.product(submissions, exercises)
+            for exercise, submission in itertools.product(in_turn(exercises), submissions)
         ]
         start = time.perf_counter()
         server.run_all(jobs)
         return time.perf_counter() - start
+
+
+def in_turn(exercises: Sequence[Exercise]) -> list[Exercise]:
+    """Exercises in the grader's order: those with the same needs together."""
+    return sorted(exercises, key=modules)
 
 
 def graded(
@@ -112,7 +119,7 @@ def graded(
     *,
     parallel: int = PARALLEL,
 ) -> tuple[float, float, list[int]]:
-    """Seconds to open the judge, seconds to grade, and bytes of all its processes after each submission.
+    """Seconds to open the judge, seconds to grade, and bytes of all its processes, six times on the way.
 
     Opened is a judge with its template and its sandbox, as a class of any size needs them once.
     """
@@ -122,19 +129,19 @@ def graded(
         opened = time.perf_counter() - start
         start, memory = time.perf_counter(), []
         waiting = threading.Lock()
-        left = {submission.student: len(exercises) for submission in submissions}
+        units = list(itertools.product(in_turn(exercises), submissions))
+        done = itertools.count(1)
 
-        def one(unit: tuple[Submission, Exercise]) -> None:
-            result = judge.grade(*unit)
+        def one(unit: tuple[Exercise, Submission]) -> None:
+            exercise, submission = unit
+            result = judge.grade(submission, exercise)
             assert not result.infrastructure, result.infrastructure
             with waiting:
-                left[result.student] -= 1
-                done = sum(not count for count in left.values())
-                if not left[result.student] and done % max(1, len(left) // 6) == 0:
+                if next(done) % max(1, len(units) // 6) == 0:
                     memory.append(resident_bytes())
 
         with ThreadPoolExecutor(parallel) as pool:
-            list(pool.map(one, itertools.product(submissions, exercises)))
+            list(pool.map(one, units))
         return opened, time.perf_counter() - start, memory
 
 

@@ -8,13 +8,13 @@ whatever reason, has not passed.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
 import shutil
 import signal
 import tempfile
-import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -23,8 +23,10 @@ from grading.errors import SandboxError
 from grading.grader.intake.parsing import too_deep
 from grading.grader.intake.submissions import Submission
 from grading.grader.sandbox import Sandbox, open_sandbox
-from grading.runner.forkserver import FRAMEWORKS, TIMED_OUT, ForkServer, Job
+from grading.runner.forkserver import TIMED_OUT, ForkServer, Job
 from grading.runner.hang_guard import DEFAULT_TIMEOUT_S
+from grading.runner.pools import Pool
+from grading.runner.preload import modules
 from grading.runner.printable import printable
 from grading.runner.results import OUTCOMES, Check, Key, Result, Task
 from profiling_lab import course as manifest
@@ -33,6 +35,9 @@ from profiling_lab.course import Course, Exercise
 
 GPU_TOOLS = (Path("/opt/nvidia"),)  # Nsight Compute and Systems, where their packages put them
 UNIT_TIMEOUT_S = 1_800.0
+MOST_SANDBOXES = (
+    2  # open at the same time while nothing runs in them; each holds up to half a gigabyte
+)
 MOST_MESSAGE = 8_000
 _ASKED_TO_END = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # by a person or the machine
 NO_KEY = Key("", "", "", 0)  # of a result that nobody keeps
@@ -58,7 +63,8 @@ class Judge:
     sandbox: the kind, as `open_sandbox` takes it. seed: of what the checks draw. parallel: units at a time.
     cases: a folder of private cases: `ID/NAME/` is a further recording for the checks of exercise ID that
     take one, `tests/…/test_….py` are further check files; what they find is marked hidden. live: also the
-    checks that need this machine's GPUs. call_timeout_s: for each call of a submission's function.
+    checks that need this machine's GPUs. call_timeout_s: for each call of a submission's function. server: where
+    checks run; its owner closes it, and its `parallel` holds. None: one of the judge's own.
     """
 
     def __init__(
@@ -70,8 +76,8 @@ class Judge:
         parallel: int = 2,
         cases: Path | None = None,
         live: bool = False,
-        preload: Iterable[str] = FRAMEWORKS,
         call_timeout_s: float = DEFAULT_TIMEOUT_S,
+        server: ForkServer | None = None,
     ) -> None:
         self.course = course
         self.seed = seed
@@ -85,13 +91,14 @@ class Judge:
             }
             for task in course.tasks.values()
         }
-        self._preload = tuple(preload)
         self._kind = sandbox
-        self._server = ForkServer(preload=self._preload, parallel=parallel)
+        self._server = server or ForkServer(parallel=parallel)
+        self._owns_server = server is None
         self._numbers = itertools.count(1)
         self._scratch: Path | None = None
-        self._opening = threading.Lock()
-        self.sandbox: Sandbox | None = None
+        self._sandboxes = Pool(
+            self._open_sandbox, most=MOST_SANDBOXES, is_good=lambda sandbox: sandbox.is_open
+        )
 
     def __enter__(self) -> Self:
         self._scratch = Path(tempfile.mkdtemp(prefix="lab-grade-"))
@@ -99,13 +106,14 @@ class Judge:
         exchange.mkdir()
         try:
             self._copy_private_captures(exchange / "cases")
-            self.sandbox = self._open_sandbox()
+            with self._sandboxes.use(()):  # whether there can be one is said now
+                pass
         except BaseException:
             self.__exit__()
             raise
         return self
 
-    def _open_sandbox(self) -> Sandbox:
+    def _open_sandbox(self, preload: tuple[str, ...]) -> Sandbox:
         assert self._scratch is not None
         return open_sandbox(
             self._kind,
@@ -114,29 +122,25 @@ class Judge:
                 *([folder for folder in GPU_TOOLS if folder.exists()] if self.live else []),
             ],
             exchange=self._scratch / "exchange",
-            preload=["numpy", "polars", "msgspec", "profiling_lab.captures", *self._preload],
+            preload=["numpy", "polars", "msgspec", "profiling_lab.captures", *preload],
             scratch=self._scratch,
             devices=sorted(Path("/dev").glob("nvidia*")) if self.live else [],
         )
 
-    def _sandbox_address(self) -> str:
-        """Of the sandbox, made anew if it has given up since the last run."""
-        with self._opening:
-            assert self.sandbox is not None
-            if not self.sandbox.is_open:
-                self.sandbox.close()
-                self.sandbox = self._open_sandbox()
-            return self.sandbox.address
+    def sandbox(self, exercise: Exercise) -> contextlib.AbstractContextManager[Sandbox]:
+        """The sandbox in which an exercise's submissions run, kept for the block."""
+        # What needs JAX runs in a Python of its own there, which has imported nothing.
+        needed = modules(exercise, live=self.live)
+        return self._sandboxes.use(tuple(name for name in needed if not name.startswith("jax")))
 
     def start(self) -> None:
         """Import now what the first unit would wait for."""
         self._server.start()
 
     def __exit__(self, *exc: object) -> None:
-        self._server.close()
-        if self.sandbox is not None:
-            self.sandbox.close()
-            self.sandbox = None
+        if self._owns_server:
+            self._server.close()
+        self._sandboxes.close()
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
 
@@ -195,7 +199,7 @@ class Judge:
     ) -> None:
         """Run the checks of an exercise, and put what came of them into the result."""
         files = [str(file) for file in self._check_files(exercise)]
-        scores = [self._checks(submission, files, environment)]
+        scores = [self._checks(submission, exercise, files, environment)]
         if scores[0].died and self._is_its_doing(submission, exercise, scores[0], environment):
             why = f"{scores[0].problem} while they judged this, and they do not with the file as handed out"
             check = Check("the checks", "error", why, scores[0].died)
@@ -209,7 +213,7 @@ class Judge:
             return
         problem = scores[0].problem or self._not_run(exercise, scores[0])
         for arguments in self._private_runs(exercise):
-            scores.append(self._checks(submission, arguments, environment))
+            scores.append(self._checks(submission, exercise, arguments, environment))
             problem = problem or scores[-1].problem
         for task in exercise.tasks:
             checks = [
@@ -231,7 +235,10 @@ class Judge:
     ) -> bool:
         """Whether it is a submission that makes its checks die: they do so again, and not without it."""
         files = [str(file) for file in self._check_files(exercise)]
-        if score.died != "time-out" and not self._checks(submission, files, environment).died:
+        if (
+            score.died != "time-out"
+            and not self._checks(submission, exercise, files, environment).died
+        ):
             return False
         assert self._scratch is not None
         with tempfile.TemporaryDirectory(dir=self._scratch) as folder:
@@ -241,7 +248,7 @@ class Judge:
                 target.write_text(text, encoding="utf-8")
             states = dict.fromkeys(map(str, exercise.stubs), "submitted")
             handed_out = Submission("as handed out", Path(folder), "", states)
-            return not self._checks(handed_out, files, environment).problem
+            return not self._checks(handed_out, exercise, files, environment).problem
 
     def _breaks(
         self,
@@ -255,12 +262,12 @@ class Judge:
         What the second run found takes the place of the first in `scores`.
         """
         files = [str(file) for file in self._check_files(exercise)]
-        scores[0] = self._checks(submission, files, environment)
+        scores[0] = self._checks(submission, exercise, files, environment)
         if not (broken := scores[0].broken):
             return ""
         states = dict.fromkeys(map(str, exercise.stubs), "submitted")
         reference = Submission("the reference", self.course.root / "solutions", "", states)
-        control = self._checks(reference, files, environment)
+        control = self._checks(reference, exercise, files, environment)
         if control.problem or control.broken:
             return ""
         return f"{broken}: twice with this file, and not with the reference"
@@ -306,13 +313,13 @@ class Judge:
         return [*runs, more] if more else runs
 
     def _checks(
-        self, submission: Submission, arguments: list[str], environment: Mapping[str, str]
+        self,
+        submission: Submission,
+        exercise: Exercise,
+        arguments: list[str],
+        environment: Mapping[str, str],
     ) -> _Score:
         assert self._scratch is not None
-        try:
-            address = self._sandbox_address()
-        except SandboxError as error:
-            return _Score({}, str(error))
         number = next(self._numbers)
         # Beside the exchange, not in it: nothing in the sandbox sees the score.
         unit = self._scratch / "units" / str(number)
@@ -333,7 +340,6 @@ class Judge:
             *(["--live"] if self.live else []),
         ]
         own = [
-            f"--sandbox={address}",
             f"--against={submission.tree}",
             f"--score-json={score}",
             f"--basetemp={seen / 'tmp'}",
@@ -345,7 +351,12 @@ class Judge:
             **environment,
         }
         try:
-            done = self._server.run(Job(argv, self.course.root, variables, UNIT_TIMEOUT_S, own))
+            needed = modules(exercise, live=self.live)
+            with self.sandbox(exercise) as sandbox:
+                own.append(f"--sandbox={sandbox.address}")
+                done = self._server.run(
+                    Job(argv, self.course.root, variables, UNIT_TIMEOUT_S, own, needed)
+                )
             if done.exit_code == TIMED_OUT:
                 return _Score({}, f"the checks did not end within {UNIT_TIMEOUT_S:g} s", "time-out")
             if done.exit_code < 0:
@@ -363,6 +374,8 @@ class Judge:
                 for check in task["checks"]:
                     check["message"] = _without(folders, check["message"])
             return _Score(found)
+        except SandboxError as error:
+            return _Score({}, str(error))
         except (RuntimeError, OSError) as error:
             return _Score({}, f"the checks did not run: {error}")
         finally:

@@ -28,6 +28,7 @@ from grading.grader.intake.submissions import Submission
 from grading.grader.judge import Judge
 from grading.grader.sandbox import strongest
 from grading.proof.prove import Prover, WrongSolution, read_wrong_solution
+from grading.runner.preload import modules
 from grading.runner.results import Result
 from profiling_lab import course as manifest
 from profiling_lab.course import Course, Exercise
@@ -124,7 +125,9 @@ class _Runs:
     def __init__(self, course: Course) -> None:
         self.course = course
         self.prover = Prover(course)
-        self._judge = Judge(course, sandbox=_sandbox(), seed=int(Prover.seed))
+        self._judge = Judge(
+            course, sandbox=_sandbox(), seed=int(Prover.seed), server=self.prover.server
+        )
         self._wrong = wrong_solutions(course)
         self._stack = contextlib.ExitStack()
         self._opening = threading.Lock()
@@ -141,6 +144,21 @@ class _Runs:
 
     def __exit__(self, *exc: object) -> None:
         self._stack.close()
+
+    def begin_all(self, asked: Sequence[Asked]) -> None:
+        """Begin runs: those of exercises with the same needs together, which share what is imported for them.
+
+        The exercises that need most come first, so that many short runs are left to fill the last cores.
+        """
+
+        def needed(run: Asked) -> tuple[int, tuple[str, ...]]:
+            name = self._wrong[run[1]][0].id if run[1] in self._wrong else run[1]
+            found = [exercise for exercise in self.course.exercises if exercise.id == name]
+            names = modules(found[0]) if found else ()
+            return -len(names), names
+
+        for kind, name in sorted(asked, key=needed):
+            self.begin(kind, name)
 
     def begin(self, kind: str, name: str) -> Future[Any]:
         """The run of a kind and a name, begun if it is not yet."""
@@ -234,8 +252,7 @@ def main() -> None:
     os.dup2(2, 1)  # what anything prints is no answer
     root, asked = pickle.load(sys.stdin.buffer)
     with _Runs(manifest.load(root)) as runs, contextlib.suppress(EOFError):
-        for kind, name in asked:
-            runs.begin(kind, name)
+        runs.begin_all(asked)
         while True:
             kind, name = pickle.load(sys.stdin.buffer)
             _send(answers, runs.outcome(kind, name))

@@ -1,7 +1,7 @@
 """Prove that the checks are right: stubs are todo, the reference passes, wrong solutions are caught.
 
-Every run of checks happens in a child that is forked from a template with pytest and the heavy
-libraries already imported (`grading.runner.forkserver`), so that proving an exercise takes seconds.
+Every run of checks happens in a child that is forked from a template with pytest and the libraries that the
+exercise needs already imported (`grading.runner.forkserver`), so that proving an exercise takes seconds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grading.runner.forkserver import FRAMEWORKS, ForkServer, Job
+from grading.runner.forkserver import ForkServer, Job
+from grading.runner.preload import modules
 from profiling_lab import stubs
 from profiling_lab.course import Course, Exercise
 from profiling_lab.errors import CourseError
@@ -103,20 +104,25 @@ class Prover:
 
     seed = "7"
 
-    def __init__(self, course: Course, *, preload: tuple[str, ...] = FRAMEWORKS) -> None:
+    def __init__(self, course: Course) -> None:
         self.course = course
+        self._exercise_of = {
+            str(course.checks(stub)): exercise
+            for exercise in course.exercises
+            for stub in exercise.stubs
+        }
         cores = os.cpu_count() or 1
         self.parallel = min(cores, 8)
-        self._server = ForkServer(preload=("polars", "numpy", *preload), parallel=self.parallel)
+        self.server = ForkServer(parallel=self.parallel)
         self._scratch = tempfile.TemporaryDirectory(prefix="lab-proof-")
         self._numbers = itertools.count(1)
 
     def __enter__(self) -> Prover:
-        self._server.__enter__()
+        self.server.__enter__()
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._server.__exit__(*exc)
+        self.server.__exit__(*exc)
         self._scratch.cleanup()
 
     def run(
@@ -152,8 +158,10 @@ class Prover:
         ]
         if isolated:  # a worker is forked from what has not read the checks
             argv, own = [*argv, *own, "--isolated"], []
-        job = Job(argv, self.course.root, {"LAB_SEED": self.seed}, own=own)
-        result = self._server.run(job)
+        exercises = (self._exercise_of.get(test.partition("::")[0]) for test in tests)
+        needed = dict.fromkeys(m for exercise in exercises if exercise for m in modules(exercise))
+        job = Job(argv, self.course.root, {"LAB_SEED": self.seed}, own=own, preload=tuple(needed))
+        result = self.server.run(job)
         tasks = json.loads(score.read_text())["tasks"] if score.exists() else {}
         score.unlink(missing_ok=True)
         return Run(tasks, result.output, result.seconds, result.exit_code)

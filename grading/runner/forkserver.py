@@ -1,7 +1,8 @@
 """Runs pytest in children that are forked from a template, where the libraries are imported once.
 
 Importing pytest, numpy and polars takes about 0.7 s, torch three more; a forked child has them at
-once. The template never runs learner code and stays single-threaded, because a lock that another
+once. There is a template for each set of modules that jobs name (`grading.runner.preload`), started when it is
+first asked for. A template never runs learner code and stays single-threaded, because a lock that another
 thread holds at the moment of the fork is never released in the child:
 
 - jemalloc inside polars starts threads of its own at import, which `_RJEM_MALLOC_CONF` turns off;
@@ -39,6 +40,7 @@ from typing import Any, NoReturn, Self
 
 from grading.runner import wire, workers
 from grading.runner.forking import TIMED_OUT, Forked, changed_ns, serve
+from grading.runner.pools import Pool
 from grading.runner.worker import Connection
 
 PRELOAD = (
@@ -51,17 +53,9 @@ PRELOAD = (
     "profiling_lab.course",
     "profiling_lab.findings",
 )
-# What checks of model code import; five seconds, paid once. Absent modules are left out. None of
-# them starts a thread or a backend when it is imported.
-FRAMEWORKS = (
-    "torch",
-    "torch._dynamo",
-    "torch.utils.flop_counter",
-    "triton.runtime.interpreter",
-    "jax.numpy",
-)
 POLARS_THREADS = 2
 MOST_READY = 64  # sessions that stand ready at the same time; each holds some megabytes
+MOST_TEMPLATES = 2  # at the same time while they have no job; each holds up to half a gigabyte
 _ROOT = Path(__file__).resolve().parents[2]
 _TEMPLATE_ENVIRONMENT = {
     "_RJEM_MALLOC_CONF": "background_thread:false",
@@ -79,6 +73,7 @@ class Job:
     environment, None removes a variable. timeout_s: then it is killed, with exit code 124. own: further
     options, as "--name=value", in which it differs from other jobs of the same argv and cwd: then they share
     a session that stands ready. What is read while checks are collected may not differ between them.
+    preload: modules that its template has imported besides the server's own.
     """
 
     argv: Sequence[str]
@@ -86,6 +81,7 @@ class Job:
     env: Mapping[str, str | None] = field(default_factory=dict)
     timeout_s: float = 600.0
     own: Sequence[str] = ()
+    preload: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -103,9 +99,9 @@ class Result:
 
 
 class ForkServer:
-    """The client: starts the template at the first job and ends it with the block.
+    """The client: starts templates when jobs need them and ends them with the block.
 
-    preload: modules to import in the template besides PRELOAD ("torch"); absent ones are left out.
+    preload: modules to import in each template besides PRELOAD ("torch"); absent ones are left out.
     parallel: jobs that run at the same time. mode: "fork", "subprocess", or "auto".
     """
 
@@ -119,10 +115,10 @@ class ForkServer:
         self.mode = mode
         self.parallel = parallel
         self.preload = tuple(dict.fromkeys((*PRELOAD, *preload)))
-        self._lock = threading.Lock()
         self._slots = threading.BoundedSemaphore(parallel)
-        self._template: _Template | None = None
-        self._ready: dict[tuple[str, ...], _Ready] = {}
+        self._templates = Pool(
+            self._start_template, most=MOST_TEMPLATES, is_good=_Template.is_fresh
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -130,10 +126,11 @@ class ForkServer:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def start(self) -> None:
-        """Start the template now and wait until it has imported everything."""
+    def start(self, preload: tuple[str, ...] = ()) -> None:
+        """Start the template for jobs with this `preload` now and wait until it has imported everything."""
         if self.mode == "fork":
-            self._ready_template().wait_ready()
+            with self._templates.use(preload) as template:
+                template.wait_ready()
 
     def run(
         self,
@@ -148,12 +145,9 @@ class ForkServer:
         with self._slots, tempfile.TemporaryFile() as output:
             if self.mode != "fork":
                 code, seconds, rss = _run_in_subprocess(job, output)
-            elif (ready := self._session(job)) is not None:
-                code, seconds, rss = ready.run(job, job.own, output.fileno())
             else:
-                code, seconds, rss = self._ready_template().run(
-                    job, [*job.argv, *job.own], output.fileno()
-                )
+                with self._templates.use(job.preload) as template:
+                    code, seconds, rss = template.run_job(job, output.fileno())
             output.seek(0)
             text = output.read().decode("utf-8", "replace")
         return Result(code, seconds, text, rss)
@@ -173,48 +167,11 @@ class ForkServer:
                 yield futures[future], future.result()
 
     def close(self) -> None:
-        """End the template; running jobs are killed."""
-        with self._lock:
-            self._close_all()
+        """End the templates; running jobs are killed."""
+        self._templates.close()
 
-    def _close_all(self) -> None:
-        for ready in self._ready.values():
-            ready.close()
-        self._ready.clear()
-        if self._template is not None:
-            self._template.close()
-            self._template = None
-
-    def _session(self, job: Job) -> _Ready | None:
-        """The session that stands ready for a job; None if there can be none."""
-        if not job.own:
-            return None
-        template = self._ready_template()
-        key = (str(job.cwd), *map(str, job.argv))
-        with self._lock:
-            ready = self._ready.pop(key, None)
-            if ready is not None and not ready.is_fresh():
-                ready.close()
-                ready = None
-            if ready is None:
-                ready = _Ready(template, job)
-            self._ready[key] = ready  # the last one used comes last
-            if len(self._ready) > MOST_READY:
-                for other, oldest in list(self._ready.items())[:-1]:
-                    if not oldest.waiting:
-                        self._ready.pop(other).close()
-                        break
-        return ready if ready.stands() else None
-
-    def _ready_template(self) -> _Template:
-        with self._lock:
-            template = self._template
-            if template is not None and not template.is_fresh():
-                self._close_all()
-                template = None
-            if template is None:
-                template = self._template = _Template(self.preload)
-            return template
+    def _start_template(self, preload: tuple[str, ...]) -> _Template:
+        return _Template(tuple(dict.fromkeys((*self.preload, *preload))))
 
 
 class _Server:
@@ -287,7 +244,7 @@ class _Server:
 
 
 class _Template(_Server):
-    """The client's end of the template process."""
+    """The client's end of a template process."""
 
     def __init__(self, preload: tuple[str, ...]) -> None:
         ours, theirs = socket.socketpair()
@@ -304,9 +261,37 @@ class _Template(_Server):
                 start_new_session=True,
             )
         super().__init__(ours)
+        self._ready: dict[tuple[str, ...], _Ready] = {}
+        self._choosing = threading.Lock()
 
     def is_alive(self) -> bool:
         return not self.closed and self.process.poll() is None
+
+    def run_job(self, job: Job, output: int) -> tuple[int, float, int]:
+        """Run a job, in a session that stands ready if there can be one."""
+        if (ready := self._session(job)) is not None:
+            return ready.run(job, job.own, output)
+        return self.run(job, [*job.argv, *job.own], output)
+
+    def _session(self, job: Job) -> _Ready | None:
+        """The session that stands ready for a job; None if there can be none."""
+        if not job.own:
+            return None
+        key = (str(job.cwd), *map(str, job.argv))
+        with self._choosing:
+            ready = self._ready.pop(key, None)
+            if ready is not None and not ready.is_fresh():
+                ready.close()
+                ready = None
+            if ready is None:
+                ready = _Ready(self, job)
+            self._ready[key] = ready  # the last one used comes last
+            if len(self._ready) > MOST_READY:
+                for other, oldest in list(self._ready.items())[:-1]:
+                    if not oldest.waiting:
+                        self._ready.pop(other).close()
+                        break
+        return ready if ready.stands() else None
 
     def fork(self, job: Job, stream: socket.socket) -> None:
         """Have it fork a session that stands ready at the other end of `stream`."""
@@ -316,6 +301,9 @@ class _Template(_Server):
             self.connection.send(wire.pack([*_place(job), 0, list(map(str, job.argv)), 0.0]))
 
     def close(self) -> None:
+        for ready in self._ready.values():
+            ready.close()
+        self._ready.clear()
         super().close()
         try:
             self.process.wait(5)

@@ -351,11 +351,11 @@ def batch(
     ground = Ground(folder, course)
     try:
         with reaping():
-            with Judge(course, sandbox=sandbox, seed=SEED, parallel=PARALLEL, preload=()) as judge:
-                assert judge.sandbox is not None
+            with Judge(course, sandbox=sandbox, seed=SEED, parallel=PARALLEL) as judge:
                 hasty = copy.copy(judge)
                 hasty.call_timeout_s = HASTY_S
-                ground.socket = judge.sandbox.address
+                with judge.sandbox(course.exercise("scaling_ex01")) as opened:
+                    ground.socket = opened.address
                 ground.note()
 
                 honest = controls()
@@ -702,7 +702,7 @@ def test_a_private_recording_is_seen_only_where_what_is_said_is_hidden(
         file.parent.mkdir(parents=True)
         file.write_text(text, encoding="utf-8")
     taken = {s.student: s for s in take_in(tmp_path / "submissions", course, tmp_path / "staging")}
-    with Judge(course, sandbox=sandbox_kind, seed=SEED, preload=(), cases=cases) as judge:
+    with Judge(course, sandbox=sandbox_kind, seed=SEED, cases=cases) as judge:
         spied, honest = (judge.grade(taken[name], exercise) for name in ("spy", "ada"))
     checks = [check for task in spied.tasks.values() for check in task.checks]
     said: dict[bool, set[str]] = {check.hidden: set() for check in checks}

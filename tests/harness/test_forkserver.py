@@ -8,6 +8,7 @@ import textwrap
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,6 +38,11 @@ def server(request, forking):
         yield forking
     else:
         pytest.skip("the fork server forks on Linux only")
+
+
+def template_of(server: ForkServer) -> Any:
+    with server._templates.use(()) as template:
+        return template
 
 
 def write(folder: Path, text: str, name: str = "test_it.py") -> str:
@@ -170,10 +176,27 @@ def test_polars_works_in_the_children(server, tmp_path):
 @needs_fork
 def test_the_template_has_no_thread_that_could_hold_a_lock(forking, tmp_path):
     forking.run([*BARE, write(tmp_path, "def test_a(): pass")])
-    tasks = Path(f"/proc/{forking._template.process.pid}/task")
+    tasks = Path(f"/proc/{template_of(forking).process.pid}/task")
     names = sorted((task / "comm").read_text().strip() for task in tasks.iterdir())
     assert [name for name in names if not name.startswith(("python", "polars-ooc"))] == []
     assert len(names) <= 2
+
+
+@needs_fork
+def test_a_job_has_the_modules_that_it_names_and_no_others(forking, tmp_path):
+    file = write(
+        tmp_path,
+        """
+        import os, sys
+        def test_a():
+            for name in ("torch", "jax", "triton", "wave"):
+                assert (name in sys.modules) == (name == os.environ["WANTED"]), name
+        """,
+    )
+    for wanted in ("wave", "", "wave"):
+        preload = (wanted,) if wanted else ()
+        result = forking.run(Job([*BARE, file], env={"WANTED": wanted}, preload=preload))
+        assert result.exit_code == 0, result.output
 
 
 @needs_fork
@@ -249,7 +272,7 @@ def test_a_session_that_cannot_stand_ready_is_no_reason_not_to_run(forking, tmp_
 def test_a_session_sees_changed_checks_and_outlives_a_job_that_is_ended(forking, tmp_path):
     slow = write(tmp_path, "import time\ndef test_a(): time.sleep(60)")
     assert forking.run(ready_job(slow, tmp_path, 1, timeout_s=1.0)).exit_code == TIMED_OUT
-    ready = list(forking._ready.values())[-1]
+    ready = list(template_of(forking)._ready.values())[-1]
     assert ready.stands()
     for value in range(3):
         file = write(tmp_path, f"def test_a(): assert {value} == 1")
@@ -294,18 +317,18 @@ def test_an_option_that_nobody_knows_ends_the_job(forking, tmp_path):
 def test_a_template_that_has_died_is_replaced(forking, tmp_path):
     file = write(tmp_path, "def test_a(): pass")
     forking.run([*BARE, file])
-    process = forking._template.process
+    process = template_of(forking).process
     process.kill()
     process.wait()
     assert forking.run([*BARE, file]).exit_code == 0
-    assert forking._template.process.pid != process.pid
+    assert template_of(forking).process.pid != process.pid
 
 
 @needs_fork
 def test_a_template_that_dies_during_a_job_is_an_error(forking, tmp_path):
     file = write(tmp_path, "import time\ndef test_a(): time.sleep(30)")
     forking.start()
-    timer = threading.Timer(0.5, forking._template.process.kill)
+    timer = threading.Timer(0.5, template_of(forking).process.kill)
     timer.start()
     with pytest.raises(RuntimeError, match="the fork server has ended"):
         forking.run([*BARE, file])
@@ -316,19 +339,19 @@ def test_a_template_that_dies_during_a_job_is_an_error(forking, tmp_path):
 def test_a_changed_harness_starts_a_new_template(forking, tmp_path):
     file = write(tmp_path, "def test_a(): pass")
     forking.run([*BARE, file])
-    template = forking._template
+    template = template_of(forking)
     known = template.ready.result()
     assert any(name.endswith("grading/runner/access.py") for name in known)
     known[next(iter(known))] += 1  # as if the file had been saved since
     assert forking.run([*BARE, file]).exit_code == 0
-    assert forking._template is not template
+    assert template_of(forking) is not template
 
 
 @needs_fork
 def test_closing_ends_the_template(tmp_path):
     server = ForkServer()
     server.run([*BARE, write(tmp_path, "def test_a(): pass")])
-    process = server._template.process
+    process = template_of(server).process
     server.close()
     assert process.poll() == 0
 

@@ -41,7 +41,7 @@ def source(course: Course, tmp_path: Path) -> Path:
     """Six students; the judge of the last four waits for the file `go`."""
     students = [f"s{number}" for number in range(6)]
     waits = dict.fromkeys(students[2:], f"# fake: waits {tmp_path / 'go'}")
-    return fake.write_class(tmp_path / "in", course, students, ["ex_32", "nsys_ex03"], **waits)
+    return fake.write_class(tmp_path / "in", course, students, ["ex_33", "nsys_ex03"], **waits)
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +56,7 @@ def command(*arguments: object) -> list[str]:
 
 
 def asked(source: Path, out: Path) -> list[object]:
-    return [source, "--out", out, "--exercise", "ex_32", "--exercise", "nsys_ex03", "--jobs", 1]
+    return [source, "--out", out, "--exercise", "ex_33", "--exercise", "nsys_ex03", "--jobs", 1]
 
 
 def run(*arguments: object, before: list[str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -170,13 +170,13 @@ def test_two_graders_and_a_look_at_the_first(source: Path, tmp_path: Path) -> No
 
 def test_infrastructure_left_is_exit_code_3(course: Course, tmp_path: Path) -> None:
     lines = {"bad": "# fake: infrastructure"}
-    source = fake.write_class(tmp_path / "in", course, ["bad", "good"], ["ex_32"], **lines)
-    arguments = [source, "--out", tmp_path / "out", "--exercise", "ex_32", "--retries", 0]
+    source = fake.write_class(tmp_path / "in", course, ["bad", "good"], ["ex_33"], **lines)
+    arguments = [source, "--out", tmp_path / "out", "--exercise", "ex_33", "--retries", 0]
     done = run(*arguments)
     assert done.returncode == 3
     assert "1 exercises could not be judged; this is not the students' doing" in done.stdout
     assert "1 × the fake judge's disk is full" in done.stdout
-    (source / "bad" / course.exercise("ex_32").stub).write_text("# mended\n")
+    (source / "bad" / course.exercise("ex_33").stub).write_text("# mended\n")
     assert run(*arguments).returncode == 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from grading.grader import judge
 from grading.grader.intake.submissions import Submission
 from grading.grader.judge import Judge, readable
 from grading.runner.forkserver import TIMED_OUT, Job
@@ -29,7 +31,8 @@ class MadeUp:
 
     def __init__(self, folder: Path, ends: Callable[[Path], int | str]) -> None:
         self.judge = Judge(COURSE, seed=1)
-        self.judge.sandbox = SimpleNamespace(address="nowhere", is_open=True)  # type: ignore[assignment]
+        nowhere = SimpleNamespace(address="nowhere")
+        self.judge.sandbox = lambda _: contextlib.nullcontext(nowhere)  # type: ignore[assignment]
         self.judge._scratch = folder / "scratch"
         self.judge._server = SimpleNamespace(run=self.run)  # type: ignore[assignment]
         self.tree = folder / "ada"
@@ -116,13 +119,22 @@ def test_a_sandbox_that_breaks_once_or_for_all_is_infrastructure(tmp_path: Path)
     assert always.grade().infrastructure == "the sandbox has ended"
 
 
-def test_a_sandbox_that_has_given_up_is_opened_anew(tmp_path: Path) -> None:
+def test_a_sandbox_that_has_given_up_is_opened_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = []
+
+    def open_sandbox(*_: Any, **__: Any) -> SimpleNamespace:
+        opened.append(SimpleNamespace(address="here", is_open=True, close=lambda: None))
+        return opened[-1]
+
+    monkeypatch.setattr(judge, "open_sandbox", open_sandbox)
     made = MadeUp(tmp_path, lambda tree: "fine")
-    made.judge.sandbox = SimpleNamespace(is_open=False, close=lambda: None)  # type: ignore[assignment]
-    opened = SimpleNamespace(address="the new one", is_open=True)
-    made.judge._open_sandbox = lambda: opened  # type: ignore[method-assign]
-    assert made.grade().infrastructure == ""
-    assert made.judge.sandbox is opened
+    del made.judge.sandbox  # the made-up one
+    for count in (1, 1, 2):
+        assert made.grade().infrastructure == ""
+        assert len(opened) == count
+        opened[0].is_open = len(made.trees) < 2
 
 
 def test_messages_hold_no_paths_of_this_machine(tmp_path: Path) -> None:

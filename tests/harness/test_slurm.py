@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FAKE = Path(__file__).with_name("fake_judge.py")
 fake = load_file(FAKE, "fake_judge")
 one_node = load_file(Path(__file__).with_name("one_node_slurm.py"), "one_node_slurm")
-EXERCISES = ("ex_32", "nsys_ex03")
+EXERCISES = ("ex_33", "nsys_ex03")
 LONG_S = 120.0
 
 
@@ -105,7 +105,7 @@ def test_a_killed_job_costs_one_attempt_of_what_it_had_begun(
     with Store(out, writing=False) as kept:
         plan = batch.kept_plan(course, kept)
         attempts = {(r.student, r.exercise): r.attempts for r in batch.results(plan, kept)}
-    assert attempts.pop(("b", "ex_32")) == 2
+    assert attempts.pop(("b", "ex_33")) == 2
     assert set(attempts.values()) == {1}
     same_as_here(course, source, tmp_path, summary.seed)
 
@@ -114,7 +114,7 @@ def test_a_job_that_always_dies_is_infrastructure_of_its_own(
     course: Course, tmp_path: Path
 ) -> None:
     lines = {"b": "# fake: dies-once /dev/null/never"}
-    source = fake.write_class(tmp_path / "in", course, ["a", "b"], ["ex_32"], **lines)
+    source = fake.write_class(tmp_path / "in", course, ["a", "b"], ["ex_33"], **lines)
     (tmp_path / "opener.py").write_text(
         f"import os, signal, sys\nsys.path.insert(0, {str(Path(fake.__file__).parent)!r})\n"
         "import fake_judge\n"
@@ -132,8 +132,8 @@ def test_a_job_that_always_dies_is_infrastructure_of_its_own(
         return engine
 
     summary = grade(course, source, tmp_path / "out", make, slurm={"units": "9"}, retries=1)
-    assert list(summary.infrastructure) == ["b ex_32"]
-    assert "ended early" in summary.infrastructure["b ex_32"]
+    assert list(summary.infrastructure) == ["b ex_33"]
+    assert "ended early" in summary.infrastructure["b ex_33"]
     assert summary.kept == 3  # two that nobody handed in need no judge
 
 
@@ -221,7 +221,7 @@ def test_stopped_jobs_are_ended_and_their_results_kept(course: Course, tmp_path:
             pass
 
     engine.run(plan.units(), Reporter(), stop)
-    assert sorted(kept) == ["a ex_32", "a nsys_ex03"]
+    assert sorted(kept) == ["a ex_33", "a nsys_ex03"]
 
 
 def test_options_are_read(course: Course, tmp_path: Path) -> None:

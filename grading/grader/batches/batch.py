@@ -28,6 +28,7 @@ from grading.grader.batches.progress import Progress, duration
 from grading.grader.batches.store import WORK, DiskError, Store, StoreError, trouble, write_whole
 from grading.grader.intake import submissions
 from grading.grader.intake.submissions import Submission
+from grading.runner.preload import modules
 from grading.runner.results import OUTCOMES, Key, Result
 from profiling_lab.course import Course, Exercise
 from profiling_lab.errors import LabError
@@ -359,6 +360,8 @@ def _run(
             elif not done:
                 at_once.append(result)
         store.add(*at_once)
+    # Exercises with the same needs together: they share what is imported for them.
+    waiting.sort(key=lambda unit: modules(unit.exercise, live=options.live))
     store.make_sure_of_room(results=len(waiting), students=len(plan.submissions))
     total = len(plan.submissions) * len(plan.exercises)
     say(

@@ -1,0 +1,71 @@
+"""Things that are costly to open and to keep: a few at a time, shared by all who ask for the same."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+
+class Closable(Protocol):
+    """What can be closed."""
+
+    def close(self) -> None:
+        """Give back what it holds."""
+        ...
+
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V", bound=Closable)
+
+
+@dataclass
+class _Kept(Generic[V]):
+    value: V
+    users_count: int = 0
+
+
+class Pool(Generic[K, V]):
+    """Values by key, opened when first asked for. May be used from several threads.
+
+    open_: makes the value of a key. most: so many stay open while nobody uses them; the longest unused makes
+    room. is_good: a value of which it is False is closed and opened anew.
+    """
+
+    def __init__(
+        self, open_: Callable[[K], V], *, most: int, is_good: Callable[[V], bool] = lambda _: True
+    ) -> None:
+        self._open = open_
+        self._most = most
+        self._is_good = is_good
+        self._lock = threading.Lock()
+        self._kept: dict[K, _Kept[V]] = {}  # the last one used comes last
+
+    @contextlib.contextmanager
+    def use(self, key: K) -> Iterator[V]:
+        """The value of a key; it stays open for the block at least."""
+        with self._lock:
+            kept = self._kept.pop(key, None)
+            if kept is not None and not self._is_good(kept.value):
+                kept.value.close()
+                kept = None
+            if kept is None:
+                idle = [other for other, one in self._kept.items() if not one.users_count]
+                for other in idle[: max(0, len(self._kept) + 1 - self._most)]:
+                    self._kept.pop(other).value.close()
+                kept = _Kept(self._open(key))
+            self._kept[key] = kept
+            kept.users_count += 1
+        try:
+            yield kept.value
+        finally:
+            with self._lock:
+                kept.users_count -= 1
+
+    def close(self) -> None:
+        """Close all values, used or not; the pool can be used again."""
+        with self._lock:
+            while self._kept:
+                self._kept.popitem()[1].value.close()

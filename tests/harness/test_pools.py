@@ -1,0 +1,73 @@
+"""Costly things, a few at a time; and which modules an exercise's template imports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from grading.runner.pools import Pool
+from grading.runner.preload import MODULES, modules
+from profiling_lab import course as manifest
+
+COURSE = manifest.load(Path(__file__).resolve().parents[2])
+
+
+class Thing:
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.is_open = True
+
+    def close(self) -> None:
+        self.is_open = False
+
+
+def test_a_value_is_opened_once_and_the_longest_unused_makes_room() -> None:
+    pool = Pool(Thing, most=2)
+    with pool.use("a") as a, pool.use("a") as same:
+        assert a is same
+    for name in ("b", "a", "c"):
+        with pool.use(name) as last:
+            assert last.name == name
+    with pool.use("a") as still:
+        assert still is a
+    with pool.use("b") as b:
+        assert b.is_open
+    assert a.is_open
+    assert not last.is_open
+
+
+def test_what_is_used_is_not_closed_for_another() -> None:
+    pool = Pool(Thing, most=1)
+    with pool.use("a") as a, pool.use("b") as b:
+        assert a.is_open and b.is_open
+    pool.close()
+    assert not a.is_open and not b.is_open
+
+
+def test_a_value_that_is_no_good_any_more_is_opened_anew() -> None:
+    pool = Pool(Thing, most=2, is_good=lambda thing: thing.is_open)
+    with pool.use("a") as a:
+        a.close()
+    with pool.use("a") as fresh:
+        assert fresh.is_open and fresh is not a
+
+
+@pytest.mark.parametrize(
+    ("identifier", "needed"),
+    [
+        ("ex_30", set()),
+        ("ex_32", {"torch"}),
+        ("triton_ex05", {"triton"}),
+        ("lab05", {"torch", "jax"}),
+    ],
+)
+def test_modules_are_those_of_the_needs(identifier: str, needed: set[str]) -> None:
+    expected = {module for need in needed for module in MODULES[need]}
+    assert set(modules(COURSE.exercise(identifier))) == expected
+
+
+def test_live_tasks_count_where_they_run() -> None:
+    exercise = COURSE.exercise("ex_33")  # its live tasks need torch, the others nothing
+    assert modules(exercise) == ()
+    assert "torch" in modules(exercise, live=True)
