@@ -1,7 +1,7 @@
 """Mutation testing of the references: change one thing in a reference, and a check must fail.
 
-    uv run --group mutation python -m grading.proof.mutation ex_30
-    uv run --group mutation python -m grading.proof.mutation ex_30 --changed    (what changed since)
+    uv run --group authors python -m grading.proof.mutation ex_30
+    uv run --group authors python -m grading.proof.mutation ex_30 --changed    (what changed since)
 
 Mutants are made by cosmic-ray's operators, one function at a time, and run as an overlay over the
 reference against all checks of the exercise's file. The result is written beside the wrong

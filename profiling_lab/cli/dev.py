@@ -170,7 +170,7 @@ def check(identifier: str, verbose: bool) -> int:
     The mutation test, which takes minutes, is left for the end:
 
     \b
-      uv run --group mutation python -m grading.proof.mutation ID
+      uv run --group authors python -m grading.proof.mutation ID
     """
     course = load_course()
     exercise, _ = find(course, identifier)
@@ -207,7 +207,7 @@ def check(identifier: str, verbose: bool) -> int:
     if bad or code == 1:
         return complain(f"{exercise.id} is not proven; mend what is marked above", code=1)
     click.echo(f"{exercise.id} is proven, but for the mutation test:")
-    click.echo(f"  uv run --group mutation python -m grading.proof.mutation {exercise.id}")
+    click.echo(f"  uv run --group authors python -m grading.proof.mutation {exercise.id}")
     return 0
 
 

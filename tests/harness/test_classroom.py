@@ -742,7 +742,7 @@ def test_setup_installs_the_course(tmp_path: Path) -> None:
     log = (tmp_path / "log").read_text().splitlines()
     assert [line.split()[0] for line in log] == ["apt-get", "apt-get", "python3", "pip", "uv"]
     assert "bubblewrap" in log[1]
-    assert log[-1] == f"uv sync --project {root}/source/course"
+    assert log[-1] == f"uv sync --project {root}/source/course --group frameworks --group cuda"
 
 
 def test_bundle_says_what_is_wrong(course: manifest.Course, tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def wrong_of(exercise: manifest.Exercise, function: str, is_cuda: bool) -> list[
 def test_no_mutant_survives_unexplained(identifier: str) -> None:
     exercise = EXERCISES[identifier]
     file = mutation.folder(COURSE, exercise) / mutation.RESULT
-    again = f"run: uv run --group mutation python -m grading.proof.mutation {identifier}"
+    again = f"run: uv run --group authors python -m grading.proof.mutation {identifier}"
     assert file.is_file(), again
     result = json.loads(file.read_text(encoding="utf-8"))
     current = mutation.hashes(COURSE, exercise)

@@ -133,7 +133,7 @@ def declared() -> list[str]:
     """Every requirement that pyproject.toml declares itself."""
     out = [*PYPROJECT["project"]["dependencies"], *PYPROJECT["build-system"]["requires"]]
     for group in PYPROJECT["dependency-groups"].values():
-        out += group
+        out += [entry for entry in group if isinstance(entry, str)]
     return out
 
 
@@ -157,7 +157,9 @@ def test_pins_of_indirect_dependencies_hold_versions_only() -> None:
 
 def test_light_dependencies_hold_no_framework() -> None:
     light = {re.split(r"[=\[; ]", name)[0] for name in PYPROJECT["project"]["dependencies"]}
-    assert not light & (HEAVY | {"pytest", "jupyter"})
+    assert not light & (HEAVY | {"pytest", "jupyterlab"})
+    (default,) = PYPROJECT["tool"]["uv"]["default-groups"]
+    assert [name.split("==")[0] for name in PYPROJECT["dependency-groups"][default]] == ["pytest"]
 
 
 # -- layers stay apart ------------------------------------------------------------------------------
@@ -347,7 +349,7 @@ COMMAND = re.compile(r"uv run lab ([a-z]+)(?: ([a-z][a-z-]*))?")
 def test_readme_holds_the_two_commands() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert "pip install uv && uv run lab demo" in text
-    assert "pip install uv && uv run pytest --against solutions" in text
+    assert "pip install uv && uv run --all-groups pytest --against solutions" in text
 
 
 def commands() -> dict[str, set[str]]:
@@ -392,5 +394,8 @@ def test_scripts_in_texts_exist() -> None:
 
 def test_ci_calls_what_the_readme_says() -> None:
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    for command in ("uv run pytest --against solutions\n", "uv run pytest\n", "uv run lab demo\n"):
+    proof = "uv run --all-groups pytest --against solutions\n"
+    for command in ("uv run lab demo\n", "uv run pytest\n", proof):
         assert command in script
+    # What comes before the groups are installed shows what a newcomer has.
+    assert script.index("uv run pytest\n") < script.index(proof)

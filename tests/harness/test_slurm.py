@@ -27,7 +27,9 @@ from profiling_lab.functions import load_file
 
 pytestmark = pytest.mark.proof  # it is the grader that uses it
 
-pytest.importorskip("submitit", reason="submitit is not installed: uv run --group slurm pytest")
+pytest.importorskip(
+    "submitit", reason="submitit is not installed: uv sync --inexact --group graders"
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 FAKE = Path(__file__).with_name("fake_judge.py")

@@ -312,7 +312,7 @@ def _must_have_slurm(cluster: str) -> None:
     try:
         import submitit  # noqa: F401
     except ImportError:
-        raise LabError("--engine slurm needs submitit: uv run --group slurm grade …") from None
+        raise LabError("--engine slurm needs submitit: uv run --group graders grade …") from None
     if cluster == "slurm":
         missing = [p for p in ("sbatch", "squeue", "scancel", "srun") if shutil.which(p) is None]
         if missing:
