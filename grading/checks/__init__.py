@@ -3,7 +3,7 @@
 fixtures: the seed, recordings, generated and drawn captures. generate: captures with a known answer.
 Oracles, which share nothing with the exercises: oracles (Nsight Systems exports), ncu (Nsight Compute
 pages), occupancy (NVIDIA's own calculator), counting (operations and bytes of written-out kernels).
-Instruments: cuda (CUDA sources without a GPU). judging: comparing, and the words of a failure.
+Instruments: cuda (CUDA sources without a GPU). assertions: comparing, and the words of a failure.
 """
 
 from __future__ import annotations

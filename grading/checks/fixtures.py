@@ -32,13 +32,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from grading.runner.computed_once import kept
-from grading.runner.outcomes import NotGraded
+from grading.runner.scoring import NotGraded
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError
 
 if TYPE_CHECKING:
     from grading.checks.generate import Scenario
-    from grading.checks.generate.drawn import Timeline
+    from grading.checks.generate.drawn_timeline import Timeline
 
 SEED_VARIABLE = "LAB_SEED"
 MOST_SEED = 99_999
@@ -149,7 +149,7 @@ def generated(seed: int, tmp_path_factory: pytest.TempPathFactory) -> Callable[.
 @pytest.fixture
 def draw(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Timeline]:
     """`draw()`: an empty `Timeline` to put operations into."""
-    from grading.checks.generate.drawn import Timeline
+    from grading.checks.generate.drawn_timeline import Timeline
 
     return lambda: Timeline(tmp_path_factory.mktemp("drawn") / "drawn.sqlite")
 

@@ -18,11 +18,11 @@ import pytest
 from grading.checks import commands
 from grading.errors import SandboxError
 from grading.grader.sandbox import client, kernel
-from grading.runner import workers
-from grading.runner.access import StubError, StubImportError
+from grading.runner import worker_processes
 from grading.runner.hang_guard import HangError
-from grading.runner.outcomes import NotGraded
+from grading.runner.scoring import NotGraded
 from grading.runner.session import GradingSession, session_key
+from grading.runner.stubs import StubError, StubImportError
 from profiling_lab.course import Exercise
 
 # What a submission may take of the grader: bytes of a message, bytes of this process, calls that were
@@ -104,7 +104,7 @@ def _write_own_files_only(config: pytest.Config) -> None:
 
 def _worker_start(
     judging: GradingSession, address: str, exercise: Exercise, stub: PurePosixPath
-) -> workers.Start:
+) -> worker_processes.Start:
     """How the worker of a stub is started in the sandbox: with its file and nothing else."""
     config, source = judging.config, judging.source(stub)
     # JAX hangs in a process that was forked after its backend had started.
@@ -116,7 +116,7 @@ def _worker_start(
     if recording := config.getoption("--recording"):  # a private case, for this run alone
         visible.append(Path(recording))
 
-    def start(stream: Any, stdout: Any, stderr: Any, limit_bytes: int) -> workers.Process:
+    def start(stream: Any, stdout: Any, stderr: Any, limit_bytes: int) -> worker_processes.Process:
         try:
             return client.start_worker(
                 address,

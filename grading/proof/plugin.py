@@ -14,9 +14,9 @@ from grading.runner.session import GradingSession, session_key
 from profiling_lab import course as manifest
 
 if TYPE_CHECKING:
-    from grading.proof.ahead import Ahead
+    from grading.proof.background_runs import BackgroundRuns
 
-_ahead_key: pytest.StashKey[Ahead] = pytest.StashKey()
+_background_key: pytest.StashKey[BackgroundRuns] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -34,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     for marker in (
         "proof: proves the course itself; runs with --against solutions",
-        "ahead(kinds): asks for runs that begin with the session, see grading.proof.ahead",
+        "background(kinds): asks for runs that begin with the session (grading.proof.background_runs)",
     ):
         config.addinivalue_line("markers", marker)
 
@@ -51,7 +51,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if only := config.getoption("--only-check"):
         others = [item for item in items if only not in (item.name, item.name.split("[")[0])]
         _deselect(config, items, others)
-    # Last what waits for runs that began ahead.
+    # Last what waits for runs that began with the session.
     items.sort(key=lambda item: bool(_asked(item)))
 
 
@@ -63,8 +63,8 @@ def _deselect(config: pytest.Config, items: list[pytest.Item], others: list[pyte
 
 
 def _asked(item: pytest.Item) -> list[tuple[str, str]]:
-    """Kinds and name of the runs ahead that a test asks for."""
-    marker = item.get_closest_marker("ahead")
+    """Kinds and name of the runs in the background that a test asks for."""
+    marker = item.get_closest_marker("background")
     if marker is None or not isinstance(item, pytest.Function):
         return []
     name = str(next(iter(item.callspec.params.values())))
@@ -77,16 +77,16 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     asked = dict.fromkeys(run for item in session.items for run in _asked(item))
     if asked and not session.config.option.collectonly:
         # The grader with all that it needs, which a learner's run does without.
-        from grading.proof.ahead import Ahead
+        from grading.proof.background_runs import BackgroundRuns
 
         course = session.config.stash[session_key].course
-        session.config.stash[_ahead_key] = Ahead(course, list(asked))
+        session.config.stash[_background_key] = BackgroundRuns(course, list(asked))
 
 
 @pytest.fixture(scope="session")
-def ahead(pytestconfig: pytest.Config) -> Ahead:
-    """`ahead("reference", "ex_30")`: what a run came to that a mark of this name asked for."""
-    return pytestconfig.stash[_ahead_key]
+def background(pytestconfig: pytest.Config) -> BackgroundRuns:
+    """`background("reference", "ex_30")`: what a run came to that a mark of this name asked for."""
+    return pytestconfig.stash[_background_key]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -95,13 +95,13 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     judging = session.config.stash[session_key]
     options = session.config.option
     if options.live and options.score_json and judging.score.results:
-        from grading.proof import live  # asks the driver, and reads every check file
+        from grading.proof import live_results  # asks the driver, and reads every check file
 
-        judging.more_of_score["live_run"] = live.provenance(
+        judging.more_of_score["live_run"] = live_results.provenance(
             judging.course, judging.score.exercises()
         )
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    if ahead := config.stash.get(_ahead_key, None):
-        ahead.close()
+    if runs := config.stash.get(_background_key, None):
+        runs.close()

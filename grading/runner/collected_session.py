@@ -21,7 +21,7 @@ import pytest
 from _pytest.tmpdir import TempPathFactory
 
 from grading.runner import computed_once, plugin
-from grading.runner.forking import Forked, serve
+from grading.runner.fork_per_job import Forked, serve
 
 
 class Ready:

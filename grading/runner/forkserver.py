@@ -38,17 +38,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
-from grading.runner import wire, workers
-from grading.runner.forking import TIMED_OUT, Forked, changed_ns, serve
+from grading.runner import wire, worker_processes
+from grading.runner.fork_per_job import TIMED_OUT, Forked, changed_ns, serve
+from grading.runner.learner_side import Connection
 from grading.runner.pools import Pool
-from grading.runner.worker import Connection
 
 PRELOAD = (
     "pytest",
     "numpy",
     "polars",
     "msgspec",
-    "grading.runner.access",
+    "grading.runner.stubs",
     "profiling_lab.captures",
     "profiling_lab.course",
     "profiling_lab.findings",
@@ -395,7 +395,7 @@ def _run(job: Forked) -> int:
         return int(pytest.main(job.argv, [Ready(socket.socket(fileno=job.descriptor))]))
     job.enter(job.descriptor)
     if "--isolated" in job.argv and not any(a.startswith("--sandbox=") for a in job.argv):
-        workers.start_zygote()
+        worker_processes.start_zygote()
     return int(pytest.main(job.argv))
 
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from grading.runner.access import Blocked, Stub, StubError, StubImportError
 from grading.runner.hang_guard import DEFAULT_TIMEOUT_S
-from grading.runner.outcomes import CheckResult, NotGraded
+from grading.runner.scoring import CheckResult, NotGraded
 from grading.runner.session import GradingSession, Hooks, session_key
+from grading.runner.stubs import Blocked, Stub, StubError, StubImportError
 from grading.runner.summary import COLORS, score_lines
 from profiling_lab import course as manifest
 from profiling_lab import progress

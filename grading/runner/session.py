@@ -9,9 +9,9 @@ from typing import Any, NoReturn
 
 import pytest
 
-from grading.runner import wire, workers
-from grading.runner.access import Journal, Stub, open_stub
-from grading.runner.outcomes import NotGraded, Score
+from grading.runner import wire, worker_processes
+from grading.runner.scoring import NotGraded, Score
+from grading.runner.stubs import Journal, Stub, open_stub
 from profiling_lab import course as manifest
 from profiling_lab import stubs
 from profiling_lab.closure import users
@@ -54,8 +54,8 @@ class GradingSession:
         self.causes: dict[str, str] = {}
         self.call_timeout_s: float = config.getoption("--call-timeout")
         self.limit_bytes = wire.MAX_FRAME_BYTES
-        self.starts_workers: Callable[[Exercise, PurePosixPath], workers.Start] = (
-            lambda _exercise, _stub: workers.start
+        self.starts_workers: Callable[[Exercise, PurePosixPath], worker_processes.Start] = (
+            lambda _exercise, _stub: worker_processes.start
         )
         config.hook.pytest_judging_begins(judging=self)
         self.left_over = self.journal.left_over() if self.is_own else None

@@ -4,7 +4,7 @@ EXERCISE = "scaling_ex01"
 CAUSE = ("protocol", "oversized output", "exit", "crash", "time-out")
 SUBMITTED = r"""
 import msgspec
-from grading.runner import worker, wire
+from grading.runner import learner_side, wire
 
 def framed(body):
     return len(body).to_bytes(4, "big") + body
@@ -34,12 +34,12 @@ def handle(self, body):
     import os
     os._exit(0)
 
-real = worker.Connection.send
+real = learner_side.Connection.send
 def send(self, body):
-    worker.LearnerSide.out = self.stream
+    learner_side.LearnerSide.out = self.stream
     return real(self, body)
-worker.Connection.send = send
-worker.LearnerSide.handle = handle
+learner_side.Connection.send = send
+learner_side.LearnerSide.handle = handle
 
 def attack(name, *args, **kwargs):
     return None

@@ -4,7 +4,7 @@ EXERCISE = "energy_ex01"
 WANTS = ("sample_power",)
 SUBMITTED = r"""
 import signal, threading
-from grading.runner import hang_guard, worker
+from grading.runner import hang_guard, learner_side
 
 def sample_power(read_mw, clock_ns, sleep_ns, duration_ns, interval_ns):
     def storm():

@@ -2,7 +2,7 @@
 
 EXERCISE = "scaling_ex01"
 SUBMITTED = r"""
-from grading.runner import worker, wire
+from grading.runner import learner_side, wire
 count = 0
 
 def handle(self, body):
@@ -16,7 +16,7 @@ def handle(self, body):
         "token": count - 3, "file": "/etc/passwd", "line": -count, "code": "",
     }
     return wire.pack(["raised", report])
-worker.LearnerSide.handle = handle
+learner_side.LearnerSide.handle = handle
 
 def attack(name, *args, **kwargs):
     return None

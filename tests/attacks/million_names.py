@@ -3,13 +3,13 @@
 EXERCISE = "scaling_ex01"
 MOST_BYTES = 500_000
 SUBMITTED = r"""
-from grading.runner import worker, wire
-load = worker.LearnerSide.load
+from grading.runner import learner_side, wire
+load = learner_side.LearnerSide.load
 
 def forged(self):
     load(self)
     names = [f"knee_bach{i:060d}" for i in range(1_000_000)]
     return wire.pack(["loaded", names, names[:5], {}])
-worker.LearnerSide.load = forged
+learner_side.LearnerSide.load = forged
 """
 DANGEROUS = True

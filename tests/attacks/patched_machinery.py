@@ -3,11 +3,11 @@
 EXERCISE = "scaling_ex01"
 CAUSE = "protocol"
 SUBMITTED = r"""
-from grading.runner import wire, worker
+from grading.runner import learner_side, wire
 
 def handle(self, body):
     return wire.pack(["passed"])
-worker.LearnerSide.handle = handle
+learner_side.LearnerSide.handle = handle
 
 def attack(name, *args, **kwargs):
     return None

@@ -14,7 +14,7 @@ FILES = {
         "msgspec.py",
         "profiling_lab/__init__.py",
         "grading/__init__.py",
-        "grading/runner/worker.py",
+        "grading/runner/learner_side.py",
         "pathlib.py",
         "typing.py",
     )

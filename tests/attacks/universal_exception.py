@@ -4,18 +4,18 @@ EXERCISE = "scaling_ex01"
 SUBMITTED = r"""
 import builtins
 from profiling_lab import errors
-from grading.runner import worker
+from grading.runner import learner_side
 
 class Evil(ValueError):
     def __str__(self): return " ".join(["weather load copy"] * 100)
 
 EVERY = [f"{m}.{n}" for m, home in (("builtins", builtins), ("profiling_lab.errors", errors))
          for n, k in vars(home).items() if isinstance(k, type) and issubclass(k, BaseException)]
-report = worker.LearnerSide._report
+report = learner_side.LearnerSide._report
 
 def forged(self, error):
     return report(self, error) | {"names": [n for n in EVERY if "NotImpl" not in n]}
-worker.LearnerSide._report = forged
+learner_side.LearnerSide._report = forged
 
 def attack(name, *args, **kwargs):
     raise Evil

@@ -53,7 +53,7 @@ from typing import Any
 
 import pytest
 
-from grading.proof import ahead
+from grading.proof import background_runs
 from grading.runner.results import Key, Result
 from profiling_lab import course as manifest
 from profiling_lab.course import Course, Exercise
@@ -297,7 +297,7 @@ def descendants() -> dict[int, str]:
         above, seen = pid, set()
         while above in parents and above not in seen:
             seen.add(above)
-            if above in ahead.processes:
+            if above in background_runs.processes:
                 break
             above = parents[above]
             if above == os.getpid():

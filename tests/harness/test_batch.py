@@ -229,7 +229,7 @@ def test_what_judges_is_in_the_hash_of_checks(course: Course, tmp_path: Path) ->
     small = replace(course, root=tmp_path, exercises=(course.exercise("nsys_ex02"),))
     judging = [
         small.checks(stub),
-        tmp_path / "grading" / "runner" / "access.py",
+        tmp_path / "grading" / "runner" / "stubs.py",
         tmp_path / "grading" / "checks" / "oracle.py",
         tmp_path / "profiling_lab" / "devices.toml",
         tmp_path / "tests" / "probes" / "allocations.py",
@@ -239,7 +239,7 @@ def test_what_judges_is_in_the_hash_of_checks(course: Course, tmp_path: Path) ->
     ]
     others = [
         tmp_path / "grading" / "grader" / "batches" / "store.py",
-        tmp_path / "grading" / "runner" / "__pycache__" / "access.pyc",
+        tmp_path / "grading" / "runner" / "__pycache__" / "stubs.pyc",
         tmp_path / "captures" / "one" / "README.md",
         tmp_path / stub,
         tmp_path / stub.parent / "README.md",

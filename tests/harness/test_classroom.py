@@ -26,7 +26,7 @@ from grading.errors import SandboxUnavailable
 from grading.gradebook import policy as policies
 from grading.grader.sandbox import strongest
 from grading.runner import results
-from grading.runner.outcomes import NotGraded
+from grading.runner.scoring import NotGraded
 from profiling_lab import course as manifest
 from profiling_lab.cli import lab
 from profiling_lab.errors import LabError

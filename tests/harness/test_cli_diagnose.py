@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import pytest
 from click.testing import CliRunner, Result
 
-from grading.checks.generate.drawn import Timeline
+from grading.checks.generate.drawn_timeline import Timeline
 from grading.checks.generate.kineto import Trace
 from profiling_lab import captures, course, exports, inputs, limits, stubs
 from profiling_lab.cli import lab

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from grading.checks.generate.drawn import Timeline
+from grading.checks.generate.drawn_timeline import Timeline
 from profiling_lab import captures, course, dependencies
 from profiling_lab.dependencies import Operation
 from profiling_lab.functions import load_file

@@ -227,22 +227,22 @@ LIVE_CHECKS = """
 from pathlib import Path
 
 from grading.checks import task
-from grading.checks.cuda import live
+from grading.checks.cuda import on_gpu
 
 @task("ex_1.double")
 def test_program(stub, tmp_path):
-    live.run(Path("/bin/false"))
+    on_gpu.run(Path("/bin/false"))
 
 @task("ex_1.double")
 def test_program_again(stub, tmp_path):
-    live.run(Path("/bin/false"))
+    on_gpu.run(Path("/bin/false"))
 
 @task("ex_1.quadruple")
 def test_times(stub, tmp_path):
     program = tmp_path / "program"
     program.write_text("#!/bin/sh\\necho ms soon\\necho checksum 7\\n")
     program.chmod(0o755)
-    live.timed(program, "ms")
+    on_gpu.timed(program, "ms")
 """
 
 

@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from grading.proof import fingerprint, live, mutation
-from grading.proof.ahead import wrong_solutions
+from grading.proof import fingerprint, live_results, mutation
+from grading.proof.background_runs import wrong_solutions
 from grading.proof.prove import Run, WrongSolution, read_wrong_solution, verdict_on_wrong
-from grading.runner.outcomes import NotGraded
 from grading.runner.results import Result
+from grading.runner.scoring import NotGraded
 from grading.runner.session import bound_checks
 from profiling_lab import course as manifest
 from profiling_lab import stubs
@@ -39,10 +39,10 @@ each_wrong = pytest.mark.parametrize("name", WRONG)
 
 
 @pytest.mark.proof
-@pytest.mark.ahead("reference")
+@pytest.mark.background("reference")
 @each_exercise
-def test_reference_earns_every_point(identifier: str, ahead: Callable[..., Any]) -> None:
-    run: Run = ahead("reference", identifier)
+def test_reference_earns_every_point(identifier: str, background: Callable[..., Any]) -> None:
+    run: Run = background("reference", identifier)
     exercise = EXERCISES[identifier]
     assert set(run.tasks) == {task.id for task in exercise.tasks}, run.output
     lost = {
@@ -54,10 +54,10 @@ def test_reference_earns_every_point(identifier: str, ahead: Callable[..., Any])
 
 
 @pytest.mark.proof
-@pytest.mark.ahead("stub")
+@pytest.mark.background("stub")
 @each_exercise
-def test_generated_stub_is_todo(identifier: str, ahead: Callable[..., Any]) -> None:
-    run: Run = ahead("stub", identifier)
+def test_generated_stub_is_todo(identifier: str, background: Callable[..., Any]) -> None:
+    run: Run = background("stub", identifier)
     assert run.exit_code == 0, run.output
     assert set(run.outcomes().values()) == {"todo"}, run.outcomes()
     assert all(result["earned"] == 0 for result in run.tasks.values())
@@ -72,22 +72,22 @@ def test_stub_in_place_is_the_generated_one(identifier: str) -> None:
 
 
 @pytest.mark.proof
-@pytest.mark.ahead("wrong")
+@pytest.mark.background("wrong")
 @each_wrong
-def test_wrong_solution_is_caught(name: str, ahead: Callable[..., Any]) -> None:
+def test_wrong_solution_is_caught(name: str, background: Callable[..., Any]) -> None:
     wrong = read_wrong_solution(WRONG[name][1])
-    verdict = verdict_on_wrong(wrong, ahead("wrong", name))
+    verdict = verdict_on_wrong(wrong, background("wrong", name))
     if verdict == "not run":
         raise NotGraded("not run", f"{wrong.caught_by} cannot be run on this machine")
     assert not verdict, verdict
 
 
 @pytest.mark.proof
-@pytest.mark.ahead("graded", "reference")
+@pytest.mark.background("graded", "reference")
 @each_exercise
-def test_graders_verdicts_are_identical(identifier: str, ahead: Callable[..., Any]) -> None:
-    graded, of_stub = ahead("graded", identifier)
-    plain: Run = ahead("reference", identifier)
+def test_graders_verdicts_are_identical(identifier: str, background: Callable[..., Any]) -> None:
+    graded, of_stub = background("graded", identifier)
+    plain: Run = background("reference", identifier)
     assert graded.infrastructure == ""
     assert outcomes_of(graded) == plain.outcomes()
     assert {name: task.earned for name, task in graded.tasks.items()} == {
@@ -106,10 +106,12 @@ def outcomes_of(graded: Result) -> dict[str, str]:
 
 
 @pytest.mark.proof
-@pytest.mark.ahead("isolated wrong")
+@pytest.mark.background("isolated wrong")
 @pytest.mark.parametrize("name", ISOLATED)
-def test_isolated_wrong_solution_is_caught(name: str, ahead: Callable[..., Any]) -> None:
-    verdict = verdict_on_wrong(read_wrong_solution(WRONG[name][1]), ahead("isolated wrong", name))
+def test_isolated_wrong_solution_is_caught(name: str, background: Callable[..., Any]) -> None:
+    verdict = verdict_on_wrong(
+        read_wrong_solution(WRONG[name][1]), background("isolated wrong", name)
+    )
     assert not verdict, verdict
 
 
@@ -161,7 +163,7 @@ def test_live_result_is_of_the_present_references(identifier: str) -> None:
     tasks = [task for task in exercise.tasks if task.live]
     if not tasks:
         return
-    kept = json.loads((ROOT / live.FILE).read_text(encoding="utf-8"))
+    kept = json.loads((ROOT / live_results.FILE).read_text(encoding="utf-8"))
     earned = {task.id: kept["tasks"].get(task.id, {}).get("outcome") for task in tasks}
     assert set(earned.values()) == {"passed"}, earned
     assert kept["live_run"]["gpus"], "the kept live result names no GPU"
@@ -171,7 +173,7 @@ def test_live_result_is_of_the_present_references(identifier: str) -> None:
         # Only a machine with a GPU can make it new, so this is said and does not fail.
         raise NotGraded(
             "not run",
-            f"{live.FILE}: {', '.join(stale)}: of an earlier reference or check; see grading.proof.live",
+            f"{live_results.FILE}: {', '.join(stale)}: of an earlier reference or check; see grading.proof.live_results",
         )
 
 

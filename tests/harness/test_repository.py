@@ -277,17 +277,17 @@ def test_a_circle_and_a_wrong_import_are_seen(tmp_path: Path) -> None:
     for name, text in {
         "grading/__init__.py": "",
         "grading/errors.py": "",
-        "grading/runner/plugin.py": "def run():\n    from grading.proof import live\n",
-        "grading/proof/live.py": "from grading.errors import SandboxError\n",
+        "grading/runner/plugin.py": "def run():\n    from grading.proof import live_results\n",
+        "grading/proof/live_results.py": "from grading.errors import SandboxError\n",
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
     imported = grading_imports(tmp_path)
-    assert imported["grading.proof.live"] == {"grading.errors"}
-    assert out_of_order(imported) == ["grading.runner.plugin imports grading.proof.live"]
+    assert imported["grading.proof.live_results"] == {"grading.errors"}
+    assert out_of_order(imported) == ["grading.runner.plugin imports grading.proof.live_results"]
     assert circle(imported) == []
-    imported["grading.proof.live"].add("grading.runner.plugin")
-    assert circle(imported) == ["grading.proof.live", "grading.runner.plugin"]
+    imported["grading.proof.live_results"].add("grading.runner.plugin")
+    assert circle(imported) == ["grading.proof.live_results", "grading.runner.plugin"]
 
 
 @pytest.mark.proof

@@ -35,7 +35,7 @@ from grading.grader.sandbox import (
     strongest,
 )
 from grading.runner import wire
-from grading.runner.worker import Connection
+from grading.runner.learner_side import Connection
 
 pytestmark = pytest.mark.proof  # it is the grader that uses it
 
@@ -213,7 +213,7 @@ def test_a_job_sees_what_is_readable_and_nothing_else(place):
         "grader/sandbox/template.py",
         "runner/hang_guard.py",
         "runner/wire.py",
-        "runner/worker.py",
+        "runner/learner_side.py",
     }
     assert others == []
 

@@ -10,7 +10,7 @@
 `Program` writes down and simulates a program of one's own; `write(program, path)` records it.
 
 Timelines: `program` simulates, `truth` counts what is true of a run, `export` writes it in the tables of
-`schema`, `scenarios` has ready ones, `drawn` takes each time by hand. Other captures: `kernels` and `ncu`
+`schema`, `scenarios` has ready ones, `drawn_timeline` takes each time by hand. Other captures: `kernels` and `ncu`
 (pages of Nsight Compute), `kineto` (traces and memory snapshots), `serving` (requests of a server).
 """
 

@@ -228,7 +228,7 @@ def evidence(seed: int, folder: Path) -> str:
 def pipeline(seed: int, timeline: Any) -> list[dict[str, int]]:
     """Draw the NVTX ranges of a batched pipeline; returns what `request_breakdown` must say.
 
-    timeline: `grading.checks.generate.drawn.Timeline`. Some requests come while their batch is already
+    timeline: `grading.checks.generate.drawn_timeline.Timeline`. Some requests come while their batch is already
     being prepared, one stage is missing in a batch and runs twice in another.
     """
     rng = random.Random(f"pipeline {seed}")

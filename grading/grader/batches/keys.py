@@ -23,7 +23,7 @@ NOT_JUDGING = frozenset(
     f"grading/{place}"
     for place in (
         *("classroom", "cli", "gradebook", "grader/batches"),
-        *("proof/live", "proof/mutation", "runner/watch"),
+        *("proof/live_results", "proof/mutation", "runner/watch"),
     )
 )
 SOURCES = frozenset({".py", ".toml", ".cu", ".cuh", ".h", ".hpp", ".cpp", ".c", ".json", ""})

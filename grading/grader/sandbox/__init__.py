@@ -40,7 +40,7 @@ _OWN_FILES = (
     "grading/__init__.py",
     "grading/runner/hang_guard.py",
     "grading/runner/wire.py",
-    "grading/runner/worker.py",
+    "grading/runner/learner_side.py",
     "grading/grader/sandbox/kernel.py",
     "grading/grader/sandbox/template.py",
 )

@@ -24,7 +24,7 @@ from typing import Any
 from grading.errors import SandboxError
 from grading.grader.sandbox import Limits
 from grading.runner import wire
-from grading.runner.worker import Connection
+from grading.runner.learner_side import Connection
 
 _BOX = "/box"
 # The template may be starting anew, with all that it imports.
@@ -122,7 +122,7 @@ def start_worker(
     loopback: bool = False,
     seed: int | None = None,
 ) -> Process:
-    """A worker (`grading.runner.worker`) at the other end of `stream`, writing into two open files.
+    """A worker (`grading.runner.learner_side`) at the other end of `stream`, writing into two open files.
 
     limit_bytes: the largest message. files: what is put into its file system, by path: absolute, or relative
     to its own folder. visible: the parts of the exchange folder that it sees. fresh: a new Python process

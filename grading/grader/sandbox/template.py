@@ -10,7 +10,7 @@ is a job:
     init        pid 1 of the job, in user, pid, mount, network, ipc and host name namespaces of its
                 own: reads the request, builds the job's file system, gives up every right, forks the
                 worker and reaps. When it ends, the kernel ends whatever is left in the job
-    worker      `grading.runner.worker`, or the command of `client.run`
+    worker      `grading.runner.learner_side`, or the command of `client.run`
 
 On a connection, in frames of msgpack: from the requester, a byte with three descriptors (the worker's
 stream, or the file for what a command leaves; stdout; stderr) and the request; to it, ["started", pid] or
@@ -40,8 +40,8 @@ from typing import Any, NoReturn
 
 from grading.grader.sandbox import kernel
 from grading.runner import wire
-from grading.runner.worker import Connection
-from grading.runner.worker import run as run_worker
+from grading.runner.learner_side import Connection
+from grading.runner.learner_side import run as run_worker
 
 POLL_S = 0.02
 BOX = "/box"
@@ -490,7 +490,16 @@ def _become(argv: list[str]) -> NoReturn:
 
 def _fresh_worker(descriptor: int, limit_bytes: int) -> list[str]:
     return [
-        *(sys.executable, "-u", "-P", "-s", "-X", "faulthandler", "-m", "grading.runner.worker"),
+        *(
+            sys.executable,
+            "-u",
+            "-P",
+            "-s",
+            "-X",
+            "faulthandler",
+            "-m",
+            "grading.runner.learner_side",
+        ),
         *("--fd", str(descriptor), "--limit-bytes", str(limit_bytes)),
     ]
 

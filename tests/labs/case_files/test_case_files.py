@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 
 from grading.checks import task
+from grading.checks.assertions import near, require, show
 from grading.checks.case_evidence import COLLECTIVE, KERNEL_KEYS, Case, open_case
-from grading.checks.judging import near, require, show
 from profiling_lab import captures
 from profiling_lab.findings import CATEGORIES, Finding, problems
 

@@ -16,7 +16,7 @@ from typing import NoReturn
 import pytest
 
 from grading.checks import task
-from grading.checks.cuda import live, recording, toolchain
+from grading.checks.cuda import on_gpu, recording, toolchain
 from grading.checks.cuda.schedule import Costs, Schedule, simulate
 
 # A pipeline of perfect overlap takes 1.00 to 1.05 times the bound, with the host's own time; one
@@ -250,12 +250,12 @@ def test_everything_is_released(cuda_stub, seed):
 def test_live_same_results_in_less_time(cuda_stub, tmp_path):
     sums = {}
     baseline, improved = (
-        live.build(source, cuda_stub.given, tmp_path)
+        on_gpu.build(source, cuda_stub.given, tmp_path)
         for source in (cuda_stub.given / "pipeline_baseline.cu", cuda_stub.source)
     )
     times: dict[Path, list[float]] = {baseline: [], improved: []}
     for program in 3 * [baseline, improved]:  # in turns, so that a change of clocks meets both
-        time_ms, sums[program] = live.timed(program, "ms_per_batch")
+        time_ms, sums[program] = on_gpu.timed(program, "ms_per_batch")
         times[program].append(time_ms)
         if sums[program] != sums.get(baseline):
             fail(
@@ -275,8 +275,8 @@ def test_live_same_results_in_less_time(cuda_stub, tmp_path):
 def test_live_overlap_in_a_capture(cuda_stub, tmp_path):
     from profiling_lab import captures
 
-    program = live.build(cuda_stub.source, cuda_stub.given, tmp_path)
-    file = live.record(program, tmp_path)
+    program = on_gpu.build(cuda_stub.source, cuda_stub.given, tmp_path)
+    file = on_gpu.record(program, tmp_path)
     with captures.open(file) as capture:
         spans = {
             "kernels": list(capture.kernels.select("start_ns", "end_ns").iter_rows()),

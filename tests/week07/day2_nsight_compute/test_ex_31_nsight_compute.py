@@ -27,7 +27,7 @@ from grading.checks import ncu, occupancy, task
 from grading.checks.fixtures import MOST_SEED, SEED_VARIABLE, recordings
 from grading.checks.generate.kernels import Work
 from grading.checks.generate.ncu import Raw
-from grading.runner.outcomes import NotGraded
+from grading.runner.scoring import NotGraded
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError, NoSuchCapture
 from profiling_lab.findings import CATEGORIES, Finding, problems

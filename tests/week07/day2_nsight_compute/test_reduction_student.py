@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from grading.checks import task
-from grading.checks.cuda import compiled, emulator, live, recording, toolchain
+from grading.checks.cuda import compiled, emulator, on_gpu, recording, toolchain
 
 SECTOR_BYTES = 32
 MOST_SECTORS_RATIO = 1.02
@@ -249,8 +249,8 @@ def test_scratch_is_large_enough(cuda_stub, seed):
 
 @task("ex_31.reduction_live")
 def test_live_nearly_as_fast_as_reading(cuda_stub, tmp_path: Path):
-    measured = live.result(live.build(cuda_stub.source, cuda_stub.given, tmp_path))
-    own, read = live.medians(measured, "own_ns", "ceiling_ns")
+    measured = on_gpu.result(on_gpu.build(cuda_stub.source, cuda_stub.given, tmp_path))
+    own, read = on_gpu.medians(measured, "own_ns", "ceiling_ns")
     if measured.get("wrong") != 0:
         fail("reduce_sum of 2^28 floats: the sum is not within the stated error of the exact one")
     if read < SMALLEST_LIVE_RATIO * own:

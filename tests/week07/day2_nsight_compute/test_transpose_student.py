@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from grading.checks import task
-from grading.checks.cuda import compiled, emulator, live, recording, toolchain
+from grading.checks.cuda import compiled, emulator, on_gpu, recording, toolchain
 
 SECTOR_BYTES = 32
 # One in a hundred may be lost at edges; the next worse thing, half a sector, is far away.
@@ -199,8 +199,8 @@ def test_enough_blocks(cuda_stub):
 
 @task("ex_31.transpose_live")
 def test_live_nearly_as_fast_as_a_copy(cuda_stub, tmp_path):
-    result = live.result(live.build(cuda_stub.source, cuda_stub.given, tmp_path))
-    own, copy = live.medians(result, "own_ns", "ceiling_ns")
+    result = on_gpu.result(on_gpu.build(cuda_stub.source, cuda_stub.given, tmp_path))
+    own, copy = on_gpu.medians(result, "own_ns", "ceiling_ns")
     if result.get("wrong") != 0:
         fail(f"transpose of 16384 x 16384: {result.get('wrong')} elements are not in their place")
     if copy < SMALLEST_LIVE_RATIO * own:
@@ -222,8 +222,8 @@ METRICS = {
 @task("ex_31.transpose_counters_live")
 def test_live_counters_say_so(cuda_stub, tmp_path):
     side = 8192
-    program = live.build(cuda_stub.source, cuda_stub.given, tmp_path)
-    rows = live.counters(program, METRICS.values(), "--once", "--rows", side, "--columns", side)
+    program = on_gpu.build(cuda_stub.source, cuda_stub.given, tmp_path)
+    rows = on_gpu.counters(program, METRICS.values(), "--once", "--rows", side, "--columns", side)
     got = {
         name: sum(float(row[metric].replace(",", "")) for row in rows)
         for name, metric in METRICS.items()

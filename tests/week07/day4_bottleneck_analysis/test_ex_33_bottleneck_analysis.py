@@ -20,7 +20,7 @@ import pytest
 
 from grading.checks import counting, task
 from grading.checks.fixtures import MOST_SEED, SEED_VARIABLE, recordings
-from grading.runner.outcomes import NotGraded
+from grading.runner.scoring import NotGraded
 from profiling_lab import captures, devices
 from profiling_lab.errors import CaptureError, LabError
 from profiling_lab.findings import Finding, problems

@@ -27,7 +27,7 @@ import pytest
 from grading.checks import task
 from grading.checks.fixtures import SEED_VARIABLE, recordings
 from grading.checks.generate import serving
-from grading.runner.outcomes import NotGraded
+from grading.runner.scoring import NotGraded
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError
 

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from grading.checks import task
+from grading.checks.assertions import near
 from grading.checks.fixtures import SEED_VARIABLE, recordings
-from grading.checks.judging import near
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError
 

@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 import pytest
 
 from grading.checks import counting, task
+from grading.checks.assertions import near
 from grading.checks.fixtures import SEED_VARIABLE, recordings
-from grading.checks.judging import near
 from profiling_lab import captures, devices
 from profiling_lab.errors import CaptureError, LabError
 from profiling_lab.findings import Finding, problems

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from grading.checks import judging, task
+from grading.checks import assertions, task
+from grading.checks.assertions import require
 from grading.checks.fixtures import recordings
-from grading.checks.judging import require
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError, EmptyCapture
 
@@ -24,8 +24,8 @@ US = 1_000
 
 
 def near(got: Any, want: float, rel: float = 1e-6) -> bool:
-    """As judging.near, but differences of clock readings lose digits."""
-    return judging.near(got, want, rel)
+    """As assertions.near, but differences of clock readings lose digits."""
+    return assertions.near(got, want, rel)
 
 
 # -- benchmark_jax --------------------------------------------------------------------------------

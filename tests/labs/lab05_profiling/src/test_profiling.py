@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from grading.checks import judging, task
+from grading.checks import assertions, task
+from grading.checks.assertions import require, show
 from grading.checks.fixtures import recordings
-from grading.checks.judging import require, show
 from profiling_lab import captures, devices
 from profiling_lab.errors import LabError
 
@@ -30,8 +30,8 @@ LIVE = PROBES / "lab05_live.py"
 
 
 def near(got: Any, want: float, rel: float = 1e-6) -> bool:
-    """As judging.near, but differences of clock readings lose digits."""
-    return judging.near(got, want, rel)
+    """As assertions.near, but differences of clock readings lose digits."""
+    return assertions.near(got, want, rel)
 
 
 def dict_of(call: str, got: Any, keys: set[str]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import pytest
 
 from grading.checks import task
-from grading.checks.cuda import live, toolchain
+from grading.checks.cuda import on_gpu, toolchain
 from grading.checks.cuda.recording import RunError, run_on_stand_in
 from grading.checks.cuda.schedule import (
     FLOAT_BYTES,
@@ -306,12 +306,12 @@ def test_live_same_energies_in_less_time(cuda_stub: Any, tmp_path: Path) -> None
     times: list[list[float]] = [[], []]
     sums: set[str] = set()
     programs = [
-        live.build(source, cuda_stub.given, tmp_path)
+        on_gpu.build(source, cuda_stub.given, tmp_path)
         for source in (cuda_stub.given / "baseline.cu", cuda_stub.source)
     ]
     for _ in range(3):  # in turns, so that a change of clocks meets both
         for program, own in zip(programs, times, strict=True):
-            time_us, checksum = live.timed(program, "us_per_step")
+            time_us, checksum = on_gpu.timed(program, "us_per_step")
             own.append(time_us)
             sums.add(checksum)
     if len(sums) != 1:

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from grading.checks import task
+from grading.checks.assertions import agree, judge, require, show
 from grading.checks.fixtures import recordings, repeat_hint
 from grading.checks.generate import truth
-from grading.checks.judging import agree, judge, require, show
-from grading.runner.outcomes import NotGraded
+from grading.runner.scoring import NotGraded
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError, EmptyCapture
 from profiling_lab.findings import Finding, problems

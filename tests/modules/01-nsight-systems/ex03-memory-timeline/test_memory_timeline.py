@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from grading.checks import task
+from grading.checks.assertions import judge, near, require, show
 from grading.checks.fixtures import recordings, repeat_hint
 from grading.checks.generate import truth
-from grading.checks.judging import judge, near, require, show
 from profiling_lab import captures
 from profiling_lab.errors import EmptyCapture
 from profiling_lab.findings import Finding, problems

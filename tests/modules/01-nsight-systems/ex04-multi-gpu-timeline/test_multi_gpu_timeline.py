@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 from grading.checks import task
+from grading.checks.assertions import agree, near, require, show
 from grading.checks.fixtures import recordings
 from grading.checks.generate import truth
-from grading.checks.judging import agree, near, require, show
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError, EmptyCapture
 from profiling_lab.findings import Finding, problems

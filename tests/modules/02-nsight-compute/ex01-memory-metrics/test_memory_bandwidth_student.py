@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from grading.checks import task
-from grading.checks.cuda import compiled, emulator, live, recording, toolchain
-from grading.checks.judging import require
+from grading.checks.assertions import require
+from grading.checks.cuda import compiled, emulator, on_gpu, recording, toolchain
 
 SECTOR_BYTES = 32
 # A few may be lost where the data ends; the next worse thing, half a sector, is far away.
@@ -176,8 +176,8 @@ def test_bytes_under_way(cuda_stub):
 
 @task("ncu_ex01.triad_live")
 def test_live_at_the_speed_of_a_copy(cuda_stub, tmp_path):
-    result = live.result(live.build(cuda_stub.source, cuda_stub.given, tmp_path))
-    own, copy = live.medians(result, "own_ns", "copy_ns")
+    result = on_gpu.result(on_gpu.build(cuda_stub.source, cuda_stub.given, tmp_path))
+    own, copy = on_gpu.medians(result, "own_ns", "copy_ns")
     require(
         result.get("wrong") == 0, f"triad: {result.get('wrong')} elements are wrong on this GPU"
     )

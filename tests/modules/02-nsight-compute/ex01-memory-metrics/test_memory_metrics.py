@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from grading.checks import ncu, task
+from grading.checks.assertions import judge, judge_kernel_finding, near, require, show
 from grading.checks.fixtures import recordings
-from grading.checks.judging import judge, judge_kernel_finding, near, require, show
 from profiling_lab import captures
 from profiling_lab.errors import MissingTable
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from grading.checks import ncu, task
+from grading.checks.assertions import agree, judge, judge_kernel_finding, near, require, show
 from grading.checks.fixtures import recordings
-from grading.checks.judging import agree, judge, judge_kernel_finding, near, require, show
 from profiling_lab.errors import MissingTable
 
 KERNELS = recordings("ncu_waiting", "ncu_parallelism", "ncu_compute", holding="kernels.csv")

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from grading.checks import ncu, task
+from grading.checks.assertions import agree, judge, judge_kernel_finding, require, show
 from grading.checks.fixtures import recordings
-from grading.checks.judging import agree, judge, judge_kernel_finding, require, show
 from profiling_lab.errors import MissingTable
 
 KERNELS = recordings("ncu_roofline_small", "ncu_compute", holding="kernels.csv")

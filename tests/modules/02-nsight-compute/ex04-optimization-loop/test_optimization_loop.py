@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from grading.checks import ncu, task
+from grading.checks.assertions import judge, require, show
 from grading.checks.fixtures import recordings
 from grading.checks.generate.ncu import Raw
-from grading.checks.judging import judge, require, show
-from grading.runner.outcomes import NotGraded
+from grading.runner.scoring import NotGraded
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError
 from profiling_lab.findings import Finding, problems

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from grading.checks import task
-from grading.checks.cuda import compiled, emulator, live, recording, toolchain
+from grading.checks.cuda import compiled, emulator, on_gpu, recording, toolchain
 
 SECTOR_BYTES = 32
 RELATIVE_ERROR = 1e-5  # kRelativeError of sgemm.cuh
@@ -234,8 +234,8 @@ def test_fast_is_one_kernel(cuda_stub):
 @task("ncu_ex04.fast_live")
 def test_live_beside_cublas(cuda_stub, tmp_path):
     side = BIG_SIDE
-    program = live.build(cuda_stub.source, cuda_stub.given, tmp_path)
-    result = live.result(program, "--step", "fast", "--m", side, "--n", side, "--k", side)
+    program = on_gpu.build(cuda_stub.source, cuda_stub.given, tmp_path)
+    result = on_gpu.result(program, "--step", "fast", "--m", side, "--n", side, "--k", side)
     step = (result.get("steps") or {}).get("fast") or {}
     if step.get("wrong") != 0:
         fail(f"step fast of {side}^3: {step.get('wrong')} of 4096 samples are wrong")
@@ -244,7 +244,7 @@ def test_live_beside_cublas(cuda_stub, tmp_path):
             "cuBLAS was not found: set CUBLAS_LIBRARY to its file (libcublas.so.13), as sgemm.cuh says. "
             "Without it there is nothing to compare with on this GPU."
         )
-    own, library = live.medians(step | {"cublas_ns": result["cublas_ns"]}, "own_ns", "cublas_ns")
+    own, library = on_gpu.medians(step | {"cublas_ns": result["cublas_ns"]}, "own_ns", "cublas_ns")
     if library < SMALLEST_LIVE_RATIO * own:
         fail(
             f"step fast of {side}^3 takes {own / 1e3:.1f} us, cuBLAS {library / 1e3:.1f} us (medians of "

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from grading.checks import task
+from grading.checks.assertions import agree, judge, near, require, show
 from grading.checks.fixtures import recordings
-from grading.checks.judging import agree, judge, near, require, show
-from grading.runner.outcomes import NotGraded
+from grading.runner.scoring import NotGraded
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError
 from profiling_lab.findings import Finding, problems

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from grading.checks import task
+from grading.checks.assertions import agree, near, require, show
 from grading.checks.fixtures import recordings
-from grading.checks.judging import agree, near, require, show
-from grading.runner.outcomes import NotGraded
+from grading.runner.scoring import NotGraded
 from profiling_lab import captures
 from profiling_lab.errors import EmptyCapture, MissingTable
 from profiling_lab.findings import Finding, problems

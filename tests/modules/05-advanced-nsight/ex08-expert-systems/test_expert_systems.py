@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from grading.checks import oracles, queries, task
+from grading.checks.assertions import agree, judge, require, show
 from grading.checks.fixtures import recordings, repeat_hint
-from grading.checks.judging import agree, judge, require, show
 from profiling_lab import captures
 from profiling_lab.errors import EmptyCapture, NoSuchCapture
 from profiling_lab.findings import Finding, problems

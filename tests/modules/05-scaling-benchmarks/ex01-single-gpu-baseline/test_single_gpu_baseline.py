@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from grading.checks import task
+from grading.checks.assertions import judge, near, require, show
 from grading.checks.fixtures import recordings
-from grading.checks.judging import judge, near, require, show
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError, EmptyCapture
 from profiling_lab.findings import Finding, problems

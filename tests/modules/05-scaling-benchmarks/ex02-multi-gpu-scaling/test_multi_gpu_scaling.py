@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from grading.checks import task
+from grading.checks.assertions import agree, judge, near, require, show
 from grading.checks.fixtures import recordings
-from grading.checks.judging import agree, judge, near, require, show
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError
 from profiling_lab.findings import Finding, problems

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from grading.checks import task
+from grading.checks.assertions import near, require
 from grading.checks.fixtures import recordings
-from grading.checks.judging import near, require
 from profiling_lab import captures, devices
 from profiling_lab.errors import CaptureError, LabError
 

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from grading.checks import ncu, task
+from grading.checks.assertions import agree, judge, require, show
 from grading.checks.fixtures import recordings
 from grading.checks.generate.ncu import Raw
-from grading.checks.judging import agree, judge, require, show
 from profiling_lab import captures, devices
 from profiling_lab.errors import CaptureError
 

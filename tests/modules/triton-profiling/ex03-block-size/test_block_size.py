@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from grading.checks import occupancy, task
+from grading.checks.assertions import agree, judge, require, show
 from grading.checks.fixtures import recordings
-from grading.checks.judging import agree, judge, require, show
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError
 

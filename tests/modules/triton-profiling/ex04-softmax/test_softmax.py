@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 
 from grading.checks import counting, task
+from grading.checks.assertions import show
 from grading.checks.fixtures import SEED_VARIABLE, recordings
-from grading.checks.judging import show
 from profiling_lab import captures, devices
 from profiling_lab.errors import CaptureError, LabError
 

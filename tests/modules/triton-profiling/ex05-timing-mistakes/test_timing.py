@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from grading.checks import task
+from grading.checks.assertions import near, require
 from grading.checks.fixtures import recordings
-from grading.checks.judging import near, require
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError
 

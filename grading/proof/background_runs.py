@@ -1,6 +1,6 @@
 """Runs of the proof, made beside the tests that come before those that ask for them.
 
-A test that is marked `ahead("wrong")` asks for what a run of that kind came to, named by its parameter. All
+A test that is marked `background("wrong")` asks for what a run of that kind came to, named by its parameter. All
 these runs begin with the session, in a process of their own: what a test does to its own process (its
 environment, its folder) changes nothing of them. They leave one core to the other tests, and take all of
 them once a test waits.
@@ -49,7 +49,7 @@ def wrong_solutions(course: Course) -> dict[str, tuple[Exercise, Path]]:
     }
 
 
-class Ahead:
+class BackgroundRuns:
     """The session's end: begins the runs, and asks for what they came to.
 
     A run that nobody has asked for at the start is made when its outcome is asked for.
@@ -57,7 +57,7 @@ class Ahead:
 
     def __init__(self, course: Course, asked: Sequence[Asked]) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "grading.proof.ahead"],
+            [sys.executable, "-P", "-m", "grading.proof.background_runs"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=course.root,

@@ -1,7 +1,7 @@
 """The learner's side: loads the file, calls its functions, reports what happened.
 
 `LearnerSide` is the same code in both kinds of stub. In-process it is called directly; isolated,
-`python -m grading.runner.worker` runs it in a process of its own at the end of a socket. It only ever
+`python -m grading.runner.learner_side` runs it in a process of its own at the end of a socket. It only ever
 sends calls of callbacks, values and reports of exceptions: there is no message that says
 "passed", and what it reports is a claim to the side that decides.
 
@@ -454,4 +454,6 @@ def run(stream: socket.socket, limit_bytes: int) -> None:
 
 
 if __name__ == "__main__":
-    importlib.import_module("grading.runner.worker").main()  # the module under its own name, once
+    importlib.import_module(
+        "grading.runner.learner_side"
+    ).main()  # the module under its own name, once

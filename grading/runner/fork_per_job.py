@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grading.runner import wire
-from grading.runner.worker import Connection
+from grading.runner.learner_side import Connection
 
 TIMED_OUT = 124
 _ROOT = Path(__file__).resolve().parents[2]

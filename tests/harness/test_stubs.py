@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from grading.runner import access
-from grading.runner.access import Blocked, StubError, StubImportError, open_stub
+from grading.runner import stubs
 from grading.runner.hang_guard import HANG_EXIT_CODE, HangError, Journal, hang_guard
+from grading.runner.stubs import Blocked, StubError, StubImportError, open_stub
 from grading.runner.wire import ForbiddenValue
 from profiling_lab.errors import CaptureError, EmptyCapture
 from profiling_lab.findings import Finding
@@ -970,7 +970,7 @@ def test_the_guard_interrupts_in_any_thread(threaded):
     else:
         run()
     (error,) = errors
-    assert "spin() had not come back after 0.2 s; it was at test_access.py, line" in str(error)
+    assert "spin() had not come back after 0.2 s; it was at test_stubs.py, line" in str(error)
     assert error.where is not None
     assert error.where[2] == "spin"
 
@@ -1191,6 +1191,6 @@ def test_the_journal_is_cheap(tmp_path):
     ids=lambda value: type(value).__name__,
 )
 def test_values_are_abbreviated(value, text):
-    shown = access.abbreviate(value)
+    shown = stubs.abbreviate(value)
     assert text in shown
     assert len(shown) < 140

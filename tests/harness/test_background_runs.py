@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from grading.proof.ahead import Ahead, _Room, processes
+from grading.proof.background_runs import BackgroundRuns, _Room, processes
 from profiling_lab import course as manifest
 
 pytestmark = pytest.mark.proof  # it is the proof that uses it
@@ -19,16 +19,16 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def test_what_cannot_be_run_is_said_where_it_is_asked_for() -> None:
     asked = [("wrong", "no such solution"), ("no such kind", "ex_30")]
-    ahead = Ahead(manifest.load(ROOT), asked[:1])
-    assert ahead._process.pid in processes
+    background = BackgroundRuns(manifest.load(ROOT), asked[:1])
+    assert background._process.pid in processes
     try:
         for kind, name in [*asked, *asked]:
             with pytest.raises(KeyError, match="no such"):
-                ahead(kind, name)
+                background(kind, name)
     finally:
-        ahead.close()
-    assert ahead._process.returncode == 0
-    assert ahead._process.pid not in processes
+        background.close()
+    assert background._process.returncode == 0
+    assert background._process.pid not in processes
 
 
 def test_there_is_room_for_so_many_at_a_time() -> None:
@@ -68,7 +68,7 @@ def test_tests_that_wait_for_runs_come_last() -> None:
         text=True,
     )
     names = [line for line in listed.stdout.splitlines() if "::" in line]
-    ahead = ("reference_earns", "stub_is_todo", "is_caught", "verdicts_are")
-    waits = [any(words in name for words in ahead) for name in names]
+    background = ("reference_earns", "stub_is_todo", "is_caught", "verdicts_are")
+    waits = [any(words in name for words in background) for name in names]
     assert set(waits) == {False, True}, listed
     assert waits == sorted(waits)

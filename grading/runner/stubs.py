@@ -2,7 +2,7 @@
 
 `open_stub` gives one of two kinds that a check cannot tell apart: in-process, where `print` and
 `pdb` work as usual, and isolated, in a process of its own. Both run the same learner's side
-(`grading.runner.worker`), pass every value through the wire format both ways, and report in the same
+(`grading.runner.learner_side`), pass every value through the wire format both ways, and report in the same
 words; they differ only in how a message gets there.
 """
 
@@ -24,7 +24,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from grading.runner import wire, workers
+from grading.runner import wire, worker_processes
 from grading.runner.hang_guard import (
     DEFAULT_TIMEOUT_S,
     HANG_EXIT_CODE,
@@ -32,8 +32,8 @@ from grading.runner.hang_guard import (
     Journal,
     hang_guard,
 )
+from grading.runner.learner_side import Connection, LearnerSide, add_import_paths
 from grading.runner.results import CAUSES
-from grading.runner.worker import Connection, LearnerSide, add_import_paths
 
 __all__ = [
     "Blocked",
@@ -101,7 +101,7 @@ def open_stub(
     overlay: Path | None = None,
     timeout_s: float = DEFAULT_TIMEOUT_S,
     limit_bytes: int = wire.MAX_FRAME_BYTES,
-    start_worker: workers.Start = workers.start,
+    start_worker: worker_processes.Start = worker_processes.start,
 ) -> Stub:
     """A stub for the file `source`; nothing is loaded before the first use.
 
@@ -149,7 +149,7 @@ class Stub:
         overlay: Path | None,
         timeout_s: float,
         limit_bytes: int,
-        start_worker: workers.Start,
+        start_worker: worker_processes.Start,
     ) -> None:
         clash = sorted(name for name in functions if hasattr(Stub, name))
         if clash:
@@ -559,14 +559,14 @@ class _Isolated:
         import_paths: list[str],
         limit_bytes: int,
         answer: Any,
-        start: workers.Start,
+        start: worker_processes.Start,
     ) -> None:
         self._settings = settings
         self._import_paths = import_paths
         self._limit_bytes = limit_bytes
         self._callback = answer
         self._start = start
-        self._process: workers.Process | None = None
+        self._process: worker_processes.Process | None = None
         self._connection: Connection | None = None
         self._outputs: list[tuple[Any, str, int]] = []
         # The worker interrupts Python code by itself; what is left is code that cannot be.

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from grading.runner import wire
-from grading.runner.worker import Connection
-from grading.runner.worker import run as run_worker
+from grading.runner.learner_side import Connection
+from grading.runner.learner_side import run as run_worker
 
 _ROOT = Path(__file__).resolve().parents[2]
 
@@ -70,7 +70,15 @@ def _spawn(
     paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return subprocess.Popen(
         [
-            *(sys.executable, "-u", "-P", "-X", "faulthandler", "-m", "grading.runner.worker"),
+            *(
+                sys.executable,
+                "-u",
+                "-P",
+                "-X",
+                "faulthandler",
+                "-m",
+                "grading.runner.learner_side",
+            ),
             *("--fd", str(stream.fileno()), "--limit-bytes", str(limit_bytes)),
         ],
         stdin=subprocess.DEVNULL,

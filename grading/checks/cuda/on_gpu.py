@@ -18,7 +18,7 @@ from typing import Any
 from grading.checks import commands
 from grading.checks.commands import Completed
 from grading.checks.cuda import toolchain
-from grading.runner.access import StubError
+from grading.runner.stubs import StubError
 from profiling_lab import doctor
 
 RUN_TIMEOUT_S = 300  # a guard against a program that hangs
