@@ -40,7 +40,7 @@ def clip(spans: Intervals, start_ns: int, end_ns: int) -> Intervals:
     return Intervals(starts[inside], ends[inside])
 
 
-def union(spans: Intervals, join_ns: int = 0) -> Intervals:
+def union(spans: Intervals, join_ns: float = 0) -> Intervals:
     """The time that at least one covers. join_ns: gaps up to this length are covered as well."""
     some = spans[0] < spans[1]
     starts, ends = spans[0][some], spans[1][some]

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from profiling_lab import captures, course
+from profiling_lab.analysis import intervals as sets
 from profiling_lab.functions import load_once
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def legend(figure: Figure, entries: dict[str, str], columns: int) -> None:
 def bars(
     axes: Axes,
     lane: float,
-    intervals: Iterable[tuple[float, float]],
+    intervals: Iterable[tuple[int, int]],
     window: tuple[float, float],
     *,
     height: float = 0.7,
@@ -83,18 +84,12 @@ def bars(
     **style: Any,
 ) -> None:
     """Draw intervals (start, end in ns) in a lane, as the time since the window's start."""
-    start, end = window
-    clipped = sorted((max(a, start), min(b, end)) for a, b in intervals if b > start and a < end)
-    joined: list[list[float]] = []
-    for a, b in clipped:
-        # Bars that would touch at this scale become one: fewer shapes, the same picture.
-        if joined and a - joined[-1][1] <= join_ns:
-            joined[-1][1] = max(joined[-1][1], b)
-        else:
-            joined.append([a, b])
+    start, end = round(window[0]), round(window[1])
+    # Bars that would touch at this scale become one: fewer shapes, the same picture.
+    joined = sets.union(sets.clip(sets.of(intervals), start, end), join_ns)
     style.setdefault("linewidth", 0)
     axes.broken_barh(
-        [((a - start) / unit, (b - a) / unit) for a, b in joined],
+        [((a - start) / unit, (b - a) / unit) for a, b in joined.pairs()],
         (lane - height / 2, height),
         **style,
     )

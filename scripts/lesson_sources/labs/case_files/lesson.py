@@ -8,6 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from grading.checks.case_evidence import open_case
+from profiling_lab.analysis import intervals
 from scripts.lesson_sources.drawing import BLUE, GREY, GRID, VERMILION, legend, reference, told
 
 if TYPE_CHECKING:
@@ -40,12 +41,9 @@ def share(name: str, key: str) -> float:
 
 def long_pauses_ns(name: str) -> list[int]:
     """The lengths of a device's pauses of more than a millisecond."""
-    out, reached = [], 0
-    for operation in open_case(name).operations:
-        if reached and operation.start_ns - reached > 1_000_000:
-            out.append(operation.start_ns - reached)
-        reached = max(reached, operation.end_ns)
-    return out
+    busy = intervals.of((one.start_ns, one.end_ns) for one in open_case(name).operations)
+    pauses = intervals.gaps(busy, busy.starts_ns.min(), busy.ends_ns.max())
+    return [end - start for start, end in pauses.pairs() if end - start > 1_000_000]
 
 
 def saved(name: str) -> float:

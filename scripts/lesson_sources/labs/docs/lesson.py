@@ -6,11 +6,12 @@ import itertools
 import json
 import math
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from profiling_lab import captures, course, devices, roofline
+from profiling_lab.analysis import intervals as sets
 from profiling_lab.errors import LabError
 from scripts.lesson_sources import source
 from scripts.lesson_sources.drawing import (
@@ -40,8 +41,6 @@ day1 = source("week07/day1_nsight_systems")
 day2 = source("week07/day2_nsight_compute")
 day3 = source("week07/day3_pytorch_profiler")
 day4 = source("week07/day4_bottleneck_analysis")
-
-Interval = tuple[int, int]
 
 # What is slow, and the same program without its cause.
 PAIRS = (
@@ -77,22 +76,6 @@ def exercise(identifier: str) -> str:
     return f"{len(portable)} tasks, {points} points, {found.minutes} minutes"
 
 
-def union(intervals: Iterable[Interval]) -> list[list[int]]:
-    """Intervals with those that touch or overlap made one."""
-    out: list[list[int]] = []
-    for start, end in sorted(intervals):
-        if out and start <= out[-1][1]:
-            out[-1][1] = max(out[-1][1], end)
-        else:
-            out.append([start, end])
-    return out
-
-
-def length(intervals: Iterable[Interval]) -> int:
-    """How long at least one of some intervals lasted."""
-    return sum(end - start for start, end in union(intervals))
-
-
 @cache
 def states(capture: str) -> dict[str, int]:
     """What the device did from its first to its last operation, in ns.
@@ -102,17 +85,15 @@ def states(capture: str) -> dict[str, int]:
     """
     recording = captures.open(capture)
     rows = recording.device_operations.select("kind", "start_ns", "end_ns").rows()
-    copies = [(start, end) for kind, start, end in rows if kind == "copy"]
-    kernels = [(start, end) for kind, start, end in rows if kind != "copy"]
+    copies = sets.of((start, end) for kind, start, end in rows if kind == "copy")
+    kernels = sets.of((start, end) for kind, start, end in rows if kind != "copy")
     start, end = recording.span_ns
-    either, copying, working = length(copies + kernels), length(copies), length(kernels)
-    return {
-        "kernels": either - copying,
-        "copies": either - working,
-        "both": copying + working - either,
-        "idle": end - start - either,
-        "window": end - start,
+    found = {
+        "kernels": sets.total_ns(sets.difference(kernels, copies)),
+        "copies": sets.total_ns(sets.difference(copies, kernels)),
+        "both": sets.total_ns(sets.intersection(kernels, copies)),
     }
+    return found | {"idle": end - start - sum(found.values()), "window": end - start}
 
 
 def share(capture: str, *which: str) -> float:
@@ -363,7 +344,7 @@ def look_alikes() -> Figure:
     return figure
 
 
-def _middle_token(capture: str) -> Interval:
+def _middle_token(capture: str) -> tuple[int, int]:
     """The NVTX range of a token in the middle of the recording."""
     tokens = [
         r for r in captures.open(capture).nvtx_ranges.rows(named=True) if r["name"] == "token"

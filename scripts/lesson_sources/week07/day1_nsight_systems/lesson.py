@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from profiling_lab import captures
+from profiling_lab.analysis import intervals as sets
 from scripts.lesson_sources.drawing import (
     BLUE,
     GREEN,
@@ -94,11 +95,9 @@ def idle_while(capture: str, call: str) -> int:
     gaps = reference("ex_30").idle_gaps(capture)
     calls = captures.open(capture).api_calls
     calls = calls.filter(calls["name"] == call)
-    return sum(
-        max(0, min(end, gap["end_ns"]) - max(start, gap["start_ns"]))
-        for start, end in calls.select("start_ns", "end_ns").iter_rows()
-        for gap in gaps
-    )
+    idle = sets.of((gap["start_ns"], gap["end_ns"]) for gap in gaps)
+    inside = sets.of(calls.select("start_ns", "end_ns").iter_rows())
+    return sets.total_ns(sets.intersection(inside, idle))
 
 
 def one_launch() -> dict[str, int]:

@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from profiling_lab import captures
+from profiling_lab.analysis import intervals
 from scripts.lesson_sources.drawing import (
     BLUE,
     GREEN,
@@ -251,13 +252,8 @@ def _bars(
     colour: str,
     height: float = 0.7,
 ) -> None:
-    merged: list[list[int]] = []  # nested bars look like their union
-    for a, b in sorted(rows):
-        if merged and a <= merged[-1][1]:
-            merged[-1][1] = max(merged[-1][1], b)
-        else:
-            merged.append([a, b])
-    spans = [((a - start) / 1e6, max(b - a, 1) / 1e6) for a, b in merged]
+    merged = intervals.union(intervals.of(rows)).pairs()  # nested bars look like their union
+    spans = [((a - start) / 1e6, (b - a) / 1e6) for a, b in merged]
     axes.broken_barh(spans, (lane - height / 2, height), color=colour, linewidth=0)
 
 

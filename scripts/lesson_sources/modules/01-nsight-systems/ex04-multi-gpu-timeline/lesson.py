@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from profiling_lab import captures
+from profiling_lab.analysis import intervals
 from scripts.lesson_sources.drawing import (
     BLUE,
     GREY,
@@ -138,17 +139,6 @@ def middle_step(capture: str) -> tuple[int, int]:
     return ends[per_step - 1], ends[2 * per_step - 1]
 
 
-def joined(pieces: list[tuple[int, int]], gap_ns: int = 3_000) -> list[tuple[int, int]]:
-    """Pieces in order of start, with gaps that nobody could see closed."""
-    out: list[tuple[int, int]] = []
-    for start, end in sorted(pieces):
-        if out and start - out[-1][1] <= gap_ns:
-            out[-1] = (out[-1][0], max(out[-1][1], end))
-        else:
-            out.append((start, end))
-    return out
-
-
 COLOURS = {"work": BLUE, "wait": ORANGE, "transfer": VERMILION}
 
 
@@ -166,10 +156,12 @@ def step_plot() -> Figure:
         for rank in ex().find_ranks(capture):
             for kinds, name in ((("work",), "work"), (("wait", "transfer"), "NCCL")):
                 for kind in kinds:
+                    # Gaps that nobody could see are closed.
+                    joined = intervals.union(
+                        intervals.of(spans(capture, rank)[kind]), join_ns=3_000
+                    )
                     pieces = [
-                        (a - start, b - a)
-                        for a, b in joined(spans(capture, rank)[kind])
-                        if b > start and a < end
+                        (a - start, b - a) for a, b in joined.pairs() if b > start and a < end
                     ]
                     axes.broken_barh(
                         [(a / 1e6, b / 1e6) for a, b in pieces],

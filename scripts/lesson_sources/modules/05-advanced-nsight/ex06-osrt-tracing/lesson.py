@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from profiling_lab import captures
+from profiling_lab.analysis import intervals
 from scripts.lesson_sources.drawing import (
     BLUE,
     GREEN,
@@ -78,17 +79,6 @@ def held(capture: str) -> dict[str, Any]:
     return reference("advanced_ex06").holder(capture)
 
 
-def _drawn(busy: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Intervals for a plot: gaps that nobody would see are closed."""
-    joined: list[tuple[int, int]] = []
-    for start, end in busy:
-        if joined and start - joined[-1][1] < 40_000:
-            joined[-1] = (joined[-1][0], end)
-        else:
-            joined.append((start, end))
-    return joined
-
-
 # -- plots --------------------------------------------------------------------------------------------
 
 
@@ -101,7 +91,10 @@ def waits_plot() -> Figure:
     for axes, name in zip(panels, WAITS, strict=True):
         recording = reference("advanced_ex06")._read(name)
         first, last = recording.window
-        bars = [((a - first) / 1e6, (b - a) / 1e6) for a, b in _drawn(recording.busy)]
+        joined = intervals.union(
+            intervals.of(recording.busy), join_ns=40_000
+        )  # gaps that nobody would see
+        bars = [((a - first) / 1e6, (b - a) / 1e6) for a, b in joined.pairs()]
         axes.broken_barh(bars, (-0.36, 0.72), color=GREEN, linewidth=0)
         rows = [(1, recording.launching)]
         if name in ("waits_locked", "waits_free"):
