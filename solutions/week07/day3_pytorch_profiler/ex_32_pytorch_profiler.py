@@ -701,12 +701,31 @@ def recompilations(capture: str) -> list[dict[str, Any]]:
     return out
 
 
+def replay_end(operations: list[Operation]) -> int:
+    """Given, from Day 1: when the last device operation ends, in ns, if operations are played again."""
+    starts: list[int] = []
+    ends: list[int] = []
+    last = 0
+    for operation in operations:
+        start = operation.start_ns
+        if operation.after:
+            start = operation.delay_ns + max(
+                (starts if dependency.at == "start" else ends)[dependency.on] + dependency.lag_ns
+                for dependency in operation.after
+            )
+        starts.append(start)
+        ends.append(start + operation.duration_ns)
+        if operation.device >= 0:
+            last = max(last, ends[-1])
+    return last
+
+
 def recoverable_time(capture: str) -> dict[str, int]:
     """Per cause, how many ns earlier the device would have finished the steps without it.
 
     The window reaches from the start of the first step to the end of the last. Take its operations
-    with `profiling_lab.kineto.operations(read_trace(capture)["events"], window)`, change them, and
-    play both again as on Day 1 (bring your `replay_end`). The causes, one at a time:
+    with `profiling_lab.kineto.operations(read_trace(capture)["events"], window)`, change them,
+    and compare `replay_end` of both, as on Day 1. The causes, one at a time:
         "waits"        drop the "wait" dependencies of operations whose `waits_in` is "synchronize" or
                        "copy_call"
         "launch_cost"  operations of kind "launch" take no time, nor does host code of at most
@@ -774,9 +793,9 @@ def recoverable_time(capture: str) -> dict[str, int]:
         "host_code": without_host_code,
         "compilation": without_compilation,
     }
-    recorded_end = _replay_end(operations)
+    recorded_end = replay_end(operations)
     saved = {
-        cause: recorded_end - _replay_end([change(o) for o in operations])
+        cause: recorded_end - replay_end([change(o) for o in operations])
         for cause, change in changes.items()
     }
     idle_ns = _least_idle_ns(events, _window(events, capture), {o.device for o in operations})
@@ -839,25 +858,6 @@ def _window(events: list[dict[str, Any]], capture: str) -> tuple[int, int]:
     """From the start of the first step to the end of the last."""
     steps = _steps(events, capture)
     return min(start for _, start, _ in steps), max(end for _, _, end in steps)
-
-
-def _replay_end(operations: list[Operation]) -> int:
-    """When the last device operation ends, if the operations are played again (Day 1)."""
-    starts: list[int] = []
-    ends: list[int] = []
-    last = 0
-    for operation in operations:
-        start = operation.start_ns
-        if operation.after:
-            start = operation.delay_ns + max(
-                (starts if dependency.at == "start" else ends)[dependency.on] + dependency.lag_ns
-                for dependency in operation.after
-            )
-        starts.append(start)
-        ends.append(start + operation.duration_ns)
-        if operation.device >= 0:
-            last = max(last, ends[-1])
-    return last
 
 
 def launch_bound(capture: str) -> dict[str, Any]:

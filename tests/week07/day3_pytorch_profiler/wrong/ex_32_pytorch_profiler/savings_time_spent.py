@@ -55,7 +55,7 @@ def recoverable_time(capture: str) -> dict[str, int]:
         "host_code": without_host_code,
         "compilation": without_compilation,
     }
-    recorded_end = _replay_end(operations)
+    recorded_end = replay_end(operations)
     return {
         cause: sum(o.duration_ns - change(o).duration_ns for o in operations)
         for cause, change in changes.items()

@@ -55,9 +55,9 @@ def recoverable_time(capture: str) -> dict[str, int]:
         "host_code": without_host_code,
         "compilation": without_compilation,
     }
-    recorded_end = _replay_end(operations)
+    recorded_end = replay_end(operations)
     saved = {
-        cause: recorded_end - _replay_end([change(o) for o in operations])
+        cause: recorded_end - replay_end([change(o) for o in operations])
         for cause, change in changes.items()
     }
     saved["copies"] = min(saved["copies"], recorded_end - _least_end(operations))
