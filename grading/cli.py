@@ -51,7 +51,8 @@ def _path(**more: Any) -> click.Path:
     "students",
     multiple=True,
     metavar="NAME",
-    help="Judge only this student now; the others keep what they have.",
+    help="Judge only this student now (by entry, name, or what the class list has); the others keep "
+    "what they have.",
 )
 @click.option(
     "--jobs",

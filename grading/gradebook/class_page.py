@@ -14,7 +14,9 @@ from fractions import Fraction
 from typing import Any
 
 from grading.gradebook.feedback import (
+    CANNOT,
     MEANING,
+    OF_FILES,
     cause_words,
     clean,
     clean_lines,
@@ -23,7 +25,8 @@ from grading.gradebook.feedback import (
     inline,
     parts,
 )
-from grading.gradebook.gradebook import NO_SUBMISSION, REFUSED, SEVERAL, Row
+from grading.gradebook.gradebook import NO_SUBMISSION, SEVERAL, Row
+from grading.gradebook.look import Look
 from grading.gradebook.marks import Mark, Sheet
 from grading.gradebook.roster import Unmatched
 from grading.gradebook.similarity import Match
@@ -31,8 +34,6 @@ from profiling_lab.course import Course
 
 ANSWERS_SHOWN = 5
 MOST_GROUPS = 2000  # of different messages kept a task
-OF_FILES = ("bad import: ", "refused file: ")
-CANNOT = " cannot be imported: "  # whatever the cause, a time-out say
 FUNCTIONS_SHOWN = 8  # of those that the same students share
 BINS = 10
 HIDDEN_ANSWER = "a hidden check failed"
@@ -88,22 +89,12 @@ class Tally:
         self.sheet = sheet
         self.tasks = {t.id: TaskTally() for e in sheet.exercises for t in e.tasks}
         self.earned: dict[str, list[Fraction]] = {e.id: [] for e in sheet.exercises}
-        self.again: list[tuple[str, str, str]] = []
 
     def add(self, mark: Mark) -> None:
         """Count one student in."""
         for exercise in mark.exercises:
             if exercise.earned is not None:
                 self.earned[exercise.exercise.id].append(exercise.earned)
-            if exercise.result is not None and exercise.result.infrastructure:
-                why = clean(exercise.result.infrastructure, 300)
-                self.again.append((mark.student, exercise.exercise.id, why))
-            elif exercise.result is None:
-                self.again.append((mark.student, exercise.exercise.id, "not graded yet"))
-            elif exercise.left:
-                names = [t.task.name for t in exercise.tasks if t.counted and t.share is None]
-                why = f"no verdict on {', '.join(names)}"
-                self.again.append((mark.student, exercise.exercise.id, why))
             for task in exercise.tasks:
                 if not task.asked:
                     continue
@@ -137,7 +128,7 @@ def view(
     unmatched: Sequence[tuple[Row, Unmatched]] = (),
     matches: Iterable[Match] = (),
     has_roster: bool = False,
-    out: str = "DIR",
+    needs_look: Sequence[Look] = (),
 ) -> dict[str, Any]:
     """Everything that the class page shows, as texts."""
     policy = tally.sheet.policy
@@ -151,11 +142,15 @@ def view(
         "facts": _facts(policy, totals, full, rows, every, has_roster),
         "histogram": histogram(totals, full, policy.show),
         "exercises": [_exercise(tally, exercise) for exercise in tally.sheet.exercises],
-        "again": [
-            {"student": clean(who, 200), "exercise": exercise, "why": why}
-            for who, exercise, why in sorted(tally.again)
+        "needs_look": needs_look,
+        "students": [
+            {
+                "name": clean(row.name, 200),
+                "points": "–" if row.after is None else policy.show(row.after),
+                "note": row.note or ("no submission" if row.state == NO_SUBMISSION else ""),
+            }
+            for row in every
         ],
-        "command": f"uv run grade SUBMISSIONS --out {out}",
         "late": [
             {
                 "student": clean(row.name, 200),
@@ -169,24 +164,6 @@ def view(
         "time_unknown": sum(
             1 for row in every if policy.deadline and row.entry and not row.submitted
         ),
-        "unmatched": [
-            {
-                "entry": clean(why.entry, 200),
-                "why": why.why,
-                "nearest": [clean(name, 200) for name in why.nearest],
-            }
-            for _, why in unmatched
-        ],
-        "several": [
-            {"student": clean(row.name, 200), "state": clean(row.state, 400)}
-            for row in rows
-            if row.state.startswith(SEVERAL)
-        ],
-        "refused": [
-            {"student": clean(row.entry, 200), "why": clean(row.state, 400)}
-            for row in every
-            if row.state.startswith(REFUSED)
-        ],
         "absent": [clean(row.name, 200) for row in rows if row.state == NO_SUBMISSION],
         "alike": alike(matches, names),
         "claims": sum(bool(row.claims) for row in every),
@@ -256,7 +233,7 @@ def _of_whole_files(tasks: list[dict[str, Any]]) -> list[tuple[str, int]]:
     counts: dict[str, int] = {}
     for task in tasks:
         for answer, count in task["answers"]:
-            if places[answer] > 1 and (answer.startswith(OF_FILES) or CANNOT in answer):
+            if places[answer] > 1 and (answer.partition(":")[0] in OF_FILES or CANNOT in answer):
                 counts[answer] = max(count, counts.get(answer, 0))
         task["answers"] = [one for one in task["answers"] if one[0] not in counts]
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
@@ -356,6 +333,13 @@ def html_page(shown: dict[str, Any]) -> str:
 def markdown_page(shown: dict[str, Any]) -> str:
     """The same in Markdown, without the drawing."""
     out = [f"# {inline(shown['title'])}", ""]
+    if shown["needs_look"]:
+        out += ["## Needs a look", "", "Until it is done, these students lack points.", ""]
+        out += [
+            f"- **{inline(look.who)}**: {inline(look.why, 400)}. To do: {look.do}."
+            for look in shown["needs_look"]
+        ]
+        out.append("")
     out += [f"- {label}: {value}" for value, label in shown["facts"]]
     for heading, lines in _look(shown):
         out += ["", f"## {heading}", ""] + lines
@@ -381,6 +365,9 @@ def markdown_page(shown: dict[str, Any]) -> str:
                 out += [f"- {count} × {inline(answer, 300)}" for answer, count in task["answers"]]
                 if task["more"]:
                     out.append(f"- {task['more']} × others")
+    out += ["", "## Students", "", "| Student | Points | Note |", "|---|---|---|"]
+    for row in shown["students"]:
+        out.append(f"| {inline(row['name'])} | {row['points']} | {inline(row['note'], 500)} |")
     return encodable("\n".join(out) + "\n")
 
 
@@ -389,37 +376,7 @@ def _tally(counted: Sequence[tuple[str, int]]) -> str:
 
 
 def _look(shown: dict[str, Any]) -> Iterable[tuple[str, list[str]]]:
-    """What needs a person's look, by heading."""
-    if shown["again"]:
-        lines = [
-            f"- {inline(row['student'])}, {row['exercise']}: {inline(row['why'], 300)}"
-            for row in shown["again"]
-        ]
-        yield (
-            "Left to grade",
-            [f"Not a zero. Run the same command again: `{shown['command']}`.", "", *lines],
-        )
-    if shown["unmatched"]:
-        lines = []
-        for row in shown["unmatched"]:
-            near = "; ".join(map(inline, row["nearest"]))
-            lines.append(
-                f"- {inline(row['entry'])}: {row['why']}{f'; nearest: {near}' if near else ''}"
-            )
-        yield "Not in the roster", lines
-    if shown["several"]:
-        yield (
-            "Several submissions of one student",
-            [
-                f"- {inline(row['student'])}: {inline(row['state'], 400)}"
-                for row in shown["several"]
-            ],
-        )
-    if shown["refused"]:
-        yield (
-            "Could not be taken as a whole",
-            [f"- {inline(row['student'])}: {inline(row['why'], 400)}" for row in shown["refused"]],
-        )
+    """What a person should know of the class, by heading."""
     if shown["alike"]:
         lines = [
             f"- {row['exercise']}, {inline(row['what'], 2000)}: {inline(row['students'], 400)}, "

@@ -16,7 +16,14 @@ from fractions import Fraction
 from html import escape
 from typing import Any
 
-from grading.gradebook.feedback import CheckView, StudentView, TaskView, check_view, encodable
+from grading.gradebook.feedback import (
+    HAND_IN_ANEW,
+    CheckView,
+    StudentView,
+    TaskView,
+    check_view,
+    encodable,
+)
 from grading.gradebook.marks import NOTHING, Mark
 from grading.gradebook.policy import Policy
 
@@ -86,6 +93,10 @@ def _summary(student: StudentView) -> str:
         ]
     else:
         lines = [f"{student.total} of {student.out_of} points."]
+    if student.refused:
+        lines += [f"Your submission could not be taken: {student.refused}", HAND_IN_ANEW]
+    for file in student.files:
+        lines += [f"{file.path}: {file.cause}", *file.lines, file.advice]
     lines += student.notes
     if student.live:
         lines.append(f"Live score, counted apart: {student.live}.")

@@ -43,6 +43,16 @@ MEANING = {
     ),
     NOT_GRADED: ("not graded yet", "grading has not come to it yet"),
 }
+# What befell a whole file is told once, with what to do about it.
+OF_FILES = ("refused file", "bad import")
+CANNOT = " cannot be imported: "  # whatever the cause, a time-out say
+HAND_IN_ANEW = "Pack your work anew with `uv run lab submit` and hand that in."
+ADVICE = {
+    "refused file": "Put a plain text file in its place (no link, no folder) and hand in again; "
+    "`uv run lab submit` packs the right files.",
+    "bad import": "Nothing in it can be judged until Python can import it: `uv run lab check {exercise}` "
+    "says the same where you work.",
+}
 HIDDEN = "A hidden check of this task {what}. Its details are not shown."
 _MARKDOWN = re.compile(r"([\\`*_\[\]<>&|~$@]|^[#+\-]|(?<=www)\.|:(?=//))")
 
@@ -112,11 +122,24 @@ class TaskView:
     hint: str = ""
     question: str = ""
     live: bool = False
-    same_as: str = ""  # the task whose message says what is wrong with this one too
+    same_as: str = ""  # the task, or file, whose message says what is wrong with this one too
+
+    of_file: bool = False  # same_as is a file
 
     @property
     def needs_work(self) -> bool:
-        return self.outcome in ("failed", "error", "blocked")
+        return self.outcome in ("failed", "error", "blocked") and not self.of_file
+
+
+@dataclass
+class FileView:
+    """A file that nothing could be judged in. lines: why; names: of the tasks in it."""
+
+    path: str
+    cause: str
+    lines: list[str]
+    advice: str
+    names: list[str]
 
 
 @dataclass
@@ -133,6 +156,7 @@ class ExerciseView:
     notes: list[str]
     dropped: bool
     started: bool
+    files: list[FileView] = field(default_factory=list)
     parts: list[tuple[str, int]] = field(default_factory=list)
 
 
@@ -152,6 +176,12 @@ class StudentView:
     exercises: list[ExerciseView]
     following: list[TaskView]
     words: list[tuple[str, str]]
+    refused: str = ""  # why nothing of the submission could be taken
+
+    @property
+    def files(self) -> list[FileView]:
+        """Files to put right before anything else."""
+        return [file for exercise in self.exercises for file in exercise.files]
 
     @property
     def started(self) -> list[ExerciseView]:
@@ -159,7 +189,7 @@ class StudentView:
 
     @property
     def untouched(self) -> list[ExerciseView]:
-        return [exercise for exercise in self.exercises if not exercise.started]
+        return [one for one in self.exercises if not one.started and not self.refused]
 
 
 class Guide:
@@ -230,9 +260,13 @@ def view(
     *,
     name: str = "",
     notes: Iterable[str] = (),
+    refused: str = "",
 ) -> StudentView:
-    """One student's marks as texts, with everything withheld that is to be withheld."""
-    exercises = [_exercise_view(guide, one, mark, policy) for one in mark.exercises]
+    """One student's marks as texts, with everything withheld that is to be withheld.
+
+    refused: why nothing of the submission could be taken; then it is all there is to say.
+    """
+    exercises = [_exercise_view(guide, one, mark, policy, bool(refused)) for one in mark.exercises]
     following = _following(exercises)
     words = [
         MEANING[outcome] for outcome in MEANING if mark.counts.get(outcome) and outcome != "passed"
@@ -250,7 +284,8 @@ def view(
         counts=dict(mark.counts),
         exercises=exercises,
         following=following,
-        words=words,
+        words=[] if refused else words,
+        refused=clean(refused, 500),
     )
 
 
@@ -286,8 +321,13 @@ def _following(exercises: Sequence[ExerciseView]) -> list[TaskView]:
     return list({task.id: task for task in order}.values())[:NEXT_SHOWN]
 
 
-def _exercise_view(guide: Guide, mark: ExerciseMark, whole: Mark, policy: Policy) -> ExerciseView:
+def _exercise_view(
+    guide: Guide, mark: ExerciseMark, whole: Mark, policy: Policy, refused: bool
+) -> ExerciseView:
     tasks = [_task_view(guide, task, policy) for task in mark.tasks if task.asked]
+    files = _of_files(mark, tasks)
+    if refused:
+        files = []
     _tell_once(tasks)
     counts: dict[str, int] = {}
     for task in tasks:
@@ -297,9 +337,8 @@ def _exercise_view(guide: Guide, mark: ExerciseMark, whole: Mark, policy: Policy
         missing = [path for path, state in mark.result.files.items() if state == "missing"]
         if missing and len(missing) < len(mark.result.files):
             notes.append("Not handed in: " + ", ".join(clean(path, 200) for path in missing))
-        for path, state in mark.result.files.items():
-            if state.startswith("refused"):
-                notes.append(f"Not taken: {clean(path, 200)} ({clean(state, 300)})")
+        told = {file.path for file in files}
+        notes += [f"Not taken: {file}" for file in refused_files(mark, but=told)]
     dropped = mark.exercise.id in whole.dropped
     if dropped:
         notes.append("Left out of your total: your exercises with the lowest share do not count.")
@@ -313,9 +352,54 @@ def _exercise_view(guide: Guide, mark: ExerciseMark, whole: Mark, policy: Policy
         tasks=tasks,
         notes=notes,
         dropped=dropped,
-        started=bool(notes) or any(task.outcome not in ("todo", "not run") for task in tasks),
+        started=not refused
+        and (bool(notes) or any(task.outcome not in ("todo", "not run") for task in tasks)),
+        files=files,
         parts=parts(counts),
     )
+
+
+def refused_files(mark: ExerciseMark | Mark, but: Iterable[str] = ()) -> list[str]:
+    """The files that were not taken, each with the reason; those in `but` left out."""
+    marks = mark.exercises if isinstance(mark, Mark) else (mark,)
+    return [
+        f"{clean(path, 200)} ({clean(state.partition(': ')[2], 300)})"
+        for one in marks
+        if one.result is not None
+        for path, state in one.result.files.items()
+        if state.startswith("refused") and clean(path, 200) not in but
+    ]
+
+
+def _of_files(mark: ExerciseMark, tasks: Sequence[TaskView]) -> list[FileView]:
+    """Files that could not be judged at all, taken out of their tasks."""
+    asked = [task for task in mark.tasks if task.asked]
+    found: dict[tuple[Any, ...], FileView] = {}
+    for one, task in zip(asked, tasks, strict=True):
+        said = {(check.cause, *check.lines) for check in task.checks}
+        checks = one.result.checks if one.result is not None else []
+        if len(said) != 1 or task.passed or task.checks[0].hidden or not task.checks[0].cause:
+            continue
+        cause = checks[0].cause
+        if cause not in OF_FILES and CANNOT not in checks[0].message:
+            continue
+        path = clean(str(one.task.stub), 200)
+        advice = ADVICE["refused file" if cause == "refused file" else "bad import"]
+        file = found.setdefault(
+            (path, *said),
+            FileView(
+                path,
+                task.checks[0].cause,
+                task.checks[0].lines,
+                advice.format(exercise=mark.exercise.id),
+                [],
+            ),
+        )
+        file.names.append(one.task.name)
+        task.same_as, task.of_file = path, True
+        task.notes.append(f"{task.checks[0].cause}; see {path}.")
+        task.checks, task.more, task.lesson, task.hint, task.question = [], 0, "", "", ""
+    return list(found.values())
 
 
 def parts(counts: dict[str, int]) -> list[tuple[str, int]]:
@@ -428,7 +512,7 @@ def environment() -> jinja2.Environment:
     made.filters["others"] = others
     made.filters["slug"] = lambda outcome: str(outcome).replace(" ", "-")
     style = Markup((TEMPLATES / "page.css").read_text(encoding="utf-8"))  # noqa: S704 - our own file
-    shared: dict[str, Any] = {"style": style}
+    shared: dict[str, Any] = {"style": style, "hand_in_anew": HAND_IN_ANEW}
     shared["meaning"] = {outcome: words[0] for outcome, words in MEANING.items()}
     made.globals.update(shared)
     return made
@@ -450,6 +534,9 @@ def encodable(text: str) -> str:
 def markdown_page(student: StudentView) -> str:
     """The same in Markdown."""
     out = [f"# {student.course}: {inline(student.name)}", ""]
+    if student.refused:
+        out += [f"**Your submission could not be taken**: {inline(student.refused, 500)}", ""]
+        out += [f"{HAND_IN_ANEW}", ""]
     if student.incomplete:
         out += [
             "**Not complete yet.** Something on the grading side broke or is not done, in "
@@ -460,9 +547,10 @@ def markdown_page(student: StudentView) -> str:
     out += [line for note in student.notes for line in ("", inline(note, 500))]
     if student.live:
         out += ["", f"Live score (on a GPU, counted apart): {student.live}."]
-    if student.following:
+    if student.following or student.files:
         out += ["", "## What to do next", ""]
-        for number, task in enumerate(student.following, 1):
+        out += [f"1. {inline(file.path)}: {file.advice}" for file in student.files]
+        for number, task in enumerate(student.following, len(student.files) + 1):
             out += [f"{number}. `{task.id}`, {task.title} ({task.word}): `{task.hint}`"]
     out += ["", "## Exercises", "", "| Exercise | Points | Tasks |", "|---|---|---|"]
     for exercise in student.started:
@@ -475,6 +563,10 @@ def markdown_page(student: StudentView) -> str:
     for exercise in student.started:
         out += ["", f"## {exercise.id}: {exercise.title}"]
         out += [line for note in exercise.notes for line in ("", inline(note, 500))]
+        for file in exercise.files:
+            out += ["", f"### {inline(file.path)}", "", inline(file.cause, 300), ""]
+            out += [*fenced(file.lines), "", file.advice, ""]
+            out += [f"So there is no verdict on {', '.join(file.names)}."]
         for task in exercise.tasks:
             out += _task_markdown(task)
     if student.words:

@@ -1,8 +1,7 @@
 """The gradebook: a row a student, for people (`gradebook.csv`), Canvas and Moodle.
 
-An empty cell with the exercise's name under "Left to grade" means that nobody has judged it; it is never
-a zero. Who has something left to grade is left out of the files for Canvas and Moodle, because both take
-an empty cell as "remove the grade".
+An empty cell is never a zero and never without its reason: "Note" says why nobody has judged it yet and what
+to do, in the files for Canvas and Moodle too. Both take an empty cell as "no grade".
 
 Canvas: "How do I import grades in the Gradebook?" (Instructor Guide) and lib/gradebook_importer.rb of
 instructure/canvas-lms. Moodle: "Grade import" (docs.moodle.org) and grade/import/csv/classes/load_data.php.
@@ -27,6 +26,8 @@ __all__ = ["Joined", "Person", "RosterError", "Row", "Unmatched", "join", "read_
 NO_SUBMISSION = "no submission"
 SEVERAL = "several submissions"
 REFUSED = "refused"
+# Canvas leaves out every column whose header holds "Final Grade" (NON_ASSIGNMENT_COLUMN_HEADERS).
+CANVAS_NOTE = "Final Grade note"
 # A spreadsheet computes what begins so (OWASP, "CSV Injection"); the wide forms count in some locales.
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
 
@@ -36,7 +37,8 @@ class Row:
     """A student's row, light enough to keep for a whole class.
 
     person: of the roster, None if there is none or nobody matches. cells: by exercise and by task id,
-    what was earned, None while it is left to grade and for tasks that this batch cannot judge.
+    what was earned, None while it is left to grade and for tasks that this batch cannot judge. refused_files:
+    with the reason. note: why points are missing, and what to do; "" if none are.
     """
 
     entry: str
@@ -58,6 +60,8 @@ class Row:
     cells: dict[str, Fraction | None] = field(default_factory=dict)
     factor: Fraction = Fraction(1)
     feedback: str = ""
+    refused_files: tuple[str, ...] = ()
+    note: str = ""
 
     @property
     def name(self) -> str:
@@ -100,9 +104,14 @@ def empty_row(person: Person, sheet: Sheet) -> Row:
     return Row("", person, NO_SUBMISSION, out_of=sheet.full, cells=cells)
 
 
+def unknown_row(person: Person, sheet: Sheet) -> Row:
+    """The row of a student without a submission while there are some that nobody is known to have made."""
+    return Row("", person, NO_SUBMISSION, after=None, before=None, out_of=sheet.full, left=["all"])
+
+
 def several_row(person: Person, entries: Sequence[str], sheet: Sheet) -> Row:
     """The row of a student whom several entries match: no points until a person has chosen."""
-    state = f"{SEVERAL}: {', '.join(entries)}"
+    state = f"{SEVERAL}: {'; '.join(entries)}"
     return Row("", person, state, after=None, before=None, out_of=sheet.full, left=["all"])
 
 
@@ -141,7 +150,7 @@ def _gradebook(rows: Iterable[Row], sheet: Sheet) -> Iterator[list[str]]:
     exercises = sheet.exercises
     tasks = [task for exercise in exercises for task in exercise.tasks]
     yield [
-        *("Student", "ID", "Email", "Section", "Submission", "State", "Left to grade"),
+        *("Student", "ID", "Email", "Section", "Submission", "State", "Left to grade", "Note"),
         *("Total", "Out of", "Total before late rules", "Submitted", "Days late", "Late rule %"),
         *("Live", "Live out of", "Claims", "Likeness flags", "Dropped"),
         *(outcome.capitalize() + " tasks" for outcome in outcomes),
@@ -153,11 +162,12 @@ def _gradebook(rows: Iterable[Row], sheet: Sheet) -> Iterator[list[str]]:
         yield [
             harmless(row.name),
             harmless((person.id or person.sis_id or person.canvas_id) if person else ""),
-            harmless(person.email if person else ""),
+            harmless(person.address if person else ""),
             harmless(person.section if person else ""),
             harmless(row.entry),
             harmless(row.state),
             " ".join(row.left),
+            harmless(row.note),
             *(_cell(value, policy) for value in (row.after, row.out_of, row.before)),
             row.submitted,
             str(row.late_days or ""),
@@ -189,21 +199,21 @@ def canvas_csv(course: Course, rows: Iterable[Row], sheet: Sheet) -> str:
         [
             *("Student", "ID", "SIS User ID", "SIS Login ID", "Section"),
             *(harmless(header) for header, _, _ in columns),
+            CANVAS_NOTE,
         ],
-        ["    Points Possible", "", "", "", "", *(policy.show(p) for _, _, p in columns)],
+        ["    Points Possible", "", "", "", "", *(policy.show(p) for _, _, p in columns), ""],
     ]
     for row in rows:
-        if row.left:
-            continue
         person = row.person or Person(row.entry)
         out.append(
             [
                 harmless(person.name),
                 harmless(person.canvas_id),
                 harmless(person.sis_id or person.id),
-                harmless(person.login or person.email),
+                harmless(person.login or person.address),
                 harmless(person.section),
-                *(policy.show(_value(row, key)) for _, key, _ in columns),
+                *(_cell(_value(row, key), policy) for _, key, _ in columns),
+                harmless(row.note),
             ]
         )
     return _csv(out)
@@ -223,29 +233,31 @@ def moodle_csv(course: Course, rows: Iterable[Row], sheet: Sheet) -> str:
         header += [harmless(name), harmless(f"{name} (feedback)")]
     out = [header]
     for row in rows:
-        if row.left:
-            continue
         person = row.person or Person(row.entry)
         first, last = _first_last(person)
-        line = [first, last, person.id or person.sis_id, person.email]
+        line = [first, last, person.id or person.sis_id, person.address]
         for _, key, possible in columns:
             value = _value(row, key)
             line += [
-                policy.show(value * scale / possible if possible else NOTHING),
+                ""
+                if value is None
+                else policy.show(value * scale / possible if possible else NOTHING),
                 _moodle_words(row, value, possible, policy),
             ]
         out.append([harmless(cell) for cell in line])
     return _csv(out)
 
 
-def _moodle_words(row: Row, value: Fraction, possible: Fraction, policy: Policy) -> str:
+def _moodle_words(row: Row, value: Fraction | None, possible: Fraction, policy: Policy) -> str:
+    if value is None:
+        return f"no points yet: {row.note}"
     words = f"{policy.show(value)} of {policy.show(possible)} points"
     if row.state == NO_SUBMISSION:
         return f"{words}: no submission"
     if row.late_days:
         late = f"{row.late_days} {'day' if row.late_days == 1 else 'days'} late"
         words += f"; {late}, {policy.show(row.late_taken_pct)} % taken off"
-    return words
+    return f"{words}; {row.note}" if row.note else words
 
 
 def _columns(course: Course, export: Export, sheet: Sheet) -> list[tuple[str, str, Fraction]]:
@@ -260,12 +272,10 @@ def _columns(course: Course, export: Export, sheet: Sheet) -> list[tuple[str, st
     return columns
 
 
-def _value(row: Row, key: str) -> Fraction:
-    """A column's points after late rules."""
+def _value(row: Row, key: str) -> Fraction | None:
+    """A column's points after late rules; None while something of them is left to grade."""
     value = row.after if not key else row.cells.get(key)
-    if value is None:
-        return NOTHING
-    return value * row.factor if key else value
+    return value * row.factor if key and value is not None else value
 
 
 def _first_last(person: Person) -> tuple[str, str]:

@@ -17,13 +17,14 @@ import tempfile
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
 import msgspec
 
 from grading.gradebook import class_page, exports, feedback, gradebook
+from grading.gradebook.look import Look, looks, why_left
 from grading.gradebook.marks import Mark, Sheet, Survey, mark_student
 from grading.gradebook.policy import Policy
 from grading.gradebook.roster import Joined, Person, Unmatched, join
@@ -49,8 +50,8 @@ def write_all(
     matches: Iterable[Match] = (),
     submissions: Iterable[Submission] = (),
     exercises: Iterable[str] | None = None,
-) -> list[Path]:
-    """Write all reports into `out` and return their paths.
+) -> Written:
+    """Write all reports into `out`.
 
     results: of several for one exercise of a student the last counts. matches: of grading.gradebook.similarity.
     exercises: ids to report on; by default those that occur in the results, or all if none do.
@@ -75,9 +76,18 @@ def write_all(
         writer = _Writer(course, sheet, out, entries, joined, handed_in, matches)
         for entry in entries:
             writer.student(entry, spool.load(entry))
-    writer.whole_class(roster)
+    needs_look = writer.whole_class(roster)
     writer.remove_old()
-    return sorted(writer.written)
+    return Written(sorted(writer.written), needs_look, writer.students())
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written. needs_look: what the instructor has to do. students: by entry, name, points and note."""
+
+    files: list[Path]
+    needs_look: list[Look]
+    students: dict[str, dict[str, str]]
 
 
 MARKED_LATE = (
@@ -155,6 +165,7 @@ class _Writer:
         self.guide = feedback.Guide(course)
         self.tally = class_page.Tally(sheet)
         self.rows: dict[str, gradebook.Row] = {}
+        self.left: dict[str, str] = {}
         self.written: list[Path] = []
 
     def student(self, entry: str, found: Mapping[str, Result]) -> None:
@@ -170,26 +181,33 @@ class _Writer:
         mark = mark_student(entry, found, self.sheet, late)
         self.tally.add(mark)
         state, notes = _state(submission)
+        refused = submission.error if submission else ""
         if mark.left and state == "graded":
             state = "left to grade"
         row = gradebook.row_of(mark, person, state, submitted_at)
         row.alike = self.alike.get(entry, 0)
         row.feedback = self.names[entry]
+        row.refused_files = tuple(feedback.refused_files(mark)) if state == "graded" else ()
+        self.left[entry] = why_left(mark)
         self.rows[entry] = row
-        self._pages(entry, mark, person.name if person else entry, notes)
+        name = person.name if person else entry
+        shown = feedback.view(
+            self.course, self.guide, mark, policy, name=name, notes=notes, refused=refused
+        )
+        self._pages(entry, mark, shown)
 
-    def _pages(self, entry: str, mark: Mark, name: str, notes: Sequence[str]) -> None:
+    def _pages(self, entry: str, mark: Mark, shown: feedback.StudentView) -> None:
         policy = self.sheet.policy
-        shown = feedback.view(self.course, self.guide, mark, policy, name=name, notes=notes)
         file = self.names[entry]
         self.write(f"feedback/{file}.html", feedback.html_page(shown))
         self.write(f"feedback/{file}.md", feedback.markdown_page(shown))
         self.write(f"gradescope/{file}.json", exports.gradescope(mark, shown, policy))
         self.write(f"junit/{file}.xml", exports.junit(mark, shown, policy))
 
-    def whole_class(self, roster: Sequence[Person] | None) -> None:
-        """Write the gradebooks and the class page."""
+    def whole_class(self, roster: Sequence[Person] | None) -> list[Look]:
+        """Write the gradebooks and the class page; returns what the instructor has to do."""
         rows, apart = self._rows(roster)
+        found = looks(rows, apart, self.left)
         self.write("gradebook.csv", gradebook.gradebook_csv(rows, self.sheet))
         self.write("gradebook_canvas.csv", gradebook.canvas_csv(self.course, rows, self.sheet))
         self.write("gradebook_moodle.csv", gradebook.moodle_csv(self.course, rows, self.sheet))
@@ -198,10 +216,30 @@ class _Writer:
         else:
             (self.out / "unmatched.csv").unlink(missing_ok=True)
         shown = class_page.view(
-            self.course, self.tally, rows, apart, self.matches, has_roster=bool(roster)
+            self.course,
+            self.tally,
+            rows,
+            apart,
+            self.matches,
+            has_roster=bool(roster),
+            needs_look=found,
         )
         self.write("class.html", class_page.html_page(shown))
         self.write("class.md", class_page.markdown_page(shown))
+        return found
+
+    def students(self) -> dict[str, dict[str, str]]:
+        """Every submission's name, points (of how many) and what is to be said of them, as texts."""
+        show = self.sheet.policy.show
+        return {
+            entry: {
+                "name": feedback.clean(row.name, 200),
+                "points": "" if row.after is None else show(row.after),
+                "of": show(row.out_of),
+                "note": row.note,
+            }
+            for entry, row in self.rows.items()
+        }
 
     def _rows(
         self, roster: Sequence[Person] | None
@@ -213,13 +251,15 @@ class _Writer:
         apart = [(self.rows[why.entry], why) for why in self.joined.unmatched]
         for person in roster:
             entries = self.joined.entries.get(person.line, [])
-            if not entries:
+            if not entries and self.joined.unmatched:
+                rows.append(gradebook.unknown_row(person, self.sheet))
+            elif not entries:
                 rows.append(gradebook.empty_row(person, self.sheet))
             elif len(entries) == 1:
                 rows.append(self.rows[entries[0]])
             else:
                 rows.append(gradebook.several_row(person, entries, self.sheet))
-                why = f"several submissions match {person.name}"
+                why = f"{gradebook.SEVERAL} match {person.name}"
                 apart += [(self.rows[entry], Unmatched(entry, why)) for entry in entries]
         return rows, sorted(apart, key=lambda pair: pair[1].entry)
 
@@ -248,8 +288,6 @@ def _state(submission: Submission | None) -> tuple[str, list[str]]:
     if submission is None:
         return "graded", []
     notes = []
-    if submission.error:
-        notes.append(f"Your submission could not be taken: {submission.error}")
     if submission.extra_count:
         files = (
             "one more file"

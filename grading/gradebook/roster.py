@@ -62,6 +62,11 @@ class Person:
     line: int = 0
 
     @property
+    def address(self) -> str:
+        """The e-mail address; a login that is one stands in where the class list has no column of its own."""
+        return self.email or (self.login if "@" in self.login else "")
+
+    @property
     def names(self) -> tuple[str, ...]:
         """All by which a policy or a message may name this person."""
         every = (self.id, self.sis_id, self.login, self.email, self.github, self.name)
@@ -224,6 +229,38 @@ def join(people: Sequence[Person], entries: Iterable[str]) -> Joined:
     return out
 
 
+def entry_of(wanted: str, entries: Sequence[str], people: Sequence[Person] = ()) -> str:
+    """The entry that a person means by its name, its student's, or anything the class list says of one.
+
+    Raises LabError, naming what comes close, if it is none or more than one.
+    """
+    if wanted in entries:
+        return wanted
+    names = {entry: identify(entry).name for entry in entries}
+    plain = plain_name(wanted)
+    found = {
+        entry for entry, name in names.items() if plain in (plain_name(name), plain_name(entry))
+    }
+    persons = _Keys(people).find(wanted)
+    joined = join(people, entries)
+    for person in persons:
+        found.update(joined.entries.get(person.line, ()))
+    if len(found) == 1:
+        return found.pop()
+    if found:
+        raise LabError(f"{wanted}: may be {'; '.join(sorted(found))}; name the entry")
+    if persons:
+        raise LabError(f"{wanted}: {persons[0].name} handed nothing in")
+    known = {plain_name(one): one for one in (*entries, *names.values())}
+    known |= {plain_name(name): name for person in people for name in person.names}
+    close = difflib.get_close_matches(plain, list(known), n=3, cutoff=0.5)
+    near = "; ".join(dict.fromkeys(known[one] for one in close))
+    raise LabError(
+        f"{wanted}: no submission of that name{f' (near it: {near})' if near else ''}; --student takes "
+        "an entry's name, a student's, or what the class list has of one"
+    )
+
+
 class _Keys:
     def __init__(self, people: Sequence[Person]) -> None:
         self.exact: dict[str, list[Person]] = defaultdict(list)
@@ -240,8 +277,8 @@ class _Keys:
                 self.canvas[person.canvas_id].append(person)
             if person.github:
                 self.github[person.github.casefold()].append(person)
-            if "@" in person.email:
-                self.local[person.email.split("@")[0].casefold()].append(person)
+            if "@" in person.address:
+                self.local[person.address.split("@")[0].casefold()].append(person)
             for value in _name_keys(person):
                 self.named[value].append(person)
                 self.shown[value] = person.name

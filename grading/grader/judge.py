@@ -23,6 +23,7 @@ from grading.errors import SandboxError
 from grading.grader.intake.parsing import too_deep
 from grading.grader.intake.submissions import Submission
 from grading.grader.sandbox import Sandbox, open_sandbox
+from grading.runner import scratch
 from grading.runner.forkserver import TIMED_OUT, ForkServer, Job
 from grading.runner.hang_guard import DEFAULT_TIMEOUT_S
 from grading.runner.pools import Pool
@@ -101,7 +102,7 @@ class Judge:
         )
 
     def __enter__(self) -> Self:
-        self._scratch = Path(tempfile.mkdtemp(prefix="lab-grade-"))
+        self._scratch = scratch.new_folder("lab-grade-")
         exchange = self._scratch / "exchange"
         exchange.mkdir()
         try:
@@ -142,7 +143,7 @@ class Judge:
             self._server.close()
         self._sandboxes.close()
         if self._scratch is not None:
-            shutil.rmtree(self._scratch, ignore_errors=True)
+            scratch.remove(self._scratch)
 
     def grade(
         self,

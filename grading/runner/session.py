@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
@@ -69,6 +70,11 @@ class GradingSession:
         for base in (Path.cwd(), self.course.root):
             if (base / against).is_dir():
                 return (base / against).resolve()
+        if Path(against).is_file():
+            raise pytest.UsageError(
+                f"--against {against}: takes a folder, and this is a file; unpack it first, as in "
+                f"unzip -q {shlex.quote(against)} -d unpacked (or tar -xf), then --against unpacked"
+            )
         raise pytest.UsageError(f"--against {against}: no such folder")
 
     def checks_for(self, argument: str) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from grading import cli
+from grading.gradebook.reporting import Written
 from grading.grader.batches import batch, engines
 from grading.grader.batches.engines import JudgeSpec, Unit
 from grading.grader.intake.submissions import Submission
@@ -136,7 +137,7 @@ def write_class(
 def plain_reports() -> Iterator[None]:
     """Reports of one file, so that tests of batches say nothing about the others."""
 
-    def write(self: Any, results: Any, out: Path, plan: Any, matches: Any) -> list[Path]:
+    def write(self: Any, results: Any, out: Path, plan: Any, matches: Any) -> Written:
         file = out / "gradebook.csv"
         lines = [
             f"{r.student},{r.exercise},{name},{task.outcome},{task.earned},{r.infrastructure}\n"
@@ -144,7 +145,7 @@ def plain_reports() -> Iterator[None]:
             for name, task in r.tasks.items()
         ]
         file.write_text("".join(lines), encoding="utf-8")
-        return [file]
+        return Written([file], [], {})
 
     before, batch.Reports.write = batch.Reports.write, write
     try:

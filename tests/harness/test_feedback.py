@@ -149,9 +149,11 @@ def test_what_befalls_a_whole_file_is_told_once(tmp_path):
         text = (tmp_path / "feedback" / page).read_text().replace("\\_", "_")
         assert text.count("SyntaxError: line 3") == 2, page  # the last one had more to say
         assert text.count("SyntaxError: line 9") == 1
-        assert text.count("the message is that of ex_30.busy_time") == 1
-        assert "ex_30.idle_gaps" in text
-        assert "lab hint ex_30.idle_gaps" not in text  # mend the file first
+        assert text.count("So there is no verdict on busy_time, idle_gaps.") == 1
+        assert "lab hint ex_30.idle_gaps" not in text  # the file comes first
+        first = text.split("What to do next")[1].split("Exercises")[0]
+        assert first.index("ex_30_nsight_systems.py") < first.index("ex_30.find_window")
+        assert "lab check ex_30" in first.split("ex_30.find_window")[0]
 
 
 def test_a_class_page_tells_of_a_whole_file_once(tmp_path):
@@ -191,12 +193,29 @@ def test_a_refused_submission_is_told_so(tmp_path):
         str(EX_30.stubs[0]): "refused: larger than 1 MB",
         str(EX_30.stubs[1]): "missing",
     }
-    one = Submission("ada", tmp_path, "", error="zip bomb", extra=("a.txt",), extra_count=1)
+    one = Submission("ada", tmp_path, "", extra=("a.txt",), extra_count=1)
     write(tmp_path, refused, submissions=[one])
     text = Page((tmp_path / "feedback/ada.html").read_text()).text
-    assert "could not be taken: zip bomb" in text and "larger than 1 MB" in text
+    assert "larger than 1 MB" in text
     assert "Not handed in: week07/day1_nsight_systems/cuda/" in text and "a.txt" in text
-    assert "zip bomb" in (tmp_path / "class.html").read_text()
+    for page in ("class.html", "class.md"):
+        look = (tmp_path / page).read_text().split("Needs a look")[1]
+        assert "larger than 1 MB" in look.partition("To do: ask for it again")[0], page
+
+
+def test_of_a_submission_that_could_not_be_taken_nothing_else_is_told(tmp_path):
+    whole = [Check("the submission", "error", "zip bomb", "refused file")]
+    everything = one_result(**{task.name: ("error", *whole) for task in EX_30.tasks})
+    one = Submission("ada", tmp_path, "", error="zip bomb")
+    write(tmp_path, everything, submissions=[one])
+    pages = [(tmp_path / "feedback" / name).read_text() for name in ("ada.md", "ada.html")]
+    for text in (*pages, (tmp_path / "gradescope/ada.json").read_text()):
+        assert text.split('"tests"')[0].count("zip bomb") == 1 and "lab submit" in text
+        assert "lab hint" not in text and "busy_time" not in text.split('"tests"')[0]
+    for page in ("class.html", "class.md"):
+        assert (
+            "could not be taken: zip bomb. To do: ask for it again" in (tmp_path / page).read_text()
+        )
 
 
 # -- what is hidden -----------------------------------------------------------------------------------
@@ -311,13 +330,14 @@ def test_names_that_a_file_system_may_mix_up_stay_apart():
 def test_the_class_page_counts(out):
     text = Page((out / "class.html").read_text(encoding="utf-8")).text
     assert "29 handed in, of 30 in the roster" in text
-    assert "the sandbox did not start" in text and "uv run grade SUBMISSIONS --out" in text
+    look = text.split("Needs a look")[1].split("Distribution")[0]
+    assert "ex_30: the sandbox did not start. To do: run the same command again" in look
     assert "Aiko Tanaka" not in text.split("No submission")[1]
     assert drawn.NAMES[drawn.ABSENT] in text.split("No submission")[1]
     alike = text.split("Alike")[1]
     assert "no verdict" in alike and "ex_30: busy_time" in alike
     assert (
-        "Grace Hopper, Alan Turing" in alike
+        "Grace Hopper; Alan Turing" in alike
         and "equal but for names, 90 nodes; 2 of 29 who have it" in alike
     )
 
@@ -404,7 +424,7 @@ def test_reports_of_students_who_are_gone_are_removed_and_nothing_else(tmp_path)
 
 def test_a_class_without_results_has_its_gradebook(tmp_path):
     written = reporting.write_all(COURSE, [], tmp_path, roster=drawn.people(3))
-    assert {path.name for path in written} == {
+    assert {path.name for path in written.files} == {
         *("gradebook.csv", "gradebook_canvas.csv", "gradebook_moodle.csv"),
         *("class.html", "class.md"),
     }
@@ -413,7 +433,7 @@ def test_a_class_without_results_has_its_gradebook(tmp_path):
 
 def test_the_paths_are_returned_and_no_draft_is_left(tmp_path):
     written = reporting.write_all(COURSE, [one_result()], tmp_path)
-    assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == written
+    assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == written.files
 
 
 def test_every_task_has_something_to_read():

@@ -16,6 +16,7 @@ from grading.gradebook.policy import Policy
 from grading.gradebook.roster import Person, RosterError, join, read_roster
 from grading.grader.intake.submissions import Submission
 from profiling_lab import course as manifest
+from profiling_lab.errors import LabError
 from profiling_lab.functions import load_file
 
 drawn = load_file(Path(__file__).with_name("drawn_class.py"), "drawn_class")
@@ -86,10 +87,98 @@ def test_points_are_those_of_the_results(out):
     assert any(row["Days late"] for row in rows.values())
 
 
-def test_who_handed_nothing_in_has_a_zero_and_why(out):
-    row = table(out / "gradebook.csv")[drawn.ABSENT]
+def without_the_unknown() -> dict:
+    """The class without the submission that no row of the roster matches."""
+    given = drawn.whole(COURSE, IDS)
+    given["results"] = [one for one in given["results"] if one.student != drawn.HOSTILE]
+    given["submissions"] = [one for one in given["submissions"] if one.student != drawn.HOSTILE]
+    return given
+
+
+def test_who_handed_nothing_in_has_a_zero_and_why(tmp_path):
+    reporting.write_all(COURSE, out=tmp_path, policy=SCALED, **without_the_unknown())
+    row = table(tmp_path / "gradebook.csv")[drawn.ABSENT]
     assert (row["State"], row["Total"], row["Submission"]) == ("no submission", "0", "")
     assert cell(row, "ex_30.busy_time") == "0" and cell(row, "ex_30.pipeline_improved_live") == ""
+    moodle = table(tmp_path / "gradebook_moodle.csv")[drawn.ABSENT]
+    assert list(moodle.values())[4:] == ["0", "0 of 100 points: no submission"]
+
+
+def test_while_a_submission_is_nobodys_who_handed_nothing_in_has_no_zero(out):
+    """It may be theirs."""
+    for at in (drawn.ABSENT, drawn.UNKNOWN):
+        row = table(out / "gradebook.csv")[at]
+        assert (row["State"], row["Total"]) == ("no submission", "")
+        assert row["Note"].startswith("no submission of this name, and 1 that match nobody. To do:")
+        assert table(out / "gradebook_canvas.csv")[at + 1]["Week 7 (123)"] == ""
+
+
+@pytest.mark.parametrize(
+    "file", ["gradebook.csv", "gradebook_canvas.csv", "gradebook_moodle.csv", "class.md"]
+)
+def test_everybody_has_points_or_a_reason_and_what_to_do(out, file):
+    text = (out / file).read_text(encoding="utf-8").replace("\\_", "_")
+    people = drawn.people()
+    for person in people:
+        first = person.name.split()[0]
+        (line,) = [
+            line
+            for line in text.splitlines()
+            if line.startswith((person.name, f"| {person.name} |", f"{first},"))
+        ]
+        lacking = person in (people[drawn.ABSENT], people[drawn.UNKNOWN], people[drawn.BROKEN])
+        assert ("To do: " in line) == lacking, line
+    assert "ex_30: the sandbox did not start. To do: run the same command again" in text
+
+
+def test_the_list_of_what_needs_a_look_stands_first(out):
+    for page in ("class.md", "class.html"):
+        text = (out / page).read_text(encoding="utf-8")
+        assert text.index("Needs a look") < text.index("Distribution") < text.index("busy_time")
+        look = text.split("Needs a look")[1].split("Distribution")[0]
+        assert "no row of the roster matches" in look and "To do: rename it" in look
+        assert "the sandbox did not start" in look and "To do: run the same command" in look
+
+
+def test_the_login_is_the_address_where_it_is_one(tmp_path):
+    file = tmp_path / "class.csv"
+    file.write_text(CANVAS, encoding="utf-8")
+    people = read_roster(file)
+    reporting.write_all(COURSE, [], tmp_path, roster=people)
+    rows = table(tmp_path / "gradebook_moodle.csv")
+    assert [row["Email address"] for row in rows] == ["ada@x.edu", "grace@x.edu"]
+    assert join(people, ["ada"]).by_entry["ada"].name == "Lovelace, Ada"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "entry"),
+    [
+        ("hoppergrace_555_1234_week", "hoppergrace_555_1234_week"),
+        ("Grace Hopper", "hoppergrace_555_1234_week"),
+        ("grace hopper", "hoppergrace_555_1234_week"),
+        ("hoppergrace", "hoppergrace_555_1234_week"),
+        ("u2", "hoppergrace_555_1234_week"),
+        ("ghopper", "hoppergrace_555_1234_week"),
+        ("Ada Lovelace", "ada@x.edu"),
+        ("lovelaceada", "ada@x.edu"),
+    ],
+)
+def test_a_student_is_found_by_any_of_their_names(wanted, entry):
+    assert roster.entry_of(wanted, ENTRIES, PEOPLE) == entry
+
+
+ENTRIES = ["hoppergrace_555_1234_week", "ada@x.edu", "Zoe Zed"]
+
+
+def test_a_student_who_is_not_found_is_told_with_the_names_near_it():
+    assert roster.entry_of("zoe zed", ENTRIES) == "Zoe Zed"
+    for wanted, says in (
+        ("Grase Hoper", r"Grase Hoper: no submission of that name \(near it: .*Grace Hopper"),
+        ("José Álvarez", "José Álvarez handed nothing in"),
+        ("xyz", "xyz: no submission of that name; --student takes"),
+    ):
+        with pytest.raises(LabError, match=says):
+            roster.entry_of(wanted, ENTRIES, PEOPLE)
 
 
 def test_infrastructure_is_an_empty_cell_and_a_mark(out):
@@ -130,12 +219,12 @@ def test_several_submissions_of_one_student_wait_for_a_person(tmp_path):
     given["results"] += double
     reporting.write_all(COURSE, out=tmp_path, policy=SCALED, **given)
     row = table(tmp_path / "gradebook.csv")[3]
-    assert row["State"] == "several submissions: Zoë Krüger, s1003" and row["Total"] == ""
+    assert row["State"] == "several submissions: Zoë Krüger; s1003" and row["Total"] == ""
+    assert "To do: keep the one that counts" in row["Note"]
     apart = {row["Submission"]: row for row in table(tmp_path / "unmatched.csv")}
     assert {"Zoë Krüger", "s1003"} < set(apart) and apart["s1003"]["Total"] != ""
-    assert "Zoë Krüger" not in [
-        row["Student"] for row in table(tmp_path / "gradebook_canvas.csv")[1:]
-    ]
+    canvas = {row["Student"]: row for row in table(tmp_path / "gradebook_canvas.csv")[1:]}
+    assert canvas["Zoë Krüger"]["Week 7 (123)"] == ""
 
 
 def test_without_a_roster_every_submission_has_a_row(tmp_path):
@@ -177,12 +266,14 @@ def test_canvas_takes_the_file(out):
     assert len(header) > 3 and "Student" in header[0] and "ID" in header[1]
     assert re.search(r"SIS\s+User\s+ID", header[2]) and re.search(r"SIS\s+Login\s+ID", header[3])
     assert "Section" in header[4]
-    assert header[5:] == ["Day 1 (124)", "Week 7 (123)"]
-    assert "Points Possible" in possible[0] and possible[5:] == ["60", "100"]
+    assert header[5:] == ["Day 1 (124)", "Week 7 (123)", "Final Grade note"]
+    assert re.search("Final Grade", header[-1]), "Canvas leaves such a column out"
+    assert "Points Possible" in possible[0] and possible[5:] == ["60", "100", ""]
     assert {len(row) for row in rows} == {len(header)}
-    assert len(students) == 29, "all but the one that is left to grade"
+    assert len(students) == 30
     for row in students:
-        assert row[2].startswith("s1") and 0 <= float(row[6]) <= 100
+        assert row[2].startswith("s1")
+        assert "To do: " in row[7] if row[6] == "" else 0 <= float(row[6]) <= 100
         assert row[1] == "", "an unknown number under ID would be another student's"
 
 
@@ -195,6 +286,8 @@ def test_canvas_gets_points_after_late_rules(out):
         days = int(one["Days late"] or 0)
         late += days > 0
         assert row["Week 7 (123)"] == one["Total"]
+        if not one["Total"]:
+            continue
         after = Fraction(cell(one, "ex_30")) * (10 - days) / 10
         assert row["Day 1 (124)"] == SCALED.show(after)
     assert late
@@ -205,9 +298,10 @@ def test_moodle_takes_the_file(out):
     header, *students = rows
     assert header[:4] == ["First name", "Last name", "ID number", "Email address"]
     assert header[5] == f"{header[4]} (feedback)"
-    assert len(students) == 29
+    assert len(students) == 30
     for row in students:
-        assert 0 <= float(row[4]) <= 100 and "@" in row[3]
+        assert "@" in row[3]
+        assert row[5].startswith("no points yet: ") if row[4] == "" else 0 <= float(row[4]) <= 100
 
 
 def test_moodle_grades_are_on_the_items_scale(tmp_path):
@@ -215,6 +309,9 @@ def test_moodle_grades_are_on_the_items_scale(tmp_path):
     plain = {row["ID"]: row for row in table(tmp_path / "gradebook.csv")}
     full = sum(COURSE.exercise(name).points for name in IDS)
     for row in table(tmp_path / "gradebook_moodle.csv"):
+        if not row[COURSE.title]:
+            assert plain[row["ID number"]]["Total"] == ""
+            continue
         points = Fraction(plain[row["ID number"]]["Total"])
         assert row[COURSE.title] == Policy().show(points * 100 / full)
 

@@ -254,3 +254,10 @@ def test_a_program_that_fails_is_a_failed_check_and_said_once(small: Small) -> N
     assert "program printed ms soon, expected a time" in done.stdout
     assert "Traceback" not in done.stdout
     assert "LiveError" not in done.stdout
+
+
+def test_an_archive_is_told_to_be_unpacked_first(small: Small) -> None:
+    (small.folder / "ada.zip").write_bytes(b"PK")
+    done, _ = small.run(TODO, "--against", "ada.zip")
+    assert done.returncode == 4
+    assert "unpack it first, as in unzip -q ada.zip -d unpacked" in done.stderr

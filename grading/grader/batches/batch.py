@@ -7,7 +7,6 @@ there: a unit with a verdict under the same key is not judged again.
 from __future__ import annotations
 
 import contextlib
-import csv
 import dataclasses
 import datetime
 import json
@@ -20,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from grading.grader.batches import keys
 from grading.grader.batches.engines import Engine, JudgeSpec, Local, Unit, not_judged, without_judge
@@ -32,6 +31,10 @@ from grading.runner.preload import modules
 from grading.runner.results import OUTCOMES, Key, Result
 from profiling_lab.course import Course, Exercise
 from profiling_lab.errors import LabError
+
+if TYPE_CHECKING:
+    from grading.gradebook.reporting import Written
+    from grading.gradebook.roster import Person
 
 MATCHES = "likeness.json"
 BROKE_READER = "refused_archives.json"
@@ -65,7 +68,10 @@ class Options:
 
 @dataclass
 class Summary:
-    """What a run did. changed: units whose verdict differs from the one before (with `again`)."""
+    """What a run did. changed: units whose verdict differs from the one before (with `again`).
+
+    needs_look: whom something keeps points from: who, why, and what to do.
+    """
 
     submissions: int = 0
     exercises: int = 0
@@ -81,6 +87,7 @@ class Summary:
     seconds: float = 0.0
     sandbox: str = ""
     reports: list[str] = field(default_factory=list)
+    needs_look: list[dict[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
@@ -286,7 +293,8 @@ def grade(
             for line in what_changed(plan, environment, facts):
                 say(line)
             _keep_plan(store, plan, options, environment, facts)
-            summary = _run(plan, store, engine, options, say)
+            chosen = _chosen_students(plan, options.students, reports.roster)
+            summary = _run(plan, store, engine, options, chosen, say)
             summary.sandbox = kind
             matches = likeness(plan, summary)
         with contextlib.suppress(OSError):
@@ -342,10 +350,14 @@ def summarise(plan: Plan, store: Store) -> Summary:
 
 
 def _run(
-    plan: Plan, store: Store, engine: Engine, options: Options, say: Callable[[str], None]
+    plan: Plan,
+    store: Store,
+    engine: Engine,
+    options: Options,
+    chosen: set[str],
+    say: Callable[[str], None],
 ) -> Summary:
-    """Judge what has no verdict; returns where the batch stands then."""
-    chosen = _chosen_students(plan, options.students)
+    """Judge what has no verdict of the chosen students; returns where the batch stands then."""
     waiting: list[Unit] = []
     for submission in plan.submissions:
         at_once = []
@@ -442,14 +454,13 @@ def _heeding_signals(say: Callable[[str], None]) -> Iterator[threading.Event]:
             signal.signal(getattr(signal, name), handler)
 
 
-def _chosen_students(plan: Plan, wanted: Sequence[str]) -> set[str]:
-    known = {submission.student for submission in plan.submissions}
-    if missing := sorted(set(wanted) - known):
-        raise LabError(
-            f"{', '.join(missing)}: no submission of that name; --student takes an entry's name as "
-            "grade shows it"
-        )
-    return set(wanted) or known
+def _chosen_students(
+    plan: Plan, wanted: Sequence[str], roster: Sequence[Person] | None
+) -> set[str]:
+    from grading.gradebook.roster import entry_of
+
+    known = [submission.student for submission in plan.submissions]
+    return {entry_of(name, known, roster or ()) for name in wanted} or set(known)
 
 
 def _must_be_there(options: Options) -> None:
@@ -599,8 +610,8 @@ class Reports:
         for line in opening(submissions, self.roster, self.policy):
             say(line)
 
-    def write(self, results: Iterable[Result], out: Path, plan: Plan, matches: list) -> list[Path]:
-        """Write all reports; returns the files. Raises OSError."""
+    def write(self, results: Iterable[Result], out: Path, plan: Plan, matches: list) -> Written:
+        """Write all reports. Raises OSError."""
         from grading.gradebook import reporting
 
         return reporting.write_all(
@@ -630,14 +641,11 @@ def _write_reports(
             f"{error.filename or store.out}: a report could not be written: {trouble(error)}. All "
             f"results are safe; mend that, then: uv run grade report {store.out}"
         ) from None
-    summary.reports = [str(path) for path in written]
-    for path in written:
-        if path.name == "unmatched.csv":
-            with open(path, encoding="utf-8-sig", newline="") as file:
-                names = [row["Submission"] for row in csv.DictReader(file)]
-            summary.notes.append(
-                f"no row of the roster matches, so these points are nobody's: {', '.join(names)}"
-            )
+    summary.reports = [str(path) for path in written.files]
+    summary.needs_look = [look.to_dict() for look in written.needs_look]
+    store.write_batch(
+        {**store.batch(), "needs_look": summary.needs_look, "students": written.students}
+    )
 
 
 def likeness(plan: Plan, summary: Summary) -> list[dict]:
@@ -664,8 +672,6 @@ def in_words(summary: Summary) -> list[str]:
     if summary.outcomes:
         tasks = ", ".join(f"{count} {name}" for name, count in summary.outcomes.items())
         lines.append(f"tasks: {tasks}")
-    for student, why in summary.refused.items():
-        lines.append(f"not taken: {student}: {why}")
     for name in summary.changed:
         lines.append(f"CHANGED: {name} has another verdict than before; please report this")
     if summary.infrastructure:
@@ -680,4 +686,7 @@ def in_words(summary: Summary) -> list[str]:
     lines += summary.notes
     for name in ("gradebook.csv", "class.html", "unmatched.csv"):
         lines += [f"{name}: {path}" for path in summary.reports if Path(path).name == name]
+    if summary.needs_look:
+        lines.append(f"{len(summary.needs_look)} to look at, which lack points until it is done:")
+        lines += [f"  {one['who']}: {one['why']}. To do: {one['do']}" for one in summary.needs_look]
     return lines

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Self
 
 from grading.errors import SandboxError, SandboxUnavailable
+from grading.runner.scratch import new_folder, remove
 
 __all__ = [
     "Limits",
@@ -266,7 +267,7 @@ class Sandbox:
             with contextlib.suppress(OSError):
                 self._lifeline.shutdown(socket.SHUT_RDWR)
         self._thread.join(10)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        remove(self._folder)
 
     # --- the template's life ---------------------------------------------------------------------
 
@@ -404,7 +405,7 @@ def _private_folder(scratch: Path | None) -> Path:
     folder = Path(tempfile.mkdtemp(prefix="lab-sandbox-", dir=scratch))
     if len(os.fsencode(folder)) > 90:  # the address of a UNIX socket has 107 bytes
         folder.rmdir()
-        folder = Path(tempfile.mkdtemp(prefix="lab-sandbox-", dir="/tmp"))
+        folder = new_folder("lab-sandbox-", Path("/tmp"))
     return folder
 
 

@@ -1,0 +1,91 @@
+"""What an instructor has to do before the grades are whole: whom it concerns, why, and what to do.
+
+Everybody who handed something in has points or stands here; the class page, the end of a run and
+`batch.json` begin with this list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from grading.gradebook.feedback import clean
+from grading.gradebook.gradebook import NO_SUBMISSION, REFUSED, SEVERAL, Row
+from grading.gradebook.marks import Mark
+from grading.gradebook.roster import Unmatched
+
+AGAIN = "run the same command again; it goes on from here"
+REPLACE = "ask for it again, put it in this one's place, and run the same command again"
+RENAME = "rename it to the student's id, login or e-mail, and run the same command again"
+CHOOSE = "keep the one that counts, take the others away, and run the same command again"
+NOT_GRADED_YET = "not graded yet"
+
+
+@dataclass(frozen=True)
+class Look:
+    """One student, or one entry that is nobody's yet. why, do: each a sentence's part, for people."""
+
+    who: str
+    why: str
+    do: str
+
+    def __str__(self) -> str:
+        return f"{self.who}: {self.why}. To do: {self.do}"
+
+    def to_dict(self) -> dict[str, str]:
+        """As plain data."""
+        return asdict(self)
+
+
+def why_left(mark: Mark) -> str:
+    """Why a student's points are not whole; "" if they are."""
+    said: dict[str, list[str]] = {}
+    for exercise in mark.exercises:
+        if exercise.result is None:
+            said.setdefault(NOT_GRADED_YET, []).append(exercise.exercise.id)
+        elif exercise.result.infrastructure:
+            said.setdefault(clean(exercise.result.infrastructure, 300), []).append(
+                exercise.exercise.id
+            )
+        elif exercise.left:
+            names = [t.task.name for t in exercise.tasks if t.counted and t.share is None]
+            why = f"no verdict on {', '.join(names)}"
+            said.setdefault(why, []).append(exercise.exercise.id)
+    return "; ".join(f"{', '.join(ids)}: {why}" for why, ids in said.items())
+
+
+def looks(
+    rows: Sequence[Row], apart: Sequence[tuple[Row, Unmatched]], left: dict[str, str]
+) -> list[Look]:
+    """The list, what keeps points from students first; each is noted at its row as well.
+
+    left: by entry, why its points are not whole.
+    """
+    out: list[Look] = []
+
+    def add(row: Row, why: str, do: str) -> None:
+        out.append(Look(clean(row.name, 200), clean(why, 400), do))
+        row.note += f"{'; ' if row.note else ''}{out[-1].why}. To do: {do}"
+
+    every = [*rows, *(row for row, _ in apart)]
+    for row in every:
+        if why := left.get(row.entry, ""):
+            add(row, why, AGAIN)
+    nobodys = [(row, why) for row, why in apart if row.person is None]
+    for row, unmatched in nobodys:
+        near = "; ".join(unmatched.nearest)
+        add(row, unmatched.why + (f" (nearest: {near})" if near else ""), RENAME)
+    for row in every:
+        if row.state.startswith(SEVERAL):
+            add(row, row.state, CHOOSE)
+        elif row.state.startswith(REFUSED):
+            add(row, f"could not be taken: {row.state.removeprefix(f'{REFUSED}: ')}", REPLACE)
+        for file in row.refused_files:
+            add(row, f"not taken: {file}", REPLACE)
+    for row in rows:
+        if row.state == NO_SUBMISSION and row.left:
+            row.note = (
+                f"no submission of this name, and {len(nobodys)} that match nobody. To do: see "
+                "unmatched.csv"
+            )
+    return out
