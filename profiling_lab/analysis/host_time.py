@@ -1,0 +1,436 @@
+"""What host threads do, in columns: the purpose of each stretch of a thread's time.
+
+Each host node of an order has host code that leads to it (`lead`) and its own time (`own`). Here each gets a
+purpose: issuing work, waiting, copying, allocation, input, compiling, set-up, or the program's own code.
+
+**Once is not always.** What happened for the first time and took longer than it did again is set-up by that
+difference: the first launch of a kernel (its module is loaded then), the first copy, an allocation before kernels
+that are never allocated for again. Loading modules and making contexts always is. So is the program's own code
+before its first kernel that runs again.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from profiling_lab.analysis import columns, intervals, order
+from profiling_lab.analysis.columns import Recording
+from profiling_lab.analysis.intervals import Intervals
+from profiling_lab.analysis.order import Order
+
+(
+    ISSUING,
+    WAITING,
+    COPYING,
+    ALLOCATING,
+    INPUT,
+    OWN_CODE,
+    COMPILING,
+    SETUP,
+) = range(8)
+PURPOSES = (
+    "issuing",
+    "waiting for results",
+    "copy calls",
+    "allocation",
+    "input",
+    "own host code",
+    "compiling",
+    "set-up",
+)
+
+# A host that issues work needs some microseconds, in a framework some tens, from one CUDA call to the next. A
+# stretch of host code up to this length is the cost of issuing; a longer one is the program's own code. While
+# PyTorch profiles itself, it takes up to some hundred microseconds where a backward pass or an optimizer begins.
+DISPATCH_LIMIT_NS = {"nsys": 100_000, "kineto": 1_000_000}
+
+# Ranges that say that input is made, by their names: PyTorch's own and what people call theirs.
+LOADER = re.compile(
+    r"data[ _-]?load|dataset|next[ _-]?batch|(load|fetch|get|read|prepare)[ _-]?(next[ _-]?)?(the[ _-]?)?"
+    r"(batch|data|input|sample)|input[ _-]?pipeline|__next__|\bdali\b|tf[._]?data",
+    re.IGNORECASE,
+)
+# The range in which TorchDynamo compiles one piece of code.
+COMPILATION = re.compile(r"_compile\.compile_inner")
+# Calls of the operating system in which a thread waits for another thread or process, or for data.
+OS_WAITS = (
+    r"(pthread_cond_|pthread_mutex_lock|pthread_rwlock|pthread_join|sem_|futex|poll|ppoll|select|pselect"
+    r"|epoll_|read|pread|recv|accept|waitpid|wait4|sigwait)"
+)
+# What pinned memory reaches across the link, where the recording has no large pinned copy: PCIe 4.0 with 16
+# lanes, 32 GB/s by its standard, of which copies reach about four fifths.
+PINNED_BYTES_PER_NS = 25.0
+LARGE_COPY_BYTES = 2**20  # from this size on, a copy's rate is the link's
+COPY_LATENCY_NS = (
+    1_500  # of a copy of a few bytes (the least in recordings of an H200: 1.2 to 2 µs)
+)
+OS_WAIT_RATIO = (
+    0.5  # of a stretch of host code: what the thread waited for then, it did not do itself
+)
+# Always set-up; the other calls of kind SETUP_CALL only the first time.
+ALWAYS_SETUP = (
+    r"cu(Module|Library|Kernel|Link)(Load|GetFunction|Create|AddData|Complete)|cuda(Module|Library)"
+    r"|cu(da)?(DevicePrimaryCtx|Ctx)(Retain|Create|Reset)|cuInit"
+)
+
+
+@dataclass
+class LinkCopies:
+    """The nodes that copy between host and device.
+
+    link, upload, pageable: per node, whether it is such a copy, to the device, of pageable memory. bytes: of each, -1
+    where unknown. rates: bytes per ns of pinned memory, for uploads (True) and downloads (False). readback: copies
+    of a few bytes to the host, which take more latency than transfer: they are there to be waited for.
+    """
+
+    link: np.ndarray
+    upload: np.ndarray
+    pageable: np.ndarray
+    bytes: np.ndarray
+    rates: dict[bool, float]
+    readback: np.ndarray
+
+
+def link_copies(made: Order) -> LinkCopies:
+    """The copies between host and device of an order."""
+    work = made.recording.operations
+    device = made.kind == order.DEVICE
+    rows = np.where(device, made.row, 0)
+    name = work.name[rows]
+    directions = [made.recording.code("H2D"), made.recording.code("D2H")]
+    link = device & (work.kind[rows] == columns.COPY) & np.isin(name, directions)
+    upload = link & (name == directions[0])
+    size = np.where(link, work.bytes[rows], 0)
+    pageable = link & work.pageable[rows]
+    rates = {}
+    for to_device in (True, False):
+        own = link & ~pageable & (upload == to_device) & (size >= LARGE_COPY_BYTES)
+        spent = made.own[own].sum()
+        rates[to_device] = float(size[own].sum() / spent) if spent else PINNED_BYTES_PER_NS
+    known = link & ~upload & (size >= 0)
+    readback = known & (2 * size / rates[False] < np.maximum(made.own, COPY_LATENCY_NS))
+    return LinkCopies(link, upload, pageable, size, rates, readback)
+
+
+@dataclass
+class HostTime:
+    """The purpose of host time, by the nodes of an order.
+
+    own_setup, lead_setup, lead_input, lead_compiling: the parts of a node's own time and of its lead that have
+    this purpose, in ns. own_code: whether the rest of the lead is the program's own code (else: issuing); own_is_code
+    says so of the own time of calls that do nothing to the device. pieces: all stretches of all
+    threads by `key` (thread and time in one number), and the purpose of each.
+    """
+
+    order: Order
+    limit_ns: int
+    own_setup: np.ndarray
+    lead_setup: np.ndarray
+    lead_input: np.ndarray
+    lead_compiling: np.ndarray
+    own_code: np.ndarray
+    own_is_code: np.ndarray
+    allocating_lead: np.ndarray
+    pieces: Intervals
+    purpose: np.ndarray
+    origin_ns: int
+    stride_ns: int
+    names: dict[str, int]
+    links: LinkCopies
+
+    def key(self, thread: np.ndarray, time_ns: np.ndarray) -> np.ndarray:
+        """A thread and a time as one number, for all threads in one order."""
+        return thread.astype(np.int64) * self.stride_ns + (time_ns - self.origin_ns)
+
+
+def read(made: Order) -> HostTime:
+    """The purposes of the host time of an order."""
+    recording = made.recording
+    host = np.flatnonzero(made.thread >= 0)
+    low = min(int((made.start - made.lead).min()), int(recording.ranges.start.min(initial=0)))
+    high = int(made.end.max())
+    for table in (recording.ranges, recording.operators, recording.os_calls):
+        if len(table):
+            low, high = min(low, int(table.start.min())), max(high, int(table.end.max()))
+    stride = high - low + 2
+    limit = DISPATCH_LIMIT_NS[recording.source]
+
+    def keyed(thread: np.ndarray, start: np.ndarray, end: np.ndarray) -> Intervals:
+        base = thread.astype(np.int64) * stride - low
+        return Intervals(base + start, base + end)
+
+    n = len(made)
+    zeros = lambda: np.zeros(n, dtype=np.int64)  # noqa: E731
+    leads = keyed(made.thread[host], made.start[host] - made.lead[host], made.start[host])
+    compiling, loading = _named_ranges(recording, COMPILATION), _named_ranges(recording, LOADER)
+    compiling = intervals.union(keyed(*compiling))
+    loading = intervals.difference(keyed(*loading), compiling)
+    lead_compiling, lead_input = zeros(), zeros()
+    lead_compiling[host] = covered(compiling, leads)
+    lead_input[host] = covered(loading, leads)
+    rest = made.lead - lead_compiling - lead_input
+    long = rest > limit
+    waited = np.flatnonzero(_fed(made, keyed, long))
+    lead_input[waited] += rest[waited]
+    fed = keyed(made.thread[waited], made.start[waited] - made.lead[waited], made.start[waited])
+    loading = intervals.difference(intervals.union(_joined(loading, fed)), compiling)
+    long[waited] = False
+    own_setup = _first_times(made)
+    begins = _loop_begins(made)
+    before_loop = long & (made.start <= begins)
+    lead_setup = np.where(before_loop, made.lead - lead_compiling - lead_input, 0)
+    code = np.isin(made.kind, (order.HOST_CODE, order.SETUP_CALL))
+    own_is_code = code & (made.own > limit)
+    allocating = _between_allocations(made) & ~long
+    out = HostTime(
+        made,
+        limit,
+        own_setup,
+        lead_setup,
+        lead_input,
+        lead_compiling,
+        long & ~before_loop,
+        own_is_code,
+        allocating,
+        Intervals(leads.starts_ns[:0], leads.ends_ns[:0]),
+        np.zeros(0, dtype=np.int8),
+        low,
+        stride,
+        _loader_names(recording),
+        link_copies(made),
+    )
+    _paint(out, host, keyed, compiling, loading)
+    return out
+
+
+def covered(spans: Intervals, asked: Intervals) -> np.ndarray:
+    """How much of each asked interval disjoint, ordered spans cover, in ns."""
+    if not len(spans.starts_ns):
+        return np.zeros(len(asked.starts_ns), dtype=np.int64)
+    before = np.append(0, np.cumsum(spans.ends_ns - spans.starts_ns))
+
+    def until(times: np.ndarray) -> np.ndarray:
+        place = np.searchsorted(spans.starts_ns, times, side="right")
+        inside = np.minimum(times, spans.ends_ns[np.maximum(place - 1, 0)])
+        part = np.where(place > 0, inside - spans.starts_ns[np.maximum(place - 1, 0)], 0)
+        return before[np.maximum(place - 1, 0)] + part
+
+    return until(asked.ends_ns) - until(asked.starts_ns)
+
+
+def _joined(one: Intervals, other: Intervals) -> Intervals:
+    return Intervals(
+        np.concatenate([one.starts_ns, other.starts_ns]),
+        np.concatenate([one.ends_ns, other.ends_ns]),
+    )
+
+
+def _named_ranges(
+    recording: Recording, pattern: re.Pattern[str]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Thread, start and end of the ranges and operators whose name holds a pattern."""
+    wanted = np.array([bool(pattern.search(name)) for name in recording.names], dtype=bool)
+    found = []
+    for table in (recording.ranges, recording.operators):
+        own = wanted[table.name.astype(np.int64)] if len(table) else np.zeros(0, dtype=bool)
+        found.append((table.thread[own], table.start[own], table.end[own]))
+    thread, start, end = (np.concatenate(part) for part in zip(*found, strict=True))
+    return thread.astype(np.int64), start, end
+
+
+def _loader_names(recording: Recording) -> dict[str, int]:
+    """By name of a loader's ranges, the time in them."""
+    out: dict[str, int] = {}
+    for table in (recording.ranges, recording.operators):
+        if not len(table):
+            continue
+        for code in np.unique(table.name).tolist():
+            if LOADER.search(recording.names[code]):
+                own = table.name == code
+                total = int((table.end[own] - table.start[own]).sum())
+                out[recording.names[code]] = out.get(recording.names[code], 0) + total
+    return out
+
+
+def _fed(made: Order, keyed, long: np.ndarray) -> np.ndarray:
+    """Long stretches in which a thread waited in the operating system and then sent data to the device."""
+    recording, calls = made.recording, made.recording.os_calls
+    out = np.zeros(len(made), dtype=bool)
+    asked = np.flatnonzero(long & (made.thread >= 0))
+    if not len(calls) or not len(asked):
+        return out
+    waits = recording.names_like(OS_WAITS)[calls.name]
+    spans = intervals.union(keyed(calls.thread[waits], calls.start[waits], calls.end[waits]))
+    leads = keyed(made.thread[asked], made.start[asked] - made.lead[asked], made.start[asked])
+    waited = covered(spans, leads) >= OS_WAIT_RATIO * made.lead[asked]
+    sends = _next_issued_is_upload(made)
+    out[asked[waited & sends[asked]]] = True
+    return out
+
+
+def _next_issued_is_upload(made: Order) -> np.ndarray:
+    """Per host node, whether what its thread issues next (itself included) is a copy to the device."""
+    work = made.recording.operations
+    issued = np.flatnonzero(made.why == order.ISSUED)
+    call, operation = made.on[issued], made.row[made.to[issued]]
+    upload = np.zeros(len(made), dtype=np.int8)
+    sends = (work.kind[operation] == columns.COPY) & (
+        work.name[operation] == made.recording.code("H2D")
+    )
+    upload[call] = np.where(sends, 1, 2)
+    host = np.flatnonzero(made.thread >= 0)
+    by_thread = host[np.argsort(made.thread[host], kind="stable")][::-1]
+    marks = upload[by_thread]
+    place = np.maximum.accumulate(np.where(marks > 0, np.arange(len(marks)), -1))
+    same = (place >= 0) & (made.thread[by_thread[np.maximum(place, 0)]] == made.thread[by_thread])
+    out = np.zeros(len(made), dtype=bool)
+    out[by_thread] = same & (marks[np.maximum(place, 0)] == 1)
+    return out
+
+
+def _first_times(made: Order) -> np.ndarray:
+    """The part of each call's own time that is set-up."""
+    recording = made.recording
+    out = np.zeros(len(made), dtype=np.int64)
+    always = recording.names_like(ALWAYS_SETUP)
+    host = np.flatnonzero((made.thread >= 0) & (made.row >= 0) & (made.kind != order.WAIT))
+    name = recording.calls.name[made.row[host]]
+    kind = made.kind[host]
+    own = made.own[host]
+    out[host[always[name]]] = own[always[name]]
+    # What a call issued first.
+    target = np.full(len(made), -1, dtype=np.int64)
+    issued = np.flatnonzero(made.why == order.ISSUED)[::-1]
+    target[made.on[issued]] = recording.operations.name[made.row[made.to[issued]]]
+    issuing = np.isin(kind, (order.LAUNCH, order.COPY_CALL, order.SETUP_CALL)) & ~always[name]
+    rows = np.flatnonzero(issuing)
+    group, _ = columns.number_rows(name[rows].astype(np.int64), target[host[rows]])
+    out[host[rows]] = _excess_of_first(own[rows], group, kind[rows])
+    rows = np.flatnonzero(kind == order.ALLOCATION)
+    if len(rows):
+        once = _allocated_once(made, host[rows])
+        out[host[rows[once]]] = own[rows[once]]
+    return out
+
+
+def _excess_of_first(own: np.ndarray, group: np.ndarray, kind: np.ndarray) -> np.ndarray:
+    """By how much the first of a group took longer than the others do, or of one alone, others of its kind."""
+    out = np.zeros(len(own), dtype=np.int64)
+    if not len(own):
+        return out
+    by_group = np.lexsort((own, group))
+    ordered = group[by_group]
+    first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    count = np.diff(np.append(first, len(ordered)))
+    # The lower median of all but the longest: of one alone, its kind's.
+    typical = own[by_group[first + np.maximum(0, (count - 2) // 2)]]
+    for one in np.unique(kind).tolist():
+        alone = (count == 1) & (kind[by_group[first]] == one)
+        typical[alone] = int(np.sort(own[kind == one])[(np.sum(kind == one) - 1) // 2])
+    _, begins = np.unique(group, return_index=True)
+    out[begins] = np.maximum(0, own[begins] - typical)
+    return out
+
+
+def _allocated_once(made: Order, nodes: np.ndarray) -> np.ndarray:
+    """Whether allocations come before a kernel that nothing else is allocated for: not part of a loop.
+
+    Allocations of a thread between two kernels are one; it is for the kernel that comes next.
+    """
+    recording = made.recording
+    issued = np.flatnonzero(made.why == order.ISSUED)
+    kernels = issued[
+        np.isin(
+            recording.operations.kind[made.row[made.to[issued]]], (columns.KERNEL, columns.GRAPH)
+        )
+    ]
+    call = made.on[kernels]
+    name = recording.operations.name[made.row[made.to[kernels]]]
+    ordered = np.argsort(call, kind="stable")
+    call, name = call[ordered], name[ordered]
+    place = np.searchsorted(call, nodes, side="left")
+    following = (
+        np.where(place < len(call), name[np.minimum(place, len(call) - 1)], -1)
+        if len(call)
+        else np.full(len(nodes), -1)
+    )
+    bursts, rows = columns.number_rows(following.astype(np.int64), place)
+    times: dict[int, int] = {}
+    for kernel, _ in rows:
+        times[kernel] = times.get(kernel, 0) + 1
+    once = np.array([kernel < 0 or times[kernel] == 1 for kernel, _ in rows], dtype=bool)
+    return once[bursts]
+
+
+def _loop_begins(made: Order) -> int:
+    """When the host first issued a kernel that runs more than once; long before everything if none does."""
+    recording, work = made.recording, made.recording.operations
+    kernels = np.isin(work.kind, (columns.KERNEL, columns.GRAPH))
+    times = np.bincount(work.name[kernels], minlength=len(recording.names))
+    issued = made.why == order.ISSUED
+    operation = made.row[made.to[issued]]
+    again = kernels[operation] & (times[work.name[operation]] > 1)
+    starts = made.start[made.on[issued]][again]
+    return int(starts.min()) if len(starts) else order.NEVER
+
+
+def _between_allocations(made: Order) -> np.ndarray:
+    """Host code that leads from one allocation to the next."""
+    out = np.zeros(len(made), dtype=bool)
+    chained = np.flatnonzero(made.why == order.PROGRAM_ORDER)
+    before, after = made.on[chained], made.to[chained]
+    allocates = (made.kind == order.ALLOCATION) | (
+        (made.kind == order.WAIT) & (made.waits_in == order.ALLOCATION)
+    )
+    out[after[allocates[before] & (made.kind[after] == order.ALLOCATION)]] = True
+    return out
+
+
+def _paint(
+    out: HostTime, host: np.ndarray, keyed, compiling: Intervals, loading: Intervals
+) -> None:
+    """All stretches of all threads with their purposes, in order of thread and time."""
+    made = out.order
+    thread, start = made.thread[host], made.start[host]
+    lead_purpose = np.full(len(host), ISSUING, dtype=np.int8)
+    lead_purpose[out.own_code[host]] = OWN_CODE
+    lead_purpose[out.lead_setup[host] > 0] = SETUP
+    lead_purpose[out.allocating_lead[host]] = ALLOCATING
+    kinds = np.full(len(order.NODE_KINDS), ISSUING, dtype=np.int8)
+    kinds[order.COPY_CALL], kinds[order.ALLOCATION] = COPYING, ALLOCATING
+    kinds[order.SYNCHRONIZE] = kinds[order.WAIT] = WAITING
+    kinds[order.HOST_FUNCTION] = OWN_CODE
+    own_purpose = kinds[made.kind[host]]
+    own_purpose[out.own_is_code[host]] = OWN_CODE
+    # With this the host comes back from a wait: part of the round trip, as long as it is short.
+    back = made.resumes[host]
+    lead_purpose[back & (lead_purpose == ISSUING)] = WAITING
+    own_purpose[back & (own_purpose == ISSUING)] = WAITING
+    setup = out.own_setup[host]
+    parts = [
+        (keyed(thread, start, start + setup), np.full(len(host), SETUP, dtype=np.int8)),
+        (keyed(thread, start + setup, start + made.own[host]), own_purpose),
+    ]
+    leads = keyed(thread, start - made.lead[host], start)
+    touched = (out.lead_input[host] > 0) | (out.lead_compiling[host] > 0)
+    parts.append(
+        (Intervals(leads.starts_ns[~touched], leads.ends_ns[~touched]), lead_purpose[~touched])
+    )
+    for purpose in np.unique(lead_purpose[touched]).tolist():
+        own = touched & (lead_purpose == purpose)
+        some = Intervals(leads.starts_ns[own], leads.ends_ns[own])
+        for spans, painted in (
+            (intervals.intersection(some, compiling), COMPILING),
+            (intervals.intersection(some, loading), INPUT),
+            (intervals.difference(intervals.difference(some, compiling), loading), purpose),
+        ):
+            parts.append((spans, np.full(len(spans.starts_ns), painted, dtype=np.int8)))
+    starts = np.concatenate([spans.starts_ns for spans, _ in parts])
+    ends = np.concatenate([spans.ends_ns for spans, _ in parts])
+    purpose = np.concatenate([painted for _, painted in parts])
+    some = np.flatnonzero(ends > starts)
+    some = some[np.argsort(starts[some], kind="stable")]
+    out.pieces, out.purpose = Intervals(starts[some], ends[some]), purpose[some]
