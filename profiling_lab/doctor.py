@@ -25,6 +25,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from profiling_lab import needs
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -257,6 +259,11 @@ def _find(machine: Machine, program: str, places: Sequence[str]) -> str | None:
 
 
 # -- capabilities: cheap, for the manifest's `needs` ------------------------------------------------
+
+
+NEEDS = frozenset(
+    ["gpu", "gpus2", "counters", "nsys", "ncu", "nvcc", "cxx", "torch", "triton", "jax", "linux"]
+)
 
 
 def capabilities(machine: Machine | None = None) -> frozenset[str]:
@@ -557,13 +564,14 @@ def examine(machine: Machine | None = None) -> list[Item]:
         *_several_gpus(driver),
         _torch_item(machine, got["torch"], driver),
         _triton_item(machine, got["triton"], driver),
-        _jax_item(got["jax"]),
-        _nvcc_item(find_nvcc(machine), got["nvcc"], got["cxx"]),
+        _jax_item(machine, got["jax"]),
+        _nvcc_item(machine, find_nvcc(machine), got["nvcc"], got["cxx"]),
         _cxx_item(machine, find_cxx(machine), got["cxx"]),
         _nsys_item(machine, find_nsys(machine), got["nsys"], driver),
         _ncu_item(machine, find_ncu(machine), got["ncu"], driver),
         _disk_item(machine),
         _viewer_item(machine),
+        _notebooks_item(machine),
     ]
 
 
@@ -724,9 +732,10 @@ def _torch_item(machine: Machine, probe: _Probe, driver: Driver) -> Item:
         "Timelines and the rest of the recorded work do not need it; tasks that run a model do."
     )
     if probe.trouble == "absent":
-        return Item("torch", "missing", "not installed", without, _sync())
+        return Item("torch", "missing", "not installed", without, _install(machine, "torch"))
     if not probe.data:
-        return Item("torch", "limited", f"does not load: {probe.trouble}", without, _sync())
+        found = f"does not load: {probe.trouble}"
+        return Item("torch", "limited", found, without, _install(machine, "torch"))
     data = probe.data
     build = _torch_build(data)
     found = f"torch {data['version']}, {build}"
@@ -771,8 +780,9 @@ def _torch_item(machine: Machine, probe: _Probe, driver: Driver) -> Item:
     )
 
 
-def _sync() -> str:
-    return "In your clone: `uv sync`. In a project of your own: install it there."
+def _install(machine: Machine, name: str) -> str:
+    command = needs.remedy([name], machine.platform, machine.architecture)
+    return f"In your clone: {command}. In a project of your own: install it there." if command else ""
 
 
 def _torch_build(data: Mapping[str, Any]) -> str:
@@ -817,10 +827,11 @@ def _triton_item(machine: Machine, probe: _Probe, driver: Driver) -> Item:
                 "shown as 'not run'.",
             )
         means = "Recorded work runs; tasks that run a kernel are shown as 'not run'."
-        return Item("triton", "missing", "not installed", means, _sync())
+        return Item("triton", "missing", "not installed", means, _install(machine, "triton"))
     if not probe.data:
         means = "Tasks that run a Triton kernel will fail here."
-        return Item("triton", "limited", f"does not load: {probe.trouble}", means, _sync())
+        found = f"does not load: {probe.trouble}"
+        return Item("triton", "limited", found, means, _install(machine, "triton"))
     means = (
         "Triton kernels run on the GPU."
         if driver.gpus
@@ -829,12 +840,13 @@ def _triton_item(machine: Machine, probe: _Probe, driver: Driver) -> Item:
     return Item("triton", "ok", f"triton {probe.data['version']}", means)
 
 
-def _jax_item(probe: _Probe) -> Item:
+def _jax_item(machine: Machine, probe: _Probe) -> Item:
     means = "Only programs that use JAX need it; recorded work does not."
     if probe.trouble == "absent":
-        return Item("jax", "missing", "not installed", means, _sync())
+        return Item("jax", "missing", "not installed", means, _install(machine, "jax"))
     if not probe.data:
-        return Item("jax", "limited", f"does not start: {probe.trouble}", means, _sync())
+        found = f"does not start: {probe.trouble}"
+        return Item("jax", "limited", found, means, _install(machine, "jax"))
     backend = probe.data["backend"]
     found = f"jax {probe.data['version']}, backend {backend}"
     if backend == "cpu":
@@ -845,20 +857,18 @@ def _jax_item(probe: _Probe) -> Item:
     return Item("jax", "ok", f"{found} ({kinds})", "JAX programs run on the device.")
 
 
-def _nvcc_item(path: str | None, version: tuple[str, str], host: tuple[str, str]) -> Item:
+def _nvcc_item(
+    machine: Machine, path: str | None, version: tuple[str, str], host: tuple[str, str]
+) -> Item:
     if path is None:
-        return Item(
-            "nvcc",
-            "missing",
-            "no CUDA compiler",
-            "CUDA tasks are shown as 'not run'.",
-            "On Linux `uv sync` installs one; elsewhere install NVIDIA's CUDA toolkit.",
-        )
+        means = "CUDA tasks are shown as 'not run'."
+        do = _install(machine, "nvcc") or "Install NVIDIA's CUDA toolkit."
+        return Item("nvcc", "missing", "no CUDA compiler", means, do)
     number, trouble = version
     source = "from the project's wheels" if "site-packages" in path else path
     if trouble:
         means = "CUDA tasks cannot be compiled here."
-        return Item("nvcc", "limited", f"{source}: {trouble}", means, _sync())
+        return Item("nvcc", "limited", f"{source}: {trouble}", means, _install(machine, "nvcc"))
     found = f"CUDA {number}, {source}"
     if host[1]:
         return Item("nvcc", "limited", found, "nvcc needs a C++ compiler of the host beside it.")
@@ -869,11 +879,7 @@ def _nvcc_item(path: str | None, version: tuple[str, str], host: tuple[str, str]
 def _cxx_item(machine: Machine, path: str | None, version: tuple[str, str]) -> Item:
     number, trouble = version
     if path is None or trouble:
-        do = {
-            "linux": "Install g++ with the system's packages (Debian, Ubuntu: apt install g++).",
-            "darwin": "xcode-select --install",
-            "win32": "Install Microsoft's C++ build tools.",
-        }.get(machine.platform, "Install a C++ compiler.")
+        do = needs.CXX.get(machine.platform, "install a C++ compiler")
         found = "no C++ compiler" if path is None else f"{path}: {trouble}"
         means = "CUDA tasks are shown as 'not run'; everything else is untouched."
         return Item("C++ compiler", "missing" if path is None else "limited", found, means, do)
@@ -992,6 +998,15 @@ def _viewer_item(machine: Machine) -> Item:
     )
 
 
+def _notebooks_item(machine: Machine) -> Item:
+    absent = [name for name in ("jupyterlab", "matplotlib") if machine.module(name) is None]
+    if not absent:
+        return Item("notebooks", "ok", "Jupyter and Matplotlib", "Lessons' notebooks run here.")
+    means = "Lessons' notebooks can be read where they lie; to run them needs more."
+    found = f"no {' and no '.join(absent)}"
+    return Item("notebooks", "missing", found, means, _install(machine, "matplotlib"))
+
+
 # -- showing ----------------------------------------------------------------------------------------
 
 
@@ -1005,6 +1020,12 @@ def summary(items: Sequence[Item]) -> list[str]:
     lines = [
         "Recorded work, the whole week: yes. It needs no GPU and gives the same score anywhere."
     ]
+    absent = [name for name in ("torch", "triton", "jax") if by_name[name].state == "missing"]
+    if absent:
+        how = "".join(dict.fromkeys(f" {by_name[name].do}" for name in absent if by_name[name].do))
+        lines.append(
+            f"Tasks that need {', '.join(absent)}: not here; they are shown as 'not run'.{how}"
+        )
     compiles = works("nvcc", "C++ compiler")
     lines.append(
         "CUDA tasks: yes, compiled and judged here."

@@ -6,12 +6,13 @@ It stands in pyproject's addopts, so it imports at its start only what every run
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from grading.runner.session import GradingSession, session_key
 from profiling_lab import course as manifest
+from profiling_lab import needs
 
 if TYPE_CHECKING:
     from grading.proof.background_runs import BackgroundRuns
@@ -25,6 +26,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--overlay",
         metavar="FILE",
         help="put the definitions of FILE over the tree's file of that stub",
+    )
+    group.addoption(
+        "--partial",
+        action="store_true",
+        help="with --against solutions: what cannot run without further groups fails nothing",
     )
     group.addoption(
         "--only-check", metavar="NAME", help="run only the check functions of this name"
@@ -89,11 +95,28 @@ def background(pytestconfig: pytest.Config) -> BackgroundRuns:
     return pytestconfig.stash[_background_key]
 
 
+def _is_unproved(config: pytest.Config) -> bool:
+    """Whether a proof left out what an installed group would let it run."""
+    judging = config.stash[session_key]
+    proof = judging.tree == judging.course.root / manifest.SOLUTIONS and not judging.overlay
+    missing = frozenset().union(*judging.lacking.values())
+    return proof and any(map(needs.group, missing)) and not config.getoption("--partial")
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    if _is_unproved(config):
+        terminalreporter.write_line(
+            "Not proved: what was not run proves nothing. Install it, or add --partial.", red=True
+        )
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Say of a live run on what machine it was, and what it judged."""
+    """Fail a proof that left something out; say of a live run on what machine it was, and what it judged."""
     judging = session.config.stash[session_key]
     options = session.config.option
+    if _is_unproved(session.config) and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
     if options.live and options.score_json and judging.score.results:
         from grading.proof import live_results  # asks the driver, and reads every check file
 

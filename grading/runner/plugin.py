@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from grading.runner.hang_guard import DEFAULT_TIMEOUT_S
-from grading.runner.scoring import CheckResult, NotGraded
+from grading.runner.scoring import CheckResult, NotGraded, require
 from grading.runner.session import GradingSession, Hooks, session_key
 from grading.runner.stubs import Blocked, Stub, StubError, StubImportError
-from grading.runner.summary import COLORS, score_lines
+from grading.runner.summary import COLORS, lacking_lines, score_lines
 from profiling_lab import course as manifest
 from profiling_lab import progress
 
@@ -64,6 +64,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "task(id): the task of course.toml that a check belongs to")
+    config.addinivalue_line(
+        "markers", "needs(names): what a test needs besides the base, as in needs.GROUPS"
+    )
     config.addinivalue_line("markers", "slurm: needs a Slurm cluster, or the means to start one")
     root = manifest.find_root(Path(config.rootpath))
     session = GradingSession(config, manifest.load(root))
@@ -105,6 +108,8 @@ def begin_anew(session: pytest.Session) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     session = item.config.stash[session_key]
     task = session.task_of(item)
+    for mark in item.iter_markers("needs"):
+        require(item.name, *mark.args)
     if task is not None:
         session.gate(task)
 
@@ -156,6 +161,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Any:
     task = session.task_of(item)
     if call.excinfo is not None and isinstance(call.excinfo.value, NotGraded):
         report.lab_outcome = call.excinfo.value.outcome
+        session.note_lacking(task.id if task else item.nodeid, call.excinfo.value)
     if task is None:
         return report
     outcome = report.outcome
@@ -172,6 +178,16 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Any:
     report.lab_outcome = outcome
     if report.when == "call" or outcome != "passed":
         session.score.add(task, CheckResult(item.name, outcome, message, call.duration, cause))
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Any:
+    """Note the files whose head says that they need what is not here."""
+    report = yield
+    call = getattr(report, "call", None)
+    if call is not None and call.excinfo is not None:
+        collector.config.stash[session_key].note_lacking(collector.nodeid, call.excinfo.value)
     return report
 
 
@@ -259,8 +275,11 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
             "process.",
             yellow=True,
         )
-    if not grading.score.results or grading.overlay:
+    if grading.overlay:
         return
-    terminalreporter.section("score")
-    for line, style in score_lines(grading):
-        terminalreporter.write_line(line, **style)
+    if grading.score.results:
+        terminalreporter.section("score")
+        for line, style in score_lines(grading):
+            terminalreporter.write_line(line, **style)
+    for line in lacking_lines(grading):
+        terminalreporter.write_line(line, yellow=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from grading.runner.results import OUTCOMES
+from profiling_lab import needs
 from profiling_lab.course import Course, Exercise, Task
 from profiling_lab.replacing import replaced
 
@@ -20,13 +22,25 @@ from profiling_lab.replacing import replaced
 class NotGraded(pytest.skip.Exception):
     """Ends a check without a verdict: its task is todo, blocked, or cannot be run here.
 
-    cause: of a failure that was said before, as in `CheckResult`.
+    cause: of a failure that was said before, as in `CheckResult`. missing: what is not here, where that is why.
     """
 
-    def __init__(self, outcome: str, reason: str, cause: str = "") -> None:
-        super().__init__(reason)
+    def __init__(
+        self, outcome: str, reason: str, cause: str = "", missing: Iterable[str] = ()
+    ) -> None:
+        super().__init__(reason, allow_module_level=True)
         self.outcome = outcome
         self.cause = cause
+        self.missing = frozenset(missing)
+
+
+def require(what: str, *names: str) -> None:
+    """End a test that needs what is not here, needs of the manifest or modules; it is "not run" then.
+
+    At a module's head it ends the collection of its tests.
+    """
+    if lacking := needs.absent(names):
+        raise NotGraded("not run", needs.lacks(what, lacking), missing=lacking)
 
 
 @dataclass

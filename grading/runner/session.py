@@ -14,7 +14,7 @@ from grading.runner import wire, worker_processes
 from grading.runner.scoring import NotGraded, Score
 from grading.runner.stubs import Journal, Stub, open_stub
 from profiling_lab import course as manifest
-from profiling_lab import stubs
+from profiling_lab import needs, stubs
 from profiling_lab.closure import users
 from profiling_lab.course import Course, Exercise, Task
 from profiling_lab.errors import LabError
@@ -53,6 +53,7 @@ class GradingSession:
         self.blocked_by: dict[str, str] = {}
         self.hung: dict[str, str] = {}
         self.causes: dict[str, str] = {}
+        self.lacking: dict[str, frozenset[str]] = {}  # by what was not run for it
         self.call_timeout_s: float = config.getoption("--call-timeout")
         self.limit_bytes = wire.MAX_FRAME_BYTES
         self.starts_workers: Callable[[Exercise, PurePosixPath], worker_processes.Start] = (
@@ -117,9 +118,12 @@ class GradingSession:
         if task.live and not self.config.getoption("--live"):
             raise NotGraded("not run", f"{task.id} is a live check; add --live")
         if missing := sorted(task.needs - self.capabilities):
-            raise NotGraded(
-                "not run", f"{task.id} needs {', '.join(missing)}, which this machine lacks"
-            )
+            raise NotGraded("not run", needs.lacks(task.id, missing), missing=missing)
+
+    def note_lacking(self, what: str, error: BaseException) -> None:
+        """Note what was not run for want of what a group would bring."""
+        if isinstance(error, NotGraded) and needs.remedy(error.missing):
+            self.lacking[what] = error.missing
 
     def fail_once(self, what: str, message: str, cause: str = "") -> NoReturn:
         """Fail for something that meets many checks alike: said at the first, counted at all.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from grading.runner.session import GradingSession
+from profiling_lab import needs
 
 COLORS = {
     "todo": {"cyan": True},
@@ -63,3 +64,18 @@ def score_lines(grading: GradingSession) -> list[tuple[str, dict[str, bool]]]:
             )
             lines.append((f"      stuck? uv run lab hint {following.id}", {}))
     return lines
+
+
+def lacking_lines(grading: GradingSession) -> list[str]:
+    """One line on all that was not run for want of something, with the command that brings it."""
+    if not grading.lacking:
+        return []
+    tasks = sum(name in grading.course.tasks for name in grading.lacking)
+    others = len(grading.lacking) - tasks
+    counted = [f"{tasks} task{'s' * (tasks != 1)}"] * bool(tasks)
+    counted += [f"{others} test{'s' * (others != 1)} of the course"] * bool(others)
+    missing = frozenset().union(*grading.lacking.values())
+    return [
+        f"Not run: {' and '.join(counted)}, for want of {', '.join(sorted(missing))}",
+        f"  {needs.remedy(missing)}",
+    ]

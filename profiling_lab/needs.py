@@ -1,0 +1,114 @@
+"""What is not installed with the base of the course, and the one command that brings it.
+
+The one table of it. Whatever says "not run", in a check, a command, a test or a page, takes its command
+from here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import platform as this_platform
+import sys
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from profiling_lab.errors import LabError
+
+# The group of pyproject.toml that brings a need of the manifest, or a module by the name it is imported by.
+GROUPS = {
+    "torch": "frameworks",
+    "triton": "frameworks",
+    "jax": "frameworks",
+    "nvcc": "cuda",
+    "jupyterlab": "notebooks",
+    "matplotlib": "notebooks",
+    "submitit": "graders",
+    "tomlkit": "graders",
+    "cosmic_ray": "authors",
+    "jupytext": "authors",
+    "nbclient": "authors",
+    "nbformat": "authors",
+    "yaml": "authors",
+    "playwright": "browser",
+}
+# Groups do not bring these everywhere: (platforms, and of each the architectures; none for all).
+LINUX = {"linux": ()}
+WHEELS: dict[str, dict[str, tuple[str, ...]]] = {
+    "torch": {**LINUX, "darwin": ("arm64",), "win32": ("AMD64",)},
+    "jax": {**LINUX, "darwin": ("arm64",), "win32": ("AMD64",)},
+    "triton": LINUX,
+    "nvcc": LINUX,
+}
+# What the system's own packages bring.
+CXX = {
+    "linux": "install g++ with the system's packages (Debian, Ubuntu: apt install g++)",
+    "darwin": "xcode-select --install",
+    "win32": "install Microsoft's C++ build tools",
+}
+
+
+def install(groups: Iterable[str]) -> str:
+    """The command that adds groups to what is installed."""
+    return " ".join(["uv sync --inexact", *(f"--group {name}" for name in sorted(set(groups)))])
+
+
+def remedy(missing: Iterable[str], platform: str = "", architecture: str = "") -> str:
+    """What brings all that is missing, as a command where groups do; "" where something cannot be brought.
+
+    missing: needs of the manifest, or modules. platform, architecture: in the words of `sys.platform` and
+    `platform.machine()`; this machine's by default.
+    """
+    platform = platform or sys.platform
+    groups = {name: group(name, platform, architecture) for name in missing}
+    other = CXX.get(platform, "") if "cxx" in groups else ""
+    if any(not found and not (name == "cxx" and other) for name, found in groups.items()):
+        return ""
+    found = set(groups.values()) - {""}
+    return ", and ".join([*([install(found)] if found else []), *([other] if other else [])])
+
+
+def group(name: str, platform: str = "", architecture: str = "") -> str:
+    """The group that brings this; "" where none does. The machine as in `remedy`."""
+    platform = platform or sys.platform
+    architectures = WHEELS.get(name, {platform: ()}).get(platform)
+    if architectures is None:
+        return ""
+    if architectures and (architecture or this_platform.machine()) not in architectures:
+        return ""
+    return GROUPS.get(name, "")
+
+
+def lacks(what: str, missing: Collection[str]) -> str:
+    """Why something is not run here, and the command that changes it where there is one."""
+    command = remedy(missing)
+    words = f"{what} needs {', '.join(sorted(missing))}, which this machine lacks"
+    return f"{words}: {command}" if command else words
+
+
+def absent(names: Iterable[str]) -> list[str]:
+    """What is not here, of needs of the manifest and of modules; nothing is imported."""
+    from profiling_lab.doctor import NEEDS, capabilities
+
+    can = capabilities()
+    return [
+        name
+        for name in sorted(set(names))
+        if name not in can and (name in NEEDS or importlib.util.find_spec(name) is None)
+    ]
+
+
+def module(name: str) -> Any:
+    """Import what a group brings. Raises LabError with the command where it is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if said := explain(error):
+            raise LabError(said) from None
+        raise
+
+
+def explain(error: ModuleNotFoundError) -> str:
+    """What to do about a module that is missing; "" where no group brings it."""
+    name = (error.name or "").partition(".")[0]
+    return f"{name} is not installed: {install([found])}" if (found := group(name)) else ""
