@@ -782,7 +782,9 @@ def _torch_item(machine: Machine, probe: _Probe, driver: Driver) -> Item:
 
 def _install(machine: Machine, name: str) -> str:
     command = needs.remedy([name], machine.platform, machine.architecture)
-    return f"In your clone: {command}. In a project of your own: install it there." if command else ""
+    return (
+        f"In your clone: {command}. In a project of your own: install it there." if command else ""
+    )
 
 
 def _torch_build(data: Mapping[str, Any]) -> str:

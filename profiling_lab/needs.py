@@ -33,7 +33,7 @@ GROUPS = {
     "playwright": "browser",
 }
 # Groups do not bring these everywhere: (platforms, and of each the architectures; none for all).
-LINUX = {"linux": ()}
+LINUX: dict[str, tuple[str, ...]] = {"linux": ()}
 WHEELS: dict[str, dict[str, tuple[str, ...]]] = {
     "torch": {**LINUX, "darwin": ("arm64",), "win32": ("AMD64",)},
     "jax": {**LINUX, "darwin": ("arm64",), "win32": ("AMD64",)},

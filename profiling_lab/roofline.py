@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
-from profiling_lab import devices
+from profiling_lab import devices, needs
 from profiling_lab.units import format_bytes_per_s
 
 if TYPE_CHECKING:
@@ -467,9 +467,11 @@ def figure(
     width: int = WIDTH,
     height: int = HEIGHT,
 ) -> Figure:
-    """The plot with matplotlib, width × height at 90 dots an inch. Raises ValueError as `plan`."""
-    import matplotlib.pyplot as plt
+    """The plot with matplotlib, width × height at 90 dots an inch.
 
+    Raises ValueError as `plan`, and LabError where matplotlib is not installed.
+    """
+    plt = needs.module("matplotlib.pyplot")
     drawn = plan(roofs, points, title, width=width, height=height)
     pixel = 72 / 90  # points a pixel
     picture, axes = plt.subplots(figsize=(width / 90, height / 90))

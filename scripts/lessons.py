@@ -16,6 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from profiling_lab import needs  # noqa: E402
 from profiling_lab.errors import LabError  # noqa: E402
 from scripts.lesson_parts import notebooks, pages, plots  # noqa: E402
 
@@ -64,3 +65,7 @@ if __name__ == "__main__":
         sys.exit(main())
     except (LabError, RuntimeError) as error:
         sys.exit(f"error: {error}")
+    except ModuleNotFoundError as error:
+        if not (said := needs.explain(error)):
+            raise
+        sys.exit(f"error: {said}")

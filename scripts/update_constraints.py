@@ -24,8 +24,13 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import tomlkit
-from tomlkit.items import Table
+from profiling_lab import needs
+
+try:
+    import tomlkit
+    from tomlkit.items import Table
+except ModuleNotFoundError as error:
+    sys.exit(needs.explain(error))
 
 ROOT = Path(__file__).resolve().parent.parent
 PINS = "constraint-dependencies"

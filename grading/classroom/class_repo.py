@@ -22,11 +22,10 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 
 import jinja2
-import tomlkit
 
 from grading.classroom import answers
 from profiling_lab import course as manifest
-from profiling_lab import stubs
+from profiling_lab import needs, stubs
 from profiling_lab.course import HANDED_OUT, MANIFEST, Course, Exercise, checks_in
 from profiling_lab.errors import CourseError, LabError
 
@@ -234,11 +233,12 @@ def _manifest(
     course: Course, chosen: list[Exercise], title: str, due: str
 ) -> tuple[str, list[str]]:
     """The manifest of the chosen exercises; and the tasks that are not run without references."""
+    tomlkit = needs.module("tomlkit")
     document = tomlkit.parse((course.root / MANIFEST).read_text(encoding="utf-8"))
     if title:
-        document["course"]["title"] = title  # type: ignore[index]
+        document["course"]["title"] = title
     if due:
-        document["course"]["due"] = due  # type: ignore[index]
+        document["course"]["due"] = due
     asking = {
         task
         for exercise in chosen
@@ -248,10 +248,10 @@ def _manifest(
     }
     names = {exercise.id for exercise in chosen}
     tables = document["exercises"]
-    for number in reversed(range(len(tables))):  # type: ignore[arg-type]
-        table = tables[number]  # type: ignore[index]
+    for number in reversed(range(len(tables))):
+        table = tables[number]
         if table["id"] not in names:
-            del tables[number]  # type: ignore[attr-defined]
+            del tables[number]
             continue
         for task in table["tasks"]:
             if f"{table['id']}.{task['name']}" in asking:

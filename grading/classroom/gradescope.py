@@ -14,11 +14,10 @@ import zipfile
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-import tomlkit
-
 from grading.classroom import class_repo
 from grading.classroom.class_repo import TEMPLATES
 from grading.grader.batches.batch import MOST_SEED
+from profiling_lab import needs
 from profiling_lab.course import Course
 from profiling_lab.errors import LabError
 from profiling_lab.replacing import replaced
@@ -91,6 +90,7 @@ def _members(
 
 def without_deadline(policy: Path) -> str:
     """A policy without its deadline: Gradescope keeps its own, and unpacks submissions with new dates."""
+    tomlkit = needs.module("tomlkit")
     try:
         document = tomlkit.parse(policy.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -109,7 +109,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     session = item.config.stash[session_key]
     task = session.task_of(item)
     for mark in item.iter_markers("needs"):
-        require(item.name, *mark.args)
+        require(*mark.args)
     if task is not None:
         session.gate(task)
 
@@ -178,16 +178,6 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Any:
     report.lab_outcome = outcome
     if report.when == "call" or outcome != "passed":
         session.score.add(task, CheckResult(item.name, outcome, message, call.duration, cause))
-    return report
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report(collector: pytest.Collector) -> Any:
-    """Note the files whose head says that they need what is not here."""
-    report = yield
-    call = getattr(report, "call", None)
-    if call is not None and call.excinfo is not None:
-        collector.config.stash[session_key].note_lacking(collector.nodeid, call.excinfo.value)
     return report
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -28,19 +29,22 @@ class NotGraded(pytest.skip.Exception):
     def __init__(
         self, outcome: str, reason: str, cause: str = "", missing: Iterable[str] = ()
     ) -> None:
-        super().__init__(reason, allow_module_level=True)
+        super().__init__(reason)
         self.outcome = outcome
         self.cause = cause
         self.missing = frozenset(missing)
 
 
-def require(what: str, *names: str) -> None:
-    """End a test that needs what is not here, needs of the manifest or modules; it is "not run" then.
-
-    At a module's head it ends the collection of its tests.
-    """
+def require(*names: str) -> None:
+    """End a test that needs what is not here, needs of the manifest or modules; it is "not run" then."""
     if lacking := needs.absent(names):
-        raise NotGraded("not run", needs.lacks(what, lacking), missing=lacking)
+        raise NotGraded("not run", needs.lacks("this test", lacking), missing=lacking)
+
+
+def installed(module: str) -> Any:
+    """Import what a test needs and may not be here; the test is "not run" then."""
+    require(module.partition(".")[0])
+    return importlib.import_module(module)
 
 
 @dataclass

@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from profiling_lab import needs
 from profiling_lab.cli.screen import WIDTH
 from profiling_lab.errors import LabError
 
@@ -92,6 +93,10 @@ class LabGroup(click.Group):
             code = super().main(args, prog_name or "lab", *rest, standalone_mode=False, **extra)
         except LabError as error:
             code = complain(str(error))
+        except ModuleNotFoundError as error:
+            if not (said := needs.explain(error)):
+                raise
+            code = complain(said)
         except click.UsageError as error:
             code = complain(_usage_line(error))
         except click.ClickException as error:

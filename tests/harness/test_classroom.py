@@ -17,7 +17,6 @@ from pathlib import Path
 
 import click
 import pytest
-import yaml
 from click.testing import CliRunner, Result
 
 from grading.classroom import answers, claims, class_repo, commands, github, gradescope
@@ -26,12 +25,13 @@ from grading.errors import SandboxUnavailable
 from grading.gradebook import policy as policies
 from grading.grader.sandbox import strongest
 from grading.runner import results
-from grading.runner.scoring import NotGraded
+from grading.runner.scoring import NotGraded, installed
 from profiling_lab import course as manifest
 from profiling_lab.cli import lab
 from profiling_lab.errors import LabError
 
-pytestmark = pytest.mark.proof  # it is instructors who hand out
+# It is instructors who hand out.
+pytestmark = [pytest.mark.proof, pytest.mark.needs("tomlkit", "yaml")]
 
 ROOT = Path(__file__).resolve().parents[2]
 STUB = "week07/day1/mini.py"
@@ -509,7 +509,7 @@ def fake_uv(folder: Path) -> dict[str, str]:
 
 def run_workflow(folder: Path, scratch: Path) -> tuple[dict, str, list[int]]:
     """Run the shell steps of the workflow as a runner would; what is reported, the page, the codes."""
-    workflow = yaml.safe_load((folder / github.WORKFLOW).read_text())
+    workflow = installed("yaml").safe_load((folder / github.WORKFLOW).read_text())
     (job,) = workflow["jobs"].values()
     files = {name: scratch / name for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
     environment = fake_uv(scratch / "bin") | {"RUNNER_TEMP": str(scratch)}
@@ -584,7 +584,7 @@ def test_result_fits_an_environment_variable(tmp_path: Path) -> None:
 
 def test_workflow_is_pinned_and_may_do_little() -> None:
     text = (class_repo.TEMPLATES / "classroom.yml").read_text(encoding="utf-8")
-    workflow = yaml.safe_load(text)
+    workflow = installed("yaml").safe_load(text)
     (job,) = workflow["jobs"].values()
     used = [step["uses"] for step in job["steps"] if "uses" in step]
     assert used

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from grading.checks import counting
+from grading.runner.scoring import installed
 
 SIZES = range(1, 5)
 
@@ -95,7 +96,7 @@ def test_closed_forms_are_what_the_machine_counts(op: str) -> None:
 
 @pytest.mark.proof
 def test_operations_are_those_of_torchs_counter() -> None:
-    torch = pytest.importorskip("torch", reason="torch counts its own operations")
+    torch = installed("torch")
     functional = torch.nn.functional
 
     def empty(*shape: int) -> Any:
@@ -131,7 +132,7 @@ def test_operations_are_those_of_torchs_counter() -> None:
 @pytest.mark.proof
 @pytest.mark.parametrize("recompute", [False, True])
 def test_a_training_step_is_what_torch_counts(recompute: bool) -> None:
-    torch = pytest.importorskip("torch", reason="torch counts its own operations")
+    torch = installed("torch")
     from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 
     layers, hidden, ffn, batch, sequence = 2, 6, 10, 3, 5

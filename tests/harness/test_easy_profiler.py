@@ -13,6 +13,7 @@ import types
 
 import pytest
 
+from grading.runner.scoring import installed
 from profiling_lab.utils import easy_profiler, gpu_monitor
 from profiling_lab.utils.easy_profiler import GPUMonitor, Phases, auto_profile, timed, trace
 
@@ -261,7 +262,7 @@ def test_phases_inside_phases_have_paths(clock):
 
 
 def test_a_trace_holds_the_active_steps_and_survives_an_error(tmp_path):
-    torch = pytest.importorskip("torch", reason="the tool under test is torch's")
+    torch = installed("torch")
     matrix = torch.ones(8, 8)
 
     def products(file):

@@ -12,7 +12,6 @@ import pytest
 from grading.checks.cuda import compiled, emulator, toolchain
 from grading.checks.cuda.emulator import EmulatorError, Memory, Module, Unsupported
 from profiling_lab import captures
-from profiling_lab.doctor import capabilities
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "captures" / "programs" / "ncu_kernels"
@@ -21,9 +20,7 @@ HEAD = ".version 9.0\n.target sm_90\n.address_size 64\n"
 
 def compiles(test):
     """A test that runs the compiler: only the proof waits for that, where it is."""
-    there = {"nvcc", "cxx", "linux"} <= capabilities()
-    needs = pytest.mark.skipif(not there, reason="needs nvcc and a C++ compiler on Linux")
-    return pytest.mark.proof(needs(test))
+    return pytest.mark.proof(pytest.mark.needs("nvcc", "cxx", "linux")(test))
 
 
 def counted(capture: str) -> dict[str, dict[str, float]]:

@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 
+from grading.runner.scoring import installed
+
 PROGRAM = Path(__file__).resolve().parents[2] / "modules/04-energy-profiling/energy_benchmark.py"
 
 
 @pytest.fixture(scope="module")
 def program() -> ModuleType:
-    pytest.importorskip("torch")
+    installed("torch")
     spec = importlib.util.spec_from_file_location("energy_benchmark", PROGRAM)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from grading.runner.scoring import installed
 from profiling_lab import captures, course
 from profiling_lab.utils import unified_profiler
 from profiling_lab.utils.gpu_monitor import DeviceSummary
@@ -216,7 +217,7 @@ def options_of(tool: str, words: list[str]) -> str:
     if tool == "ncu":
         return (HELPS / "ncu.txt").read_text(encoding="utf-8")
     if tool == "torchrun":
-        run = pytest.importorskip("torch.distributed.run", reason="its own list of options")
+        run = installed("torch.distributed.run")
         return run.get_args_parser().format_help()
     if tool.endswith("recorded_run.py"):
         return (ROOT / "profiling_lab/utils/recorded_run.py").read_text(encoding="utf-8")
@@ -264,7 +265,7 @@ for _ in range(12):
 
 @pytest.mark.proof
 def test_one_trace_a_rank_runs_as_shown(tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="torchrun is torch's")
+    installed("torch")
     shown = next(
         words
         for words in commands("docs/COMPREHENSIVE-PROFILING-GUIDE.md", "text")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from grading.runner.scoring import installed
 from profiling_lab import course
 from scripts.lesson_parts import plots
 
@@ -54,7 +55,7 @@ FIGURES = sorted(
 @pytest.mark.proof
 @pytest.mark.parametrize("figure", FIGURES)
 def test_figure_is_what_the_captures_say(figure: str) -> None:
-    pytest.importorskip("matplotlib", reason="matplotlib draws the figures")
+    installed("matplotlib")
     why = plots.difference(ROOT / figure)
     assert not why, (
         f"{figure} {why}; draw it again, look at it, and commit: "
@@ -185,7 +186,7 @@ def own_options() -> frozenset[str]:
 
 @functools.cache
 def torchrun_help() -> str:
-    run = pytest.importorskip("torch.distributed.run", reason="the pages speak of torchrun")
+    run = installed("torch.distributed.run")
     return run.get_args_parser().format_help()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import importlib.util
 import os
 import re
 from pathlib import Path
@@ -15,14 +14,9 @@ from profiling_lab import course
 from profiling_lab.functions import load_file
 from scripts.lesson_parts import notebooks, pages
 
-MISSING = [
-    name
-    for name in ("jupytext", "nbclient", "nbformat", "ipykernel", "matplotlib")
-    if importlib.util.find_spec(name) is None
-]
 pytestmark = [
     pytest.mark.proof,
-    pytest.mark.skipif(bool(MISSING), reason=f"needed for the notebooks: {', '.join(MISSING)}"),
+    pytest.mark.needs("jupytext", "nbclient", "nbformat", "jupyterlab", "matplotlib"),
 ]
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -1,6 +1,6 @@
 """The report and the progress page in a real browser: what a hand, a keyboard and a screen reader get.
 
-Needs Playwright (`uv run --group browser pytest …`) and a Chromium that is installed; with
+Needs Playwright (`uv sync --inexact --group browser`) and a Chromium that is installed; with
 LAB_NEEDS_BROWSER=1, which CI sets, their absence is a failure and no skip.
 """
 
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
+from grading.runner.scoring import installed
 from profiling_lab import course, progress
 from profiling_lab.findings import Finding
 from profiling_lab.progress import Verdict
@@ -54,10 +55,7 @@ def browser() -> Iterator[Browser]:
     path = next(filter(None, map(shutil.which, names)), None)
     if path is None:
         _missing("Chromium")
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        _missing("Playwright (uv run --group browser)")
+    sync_playwright = installed("playwright.sync_api").sync_playwright
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=path, args=OPTIONS)
         yield started

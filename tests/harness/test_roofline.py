@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
+from grading.runner.scoring import installed
 from profiling_lab import devices, roofline
 from profiling_lab.roofline import Point
 
@@ -170,7 +171,7 @@ def test_no_text_hides_a_point_and_far_ones_are_led_to_theirs() -> None:
 
 
 def test_matplotlib_draws_the_same_plot() -> None:
-    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib = installed("matplotlib")
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 

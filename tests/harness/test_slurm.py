@@ -25,11 +25,7 @@ from profiling_lab.course import Course
 from profiling_lab.errors import LabError
 from profiling_lab.functions import load_file
 
-pytestmark = pytest.mark.proof  # it is the grader that uses it
-
-pytest.importorskip(
-    "submitit", reason="submitit is not installed: uv sync --inexact --group graders"
-)
+pytestmark = [pytest.mark.proof, pytest.mark.needs("submitit")]  # it is the grader that uses it
 
 ROOT = Path(__file__).resolve().parents[2]
 FAKE = Path(__file__).with_name("fake_judge.py")

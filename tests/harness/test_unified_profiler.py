@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from grading.runner.scoring import installed
 from profiling_lab.utils import recorded_run, unified_profiler
 from profiling_lab.utils.unified_profiler import UsageError, make_plan, parser
 
@@ -352,7 +353,7 @@ for step in range(8):
 
 @pytest.mark.proof
 def test_steps_of_any_optimizer_are_counted_and_a_crash_keeps_the_trace(here):
-    pytest.importorskip("torch", reason="the tool under test is torch's")
+    installed("torch")
     import gzip
 
     (here / "steps.py").write_text(STEPS)
@@ -367,7 +368,7 @@ def test_steps_of_any_optimizer_are_counted_and_a_crash_keeps_the_trace(here):
 
 @pytest.mark.proof
 def test_a_step_is_one_of_the_optimizer_that_steps_first():
-    torch = pytest.importorskip("torch", reason="the tool under test counts torch's steps")
+    torch = installed("torch")
     weight = torch.nn.Parameter(torch.ones(1))
     weight.grad = torch.ones(1)
     first, second = (torch.optim.SGD([weight], 0.1) for _ in range(2))
@@ -397,7 +398,7 @@ def test_a_step_is_one_of_the_optimizer_that_steps_first():
     ("active", "says"), [(True, "No space left on device"), (False, "torch.profiler of its own")]
 )
 def test_a_trace_that_is_lost_leaves_the_exit_code(tmp_path, monkeypatch, capsys, active, says):
-    torch = pytest.importorskip("torch", reason="the tool under test is torch's")
+    torch = installed("torch")
 
     def full(file):
         raise OSError(28, "No space left on device")
@@ -416,7 +417,7 @@ def test_a_trace_that_is_lost_leaves_the_exit_code(tmp_path, monkeypatch, capsys
 
 @pytest.mark.proof
 def test_two_ranks_and_one_that_dies(here):
-    pytest.importorskip("torch", reason="torchrun is torch's")
+    installed("torch")
     (here / "ranks.py").write_text(
         "import os, sys\n"
         "line = f\"rank {os.environ['RANK']} of {os.environ['WORLD_SIZE']}\\n\"\n"

@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 
 from grading.runner import wire
+from grading.runner.scoring import installed
 from profiling_lab.findings import Finding
 
 
@@ -189,7 +190,7 @@ def test_everything_else_is_refused_with_a_way_out(value, what, instead):
 
 @pytest.mark.proof  # importing torch takes seconds
 def test_torch_tensors_are_refused_with_a_way_out():
-    torch = pytest.importorskip("torch")
+    torch = installed("torch")
     with pytest.raises(wire.ForbiddenValue, match=r"a torch Tensor.*\.cpu\(\)\.numpy\(\)"):
         wire.to_wire(torch.zeros(1))
 
