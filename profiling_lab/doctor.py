@@ -1022,12 +1022,11 @@ def summary(items: Sequence[Item]) -> list[str]:
     lines = [
         "Recorded work, the whole week: yes. It needs no GPU and gives the same score anywhere."
     ]
-    absent = [name for name in ("torch", "triton", "jax") if by_name[name].state == "missing"]
-    if absent:
-        how = "".join(dict.fromkeys(f" {by_name[name].do}" for name in absent if by_name[name].do))
-        lines.append(
-            f"Tasks that need {', '.join(absent)}: not here; they are shown as 'not run'.{how}"
-        )
+    frameworks = [by_name[name] for name in ("torch", "triton", "jax") if name in by_name]
+    if absent := [item for item in frameworks if item.state == "missing"]:
+        how = "".join(dict.fromkeys(f" {item.do}" for item in absent if item.do))
+        names = ", ".join(item.name for item in absent)
+        lines.append(f"Tasks that need {names}: not here; they are shown as 'not run'.{how}")
     compiles = works("nvcc", "C++ compiler")
     lines.append(
         "CUDA tasks: yes, compiled and judged here."

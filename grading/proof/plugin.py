@@ -28,11 +28,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="put the definitions of FILE over the tree's file of that stub",
     )
     group.addoption(
-        "--partial",
-        action="store_true",
-        help="with --against solutions: what cannot run without further groups fails nothing",
-    )
-    group.addoption(
         "--only-check", metavar="NAME", help="run only the check functions of this name"
     )
 

@@ -59,6 +59,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=DEFAULT_TIMEOUT_S,
         help="end a call of the code under judgement after S seconds (default: %(default)s)",
     )
+    group.addoption(
+        "--partial",
+        action="store_true",
+        help="with --against solutions: what cannot run without further groups fails nothing",
+    )
     group.addoption("--only-task", metavar="ID", help="run only the checks of this task")
 
 

@@ -262,6 +262,21 @@ def test_laptop_without_gpu(tmp_path: Path) -> None:
     assert doctor.capabilities(machine) == {"linux", "torch", "triton", "jax", "nvcc", "cxx"}
 
 
+def test_what_a_first_run_leaves_out_is_named_with_its_command(tmp_path: Path) -> None:
+    machine = FakeMachine(tmp_path, programs={"g++": GXX})
+    said = " ".join(words(machine).split())
+    assert "Tasks that need torch, triton, jax: not here; they are shown as 'not run'." in said
+    items = by_name(machine)
+    for name, group in (
+        ("torch", "frameworks"),
+        ("jax", "frameworks"),
+        ("nvcc", "cuda"),
+        ("notebooks", "notebooks"),
+    ):
+        assert items[name].state == "missing"
+        assert f"uv sync --inexact --group {group}." in items[name].do
+
+
 def test_old_driver_names_both_versions_and_the_way_out(tmp_path: Path) -> None:
     machine = old_driver(tmp_path)
     items = by_name(machine)
