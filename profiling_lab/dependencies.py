@@ -45,10 +45,13 @@ import statistics
 import sys
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 from profiling_lab.errors import EmptyCapture
-from profiling_lab.nsys_export import NsysCapture
+
+if TYPE_CHECKING:
+    import polars as pl
 
 # What a host call does, by its name. Order matters: the first pattern that matches wins.
 CALL_KINDS = (
@@ -165,7 +168,39 @@ def call_kind(name: str) -> str:
     return "call"
 
 
-def read(capture: NsysCapture, window_ns: tuple[int, int] | None = None) -> list[Operation]:
+class Recording(Protocol):
+    """What the order is read off: tables with the columns of `NsysCapture`, ordered by start."""
+
+    @property
+    def file(self) -> Path | str:
+        """What messages call the recording."""
+
+    @property
+    def derived(self) -> dict[Any, Any]:
+        """Where what was computed from it is kept."""
+
+    @property
+    def api_calls(self) -> pl.DataFrame:
+        """The calls of the host."""
+
+    @property
+    def device_operations(self) -> pl.DataFrame:
+        """Kernels, graph launches, copies and memsets."""
+
+    @property
+    def copies(self) -> pl.DataFrame:
+        """Of the copies, where from and where to."""
+
+    @property
+    def synchronizations(self) -> pl.DataFrame:
+        """What a call waited for."""
+
+    @property
+    def event_records(self) -> pl.DataFrame:
+        """Which call recorded which event."""
+
+
+def read(capture: Recording, window_ns: tuple[int, int] | None = None) -> list[Operation]:
     """The operations of a capture, ordered so that each depends on earlier ones only.
 
     window_ns: keep the host calls that start inside [start, end) and the device operations that
@@ -286,7 +321,7 @@ class _DeviceRow:
 
 
 class _Builder:
-    def __init__(self, capture: NsysCapture, window_ns: tuple[int, int] | None) -> None:
+    def __init__(self, capture: Recording, window_ns: tuple[int, int] | None) -> None:
         self.capture = capture
         self.window_ns = window_ns
         self.drafts: list[_Draft] = []

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from profiling_lab import dependencies
 from profiling_lab.dependencies import Operation
@@ -20,8 +20,6 @@ from profiling_lab.errors import EmptyCapture
 
 if TYPE_CHECKING:
     import polars as pl
-
-    from profiling_lab.nsys_export import NsysCapture
 
 # What `read_trace` calls the operations of a device.
 DEVICE_KINDS = ("kernel", "copy", "memset")
@@ -69,11 +67,11 @@ def operations(
     events = list(events)
     if not any(event["kind"] in DEVICE_KINDS for event in events):
         raise EmptyCapture("the trace holds no device operation")
-    return dependencies.read(cast("NsysCapture", _Tables(events, window_ns)), window_ns)
+    return dependencies.read(_Trace(events, window_ns), window_ns)
 
 
-class _Tables:
-    """The tables that `dependencies.read` takes from a recording."""
+class _Trace:
+    """A trace as a `dependencies.Recording`."""
 
     def __init__(
         self, events: Iterable[Mapping[str, Any]], window_ns: tuple[int, int] | None
