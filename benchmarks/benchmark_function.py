@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks import machine  # noqa: E402
-from profiling_lab.functions import load_once  # noqa: E402
+from profiling_lab.mine.functions import load_once  # noqa: E402
 from profiling_lab.record.tools import query_gpus  # noqa: E402
 
 REFERENCE = ROOT / "solutions/labs/lab05_profiling/src/profiling.py"

@@ -44,7 +44,7 @@ AIMS_S = {
 
 def solved_course(folder: Path) -> Path:
     """A copy of the course with the references in place of the stubs."""
-    from profiling_lab import course as manifest
+    from profiling_lab.course import manifest
 
     skip = shutil.ignore_patterns(".*", "__pycache__", "lab-*.html")
     shutil.copytree(ROOT, folder, ignore=skip)
@@ -72,7 +72,7 @@ def rechecks(folder: Path, repeats: int) -> list[dict[str, float]]:
     """Change one function, as a learner who saves, and wait for the verdict."""
     from grading.runner.forkserver import ForkServer
     from grading.runner.watch import Watcher
-    from profiling_lab import course as manifest
+    from profiling_lab.course import manifest
 
     course = manifest.load(folder)
     exercise = course.exercise("ex_30")

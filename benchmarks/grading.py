@@ -46,9 +46,8 @@ from grading.grader.intake.submissions import Submission, take_in  # noqa: E402
 from grading.grader.judge import Judge  # noqa: E402
 from grading.runner.forkserver import ForkServer, Job  # noqa: E402
 from grading.runner.preload import modules  # noqa: E402
-from profiling_lab import course as manifest  # noqa: E402
-from profiling_lab import stubs  # noqa: E402
-from profiling_lab.course import Course, Exercise  # noqa: E402
+from profiling_lab.course import manifest, stubs  # noqa: E402
+from profiling_lab.course.manifest import Course, Exercise  # noqa: E402
 
 RESULT = ROOT / "benchmarks/results/grading.json"
 WEEK = ("ex_30", "ex_31", "ex_33", "ex_34")

@@ -140,7 +140,7 @@ def measure(path: Path) -> dict[str, Any]:
         return value
 
     def load() -> Any:
-        from profiling_lab.functions import load_file
+        from profiling_lab.mine.functions import load_file
 
         return load_file(REFERENCE)
 

@@ -32,7 +32,7 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks import machine  # noqa: E402
 from profiling_lab.record import tools  # noqa: E402
-from profiling_lab.utils.easy_profiler import GPUMonitor, auto_profile  # noqa: E402
+from profiling_lab.tools.easy_profiler import GPUMonitor, auto_profile  # noqa: E402
 
 RESULT = ROOT / "benchmarks/results/utilities.json"
 CALLS = 50_000

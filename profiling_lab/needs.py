@@ -88,7 +88,7 @@ def lacks(what: str, missing: Collection[str]) -> str:
 
 def absent(names: Iterable[str]) -> list[str]:
     """What is not here, of needs of the manifest and of modules; nothing is imported."""
-    from profiling_lab.doctor import NEEDS, capabilities
+    from profiling_lab.course.doctor import NEEDS, capabilities
 
     can = capabilities()
     return [

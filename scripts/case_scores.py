@@ -25,10 +25,12 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from grading.checks import case_labels  # noqa: E402
-from profiling_lab import asking, captures, inputs  # noqa: E402
+from profiling_lab import captures  # noqa: E402
+from profiling_lab.captures import inputs  # noqa: E402
 from profiling_lab.errors import LabError  # noqa: E402
 from profiling_lab.findings import Finding, is_borderline  # noqa: E402
-from profiling_lab.functions import Functions, functions_for  # noqa: E402
+from profiling_lab.mine import asking  # noqa: E402
+from profiling_lab.mine.functions import Functions, functions_for  # noqa: E402
 
 FOLDER = ROOT / "solutions" / "labs" / "case_files"
 PAGE = FOLDER / "SCORES.md"

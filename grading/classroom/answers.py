@@ -16,8 +16,9 @@ import tokenize
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
-from profiling_lab import needs, stubs
-from profiling_lab.course import SOLUTIONS, Course
+from profiling_lab import needs
+from profiling_lab.course import stubs
+from profiling_lab.course.manifest import SOLUTIONS, Course
 from profiling_lab.errors import LabError
 
 # Paths from the course's root; `*` matches `/` too.

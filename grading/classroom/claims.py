@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from profiling_lab.course import Course
+from profiling_lab.course.manifest import Course
 
 
 def table(course: Course) -> str:

@@ -24,9 +24,9 @@ from pathlib import Path, PurePosixPath
 import jinja2
 
 from grading.classroom import answers
-from profiling_lab import course as manifest
-from profiling_lab import needs, stubs
-from profiling_lab.course import HANDED_OUT, MANIFEST, Course, Exercise, checks_in
+from profiling_lab import needs
+from profiling_lab.course import manifest, stubs
+from profiling_lab.course.manifest import HANDED_OUT, MANIFEST, Course, Exercise, checks_in
 from profiling_lab.errors import CourseError, LabError
 
 RECORD = f"{HANDED_OUT}/class.json"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from grading.classroom.class_repo import TEMPLATES, commit_file
-from profiling_lab.course import MANIFEST, Course
+from profiling_lab.course.manifest import MANIFEST, Course
 from profiling_lab.errors import LabError
 
 WORKFLOW = Path(".github") / "workflows" / "classroom.yml"

@@ -18,9 +18,9 @@ from grading.classroom import class_repo
 from grading.classroom.class_repo import TEMPLATES
 from grading.grader.batches.batch import MOST_SEED
 from profiling_lab import needs
-from profiling_lab.course import Course
+from profiling_lab.atomic_files import replaced
+from profiling_lab.course.manifest import Course
 from profiling_lab.errors import LabError
-from profiling_lab.replacing import replaced
 
 ZIP_DATE = (1980, 1, 1, 0, 0, 0)  # the same course gives the same file
 TIMEOUT_S = 540  # the smallest limit that Gradescope offers is ten minutes

@@ -30,7 +30,7 @@ from grading.gradebook.look import Look
 from grading.gradebook.marks import Mark, Sheet
 from grading.gradebook.roster import Unmatched
 from grading.gradebook.similarity import Match
-from profiling_lab.course import Course
+from profiling_lab.course.manifest import Course
 
 ANSWERS_SHOWN = 5
 MOST_GROUPS = 2000  # of different messages kept a task

@@ -17,7 +17,7 @@ from grading.gradebook.marks import NOT_GRADED, ExerciseMark, Mark, TaskMark
 from grading.gradebook.policy import Policy
 from grading.runner import results
 from grading.runner.printable import printable
-from profiling_lab.course import Course, Task
+from profiling_lab.course.manifest import Course, Task
 from profiling_lab.errors import CourseError
 
 if TYPE_CHECKING:

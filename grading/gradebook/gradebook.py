@@ -19,7 +19,7 @@ from grading.gradebook.feedback import MEANING, clean
 from grading.gradebook.marks import NOTHING, Mark, Sheet
 from grading.gradebook.policy import Export, Policy, utc
 from grading.gradebook.roster import Joined, Person, RosterError, Unmatched, join, read_roster
-from profiling_lab.course import Course
+from profiling_lab.course.manifest import Course
 
 __all__ = ["Joined", "Person", "RosterError", "Row", "Unmatched", "join", "read_roster"]
 

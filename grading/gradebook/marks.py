@@ -14,7 +14,7 @@ from functools import cached_property
 
 from grading.gradebook.policy import Lateness, Policy
 from grading.runner import results
-from profiling_lab.course import Exercise, Task
+from profiling_lab.course.manifest import Exercise, Task
 
 NOT_GRADED = "not graded"  # there is no result; the batch was interrupted
 NOTHING = Fraction(0)

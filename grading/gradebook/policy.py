@@ -19,7 +19,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from profiling_lab.course import Course, Exercise, Task
+from profiling_lab.course.manifest import Course, Exercise, Task
 from profiling_lab.errors import LabError
 
 DAY_S = 24 * 60 * 60

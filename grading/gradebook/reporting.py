@@ -31,8 +31,8 @@ from grading.gradebook.roster import Joined, Person, Unmatched, join
 from grading.gradebook.similarity import Match
 from grading.grader.intake.submissions import Submission, identify
 from grading.runner.results import Result
-from profiling_lab.course import Course
-from profiling_lab.replacing import replaced
+from profiling_lab.atomic_files import replaced
+from profiling_lab.course.manifest import Course
 
 FOLDERS = {"feedback": (".html", ".md"), "gradescope": (".json",), "junit": (".xml",)}
 LONGEST_NAME_BYTES = 120

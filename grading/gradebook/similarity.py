@@ -40,8 +40,8 @@ from grading.gradebook.hidden_text import hidden_texts, runs_text
 from grading.grader.intake.archives import FILE_BYTES
 from grading.grader.intake.parsing import parse_guarded
 from grading.grader.intake.submissions import Submission
-from profiling_lab import stubs
-from profiling_lab.course import Course, Exercise
+from profiling_lab.course import stubs
+from profiling_lab.course.manifest import Course, Exercise
 from profiling_lab.errors import CourseError
 
 FLOOR = 60  # nodes of a syntax tree: some six lines of code

@@ -30,9 +30,8 @@ from grading.runner.pools import Pool
 from grading.runner.preload import modules
 from grading.runner.printable import printable
 from grading.runner.results import OUTCOMES, Check, Key, Result, Task
-from profiling_lab import course as manifest
-from profiling_lab import stubs
-from profiling_lab.course import Course, Exercise
+from profiling_lab.course import manifest, stubs
+from profiling_lab.course.manifest import Course, Exercise
 
 GPU_TOOLS = (Path("/opt/nvidia"),)  # Nsight Compute and Systems, where their packages put them
 UNIT_TIMEOUT_S = 1_800.0

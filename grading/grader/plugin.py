@@ -23,7 +23,7 @@ from grading.runner.hang_guard import HangError
 from grading.runner.scoring import NotGraded
 from grading.runner.session import GradingSession, session_key
 from grading.runner.stubs import StubError, StubImportError
-from profiling_lab.course import Exercise
+from profiling_lab.course.manifest import Exercise
 
 # What a submission may take of the grader: bytes of a message, bytes of this process, calls that were
 # waited for until the limit, and the time of so many calls in all; after these the rest of its checks

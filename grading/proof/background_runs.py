@@ -30,8 +30,8 @@ from grading.grader.sandbox import strongest
 from grading.proof.prove import Prover, WrongSolution, read_wrong_solution
 from grading.runner.preload import modules
 from grading.runner.results import Result
-from profiling_lab import course as manifest
-from profiling_lab.course import Course, Exercise
+from profiling_lab.course import manifest
+from profiling_lab.course.manifest import Course, Exercise
 
 Asked = tuple[str, str]  # kind and name of a run
 

@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
-from profiling_lab.closure import closure_hash, words
-from profiling_lab.course import Course, Task, checks_in
+from profiling_lab.course.closure import closure_hash, words
+from profiling_lab.course.manifest import Course, Task, checks_in
 
 
 def of_stubs(course: Course, stubs: Iterable[PurePosixPath]) -> dict[str, str]:

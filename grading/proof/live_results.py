@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime
 
 from grading.proof import fingerprint
-from profiling_lab.course import Course, Exercise
+from profiling_lab.course.manifest import Course, Exercise
 from profiling_lab.record.tools import query_gpus
 
 FILE = "tests/live_score.json"

@@ -27,9 +27,9 @@ from typing import Any
 
 from grading.proof import fingerprint
 from grading.proof.prove import EQUIVALENTS, Prover
-from profiling_lab import course as manifest
-from profiling_lab.closure import closure_hash, definitions, users
-from profiling_lab.course import Course, Exercise, Task
+from profiling_lab.course import manifest
+from profiling_lab.course.closure import closure_hash, definitions, users
+from profiling_lab.course.manifest import Course, Exercise, Task
 
 RESULT = "mutants.json"
 NEAREST = 3  # so many tasks that use a function judge its mutants before the whole file does

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from grading.runner.session import GradingSession, session_key
-from profiling_lab import course as manifest
 from profiling_lab import needs
+from profiling_lab.course import manifest
 
 if TYPE_CHECKING:
     from grading.proof.background_runs import BackgroundRuns

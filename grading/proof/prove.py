@@ -18,8 +18,8 @@ from typing import Any
 
 from grading.runner.forkserver import ForkServer, Job
 from grading.runner.preload import modules
-from profiling_lab import stubs
-from profiling_lab.course import Course, Exercise
+from profiling_lab.course import stubs
+from profiling_lab.course.manifest import Course, Exercise
 from profiling_lab.errors import CourseError
 
 EQUIVALENTS = "equivalent_mutants.toml"

@@ -50,7 +50,7 @@ PRELOAD = (
     "msgspec",
     "grading.runner.stubs",
     "profiling_lab.captures",
-    "profiling_lab.course",
+    "profiling_lab.course.manifest",
     "profiling_lab.findings",
 )
 POLARS_THREADS = 2
@@ -426,7 +426,9 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     # Children keep the compiled check files for each other, in a place that goes with the template.
-    with tempfile.TemporaryDirectory(prefix="lab-compiled-") as compiled:
+    with tempfile.TemporaryDirectory(
+        prefix="lab-compiled-", ignore_cleanup_errors=True
+    ) as compiled:
         sys.pycache_prefix, sys.dont_write_bytecode = compiled, False
         try:
             serve(socket.socket(fileno=options.fd))

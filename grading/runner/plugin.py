@@ -20,8 +20,7 @@ from grading.runner.scoring import CheckResult, NotGraded, require
 from grading.runner.session import GradingSession, Hooks, session_key
 from grading.runner.stubs import Blocked, Stub, StubError, StubImportError
 from grading.runner.summary import COLORS, lacking_lines, score_lines
-from profiling_lab import course as manifest
-from profiling_lab import progress
+from profiling_lab.course import manifest, progress
 
 LETTERS = {"todo": "t", "blocked": "b", "not run": "-", "infrastructure": "i"}
 WORDS = {

@@ -6,7 +6,7 @@ them should not wait for them, and who judges fifty pays once.
 
 from __future__ import annotations
 
-from profiling_lab.course import Exercise
+from profiling_lab.course.manifest import Exercise
 
 # By the words of `needs`. Absent modules are left out. None of them starts a thread or a backend when it is
 # imported.

@@ -13,8 +13,8 @@ import pytest
 
 from grading.runner.results import OUTCOMES
 from profiling_lab import needs
-from profiling_lab.course import Course, Exercise, Task
-from profiling_lab.replacing import replaced
+from profiling_lab.atomic_files import replaced
+from profiling_lab.course.manifest import Course, Exercise, Task
 
 # A check ends as "passed", "failed", "todo", "blocked" or "not run". Only "passed" earns, and only
 # "failed" is a failure.

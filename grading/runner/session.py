@@ -13,10 +13,10 @@ import pytest
 from grading.runner import wire, worker_processes
 from grading.runner.scoring import NotGraded, Score
 from grading.runner.stubs import Journal, Stub, open_stub
-from profiling_lab import course as manifest
-from profiling_lab import needs, stubs
-from profiling_lab.closure import users
-from profiling_lab.course import Course, Exercise, Task
+from profiling_lab import needs
+from profiling_lab.course import manifest, stubs
+from profiling_lab.course.closure import users
+from profiling_lab.course.manifest import Course, Exercise, Task
 from profiling_lab.errors import LabError
 
 session_key: pytest.StashKey[GradingSession] = pytest.StashKey()
@@ -100,7 +100,7 @@ class GradingSession:
     def capabilities(self) -> frozenset[str]:
         """What this machine can do, in the words of the manifest's `needs`."""
         if self._capabilities is None:
-            from profiling_lab.doctor import capabilities
+            from profiling_lab.course.doctor import capabilities
 
             self._capabilities = capabilities()
         return self._capabilities

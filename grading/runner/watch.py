@@ -21,14 +21,14 @@ from typing import Any
 import click
 
 from grading.runner.forkserver import ForkServer
-from profiling_lab import closure, progress
 from profiling_lab.cli import hints
 from profiling_lab.cli.app import complain, prepare_streams
 from profiling_lab.cli.checking import configuration, selection
 from profiling_lab.cli.screen import LAB, bold, dim, find, load_course, short, width, wrap
 from profiling_lab.cli.status import next_task
-from profiling_lab.course import Course, Task, is_todo
-from profiling_lab.doctor import capabilities
+from profiling_lab.course import closure, progress
+from profiling_lab.course.doctor import capabilities
+from profiling_lab.course.manifest import Course, Task, is_todo
 from profiling_lab.errors import LabError
 
 SETTLE_MS = 50  # editors save in several steps

@@ -18,7 +18,7 @@ from profiling_lab.errors import EmptyCapture
 if TYPE_CHECKING:
     import polars as pl
 
-    from profiling_lab.nsys_export import NsysCapture
+    from profiling_lab.captures.nsys_export import NsysCapture
 
 KERNEL, GRAPH, COPY, MEMSET = range(4)
 DEVICE_KINDS = ("kernel", "graph", "copy", "memset")

@@ -11,14 +11,13 @@ from pathlib import Path
 
 import click
 
-from profiling_lab import course as manifest
-from profiling_lab import progress
 from profiling_lab.cli.app import complain
 from profiling_lab.cli.screen import LAB, find, load_course
 from profiling_lab.cli.status import next_task
-from profiling_lab.course import Course, Exercise, Task
+from profiling_lab.course import manifest, progress
+from profiling_lab.course.manifest import Course, Exercise, Task
 from profiling_lab.errors import CourseError, LabError
-from profiling_lab.functions import EXERCISES
+from profiling_lab.mine.functions import EXERCISES
 
 NO_CHECKS_COLLECTED = 5  # pytest's exit code
 

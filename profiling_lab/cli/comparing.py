@@ -10,18 +10,18 @@ from pathlib import Path
 
 import click
 
-from profiling_lab.asking import Verdict, ask_all, range_fits
+from profiling_lab.analysis.compare import TOLERANCE, Compared, Row, Side, compare_runs, named_rows
+from profiling_lab.analysis.measures import NAMED, Run, of_kernels, of_timeline, of_trace, of_traces
 from profiling_lab.captures import Part
 from profiling_lab.cli.options import against_option, range_option
 from profiling_lab.cli.pages import section
 from profiling_lab.cli.printing import about, cut, has_references
 from profiling_lab.cli.running import diagnosed
 from profiling_lab.cli.screen import bold, dim, note_while, width, wrap
-from profiling_lab.compare import TOLERANCE, Compared, Row, Side, compare_runs, named_rows
 from profiling_lab.errors import CaptureError, LabError
 from profiling_lab.findings import CAUSE_IN_WORDS
-from profiling_lab.functions import FunctionUnavailable, functions_for, functions_if_any
-from profiling_lab.measures import NAMED, Run, of_kernels, of_timeline, of_trace, of_traces
+from profiling_lab.mine.asking import Verdict, ask_all, range_fits
+from profiling_lab.mine.functions import FunctionUnavailable, functions_for, functions_if_any
 from profiling_lab.reports.model import clean_text
 from profiling_lab.units import format_ns, format_quantity, format_ratio, format_share
 
@@ -147,7 +147,7 @@ def _is_capture(place: Path) -> bool:
 
 def _run(name: str, against: str | None, nvtx_range: str | None, missing: list[str]) -> Run:
     """One capture, opened and measured; what its functions could not say goes to `missing`."""
-    from profiling_lab import inputs
+    from profiling_lab.captures import inputs
 
     (part,) = inputs.read([name])
     if part.kind == "timeline":

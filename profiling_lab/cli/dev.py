@@ -16,12 +16,12 @@ from xml.etree import ElementTree
 
 import click
 
-from profiling_lab import stubs
 from profiling_lab.cli.app import complain
 from profiling_lab.cli.checking import configuration
 from profiling_lab.cli.hints import hint_steps
 from profiling_lab.cli.screen import LAB, bold, find, load_course, note_while, short, wrap
-from profiling_lab.course import MANIFEST, SOLUTIONS, Course, Exercise, Task, checks_in
+from profiling_lab.course import stubs
+from profiling_lab.course.manifest import MANIFEST, SOLUTIONS, Course, Exercise, Task, checks_in
 from profiling_lab.errors import CourseError, LabError
 
 PROOF = "tests/harness/test_proof.py"

@@ -16,12 +16,12 @@ from profiling_lab.cli.printing import show_verdict, why_not
 from profiling_lab.cli.screen import LAB, note_while, wrap
 from profiling_lab.errors import LabError
 from profiling_lab.findings import CATEGORIES, Finding, is_borderline
-from profiling_lab.functions import functions_for
+from profiling_lab.mine.functions import functions_for
 from profiling_lab.units import format_ns
 
 if TYPE_CHECKING:
-    from profiling_lab.asking import Verdict
     from profiling_lab.captures import Part
+    from profiling_lab.mine.asking import Verdict
     from profiling_lab.reports.model import Lane
 
 
@@ -88,8 +88,8 @@ def diagnose(
 
     Exits with 0, healthy or not; with 1 on a --fail-on hit; with 2 if a FILE cannot be read.
     """
-    from profiling_lab import cutting, inputs
-    from profiling_lab.asking import ask_all
+    from profiling_lab.captures import cutting, inputs
+    from profiling_lab.mine.asking import ask_all
 
     unwanted = _categories(fail_on)
     with note_while("reading"):
@@ -134,7 +134,7 @@ def diagnose(
 
 def _can_be_judged(runs: Sequence[Sequence[Part]], nvtx_range: str | None) -> None:
     """Raise LabError for captures that cannot be diagnosed, or not with these options."""
-    from profiling_lab.asking import range_fits
+    from profiling_lab.mine.asking import range_fits
 
     for run in runs:
         if run[0].kind == "counters":
@@ -151,7 +151,8 @@ def _show(
     looked_at: dict[str, str | None],
 ) -> None:
     """looked_at: the options that say which part of the run, by their names."""
-    from profiling_lab import asking, limits
+    from profiling_lab.diagnosis import limits
+    from profiling_lab.mine import asking
 
     options = (word for name, value in looked_at.items() if value for word in (name, value))
     given = shlex.join([*(name for part in run for name in part.given), *options])
@@ -203,7 +204,8 @@ def _longest_host_code(file: str, against: str | None) -> list[str]:
 
     That is the innermost operator, range or Python function that takes at least half of it.
     """
-    from profiling_lab import asking, kineto
+    from profiling_lab.captures import kineto
+    from profiling_lab.mine import asking
     from profiling_lab.reports import traces
 
     trace = asking.of_trace(partial(functions_for, against=against), "read_trace", file)

@@ -8,10 +8,10 @@ import sys
 
 import click
 
-from profiling_lab import lab_folder, progress
 from profiling_lab.cli.screen import LAB, bold, dim, find, load_course, short, width
 from profiling_lab.cli.status import next_task
-from profiling_lab.course import Course, Task
+from profiling_lab.course import lab_folder, progress
+from profiling_lab.course.manifest import Course, Task
 from profiling_lab.errors import CourseError
 
 SHOWN = "hints.json"  # in .lab: how many steps of each task were shown

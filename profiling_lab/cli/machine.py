@@ -18,7 +18,7 @@ def doctor(as_json: bool) -> int:
     Looks for a GPU, its driver, Nsight Systems and Nsight Compute, nvcc, PyTorch, Triton, JAX and
     disk space. Nothing is installed or changed. Takes some seconds; works outside the course too.
     """
-    from profiling_lab.doctor import examine, render
+    from profiling_lab.course.doctor import examine, render
 
     with note_while("looking at this machine"):
         items = examine()

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from profiling_lab import limits
-from profiling_lab.compare import Compared
-from profiling_lab.diagnosis import Diagnosis, largest, roofline_of
+from profiling_lab.analysis.compare import Compared
+from profiling_lab.analysis.measures import COUNTERS, DURATION
+from profiling_lab.diagnosis import limits
 from profiling_lab.errors import EmptyCapture, LabError
 from profiling_lab.findings import CAUSE_IN_WORDS
-from profiling_lab.functions import Functions, FunctionUnavailable, functions_if_any
-from profiling_lab.measures import COUNTERS, DURATION
+from profiling_lab.mine.diagnosis import Diagnosis, largest, roofline_of
+from profiling_lab.mine.functions import Functions, FunctionUnavailable, functions_if_any
 
 if TYPE_CHECKING:
     from profiling_lab.captures import Part

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from profiling_lab import course as manifest
 from profiling_lab.cli.screen import LAB, bar, bold, dim, width, wrap
-from profiling_lab.diagnosis import Busy, Diagnosis, largest
+from profiling_lab.course import manifest
 from profiling_lab.errors import CourseError
 from profiling_lab.findings import CATEGORIES, CAUSE_IN_WORDS, Finding, is_borderline
+from profiling_lab.mine.diagnosis import Busy, Diagnosis, largest
 from profiling_lab.units import evidence, format_ns, format_quantity, format_share
 
 if TYPE_CHECKING:
-    from profiling_lab.asking import Verdict
+    from profiling_lab.mine.asking import Verdict
 
 
 MOST_OTHERS = 8  # findings below the second that are named
@@ -38,7 +38,7 @@ def show_verdict(
     command that draws it. devices: all that worked, as far as it is known for how long. unexplained: a
     sentence if a healthy run leaves more open than it explains.
     """
-    from profiling_lab.asking import RANK_FUNCTIONS
+    from profiling_lab.mine.asking import RANK_FUNCTIONS
     from profiling_lab.reports.model import clean_text
 
     facts = "; ".join(about(diagnosis) for diagnosis in verdict.diagnoses)
@@ -202,7 +202,7 @@ _ONLY_IF_ANY = ("left_out_count", "unjudged_count")
 
 def _in_words(finding: Finding, key: str) -> str:
     """What a piece of evidence is called here; "" for its own name."""
-    from profiling_lab.asking import floor_of
+    from profiling_lab.mine.asking import floor_of
 
     floor = floor_of(finding)
     if key == "margin_ratio" and floor is not None and not finding.subject.startswith("kernel:"):

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from profiling_lab import lab_folder
 from profiling_lab.cli.screen import LAB, bold, dim, wrap
-from profiling_lab.course import find_root
+from profiling_lab.course import lab_folder
+from profiling_lab.course.manifest import find_root
 from profiling_lab.errors import CourseError, LabError
 
 if TYPE_CHECKING:
-    from profiling_lab.quiz import Asked, Question
+    from profiling_lab.course.quiz import Asked, Question
 
 KEPT = "quiz.json"  # in .lab
 
@@ -39,7 +39,7 @@ def quiz(name: str | None, topic: str | None, answer: str | None, listed: bool, 
       uv run lab quiz --topic limits           about one topic
       uv run lab quiz ridge --answer 14        one question, without a dialogue
     """
-    from profiling_lab.quiz.questions import QUESTIONS
+    from profiling_lab.course.quiz.questions import QUESTIONS
 
     kept = {} if again else _read()
     if again:
@@ -70,7 +70,7 @@ def quiz(name: str | None, topic: str | None, answer: str | None, listed: bool, 
 
 def _ask(question: Question, kept: dict[str, dict[str, Any]], given: str | None) -> None:
     """Put one question, take or read the answer, say what is right, and keep the outcome."""
-    from profiling_lab.quiz import TOPICS, judge
+    from profiling_lab.course.quiz import TOPICS, judge
 
     entry = kept.setdefault(question.name, {"asked": 0, "right": False})
     asked = question.ask(question.captures[entry["asked"] % len(question.captures)])
@@ -97,7 +97,7 @@ def _ask(question: Question, kept: dict[str, dict[str, Any]], given: str | None)
 
 def _prompt(asked: Asked) -> str | None:
     """An answer that can be read; None for an empty line."""
-    from profiling_lab.quiz import judge
+    from profiling_lab.course.quiz import judge
 
     while True:
         given = click.prompt("Answer", default="", show_default=False)
@@ -112,7 +112,7 @@ def _prompt(asked: Asked) -> str | None:
 
 
 def _show_choices(asked: Asked) -> None:
-    from profiling_lab.quiz import EXAMPLES, letters
+    from profiling_lab.course.quiz import EXAMPLES, letters
 
     for letter, choice in letters(asked.choices).items():
         click.echo(f"  {letter}) {choice}")
@@ -131,7 +131,7 @@ def place(question: Question) -> str:
 
 
 def _list(questions: list[Question], kept: dict[str, dict[str, Any]]) -> None:
-    from profiling_lab.quiz import TOPICS
+    from profiling_lab.course.quiz import TOPICS
 
     shown = None
     for question in questions:
@@ -146,7 +146,7 @@ def _list(questions: list[Question], kept: dict[str, dict[str, Any]]) -> None:
 
 
 def _list_score(kept: dict[str, dict[str, Any]]) -> None:
-    from profiling_lab.quiz.questions import QUESTIONS
+    from profiling_lab.course.quiz.questions import QUESTIONS
 
     right = sum(bool(kept.get(question.name, {}).get("right")) for question in QUESTIONS)
     following = f"Next: {LAB} quiz" if right < len(QUESTIONS) else f"Again: {LAB} quiz --again"
@@ -156,7 +156,7 @@ def _list_score(kept: dict[str, dict[str, Any]]) -> None:
 def _named(name: str) -> Question:
     import difflib
 
-    from profiling_lab.quiz.questions import QUESTIONS
+    from profiling_lab.course.quiz.questions import QUESTIONS
 
     by_name = {question.name: question for question in QUESTIONS}
     if name not in by_name:
@@ -167,7 +167,7 @@ def _named(name: str) -> Question:
 
 
 def _topics() -> list[str]:
-    from profiling_lab.quiz import TOPICS
+    from profiling_lab.course.quiz import TOPICS
 
     return list(TOPICS)
 

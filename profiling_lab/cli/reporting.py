@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING
 
 import click
 
+from profiling_lab.analysis.compare import compare as compare_diagnoses
 from profiling_lab.cli.comparing import show_pair
 from profiling_lab.cli.options import against_option, range_option, seconds_option
 from profiling_lab.cli.pages import section, section_without_timeline, write_page
 from profiling_lab.cli.printing import show_title
 from profiling_lab.cli.running import diagnosed
 from profiling_lab.cli.screen import LAB, bold, dim, note_while, short, wrap
-from profiling_lab.compare import compare as compare_diagnoses
-from profiling_lab.diagnosis import Diagnosis
 from profiling_lab.errors import CaptureError, LabError
-from profiling_lab.functions import FunctionUnavailable, functions_for
+from profiling_lab.mine.diagnosis import Diagnosis
+from profiling_lab.mine.functions import FunctionUnavailable, functions_for
 
 if TYPE_CHECKING:
-    from profiling_lab.asking import Verdict
+    from profiling_lab.analysis.compare import Compared
     from profiling_lab.captures import Part
-    from profiling_lab.compare import Compared
+    from profiling_lab.mine.asking import Verdict
     from profiling_lab.reports import CaptureSection
 
 DEMO_PAIRS = (
@@ -83,9 +83,9 @@ def report(
 
 
 def _write_progress(output: Path) -> None:
-    from profiling_lab import progress
     from profiling_lab.cli.screen import load_course
-    from profiling_lab.doctor import capabilities
+    from profiling_lab.course import progress
+    from profiling_lab.course.doctor import capabilities
     from profiling_lab.reports.progress import steps, write_progress
 
     course = load_course()
@@ -101,7 +101,7 @@ def _write_captures(
     nvtx_range: str | None,
     seconds: str | None,
 ) -> None:
-    from profiling_lab import cutting, inputs
+    from profiling_lab.captures import cutting, inputs
 
     _writable(output)
     diagnoses: list[Diagnosis] = []
@@ -139,8 +139,8 @@ def _comparison(
     parts: list[Part], diagnoses: list[Diagnosis], against: str | None
 ) -> list[Compared]:
     """The first of two timelines or traces compared with the second; empty for others."""
-    from profiling_lab.compare import compare_runs
-    from profiling_lab.measures import of_trace
+    from profiling_lab.analysis.compare import compare_runs
+    from profiling_lab.analysis.measures import of_trace
 
     kinds = [part.kind for part in parts]
     if kinds == ["timeline", "timeline"]:
@@ -159,7 +159,7 @@ def _verdict(
     run: list[Part], against: str | None, nvtx_range: str | None, missing: list[str]
 ) -> Verdict:
     """What the functions say about a run; what they do not say goes into `missing`."""
-    from profiling_lab.asking import Verdict, ask_all
+    from profiling_lab.mine.asking import Verdict, ask_all
 
     verdict = Verdict()
     if run[0].kind != "counters":  # these are drawn; nothing is found in them
@@ -229,7 +229,7 @@ def demo(output: Path, open_page: bool) -> int:
 
 def _reference() -> str:
     """The reference tree of the course around here, else of the one this library belongs to."""
-    from profiling_lab import course as manifest
+    from profiling_lab.course import manifest
     from profiling_lab.errors import CourseError
 
     for start in (Path.cwd(), Path(__file__).resolve().parent):

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from profiling_lab.cli.screen import note_while
-from profiling_lab.diagnosis import Diagnosis, display_name
-from profiling_lab.functions import Functions
+from profiling_lab.mine.diagnosis import Diagnosis, display_name
+from profiling_lab.mine.functions import Functions
 
 if TYPE_CHECKING:
-    from profiling_lab.nsys_export import NsysCapture
+    from profiling_lab.captures.nsys_export import NsysCapture
 
 
 def diagnosed(name: str, functions: Functions | None, nvtx_range: str | None) -> Diagnosis:
     """A capture, opened and asked; its tables stay readable as long as the process lives."""
     from profiling_lab import captures
-    from profiling_lab.diagnosis import diagnose as run
+    from profiling_lab.mine.diagnosis import diagnose as run
 
     with note_while(f"reading {display_name(captures.path(name))}"):
         recording: NsysCapture = captures.open(name)

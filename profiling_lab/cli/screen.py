@@ -14,8 +14,8 @@ from pathlib import Path
 
 import click
 
-from profiling_lab import course as manifest
-from profiling_lab.course import Course, Exercise, Task
+from profiling_lab.course import manifest
+from profiling_lab.course.manifest import Course, Exercise, Task
 
 LAB = "uv run lab"
 WIDTH = 80  # where there is no terminal

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from profiling_lab import progress
 from profiling_lab.cli.screen import LAB, bar, bold, dim, load_course, short, width, wrap
-from profiling_lab.course import Course, Exercise, Task
-from profiling_lab.progress import Verdict
+from profiling_lab.course import progress
+from profiling_lab.course.manifest import Course, Exercise, Task
+from profiling_lab.course.progress import Verdict
 
 SHOWN_EXERCISES = 8  # beyond that only what is begun, so that the screen stays one screen
 WORDS = {
@@ -54,7 +54,7 @@ def next_task(
     The first, in the order of the manifest, that is begun and has not passed; else the first still
     to do. What this machine cannot run, and live tasks, are no next step.
     """
-    from profiling_lab.doctor import capabilities
+    from profiling_lab.course.doctor import capabilities
 
     can = capabilities()
     tasks = exercise.tasks if exercise else course.tasks.values()
@@ -118,7 +118,7 @@ def _show_next(course: Course, task: Task | None, verdicts: dict[str, Verdict]) 
 
 def machine_line() -> str:
     """One line on this machine, from what its files say; nothing is started."""
-    from profiling_lab.doctor import capabilities
+    from profiling_lab.course.doctor import capabilities
 
     can = capabilities()
     names = {"gpu": "GPU", "nsys": "nsys", "ncu": "ncu", "nvcc": "nvcc", "torch": "torch"}

@@ -13,10 +13,11 @@ from pathlib import Path, PurePosixPath
 
 import click
 
-from profiling_lab import lab_folder, progress, stubs
+from profiling_lab.atomic_files import replaced
 from profiling_lab.cli.app import complain
 from profiling_lab.cli.screen import LAB, bold, dim, find, load_course, short, wrap
-from profiling_lab.course import (
+from profiling_lab.course import lab_folder, progress, stubs
+from profiling_lab.course.manifest import (
     HANDED_OUT,
     MANIFEST,
     SOLUTIONS,
@@ -26,7 +27,6 @@ from profiling_lab.course import (
     source_hash,
 )
 from profiling_lab.errors import CourseError, LabError
-from profiling_lab.replacing import replaced
 
 BACKUPS = Path(".lab") / "backups"
 GENERATED = "stubs.json"  # in .lab: hashes of generated stubs, by path

@@ -24,8 +24,8 @@ from profiling_lab.units import format_bytes, format_count
 if TYPE_CHECKING:
     import polars as pl
 
+    from profiling_lab.captures.nsys_export import NsysCapture
     from profiling_lab.findings import Finding
-    from profiling_lab.nsys_export import NsysCapture
 
 HOST = "Host"
 COPY_KIND = {"H2D": "copy_in", "H2A": "copy_in", "D2H": "copy_out", "A2H": "copy_out"}

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profiling_lab import units
-from profiling_lab.replacing import replaced
+from profiling_lab.atomic_files import replaced
 from profiling_lab.reports.model import (
     KINDS,
     SHARE_KINDS,

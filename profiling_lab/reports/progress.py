@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from profiling_lab.course import Course, Exercise, Task
-from profiling_lab.progress import Verdict
+from profiling_lab.course.manifest import Course, Exercise, Task
+from profiling_lab.course.progress import Verdict
 from profiling_lab.reports.model import clean_text
 from profiling_lab.reports.page import render, write
 
@@ -87,7 +87,7 @@ def steps(
 ) -> list[Step]:
     """What to do next: what is begun and has not passed first, then what is to do, in course order.
 
-    can: what this machine has (`profiling_lab.doctor.capabilities`). Live tasks are no next step.
+    can: what this machine has (`profiling_lab.course.doctor.capabilities`). Live tasks are no next step.
     """
     can = frozenset(can)
     here = [task for task in course.tasks.values() if not task.live and task.needs <= can]

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from profiling_lab import kineto
+from profiling_lab.captures import kineto
 from profiling_lab.reports.builder import COPY_KIND, SYNCHRONIZING_CALL, kernel_table
 from profiling_lab.reports.model import Lane, MetricSeries, Table
 

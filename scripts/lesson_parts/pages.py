@@ -20,7 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from profiling_lab import captures, course, dependencies
+from profiling_lab import captures
+from profiling_lab.captures import dependencies
+from profiling_lab.course import manifest as course
 from profiling_lab.errors import LabError
 from scripts.lesson_sources import SOURCES, source
 from scripts.lesson_sources.drawing import ROOT, reference, told

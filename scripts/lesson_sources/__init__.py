@@ -7,7 +7,7 @@ functions that draw. `notebook.py`: the notebook. `scripts/lessons.py` makes the
 from pathlib import Path
 from types import ModuleType
 
-from profiling_lab.functions import load_once
+from profiling_lab.mine.functions import load_once
 
 SOURCES = Path(__file__).resolve().parent
 

@@ -8,9 +8,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from profiling_lab import captures, course
+from profiling_lab import captures
 from profiling_lab.analysis import intervals as sets
-from profiling_lab.functions import load_once
+from profiling_lab.course import manifest as course
+from profiling_lab.mine.functions import load_once
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -18,7 +18,7 @@ BAD = [
     framed(pack(["return", {0: 5}])),
     framed(pack(["return", {2: ["float64", [2**40, 2**40], b""]}])),
     framed(pack(["return", {2: ["object", [1], b"12345678"]}])),
-    framed(pack(["return", {3: ["profiling_lab.course:Course", {"root": {5: "/"}}]}])),
+    framed(pack(["return", {3: ["profiling_lab.course.manifest:Course", {"root": {5: "/"}}]}])),
     framed(pack(["return", {3: ["os:system", {"command": "true"}]}])),
     framed(pack(["return", {4: ["check", 0, "mine"]}])),
     framed(pack(["return", {6: b"\x01" * 5000}])),

@@ -10,8 +10,8 @@ from grading.gradebook.roster import Person
 from grading.gradebook.similarity import Match
 from grading.grader.intake.submissions import Submission
 from grading.runner.results import CAUSES, Check, Key, Result, Task
-from profiling_lab.course import Course, Exercise
-from profiling_lab.course import Task as CourseTask
+from profiling_lab.course.manifest import Course, Exercise
+from profiling_lab.course.manifest import Task as CourseTask
 
 SECRET = "the private case says 4711"
 HOSTILE = "=cmd|' /C calc'!A0 <script>alert(1)</script> ../../\u202egnp"

@@ -21,8 +21,8 @@ from grading.grader.batches import batch, engines
 from grading.grader.batches.engines import JudgeSpec, Unit
 from grading.grader.intake.submissions import Submission
 from grading.runner.results import Check, Key, Result, Task
-from profiling_lab import course as manifest
-from profiling_lab.course import Course, Exercise
+from profiling_lab.course import manifest
+from profiling_lab.course.manifest import Course, Exercise
 
 OPENER = f"{Path(__file__).resolve()}:open_fake"
 

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from grading.checks.generate import SCENARIOS
-from profiling_lab import captures, course, dependencies
+from profiling_lab import captures
 from profiling_lab.analysis import columns, order
 from profiling_lab.analysis.order import Order
 from profiling_lab.analysis.replay import Replay
-from profiling_lab.functions import load_file
+from profiling_lab.captures import dependencies
+from profiling_lab.course import manifest as course
+from profiling_lab.mine.functions import load_file
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -12,10 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from profiling_lab import asking, captures, course, inputs
+from profiling_lab import captures
+from profiling_lab.captures import inputs
+from profiling_lab.course import manifest as course
 from profiling_lab.errors import CaptureError, LabError
 from profiling_lab.findings import Finding, is_borderline, problems
-from profiling_lab.functions import Functions, functions_for
+from profiling_lab.mine import asking
+from profiling_lab.mine.functions import Functions, functions_for
 
 ROOT = Path(__file__).resolve().parents[2]
 COURSE = course.load(ROOT)

@@ -55,8 +55,8 @@ import pytest
 
 from grading.proof import background_runs
 from grading.runner.results import Key, Result
-from profiling_lab import course as manifest
-from profiling_lab.course import Course, Exercise
+from profiling_lab.course import manifest
+from profiling_lab.course.manifest import Course, Exercise
 
 ROOT = Path(__file__).resolve().parents[2]
 ATTACKS = ROOT / "tests" / "attacks"

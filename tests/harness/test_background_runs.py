@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from grading.proof.background_runs import BackgroundRuns, _Room, processes
-from profiling_lab import course as manifest
+from profiling_lab.course import manifest
 
 pytestmark = pytest.mark.proof  # it is the proof that uses it
 

@@ -21,10 +21,10 @@ from grading.grader.batches.engines import Devices, JudgeSpec, Unit
 from grading.grader.batches.store import Busy, DiskError, Store, StoreError
 from grading.grader.intake.submissions import Submission
 from grading.runner.results import Key, Result
-from profiling_lab import course as manifest
-from profiling_lab.course import Course
+from profiling_lab.course import manifest
+from profiling_lab.course.manifest import Course
 from profiling_lab.errors import LabError
-from profiling_lab.functions import load_file
+from profiling_lab.mine.functions import load_file
 
 pytestmark = pytest.mark.proof  # it is the grader's
 

@@ -10,7 +10,8 @@ import pytest
 
 from grading.checks import oracles
 from grading.checks.generate import SCENARIOS
-from profiling_lab import captures, nsys_export
+from profiling_lab import captures
+from profiling_lab.captures import nsys_export
 from profiling_lab.errors import CaptureError, EmptyCapture, MissingTable, NoSuchCapture
 
 RUNTIME = nsys_export.RUNTIME

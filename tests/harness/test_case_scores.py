@@ -14,7 +14,7 @@ import pytest
 from grading.checks import case_evidence, case_labels
 from grading.checks.case_evidence import KERNEL_KEYS, TIMELINE_KEYS
 from profiling_lab.findings import Finding, is_borderline
-from profiling_lab.functions import load_once
+from profiling_lab.mine.functions import load_once
 from scripts import case_scores
 
 LABELS = case_scores.labels()

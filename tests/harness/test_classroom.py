@@ -26,8 +26,8 @@ from grading.gradebook import policy as policies
 from grading.grader.sandbox import strongest
 from grading.runner import results
 from grading.runner.scoring import NotGraded, installed
-from profiling_lab import course as manifest
 from profiling_lab.cli import lab
+from profiling_lab.course import manifest
 from profiling_lab.errors import LabError
 
 # It is instructors who hand out.

@@ -23,10 +23,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from profiling_lab import course as manifest
-from profiling_lab import progress
 from profiling_lab.cli import checking, lab
 from profiling_lab.cli.app import COMMANDS, SECTIONS
+from profiling_lab.course import manifest, progress
 from profiling_lab.errors import LabError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -935,7 +934,8 @@ def test_demo_without_captures(
 
 
 def test_doctor_and_record_pass_on(outside: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    from profiling_lab import doctor, record
+    from profiling_lab import record
+    from profiling_lab.course import doctor
 
     item = doctor.Item("GPU", "missing", "no NVIDIA GPU", "recorded work runs")
     monkeypatch.setattr(doctor, "examine", lambda: [item])
@@ -990,7 +990,7 @@ def test_affected_follows_uses(old: str, new: str, direct: str, others: str) -> 
 
 
 def test_closure_hash_changes_with_what_is_used() -> None:
-    from profiling_lab.closure import closure_hash
+    from profiling_lab.course.closure import closure_hash
 
     names = ("a", "b", "c")
     before = {name: closure_hash(BEFORE, name) for name in names}
@@ -1017,7 +1017,7 @@ def shown(rows):
 
 
 def test_words_of_code_are_those_that_were_typed() -> None:
-    from profiling_lab.closure import closure_hash, words
+    from profiling_lab.course.closure import closure_hash, words
 
     assert words("def f( x ):  # why\n\n    return f'{x!r}' + 'a'\n") == (
         "def f ( x ) : NEWLINE INDENT return f'{x!r}' + 'a' NEWLINE DEDENT"

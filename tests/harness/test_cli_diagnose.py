@@ -21,8 +21,12 @@ from click.testing import CliRunner, Result
 
 from grading.checks.generate.drawn_timeline import Timeline
 from grading.checks.generate.kineto import Trace
-from profiling_lab import captures, course, exports, inputs, limits, stubs
+from profiling_lab import captures
+from profiling_lab.captures import exports, inputs, opening
 from profiling_lab.cli import lab
+from profiling_lab.course import manifest as course
+from profiling_lab.course import stubs
+from profiling_lab.diagnosis import limits
 from profiling_lab.units import format_ns
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -193,8 +197,8 @@ def test_no_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_texts_have_a_documented_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = " ".join(CliRunner().invoke(lab, ["diagnose", "--help"]).output.split())
-    assert f"at most {captures.MOST_TEXT_BYTES // 2**20} MiB of text" in told
-    monkeypatch.setattr(captures, "MOST_TEXT_BYTES", 3 * 2**20)
+    assert f"at most {opening.MOST_TEXT_BYTES // 2**20} MiB of text" in told
+    monkeypatch.setattr(opening, "MOST_TEXT_BYTES", 3 * 2**20)
     text = b'{"traceEvents": [' + b" " * (3 * 2**20) + b'{"cat": "kernel"}]}'
     (tmp_path / "plain.json").write_bytes(text)
     (tmp_path / "packed.json.gz").write_bytes(gzip.compress(text))

@@ -15,12 +15,12 @@ from grading.checks.generate import SCENARIOS
 from grading.checks.generate.kineto import Trace
 from grading.checks.generate.ncu import Raw
 from profiling_lab import captures
+from profiling_lab.analysis.compare import Compared, Row, compare_runs
+from profiling_lab.analysis.measures import DURATION, WINDOW, Launches, Run, of_timeline
 from profiling_lab.cli import lab
 from profiling_lab.cli.comparing import markdown, verdict_text
-from profiling_lab.compare import Compared, Row, compare_runs
-from profiling_lab.diagnosis import Diagnosis
 from profiling_lab.errors import CaptureError
-from profiling_lab.measures import DURATION, WINDOW, Launches, Run, of_timeline
+from profiling_lab.mine.diagnosis import Diagnosis
 
 ROOT = Path(__file__).resolve().parents[2]
 SOLUTIONS = str(ROOT / "solutions")

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 import profiling_lab
-from profiling_lab import asking, contracts, course
-from profiling_lab.functions import EXERCISES, load_file
+from profiling_lab.course import manifest as course
+from profiling_lab.mine import asking, contracts
+from profiling_lab.mine.functions import EXERCISES, load_file
 
 COURSE = course.load(Path(__file__).resolve().parents[2])
 LIBRARY = Path(profiling_lab.__file__).parent
@@ -56,7 +57,7 @@ def plain(signature: inspect.Signature) -> str:
 def test_what_the_library_calls_is_promised() -> None:
     named = {question.function for question in asking.QUESTIONS}
     for file in LIBRARY.rglob("*.py"):
-        if file.parent.name != "utils":  # what is measured there is no exercise's
+        if file.parent.name != "tools":  # what is measured there is no exercise's
             named |= set(CALL.findall(file.read_text(encoding="utf-8")))
     assert named == set().union(*map(promised, PROTOCOLS))
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from profiling_lab import captures, cutting, inputs
+from profiling_lab import captures
+from profiling_lab.captures import cutting, inputs
 from profiling_lab.cli import lab
 from profiling_lab.errors import EmptyCapture, LabError
 

@@ -9,9 +9,11 @@ from types import ModuleType
 import pytest
 
 from grading.checks.generate.drawn_timeline import Timeline
-from profiling_lab import captures, course, dependencies
-from profiling_lab.dependencies import Operation
-from profiling_lab.functions import load_file
+from profiling_lab import captures
+from profiling_lab.captures import dependencies
+from profiling_lab.captures.dependencies import Operation
+from profiling_lab.course import manifest as course
+from profiling_lab.mine.functions import load_file
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = captures.names()

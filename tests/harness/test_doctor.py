@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from profiling_lab import doctor
-from profiling_lab.doctor import Answer, Item, Machine
+from profiling_lab.course import doctor
+from profiling_lab.course.doctor import Answer, Item, Machine
 
 # What torch 2.15 says where the driver's CUDA is 12.8 and where there is no driver.
 OLD_DRIVER = (

@@ -14,8 +14,8 @@ import types
 import pytest
 
 from grading.runner.scoring import installed
-from profiling_lab.utils import easy_profiler, gpu_monitor
-from profiling_lab.utils.easy_profiler import GPUMonitor, Phases, auto_profile, timed, trace
+from profiling_lab.tools import easy_profiler, gpu_monitor
+from profiling_lab.tools.easy_profiler import GPUMonitor, Phases, auto_profile, timed, trace
 
 SECOND_NS = 1_000_000_000
 
@@ -509,7 +509,7 @@ def test_an_error_in_the_monitored_code_passes_and_the_readings_stay(nvml):
 
 def test_it_comes_without_the_course():
     code = (
-        "import sys; import profiling_lab.utils.easy_profiler;"
+        "import sys; import profiling_lab.tools.easy_profiler;"
         "print([m for m in sys.modules if m.split('.')[0] in"
         " ('torch', 'jax', 'numpy', 'polars', 'click', 'grading')])"
     )

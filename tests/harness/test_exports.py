@@ -13,7 +13,7 @@ from grading.gradebook.marks import Sheet, mark_student
 from grading.gradebook.policy import Policy
 from grading.runner import results
 from grading.runner.results import Check, Key, Result
-from profiling_lab import course as manifest
+from profiling_lab.course import manifest
 
 COURSE = manifest.load()
 EXERCISE = COURSE.exercise("ex_30")

@@ -13,8 +13,8 @@ from grading.gradebook.policy import Policy
 from grading.grader.intake.submissions import Submission
 from grading.runner import results
 from grading.runner.results import Check, Key, Result
-from profiling_lab import course as manifest
-from profiling_lab.functions import load_file
+from profiling_lab.course import manifest
+from profiling_lab.mine.functions import load_file
 
 drawn = load_file(Path(__file__).with_name("drawn_class.py"), "drawn_class")
 COURSE = manifest.load()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from profiling_lab.functions import Functions, FunctionUnavailable, load_file
+from profiling_lab.mine.functions import Functions, FunctionUnavailable, load_file
 
 pytestmark = pytest.mark.proof
 

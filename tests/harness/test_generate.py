@@ -13,7 +13,7 @@ import pytest
 from grading.checks import oracles
 from grading.checks.generate import CAUSES, SCENARIOS, Program, truth, write
 from profiling_lab import captures
-from profiling_lab.functions import load_file
+from profiling_lab.mine.functions import load_file
 
 # One seed is enough for a learner's run; the proof takes more.
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.proof) for seed in (17,))]

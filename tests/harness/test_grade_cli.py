@@ -19,9 +19,9 @@ import pytest
 
 from grading import cli
 from grading.grader.batches import store
-from profiling_lab import course as manifest
-from profiling_lab.course import Course
-from profiling_lab.functions import load_file
+from profiling_lab.course import manifest
+from profiling_lab.course.manifest import Course
+from profiling_lab.mine.functions import load_file
 
 pytestmark = pytest.mark.proof  # it is the grader's
 

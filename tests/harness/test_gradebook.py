@@ -15,9 +15,9 @@ from grading.gradebook.opening import opening
 from grading.gradebook.policy import Policy
 from grading.gradebook.roster import Person, RosterError, join, read_roster
 from grading.grader.intake.submissions import Submission
-from profiling_lab import course as manifest
+from profiling_lab.course import manifest
 from profiling_lab.errors import LabError
-from profiling_lab.functions import load_file
+from profiling_lab.mine.functions import load_file
 
 drawn = load_file(Path(__file__).with_name("drawn_class.py"), "drawn_class")
 COURSE = manifest.load()

@@ -17,9 +17,10 @@ from pathlib import Path
 import pytest
 
 from grading.runner.scoring import installed
-from profiling_lab import captures, course
-from profiling_lab.utils import unified_profiler
-from profiling_lab.utils.gpu_monitor import DeviceSummary
+from profiling_lab import captures
+from profiling_lab.course import manifest as course
+from profiling_lab.tools import unified_profiler
+from profiling_lab.tools.gpu_monitor import DeviceSummary
 
 ROOT = Path(__file__).resolve().parents[2]
 COURSE = course.load(ROOT)
@@ -220,7 +221,7 @@ def options_of(tool: str, words: list[str]) -> str:
         run = installed("torch.distributed.run")
         return run.get_args_parser().format_help()
     if tool.endswith("recorded_run.py"):
-        return (ROOT / "profiling_lab/utils/recorded_run.py").read_text(encoding="utf-8")
+        return (ROOT / "profiling_lab/tools/recorded_run.py").read_text(encoding="utf-8")
     return ""
 
 
@@ -247,7 +248,7 @@ def test_commands_of_the_unified_profiler_make_a_plan(
     for words in commands(page, "console"):
         if not any("unified_profiler" in word for word in words):
             continue
-        arguments = words[words.index("profiling_lab/utils/unified_profiler.py") + 1 :]
+        arguments = words[words.index("profiling_lab/tools/unified_profiler.py") + 1 :]
         assert arguments[0] == "--dry-run", "a guide shows what would be run"
         assert unified_profiler.main(arguments) == 0, capsys.readouterr().err
         assert "train.py" in capsys.readouterr().out
@@ -272,7 +273,7 @@ def test_one_trace_a_rank_runs_as_shown(tmp_path: Path) -> None:
         if words[0] == "torchrun"
     )
     (tmp_path / "train.py").write_text(TRAIN)
-    runner = "profiling_lab/utils/recorded_run.py"
+    runner = "profiling_lab/tools/recorded_run.py"
     words = [str(ROOT / runner) if word == runner else word for word in shown[1:]]
     words[words.index("--nproc-per-node=4")] = "--nproc-per-node=2"
     done = subprocess.run(

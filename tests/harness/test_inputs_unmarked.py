@@ -12,8 +12,11 @@ from pathlib import Path
 import pytest
 
 from grading.checks.generate.kineto import Trace
-from profiling_lab import asking, captures, inputs, limits
-from profiling_lab.functions import functions_for
+from profiling_lab import captures
+from profiling_lab.captures import inputs
+from profiling_lab.diagnosis import limits
+from profiling_lab.mine import asking
+from profiling_lab.mine.functions import functions_for
 
 ROOT = Path(__file__).resolve().parents[2]
 STRAGGLER = ROOT / "captures" / "ddp_timeline_straggler" / "timeline.sqlite"

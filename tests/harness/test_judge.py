@@ -18,7 +18,7 @@ from grading.grader.judge import Judge, readable
 from grading.runner.forkserver import TIMED_OUT, Job
 from grading.runner.forkserver import Result as Run
 from grading.runner.results import Result
-from profiling_lab import course as manifest
+from profiling_lab.course import manifest
 
 pytestmark = pytest.mark.proof  # it is the grader's
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from grading.checks.generate.kineto import Trace
-from profiling_lab import asking, dependencies, inputs, kineto
-from profiling_lab.functions import functions_for
+from profiling_lab.captures import dependencies, inputs, kineto
+from profiling_lab.mine import asking
+from profiling_lab.mine.functions import functions_for
 
 ROOT = Path(__file__).resolve().parents[2]
 HIP_OF = {

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from grading.runner.scoring import installed
-from profiling_lab import course
+from profiling_lab.course import manifest as course
 from scripts.lesson_parts import plots
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -149,7 +149,7 @@ PROGRAMS = (".py", ".cu", ".cuh", ".sbatch", ".yml", "Makefile")
 def options_of_programs(page: str) -> str:
     """The text of the programs beside a page and of those that come with the project; torchrun's help."""
     beside = (ROOT / page).parent
-    folders = [beside, ROOT / "captures" / "programs", ROOT / "profiling_lab" / "utils"]
+    folders = [beside, ROOT / "captures" / "programs", ROOT / "profiling_lab" / "tools"]
     texts = [
         file.read_text(encoding="utf-8")
         for folder in folders
@@ -216,7 +216,7 @@ def test_profiler_options_are_those_of_the_recorded_tool(lesson: str) -> None:
 
 @pytest.mark.parametrize("lesson", PAGES)
 def test_commands_of_the_unified_profiler_are_understood(lesson: str) -> None:
-    from profiling_lab.utils.unified_profiler import parser
+    from profiling_lab.tools.unified_profiler import parser
 
     for words in commands(lesson):
         tool = next((n for n, word in enumerate(words) if "unified_profiler" in word), None)

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from profiling_lab import course as manifest
 from profiling_lab import needs
 from profiling_lab.cli.checking import selection
-from profiling_lab.doctor import NEEDS
+from profiling_lab.course import manifest
+from profiling_lab.course.doctor import NEEDS
 from profiling_lab.errors import LabError
-from profiling_lab.functions import load_file
+from profiling_lab.mine.functions import load_file
 
 ROOT = Path(__file__).resolve().parents[2]
 COURSE = manifest.load(ROOT)

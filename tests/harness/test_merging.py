@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from profiling_lab import captures, inputs, limits, merging
+from profiling_lab import captures
+from profiling_lab.captures import inputs, merging
+from profiling_lab.diagnosis import limits
 from profiling_lab.errors import CaptureError
-from profiling_lab.functions import load_once
+from profiling_lab.mine.functions import load_once
 from profiling_lab.units import format_ns
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from profiling_lab import course
-from profiling_lab.functions import load_file
+from profiling_lab.course import manifest as course
+from profiling_lab.mine.functions import load_file
 from scripts.lesson_parts import notebooks, pages
 
 pytestmark = [

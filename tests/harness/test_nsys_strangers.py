@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from profiling_lab import captures, inputs, limits
+from profiling_lab import captures
+from profiling_lab.captures import inputs
+from profiling_lab.diagnosis import limits
 from profiling_lab.errors import CaptureError
 
 COPIES = Path(__file__).resolve().parents[2] / "captures" / "copy_pageable" / "timeline.sqlite"

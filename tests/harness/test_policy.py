@@ -12,7 +12,7 @@ from grading.gradebook.marks import Sheet, Survey, mark_student
 from grading.gradebook.policy import Policy, PolicyError
 from grading.runner import results
 from grading.runner.results import Check, Key, Result
-from profiling_lab import course as manifest
+from profiling_lab.course import manifest
 
 COURSE = manifest.load()
 EX_30 = COURSE.exercise("ex_30")

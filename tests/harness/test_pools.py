@@ -8,7 +8,7 @@ import pytest
 
 from grading.runner.pools import Pool
 from grading.runner.preload import MODULES, modules
-from profiling_lab import course as manifest
+from profiling_lab.course import manifest
 
 COURSE = manifest.load(Path(__file__).resolve().parents[2])
 

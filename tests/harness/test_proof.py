@@ -22,8 +22,7 @@ from grading.proof.prove import Run, WrongSolution, read_wrong_solution, verdict
 from grading.runner.results import Result
 from grading.runner.scoring import NotGraded
 from grading.runner.session import bound_checks
-from profiling_lab import course as manifest
-from profiling_lab import stubs
+from profiling_lab.course import manifest, stubs
 
 ROOT = Path(__file__).resolve().parents[2]
 COURSE = manifest.load(ROOT)

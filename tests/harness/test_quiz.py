@@ -12,10 +12,10 @@ from click.testing import CliRunner, Result
 
 from profiling_lab import captures
 from profiling_lab.cli import lab
-from profiling_lab.course import load
+from profiling_lab.course.manifest import load
+from profiling_lab.course.quiz import EXAMPLES, TOPICS, UNITS, Asked, judge
+from profiling_lab.course.quiz.questions import QUESTIONS
 from profiling_lab.errors import LabError
-from profiling_lab.quiz import EXAMPLES, TOPICS, UNITS, Asked, judge
-from profiling_lab.quiz.questions import QUESTIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 EACH = [(question, capture) for question in QUESTIONS for capture in question.captures]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from profiling_lab.replacing import replaced
+from profiling_lab.atomic_files import replaced
 
 
 def test_until_the_end_the_old_content_stands(tmp_path: Path) -> None:

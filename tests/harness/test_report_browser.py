@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from grading.runner.scoring import installed
-from profiling_lab import course, progress
+from profiling_lab.course import manifest as course
+from profiling_lab.course import progress
+from profiling_lab.course.progress import Verdict
 from profiling_lab.findings import Finding
-from profiling_lab.progress import Verdict
 from profiling_lab.reports import (
     CaptureSection,
     Lane,

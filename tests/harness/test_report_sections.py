@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from profiling_lab import captures, course, progress
+from profiling_lab import captures
 from profiling_lab.captures import Part
 from profiling_lab.cli import lab
 from profiling_lab.cli.pages import section_without_timeline
+from profiling_lab.course import manifest as course
+from profiling_lab.course import progress
+from profiling_lab.course.progress import Verdict
 from profiling_lab.findings import Finding
-from profiling_lab.progress import Verdict
 from profiling_lab.reports import (
     CaptureSection,
     Lane,

@@ -20,7 +20,7 @@ from types import SimpleNamespace
 import pytest
 
 from profiling_lab import captures, units
-from profiling_lab.compare import Compared, Row
+from profiling_lab.analysis.compare import Compared, Row
 from profiling_lab.findings import Finding
 from profiling_lab.reports import (
     CaptureSection,

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from profiling_lab import course as manifest
-from profiling_lab.functions import load_file
+from profiling_lab.course import manifest
+from profiling_lab.mine.functions import load_file
 
 ROOT = Path(__file__).resolve().parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

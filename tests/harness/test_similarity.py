@@ -21,7 +21,7 @@ from grading.gradebook.hidden_text import runs_text
 from grading.gradebook.similarity import FLOOR, Comparison, Match, likeness
 from grading.grader.intake.submissions import Submission
 from grading.proof.prove import read_wrong_solution
-from profiling_lab import course as manifest
+from profiling_lab.course import manifest
 
 ROOT = Path(__file__).resolve().parents[2]
 STUB, CUDA = "week/ex_1.py", "week/fast.cu"

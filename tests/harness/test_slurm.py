@@ -20,10 +20,10 @@ import pytest
 from grading.grader.batches import batch, slurm, store
 from grading.grader.batches.engines import JudgeSpec
 from grading.grader.batches.store import Store
-from profiling_lab import course as manifest
-from profiling_lab.course import Course
+from profiling_lab.course import manifest
+from profiling_lab.course.manifest import Course
 from profiling_lab.errors import LabError
-from profiling_lab.functions import load_file
+from profiling_lab.mine.functions import load_file
 
 pytestmark = [pytest.mark.proof, pytest.mark.needs("submitit")]  # it is the grader that uses it
 
@@ -287,10 +287,10 @@ def test_slurm_grader_killed_and_begun_again(course: Course, tmp_path: Path, clu
     out, driver = tmp_path / "out", tmp_path / "driver.py"
     driver.write_text(
         f"import sys\nfrom pathlib import Path\nsys.path[:0] = [{str(ROOT)!r}, {str(FAKE.parent)!r}]\n"
-        "import test_slurm as tests\nfrom grading.grader.batches import batch\nfrom profiling_lab import course\n"
+        "import test_slurm as tests\nfrom grading.grader.batches import batch\nfrom profiling_lab.course import manifest\n"
         "batch.likeness = lambda *_: []\n"
         "with tests.fake.plain_reports():\n"
-        f"    tests.grade(course.load(Path({str(ROOT)!r})), Path({str(source)!r}), Path({str(out)!r}),\n"
+        f"    tests.grade(manifest.load(Path({str(ROOT)!r})), Path({str(source)!r}), Path({str(out)!r}),\n"
         "        tests.engine_of('slurm', poll_s=60.0), slurm={'units': '2', 'cpus': '1'})\n"
     )
     with subprocess.Popen([sys.executable, str(driver)], cwd=ROOT) as process:

@@ -31,7 +31,7 @@ import pytest
 from grading.grader.intake import archives, submissions
 from grading.grader.intake.parsing import parse_guarded, too_deep
 from grading.grader.intake.submissions import SubmissionsError, canonical, identify, take_in
-from profiling_lab import course as manifest
+from profiling_lab.course import manifest
 
 pytestmark = [
     pytest.mark.proof,  # it is the grader's

@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 
 from grading.runner.scoring import installed
-from profiling_lab import course
+from profiling_lab.course import manifest as course
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -55,7 +55,7 @@ class Event:
 
 @pytest.fixture
 def plan():
-    from profiling_lab.functions import load_once
+    from profiling_lab.mine.functions import load_once
 
     known = course.load(ROOT)
     stub = known.exercise("triton_ex05").stub

@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 
 from grading.runner.scoring import installed
-from profiling_lab.utils import recorded_run, unified_profiler
-from profiling_lab.utils.unified_profiler import UsageError, make_plan, parser
+from profiling_lab.tools import recorded_run, unified_profiler
+from profiling_lab.tools.unified_profiler import UsageError, make_plan, parser
 
 TOOL = Path(unified_profiler.__file__)
 RUNNER = str(TOOL.with_name("recorded_run.py"))

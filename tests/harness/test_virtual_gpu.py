@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from profiling_lab import course
-from profiling_lab.functions import load_once
+from profiling_lab.course import manifest as course
+from profiling_lab.mine.functions import load_once
 from profiling_lab.virtual_gpu import FLUSH_NS, NOISE, VirtualGpu
 
 ROOT = Path(__file__).resolve().parents[2]

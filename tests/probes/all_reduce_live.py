@@ -95,7 +95,7 @@ def _process(plan: dict[str, Any]) -> None:
     import torch
     import torch.distributed as dist
 
-    from profiling_lab.functions import load_file
+    from profiling_lab.mine.functions import load_file
 
     rank, folder = plan["rank"], Path(plan["folder"])
     torch.cuda.set_device(rank)

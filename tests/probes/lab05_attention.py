@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from profiling_lab.functions import load_once
+from profiling_lab.mine.functions import load_once
 
 timing = load_once(Path(__file__).with_name("lab05_timing.py"), "grading_probe_lab05_timing")
 

@@ -12,7 +12,7 @@ from unittest import mock
 
 import torch
 
-from profiling_lab.functions import load_once
+from profiling_lab.mine.functions import load_once
 
 timing = load_once(Path(__file__).with_name("lab05_timing.py"), "grading_probe_lab05_timing")
 

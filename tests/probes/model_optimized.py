@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from profiling_lab.functions import load_once
+from profiling_lab.mine.functions import load_once
 
 HERE = Path(__file__).resolve().parent
 SLOW = HERE.parents[1] / "week07" / "day3_pytorch_profiler" / "model_slow.py"

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 from unittest import mock
 
-from profiling_lab.functions import load_once
+from profiling_lab.mine.functions import load_once
 
 ROOT = Path(__file__).resolve().parents[2]
 GIVEN = ROOT / "week07" / "day5_end_to_end" / "pipeline_slow.py"

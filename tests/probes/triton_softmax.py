@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from profiling_lab.functions import load_once
+from profiling_lab.mine.functions import load_once
 
 
 def _interpreter() -> ModuleType:

@@ -24,8 +24,8 @@ import numpy as np
 import polars as pl
 
 from profiling_lab import captures
-from profiling_lab.dependencies import Operation
-from profiling_lab.dependencies import read as read_dependencies
+from profiling_lab.captures.dependencies import Operation
+from profiling_lab.captures.dependencies import read as read_dependencies
 from profiling_lab.errors import CaptureError
 from profiling_lab.findings import CATEGORIES, Finding
 
@@ -230,7 +230,7 @@ def annotate_pipeline(
 def replay_end(operations: list[Operation]) -> int:
     """When the last device operation ends, in ns, if the operations are played again.
 
-    operations: as `profiling_lab.dependencies.read` gives them, or changed by you; each depends on
+    operations: as `profiling_lab.captures.dependencies.read` gives them, or changed by you; each depends on
     earlier ones of the list only. An operation starts `delay_ns` after the latest of its
     dependencies allows, and a dependency allows a start `lag_ns` after the start or the end (its
     `at`) of the operation that it is on, as replayed. An operation without dependencies starts at its

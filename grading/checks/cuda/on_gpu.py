@@ -19,7 +19,7 @@ from grading.checks import commands
 from grading.checks.commands import Completed
 from grading.checks.cuda import toolchain
 from grading.runner.stubs import StubError
-from profiling_lab import doctor
+from profiling_lab.course import doctor
 
 RUN_TIMEOUT_S = 300  # a guard against a program that hangs
 SHOWN = 400  # characters of what a program that failed said

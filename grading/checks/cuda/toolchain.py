@@ -21,7 +21,7 @@ from pathlib import Path
 
 from grading.checks import commands
 from grading.checks.commands import Completed
-from profiling_lab import doctor
+from profiling_lab.course import doctor
 
 RUNTIME_SOURCE = Path(__file__).with_name("runtime.cpp")
 ARCHITECTURE = "sm_90"  # that of the course's recordings

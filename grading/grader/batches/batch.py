@@ -29,7 +29,7 @@ from grading.grader.intake import submissions
 from grading.grader.intake.submissions import Submission
 from grading.runner.preload import modules
 from grading.runner.results import OUTCOMES, Key, Result
-from profiling_lab.course import Course, Exercise
+from profiling_lab.course.manifest import Course, Exercise
 from profiling_lab.errors import LabError
 
 if TYPE_CHECKING:

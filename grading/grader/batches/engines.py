@@ -21,8 +21,8 @@ from typing import Any, Protocol
 
 from grading.grader.intake.submissions import Submission
 from grading.runner.results import Check, Key, Result, Task
-from profiling_lab import course as manifest
-from profiling_lab.course import Exercise
+from profiling_lab.course import manifest
+from profiling_lab.course.manifest import Exercise
 from profiling_lab.errors import LabError
 
 PAUSES_S = (1.0, 5.0, 20.0)  # before each further attempt
@@ -110,7 +110,7 @@ class JudgeSpec:
         """The judge, to be entered."""
         module, _, function = self.opener.rpartition(":")
         if module.endswith(".py"):
-            from profiling_lab.functions import load_file
+            from profiling_lab.mine.functions import load_file
 
             return getattr(load_file(Path(module)), function)(self)
         return getattr(import_module(module), function)(self)

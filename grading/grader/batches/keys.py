@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from grading.grader.intake.submissions import Submission
-from profiling_lab.course import Course, Exercise
+from profiling_lab.course.manifest import Course, Exercise
 
 # What these modules do happens before a submission is judged or after; tests hold the judge to that.
 NOT_JUDGING = frozenset(
@@ -90,7 +90,7 @@ def environment(*, sandbox: str, live: bool = False) -> dict[str, object]:
 
     sandbox: its kind. live: whether the GPUs of this machine take part.
     """
-    from profiling_lab.doctor import capabilities
+    from profiling_lab.course.doctor import capabilities
 
     out: dict[str, object] = {
         "python": platform.python_version(),

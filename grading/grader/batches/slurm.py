@@ -26,7 +26,7 @@ from grading.grader.batches import keys, store
 from grading.grader.batches.engines import JudgeSpec, Local, Unit, not_judged
 from grading.grader.intake.submissions import Submission
 from grading.runner.results import Key, Result
-from profiling_lab import course as manifest
+from profiling_lab.course import manifest
 from profiling_lab.errors import LabError
 
 MINUTES = 120

@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from grading.runner.results import Key, Result
+from profiling_lab.atomic_files import replaced
 from profiling_lab.errors import LabError
-from profiling_lab.replacing import replaced
 
 RESULTS, PLAN, BATCH, LOCK, WORK = "results.jsonl", "plan.jsonl", "batch.json", ".lock", ".work"
 FORMAT = 1

@@ -32,7 +32,7 @@ from typing import Any
 
 from grading.grader.intake import archives
 from grading.grader.intake.parsing import parse_guarded, too_deep
-from profiling_lab.course import Course
+from profiling_lab.course.manifest import Course
 from profiling_lab.errors import LabError
 
 __all__ = [

@@ -8,7 +8,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from grading.classroom import claims
-from profiling_lab import captures, course
+from profiling_lab import captures
+from profiling_lab.course import manifest as course
 from scripts.lesson_sources.drawing import ROOT, reference, told
 
 if TYPE_CHECKING:

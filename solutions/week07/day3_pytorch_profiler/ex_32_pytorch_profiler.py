@@ -38,8 +38,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from profiling_lab import captures, kineto
-from profiling_lab.dependencies import Operation
+from profiling_lab import captures
+from profiling_lab.captures import kineto
+from profiling_lab.captures.dependencies import Operation
 from profiling_lab.errors import CaptureError
 from profiling_lab.findings import CATEGORIES, Finding
 
@@ -724,7 +725,7 @@ def recoverable_time(capture: str) -> dict[str, int]:
     """Per cause, how many ns earlier the device would have finished the steps without it.
 
     The window reaches from the start of the first step to the end of the last. Take its operations
-    with `profiling_lab.kineto.operations(read_trace(capture)["events"], window)`, change them,
+    with `profiling_lab.captures.kineto.operations(read_trace(capture)["events"], window)`, change them,
     and compare `replay_end` of both, as on Day 1. The causes, one at a time:
         "waits"        drop the "wait" dependencies of operations whose `waits_in` is "synchronize" or
                        "copy_call"

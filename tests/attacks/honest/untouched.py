@@ -7,7 +7,7 @@ STUB = "modules/05-scaling-benchmarks/ex01-single-gpu-baseline/single_gpu_baseli
 
 
 def plant(entry, course):
-    from profiling_lab import stubs
+    from profiling_lab.course import stubs
 
     texts = stubs.generate(course, course.exercise(EXERCISE))
     (entry / STUB).parent.mkdir(parents=True)

@@ -29,8 +29,9 @@ import pytest
 from grading.checks import oracles, task
 from grading.checks.fixtures import recordings
 from grading.checks.fixtures import repeat_hint as hint_of_seed
-from profiling_lab import captures, dependencies
-from profiling_lab.dependencies import Dependency, Operation
+from profiling_lab import captures
+from profiling_lab.captures import dependencies
+from profiling_lab.captures.dependencies import Dependency, Operation
 from profiling_lab.errors import CaptureError, NoSuchCapture
 from profiling_lab.findings import CATEGORIES, Finding, problems
 

@@ -27,7 +27,8 @@ import pytest
 from grading.checks import task
 from grading.checks.fixtures import recordings
 from grading.checks.generate import kineto as made
-from profiling_lab import captures, kineto
+from profiling_lab import captures
+from profiling_lab.captures import kineto
 from profiling_lab.errors import CaptureError
 from profiling_lab.findings import CATEGORIES, Finding, problems
 

@@ -19,9 +19,9 @@ import pytest
 
 from grading.checks import task
 from profiling_lab import captures
-from profiling_lab import course as manifest
+from profiling_lab.course import manifest
 from profiling_lab.errors import LabError
-from profiling_lab.functions import load_file, plain
+from profiling_lab.mine.functions import load_file, plain
 
 ROOT = Path(__file__).resolve().parents[3]
 EXERCISES = ("ex_30", "ex_31", "ex_32", "ex_33", "ex_34")

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from profiling_lab import captures, course, devices, roofline
+from profiling_lab import captures, devices, roofline
 from profiling_lab.analysis import intervals as sets
+from profiling_lab.course import manifest as course
 from profiling_lab.errors import LabError
 from scripts.lesson_sources import source
 from scripts.lesson_sources.drawing import (

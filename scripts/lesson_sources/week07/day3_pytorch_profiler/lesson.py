@@ -73,7 +73,7 @@ def pace_ns(capture: str) -> float:
 
     Where the host runs ahead its own steps tell nothing of the pace: the device's work does.
     """
-    from profiling_lab import kineto
+    from profiling_lab.captures import kineto
 
     events = trace(capture)["events"]
     work = [o for o in kineto.operations(events, ex()._window(events, capture)) if o.device >= 0]

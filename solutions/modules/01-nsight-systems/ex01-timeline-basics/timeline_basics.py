@@ -12,7 +12,7 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from profiling_lab import captures
-from profiling_lab.dependencies import call_kind
+from profiling_lab.captures.dependencies import call_kind
 from profiling_lab.errors import CaptureError, EmptyCapture
 from profiling_lab.findings import Finding
 
@@ -179,7 +179,7 @@ def read_timeline(capture: str, nvtx_range: str) -> Finding:
     The window begins when the first iteration of nvtx_range is over (`first_iteration_cost`) and ends
     with the last operation of device 0. Of the gaps that begin in it (`idle_by_host`), without those
     that ended with queued work, each nanosecond belongs to one category. Calls are sorted by
-    `profiling_lab.dependencies.call_kind`:
+    `profiling_lab.captures.dependencies.call_kind`:
         "allocation_bound"  spent in a call of kind "allocation", in whatever gap (such calls cost by
                             themselves, and many wait for the device by themselves); and the rest of a
                             gap that such a call opened

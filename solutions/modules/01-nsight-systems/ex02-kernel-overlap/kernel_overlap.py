@@ -12,7 +12,7 @@ from itertools import combinations, pairwise
 from typing import Any
 
 from profiling_lab import captures
-from profiling_lab.dependencies import read as read_dependencies
+from profiling_lab.captures.dependencies import read as read_dependencies
 from profiling_lab.errors import EmptyCapture
 from profiling_lab.findings import Finding
 

@@ -588,7 +588,7 @@ def test_a_run_over_captures(stub: Any, generated: Callable, tmp_path: Path) -> 
 
 @task("advanced_ex08.nsys_rows")
 def test_the_tool_finds_the_same(stub: Any, tmp_path: Path) -> None:
-    from profiling_lab.doctor import find_nsys
+    from profiling_lab.course.doctor import find_nsys
 
     nsys = find_nsys()
     assert nsys

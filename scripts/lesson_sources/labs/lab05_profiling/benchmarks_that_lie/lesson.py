@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from profiling_lab import captures
-from profiling_lab.functions import load_once
+from profiling_lab.mine.functions import load_once
 from profiling_lab.virtual_gpu import VirtualGpu
 from scripts.lesson_sources.drawing import (
     BLUE,

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from profiling_lab import captures
-from profiling_lab.functions import load_once
+from profiling_lab.mine.functions import load_once
 from scripts.lesson_sources.drawing import (
     BLUE,
     GREEN,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from profiling_lab import captures
-from profiling_lab.dependencies import read as read_dependencies
+from profiling_lab.captures.dependencies import read as read_dependencies
 from profiling_lab.findings import Finding
 
 CAUGHT_BY = "test_idle_time_is_all_of_it"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from profiling_lab import captures
-from profiling_lab.dependencies import Operation
+from profiling_lab.captures.dependencies import Operation
 
 CAUGHT_BY = "test_savings_of_blocking_copies_by_hand"
 SAYS = "not a synchronising call"

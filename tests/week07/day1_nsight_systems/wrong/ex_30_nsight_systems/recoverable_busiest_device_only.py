@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from profiling_lab import captures
-from profiling_lab.dependencies import read as read_dependencies
+from profiling_lab.captures.dependencies import read as read_dependencies
 
 CAUGHT_BY = "test_least_time_of_copies_in_both_directions_by_hand"
 SAYS = "the later of the two"

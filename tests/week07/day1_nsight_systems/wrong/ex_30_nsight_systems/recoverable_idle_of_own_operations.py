@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from profiling_lab.dependencies import Operation
+from profiling_lab.captures.dependencies import Operation
 
 CAUGHT_BY = "test_savings_inside_a_range_on_a_busy_device_by_hand"
 SAYS = "the device has as much to do"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from profiling_lab.dependencies import Operation
+from profiling_lab.captures.dependencies import Operation
 
 CAUGHT_BY = "test_savings_of_what_follows_a_wait_by_hand"
 SAYS = "has to be done however work is bundled"

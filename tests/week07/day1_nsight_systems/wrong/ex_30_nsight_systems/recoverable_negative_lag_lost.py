@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from profiling_lab import captures
-from profiling_lab.dependencies import Operation
-from profiling_lab.dependencies import read as read_dependencies
+from profiling_lab.captures.dependencies import Operation
+from profiling_lab.captures.dependencies import read as read_dependencies
 
 CAUGHT_BY = "test_savings_of_a_copy_that_returns_early_by_hand"
 SAYS = "a lag that is negative stays"

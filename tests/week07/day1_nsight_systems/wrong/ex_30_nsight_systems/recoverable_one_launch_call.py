@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from profiling_lab import captures
-from profiling_lab.dependencies import Operation
-from profiling_lab.dependencies import read as read_dependencies
+from profiling_lab.captures.dependencies import Operation
+from profiling_lab.captures.dependencies import read as read_dependencies
 
 CAUGHT_BY = "test_savings_of_other_launches_by_hand"
 SAYS = "of a graph and of three kernels"

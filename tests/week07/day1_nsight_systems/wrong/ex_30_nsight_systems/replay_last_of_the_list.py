@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from profiling_lab.dependencies import Operation
+from profiling_lab.captures.dependencies import Operation
 
 CAUGHT_BY = "test_replay_by_hand"
 SAYS = "the one that ends last is not the last of the list"

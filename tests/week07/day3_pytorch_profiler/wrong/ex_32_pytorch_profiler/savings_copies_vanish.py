@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from profiling_lab.dependencies import Operation
+from profiling_lab.captures.dependencies import Operation
 
 CAUGHT_BY = "test_savings_of_copies_and_allocation"
 SAYS = "the copies of the busiest direction still take their time"

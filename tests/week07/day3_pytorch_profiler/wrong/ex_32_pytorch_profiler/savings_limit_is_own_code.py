@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from profiling_lab.dependencies import Operation
+from profiling_lab.captures.dependencies import Operation
 
 CAUGHT_BY = "test_savings_at_the_limit"
 SAYS = "take no time"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from profiling_lab.dependencies import Operation
+from profiling_lab.captures.dependencies import Operation
 
 CAUGHT_BY = "test_savings_of_copies_and_allocation"
 SAYS = "a release waits for nothing"

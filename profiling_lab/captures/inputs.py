@@ -23,8 +23,8 @@ from typing import Any
 
 import msgspec
 
-from profiling_lab import captures, exports, merging
-from profiling_lab.captures import Part
+from profiling_lab import captures
+from profiling_lab.captures import Part, exports, merging
 from profiling_lab.errors import CaptureError, EmptyCapture
 
 DEVICE_CATEGORIES = rb'"(?:kernel|gpu_memcpy|gpu_memset)"'
@@ -40,8 +40,8 @@ def read(arguments: Iterable[str]) -> list[Part]:
 
     An argument is the name of a capture, its folder, a folder with a trace of each rank, or a file:
     SQLite or report of Nsight Systems, raw page or report of Nsight Compute, a trace. Reports are
-    exported (`profiling_lab.exports`). Traces of several ranks of one job become one capture, and so
-    do their timelines (`profiling_lab.merging`).
+    exported (`profiling_lab.captures.exports`). Traces of several ranks of one job become one capture, and so
+    do their timelines (`profiling_lab.captures.merging`).
     Raises CaptureError, naming the argument, for what cannot be read.
     """
     given = list(dict.fromkeys(arguments))

@@ -1,8 +1,8 @@
 """Profile a training script on one GPU, several, or several nodes, with the tool that is here.
 
-    python profiling_lab/utils/unified_profiler.py train.py --epochs 1
-    python profiling_lab/utils/unified_profiler.py --mode multi-gpu --gpus 4 train.py
-    python profiling_lab/utils/unified_profiler.py --dry-run --mode deepspeed --gpus 4 train.py
+    python profiling_lab/tools/unified_profiler.py train.py --epochs 1
+    python profiling_lab/tools/unified_profiler.py --mode multi-gpu --gpus 4 train.py
+    python profiling_lab/tools/unified_profiler.py --dry-run --mode deepspeed --gpus 4 train.py
 
 Prints the exact command, runs it with the script's own arguments, output and exit code, and says what
 was written and how to read it. Nsight Systems (nsys) where it is installed and complete, else
@@ -32,8 +32,8 @@ if __package__ in (None, ""):  # started as a file: the package need not be inst
 from profiling_lab import units
 from profiling_lab.record.errors import RecordError
 from profiling_lab.record.tools import check_importer, find_nsys
-from profiling_lab.utils import processes
-from profiling_lab.utils.recorded_run import steps_of
+from profiling_lab.tools import processes
+from profiling_lab.tools.recorded_run import steps_of
 
 MODES = ("single", "multi-gpu", "multi-node", "deepspeed", "fsdp")
 PORT = 29500  # torchrun's own default

@@ -7,7 +7,7 @@
     >>> captures.provenance("ncu_memory")["gpu"]                      # how it was recorded
 
 A capture is a folder in `captures/`, and its name is the folder's. What it is tells its content
-(`kind`): a timeline of Nsight Systems (`profiling_lab.nsys_export` has its tables), kernels of Nsight
+(`kind`): a timeline of Nsight Systems (`profiling_lab.captures.nsys_export` has its tables), kernels of Nsight
 Compute, a trace of PyTorch, chosen counters, or what a program measured of itself.
 """
 
@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from profiling_lab.captures.nsys_export import SQLITE_MAGIC, NsysCapture, check_file
 from profiling_lab.errors import CaptureError, NoSuchCapture
-from profiling_lab.nsys_export import SQLITE_MAGIC, NsysCapture, check_file
 
 GZIP_MAGIC = b"\x1f\x8b"
 HEAD_BYTES = 65_536  # enough to tell what a file is: of a trace, the devices before its first event
@@ -62,7 +62,7 @@ _RANK_TRACE = re.compile(r"trace_rank(\d+)\.json(\.gz)?")
 
 @dataclass(frozen=True)
 class Part:
-    """A capture of one run; several may belong together (`profiling_lab.inputs`).
+    """A capture of one run; several may belong together (`profiling_lab.captures.inputs`).
 
     name: for people. kind: as of `kind`, or "traces": a folder with a trace of each rank.
     path: what the functions of the course are given, a file or a folder. given: what it was named by.
@@ -86,7 +86,7 @@ def folder() -> Path:
     for parent in (here, *here.parents):
         if (parent / "course.toml").is_file() and (parent / "captures").is_dir():
             return parent / "captures"
-    return Path(__file__).resolve().parent.parent / "captures"
+    return Path(__file__).resolve().parents[2] / "captures"
 
 
 def names() -> list[str]:

@@ -1,10 +1,10 @@
-"""The recorded order of dependencies of a Kineto trace, as `profiling_lab.dependencies` gives it.
+"""The recorded order of dependencies of a Kineto trace, as `profiling_lab.captures.dependencies` gives it.
 
-    >>> from profiling_lab import kineto
+    >>> from profiling_lab.captures import kineto
     >>> operations = kineto.operations(read_trace("torch_train_sync")["events"], window)
 
 `read_trace` is yours (Day 3). What the order is made of, and its limits, stand in
-`profiling_lab.dependencies`. A trace tells less than an Nsight Systems recording: nothing of events
+`profiling_lab.captures.dependencies`. A trace tells less than an Nsight Systems recording: nothing of events
 between streams, and not which stream a wait is for, so a wait counts as one for all work issued before.
 """
 
@@ -14,8 +14,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from profiling_lab import dependencies
-from profiling_lab.dependencies import Operation
+from profiling_lab.captures import dependencies
+from profiling_lab.captures.dependencies import Operation
 from profiling_lab.errors import EmptyCapture
 
 if TYPE_CHECKING:

@@ -7,15 +7,16 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from profiling_lab import asking, captures, inputs, merging
-from profiling_lab.captures import MAIN_FILES, Part
+from profiling_lab import captures
+from profiling_lab.captures import MAIN_FILES, Part, inputs, merging
+from profiling_lab.mine import asking
 from profiling_lab.units import format_ns
 
 if TYPE_CHECKING:
-    from profiling_lab.asking import Verdict
-    from profiling_lab.diagnosis import Busy, Diagnosis
+    from profiling_lab.captures.nsys_export import NsysCapture
     from profiling_lab.findings import Finding
-    from profiling_lab.nsys_export import NsysCapture
+    from profiling_lab.mine.asking import Verdict
+    from profiling_lab.mine.diagnosis import Busy, Diagnosis
 
 # What a raw page holds only if its section was recorded: a part of a metric's name, then the words.
 _SECTIONS = (
@@ -104,7 +105,7 @@ def _allocating_line(part: Part) -> list[str]:
 
 def _waits_unseen(recording: NsysCapture) -> list[str]:
     """A host that waits for another thread looks, between its CUDA calls, like one that works."""
-    from profiling_lab.dependencies import HOST_FUNCTION_CALLS
+    from profiling_lab.captures.dependencies import HOST_FUNCTION_CALLS
 
     if recording.os_calls.height:
         return []

@@ -1,6 +1,6 @@
 """Profile with a line of code: a decorator, two context managers, and a monitor of the GPUs.
 
-    from profiling_lab.utils.easy_profiler import GPUMonitor, auto_profile
+    from profiling_lab.tools.easy_profiler import GPUMonitor, auto_profile
 
     @auto_profile(warmup=3, iterations=10)
     def train_step(model, batch): ...
@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from profiling_lab import units
-from profiling_lab.utils.gpu_monitor import DeviceSummary, GPUMonitor, Sample, Summary
+from profiling_lab.tools.gpu_monitor import DeviceSummary, GPUMonitor, Sample, Summary
 
 __all__ = [
     "CallSummary",

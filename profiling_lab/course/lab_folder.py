@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from profiling_lab.replacing import replaced
+from profiling_lab.atomic_files import replaced
 
 FOLDER = ".lab"
 

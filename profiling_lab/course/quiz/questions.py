@@ -15,9 +15,10 @@ import statistics
 from functools import cache
 from typing import Any
 
-from profiling_lab import captures, devices, nsys_export, units
-from profiling_lab.measures import DURATION
-from profiling_lab.quiz import Asked, Question
+from profiling_lab import captures, devices, units
+from profiling_lab.analysis.measures import DURATION
+from profiling_lab.captures import nsys_export
+from profiling_lab.course.quiz import Asked, Question
 
 DAY1 = "week07/day1_nsight_systems/README.md"
 DAY2 = "week07/day2_nsight_compute/README.md"

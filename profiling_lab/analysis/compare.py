@@ -19,11 +19,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from profiling_lab import measures
-from profiling_lab.diagnosis import Diagnosis
+from profiling_lab.analysis import measures
+from profiling_lab.analysis.measures import NAMED, STEP, WINDOW, Run
 from profiling_lab.errors import CaptureError
 from profiling_lab.findings import CAUSE_IN_WORDS
-from profiling_lab.measures import NAMED, STEP, WINDOW, Run
+from profiling_lab.mine.diagnosis import Diagnosis
 
 if TYPE_CHECKING:
     from profiling_lab.reports.model import Comparison

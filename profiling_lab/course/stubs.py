@@ -21,7 +21,7 @@ import ast
 import re
 from pathlib import Path
 
-from profiling_lab.course import Course, Exercise
+from profiling_lab.course.manifest import Course, Exercise
 from profiling_lab.errors import CourseError
 
 REFERENCE_ONLY = "# reference only"

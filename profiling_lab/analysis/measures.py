@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from profiling_lab import captures, kineto
-from profiling_lab.captures import Part
-from profiling_lab.diagnosis import Diagnosis
+from profiling_lab import captures
+from profiling_lab.captures import Part, kineto
 from profiling_lab.errors import EmptyCapture, LabError
-from profiling_lab.functions import Functions, FunctionUnavailable
+from profiling_lab.mine.diagnosis import Diagnosis
+from profiling_lab.mine.functions import Functions, FunctionUnavailable
 
 if TYPE_CHECKING:
     import polars as pl

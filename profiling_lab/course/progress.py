@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from profiling_lab import lab_folder
-from profiling_lab.closure import closure_hash
-from profiling_lab.course import Course, Task, is_todo, source_hash
+from profiling_lab.course import lab_folder
+from profiling_lab.course.closure import closure_hash
+from profiling_lab.course.manifest import Course, Task, is_todo, source_hash
 
 FILE = "progress.json"  # in .lab
 

@@ -21,8 +21,8 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
-from profiling_lab import course as manifest
-from profiling_lab.course import Course
+from profiling_lab.course import manifest
+from profiling_lab.course.manifest import Course
 from profiling_lab.errors import CourseError, LabError
 
 # The exercise whose functions read a kind of capture (see `profiling_lab.captures.kind`).

@@ -1,7 +1,7 @@
 """Run the functions of a tree over a capture, and keep what each of them said.
 
 Nothing here decides: window, busy time, gaps, causes and the finding are what the functions return
-(see `profiling_lab.contracts`). What a function could not say is kept as a sentence.
+(see `profiling_lab.mine.contracts`). What a function could not say is kept as a sentence.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from profiling_lab.errors import EmptyCapture
 from profiling_lab.findings import Finding, problems
-from profiling_lab.functions import Functions, FunctionUnavailable
+from profiling_lab.mine.functions import Functions, FunctionUnavailable
 
 if TYPE_CHECKING:
-    from profiling_lab.nsys_export import NsysCapture
+    from profiling_lab.captures.nsys_export import NsysCapture
     from profiling_lab.roofline import Point, Roof
 
 LARGEST_GAPS = 5

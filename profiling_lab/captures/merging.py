@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from profiling_lab import nsys_export
+from profiling_lab.captures import nsys_export
 from profiling_lab.errors import CaptureError
 
 EVENTS = (
@@ -169,7 +169,7 @@ def with_ranks(timeline: Path) -> Path | None:
     fewer than two processes are ranks, or where such ranges are there already. (Processes that ran one
     after the other are given all that they did.)
     """
-    from profiling_lab import exports
+    from profiling_lab.captures import exports
 
     found = _recording(timeline)
     if found is None or len(found.processes) < 2:

@@ -1,7 +1,8 @@
 """Ask every function of the course that can speak about a run, and put together what they say.
 
     >>> from functools import partial
-    >>> from profiling_lab import asking, inputs
+    >>> from profiling_lab.mine import asking
+    >>> from profiling_lab.captures import inputs
     >>> [run] = inputs.runs(inputs.read(["overlap_legacy"]))
     >>> verdict = asking.ask_all(run, partial(functions_for, against="solutions"))
     >>> verdict.findings[0].category
@@ -25,15 +26,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from profiling_lab import captures, inputs
-from profiling_lab.diagnosis import Busy, Diagnosis, diagnose, misfit
+from profiling_lab import captures
+from profiling_lab.captures import inputs
 from profiling_lab.errors import CaptureError, EmptyCapture, LabError
 from profiling_lab.findings import CATEGORIES, CATEGORY_OF_CAUSE, Finding
-from profiling_lab.functions import Functions, FunctionUnavailable
+from profiling_lab.mine.diagnosis import Busy, Diagnosis, diagnose, misfit
+from profiling_lab.mine.functions import Functions, FunctionUnavailable
 
 if TYPE_CHECKING:
     from profiling_lab.captures import Part
-    from profiling_lab.nsys_export import NsysCapture
+    from profiling_lab.captures.nsys_export import NsysCapture
 
 # Who is asked whether ranks wait for each other.
 RANK_FUNCTIONS = ("name_multi_gpu_bottleneck", "name_distributed_bottleneck")
@@ -182,7 +184,7 @@ def ask_all(
     functions_for: Callable[[str], Functions],
     nvtx_range: str | None = None,
 ) -> Verdict:
-    """Ask about the captures of one run (see `profiling_lab.inputs.runs`).
+    """Ask about the captures of one run (see `profiling_lab.captures.inputs.runs`).
 
     functions_for: the functions of an exercise, by its id. nvtx_range: look at the NVTX ranges of this
     name only, with the functions that can: those of `ex_30`.

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import psutil
 
-from profiling_lab import captures, exports, merging, nsys_export
-from profiling_lab.captures import Part
+from profiling_lab import captures
+from profiling_lab.captures import Part, exports, merging, nsys_export
 from profiling_lab.errors import CaptureError, EmptyCapture, LabError
 
 # What a verdict takes of memory, a call or device operation: benchmarks/results/large_captures.json.

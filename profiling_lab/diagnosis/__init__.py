@@ -1,0 +1,1 @@
+"""The engine that decides by itself what slows a recorded program down."""
