@@ -33,6 +33,7 @@ LEFT_OUT = (
     "benchmarks/results/tools_comparison*",
     "scripts/*",  # computes the lessons' figures, partly with the references
     "docs/instructor-guide.md",
+    "docs/example_class/*",
     "CONTRIBUTING.md",
     ".ci/*",
     ".github/*",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import csv
 import json
 import os
 import re
@@ -796,6 +797,37 @@ def test_commands_of_the_guide_are_understood() -> None:
         understood(["uv", "run", "grade", "submissions", "--out", "graded", "--typo"])
     with pytest.raises(click.UsageError):
         understood(["uv", "run", "lab", "dev", "class-repo", "there", "--typo"])
+
+
+def test_first_page_of_the_guide_leads_to_a_gradebook(tmp_path: Path) -> None:
+    """Its lines run as they stand, and the class comes out as its table says."""
+    page = GUIDE.partition("## First page")[2].partition("\n## ")[0]
+    (block,) = re.findall(r"^```bash\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    install, *lines = block.splitlines()
+    assert (install, len(lines)) == ("pip install uv", 3)
+    out, said = tmp_path / "graded", ""
+    for line in lines:
+        words = shlex.split(line)
+        if words[:2] == ["uv", "run"]:
+            words[:3] = [sys.executable, "-m", "grading.cli"]
+        words = [re.sub(r"^graded\b", str(out), word) for word in words]
+        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+        said += done.stdout
+    with (out / "gradebook.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    told = re.findall(r"^\| (\w+ \w+) \| (\d+) of (\d+) \| (.*) \|$", page, re.MULTILINE)
+    assert [(row["Student"], row["Total"], row["Out of"]) for row in rows] == [
+        (name, points, full) for name, points, full, _ in told
+    ]
+    counts = [(row["Passed tasks"], row["Todo tasks"], row["Failed tasks"]) for row in rows]
+    assert counts[:2] == [("2", "4", "0"), ("0", "4", "2")]
+    assert rows[2]["Error tasks"] == "1" and rows[3]["State"] == "no submission"
+    bob = (out / "feedback" / "bob.md").read_text(encoding="utf-8")
+    assert "throughput(" in bob and "expected" in bob
+    cleo = said.split("Cleo Pires\n")[1]
+    assert cleo.count("line 17 raises ModuleNotFoundError") == 1 and "import statistic" in cleo
+    for name in ("gradebook_canvas.csv", "gradebook_moodle.csv", "class.html"):
+        assert name in page and (out / name).is_file()
 
 
 def test_policy_of_the_guide_is_one() -> None:
