@@ -77,6 +77,7 @@ class Device:
     memory_bytes: nominal capacity.
     sources: field (or "peak_flops_per_s.<dtype>") to document, place in it and address.
     unsure: field to the reason why no figure of it is given.
+    compared: whether lessons that put several devices side by side show it.
     """
 
     name: str
@@ -89,6 +90,7 @@ class Device:
     aliases: tuple[str, ...] = ()
     sources: dict[str, str] = field(default_factory=dict)
     unsure: dict[str, str] = field(default_factory=dict)
+    compared: bool = False
 
     def peak(self, data_type: object) -> float:
         """Dense peak in operations per second for a data type, by name or alias.
@@ -172,6 +174,7 @@ def _devices() -> dict[str, Device]:
             aliases=tuple(row["aliases"]),
             sources={what: source(*where) for what, where in row["sources"].items()},
             unsure=dict(row.get("unsure", {})),
+            compared=row.get("compared", False),
         )
         for name, row in table["devices"].items()
     }

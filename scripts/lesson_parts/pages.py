@@ -64,9 +64,39 @@ def count(value: float) -> str:
     return f"{round(value):,}"
 
 
+def number_word(number: int) -> str:
+    """4 → "four"; above twenty in digits."""
+    words = [
+        "no",
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+        "seven",
+        "eight",
+        "nine",
+        "ten",
+        "eleven",
+        "twelve",
+        "thirteen",
+        "fourteen",
+        "fifteen",
+        "sixteen",
+        "seventeen",
+        "eighteen",
+        "nineteen",
+        "twenty",
+    ]
+    return words[number] if number < len(words) else str(number)
+
+
 @cache
 def _common_names() -> dict[str, Any]:
-    names: dict[str, Any] = {f.__name__: f for f in (us, ms, pct, mb, times, count, told, source)}
+    names: dict[str, Any] = {
+        f.__name__: f for f in (us, ms, pct, mb, times, count, number_word, told, source)
+    }
     names |= {"captures": captures, "dependencies": dependencies, "np": np}
     return names | {each.id: _Reference(each.id) for each in course.load(ROOT).exercises}
 

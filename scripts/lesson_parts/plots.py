@@ -39,22 +39,30 @@ def made() -> list[Path]:
 
 def draw(file: Path, image_format: str = "svg") -> bytes:
     """One figure as a file's content."""
+    return look(file, image_format)[0]
+
+
+def look(file: Path, image_format: str = "svg") -> tuple[bytes, list[str]]:
+    """One figure as a file's content, and what is cut off or unreadable in it, in words."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+
+    from scripts.lesson_parts import layout
 
     with matplotlib.rc_context({"figure.dpi": 100, **STYLE}):
         figure = drawings()[file]()
         out = io.BytesIO()
         none = {"Date": None, "Creator": None} if image_format == "svg" else None
         figure.savefig(out, format=image_format, metadata=none)
+        faults = layout.faults(figure)
         plt.close(figure)
     content = out.getvalue()
     if image_format != "svg":
-        return content
+        return content, faults
     text = content.decode("utf-8").replace("'DejaVu Sans'", "'DejaVu Sans', Verdana, sans-serif")
-    return re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE).encode("utf-8")
+    return re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE).encode("utf-8"), faults
 
 
 def same(first: bytes, second: bytes) -> bool:
@@ -67,15 +75,19 @@ def same(first: bytes, second: bytes) -> bool:
 
 
 def difference(file: Path) -> str:
-    """What is wrong with a figure's file, in words; "" if it is what the captures give."""
+    """What is wrong with a figure's file, in words; "" if it is what the captures give, and legible."""
     if not file.is_file():
         return "is missing"
-    return "" if same(file.read_bytes(), draw(file)) else "is not what the present captures give"
+    content, faults = look(file)
+    if faults:
+        return "; ".join(faults)
+    return "" if same(file.read_bytes(), content) else "is not what the present captures give"
 
 
 def write(files: Iterable[Path]) -> None:
     """Draw figures, and leave those alone that differ in the last digits of coordinates only."""
     for file in files:
-        if difference(file):
+        content = draw(file)
+        if not (file.is_file() and same(file.read_bytes(), content)):
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(draw(file))
+            file.write_bytes(content)

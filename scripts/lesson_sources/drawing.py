@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from profiling_lab import captures
+from profiling_lab import captures, devices
 from profiling_lab.analysis import intervals as sets
 from profiling_lab.course import manifest as course
 from profiling_lab.mine.functions import load_once
@@ -51,6 +51,11 @@ def reference(identifier: str) -> ModuleType:
     """The reference of an exercise ("ex_30") as a module, loaded once."""
     known = course.load(ROOT)
     return load_once(known.solution(known.exercise(identifier).stub), f"reference_{identifier}")
+
+
+def compared() -> list[str]:
+    """The devices that lessons put side by side, in the order of the table (by architecture)."""
+    return [name for name in devices.names() if devices.get(name).compared]
 
 
 def told(capture: str, key: str) -> Any:

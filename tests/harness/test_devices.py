@@ -50,6 +50,11 @@ def test_ridges_are_those_that_the_roofs_give(name: str) -> None:
     assert 9 < ridge < 107
 
 
+def test_lessons_compare_devices_that_have_the_types_that_their_tables_show() -> None:
+    for device in map(devices.get, devices.names()):
+        assert not device.compared or {"float32", "float16"} <= set(device.peak_flops_per_s)
+
+
 def test_every_document_is_used() -> None:
     used = {where[0] for row in TABLE["devices"].values() for where in row["sources"].values()}
     assert used == set(TABLE["documents"])

@@ -7,14 +7,18 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from grading.runner.scoring import installed
 from profiling_lab.course import manifest as course
 from scripts.lesson_parts import plots
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 ROOT = Path(__file__).resolve().parents[2]
 COURSE = course.load(ROOT)
@@ -58,9 +62,46 @@ def test_figure_is_what_the_captures_say(figure: str) -> None:
     installed("matplotlib")
     why = plots.difference(ROOT / figure)
     assert not why, (
-        f"{figure} {why}; draw it again, look at it, and commit: "
+        f"{figure}: {why}; draw it again, look at it, and commit: "
         f"uv run scripts/lessons.py --write {figure}"
     )
+
+
+@pytest.fixture
+def panel() -> Iterator[Axes]:
+    plt = pytest.importorskip("matplotlib.pyplot", reason="matplotlib draws the figures")
+    figure, axes = plt.subplots(figsize=(4, 3))
+    axes.plot([1, 2, 3], [1, 2, 3], "o")
+    axes.text(1.5, 2.5, "a label")
+    yield axes
+    plt.close(figure)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda axes: None, None),
+        (
+            lambda axes: axes.set_xlim(1.5, 4),
+            "1 of 3 points of a Line2D are cut off, one at (1, 1)",
+        ),
+        (lambda axes: axes.barh([1], [9]) and axes.set_xlim(0, 5), "of a Rectangle are cut off"),
+        (lambda axes: axes.text(1.55, 2.5, "another"), "'a label' and 'another' stand over each"),
+        (lambda axes: axes.text(3, 1, "far too long a label"), "stands beyond the picture's edge"),
+        (lambda axes: axes.plot([1.5, 2.5], [2.55, 2.5]), "a line runs through 'a label'"),
+        (lambda axes: axes.plot([1.6], [2.55], "o"), "a marker stands on 'a label'"),
+        (lambda axes: axes.annotate("", (1, 2.2), (2, 3), arrowprops={}), "an arrow runs through"),
+        (lambda axes: axes.plot([0, 9], [0, 9]) and axes.set(xlim=(0, 4), ylim=(0, 4)), None),
+    ],
+)
+def test_what_is_cut_off_or_overprinted_is_found(
+    panel: Axes, spoil: Callable[[Axes], Any], words: str | None
+) -> None:
+    from scripts.lesson_parts import layout
+
+    spoil(panel)
+    found = "; ".join(layout.faults(panel.get_figure()))
+    assert words in found if words else not found, found
 
 
 def test_a_moved_bar_is_a_difference() -> None:

@@ -460,7 +460,14 @@ def roofline_model() -> Figure:
                 "",
                 at[after],
                 at[before],
-                arrowprops={"arrowstyle": "->", "color": "#999999", "shrinkA": 6, "shrinkB": 6},
+                arrowprops={
+                    "arrowstyle": "->",
+                    "connectionstyle": "arc3,rad=0.2",
+                    "color": "#999999",
+                    "shrinkA": 6,
+                    "shrinkB": 6,
+                },
+                zorder=1.5,  # below the labels
             )
     return figure
 
@@ -547,7 +554,8 @@ def ridge_points() -> Figure:
             axes.text(value * 1.08, y, f"{value:.0f}", va="center", fontsize=8.5, color=colour)
     axes.set_yticks(range(len(names), 0, -1), names)
     axes.set_xscale("log")
-    axes.set_xlim(4, 700)
+    values = [value for _, found, _ in kinds for value in found.values()]
+    axes.set_xlim(min(4, 0.7 * min(values)), max(700, 1.6 * max(values)))
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set_xlabel("ridge point (operations per byte)")
     axes.set_title('shaded: where a rule of thumb says "mixed"')

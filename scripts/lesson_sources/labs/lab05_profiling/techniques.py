@@ -20,6 +20,7 @@ from scripts.lesson_sources.drawing import (
     ROOT,
     SKY,
     VERMILION,
+    compared,
 )
 
 if TYPE_CHECKING:
@@ -104,6 +105,15 @@ def peak_ratio(device: str, dtype: str, base: str = "float32") -> str:
     if not names <= found.peak_flops_per_s.keys():
         return "none"
     return f"{found.peak(dtype) / found.peak(base):.1f}×"
+
+
+def peak_ratio_rows() -> str:
+    """Rows of a table: what the narrow types are worth on the devices that lessons compare."""
+    rows = []
+    for name in compared():
+        ratios = (("float16",), ("tf32",), ("float16", "tf32"))
+        rows.append(f"| {name} | " + " | ".join(peak_ratio(name, *pair) for pair in ratios) + " |")
+    return "\n".join(rows)
 
 
 # -- checkpoints ----------------------------------------------------------------------------------

@@ -339,7 +339,7 @@ def launch_anatomy() -> Figure:
         )
 
     for moment in (it["call_end_ns"], it["start_ns"]):
-        axes.axvline((moment - origin) / 1e3, color=GRID, linewidth=0.8, zorder=0)
+        axes.axvline((moment - origin) / 1e3, ymax=0.85, color=GRID, linewidth=0.8, zorder=0)
     api = it["call_end_ns"] - it["call_start_ns"]
     queue = it["start_ns"] - it["call_end_ns"]
     run = it["end_ns"] - it["start_ns"]

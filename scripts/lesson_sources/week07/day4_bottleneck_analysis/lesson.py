@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import statistics
 from collections.abc import Callable
@@ -16,9 +17,11 @@ from scripts.lesson_sources.drawing import (
     GRID,
     INK,
     ORANGE,
+    PAPER,
     PURPLE,
     SKY,
     VERMILION,
+    compared,
     legend,
     reference,
 )
@@ -26,8 +29,7 @@ from scripts.lesson_sources.drawing import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FIVE = ("T4", "V100 SXM2", "A100 40GB", "H100 SXM", "H200")
-DEVICE_COLOURS = (VERMILION, GREEN, ORANGE, PURPLE, BLUE)
+DEVICE_COLOURS = (VERMILION, GREEN, ORANGE, PURPLE, BLUE, GREY, SKY)
 ROOF, ABOVE, IDLE = GREEN, ORANGE, VERMILION
 
 # The block that `roofline_decode` runs, and the one of `roofline_decode_mha`.
@@ -159,9 +161,18 @@ def rate(value: float) -> str:
 
 
 def by_device(m: int, k: int, n: int, dtype: str) -> dict[str, dict[str, Any]]:
-    """A product on the five devices."""
-    found = reference("ex_33").class_by_device(m, k, n, dtype, FIVE)
+    """A product on the devices that lessons compare."""
+    found = reference("ex_33").class_by_device(m, k, n, dtype, compared())
     return {entry["device"]: entry for entry in found}
+
+
+def ridge_rows() -> str:
+    """Rows of a table: the ridge points of the devices that lessons compare, float32 and 16 bit."""
+    ridge = reference("ex_33").ridge_point
+    return "\n".join(
+        f"| {name} | {number(ridge(name, 'float32'))} | {number(ridge(name, 'float16'), 0)} |"
+        for name in compared()
+    )
 
 
 def choice(name: str, changes: list[dict[str, Any]] | None = None) -> dict[str, Any]:
@@ -340,37 +351,44 @@ def parts_of_the_window() -> Figure:
 
 
 def rows_and_ridges() -> Figure:
-    """The intensity of x @ w with growing rows, and the ridge points of five devices."""
+    """The intensity of x @ w with growing rows, and the ridge points of several devices."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(8, 3.9))
     figure.subplots_adjust(left=0.07, right=0.87, top=0.92, bottom=0.14)
-    counts = [2**power for power in range(14)]
+    ridges = by_device(1, 8192, 8192, "float16")
+    most = max(entry["rows_to_ridge"] or 1 for entry in ridges.values())
+    powers = range(max(14, most.bit_length() + 1))
+    counts = [2**power for power in powers]
     cost = reference("ex_33").matmul_cost
     for size, colour in ((8192, INK), (256, SKY)):
         costs = [cost(m, size, size, "float16") for m in counts]
         values = [c["flops"] / c["bytes"] for c in costs]
         axes.plot(counts, values, color=colour, linewidth=1.6)
         axes.text(counts[-1] * 1.15, values[-1], f"k = n = {size}", color=colour, va="center")
-    ridges = by_device(1, 8192, 8192, "float16")
-    ordered = sorted(zip(FIVE, DEVICE_COLOURS, strict=True), key=lambda it: -ridges[it[0]]["ridge"])
-    for place, (name, colour) in enumerate(ordered):
-        entry = ridges[name]
+    coloured = [
+        (name, ridges[name], colour)
+        for name, colour in zip(compared(), itertools.cycle(DEVICE_COLOURS), strict=False)
+        if ridges[name]["rows_to_ridge"] is not None
+    ]
+    coloured.sort(key=lambda it: it[1]["ridge"])
+    for place, (name, entry, colour) in enumerate(coloured):
         axes.plot(
             [1, entry["rows_to_ridge"]], [entry["ridge"]] * 2, color=colour, linewidth=1, ls="--"
         )
         axes.plot(entry["rows_to_ridge"], entry["ridge"], "o", color=colour, markersize=5)
         axes.text(
             0.6,
-            0.36 - 0.075 * place,
+            0.06 + 0.075 * place,
             f"{name}: ridge {entry['ridge']:.0f}, from {entry['rows_to_ridge']} rows",
             color=colour,
             transform=axes.transAxes,
+            bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.5},
         )
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xlim(1, counts[-1])
-    axes.set_xticks([2**power for power in range(0, 14, 2)])
+    axes.set_xticks(counts[::2])
     axes.xaxis.set_major_formatter("{x:.0f}")
     axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.set_xlabel("rows m of x (m, k) @ w (k, n), float16")

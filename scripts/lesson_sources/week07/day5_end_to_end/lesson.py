@@ -318,7 +318,7 @@ def in_system() -> Figure:
         inside = np.concatenate([[0], np.cumsum(changes[order])])
         level = inside[np.searchsorted(seconds, grid, side="right")]
         axes.plot(grid, level, color=colour, linewidth=1.3)
-        at = int(np.argmax(level)) if place == -1 else int(len(grid) * 0.86)
+        at = int(np.argmax(level)) if place == -1 else int(len(grid) * 0.97)
         near = level[max(0, at - 25) : at + 25].max()
         axes.text(grid[at], near + 8, name, color=colour, ha="center")
     _panel(axes, "s since the run began", "requests", "requests in the system")
@@ -506,7 +506,6 @@ def evidence() -> Figure:
     axes.grid(axis="y", visible=False)
     for edge in range(1, len(found)):
         axes.axhline(edge - 0.5, color=GREY, linewidth=0.8)
-    axes.set_xlim(0.2, 1.5)
     legend(
         figure,
         {

@@ -20,6 +20,7 @@ from scripts.lesson_sources.drawing import (
     ORANGE,
     ROOT,
     VERMILION,
+    compared,
     legend,
 )
 
@@ -83,6 +84,19 @@ def elsewhere(name: str, device: str) -> dict[str, Any]:
     """The prediction for a recorded layer on a device; "changed" against the H200."""
     names = [case(name)["device"], device]
     return challenge("other_hardware").predict_on(costs(name), case(name)["dtype"], names)[1]
+
+
+def others() -> list[str]:
+    """The devices to compare a recorded layer on: all that lessons compare but the H200, newest first."""
+    return [device for device in reversed(compared()) if device != "H200"]
+
+
+def floor_rows(name: str) -> str:
+    """Rows of a table: what a recorded layer would compute in on each device, and how long at least."""
+    found = [(device, elsewhere(name, device)) for device in ("H200", *others())]
+    return "\n".join(
+        f"| {device} | {it['dtype']} | {it['floor_ns'] / 1e6:,.2f} ms |" for device, it in found
+    )
 
 
 def speedup(name: str, device: str) -> dict[str, Any]:
@@ -225,37 +239,42 @@ def frameworks() -> Figure:
     return figure
 
 
-DEVICES = ("H100 SXM", "A100 40GB", "V100 SXM2", "T4")
-
-
 def other_devices() -> Figure:
-    """Speed-up intervals of recorded layers on four other devices, and the ratio of the roofs."""
+    """Speed-up intervals of recorded layers on other devices, and the ratio of the roofs."""
     import matplotlib.pyplot as plt
 
+    shown = others()
     figure, panels = plt.subplots(1, 3, figsize=(8, 3.1), sharey=True)
     figure.subplots_adjust(left=0.11, right=0.985, top=0.9, bottom=0.31, wspace=0.1)
+    lowest, highest = 0.05, 1.4
     for axes, name in zip(panels, SHOWN, strict=True):
         own = challenge("other_hardware").predict_on(
             costs(name), case(name)["dtype"], [case(name)["device"]]
         )
-        for place, device in enumerate(DEVICES):
-            y = len(DEVICES) - place
+        for place, device in enumerate(shown):
+            y = len(shown) - place
             found = speedup(name, device)
             low, high = found["low_speedup_ratio"], found["high_speedup_ratio"]
             axes.plot([low, high], [y, y], color=BLUE, linewidth=5, solid_capstyle="butt")
             axes.plot([(low * high) ** 0.5], [y], "|", color=BLUE, markersize=12)
-            axes.plot(own[0]["floor_ns"] / elsewhere(name, device)["floor_ns"], y, "x", color=INK)
+            roofs = own[0]["floor_ns"] / elsewhere(name, device)["floor_ns"]
+            axes.plot(roofs, y, "x", color=INK)
+            lowest, highest = (
+                min(lowest, 0.8 * min(low, roofs)),
+                max(highest, 1.2 * max(high, roofs)),
+            )
         axes.axvline(1, color=INK, linewidth=0.8)
         axes.set_xscale("log")
-        axes.set_xlim(0.05, 1.4)
         axes.set_xticks([0.05, 0.1, 0.2, 0.5, 1], ["0.05", "0.1", "0.2", "0.5", "1"])
         axes.minorticks_off()
-        axes.set_ylim(0.4, len(DEVICES) + 0.6)
+        axes.set_ylim(0.4, len(shown) + 0.6)
         axes.set_title(name)
         axes.set_xlabel("speed against the H200")
         axes.grid(axis="x", color=GRID, linewidth=0.6)
         axes.set_axisbelow(True)
-    panels[0].set_yticks(range(len(DEVICES), 0, -1), DEVICES)
+    for axes in panels:
+        axes.set_xlim(lowest, highest)
+    panels[0].set_yticks(range(len(shown), 0, -1), shown)
     legend(figure, {"between these, by what is known": BLUE, "× the roofs alone": INK}, 2)
     return figure
 

@@ -17,6 +17,7 @@ from scripts.lesson_sources.drawing import (
     PAPER,
     SKY,
     VERMILION,
+    bars,
     legend,
     reference,
     told,
@@ -156,18 +157,15 @@ def step_plot() -> Figure:
         for rank in ex().find_ranks(capture):
             for kinds, name in ((("work",), "work"), (("wait", "transfer"), "NCCL")):
                 for kind in kinds:
-                    # Gaps that nobody could see are closed.
-                    joined = intervals.union(
-                        intervals.of(spans(capture, rank)[kind]), join_ns=3_000
-                    )
-                    pieces = [
-                        (a - start, b - a) for a, b in joined.pairs() if b > start and a < end
-                    ]
-                    axes.broken_barh(
-                        [(a / 1e6, b / 1e6) for a, b in pieces],
-                        (lane - 0.38, 0.76),
+                    pieces = intervals.of(spans(capture, rank)[kind]).pairs()
+                    bars(
+                        axes,
+                        lane,
+                        pieces,
+                        (start, end),
+                        height=0.76,
+                        join_ns=3_000,  # gaps that nobody could see are closed
                         color=COLOURS[kind],
-                        linewidth=0,
                     )
                 names.append(f"rank {rank}, {name}")
                 lane += 1

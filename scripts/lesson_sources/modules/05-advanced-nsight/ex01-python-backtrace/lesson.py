@@ -17,6 +17,7 @@ from scripts.lesson_sources.drawing import (
     GRID,
     ROOT,
     VERMILION,
+    bars,
     legend,
     reference,
     told,
@@ -135,15 +136,15 @@ def steps_plot() -> Figure:
             ranges = recording.nvtx_ranges
             steps = ranges.filter(ranges["name"] == "step")
             first = steps["start_ns"][2]
-            device = recording.kernels.select("start_ns", "duration_ns").rows()
+            device = recording.kernels.select("start_ns", "end_ns").rows()
         waits = [
-            (trace.start_ns, trace.end_ns - trace.start_ns)
+            (trace.start_ns, trace.end_ns)
             for trace in reference("advanced_ex01").backtraces(name)
             if trace.name in reference("advanced_ex01").BLOCKING
         ]
         for place, found, colour in ((0, device, GREEN), (1, waits, VERMILION)):
-            bars = [((a - first) / 1e6, length / 1e6) for a, length in found if a + length > first]
-            axes.broken_barh(bars, (place - 0.36, 0.72), color=colour, linewidth=0)
+            window = (first, first + DRAWN_MS * 1e6)
+            bars(axes, place, found, window, height=0.72, color=colour)
         axes.set(ylim=(1.6, -0.6), xlim=(0, DRAWN_MS))
         axes.set_yticks([0, 1], ["device", "host"])
         axes.set_title(name)
