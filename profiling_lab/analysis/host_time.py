@@ -82,8 +82,8 @@ class LinkCopies:
     """The nodes that copy between host and device.
 
     link, upload, pageable: per node, whether it is such a copy, to the device, of pageable memory. bytes: of each, -1
-    where unknown. rates: bytes per ns of pinned memory, for uploads (True) and downloads (False). readback: copies
-    of a few bytes to the host, which take more latency than transfer: they are there to be waited for.
+    where unknown. rates: bytes per ns of pinned memory, for uploads (True) and downloads (False). few_bytes: copies
+    that take more latency than transfer: who blocks in one waits for what comes before it.
     """
 
     link: np.ndarray
@@ -91,7 +91,7 @@ class LinkCopies:
     pageable: np.ndarray
     bytes: np.ndarray
     rates: dict[bool, float]
-    readback: np.ndarray
+    few_bytes: np.ndarray
 
 
 def link_copies(made: Order) -> LinkCopies:
@@ -110,9 +110,9 @@ def link_copies(made: Order) -> LinkCopies:
         own = link & ~pageable & (upload == to_device) & (size >= LARGE_COPY_BYTES)
         spent = made.own[own].sum()
         rates[to_device] = float(size[own].sum() / spent) if spent else PINNED_BYTES_PER_NS
-    known = link & ~upload & (size >= 0)
-    readback = known & (2 * size / rates[False] < np.maximum(made.own, COPY_LATENCY_NS))
-    return LinkCopies(link, upload, pageable, size, rates, readback)
+    rate = np.where(upload, rates[True], rates[False])
+    few = link & (size >= 0) & (2 * size / rate < np.maximum(made.own, COPY_LATENCY_NS))
+    return LinkCopies(link, upload, pageable, size, rates, few)
 
 
 @dataclass
@@ -179,12 +179,13 @@ def read(made: Order) -> HostTime:
     loading = intervals.difference(intervals.union(_joined(loading, fed)), compiling)
     long[waited] = False
     own_setup = _first_times(made)
-    begins = _loop_begins(made)
-    before_loop = long & (made.start <= begins)
-    lead_setup = np.where(before_loop, made.lead - lead_compiling - lead_input, 0)
+    before_loop = np.flatnonzero(long & (made.start <= _loop_begins(made)))
+    lead_setup = zeros()
+    lead_setup[before_loop] = _beyond_usual(made, before_loop)
     code = np.isin(made.kind, (order.HOST_CODE, order.SETUP_CALL))
     own_is_code = code & (made.own > limit)
     allocating = _between_allocations(made) & ~long
+    lead_setup = np.minimum(lead_setup, made.lead - lead_compiling - lead_input)
     out = HostTime(
         made,
         limit,
@@ -192,7 +193,7 @@ def read(made: Order) -> HostTime:
         lead_setup,
         lead_input,
         lead_compiling,
-        long & ~before_loop,
+        long,
         own_is_code,
         allocating,
         Intervals(leads.starts_ns[:0], leads.ends_ns[:0]),
@@ -365,6 +366,30 @@ def _allocated_once(made: Order, nodes: np.ndarray) -> np.ndarray:
     return once[bursts]
 
 
+def _beyond_usual(made: Order, nodes: np.ndarray) -> np.ndarray:
+    """By how much longer the host code that leads to some calls took than it does before the same calls later."""
+    recording = made.recording
+    target = np.full(len(made), -1, dtype=np.int64)
+    issued = np.flatnonzero(made.why == order.ISSUED)[::-1]
+    target[made.on[issued]] = recording.operations.name[made.row[made.to[issued]]]
+    host = np.flatnonzero((made.thread >= 0) & (made.row >= 0) & (made.kind != order.WAIT))
+    name = recording.calls.name[made.row[host]]
+    group, _ = columns.number_rows(name.astype(np.int64), target[host])
+    place = np.searchsorted(host, nodes)
+    out = np.zeros(len(nodes), dtype=np.int64)
+    for number, at in enumerate(place.tolist()):
+        if at == len(host) or host[at] != nodes[number]:
+            continue
+        later = host[(group == group[at]) & (host > nodes[number])]
+        leads = np.sort(made.lead[later])
+        usual = int(leads[(len(leads) - 1) // 2]) if len(leads) else 0
+        longest = int(leads[-1]) if len(leads) else 0
+        # A loop's own code comes again, though not before each of these calls.
+        usual = max(usual, min(longest, int(made.lead[nodes[number]])))
+        out[number] = max(0, int(made.lead[nodes[number]]) - usual)
+    return out
+
+
 def _loop_begins(made: Order) -> int:
     """When the host first issued a kernel that runs more than once; long before everything if none does."""
     recording, work = made.recording, made.recording.operations
@@ -397,7 +422,6 @@ def _paint(
     thread, start = made.thread[host], made.start[host]
     lead_purpose = np.full(len(host), ISSUING, dtype=np.int8)
     lead_purpose[out.own_code[host]] = OWN_CODE
-    lead_purpose[out.lead_setup[host] > 0] = SETUP
     lead_purpose[out.allocating_lead[host]] = ALLOCATING
     kinds = np.full(len(order.NODE_KINDS), ISSUING, dtype=np.int8)
     kinds[order.COPY_CALL], kinds[order.ALLOCATION] = COPYING, ALLOCATING
@@ -414,7 +438,14 @@ def _paint(
         (keyed(thread, start, start + setup), np.full(len(host), SETUP, dtype=np.int8)),
         (keyed(thread, start + setup, start + made.own[host]), own_purpose),
     ]
-    leads = keyed(thread, start - made.lead[host], start)
+    before = out.lead_setup[host]
+    parts.append(
+        (
+            keyed(thread, start - made.lead[host], start - made.lead[host] + before),
+            np.full(len(host), SETUP, dtype=np.int8),
+        )
+    )
+    leads = keyed(thread, start - made.lead[host] + before, start)
     touched = (out.lead_input[host] > 0) | (out.lead_compiling[host] > 0)
     parts.append(
         (Intervals(leads.starts_ns[~touched], leads.ends_ns[~touched]), lead_purpose[~touched])

@@ -153,14 +153,18 @@ class Order:
         return len(self.kind)
 
 
-def read(recording: Recording, window_ns: tuple[int, int] | None = None) -> Order:
+def read(
+    recording: Recording,
+    window_ns: tuple[int, int] | None = None,
+    since_ns: int | None = None,
+) -> Order:
     """The order of a recording.
 
     window_ns: keep the host calls that start inside [start, end) and the device operations that these
-    issued; without it, all but the host calls before the first one that issued device work.
+    issued; without it, the host calls from since_ns on, or from the first one that issued device work.
     Raises EmptyCapture if no device operation is left.
     """
-    return _Builder(recording, window_ns).build()
+    return _Builder(recording, window_ns, since_ns).build()
 
 
 def call_kinds(recording: Recording) -> np.ndarray:
@@ -195,8 +199,11 @@ def _median(values: np.ndarray) -> int:
 
 
 class _Builder:
-    def __init__(self, recording: Recording, window_ns: tuple[int, int] | None) -> None:
+    def __init__(
+        self, recording: Recording, window_ns: tuple[int, int] | None, since_ns: int | None
+    ) -> None:
         self.recording = recording
+        self.since_ns = since_ns
         self.window_ns = window_ns
 
     def build(self) -> Order:
@@ -236,7 +243,7 @@ class _Builder:
             work = self._keys(recording.operations.process, recording.operations.correlation)
             issuing = np.isin(keys, work)
             begun = calls.start[issuing].min(initial=recording.operations.start[0])
-            inside = calls.start >= begun
+            inside = calls.start >= (begun if self.since_ns is None else self.since_ns)
         self.inside = inside
         chosen = np.flatnonzero(inside & ~nested)
         self.call = chosen  # rows of the recording's calls

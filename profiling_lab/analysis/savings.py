@@ -73,7 +73,7 @@ class _Savings:
         self.device = made.kind == order.DEVICE
         copies = time.links
         self.link, self.upload, self.pageable = copies.link, copies.upload, copies.pageable
-        self.bytes, self.rates, self.readback = copies.bytes, copies.rates, copies.readback
+        self.bytes, self.rates, self.few = copies.bytes, copies.rates, copies.few_bytes
         self.inside = made.start >= self.window[0]
         self.counted = self.device & (made.start < self.window[1]) & (made.end > self.window[0])
         self.later = made.start > self.window[0]  # the first operation's start is the window's
@@ -102,7 +102,7 @@ class _Savings:
             pinned = max(0, min(moved_less, end - self._end(**self._pinned())))
         remedies = {"hidden": hidden, "pinned": pinned, "moved_less": moved_less}
         pageable = int(self.bytes[self.pageable & self.inside & self.counted].clip(0).sum())
-        return Saved(causes, remedies, int((self.readback & self.counted).sum()), pageable)
+        return Saved(causes, remedies, int((self.few & ~self.upload & self.counted).sum()), pageable)
 
     def _end(self, **changed: np.ndarray) -> int:
         """When the last operation of the window ends with these durations, lags and delays."""
@@ -131,9 +131,9 @@ class _Savings:
     def _without_waits(self) -> dict[str, np.ndarray]:
         made = self.made
         gone = self._waiting_links(order.SYNCHRONIZE, order.LAUNCH) & ~self._releasing()[made.to]
-        # Reading a few bytes back is waiting, whatever the call.
+        # Reading back is waiting, whatever the call; so is a blocking copy of a few bytes to the device.
         copying = self._waiting_links(order.COPY_CALL)
-        gone |= copying & self.readback[made.on]
+        gone |= copying & self.link[made.on] & (~self.upload | self.few)[made.on]
         return {"lag": np.where(gone, order.NEVER, made.lag)}
 
     def _without_launch_cost(self) -> dict[str, np.ndarray]:
@@ -150,7 +150,7 @@ class _Savings:
 
     def _without_copies(self) -> dict[str, np.ndarray]:
         made = self.made
-        copying = self._waiting_links(order.COPY_CALL) & ~self.readback[made.on]
+        copying = self._waiting_links(order.COPY_CALL) & ~self.few[made.on]
         return {
             "own": np.where(
                 self.link, 0, np.where(made.kind == order.COPY_CALL, self.time.own_setup, made.own)

@@ -324,7 +324,7 @@ class _Path:
         out[waited] = host_time.WAITING
         for kind, purpose in _RETURNS.items():
             out[waited & (made.waits_in[node] == kind)] = purpose
-        out[waited & self.time.links.readback[source]] = host_time.WAITING
+        out[waited & self.time.links.few_bytes[source]] = host_time.WAITING
         issued = self.why[node] == order.ISSUED
         out[issued & made.resumes[source]] = host_time.WAITING
         out[issued & (made.kind[source] == order.COPY_CALL) & ~made.resumes[source]] = (
