@@ -31,8 +31,9 @@ from profiling_lab.analysis.columns import (
     Recording,
     Vocabulary,
 )
+from profiling_lab.captures.kineto import STEP_RANGE, cuda_name
+from profiling_lab.captures.opening import MOST_TEXT_BYTES
 from profiling_lab.errors import CaptureError, EmptyCapture
-from profiling_lab.kineto import STEP_RANGE, cuda_name
 
 # Categories as written today and (in lower case) by PyTorch 1.8 to 1.10.
 KERNEL, COPY, MEMSET, CALL, OPERATOR, RANGE = range(6)
@@ -94,8 +95,6 @@ class _Document(msgspec.Struct, gc=False):
     distributedInfo: Any = None  # noqa: N815
 
 
-
-
 @dataclass
 class Trace:
     """A trace: its columns, and what else the file says.
@@ -126,7 +125,9 @@ class _Found:
         self.words = Vocabulary()
         self.parts: list[np.ndarray] = []
         self.threads: dict[tuple[Any, Any], int] = {}
-        self.direction: dict[int, tuple[int, bool]] = {}  # name code of a copy → direction, pageable
+        self.direction: dict[
+            int, tuple[int, bool]
+        ] = {}  # name code of a copy → direction, pageable
 
     def add(self, events: list[_Event], times: list[_Times] | None, file: Path) -> None:
         rows = []
@@ -246,9 +247,9 @@ def _document(file: Path) -> _Document:
         raise CaptureError(f"{file}: is cut off or damaged (it does not decompress)") from None
     except OSError as error:
         raise CaptureError(f"{file}: cannot be read ({error.strerror})") from None
-    if len(data) > captures.MOST_TEXT_BYTES:
+    if len(data) > MOST_TEXT_BYTES:
         raise CaptureError(
-            f"{file}: has more than {captures.MOST_TEXT_BYTES // 2**20} MiB of text; record fewer steps "
+            f"{file}: has more than {MOST_TEXT_BYTES // 2**20} MiB of text; record fewer steps "
             "(torch.profiler.schedule)"
         )
     try:
@@ -303,7 +304,10 @@ def _trace(found: _Found, document: _Document, file: Path) -> Trace:
     def ranges(which: int) -> Ranges:
         rows = table[kind == which]
         return Ranges(
-            rows[:, 1].copy(), rows[:, 2].copy(), rows[:, 3].astype(np.int32), rows[:, 4].astype(np.int32)
+            rows[:, 1].copy(),
+            rows[:, 2].copy(),
+            rows[:, 3].astype(np.int32),
+            rows[:, 4].astype(np.int32),
         )
 
     annotations, operators = ranges(RANGE), ranges(OPERATOR)
@@ -320,7 +324,9 @@ def _trace(found: _Found, document: _Document, file: Path) -> Trace:
     calls = table[kind == CALL]
     if steps:
         # Host code before the first CUDA call of the window is seen as well.
-        begin = np.array([[CALL, steps[0][0], steps[0][0], words.code(""), steps[0][2], -1, -1, -1, -1]])
+        begin = np.array(
+            [[CALL, steps[0][0], steps[0][0], words.code(""), steps[0][2], -1, -1, -1, -1]]
+        )
         calls = np.concatenate([begin, calls])
         calls = calls[np.lexsort((-calls[:, 2], calls[:, 1]))]
     host = HostCalls(

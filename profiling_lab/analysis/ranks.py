@@ -6,8 +6,9 @@ transfer. This needs no common clock, so it holds for traces as well. Only what 
 device covers costs time: it is exposed.
 
 * All ranks alike in exposed collectives: communication. It costs what the rank that has least of it has.
-* One rank that waits less than the others, again and again: it is late, and costs the difference. One long
-  wait alone is no imbalance: it happened once.
+* One rank that is less in exposed collectives than the others, again and again: it is late. What it does longer
+  than the others on the host costs its whole length; work on its device, shared evenly, costs what is above
+  the mean. One long wait alone is no imbalance: it happened once.
 * Work in turns: at nearly no time do two ranks work, as in the stages of a pipeline without micro-batches.
 """
 
@@ -77,7 +78,8 @@ class Job:
     """What ranks cost each other.
 
     communication_ns: what all spend in exposed collectives at least. imbalance_ns: what the late rank (late, its
-    number) costs the others; once: most of it in one collective. in_turns_ns: what working side by side would
+    number) costs the others, late_work_ns the part of its lateness that is work on its device; once: most of it
+    in one collective. in_turns_ns: what working side by side would
     save, 0 where they do. matched_count: collectives that all ranks were in.
     """
 
@@ -85,6 +87,7 @@ class Job:
     communication_ns: int
     imbalance_ns: int
     late: int
+    late_work_ns: int
     once: bool
     in_turns_ns: int
     matched_count: int
@@ -148,23 +151,30 @@ def judge(ranks: list[Rank], *, one_clock: bool) -> Job:
     exposed = [rank.exposed_ns for rank in ranks]
     waits = [rank.exposed_wait_ns for rank in ranks]
     late = int(np.argmin(waits))
-    others = sorted(ns for number, ns in enumerate(waits) if number != late)
-    imbalance = others[(len(others) - 1) // 2] - waits[late] if others else 0
+    waiting = sorted(ns for number, ns in enumerate(waits) if number != late)
+    others = sorted(ns for number, ns in enumerate(exposed) if number != late)
+    middle = (len(ranks) - 2) // 2
+    late_ns = max(0, others[middle] - exposed[late]) if others and waiting[middle] else 0
+    works = [intervals.total_ns(rank.work) for rank in ranks]
+    usual = sorted(ns for number, ns in enumerate(works) if number != late)
+    more_work = min(late_ns, max(0, works[late] - usual[middle])) if usual else 0
+    imbalance = late_ns - more_work + more_work * (len(ranks) - 1) // len(ranks)
     # The longest wait alone: of the ranks that are not late, the typical one.
     longest = sorted(
         int(rank.waits_ns.max(initial=0))  # type: ignore[union-attr]
         for number, rank in enumerate(ranks)
         if number != late
     )
-    once = bool(longest) and 2 * longest[(len(longest) - 1) // 2] > imbalance > 0
+    once = bool(longest) and 2 * longest[middle] > waiting[middle] - waits[late] > 0
     left_out = sum(len(rank.names) for rank in ranks) - matched.size
     return Job(
         ranks,
         min(exposed, default=0),
-        max(0, imbalance),
+        imbalance,
         ranks[late].number,
+        more_work,
         once,
-        _in_turns(ranks) if one_clock else 0,
+        _in_turns(ranks, min(exposed, default=0)) if one_clock else 0,
         len(matched),
         left_out,
     )
@@ -206,20 +216,24 @@ def _match(ranks: list[Rank], *, one_clock: bool) -> np.ndarray:
 
 
 def _set_waits(ranks: list[Rank], matched: np.ndarray) -> None:
-    lengths = np.stack(
-        [
-            (rank.collectives.ends_ns - rank.collectives.starts_ns)[matched[:, number]]
-            for number, rank in enumerate(ranks)
-        ],
-        axis=1,
-    ) if len(matched) else np.zeros((0, len(ranks)), dtype=np.int64)
+    lengths = (
+        np.stack(
+            [
+                (rank.collectives.ends_ns - rank.collectives.starts_ns)[matched[:, number]]
+                for number, rank in enumerate(ranks)
+            ],
+            axis=1,
+        )
+        if len(matched)
+        else np.zeros((0, len(ranks)), dtype=np.int64)
+    )
     for number, rank in enumerate(ranks):
         rank.waits_ns = np.zeros(len(rank.names), dtype=np.int64)
         if len(matched):
             rank.waits_ns[matched[:, number]] = lengths[:, number] - lengths.min(axis=1)
 
 
-def _in_turns(ranks: list[Rank]) -> int:
+def _in_turns(ranks: list[Rank], exposed_ns: int) -> int:
     """What ranks that work one after the other would save side by side."""
     works = [intervals.total_ns(rank.work) for rank in ranks]
     if len(ranks) < 2 or min(works) < STAGE_RATIO * max(works):
@@ -233,4 +247,6 @@ def _in_turns(ranks: list[Rank]) -> int:
     # Where n ranks work at once, the moment counts n times in the sum.
     if sum(works) - any_works > IN_TURNS_RATIO * any_works:
         return 0
-    return any_works - max(works)
+    saved = any_works - max(works)
+    # Each of them waits for the others: a rank that is only late waits for nobody.
+    return saved if exposed_ns >= saved / len(ranks) else 0

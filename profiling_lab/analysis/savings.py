@@ -102,7 +102,9 @@ class _Savings:
             pinned = max(0, min(moved_less, end - self._end(**self._pinned())))
         remedies = {"hidden": hidden, "pinned": pinned, "moved_less": moved_less}
         pageable = int(self.bytes[self.pageable & self.inside & self.counted].clip(0).sum())
-        return Saved(causes, remedies, int((self.few & ~self.upload & self.counted).sum()), pageable)
+        return Saved(
+            causes, remedies, int((self.few & ~self.upload & self.counted).sum()), pageable
+        )
 
     def _end(self, **changed: np.ndarray) -> int:
         """When the last operation of the window ends with these durations, lags and delays."""

@@ -1,0 +1,101 @@
+"""Ranks: late again and again, all alike, in turns; on recordings and drawn ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from grading.checks import case_labels
+from grading.checks.generate.drawn_timeline import Timeline
+from profiling_lab import captures
+from profiling_lab.analysis import columns, kineto_columns, ranks
+from profiling_lab.analysis.ranks import Job
+
+FLOOR = 0.1
+EXPECTED = ("communication_bound", "rank_imbalance", "healthy")
+CASES = [
+    name
+    for name, label in case_labels.labels().items()
+    if label["expect"] in EXPECTED
+    and ("_exchange" in name or "_lengths" in name or "_towers" in name)
+]
+
+
+def job_of(name: str) -> tuple[Job, int]:
+    place = captures.place(name)
+    if place.is_dir() and (files := captures.rank_traces(place)):
+        traces = {number: kineto_columns.read(file) for number, file in files.items()}
+        found = [
+            ranks.of_trace(one.recording, number, one.window_ns or one.recording.span_ns)
+            for number, one in traces.items()
+        ]
+        return ranks.judge(found, one_clock=False), max(rank.length_ns for rank in found)
+    recording = columns.from_nsys(captures.open(name))
+    found = ranks.of_timeline(recording, recording.span_ns)
+    return ranks.judge(found, one_clock=True), found[0].length_ns
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_cases_of_several_ranks_have_their_label(name: str) -> None:
+    job, length = job_of(name)
+    savings = {
+        "healthy": int(FLOOR * length),
+        "communication_bound": job.communication_ns,
+        "rank_imbalance": 0 if job.once else job.imbalance_ns,
+    }
+    label = case_labels.labels()[name]
+    assert max(savings, key=lambda category: savings[category]) == label["expect"]
+    if label["expect"] != "healthy":
+        bounds = case_labels.expected(name)["recoverable_ratio"]
+        assert bounds.holds(savings[label["expect"]] / length)
+
+
+STEPS, US = 30, 1_000
+
+
+def draw(file: Path, step_us: dict[int, tuple[int, int, int]], transfer_us: int) -> str:
+    """Steps in which rank r first prepares, then works, then meets the others in a collective.
+
+    step_us: per rank µs of its host code, of its kernel, and from then on of more host code in every other step.
+    """
+    timeline = Timeline(file)
+    now = 1_000_000
+    for step in range(STEPS):
+        arrivals = {}
+        for rank, (host, work, now_and_then) in step_us.items():
+            begin = now + (host + (now_and_then if (step + rank) % 2 else 0)) * US
+            at = {"process": rank + 1, "thread": rank + 1, "device": rank}
+            timeline.kernel(
+                begin + 7 * US, begin + (7 + work) * US, call=(begin, begin + 5 * US), **at
+            )
+            arrivals[rank] = begin + (8 + work) * US
+        end = max(arrivals.values()) + transfer_us * US
+        for rank, start in arrivals.items():
+            at = {"process": rank + 1, "thread": rank + 1, "device": rank, "stream": 9}
+            call = (start - 40 * US, start - 35 * US)
+            timeline.kernel(start, end, name="ncclDevKernel_AllReduce", call=call, **at)
+        now = end
+    return timeline.save()
+
+
+def judged(path: str) -> tuple[Job, int]:
+    return job_of(path)
+
+
+def test_a_rank_that_prepares_longer_costs_all_of_it(tmp_path: Path) -> None:
+    job, length = judged(draw(tmp_path / "a.sqlite", {0: (10, 300, 0), 1: (610, 300, 0)}, 20))
+    assert job.late == 1 and not job.once and job.late_work_ns < 0.02 * length
+    assert job.imbalance_ns == pytest.approx(STEPS * 600 * US, abs=0.02 * length)
+
+
+def test_work_that_is_shared_evenly_costs_what_is_above_the_mean(tmp_path: Path) -> None:
+    job, length = judged(draw(tmp_path / "a.sqlite", {0: (10, 300, 0), 1: (10, 700, 0)}, 20))
+    assert job.late == 1
+    assert job.imbalance_ns == pytest.approx(STEPS * 200 * US, abs=0.02 * length)
+
+
+def test_ranks_late_in_turns_wait_alike(tmp_path: Path) -> None:
+    job, length = judged(draw(tmp_path / "a.sqlite", {0: (10, 300, 200), 1: (10, 300, 200)}, 300))
+    assert job.imbalance_ns < 0.02 * length
+    assert job.communication_ns == pytest.approx(STEPS * 400 * US, abs=0.02 * length)
