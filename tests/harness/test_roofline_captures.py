@@ -102,7 +102,7 @@ def test_float32_products_are_counted_by_the_cuda_cores_alone(capture: str) -> N
 
 @pytest.mark.parametrize("capture", COUNTED)
 def test_matrix_work_is_what_half_precision_does_not_explain(capture: str) -> None:
-    # HFMA2 goes through the same pipe as the matrix instructions; it is counted by thread.
+    # HFMA2.MMA, a constant's move, takes the pipe of the matrix instructions; it is counted by thread.
     for kernel in document(capture, "counters.json")["kernels"]:
         matrix = (
             counter(kernel, "sm__inst_executed_pipe_tensor.sum") > instructions(kernel, "hfma") / 32

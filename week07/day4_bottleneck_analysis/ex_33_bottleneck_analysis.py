@@ -355,7 +355,7 @@ def roofline_points(capture: str) -> list[dict[str, Any]]:
                      smsp__sass_thread_inst_executed_op_<x>_pred_on.sum, where <x> is fadd, fmul, ffma
                      (float32) and dadd, dmul, dfma (float64), and a fused multiply-add is two
                      operations. These count nothing of what the tensor pipe does: matrix
-                     products, and on some devices half-precision multiply-adds as well. So where
+                     products. Some instructions of it are none (HFMA2.MMA, a constant's move). So where
                      TENSOR_COUNTER is missing or above 0, or one of the six is missing: flops_source
                      "analytic", the operations of the row's cost; or, if it names no operation, None
                      for both.

@@ -647,11 +647,11 @@ def bank_conflicts(kernel: dict[str, Any]) -> dict[str, float | None]:
 def rank_stalls(kernel: dict[str, Any]) -> list[dict[str, Any]]:
     """What the warps of a kernel wait for, most first.
 
-    smsp__average_warps_issue_stalled_<reason>_per_issue_active.ratio is how many warps of a scheduler
-    were, on average, in that state when an instruction was issued. "selected" is the warp that was
-    issued, not a wait.
+    smsp__average_warps_issue_stalled_<reason>_per_issue_active.ratio is the cycles that warps spent in
+    that state, over all warps of a scheduler, for each instruction issued: the cycles of a warp's life
+    from one instruction to its next that go into it. "selected" is the issue itself, not a wait.
 
-    Returns a list of {"reason": str, "warps_ratio": float, "share_ratio": float}, without "selected"
+    Returns a list of {"reason": str, "cycles_per_instruction": float, "share_ratio": float}, without "selected"
     and without metrics that are missing; share_ratio is of the sum over all these reasons and
     "selected" (the whole life of a warp), so the shares add up to less than 1. Sorted by share, largest
     first; equal shares by name. [] if there is no such metric or their sum is 0.
@@ -667,7 +667,7 @@ def rank_stalls(kernel: dict[str, Any]) -> list[dict[str, Any]]:
     if not total:
         return []
     return [
-        {"reason": reason, "warps_ratio": count, "share_ratio": count / total}
+        {"reason": reason, "cycles_per_instruction": count, "share_ratio": count / total}
         for reason, count in sorted(warps.items(), key=lambda item: (-item[1], item[0]))
         if reason != "selected"
     ]

@@ -1178,11 +1178,11 @@ def stalls_of(kernel: Kernel) -> list[dict[str, Any]]:
     }
     total = sum(warps.values())
     rows = [
-        {"reason": reason, "warps_ratio": count, "share_ratio": count / total}
+        {"reason": reason, "cycles_per_instruction": count, "share_ratio": count / total}
         for reason, count in warps.items()
         if total and reason != "selected"
     ]
-    return sorted(rows, key=lambda row: (-row["warps_ratio"], row["reason"]))
+    return sorted(rows, key=lambda row: (-row["cycles_per_instruction"], row["reason"]))
 
 
 def judge_stalls(call: str, got: Any, want: list[dict[str, Any]], where: str = "") -> None:

@@ -181,7 +181,7 @@ WAY_COLOURS = {
 
 
 def attention_parts() -> Figure:
-    """Shares of the components at all recorded shapes, with what limits the largest."""
+    """Shares of the components at all recorded shapes, with the bound of the largest."""
     import matplotlib.pyplot as plt
 
     counts = [len(profiles(kind)) for kind in COMPONENTS]
@@ -202,7 +202,7 @@ def attention_parts() -> Figure:
         axes.set_yticks(range(len(found), 0, -1), labels)
         axes.set_xlim(0, 100)
         name = found[0]["dtype"]
-        axes.set_title(f"{name}: batch × tokens, width, heads (right: whole layer, limit)")
+        axes.set_title(f"{name}: batch × tokens, width, heads (right: whole layer, bound)")
     panels[1].set_xlabel("share of the components' sum (%)")
     words = {name.replace("_", " "): colour for name, colour in PART_COLOURS.items()}
     legend(figure, words, 5)

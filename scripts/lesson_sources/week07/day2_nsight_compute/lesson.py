@@ -140,7 +140,9 @@ def warps(name: str) -> float:
 
 def life(name: str) -> float:
     """Cycles from one instruction of a warp to its next: all its states, the issue included."""
-    reasons = sum(row["warps_ratio"] for row in reference("ex_31").rank_stalls(kernel(name)))
+    reasons = sum(
+        row["cycles_per_instruction"] for row in reference("ex_31").rank_stalls(kernel(name))
+    )
     return reasons + metric(name, STATE.format("selected"))
 
 

@@ -248,7 +248,7 @@ _ADVICE = {
 
 
 def identify_bottleneck(profile_results: Profile, device: str | None = None) -> dict[str, Any]:
-    """The component that takes most time, what limits it, and the evidence for that.
+    """The component that takes most time, its bound, and the evidence for that.
 
     profile_results: as `profile_attention_components` returns it; further keys, "share" and "sum_s" are
     not read. device: hold it against this device of `profiling_lab.devices` instead of the profile's.
@@ -257,7 +257,8 @@ def identify_bottleneck(profile_results: Profile, device: str | None = None) -> 
         "compute"  its operations at the device's peak for the profile's data type
         "memory"   its bytes at the device's memory bandwidth
         "latency"  call_floor_s: a call takes that long however little it does
-    The largest of the three is what limits it (of equal ones the first in this order).
+    The largest of the three is its bound (of equal ones the first in this order). Far below a roof
+    (roof_ratio) something else is the limit, which counters show and this does not.
 
     Returns {
         "component", "time_s", "share": of the components' sum,
@@ -269,7 +270,7 @@ def identify_bottleneck(profile_results: Profile, device: str | None = None) -> 
         "roof_ratio": the larger of the compute and memory least times over time_s; 1.0 is on the roof,
         "sum_to_whole_ratio": the components' sum over whole_s; far from 1 the parts do not explain the whole,
         "recommendation": what to do, a text; "none" if there is little to win here}.
-    The recommendation is "none" exactly if compute or memory limits the component, roof_ratio is at
+    The recommendation is "none" exactly if its bound is compute or memory, roof_ratio is at
     least CEILING_RATIO, and fusing has nothing to save: a memory-bound component out of FUSIBLE moves
     scores that need not go through memory at all, so fusing pays however close to its roof it is.
     Of equally long components the first is taken.

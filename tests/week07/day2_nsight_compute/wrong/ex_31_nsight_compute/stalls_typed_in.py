@@ -7,4 +7,4 @@ SAYS = "The reasons are"
 
 
 def rank_stalls(kernel: dict[str, Any]) -> list[dict[str, Any]]:
-    return [{"reason": "long_scoreboard", "warps_ratio": 120.0, "share_ratio": 0.94}]
+    return [{"reason": "long_scoreboard", "cycles_per_instruction": 120.0, "share_ratio": 0.94}]

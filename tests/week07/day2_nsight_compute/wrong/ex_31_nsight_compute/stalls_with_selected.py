@@ -18,6 +18,6 @@ def rank_stalls(kernel: dict[str, Any]) -> list[dict[str, Any]]:
     if not total:
         return []
     return [
-        {"reason": reason, "warps_ratio": count, "share_ratio": count / total}
+        {"reason": reason, "cycles_per_instruction": count, "share_ratio": count / total}
         for reason, count in sorted(warps.items(), key=lambda item: (-item[1], item[0]))
     ]
