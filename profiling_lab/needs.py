@@ -11,9 +11,12 @@ import importlib.util
 import platform as this_platform
 import sys
 from collections.abc import Collection, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from profiling_lab.errors import LabError
+
+if TYPE_CHECKING:
+    from profiling_lab.course.manifest import Task
 
 # The group of pyproject.toml that brings a need of the manifest, or a module by the name it is imported by.
 GROUPS = {
@@ -84,6 +87,19 @@ def lacks(what: str, missing: Collection[str]) -> str:
     command = remedy(missing)
     words = f"{what} needs {', '.join(sorted(missing))}, which this machine lacks"
     return f"{words}: {command}" if command else words
+
+
+def waiting(tasks: Iterable[Task], can: Collection[str]) -> str:
+    """How many of these tasks run once something is installed, and the command; "" for none.
+
+    can: what this machine has (`profiling_lab.course.doctor.capabilities`).
+    """
+    found = [lacking for task in tasks if remedy(lacking := task.needs - set(can))]
+    if not found:
+        return ""
+    lacking = frozenset().union(*found)
+    words = "1 task needs" if len(found) == 1 else f"{len(found)} tasks need"
+    return f"{words} {', '.join(sorted(lacking))}, not installed here: {remedy(lacking)}"
 
 
 def absent(names: Iterable[str]) -> list[str]:

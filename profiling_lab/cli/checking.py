@@ -13,7 +13,7 @@ import click
 
 from profiling_lab.cli.app import complain
 from profiling_lab.cli.screen import LAB, find, load_course
-from profiling_lab.cli.status import next_task
+from profiling_lab.cli.status import next_task, waiting
 from profiling_lab.course import manifest, progress
 from profiling_lab.course.manifest import Course, Exercise, Task
 from profiling_lab.errors import CourseError, LabError
@@ -53,7 +53,9 @@ def check(
     if identifier is None:
         following = next_task(course, progress.verdicts(course))
         if following is None:
-            click.echo(f"All tasks have their points. Name one to check it again: {LAB} check ID")
+            line = waiting(course, progress.verdicts(course))
+            click.echo(line or "All tasks have their points.")
+            click.echo(f"Name a task to check it again: {LAB} check ID")
             return 0
         identifier = following.exercise
     exercise, tasks = find(course, identifier)

@@ -84,6 +84,7 @@ def report(
 
 def _write_progress(output: Path) -> None:
     from profiling_lab.cli.screen import load_course
+    from profiling_lab.cli.status import waiting
     from profiling_lab.course import progress
     from profiling_lab.course.doctor import capabilities
     from profiling_lab.reports.progress import steps, write_progress
@@ -91,7 +92,8 @@ def _write_progress(output: Path) -> None:
     course = load_course()
     _writable(output)
     verdicts = progress.verdicts(course)
-    write_progress(output, course, verdicts, steps(course, verdicts, capabilities()))
+    following = steps(course, verdicts, capabilities())
+    write_progress(output, course, verdicts, following, waiting(course, verdicts))
 
 
 def _write_captures(

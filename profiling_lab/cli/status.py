@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from profiling_lab import needs
 from profiling_lab.cli.screen import LAB, bar, bold, dim, load_course, short, width, wrap
 from profiling_lab.course import progress
 from profiling_lab.course.manifest import Course, Exercise, Task
@@ -41,9 +42,20 @@ def show() -> int:
     click.echo()
     _show_next(course, following, verdicts)
     click.echo()
-    line = machine_line()
-    click.echo(wrap(line, indent="  ", first=""))
+    click.echo(wrap(machine_line(), indent="  ", first=""))
+    if line := waiting(course, verdicts):
+        click.echo(wrap(line, indent="  ", first=""))
     return 0
+
+
+def waiting(course: Course, verdicts: dict[str, Verdict]) -> str:
+    """What is open and would run here once something is installed, with the command; "" for nothing."""
+    from profiling_lab.course.doctor import capabilities
+
+    tasks = [task for task in course.tasks.values() if not task.live]
+    return needs.waiting(
+        (task for task in tasks if verdicts[task.id].outcome != "passed"), capabilities()
+    )
 
 
 def next_task(
@@ -92,7 +104,8 @@ def _show_exercise(exercise: Exercise, verdicts: dict[str, Verdict]) -> None:
 
 def _show_next(course: Course, task: Task | None, verdicts: dict[str, Verdict]) -> None:
     if task is None:
-        click.echo(bold("All done.") + f"  Hand in: {LAB} submit")
+        done = "All that runs here is done." if waiting(course, verdicts) else "All done."
+        click.echo(bold(done) + f"  Hand in: {LAB} submit")
         click.echo(f"  your own program: {LAB} diagnose FILE.sqlite")
         return
     outcome = verdicts[task.id].outcome

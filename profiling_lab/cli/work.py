@@ -16,6 +16,7 @@ import click
 from profiling_lab.atomic_files import replaced
 from profiling_lab.cli.app import complain
 from profiling_lab.cli.screen import LAB, bold, dim, find, load_course, short, wrap
+from profiling_lab.cli.status import waiting
 from profiling_lab.course import lab_folder, progress, stubs
 from profiling_lab.course.manifest import (
     HANDED_OUT,
@@ -190,6 +191,8 @@ def submit(output: Path) -> int:
         names = [task.id for task in portable if verdicts[task.id].outcome == outcome]
         if names:
             click.echo(wrap(f"{words}: {', '.join(names)}", "    ", "  "))
+    if line := waiting(course, verdicts):
+        click.echo(wrap(line, "    ", "  "))
     return 0
 
 

@@ -105,15 +105,19 @@ def write_progress(
     course: Course,
     verdicts: Mapping[str, Verdict],
     following: Sequence[Step],
+    waiting: str = "",
 ) -> Path:
     """Write the page to `path` and return the path. Raises OSError where it cannot be written."""
-    return write(path, render_progress(course, verdicts, following))
+    return write(path, render_progress(course, verdicts, following, waiting))
 
 
 def render_progress(
-    course: Course, verdicts: Mapping[str, Verdict], following: Sequence[Step]
+    course: Course,
+    verdicts: Mapping[str, Verdict],
+    following: Sequence[Step],
+    waiting: str = "",
 ) -> str:
-    """The page as text."""
+    """The page as text. waiting: what runs here once something is installed, in words."""
     portable = [task for task in course.tasks.values() if not task.live]
     live = [task for task in course.tasks.values() if task.live]
     groups: dict[str, list[dict[str, Any]]] = {}
@@ -132,6 +136,7 @@ def render_progress(
             for text, patterns in CHECKLIST
             if (tasks := _matching(course, patterns))
         ],
+        waiting=waiting,
         steps=[_step(step, verdicts[step.task.id]) for step in following],
         groups=groups,
         unfolded=following[0].task.exercise if following else "",

@@ -25,7 +25,8 @@ from click.testing import CliRunner, Result
 
 from profiling_lab.cli import checking, lab
 from profiling_lab.cli.app import COMMANDS, SECTIONS
-from profiling_lab.course import manifest, progress
+from profiling_lab.course import doctor, manifest, progress
+from profiling_lab.course.progress import Verdict
 from profiling_lab.errors import LabError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -269,6 +270,26 @@ def test_status_says_where_and_what_next(small: Lab) -> None:
     assert "\x1b" not in result.output
     assert all(len(line) <= 80 for line in result.output.splitlines())
     assert len(result.output.splitlines()) < 24
+
+
+def test_what_is_not_installed_is_said_with_its_command(
+    small: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    says = "1 task needs torch, not installed here: uv sync --inexact --group frameworks"
+    needy = (small.root / "course.toml").read_text().replace("nothing_has_it", "torch")
+    (small.root / "course.toml").write_text(needy)
+    monkeypatch.setattr(doctor, "capabilities", frozenset)
+    for command in ([], ["submit"]):
+        assert says in " ".join(small(*command).output.split())
+    assert small("report", "--progress", "-o", "page.html").exit_code == 0
+    assert says in (small.root / "page.html").read_text(encoding="utf-8")
+    passed = dict.fromkeys(manifest.load(small.root).tasks, Verdict("passed"))
+    passed["mini.mini_cu"] = Verdict("not run")
+    monkeypatch.setattr(progress, "verdicts", lambda course: passed)
+    assert "All that runs here is done." in small().output
+    assert says in " ".join(small("check").output.split())
+    monkeypatch.setattr(doctor, "capabilities", lambda: frozenset({"torch"}))
+    assert "not installed here" not in small().output
 
 
 def test_status_works_in_a_subfolder(small: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
