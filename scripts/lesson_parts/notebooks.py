@@ -25,11 +25,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from profiling_lab import needs
 from scripts.lesson_parts.pages import EXPRESSION, namespace
 from scripts.lesson_sources import SOURCES
 from scripts.lesson_sources.drawing import ROOT
 
 FILE = "lesson.ipynb"
+COMMAND = f"uv run --group {needs.GROUPS['jupyterlab']} jupyter lab"
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
@@ -73,6 +75,7 @@ def read(file: Path) -> Any:
     for number, cell in enumerate(notebook.cells, 1):
         cell.id = f"{place.name}-{number:02}"
         cell.metadata = _node({})
+    notebook.cells[0].source += f"\n\nTo run it: `{COMMAND} {place.as_posix()}/{FILE}`"
     return notebook
 
 

@@ -5,8 +5,8 @@ In a source an expression stands between double braces, and its value in the pag
     The device was busy for {{ms(ex_30.busy_time("decode_eager")[0])}}.
 
 An expression may use the references (`ex_30.…`), the functions of the `lesson.py` beside it (`lesson.…`)
-or of another place (`source("labs/docs").…`), `told`, `captures`, `dependencies`, `np`, and the formatters
-below. Two opening braces as text are `{{"{{"}}`. A page without expressions needs no source.
+or of another place (`source("labs/docs").…`), `told`, `captures`, `dependencies`, `needs`, `np`, and the formatters
+and `installs` below. Two opening braces as text are `{{"{{"}}`. A page without expressions needs no source.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from profiling_lab import captures
+from profiling_lab import captures, needs
 from profiling_lab.captures import dependencies
 from profiling_lab.course import manifest as course
 from profiling_lab.errors import LabError
@@ -92,12 +92,38 @@ def number_word(number: int) -> str:
     return words[number] if number < len(words) else str(number)
 
 
+SAID = {
+    "torch": "PyTorch",
+    "triton": "Triton (on Linux)",
+    "jax": "JAX",
+    "nvcc": "the CUDA compiler (on Linux)",
+}
+
+
+def installs(identifier: str) -> str:
+    """What tasks of an exercise need that only a group brings, and the command for it, in words."""
+    tasks = [task for task in course.load(ROOT).exercise(identifier).tasks if not task.live]
+    groups: dict[str, set[str]] = {}
+    for need in {need for task in tasks for need in task.needs if need in SAID}:
+        groups.setdefault(needs.GROUPS[need], set()).add(need)
+    sentences = []
+    for group, asked in sorted(groups.items()):
+        some = sum(bool(task.needs & asked) for task in tasks)
+        number = f"{number_word(some).capitalize()} of its {number_word(len(tasks))} tasks"
+        named = " or ".join(SAID[need] for need in SAID if need in asked)
+        with_cxx = any(task.needs & asked and "cxx" in task.needs for task in tasks)
+        sentences.append(
+            f"{number} need{'s' * (some == 1)} {named}, installed by `{needs.install([group])}`"
+            + (", and a C++ compiler." if with_cxx else ".")
+        )
+    return " ".join(sentences)
+
+
 @cache
 def _common_names() -> dict[str, Any]:
-    names: dict[str, Any] = {
-        f.__name__: f for f in (us, ms, pct, mb, times, count, number_word, told, source)
-    }
-    names |= {"captures": captures, "dependencies": dependencies, "np": np}
+    functions = (us, ms, pct, mb, times, count, number_word, told, source, installs)
+    names: dict[str, Any] = {f.__name__: f for f in functions}
+    names |= {"captures": captures, "dependencies": dependencies, "needs": needs, "np": np}
     return names | {each.id: _Reference(each.id) for each in course.load(ROOT).exercises}
 
 

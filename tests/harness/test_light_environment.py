@@ -80,6 +80,22 @@ def test_one_command_brings_all_that_is_missing(
     assert needs.remedy(missing, platform, architecture) == says
 
 
+@pytest.mark.parametrize("identifier", [exercise.id for exercise in COURSE.exercises])
+def test_lesson_names_what_its_tasks_need(identifier: str) -> None:
+    exercise = COURSE.exercise(identifier)
+    asked = {need for task in exercise.tasks if not task.live for need in task.needs}
+    head = COURSE.lesson(exercise).read_text(encoding="utf-8").partition("\n## ")[0]
+    for group in {needs.GROUPS[need] for need in asked & set(needs.GROUPS)}:
+        assert f"`{needs.install([group])}`" in head
+
+
+@pytest.mark.parametrize("notebook", sorted(ROOT.glob("*/*/lesson.ipynb")), ids=str)
+def test_notebook_says_how_to_run_it(notebook: Path) -> None:
+    first = json.loads(notebook.read_text(encoding="utf-8"))["cells"][0]
+    command = f"uv run --group notebooks jupyter lab {notebook.relative_to(ROOT).as_posix()}"
+    assert f"`{command}`" in "".join(first["source"])
+
+
 def test_missing_module_names_its_command() -> None:
     error = ModuleNotFoundError("No module named 'matplotlib'", name="matplotlib.pyplot")
     said = "matplotlib is not installed: uv sync --inexact --group notebooks"

@@ -3,7 +3,7 @@
 Read it, count what it makes the device and the host do for each text, and write the same in
 `pipeline_optimized.py` with less. To time both on this machine, in turns:
 
-    uv run python week07/day5_end_to_end/pipeline_slow.py
+    uv run --group frameworks python week07/day5_end_to_end/pipeline_slow.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A whole Triton kernel to read before you write your own: every element of a tensor times a factor.
 
-    TRITON_INTERPRET=1 uv run python modules/triton-profiling/ex01-vector-add/scale.py
+    TRITON_INTERPRET=1 uv run --group frameworks python modules/triton-profiling/ex01-vector-add/scale.py
 
 Given, and complete for the sizes that it takes.
 """
