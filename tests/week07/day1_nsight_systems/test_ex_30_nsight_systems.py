@@ -11,7 +11,6 @@ from __future__ import annotations
 import csv
 import gzip
 import json
-import math
 import random
 import re
 import shlex
@@ -27,6 +26,7 @@ from typing import Any
 import pytest
 
 from grading.checks import oracles, task
+from grading.checks.assertions import agree, call_words, show
 from grading.checks.fixtures import recordings
 from grading.checks.fixtures import repeat_hint as hint_of_seed
 from profiling_lab import captures
@@ -148,34 +148,6 @@ def repeat_hint(capture: str) -> str:
         shown = _kept["last"].relative_to(_kept["root"]).as_posix()
         hint += f'\nopen it: captures.open("{shown}")'
     return hint
-
-
-def words_of_call(name: str, capture: str, *more: Any, **named: Any) -> str:
-    """The call as the learner would type it, with the file's name instead of its whole path."""
-    shown = [Path(capture).name, *[value for value in more if value is not None]]
-    words = [*map(repr, shown), *(f"{key}={value!r}" for key, value in named.items())]
-    return f"{name}({', '.join(words)})"
-
-
-def show(value: Any) -> str:
-    """A value in a line: long lists shortened."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    text = repr(value)
-    return text if len(text) <= 300 else text[:297] + "…"
-
-
-def agree(got: Any, want: Any) -> bool:
-    """Equal in type and value; floats to a relative 1e-9."""
-    if isinstance(want, float):
-        return type(got) in (int, float) and math.isclose(got, want, rel_tol=1e-9, abs_tol=1e-12)
-    if type(got) is not type(want):
-        return False
-    if isinstance(want, dict):
-        return got.keys() == want.keys() and all(agree(got[key], want[key]) for key in want)
-    if isinstance(want, (list, tuple)):
-        return len(got) == len(want) and all(map(agree, got, want))
-    return bool(got == want)
 
 
 def judge(
@@ -564,7 +536,7 @@ def judge_window(stub: Any, capture: str, nvtx_range: str | None) -> None:
             f"The window reaches from the first start to the last end of the ranges {nvtx_range!r}, "
             "whatever thread they are on."
         )
-    call = words_of_call("find_window", *arguments)
+    call = call_words("find_window", *arguments)
     mistakes = partial(window_mistakes, capture, nvtx_range, want)
     judge(call, capture, got, want, "ns", mistakes, why)
 
@@ -656,7 +628,7 @@ def test_unknown_range_names_those_that_exist(stub, draw):
         stub.find_window(capture, "prefill")
     if not re.search(r"attention\W+decode\W+warmup", raised.message):
         pytest.fail(
-            f"{words_of_call('find_window', capture, 'prefill')} raised CaptureError, which is right, "
+            f"{call_words('find_window', capture, 'prefill')} raised CaptureError, which is right, "
             f"with the message {raised.message!r}; the names must stand in it in this order: "
             f'attention, decode, warmup (sorted, separated by ", ", each once).{repeat_hint(capture)}',
             pytrace=False,
@@ -807,7 +779,7 @@ def judge_busy(stub: Any, capture: str, nvtx_range: str | None = None) -> None:
     why = f"The window is {length:,} ns long and has operations on device {show(sorted(want))}."
     if type(got) is dict and any(type(v) is int and v > length for v in got.values()):
         why = f"The window has {length:,} ns: a device cannot be busier than the clock."
-    call = words_of_call("busy_time", *arguments)
+    call = call_words("busy_time", *arguments)
     judge(call, capture, got, want, "ns", lambda: busy_mistakes(capture, window), why)
 
 
@@ -938,7 +910,7 @@ def judge_utilization(stub: Any, capture: str, nvtx_range: str | None = None) ->
     why = f"It is the share of the window ({length:,} ns) in which the device was busy."
     if type(got) is dict and any(type(v) in (int, float) and v > 1 for v in got.values()):
         why += " A share cannot exceed 1.0."
-    call = words_of_call("utilization", *arguments)
+    call = call_words("utilization", *arguments)
     mistakes = partial(utilization_mistakes, capture, window)
     judge(call, capture, got, want, "shares of 1.0", mistakes, why)
 
@@ -1088,7 +1060,7 @@ def judge_gaps(stub: Any, capture: str, nvtx_range: str | None = None, min_gap_n
     arguments = (capture,) if nvtx_range is None else (capture, nvtx_range)
     named = {"min_gap_ns": min_gap_ns} if min_gap_ns else {}
     got = stub.idle_gaps(*arguments, **named)
-    call = words_of_call("idle_gaps", *arguments, **named)
+    call = call_words("idle_gaps", *arguments, **named)
     why = "A gap is a stretch of the window in which no operation runs on that device."
     if type(got) is list and any(
         type(gap) is dict and "end_ns" in gap and gap.get("start_ns") == gap["end_ns"]
@@ -1197,7 +1169,7 @@ def latency_rows(capture: str, *, how: str = "") -> list[tuple[int, ...]]:
 def latency_of(stub: Any, capture: str) -> list[tuple[int, ...]]:
     """The learner's rows in the order of LATENCY_KEYS, after checking types and lengths."""
     got = stub.launch_latency(capture)
-    call = words_of_call("launch_latency", capture)
+    call = call_words("launch_latency", capture)
     if type(got) is not dict or sorted(got, key=str) != sorted(LATENCY_KEYS):
         keys = list(got) if type(got) is dict else type(got).__name__
         pytest.fail(
@@ -1282,7 +1254,7 @@ def judge_latency(
             why = "It is the time from the call's return to the kernel's start, never below 0."
     why = why or "A kernel and its call belong together when correlation and process are the same."
     pytest.fail(
-        f"{words_of_call('launch_latency', capture)} {what} (ns). {why}{repeat_hint(capture)}",
+        f"{call_words('launch_latency', capture)} {what} (ns). {why}{repeat_hint(capture)}",
         pytrace=False,
     )
 
@@ -1424,7 +1396,7 @@ def judge_blocking(stub: Any, capture: str, nvtx_range: str | None = None) -> No
         why = "Names without any time in the window are left out."
     elif type(got) is dict and any("Launch" in str(name) for name in got if name not in want):
         why += " There are launch calls among them: were they joined on the process as well?"
-    call = words_of_call("blocking_time", *arguments)
+    call = call_words("blocking_time", *arguments)
     judge(call, capture, got, want, "ns", partial(blocking_mistakes, capture, window), why)
 
 
@@ -1557,7 +1529,7 @@ def judge_overlap(stub: Any, capture: str, nvtx_range: str | None = None) -> Non
     want = overlap_of(captures.path(capture), window)
     arguments = (capture,) if nvtx_range is None else (capture, nvtx_range)
     got = stub.missed_overlap(*arguments)
-    call = words_of_call("missed_overlap", *arguments)
+    call = call_words("missed_overlap", *arguments)
     if type(got) is dict and got.keys() == want.keys():
         for device, parts in want.items():
             mine = got[device]
@@ -1821,7 +1793,7 @@ def judge_active(stub: Any, capture: str, nvtx_range: str | None = None) -> None
     got = stub.busy_against_active(*arguments)
     if agree(got, want):
         return
-    call = words_of_call("busy_against_active", *arguments)
+    call = call_words("busy_against_active", *arguments)
     if type(got) is dict and got.keys() == want.keys():
         device = next(d for d in want if not agree(got[d], want[d]))
         mine, right = got[device], want[device]
@@ -1921,7 +1893,7 @@ def judge_overhead(stub: Any, capture: str, nvtx_range: str | None = None) -> No
     arguments = (capture,) if nvtx_range is None else (capture, nvtx_range)
     got = stub.profiler_overhead(*arguments)
     why = "It is the time in the window in which the profiler was at work on any thread."
-    call = words_of_call("profiler_overhead", *arguments)
+    call = call_words("profiler_overhead", *arguments)
     judge(call, capture, got, want, "ns", partial(overhead_mistakes, capture, window), why)
 
 
@@ -2317,7 +2289,7 @@ def savings(stub: Any, capture: str, nvtx_range: str | None = None) -> dict[str,
     """The learner's answer, after checking what holds for every capture."""
     arguments = (capture,) if nvtx_range is None else (capture, nvtx_range)
     got = stub.recoverable_time(*arguments)
-    call = words_of_call("recoverable_time", *arguments)
+    call = call_words("recoverable_time", *arguments)
     if type(got) is not dict or set(got) != set(CAUSES):
         pytest.fail(
             f"{call} returned {show(got)}; expected the causes {', '.join(CAUSES)}{repeat_hint(capture)}"
@@ -2388,7 +2360,7 @@ def judge_savings(stub: Any, capture: str, want: dict[str, int], why: dict[str, 
     if wrong:
         cause = wrong[0]
         pytest.fail(
-            f"{words_of_call('recoverable_time', capture)}[{cause!r}] is {got[cause]:,}; expected "
+            f"{call_words('recoverable_time', capture)}[{cause!r}] is {got[cause]:,}; expected "
             f"{want[cause]:,} ns. {why.get(cause, 'Nothing in this capture has that cause.')}"
             f"{repeat_hint(capture)}",
             pytrace=False,
@@ -2420,14 +2392,14 @@ def test_savings_are_those_of_a_run_without_the_cause(stub, generated, scenario)
         least = truth * (LEAST_LAUNCH_SHARE if cause == "launch_cost" else 1.0)
         if not least - allowed <= got[cause] <= truth + allowed:
             pytest.fail(
-                f"{words_of_call('recoverable_time', capture, made.steady)}[{cause!r}] is "
+                f"{call_words('recoverable_time', capture, made.steady)}[{cause!r}] is "
                 f"{got[cause]:,} ns of a window of {high - low:,} ns. The same program, run again "
                 f"without that cause, ends {truth:,} ns earlier.{repeat_hint(capture)}",
                 pytrace=False,
             )
     if made.expected in CAUSES and max(got, key=got.__getitem__) != made.expected:
         pytest.fail(
-            f"{words_of_call('recoverable_time', capture)} saves most by taking away "
+            f"{call_words('recoverable_time', capture)} saves most by taking away "
             f"{max(got, key=got.__getitem__)!r}: {show(got)} ns. That is not what this program was "
             f"written to suffer from: run again without {made.expected!r}, it ends {truth:,} ns "
             f"earlier.{repeat_hint(capture)}",
@@ -2881,12 +2853,12 @@ RECORDED_CATEGORY = {
 }
 
 
-def judge_finding(
+def judge_bottleneck(
     stub: Any, capture: str, nvtx_range: str | None = None, category: str | None = None
 ) -> Finding:
     """Check a finding against recoverable_time, the window and the rules of the docstring."""
     arguments = (capture,) if nvtx_range is None else (capture, nvtx_range)
-    call = words_of_call("name_bottleneck", *arguments)
+    call = call_words("name_bottleneck", *arguments)
     found = stub.name_bottleneck(*arguments)
     if type(found) is not Finding:
         pytest.fail(f"{call} returned {show(found)}; expected a Finding", pytrace=False)
@@ -2969,7 +2941,7 @@ def judge_finding(
 def judge_category(stub: Any, capture: str, category: str) -> None:
     """Check the category alone, of a capture that is known to be of that category."""
     found = stub.name_bottleneck(capture)
-    call = words_of_call("name_bottleneck", capture)
+    call = call_words("name_bottleneck", capture)
     if type(found) is not Finding:
         pytest.fail(f"{call} returned {show(found)}; expected a Finding", pytrace=False)
     if found.category != category:
@@ -2990,7 +2962,7 @@ def test_bottleneck_of_the_courses_recordings(stub, name):
 @task("ex_30.name_bottleneck")
 @recordings("cuda_pipeline_improved", "decode_graph_nodes")
 def test_bottleneck_follows_from_the_savings(stub, recording):
-    judge_finding(stub, recording)
+    judge_bottleneck(stub, recording)
 
 
 @task("ex_30.name_bottleneck")
@@ -3002,17 +2974,17 @@ def test_bottleneck_that_was_built_in(stub, generated, scenario):
 @task("ex_30.name_bottleneck")
 def test_bottleneck_of_a_range(stub, generated):
     made = generated("warmup_then_steady")
-    judge_finding(stub, str(made.path), "steady", category="healthy")
+    judge_bottleneck(stub, str(made.path), "steady", category="healthy")
     judge_category(stub, str(made.path), CAUSES[made.notes["warmup"]])
 
 
 @task("ex_30.name_bottleneck")
 def test_subject_is_the_device_that_idled_longest(stub, generated, draw):
-    judge_finding(stub, str(generated("two_devices").path))
+    judge_bottleneck(stub, str(generated("two_devices").path))
     timeline = draw()
     timeline.kernel(10_000, 20_000, device=1, call=(0, 5_000))
     timeline.kernel(20_000, 30_000, device=0, call=(5_000, 9_000))
-    judge_finding(stub, timeline.save())  # both idled equally long
+    judge_bottleneck(stub, timeline.save())  # both idled equally long
 
 
 @task("ex_30.name_bottleneck")
@@ -3024,7 +2996,7 @@ def test_idle_time_is_all_of_it(stub, draw):
         call = (1_000 + n * 1_000, 2_000 + n * 1_000)
         timeline.kernel(start * 1_000, end * 1_000, device=1, call=call)
     timeline.kernel(61_000, 75_000, device=1, stream=8, call=(5_000, 6_000))  # beside the last
-    judge_finding(stub, timeline.save())
+    judge_bottleneck(stub, timeline.save())
 
 
 @task("ex_30.name_bottleneck")
@@ -3037,7 +3009,7 @@ def test_near_the_floor_a_finding_says_so(stub, draw, share):
     timeline.kernel(10_000, 12_000, call=(0, 5_000))
     second = 5_000 + host_ns
     timeline.kernel(second + 10_000, window + 10_000, call=(second, second + 5_000))
-    judge_finding(stub, timeline.save())
+    judge_bottleneck(stub, timeline.save())
 
 
 @task("ex_30.name_bottleneck")
@@ -3047,8 +3019,8 @@ def test_equal_savings_go_by_precedence(stub, draw):
     timeline.kernel(10_000, 12_000, call=(0, 5_000))
     timeline.api("cudaMalloc_v3020", 95_000, 195_000)
     timeline.kernel(205_000, 505_000, call=(195_000, 200_000))
-    judge_finding(stub, timeline.save(), category="allocation_bound")
+    judge_bottleneck(stub, timeline.save(), category="allocation_bound")
     timeline = draw()  # launches of 5 and 145 µs on one side, 150 µs of host code on the other
     timeline.kernel(10_000, 12_000, call=(0, 5_000))
     timeline.kernel(310_000, 610_000, call=(155_000, 300_000))
-    judge_finding(stub, timeline.save(), category="launch_bound")
+    judge_bottleneck(stub, timeline.save(), category="launch_bound")

@@ -11,12 +11,12 @@ import random
 import re
 import statistics
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 
 from grading.checks import task
-from grading.checks.cuda import on_gpu, recording, toolchain
+from grading.checks.assertions import fail
+from grading.checks.cuda import on_gpu, recording, runs, toolchain
 from grading.checks.cuda.schedule import Costs, Schedule, simulate
 
 # A pipeline of perfect overlap takes 1.00 to 1.05 times the bound, with the host's own time; one
@@ -30,13 +30,9 @@ SMALLEST_BUSY = 0.75
 FEWEST_BLOCKS = 64
 
 
-def fail(message: str) -> NoReturn:
-    pytest.fail(message, pytrace=False)
-
-
 def issued(cuda_stub, batches: int, elements: int, warmup_batches: int) -> Schedule:
     """The schedule of one run, or a failed check that says why there is none."""
-    try:
+    with runs.failures_told(cuda_stub):
         return recording.record(
             cuda_stub.source,
             cuda_stub.given,
@@ -44,8 +40,6 @@ def issued(cuda_stub, batches: int, elements: int, warmup_batches: int) -> Sched
             elements=elements,
             warmup_batches=warmup_batches,
         )
-    except (toolchain.BuildError, toolchain.ToolchainError, recording.RunError) as error:
-        fail(str(error))
 
 
 def drawn(seed: int) -> tuple[int, int, int]:
@@ -63,10 +57,8 @@ def called(cuda_stub, batches: int, elements: int, warmup_batches: int) -> str:
 
 @task("ex_30.pipeline_improved")
 def test_compiles(cuda_stub):
-    try:
+    with runs.failures_told(cuda_stub):
         toolchain.build(cuda_stub.source, cuda_stub.given)
-    except (toolchain.BuildError, toolchain.ToolchainError) as error:
-        fail(str(error))
 
 
 @task("ex_30.pipeline_improved")

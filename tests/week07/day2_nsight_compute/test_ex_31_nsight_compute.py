@@ -24,6 +24,7 @@ from typing import Any
 import pytest
 
 from grading.checks import ncu, occupancy, task
+from grading.checks.assertions import alike, show
 from grading.checks.fixtures import MOST_SEED, SEED_VARIABLE, recordings
 from grading.checks.generate.kernels import Work
 from grading.checks.generate.ncu import Raw
@@ -40,46 +41,14 @@ MEMORY, SHARED = "ncu_memory", "ncu_shared"
 # -- words ----------------------------------------------------------------------------------------
 
 
-def show(value: Any) -> str:
-    """A value in a line: long ones shortened."""
-    if type(value) is float:
-        return f"{value:.6g}"
-    if type(value) is dict:
-        text = "{" + ", ".join(f"{key!r}: {show(item)}" for key, item in value.items()) + "}"
-    elif type(value) is list:
-        text = "[" + ", ".join(map(show, value)) + "]"
-    else:
-        text = repr(value)
-    return text if len(text) <= 400 else text[:397] + "…"
-
-
-def agree(got: Any, want: Any, tolerance: float = 1e-9) -> bool:
-    """Equal; numbers to a relative tolerance, int or float alike."""
-    if type(want) in (int, float):
-        return type(got) in (int, float) and math.isclose(
-            got, want, rel_tol=tolerance, abs_tol=1e-12
-        )
-    if type(got) is not type(want):
-        return False
-    if isinstance(want, dict):
-        return got.keys() == want.keys() and all(
-            agree(got[key], want[key], tolerance) for key in want
-        )
-    if isinstance(want, (list, tuple)):
-        return len(got) == len(want) and all(
-            agree(a, b, tolerance) for a, b in zip(got, want, strict=True)
-        )
-    return bool(got == want)
-
-
 def judge(
     call: str, got: Any, want: Any, why: str, mistakes: Variants = (), *, where: str = ""
 ) -> None:
     """Fail unless got is want; with the sentence of the mistake that gives the same value."""
-    if agree(got, want):
+    if alike(got, want):
         return
     for value, sentence in mistakes:
-        if agree(got, value):
+        if alike(got, value):
             why = sentence
             break
     if isinstance(want, dict) and isinstance(got, dict):
@@ -88,7 +57,7 @@ def judge(
         elif extra := [key for key in got if key not in want]:
             why = f"Keys that should not be there: {', '.join(map(repr, extra))}. {why}"
         else:
-            wrong = [key for key in want if not agree(got[key], want[key])]
+            wrong = [key for key in want if not alike(got[key], want[key])]
             got, want = ({key: value[key] for key in wrong} for value in (got, want))
     pytest.fail(
         f"{call} says {show(got)}; expected {show(want)}. {why}{where and ' '}{where}",
@@ -103,7 +72,7 @@ def judge_keys(
     if type(got) is not dict or got.keys() != want.keys():
         judge(call, got, want, "It must be a dictionary with these keys.", where=where)
     for key, value in want.items():
-        if not agree(got[key], value):
+        if not alike(got[key], value):
             pytest.fail(
                 f"{call} says {key} = {show(got[key])}; expected {show(value)}. "
                 f"{why.get(key, why.get('', ''))}{where and ' '}{where}",
@@ -409,7 +378,7 @@ def judge_kernels(call: str, got: Any, want: Iterable[Kernel], where: str = "") 
                 pytrace=False,
             )
         for name, value in right.items():
-            if not agree(metrics[name], value):
+            if not alike(metrics[name], value):
                 pytest.fail(
                     f"{here}['metrics'][{name!r}] is {show(metrics[name])}; expected {show(value)}. "
                     f"{why_value(metrics[name], value)} {where}",
@@ -640,7 +609,7 @@ def judge_occupancy(
     }
     if type(got) is dict and type(got.get("limits")) is dict:
         for name, limit in want.limits.items():
-            if name in got["limits"] and not agree(got["limits"][name], limit):
+            if name in got["limits"] and not alike(got["limits"][name], limit):
                 pytest.fail(
                     f"{call} says that {name} allow {got['limits'][name]} blocks; {source} says "
                     f"{limit}. Think of: {WHY_LIMIT[name]}.",
@@ -709,7 +678,7 @@ def test_as_the_profiler_says_of_recorded_launches(stub, recording):
                     f"The profiler's {metric}. Think of: {WHY_LIMIT[key]}.",
                 )
         theoretical = metrics.get("sm__maximum_warps_per_active_cycle_pct")
-        if theoretical is not None and not agree(100 * got["occupancy_ratio"], theoretical, 1e-3):
+        if theoretical is not None and not alike(100 * got["occupancy_ratio"], theoretical, 1e-3):
             pytest.fail(
                 f"{call}, the launch of {name}, says {show(got['occupancy_ratio'])}; the profiler's "
                 f"sm__maximum_warps_per_active_cycle_pct is {show(theoretical)} %",
@@ -1186,7 +1155,7 @@ def stalls_of(kernel: Kernel) -> list[dict[str, Any]]:
 
 
 def judge_stalls(call: str, got: Any, want: list[dict[str, Any]], where: str = "") -> None:
-    if agree(got, want):
+    if alike(got, want):
         return
     if type(got) is list and all(type(row) is dict for row in got):
         names, right = [row.get("reason") for row in got], [row["reason"] for row in want]
@@ -1351,7 +1320,7 @@ def pipes_of(kernel: Kernel) -> list[dict[str, Any]]:
 
 
 def judge_pipes(call: str, got: Any, want: list[dict[str, Any]], where: str = "") -> None:
-    if agree(got, want):
+    if alike(got, want):
         return
     why = "It must be a list of dictionaries."
     if type(got) is list and all(type(row) is dict for row in got):
@@ -2161,7 +2130,7 @@ def judge_gains(stub: Any, name: str, kernel: Kernel, where: str = "") -> None:
     small = only(kernel, GAIN_METRICS)
     for cause in CAUSES:
         got, want = stub.estimate_gain(small, cause), gain_of(small, cause)
-        if not agree(got, want):
+        if not alike(got, want):
             units = {unit: share for unit, share in use_of(kernel).items() if share is not None}
             pytest.fail(
                 f"estimate_gain({name}, {cause!r}) says {show(got)}; expected {show(want)}. "
@@ -2653,7 +2622,7 @@ def verdict_of(kernel: Kernel) -> dict[str, Any]:
     }
 
 
-def judge_finding(call: str, got: Any, kernel: Kernel, where: str = "") -> None:
+def judge_kernel(call: str, got: Any, kernel: Kernel, where: str = "") -> None:
     want = verdict_of(kernel)
     if type(got) is not Finding:
         pytest.fail(f"{call} returned {show(got)}; expected a Finding {where}", pytrace=False)
@@ -2712,7 +2681,7 @@ def judge_finding(call: str, got: Any, kernel: Kernel, where: str = "") -> None:
 def test_verdict_on_recorded_kernels(stub, recording):
     for kernel in ncu.kernels(recording):
         small = only(kernel, GAIN_METRICS)
-        judge_finding(
+        judge_kernel(
             f"classify_kernel({ncu.short(kernel['name'])})", stub.classify_kernel(small), small
         )
 
@@ -2757,7 +2726,7 @@ def test_verdict_on_simulated_kernels(stub, seed, planted):
     for number in range(2):
         kernel = Work.drawn(drawn, seed + number).profile()
         got = stub.classify_kernel(kernel)
-        judge_finding(f"classify_kernel(simulated {planted})", got, kernel, repeat(seed))
+        judge_kernel(f"classify_kernel(simulated {planted})", got, kernel, repeat(seed))
         assert got.category == planted, (
             f"classify_kernel(simulated) says {got.category}; the same work is only faster without "
             f"{planted} {repeat(seed)}"
@@ -2801,13 +2770,13 @@ def test_verdict_near_a_border(stub):
         {"dram": 0.7, "l2": 0.7},
         {"l1": 0.9, "issue": 0.9},
     ):
-        judge_finding(
+        judge_kernel(
             f"classify_kernel(made, use {show(use)})", stub.classify_kernel(at(use)), at(use)
         )
     for occupancy_pct in (86.0, 88.0, 89.9, 90.1, 92.0, 95.0):
         kernel = at({"dram": 0.7}, **{OCCUPANCY_METRICS[0]: occupancy_pct})
         call = f"classify_kernel(made, {occupancy_pct} % theoretical occupancy)"
-        judge_finding(call, stub.classify_kernel(kernel), kernel)
+        judge_kernel(call, stub.classify_kernel(kernel), kernel)
 
 
 @task("ex_31.classify_kernel")
@@ -2818,7 +2787,7 @@ def test_verdict_where_warps_wait_for_each_other(stub):
         for barrier in (0.5, 2.0):
             kernel = at(use, **{STALL.format("barrier"): barrier})
             call = f"classify_kernel(made, use {show(use)}, {barrier:g} warps at barriers, 1 elsewhere)"
-            judge_finding(call, stub.classify_kernel(kernel), kernel)
+            judge_kernel(call, stub.classify_kernel(kernel), kernel)
 
 
 @task("ex_31.classify_kernel")
@@ -2826,23 +2795,23 @@ def test_verdict_on_a_grid_of_one_block(stub):
     # The tool writes 1/1056 of a wave as 0.
     alone = {WAVES: 0.0, "sm__cycles_active.avg": 1000 / 132, "sm__cycles_active.sum": 1000.0}
     kernel = at({"dram": 0.01}, **alone)
-    judge_finding("classify_kernel(one block, 0 waves)", stub.classify_kernel(kernel), kernel)
+    judge_kernel("classify_kernel(one block, 0 waves)", stub.classify_kernel(kernel), kernel)
 
 
 @task("ex_31.classify_kernel")
 def test_verdict_of_equal_savings_goes_by_precedence(stub):
     # Half of the slots, and half of the lanes: either fix saves half.
     kernel = at({"dram": 0.2}, **{OCCUPANCY_METRICS[0]: 50.0, LANES: 16.0})
-    judge_finding("classify_kernel(two causes of equal cost)", stub.classify_kernel(kernel), kernel)
+    judge_kernel("classify_kernel(two causes of equal cost)", stub.classify_kernel(kernel), kernel)
 
 
 @task("ex_31.classify_kernel")
 def test_verdict_with_metrics_missing(stub, seed):
     for name in ("memory_l1_wavefronts_shared", LANES, WAVES, UNITS["l1"][0], TENSOR):
         kernel = without(Work.drawn("memory_bound", seed).profile(), name, seed)
-        judge_finding(f"classify_kernel without {name}", stub.classify_kernel(kernel), kernel)
+        judge_kernel(f"classify_kernel without {name}", stub.classify_kernel(kernel), kernel)
     alone = made({"gpu__time_duration.sum": 5e4, UNITS["dram"][0]: 91.0})
-    judge_finding("classify_kernel with DRAM's use only", stub.classify_kernel(alone), alone)
+    judge_kernel("classify_kernel with DRAM's use only", stub.classify_kernel(alone), alone)
     units = {name: None for names in UNITS.values() for name in names}
     for gone in ({"gpu__time_duration.sum": None}, units):
         whole = Work.drawn("memory_bound", seed).profile("lonely(int *)")
@@ -2864,7 +2833,7 @@ def test_verdicts_on_a_recording(stub, recording):
         f"{len(kernels)} launches, each with its own verdict"
     )
     for number, (finding, kernel) in enumerate(zip(got, kernels, strict=True)):
-        judge_finding(f"{call}[{number}]", finding, kernel)
+        judge_kernel(f"{call}[{number}]", finding, kernel)
 
 
 @task("ex_31.classify_kernels")
@@ -2887,14 +2856,14 @@ def test_verdicts_on_a_made_capture(stub, seed, tmp_path):
         f"has its own finding {repeat(seed)}"
     )
     for number, (finding, kernel) in enumerate(zip(got, truth, strict=True)):
-        judge_finding(f"classify_kernels(made)[{number}]", finding, kernel, repeat(seed))
+        judge_kernel(f"classify_kernels(made)[{number}]", finding, kernel, repeat(seed))
 
 
 @task("ex_31.classify_kernels")
 def test_verdicts_on_few_sections(stub):
     got = stub.classify_kernels("ncu_memory_basic")
     for finding, kernel in zip(got, ncu.kernels("ncu_memory_basic"), strict=True):
-        judge_finding(
+        judge_kernel(
             f"classify_kernels('ncu_memory_basic'), {ncu.short(kernel['name'])}", finding, kernel
         )
 
@@ -2933,7 +2902,7 @@ def ranking_of(findings: list[Finding], launches: dict[str, int]) -> list[dict[s
 
 def judge_ranking(stub: Any, call: str, findings: list[Finding], launches: dict[str, int]) -> None:
     got, want = stub.rank_kernels(findings, launches), ranking_of(findings, launches)
-    if agree(got, want):
+    if alike(got, want):
         return
     names, right = (
         [row.get("name") for row in rows] if type(rows) is list else rows for rows in (got, want)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import NoReturn
 
 import numpy as np
 import pytest
 
 from grading.checks import task
-from grading.checks.cuda import compiled, emulator, on_gpu, recording, toolchain
+from grading.checks.assertions import fail
+from grading.checks.cuda import compiled, on_gpu, runs
 
 SECTOR_BYTES = 32
 MOST_SECTORS_RATIO = 1.02
@@ -29,33 +29,17 @@ FEWEST_BLOCKS_PER_SM = 1
 SMALLEST_LIVE_RATIO = 0.95
 
 
-def fail(message: str) -> NoReturn:
-    pytest.fail(message, pytrace=False)
-
-
 def ran(cuda_stub, values: np.ndarray, calls: int = 1, descending: bool = False):
     """The emulated run, or a failed check that says why there is none."""
-    try:
-        run = compiled.run(
-            cuda_stub.source,
-            cuda_stub.given,
-            ["--plan", "--count", str(values.size), "--calls", str(calls)],
-            {0: values},
-            multiprocessors=SMALL_DEVICE_SMS,
-            descending=descending,
-        )
-    except (toolchain.BuildError, toolchain.ToolchainError, recording.RunError) as error:
-        fail(str(error))
-    except emulator.EmulatorError as error:
-        fail(f"reduce_sum of {values.size} floats: {error}")
-    except emulator.Unsupported as error:
-        fail(
-            f"{cuda_stub.source.name} uses {error}, which the emulator of these checks does not follow. "
-            "Plain loads, stores, shared memory, shuffles, barriers and atomics are enough for this task."
-        )
-    if not run.launches:
-        fail(f"reduce_sum of {values.size} floats launched no kernel")
-    return run
+    return runs.emulated(
+        cuda_stub,
+        f"reduce_sum of {values.size} floats",
+        ["--plan", "--count", str(values.size), "--calls", str(calls)],
+        {0: values},
+        "Plain loads, stores, shared memory, shuffles, barriers and atomics",
+        multiprocessors=SMALL_DEVICE_SMS,
+        descending=descending,
+    )
 
 
 def drawn(seed: int, count: int) -> np.ndarray:
@@ -74,19 +58,12 @@ def judge(values: np.ndarray, found: float, called: str) -> None:
 
 @task("ex_31.reduction")
 def test_compiles(cuda_stub):
-    try:
-        toolchain.build_alone(cuda_stub.source, cuda_stub.given)
-        compiled.compiled(cuda_stub.source, cuda_stub.given)
-    except (toolchain.BuildError, toolchain.ToolchainError) as error:
-        fail(str(error))
+    runs.compiles(cuda_stub)
 
 
 @task("ex_31.reduction")
 def test_launches_and_nothing_else(cuda_stub):
-    try:
-        lines = compiled.issued(cuda_stub.source, cuda_stub.given, ["--plan", "--count", "5000"])
-    except (toolchain.BuildError, toolchain.ToolchainError, recording.RunError) as error:
-        fail(str(error))
+    lines = runs.issued(cuda_stub, ["--plan", "--count", "5000"])
     for line in lines[3:-1]:  # main allocates before it and waits behind it
         if line["kind"] not in ("kernel", "memset"):
             fail(
@@ -202,12 +179,7 @@ def test_nothing_spills(cuda_stub, seed):
 @task("ex_31.reduction")
 def test_enough_blocks(cuda_stub):
     count = 1 << 24
-    try:
-        lines = compiled.issued(
-            cuda_stub.source, cuda_stub.given, ["--plan", "--count", str(count)]
-        )
-    except (toolchain.BuildError, toolchain.ToolchainError, recording.RunError) as error:
-        fail(str(error))
+    lines = runs.issued(cuda_stub, ["--plan", "--count", str(count)])
     kernels = [line for line in lines if line["kind"] == "kernel"]
     blocks = max((int(np.prod(line["grid"])) for line in kernels), default=0)
     if blocks < FEWEST_BLOCKS_PER_SM * SMS:
@@ -224,11 +196,7 @@ def test_scratch_is_large_enough(cuda_stub, seed):
     small, count = 131_072, 1 << 28
     run = ran(cuda_stub, drawn(seed, small))
     written = int(np.count_nonzero(~np.isnan(run.buffers[SCRATCH])))
-    try:
-        arguments = ["--plan", "--count", str(count)]
-        lines = compiled.issued(cuda_stub.source, cuda_stub.given, arguments)
-    except recording.RunError as error:
-        fail(str(error))
+    lines = runs.issued(cuda_stub, ["--plan", "--count", str(count)])
     cleared = any(x["kind"] == "memset" and x["destination"]["buffer"] == SCRATCH for x in lines)
     for line in lines:
         if line["kind"] != "kernel" or cleared:

@@ -7,13 +7,13 @@ and what comes out; ptxas says what the kernels take. With `--live` it runs and 
 from __future__ import annotations
 
 import random
-from typing import NoReturn
 
 import numpy as np
 import pytest
 
 from grading.checks import task
-from grading.checks.cuda import compiled, emulator, on_gpu, recording, toolchain
+from grading.checks.assertions import fail
+from grading.checks.cuda import compiled, on_gpu, runs
 
 SECTOR_BYTES = 32
 # One in a hundred may be lost at edges; the next worse thing, half a sector, is far away.
@@ -28,29 +28,18 @@ SMALLEST_LIVE_RATIO = 0.90
 MOST_LIVE_CONFLICTS = 0.15
 
 
-def fail(message: str) -> NoReturn:
-    pytest.fail(message, pytrace=False)
-
-
 def ran(cuda_stub, rows: int, columns: int, descending: bool = False):
     """The matrix that went in, and the emulated run; or a failed check that says why there is none."""
     values = np.random.default_rng(rows * 1000 + columns).random((rows, columns), dtype=np.float32)
     arguments = ["--plan", "--rows", str(rows), "--columns", str(columns)]
-    try:
-        run = compiled.run(
-            cuda_stub.source, cuda_stub.given, arguments, {0: values}, descending=descending
-        )
-    except (toolchain.BuildError, toolchain.ToolchainError, recording.RunError) as error:
-        fail(str(error))
-    except emulator.EmulatorError as error:
-        fail(f"transpose of {rows} x {columns}: {error}")
-    except emulator.Unsupported as error:
-        fail(
-            f"{cuda_stub.source.name} uses {error}, which the emulator of these checks does not follow. "
-            "Plain loads, stores, shared memory, shuffles and barriers are enough for this task."
-        )
-    if not run.launches:
-        fail(f"transpose({rows} x {columns}) launched no kernel")
+    run = runs.emulated(
+        cuda_stub,
+        f"transpose of {rows} x {columns}",
+        arguments,
+        {0: values},
+        "Plain loads, stores, shared memory, shuffles and barriers",
+        descending=descending,
+    )
     return values, run
 
 
@@ -70,21 +59,12 @@ def shapes(seed: int) -> list[tuple[int, int]]:
 
 @task("ex_31.transpose")
 def test_compiles(cuda_stub):
-    try:
-        toolchain.build_alone(cuda_stub.source, cuda_stub.given)
-        compiled.compiled(cuda_stub.source, cuda_stub.given)
-    except (toolchain.BuildError, toolchain.ToolchainError) as error:
-        fail(str(error))
+    runs.compiles(cuda_stub)
 
 
 @task("ex_31.transpose")
 def test_launches_and_nothing_else(cuda_stub):
-    try:
-        lines = compiled.issued(
-            cuda_stub.source, cuda_stub.given, ["--plan", "--rows", "96", "--columns", "160"]
-        )
-    except (toolchain.BuildError, toolchain.ToolchainError, recording.RunError) as error:
-        fail(str(error))
+    lines = runs.issued(cuda_stub, ["--plan", "--rows", "96", "--columns", "160"])
     for line in lines[2:-1]:  # main allocates before it and waits behind it
         if line["kind"] not in ("kernel",):
             fail(
@@ -176,14 +156,7 @@ def test_nothing_spills(cuda_stub):
 @task("ex_31.transpose")
 def test_enough_blocks(cuda_stub):
     side = 4096
-    try:
-        lines = compiled.issued(
-            cuda_stub.source,
-            cuda_stub.given,
-            ["--plan", "--rows", str(side), "--columns", str(side)],
-        )
-    except (toolchain.BuildError, toolchain.ToolchainError, recording.RunError) as error:
-        fail(str(error))
+    lines = runs.issued(cuda_stub, ["--plan", "--rows", str(side), "--columns", str(side)])
     kernels = [line for line in lines if line["kind"] == "kernel"]
     blocks = max((int(np.prod(line["grid"])) for line in kernels), default=0)
     if blocks < FEWEST_BLOCKS_PER_SM * SMS:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
-import math
 import pickle
 import random
 import re
@@ -25,6 +24,7 @@ from typing import Any
 import pytest
 
 from grading.checks import task
+from grading.checks.assertions import agree, call_words, show
 from grading.checks.fixtures import recordings
 from grading.checks.generate import kineto as made
 from profiling_lab import captures
@@ -74,32 +74,6 @@ def program(seed: int, tmp_path_factory: pytest.TempPathFactory) -> Callable[[st
 
 
 # -- words ----------------------------------------------------------------------------------------
-
-
-def show(value: Any, limit: int = 300) -> str:
-    """A value in a line, shortened."""
-    text = repr(value)
-    return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
-def words(name: str, capture: str, *more: Any, **named: Any) -> str:
-    """The call as the learner would type it; of a path only its end."""
-    short = capture if "/" not in capture else f"…/{Path(capture).name}"
-    shown = [repr(short), *map(repr, more), *(f"{key}={value!r}" for key, value in named.items())]
-    return f"{name}({', '.join(shown)})"
-
-
-def agree(got: Any, want: Any) -> bool:
-    """Equal in type and value; floats to a relative 1e-9."""
-    if isinstance(want, float):
-        return type(got) in (int, float) and math.isclose(got, want, rel_tol=1e-9, abs_tol=1e-12)
-    if type(got) is not type(want):
-        return False
-    if isinstance(want, dict):
-        return got.keys() == want.keys() and all(agree(got[key], want[key]) for key in want)
-    if isinstance(want, (list, tuple)):
-        return len(got) == len(want) and all(map(agree, got, want))
-    return bool(got == want)
 
 
 def comparable(got: Any, want: Any) -> bool:
@@ -254,7 +228,7 @@ def event_key(event: dict[str, Any]) -> tuple:
 
 def judge_events(capture: str, got: Any, want: list[dict[str, Any]]) -> None:
     """The events, whatever the order of those with equal times."""
-    call = words("read_trace", capture) + '["events"]'
+    call = call_words("read_trace", capture) + '["events"]'
     if type(got) is not list or not all(type(event) is dict for event in got):
         pytest.fail(f"{call} is {show(got)}; expected a list of dicts", pytrace=False)
     counts = [defaultdict(int) for _ in range(2)]
@@ -296,7 +270,7 @@ def test_events_of_a_recording(stub, recording):
     got = stub.read_trace(recording)
     judge_events(recording, got.get("events"), events_of(recording))
     judge(
-        words("read_trace", recording) + '["devices"]',
+        call_words("read_trace", recording) + '["devices"]',
         json.loads(json.dumps(got.get("devices"), default=float)),
         json.loads(json.dumps(content(recording).get("deviceProperties"), default=float)),
         "It is the trace's deviceProperties.",
@@ -305,7 +279,7 @@ def test_events_of_a_recording(stub, recording):
                 if e.get("ph") == "X" and e.get("cat") in WORDS)  # fmt: skip
     base = content(recording).get("baseTimeNanoseconds")
     judge(
-        words("read_trace", recording) + '["epoch_ns"]',
+        call_words("read_trace", recording) + '["epoch_ns"]',
         got.get("epoch_ns"),
         base + first if base is not None else None,
         "It is baseTimeNanoseconds plus the time of the earliest event of the list.",
@@ -384,7 +358,7 @@ def test_memory_events(stub, draw, seed):
             "time_ns is on the clock of start_ns: 0 is the start of the earliest event.",
         )
 
-    judge(words("read_trace", capture) + '["memory"]', got, want, "", mistakes)
+    judge(call_words("read_trace", capture) + '["memory"]', got, want, "", mistakes)
 
 
 @task("ex_32.read_trace")
@@ -394,7 +368,7 @@ def test_an_older_trace(stub, draw, seed):
     got = stub.read_trace(capture)
     judge_events(capture, got["events"], events_of(capture))
     for key in ("devices", "epoch_ns"):
-        judge(f'{words("read_trace", capture)}["{key}"]', got.get(key, "missing"), None,
+        judge(f'{call_words("read_trace", capture)}["{key}"]', got.get(key, "missing"), None,
               "This older trace does not tell; None says so.")  # fmt: skip
 
 
@@ -415,8 +389,8 @@ def test_absent_fields_are_none(stub, draw):
     capture = trace.save(packed=False)
     got = stub.read_trace(capture)
     judge_events(capture, got["events"], events_of(capture))
-    judge(words("read_trace", capture) + '["devices"]', got["devices"], None, "It has none.")
-    judge(words("read_trace", capture) + '["memory"]', got["memory"], [], "There is none.")
+    judge(call_words("read_trace", capture) + '["devices"]', got["devices"], None, "It has none.")
+    judge(call_words("read_trace", capture) + '["memory"]', got["memory"], [], "There is none.")
     file = str(Path(capture) / "trace.json")
     judge_events(file, stub.read_trace(file)["events"], events_of(capture))
 
@@ -683,7 +657,7 @@ def test_table_equals_that_of_torch(stub, recording, by_shape):
                 # shadow on the device as work.
                 for column in ("host_self_ns", "device_self_ns", "device_total_ns"):
                     row.pop(column)
-    call = words("operator_table", recording, by_shape=by_shape)
+    call = call_words("operator_table", recording, by_shape=by_shape)
     judge_rows(call, as_torch_shows(stub.operator_table(recording, by_shape)), want, by_shape)
 
 
@@ -748,7 +722,7 @@ def nested(draw: Callable[[], made.Trace], seed: int) -> made.Trace:
 def test_table_of_nested_operators(stub, draw, seed):
     capture = nested(draw, seed).save()
     want = {(name, ""): row for name, row in table_by_hand(capture).items()}
-    call = words("operator_table", capture)
+    call = call_words("operator_table", capture)
     judge_rows(call, stub.operator_table(capture), want, False)
 
 
@@ -776,7 +750,7 @@ def test_self_and_total(stub, draw):
         "aten::t": (1, 7_000, 7_000, 0, 0),
     }
     want = {(name, ""): dict(zip(ROW, row, strict=True)) for name, row in rows.items()}
-    judge_rows(words("operator_table", capture), stub.operator_table(capture), want, False)
+    judge_rows(call_words("operator_table", capture), stub.operator_table(capture), want, False)
     shaped = {
         ("ProfilerStep*", "[]"): want["ProfilerStep*", ""],
         ("aten::linear", "[[2, 4]]"): dict(zip(ROW, (1, 49_000, 11_000, 10_500, 500), strict=True)),
@@ -784,7 +758,7 @@ def test_self_and_total(stub, draw):
         ("aten::addmm", "[[4], [2, 4]]"): want["aten::addmm", ""],
         ("aten::t", "[]"): want["aten::t", ""],
     }
-    call = words("operator_table", capture, by_shape=True)
+    call = call_words("operator_table", capture, by_shape=True)
     judge_rows(call, stub.operator_table(capture, by_shape=True), shaped, True)
 
 
@@ -811,7 +785,7 @@ def test_an_only_child_of_the_same_name_is_one_with_its_parent(stub, draw):
         "aten::odd": (2, 0, 0, 0, 0),
     }  # fmt: skip
     want = {(name, ""): dict(zip(ROW, row, strict=True)) for name, row in rows.items()}
-    judge_rows(words("operator_table", capture), stub.operator_table(capture), want, False)
+    judge_rows(call_words("operator_table", capture), stub.operator_table(capture), want, False)
 
 
 @task("ex_32.operator_table")
@@ -842,7 +816,7 @@ def test_operators_that_cross_or_begin_together(stub, draw):
     }
     want = {(name, ""): dict(zip(ROW, row, strict=True)) for name, row in rows.items()}
     assert {key: want[key, ""] for key in rows} == table_by_hand(capture), "two oracles disagree"
-    judge_rows(words("operator_table", capture), stub.operator_table(capture), want, False)
+    judge_rows(call_words("operator_table", capture), stub.operator_table(capture), want, False)
 
 
 # == step_breakdown ===============================================================================
@@ -935,7 +909,7 @@ def breakdown_mistakes(capture: str) -> Variants:
 def judge_breakdown(stub: Any, capture: str) -> None:
     want = breakdown_by_hand(capture)
     judge(
-        words("step_breakdown", capture),
+        call_words("step_breakdown", capture),
         stub.step_breakdown(capture),
         want,
         "(times in ns)",
@@ -1095,7 +1069,7 @@ def judge_sync(stub: Any, capture: str) -> None:
 
     want = sync_by_hand(capture)
     judge(
-        words("synchronizing_calls", capture),
+        call_words("synchronizing_calls", capture),
         stub.synchronizing_calls(capture),
         want,
         "(ns)",
@@ -1247,7 +1221,7 @@ def judge_breaks(stub: Any, capture: str) -> None:
         yield [], "A compiled region inside another one is where the graph was broken."
 
     want = breaks_by_hand(capture)
-    judge(words("graph_breaks", capture), stub.graph_breaks(capture), want, "", mistakes)
+    judge(call_words("graph_breaks", capture), stub.graph_breaks(capture), want, "", mistakes)
 
 
 @task("ex_32.graph_breaks")
@@ -1393,7 +1367,7 @@ def judge_compilations(stub: Any, capture: str) -> None:
         )
 
     judge(
-        words("recompilations", capture),
+        call_words("recompilations", capture),
         stub.recompilations(capture),
         want,
         "The region that follows a compilation on its thread is what was compiled.",
@@ -1581,7 +1555,7 @@ CAUSES = {
 def judge_recoverable(stub: Any, capture: str) -> None:
     got = stub.recoverable_time(capture)
     want = recoverable_by_hand(capture)
-    call = words("recoverable_time", capture)
+    call = call_words("recoverable_time", capture)
     if type(got) is not dict or sorted(got) != sorted(want):
         judge(call, got, want, "The six causes are the keys.")
     for cause, why in CAUSES.items():
@@ -1613,7 +1587,7 @@ def test_savings_of_a_program(stub, program, kind):
         # Where the host waits, the simulation also lets it go on for nothing; the contract does not.
         least = 0 if (cause, kind) == ("launch_cost", "sync") else saved - allowed
         assert least <= got[cause] <= saved + allowed, (
-            f"{words('recoverable_time', simulated.capture)} says {cause}: {got[cause]} ns; the simulated "
+            f"{call_words('recoverable_time', simulated.capture)} says {cause}: {got[cause]} ns; the simulated "
             f"program without that cause ended {saved} ns earlier (agreement within {allowed:.0f} ns)"
         )
 
@@ -1792,7 +1766,7 @@ def judge_launch(stub: Any, capture: str) -> None:
             ),
         )
 
-    judge(words("launch_bound", capture), stub.launch_bound(capture), want, "", mistakes)
+    judge(call_words("launch_bound", capture), stub.launch_bound(capture), want, "", mistakes)
 
 
 @task("ex_32.launch_bound")
@@ -1904,7 +1878,7 @@ def snapshot_of(capture: str) -> dict[str, Any]:
 @recordings("torch_memory_growth", "torch_memory_peak", holding="snapshot.pickle")
 def test_snapshot_of_a_recording(stub, recording, own_recording):
     got = stub.load_snapshot(recording)
-    call = words("load_snapshot", recording)
+    call = call_words("load_snapshot", recording)
     assert type(got) is dict and sorted(got) == ["device_traces", "segments"], (
         f"{call} returned {show(got)}; expected a dict of segments and device_traces"
     )
@@ -1923,7 +1897,7 @@ def test_plain_snapshots_are_loaded(stub, tmp_path, protocol, packed):
     want = plain_snapshot()
     capture = made.save_pickle(tmp_path, pickle.dumps(want, protocol), packed)
     got = stub.load_snapshot(capture)
-    judge(words("load_snapshot", capture), got, {k: want[k] for k in ("segments", "device_traces")},
+    judge(call_words("load_snapshot", capture), got, {k: want[k] for k in ("segments", "device_traces")},
           "A snapshot is made of plain values, which need no class.")  # fmt: skip
 
 
@@ -2102,7 +2076,7 @@ def judge_peak(stub: Any, capture: str, device: int = 0) -> None:
         )
 
     judge(
-        words("peak_memory", capture, device),
+        call_words("peak_memory", capture, device),
         stub.peak_memory(capture, device),
         want,
         "(bytes)",
@@ -2130,7 +2104,7 @@ def test_peak_is_what_the_program_was_told(stub, recording, own_recording):
         return
     got = stub.peak_memory(recording)["allocated_bytes"]
     assert got == want, (
-        f"{words('peak_memory', recording)} says {got} bytes; the allocator itself counted a peak of "
+        f"{call_words('peak_memory', recording)} says {got} bytes; the allocator itself counted a peak of "
         f"{want} requested bytes in the same steps."
     )
 
@@ -2310,7 +2284,7 @@ def judge_held(stub: Any, capture: str) -> None:
             yield held_by_hand(capture, pick=pick), sentence
 
     judge(
-        words("held_at_peak", capture),
+        call_words("held_at_peak", capture),
         stub.held_at_peak(capture),
         held_by_hand(capture),
         "(bytes)",
@@ -2331,7 +2305,7 @@ def test_holders_of_a_history(stub, allocator, seed):
         judge_held(stub, capture)
         total = sum(row["bytes"] for row in stub.held_at_peak(capture))
         assert total == peak_by_hand(capture)["allocated_bytes"], (
-            f"{words('held_at_peak', capture)} adds up to {total} bytes, and the peak is "
+            f"{call_words('held_at_peak', capture)} adds up to {total} bytes, and the peak is "
             f"{peak_by_hand(capture)['allocated_bytes']}"
         )
 
@@ -2481,7 +2455,7 @@ def judge_growth(stub: Any, capture: str, device: int = 0) -> None:
         )
 
     got = stub.memory_growth(capture, device)
-    judge(words("memory_growth", capture, device), got, want, "(bytes)", mistakes)
+    judge(call_words("memory_growth", capture, device), got, want, "(bytes)", mistakes)
 
 
 @task("ex_32.memory_growth")
@@ -2719,7 +2693,7 @@ def test_growth_of_two_steps(stub, draw):
         trace.memory(number * 100_000 + 60_000, 512, 1_000_000 + number * 9_000, device=1)
     capture = trace.save()
     got = stub.memory_growth(capture)
-    judge(words("memory_growth", capture), got, growth_by_hand(capture), "(bytes)")
+    judge(call_words("memory_growth", capture), got, growth_by_hand(capture), "(bytes)")
 
 
 @task("ex_32.memory_growth")
@@ -2767,10 +2741,10 @@ def test_growth_needs_memory_events(stub, draw, program):
 # == name_trace_bottleneck ========================================================================
 
 
-def judge_finding(stub: Any, capture: str) -> Finding:
+def judge_trace(stub: Any, capture: str) -> Finding:
     """The finding follows from the savings, or from growth."""
     got = stub.name_trace_bottleneck(capture)
-    call = words("name_trace_bottleneck", capture)
+    call = call_words("name_trace_bottleneck", capture)
     if not isinstance(got, Finding):
         pytest.fail(f"{call} returned {show(got)}; expected a Finding", pytrace=False)
     if wrong := problems(got):
@@ -2866,7 +2840,7 @@ def judge_finding(stub: Any, capture: str) -> Finding:
     "torch_memory_growth",
 )
 def test_finding_of_a_recording(stub, recording):
-    judge_finding(stub, recording)
+    judge_trace(stub, recording)
 
 
 @task("ex_32.name_trace_bottleneck")
@@ -2882,9 +2856,9 @@ def test_finding_of_a_recording(stub, recording):
 )
 def test_finding_of_a_program(stub, program, kind, category):
     """The simulated program has one planted cause."""
-    got = judge_finding(stub, program(kind).capture)
+    got = judge_trace(stub, program(kind).capture)
     assert got.category == category, (
-        f"{words('name_trace_bottleneck', program(kind).capture)} says {got.category}; the program was "
+        f"{call_words('name_trace_bottleneck', program(kind).capture)} says {got.category}; the program was "
         f"made {category}: {program(kind).cost}"
     )
 
@@ -2904,7 +2878,7 @@ def paused(draw: Callable[[], made.Trace], pause: int, window: int = 1_000_000) 
     "pause", [300_000, 130_000, 121_001, 120_999, 112_000, 101_000, 100_999, 81_001, 80_999, 20_000]
 )
 def test_finding_near_the_floor(stub, draw, pause):
-    judge_finding(stub, paused(draw, pause).save())
+    judge_trace(stub, paused(draw, pause).save())
 
 
 @task("ex_32.name_trace_bottleneck")
@@ -2930,7 +2904,7 @@ def test_causes_that_cure_the_same_gap(stub, draw, host_ns, window_ns):
         trace.call("cudaStreamSynchronize", now + 6_000, now + 523_000)
         trace.memset(now + 526_000, now + 527_000, call=(now + 523_000, now + 525_000))
         now += 525_000 + host_ns
-    judge_finding(stub, trace.save())
+    judge_trace(stub, trace.save())
 
 
 @task("ex_32.name_trace_bottleneck")
@@ -2947,7 +2921,7 @@ def test_a_borderline_finding_names_the_line_too(stub, draw):
         return trace.save()
 
     waits = recoverable_by_hand(drawn(15_000_000))["waits"]
-    got = judge_finding(stub, drawn(round(waits / 0.11)))
+    got = judge_trace(stub, drawn(round(waits / 0.11)))
     assert got.category == "sync_bound", f"the drawing is {got.category}"
 
 
@@ -2961,20 +2935,20 @@ def test_growth_goes_first(stub, draw, allocator, seed, total):
     trace.kernel(4_900_000, 4_950_000, call=(4_800_000, 4_810_000))
     capture = trace.save()
     memory.save()
-    judge_finding(stub, capture)
+    judge_trace(stub, capture)
 
 
 @task("ex_32.name_trace_bottleneck")
 @pytest.mark.parametrize("leak", [0, 2_500])
 def test_no_growth_worth_naming(stub, draw, leak):
-    judge_finding(stub, leaking(draw, leak))
+    judge_trace(stub, leaking(draw, leak))
 
 
 @task("ex_32.name_trace_bottleneck")
 @pytest.mark.parametrize("leak", [3_000, 3_002])
 def test_growth_near_its_floor(stub, draw, leak):
     """0.1 % of the first step's end is left alone, more is not."""
-    judge_finding(stub, leaking(draw, leak))
+    judge_trace(stub, leaking(draw, leak))
 
 
 @task("ex_32.name_trace_bottleneck")
@@ -2983,7 +2957,7 @@ def test_memory_of_one_step_is_no_growth(stub, draw):
     trace = paused(draw, 300_000, 500_000)
     trace.step(2, 500_000, 1_000_000)
     trace.memory(900_000, 64, 3_000_000)
-    assert judge_finding(stub, trace.save()).category == "launch_bound"
+    assert judge_trace(stub, trace.save()).category == "launch_bound"
 
 
 @task("ex_32.name_trace_bottleneck")
@@ -2992,7 +2966,7 @@ def test_two_steps_can_grow(stub, draw):
     trace.step(2, 500_000, 1_000_000)
     for number in range(2):
         trace.memory(number * 500_000 + 400_000, 64, 3_000_000 + 90_000 * number)
-    assert judge_finding(stub, trace.save()).category == "memory_growth"
+    assert judge_trace(stub, trace.save()).category == "memory_growth"
 
 
 def leaking(draw: Callable[[], made.Trace], leak: int) -> str:
@@ -3015,7 +2989,7 @@ def test_finding_is_about_the_idlest_device(stub, draw):
     trace.kernel(1_010_000, 1_020_000, device=2)
     trace.kernel(200_000, 230_000, device=4)
     trace.kernel(1_020_000, 1_080_000, device=4)
-    judge_finding(stub, trace.save())
+    judge_trace(stub, trace.save())
 
 
 @task("ex_32.name_trace_bottleneck")
@@ -3032,7 +3006,7 @@ def test_finding_of_copies_and_of_allocation(stub, draw, category):
         else:
             trace.kernel(at + 20_000, at + 220_000, call=(at, at + 5_000))
             trace.call("cudaFree", at + 6_000, at + 570_000)
-    got = judge_finding(stub, trace.save())
+    got = judge_trace(stub, trace.save())
     assert got.category == category, f"the drawing is {got.category}"
 
 

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from grading.checks import counting, task
+from grading.checks.assertions import agree, call_words, require, show
 from grading.checks.fixtures import MOST_SEED, SEED_VARIABLE, recordings
 from grading.runner.scoring import NotGraded
 from profiling_lab import captures, devices
@@ -31,36 +32,6 @@ Mistakes = Iterable[tuple[Any, str]]
 # -- words ----------------------------------------------------------------------------------------
 
 
-def call_words(name: str, *args: Any, **named: Any) -> str:
-    """The call as the learner would type it, with a folder's name instead of its whole path."""
-    shown = [Path(a).name if isinstance(a, str) and "/" in a else a for a in args]
-    words = [*map(show, shown), *(f"{key}={show(value)}" for key, value in named.items())]
-    return f"{name}({', '.join(words)})"
-
-
-def show(value: Any) -> str:
-    """A value in a line, shortened."""
-    text = f"{value:.6g}" if isinstance(value, float) else repr(value)
-    return text if len(text) <= 300 else text[:297] + "…"
-
-
-def agree(got: Any, want: Any) -> bool:
-    """Equal in type and value; numbers to a relative 1e-9, whole numbers exactly."""
-    if isinstance(want, bool) or want is None or isinstance(want, str):
-        return type(got) is type(want) and got == want
-    if isinstance(want, int):
-        return type(got) is int and got == want
-    if isinstance(want, float):
-        return type(got) in (int, float) and math.isclose(got, want, rel_tol=1e-9, abs_tol=1e-12)
-    if isinstance(want, dict):
-        return (
-            isinstance(got, dict)
-            and got.keys() == want.keys()
-            and all(agree(got[key], want[key]) for key in want)
-        )
-    return isinstance(got, (list, tuple)) and len(got) == len(want) and all(map(agree, got, want))
-
-
 def judge(call: str, got: Any, want: Any, unit: str, why: str, mistakes: Mistakes = ()) -> None:
     """Fail unless got is want, with the sentence of the mistake that gives the same value."""
     if agree(got, want):
@@ -70,12 +41,6 @@ def judge(call: str, got: Any, want: Any, unit: str, why: str, mistakes: Mistake
             why = sentence
             break
     pytest.fail(f"{call} returned {show(got)}, expected {show(want)} ({unit}). {why}", False)
-
-
-def require(right: bool, otherwise: str) -> None:
-    """Fail with a message, without a traceback, unless something is right."""
-    if not right:
-        pytest.fail(otherwise, False)
 
 
 def value_of(call: str, got: Any, key: str) -> Any:

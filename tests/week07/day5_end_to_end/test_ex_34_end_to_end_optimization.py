@@ -25,6 +25,7 @@ from typing import Any
 import pytest
 
 from grading.checks import task
+from grading.checks.assertions import agree, call_words, show
 from grading.checks.fixtures import SEED_VARIABLE, recordings
 from grading.checks.generate import serving
 from grading.runner.scoring import NotGraded
@@ -124,42 +125,12 @@ def interval(
 # -- words ----------------------------------------------------------------------------------------
 
 
-def words_of_call(name: str, *args: Any, **named: Any) -> str:
-    """The call as the learner would type it: a capture by its name, long lists shortened."""
-    shown = [
-        repr(Path(value).name) if isinstance(value, str) and "/" in value else show(value, 60)
-        for value in args
-    ]
-    return f"{name}({', '.join([*shown, *(f'{k}={show(v, 60)}' for k, v in named.items())])})"
-
-
-def show(value: Any, limit: int = 300) -> str:
-    """A value in a line: long lists shortened."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    text = repr(value)
-    return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
 def repeat_hint(capture: Any) -> str:
     """How to repeat a check on a simulated capture, from its folder's name; "" for others."""
     found = re.search(r"_(\d+)(\.sqlite)?$", str(capture))
     if not found or "/" not in str(capture):
         return ""
     return f" (simulated; {SEED_VARIABLE}={found[1]} repeats it)"
-
-
-def agree(got: Any, want: Any) -> bool:
-    """Equal in type and value; floats to a relative 1e-9."""
-    if isinstance(want, float):
-        return type(got) in (int, float) and math.isclose(got, want, rel_tol=1e-9, abs_tol=1e-12)
-    if type(got) is not type(want):
-        return False
-    if isinstance(want, dict):
-        return got.keys() == want.keys() and all(agree(got[key], want[key]) for key in want)
-    if isinstance(want, (list, tuple)):
-        return len(got) == len(want) and all(map(agree, got, want))
-    return bool(got == want)
 
 
 def first_difference(got: Any, want: Any, place: str = "") -> str:
@@ -233,7 +204,7 @@ def test_runs_of_a_recording(stub, recording, own_recording):
     want = runs_of(recording, "requests.json", own_recording)
     got = stub.read_runs(recording, "requests.json")
     why = "Every run stands there as in the file, by its name, in the file's order."
-    judge(words_of_call("read_runs", recording, "requests.json"), got, want, "", why)
+    judge(call_words("read_runs", recording, "requests.json"), got, want, "", why)
     assert list(got) == list(want), f"read_runs gives the runs {list(got)}; the file {list(want)}"
 
 
@@ -244,7 +215,7 @@ def test_runs_of_every_kind_of_file(stub, simulated, kind):
     want = runs_of(capture, file)
     got = stub.read_runs(capture, file)
     why = "Every run stands there as in the file, by its name, columns and facts."
-    judge(words_of_call("read_runs", capture, file), got, want, "", why, capture=capture)
+    judge(call_words("read_runs", capture, file), got, want, "", why, capture=capture)
 
 
 @task("ex_34.read_runs")
@@ -372,7 +343,7 @@ def judge_percentile(stub: Any, samples: list[float], percent: float, method: st
         yield other, f"That is the other method. {why}"
 
     got = stub.percentile(samples, percent, method)
-    judge(words_of_call("percentile", samples, percent, method), got, want, "", why, mistakes)
+    judge(call_words("percentile", samples, percent, method), got, want, "", why, mistakes)
 
 
 @task("ex_34.percentile")
@@ -415,7 +386,7 @@ def test_percentiles_by_nearest_rank_by_hand(stub):
         ),
     ):
         got = stub.percentile(samples, percent)
-        judge(words_of_call("percentile", samples, percent), got, want, "", why)
+        judge(call_words("percentile", samples, percent), got, want, "", why)
 
 
 @task("ex_34.percentile")
@@ -440,7 +411,7 @@ def test_a_rank_that_is_nearly_whole_is_whole(stub):
     for rank in awkward[:: max(1, len(awkward) // 12)]:
         got = stub.percentile(samples, rank / 10)
         why = f"{rank / 10} % of 1,000 samples are {rank}: see RANK_TOLERANCE."
-        judge(words_of_call("percentile", samples, rank / 10), got, float(rank), "", why)
+        judge(call_words("percentile", samples, rank / 10), got, float(rank), "", why)
 
 
 @task("ex_34.percentile")
@@ -510,7 +481,7 @@ def test_intervals_of_drawn_samples(stub, seed):
                 if agree(got, want):
                     continue
                 low, high = _ranks(n, percent, confidence)
-                call = words_of_call("percentile_interval", samples, percent, confidence)
+                call = call_words("percentile_interval", samples, percent, confidence)
                 why = (
                     f"Of {n} the ranks are {low} and {high}: the number of samples below "
                     f"the true percentile is binomial ({n} trials, p = {percent / 100}), and each "
@@ -584,7 +555,7 @@ def judge_latency(stub: Any, capture: str, own: bool = False) -> None:
             )
 
         got = stub.latency_from_intended(capture, name)
-        call = words_of_call("latency_from_intended", capture, name)
+        call = call_words("latency_from_intended", capture, name)
         why = "The moments of a request stand in four columns; see the head of the file."
         judge(call, got, want, "ns", why, mistakes, capture)
 
@@ -715,7 +686,7 @@ def judge_littles_law(stub: Any, capture: str, own: bool = False) -> None:
                 "L is the time that requests spend in the system inside the window over its length; "
                 "λ and W belong to the requests sent in it."
             )
-            call = words_of_call("littles_law", *arguments)
+            call = call_words("littles_law", *arguments)
             judge(call, close(got, want), want, "", why, mistakes, capture)
 
 
@@ -754,7 +725,7 @@ def test_balance_by_hand(stub, tmp_path):
         names = ("in_system_count", "rate_per_s", "latency_ns", "mismatch_ratio")
         arguments = ("small",) if window is None else ("small", window)
         got = stub.littles_law(capture, *arguments)
-        call = words_of_call("littles_law", "two requests", *arguments)
+        call = call_words("littles_law", "two requests", *arguments)
         judge(call, got, dict(zip(names, want, strict=True)), "", why)
     got = stub.littles_law(small_requests(tmp_path / "turned", **OUT_OF_ORDER), "small")
     want = dict(zip(names, (90 / 60, 3 / 60 * 1e9, 30.0, 0.0), strict=True))
@@ -827,7 +798,7 @@ def judge_curve(stub: Any, capture: str, own: bool = False) -> None:
             ):  # fmt: skip
                 if not agree(one.get(key), right[key]) and agree(one.get(key), float(value)):
                     why = sentence
-    call = words_of_call("throughput_latency_curve", capture)
+    call = call_words("throughput_latency_curve", capture)
     judge(call, got, want, "", why, capture=capture)
 
 
@@ -913,7 +884,7 @@ def judge_best_batch(stub: Any, capture: str, own: bool = False) -> None:
                     "late than was allowed.",
                 )
 
-            call = words_of_call("best_batch", *arguments)
+            call = call_words("best_batch", *arguments)
             judge(call, got, want, "", why, mistakes, capture)
 
 
@@ -1031,7 +1002,7 @@ def judge_tokens(stub: Any, capture: str, own: bool = False) -> None:
             )
 
         got = stub.token_metrics(capture, name)
-        judge(words_of_call("token_metrics", capture, name), got, want, "", why, mistakes, capture)
+        judge(call_words("token_metrics", capture, name), got, want, "", why, mistakes, capture)
 
 
 @task("ex_34.token_metrics")
@@ -1156,7 +1127,7 @@ def judge_goodput(stub: Any, capture: str, own: bool = False) -> None:
                     )
 
                 got = stub.goodput(capture, name, ttft, tpot)
-                call = words_of_call("goodput", capture, name, ttft, tpot)
+                call = call_words("goodput", capture, name, ttft, tpot)
                 why = "Good is a request that keeps both limits; the limits themselves are kept."
                 judge(call, got, want, "", why, mistakes, capture)
 
@@ -1274,7 +1245,7 @@ def judge_breakdown(stub: Any, capture: str, want: list[dict[str, int]], hint: A
                     f"Only what lies inside the range of request {other['request']} is its time, "
                     "and only the stages of its own batch."
                 )
-    judge(words_of_call("request_breakdown", capture), got, want, "ns", why, capture=hint)
+    judge(call_words("request_breakdown", capture), got, want, "ns", why, capture=hint)
 
 
 @task("ex_34.request_breakdown")
@@ -1383,7 +1354,7 @@ def test_bounds_by_hand(stub):
         (dict.fromkeys(parts, 4), 4.0, "All of it becomes four times as fast."),
     ):
         got = stub.amdahl_bound(parts, faster)
-        judge(words_of_call("amdahl_bound", parts, faster), got, want, "", why)
+        judge(call_words("amdahl_bound", parts, faster), got, want, "", why)
     got = stub.amdahl_bound({"a": 0, "b": 3}, {"a": 9, "b": 3})
     judge(
         "amdahl_bound({'a': 0, 'b': 3}, {'a': 9, 'b': 3})", got, 3.0, "", "A part may take no time."
@@ -1408,7 +1379,7 @@ def test_bounds_of_drawn_parts(stub, seed):
             )
             yield product, "Bounds of single parts do not multiply: the whole shrinks only once."
 
-        call = words_of_call("amdahl_bound", parts, faster)
+        call = call_words("amdahl_bound", parts, faster)
         judge(call, got, float(whole / after), "", why, mistakes)
 
 
@@ -1471,7 +1442,7 @@ def judge_batcher(
     want = batched(arrivals, service, max_batch, max_wait)
     got = stub.simulate_batcher(arrivals, service, max_batch, max_wait)
     if not agree(got, want):
-        call = words_of_call("simulate_batcher", arrivals, service, max_batch, max_wait)
+        call = call_words("simulate_batcher", arrivals, service, max_batch, max_wait)
         why = told_by_hand(arrivals, want, got, max_batch, max_wait)
         judge(call, got, want, "ns", why, capture=hint)
 
@@ -1622,7 +1593,7 @@ def judge_choice(
         why = f"Settings by cost, as (max_batch, max_wait_ns, p{percent} ns, busy ns): {table}" + (
             " and so on." if len(found) > 6 else "."
         )
-        call = words_of_call("choose_batcher", *arguments)
+        call = call_words("choose_batcher", *arguments)
         judge(call, got, want, "", why, mistakes, hint)
 
 
@@ -1656,7 +1627,7 @@ def test_choice_between_equals(stub):
     ):
         want = settings_of(arrivals, service, max_batches, max_waits, 99)[0]
         got = stub.choose_batcher(arrivals, service, 1_000, max_batches, max_waits)
-        call = words_of_call("choose_batcher", arrivals, service, 1_000, max_batches, max_waits)
+        call = call_words("choose_batcher", arrivals, service, 1_000, max_batches, max_waits)
         judge(call, got, want, "", f"They are {why}.")
     got = stub.choose_batcher(arrivals, service, 0.5, [1], [0])
     judge("choose_batcher with a limit of 0.5 ns", got, None, "", "No setting is so fast: None.")
@@ -1735,7 +1706,7 @@ def judge_verdict(stub: Any, capture: str, name: str, run: dict[str, Any], *more
                 yield got, "That compares medians of all rounds; what changes from round to round "
                 "stays in it."
 
-    call = words_of_call("evidence_verdict", capture, name, *more)
+    call = call_words("evidence_verdict", capture, name, *more)
     judge(call, got, want, "", why, mistakes, capture)
     return got
 

@@ -9,20 +9,16 @@ from __future__ import annotations
 import math
 import random
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import pytest
 
 from grading.checks import task
+from grading.checks.assertions import fail
 
 PROBE = Path(__file__).resolve().parents[3] / "probes" / "allocations.py"
 PARTIALS = PROBE.with_name("partials.py")
-
-
-def fail(text: str) -> NoReturn:
-    """Fail with a message, without a traceback."""
-    pytest.fail(text, False)
 
 
 # -- merge_partials -------------------------------------------------------------------------------

@@ -11,12 +11,12 @@ import math
 import random
 import re
 import statistics
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
 from grading.checks import counting, task
-from grading.checks.assertions import near
+from grading.checks.assertions import fail, near
 from grading.checks.fixtures import SEED_VARIABLE, recordings
 from profiling_lab import captures, devices
 from profiling_lab.errors import LabError
@@ -24,11 +24,6 @@ from profiling_lab.errors import LabError
 FIVE = ["H200", "T4", "V100 SXM2", "A100 40GB", "H100 SXM"]
 OLD = {"T4", "V100 SXM2"}  # tensor cores without bfloat16 and TF32
 TYPES = {"bf16": "bfloat16", "bfloat16": "bfloat16", "tf32": "tfloat32", "float32": "float32"}
-
-
-def fail(text: str) -> NoReturn:
-    """Fail with a message, without a traceback."""
-    pytest.fail(text, False)
 
 
 def least(cost: dict[str, int], device: str, dtype: str) -> tuple[float, float]:

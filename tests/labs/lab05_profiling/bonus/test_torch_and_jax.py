@@ -11,23 +11,18 @@ import random
 import statistics
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import pytest
 
 from grading.checks import task
-from grading.checks.assertions import near
+from grading.checks.assertions import fail, near
 from grading.checks.fixtures import SEED_VARIABLE, recordings
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError
 
 PROBE = Path(__file__).resolve().parents[3] / "probes" / "jax_twin.py"
-
-
-def fail(text: str) -> NoReturn:
-    """Fail with a message, without a traceback."""
-    pytest.fail(text, False)
 
 
 # -- jax_twin -------------------------------------------------------------------------------------

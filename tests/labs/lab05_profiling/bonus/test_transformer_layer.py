@@ -10,12 +10,12 @@ import json
 import random
 import statistics
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
 from grading.checks import counting, task
-from grading.checks.assertions import near
+from grading.checks.assertions import fail, near
 from grading.checks.fixtures import SEED_VARIABLE, recordings
 from profiling_lab import captures, devices
 from profiling_lab.errors import CaptureError, LabError
@@ -27,11 +27,6 @@ PARTS = (
     *("norm_2", "up", "gelu", "down", "residual_2"),
 )
 ELEMENT = {"float32": 4, "bf16": 2, "bfloat16": 2, "fp16": 2, "float64": 8}
-
-
-def fail(text: str) -> NoReturn:
-    """Fail with a message, without a traceback."""
-    pytest.fail(text, False)
 
 
 # -- layer_cost -----------------------------------------------------------------------------------
@@ -317,7 +312,7 @@ WHY = {
 }
 
 
-def judge_finding(stub: Any, capture: str, case: dict[str, Any], device: str, more: str) -> None:
+def judge_layer(stub: Any, capture: str, case: dict[str, Any], device: str, more: str) -> None:
     """Compare the finding for one case."""
     got = stub.layer_bottleneck(capture, case["name"])
     call = f"layer_bottleneck({Path(capture).name!r}, {case['name']!r}){more}"
@@ -355,7 +350,7 @@ def judge_finding(stub: Any, capture: str, case: dict[str, Any], device: str, mo
 def test_recorded_layers(stub: Any, recording: str) -> None:
     table = json.loads(captures.text(recording, "layer.json"))
     for case in table["cases"]:
-        judge_finding(stub, recording, case, table["device"], "")
+        judge_layer(stub, recording, case, table["device"], "")
 
 
 def made_up(pick: random.Random, kind: str, dtype: str) -> tuple[dict[str, Any], str]:
@@ -437,7 +432,7 @@ def test_layers_with_a_known_cause(
     (tmp_path / "layer.json").write_text(json.dumps(table))
     more = f" (generated; {SEED_VARIABLE}={seed} repeats it)"
     assert expected_finding(case, device)[0] == kind, f"the generator is wrong{more}"
-    judge_finding(stub, str(tmp_path), case, device, more)
+    judge_layer(stub, str(tmp_path), case, device, more)
 
 
 @task("lab05_bonus.layer_bottleneck")
@@ -453,7 +448,7 @@ def test_half_of_the_window(stub: Any, tmp_path: Path, window: int, category: st
     table = {"format": 1, "unit": "ns", "device": "H200", "cases": [case]}
     (tmp_path / "layer.json").write_text(json.dumps(table))
     assert expected_finding(case, "H200")[0] == category
-    judge_finding(stub, str(tmp_path), case, "H200", f" (window {window} ns, in a graph 20 ns)")
+    judge_layer(stub, str(tmp_path), case, "H200", f" (window {window} ns, in a graph 20 ns)")
 
 
 @task("lab05_bonus.layer_bottleneck")
@@ -471,7 +466,7 @@ def test_half_of_a_part(stub: Any, tmp_path: Path, took: float, category: str) -
     table = {"format": 1, "unit": "ns", "device": "H200", "cases": [case]}
     (tmp_path / "layer.json").write_text(json.dumps(table))
     assert expected_finding(case, "H200")[:2] == (category, "range:residual_1")
-    judge_finding(stub, str(tmp_path), case, "H200", f" ({took} ns for a floor of 1 ns)")
+    judge_layer(stub, str(tmp_path), case, "H200", f" ({took} ns for a floor of 1 ns)")
 
 
 @task("lab05_bonus.layer_bottleneck")

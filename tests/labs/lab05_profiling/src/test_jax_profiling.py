@@ -23,7 +23,7 @@ PROBE = Path(__file__).parents[3] / "probes" / "lazy_arrays.py"
 US = 1_000
 
 
-def near(got: Any, want: float, rel: float = 1e-6) -> bool:
+def near_reading(got: Any, want: float, rel: float = 1e-6) -> bool:
     """As assertions.near, but differences of clock readings lose digits."""
     return assertions.near(got, want, rel)
 
@@ -77,11 +77,11 @@ def test_lazy_results(stub: Any, times: tuple[int, int, int], counts: list[int])
         ),
     ]
     for value, sentence in mistakes:
-        if near(got["seconds"], value):
+        if near_reading(got["seconds"], value):
             why = sentence
             break
     require(
-        near(got["seconds"], want),
+        near_reading(got["seconds"], want),
         f"{call} returned {got['seconds']!r} s, expected {want:.6g} s. {why}",
     )
 
@@ -141,7 +141,7 @@ def test_stages_of_known_length(stub: Any, seen: bool, given: list[int], seed: i
     )
     for key, value in want.items():
         require(
-            near(found[key], value),
+            near_reading(found[key], value),
             f"{call}: {key} is {found[key]!r}, expected {value:.9g} s; here tracing takes "
             f"{want['lower_s']:.9g} s, compiling {want['compile_s']:.9g} s and a run "
             f"{want['run_s']:.9g} s",
@@ -313,8 +313,8 @@ def judge_summary(stub: Any, capture: str, events: list[dict[str, Any]]) -> None
     )
     for key, why in WHY.items():
         # times in µs with three digits, subtracted: to a ns or a millionth
-        right = near(got[key], want[key]) or (
-            key.endswith("_ns") and near(round(got[key]), want[key])
+        right = near_reading(got[key], want[key]) or (
+            key.endswith("_ns") and near_reading(round(got[key]), want[key])
         )
         require(right, f"{call}: {key} is {got[key]!r}, expected {want[key]!r}. {why}")
     kernels = got["kernels"]

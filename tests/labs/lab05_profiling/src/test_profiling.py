@@ -29,7 +29,7 @@ MEMORY = PROBES / "lab05_memory.py"
 LIVE = PROBES / "lab05_live.py"
 
 
-def near(got: Any, want: float, rel: float = 1e-6) -> bool:
+def near_reading(got: Any, want: float, rel: float = 1e-6) -> bool:
     """As assertions.near, but differences of clock readings lose digits."""
     return assertions.near(got, want, rel)
 
@@ -97,20 +97,20 @@ def test_time_per_call(stub: Any, seed: int, kind: str) -> None:
         "each timed call once, and nothing else",
     )
     got, want = claim["result"], seconds(plan, kind, warmup, iterations, False)
-    if near(got, want):
+    if near_reading(got, want):
         return
     host = plan["host_s"]
     why = "The clock moved only by the work of the calls."
-    if near(got, want * iterations):
+    if near_reading(got, want * iterations):
         why = "That is the time of all calls together; per call is asked for."
-    elif near(got, want * 1e3) or near(got, want * 1e9):
+    elif near_reading(got, want * 1e3) or near_reading(got, want * 1e9):
         why = "That is another unit; seconds are asked for."
-    elif kind != "plain" and near(got, seconds(plan, kind, warmup, iterations, True)):
+    elif kind != "plain" and near_reading(got, seconds(plan, kind, warmup, iterations, True)):
         why = (
             "That is what it takes with a wait after every call: the latency of a call. Here calls "
             "are to follow one another, so that launching hides behind the work before."
         )
-    elif kind != "plain" and near(got, host):
+    elif kind != "plain" and near_reading(got, host):
         why = (
             "That is what it takes to issue the work. Nothing was waited for before the clock was "
             "read at the end, so the device's work is missing."
@@ -211,20 +211,21 @@ def test_samples(stub: Any, seed: int, kind: str, calls_per_sample: int | None) 
     )
     for place, (sample, right) in enumerate(zip(found, want, strict=True)):
         require(
-            near(sample, right),
+            near_reading(sample, right),
             f"{call}: sample {place} is {show(sample)}, expected {right:.6g} s per call: a sample begins "
             "with nothing left to do, and ends when its own work is done",
         )
     for key, share in (("median_s", 50), ("q25_s", 25), ("q75_s", 75)):
         right = float(np.percentile(want, share))
         require(
-            near(got[key], right),
+            near_reading(got[key], right),
             f"{call}: {key} is {show(got[key])}, expected {right:.6g} s (NumPy's default quartiles) of "
             f"the samples {show(found)}",
         )
     right = float(np.percentile(want, 75) - np.percentile(want, 25))
     require(
-        near(got["iqr_s"], right), f"{call}: iqr_s is {show(got['iqr_s'])}, expected {right:.6g} s"
+        near_reading(got["iqr_s"], right),
+        f"{call}: iqr_s is {show(got['iqr_s'])}, expected {right:.6g} s",
     )
 
 
@@ -276,7 +277,7 @@ def test_three_times_of_a_call(stub: Any, seed: int, lazy: bool) -> None:
     }
     for key, right in want.items():
         require(
-            near(got[key], right),
+            near_reading(got[key], right),
             f"{call} returned {key} {show(got[key])}, expected {right:.6g} s: {said[key]}. In order: "
             f"{', '.join(log[:14])} …",
         )
@@ -383,19 +384,19 @@ def test_components(
         times[part["name"]] = time_s
         # Written out in separate operators a softmax takes a little less on this machine.
         require(
-            near(part["time_s"], time_s, 0.45 if part["name"] == "softmax" else 0.08),
+            near_reading(part["time_s"], time_s, 0.45 if part["name"] == "softmax" else 0.08),
             f"{label} took {show(part['time_s'])} s, and its own work alone moves the clock by "
             f"{time_s:.6g} s a call: time this component only, on inputs made before",
         )
     total = sum(part["time_s"] for part in parts)
     require(
-        near(got["sum_s"], total),
+        near_reading(got["sum_s"], total),
         f"{call}: sum_s is {show(got['sum_s'])}, and the components' times add up to {total:.6g} s",
     )
     for part in parts:
         right = part["time_s"] / total
         require(
-            near(part["share"], right),
+            near_reading(part["share"], right),
             f"{call}: the share of {part['name']} is {show(part['share'])}, expected {right:.6g}: its time "
             "over the sum of the components' times",
         )
@@ -578,9 +579,9 @@ def judge_bottleneck(stub: Any, profile: dict[str, Any], device: str | None, whe
         right, value = want[key], got[key]
         if isinstance(right, dict):
             same = isinstance(value, dict) and value.keys() == right.keys()
-            same = same and all(near(value[name], right[name]) for name in right)
+            same = same and all(near_reading(value[name], right[name]) for name in right)
         else:
-            same = value == right if isinstance(right, str) else near(value, right)
+            same = value == right if isinstance(right, str) else near_reading(value, right)
         require(
             same,
             f"{call}: {key} is {show(value)}, expected {show(right)}: {reason}. {evidence}",
@@ -1291,7 +1292,7 @@ def test_live_benchmark(stub: Any, size: int) -> None:
         )
     right = got["benchmark_s"] / got["events_s"]
     require(
-        near(got["ratio"], right),
+        near_reading(got["ratio"], right),
         f"{call}: ratio is {show(got['ratio'])}, expected {right:.4g}",
     )
     require(

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from grading.checks import task
-from grading.checks.assertions import require, show
+from grading.checks.assertions import alike, require, show
 from grading.checks.fixtures import recordings
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError, LabError
@@ -26,31 +26,12 @@ PROBE = Path(__file__).parents[3] / "probes" / "checkpointed.py"
 LIVE = Path(__file__).parents[3] / "probes" / "techniques_live.py"
 
 
-def near(got: Any, want: Any) -> bool:
-    """Equal; numbers to a relative 1e-9, and no bool for a number."""
-    if isinstance(want, bool) or want is None or isinstance(want, str):
-        return type(got) is type(want) and got == want
-    if isinstance(want, int | float):
-        return (
-            isinstance(got, int | float)
-            and not isinstance(got, bool)
-            and math.isclose(got, want, rel_tol=1e-9)
-        )
-    if isinstance(want, dict):
-        return (
-            isinstance(got, dict)
-            and got.keys() == want.keys()
-            and all(near(got[key], value) for key, value in want.items())
-        )
-    return isinstance(got, list) and len(got) == len(want) and all(map(near, got, want))
-
-
 def judge(call: str, got: Any, want: Any, why: str) -> None:
     """Fail unless got is want; of a dict the first entry that differs is named."""
-    if near(got, want):
+    if alike(got, want):
         return
     if isinstance(want, dict) and isinstance(got, dict) and got.keys() == want.keys():
-        key = next(key for key in want if not near(got[key], want[key]))
+        key = next(key for key in want if not alike(got[key], want[key]))
         got, want, call = got[key], want[key], f"{call}[{key!r}]"
     pytest.fail(f"{call} is {show(got)}, expected {show(want)}. {why}", False)
 

@@ -12,13 +12,14 @@ import re
 import statistics
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
 from grading.checks import task
-from grading.checks.cuda import on_gpu, toolchain
-from grading.checks.cuda.recording import RunError, run_on_stand_in
+from grading.checks.assertions import fail
+from grading.checks.cuda import on_gpu, runs, toolchain
+from grading.checks.cuda.recording import run_on_stand_in
 from grading.checks.cuda.schedule import (
     FLOAT_BYTES,
     Access,
@@ -41,10 +42,6 @@ ZERO = "a memset wrote there"  # what Schedule says of such bytes
 MOVED = {"position": "positions", "velocity": "velocities"}  # what drift and kick leave there
 KERNELS = ("kick", "drift", "energy", "total")
 SUM_BYTES = 8
-
-
-def fail(message: str) -> NoReturn:
-    pytest.fail(message, pytrace=False)
 
 
 class Steps(Schedule):
@@ -192,11 +189,9 @@ def issued(cuda_stub: Any, steps: int, particles: int, warmup: int) -> tuple[str
         "--warmup-steps",
         str(warmup),
     ]
-    try:
+    with runs.failures_told(cuda_stub):
         program = toolchain.build_alone(cuda_stub.source, cuda_stub.given)
         result, lines = run_on_stand_in(called, [str(program.executable), *arguments])
-    except (toolchain.BuildError, toolchain.ToolchainError, RunError) as error:
-        fail(str(error))
     refused = [line for line in lines if line["kind"] == "refused"]
     if refused:
         fail(

@@ -12,13 +12,19 @@ from typing import Any
 import pytest
 
 from grading.checks import task
-from grading.checks.assertions import agree, judge, require, show
+from grading.checks.assertions import (
+    agree,
+    judge,
+    judge_finding,
+    judge_recommendation,
+    require,
+    show,
+)
 from grading.checks.fixtures import recordings, repeat_hint
 from grading.checks.generate import truth
 from grading.runner.scoring import NotGraded
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError, EmptyCapture
-from profiling_lab.findings import Finding, problems
 
 US = 1_000
 
@@ -528,43 +534,33 @@ def finding_of(capture: str, name: str) -> tuple[str, dict[str, float]]:
     return (main if ratio >= FLOOR else "healthy"), evidence
 
 
-def judge_finding(stub: Any, capture: str, name: str, shown: str = "") -> None:
+def judge_timeline(stub: Any, capture: str, name: str, shown: str = "") -> None:
     category, evidence = finding_of(capture, name)
     call = f"read_timeline({shown or capture!r}, {name!r}){repeat_hint(capture)}"
     got = stub.read_timeline(capture, name)
-    require(isinstance(got, Finding), f"{call} returned {show(got)}, expected a Finding")
-    for key, value in evidence.items():
-        require(
-            agree(got.evidence.get(key), value)
-            or (key == "first_iteration_excess_ns" and got.evidence.get(key) == value),
-            f"{call}: evidence {key} is {show(got.evidence.get(key))}, expected {show(value)}. The window "
-            "begins when the first iteration is over on the device; allocation calls have their own time, the "
-            "rest of a gap belongs to the call that opened it",
-        )
-    require(
-        got.category == category,
-        f"{call} says {got.category!r}, but {evidence['recoverable_ns']} ns of {evidence['window_ns']} ns "
-        f"({evidence['recoverable_ratio']:.1%}, the floor is {FLOOR:.0%}) belong to another "
-        "category, by the calls in the gaps and those that opened them",
+    facts = (
+        f"{evidence['recoverable_ns']} ns of {evidence['window_ns']} ns ({evidence['recoverable_ratio']:.1%}, the "
+        f"floor is {FLOOR:.0%}) belong to another category, by the calls in the gaps and those that opened them"
     )
-    wrong = problems(got)
-    require(not wrong and got.subject == "device:0", f"{call}: {wrong or got.subject}")
-    require(
-        (got.recommendation == "none") == (category == "healthy"),
-        f"{call}: recommendation is {got.recommendation!r} for a capture that is {category}",
+    judge_finding(
+        *(call, got, category, "device:0", evidence, facts),
+        why="The window begins when the first iteration is over on the device; allocation calls have their own "
+        "time, the rest of a gap belongs to the call that opened it",
+        others=True,
     )
+    judge_recommendation(call, got, facts)
 
 
 @task("nsys_ex01.read_timeline")
 @recordings("nsys_baseline", "nsys_improved", "training_item", "decode_eager", "host_preprocess")
 def test_recorded_finding(stub: Any, recording: str) -> None:
-    judge_finding(stub, recording, a_range(recording))
+    judge_timeline(stub, recording, a_range(recording))
 
 
 @task("nsys_ex01.read_timeline")
 @pytest.mark.parametrize("scenario", ["healthy", "sync_bound", "allocation_bound", "launch_bound"])
 def test_generated_finding(stub: Any, generated: Any, scenario: str) -> None:
-    judge_finding(stub, str(generated(scenario).path), "step")
+    judge_timeline(stub, str(generated(scenario).path), "step")
 
 
 def drawn_gaps(draw: Any, gaps: list[tuple[int, str]], busy: int) -> str:
@@ -596,7 +592,7 @@ def test_equal_causes_and_the_floor(stub: Any, draw: Any) -> None:
     )
     for gaps in cases:
         for busy in (30_000, 160_000, 400_000):
-            judge_finding(
+            judge_timeline(
                 stub, drawn_gaps(draw, gaps, busy), "step", f"gaps {gaps}, kernels {busy} ns"
             )
     timeline = draw()
@@ -607,7 +603,7 @@ def test_equal_causes_and_the_floor(stub: Any, draw: Any) -> None:
         timeline.api("cudaMalloc_v3020", at + 60_000, at + 60_000 + 8_000 * i)
         timeline.kernel(at + 95_000, at + 150_000, call=(at + 90_000, at + 92_000))
         timeline.kernel(at + 94_000, at + 94_500, stream=9, call=(at + 93_000, at + 94_000))
-    judge_finding(stub, timeline.save(), "step", "waits and allocations in the same gaps")
+    judge_timeline(stub, timeline.save(), "step", "waits and allocations in the same gaps")
     timeline = draw()
     for at in range(
         0, 1_200_000, 300_000
@@ -615,7 +611,7 @@ def test_equal_causes_and_the_floor(stub: Any, draw: Any) -> None:
         timeline.nvtx("step", at + 110_000, at + 159_000)
         timeline.api("cudaMallocHost_v3020", at + 20_000, at + 82_000)
         timeline.kernel(at + 160_000, at + 300_000, call=(at + 150_000, at + 152_000))
-    judge_finding(stub, timeline.save(), "step", "long gaps with an allocation in the middle")
+    judge_timeline(stub, timeline.save(), "step", "long gaps with an allocation in the middle")
     # 20 000 of 200 000 ns: at the floor is not below it
     at_floor = drawn_gaps(draw, [(10_000, sync), (10_000, sync)], 90_000)
-    judge_finding(stub, at_floor, "step", "10 % of the window")
+    judge_timeline(stub, at_floor, "step", "10 % of the window")

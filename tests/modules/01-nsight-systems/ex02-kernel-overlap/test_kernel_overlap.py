@@ -13,12 +13,20 @@ from typing import Any
 import pytest
 
 from grading.checks import task
-from grading.checks.assertions import agree, judge, near, require, show
+from grading.checks.assertions import (
+    agree,
+    judge,
+    judge_finding,
+    judge_recommendation,
+    near,
+    require,
+    show,
+)
 from grading.checks.fixtures import recordings, repeat_hint
 from grading.checks.generate import truth
 from profiling_lab import captures
 from profiling_lab.errors import EmptyCapture
-from profiling_lab.findings import Finding, problems
+from profiling_lab.findings import Finding
 
 Span = tuple[int, int]
 
@@ -589,33 +597,22 @@ def judge_verdict(stub: Any, capture: str, device: int = 0, shown: str = "") -> 
     recoverable, evidence = bounds(capture, device)
     call = f"judge_streams({named(capture, shown)}"
     got = stub.judge_streams(capture, device)
-    require(isinstance(got, Finding), f"{call} returned {show(got)}, expected a Finding")
-    for key, value in {"recoverable_ns": recoverable, **evidence}.items():
-        right = near(got.evidence.get(key), value, 1e-6)
-        require(
-            right,
-            f"{call}: evidence {key} is {show(got.evidence.get(key))}, expected {show(value)}. Two bounds: time "
-            "in which a kernel was ready and would have fitted beside those that ran, and what the kernels "
-            "need at least. What an event holds back is not ready.",
-        )
     category = "serialized_streams" if evidence["recoverable_ratio"] >= FLOOR else "healthy"
-    require(
-        got.category == category,
-        f"{call} says {got.category!r}; {recoverable} of {evidence['window_ns']} ns could be saved by overlap, "
-        f"{evidence['recoverable_ratio']:.1%}, and the floor is {FLOOR:.0%}",
+    saved = (
+        f"{recoverable} of {evidence['window_ns']} ns could be saved by overlap, "
+        f"{evidence['recoverable_ratio']:.1%}, and the floor is {FLOOR:.0%}"
     )
-    wrong = problems(got)
-    require(not wrong and got.subject == f"device:{device}", f"{call}: {wrong or got.subject}")
+    judge_finding(
+        *(call, got, category, f"device:{device}"),
+        {"recoverable_ns": recoverable, **evidence},
+        saved,
+        why="Two bounds: time in which a kernel was ready and would have fitted beside those that ran, and what "
+        "the kernels need at least. What an event holds back is not ready.",
+        rel=1e-6,
+        others=True,
+    )
     borderline = abs(evidence["margin_ratio"]) <= BORDER
-    require(
-        got.recommendation.startswith("borderline") == borderline,
-        f"{call}: recommendation is {got.recommendation!r}, and the saving is {evidence['margin_ratio']:+.1%} "
-        f"of the window from the floor; up to {BORDER:.0%} on either side is borderline",
-    )
-    require(
-        borderline or (got.recommendation == "none") == (category == "healthy"),
-        f"{call}: recommendation is {got.recommendation!r} for a capture that is {category}",
-    )
+    judge_recommendation(call, got, saved, borderline=borderline)
 
 
 @task("nsys_ex02.judge_streams")

@@ -8,12 +8,19 @@ from typing import Any
 import pytest
 
 from grading.checks import task
-from grading.checks.assertions import judge, near, require, show
+from grading.checks.assertions import (
+    judge,
+    judge_finding,
+    judge_recommendation,
+    near,
+    require,
+    show,
+)
 from grading.checks.fixtures import recordings, repeat_hint
 from grading.checks.generate import truth
 from profiling_lab import captures
 from profiling_lab.errors import EmptyCapture
-from profiling_lab.findings import Finding, problems
+from profiling_lab.findings import Finding
 
 Span = tuple[int, int]
 
@@ -401,25 +408,18 @@ def judge_verdict(stub: Any, capture: str, device: int = 0, shown: str = "") -> 
     category, evidence = verdict(capture, device)
     call = f"judge_copies({named(capture, shown)}, {device})"
     got = stub.judge_copies(capture, device)
-    require(isinstance(got, Finding), f"{call} returned {show(got)}, expected a Finding")
-    for key, value in evidence.items():
-        require(
-            near(got.evidence.get(key), value, 1e-9),
-            f"{call}: evidence {key} is {show(got.evidence.get(key))}, expected {show(value)}. What full overlap "
-            "needs is the longest of three lanes, and once the shortest of each other: copies in, kernels, "
-            "copies out",
-        )
-    require(
-        got.category == category,
-        f"{call} says {got.category!r}; overlap could save {evidence['recoverable_ns']} of "
-        f"{evidence['window_ns']} ns, {evidence['recoverable_ratio']:.1%}, and the floor is {FLOOR:.0%}",
+    saved = (
+        f"overlap could save {evidence['recoverable_ns']} of {evidence['window_ns']} ns, "
+        f"{evidence['recoverable_ratio']:.1%}, and the floor is {FLOOR:.0%}"
     )
-    wrong = problems(got)
-    require(not wrong and got.subject == f"device:{device}", f"{call}: {wrong or got.subject}")
-    require(
-        (got.recommendation == "none") == (category == "healthy"),
-        f"{call}: recommendation is {got.recommendation!r} for a capture that is {category}",
+    judge_finding(
+        *(call, got, category, f"device:{device}", evidence, saved),
+        why="What full overlap needs is the longest of three lanes, and once the shortest of each other: copies "
+        "in, kernels, copies out",
+        rel=1e-9,
+        others=True,
     )
+    judge_recommendation(call, got, saved)
 
 
 @task("nsys_ex03.judge_copies")

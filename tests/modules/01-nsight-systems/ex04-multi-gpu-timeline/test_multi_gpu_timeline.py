@@ -18,12 +18,17 @@ from typing import Any
 import pytest
 
 from grading.checks import task
-from grading.checks.assertions import agree, near, require, show
+from grading.checks.assertions import (
+    agree,
+    judge_finding,
+    judge_recommendation,
+    require,
+    show,
+)
 from grading.checks.fixtures import recordings
 from grading.checks.generate import truth
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError, EmptyCapture
-from profiling_lab.findings import Finding, problems
 
 GRADED = ("ddp_timeline_overlap", "ddp_timeline_late_data", "ddp_timeline_one_bucket_narrow")
 REDUCE = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL"
@@ -670,49 +675,32 @@ def judge_verdict(stub: Any, capture: str, called: str = "") -> None:
         subject = min(rank for rank in exposed if exposed[rank] == max(exposed.values()))
     call = f"name_multi_gpu_bottleneck({capture!r})"
     got = stub.name_multi_gpu_bottleneck(capture)
-    require(isinstance(got, Finding), f"{call} returned {show(got)}, expected a Finding")
-    require(not problems(got), f"{call}: {'; '.join(problems(got))}")
-    require(
-        got.category == category,
-        f"{call} says {got.category!r}: not what saves most. Exposed transfer that could hide: "
-        f"{savings['communication_bound']} ns; mean exposed waiting: {turns_ns} ns; the ranks' own times: "
-        f"{own} ns, the largest above their mean by {whole_ns} ns; "
-        f"window: {high - low} ns; floor: {FLOOR:.0%}",
+    sharing = (
+        "(the larger of the two savings, against the whole window; sharing evenly saves what a rank's own time "
+        "is above the mean, or the mean waiting where that is more)"
     )
-    require(
-        got.subject == f"rank:{subject}",
-        f"{call} is about {got.subject!r}, expected the rank "
-        f"{'that is late' if waiting_wins else 'whose transfer is exposed most'}: exposed transfer {exposed} ns, waited for {show(blame(ranks))}",
-    )
-    for key, value in {
+    evidence = {
         "recoverable_ns": saved,
         "window_ns": high - low,
         "recoverable_ratio": ratio,
         "margin_ratio": ratio - FLOOR,
         "left_out_count": sum(map(len, left_out(ranks))),
-    }.items():
-        require(
-            near(got.evidence.get(key), value),
-            f"{call}: evidence {key} is {show(got.evidence.get(key))}, expected {show(value)} ("
-            + (
-                "of all ranks together, what has no partner at the head and the tail)"
-                if key == "left_out_count"
-                else "the larger of the two savings, against the whole window; sharing evenly saves what a "
-                "rank's own time is above the mean, or the mean waiting where that is more)"
-            ),
-        )
-    borderline = abs(ratio - FLOOR) <= BORDERLINE
-    require(
-        got.recommendation.startswith("borderline") == borderline,
-        f"{call}: recommendation {got.recommendation!r} with a margin of {ratio - FLOOR:+.3f}; "
-        f"'borderline' stands first within {BORDERLINE}, and only then",
+    }
+    judge_finding(
+        *(call, got, category, f"rank:{subject}", evidence),
+        "that is not what saves most. Exposed transfer that could hide: "
+        f"{savings['communication_bound']} ns; mean exposed waiting: {turns_ns} ns; the ranks' own times: "
+        f"{own} ns, the largest above their mean by {whole_ns} ns; "
+        f"window: {high - low} ns; floor: {FLOOR:.0%}",
+        why=dict.fromkeys(evidence, sharing)
+        | {"left_out_count": "Of all ranks together, what has no partner at the head and the tail"},
+        about=f"the rank {'that is late' if waiting_wins else 'whose transfer is exposed most'}: exposed "
+        f"transfer {exposed} ns, waited for {show(blame(ranks))}",
+        rel=1e-9,
+        others=True,
     )
-    wordless = got.recommendation.removeprefix("borderline").strip(":, ") == "none"
-    require(
-        wordless == (category == "healthy") or (borderline and not wordless),
-        f"{call}: recommendation {got.recommendation!r} of a {category} recording: 'none' if healthy "
-        "(a sentence will do where it is borderline), else a sentence",
-    )
+    margin = f"its margin is {ratio - FLOOR:+.3f}, and borderline is up to {BORDERLINE}"
+    judge_recommendation(call, got, margin, borderline=abs(ratio - FLOOR) <= BORDERLINE)
 
 
 @task("nsys_ex04.name_multi_gpu_bottleneck")

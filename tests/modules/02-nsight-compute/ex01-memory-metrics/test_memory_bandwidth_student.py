@@ -7,14 +7,12 @@ out. With `--live` it runs and is timed against a device copy in the same run.
 from __future__ import annotations
 
 import random
-from typing import NoReturn
 
 import numpy as np
-import pytest
 
 from grading.checks import task
-from grading.checks.assertions import require
-from grading.checks.cuda import compiled, emulator, on_gpu, recording, toolchain
+from grading.checks.assertions import fail, require
+from grading.checks.cuda import compiled, on_gpu, runs
 
 SECTOR_BYTES = 32
 # A few may be lost where the data ends; the next worse thing, half a sector, is far away.
@@ -26,38 +24,18 @@ FACTOR = np.float32(0.5)
 MOST_EMULATED = 1 << 21  # elements of an emulated launch: some seconds
 
 
-def fail(message: str) -> NoReturn:
-    pytest.fail(message, pytrace=False)
-
-
-TOOLS = (toolchain.BuildError, toolchain.ToolchainError, recording.RunError)
-
-
 def ran(cuda_stub, count: int):
     """What went in, and the emulated run; or a failed check that says why there is none."""
     chance = np.random.default_rng(count)
     a, b = (chance.random(count, dtype=np.float32) for _ in range(2))
-    try:
-        run = compiled.run(
-            cuda_stub.source, cuda_stub.given, ["--plan", "--count", str(count)], {0: a, 1: b}
-        )
-    except (*TOOLS, emulator.EmulatorError) as error:
-        fail(f"triad of {count} elements: {error}")
-    except emulator.Unsupported as error:
-        fail(
-            f"{cuda_stub.source.name} uses {error}, which the emulator of these checks does not "
-            "follow. Plain loads and stores are enough for this task."
-        )
-    require(bool(run.launches), f"triad of {count} elements launched no kernel")
+    call, arguments = f"triad of {count} elements", ["--plan", "--count", str(count)]
+    run = runs.emulated(cuda_stub, call, arguments, {0: a, 1: b}, "Plain loads and stores")
     return a, b, run
 
 
 def issued(cuda_stub, count: int) -> list[dict]:
     """What the host code issues for so many elements."""
-    try:
-        return compiled.issued(cuda_stub.source, cuda_stub.given, ["--plan", "--count", str(count)])
-    except TOOLS as error:
-        fail(str(error))
+    return runs.issued(cuda_stub, ["--plan", "--count", str(count)])
 
 
 def threads_of(cuda_stub, count: int) -> int:

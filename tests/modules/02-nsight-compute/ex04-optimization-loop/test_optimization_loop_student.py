@@ -6,13 +6,14 @@ barriers and says what comes out; ptxas says what the kernels take. With `--live
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import pytest
 
 from grading.checks import task
-from grading.checks.cuda import compiled, emulator, on_gpu, recording, toolchain
+from grading.checks.assertions import fail
+from grading.checks.cuda import compiled, on_gpu, runs
 
 SECTOR_BYTES = 32
 RELATIVE_ERROR = 1e-5  # kRelativeError of sgemm.cuh
@@ -32,10 +33,6 @@ BIG_SIDE = 4096
 Sizes = tuple[int, int, int]
 
 
-def fail(message: str) -> NoReturn:
-    pytest.fail(message, pytrace=False)
-
-
 def arguments(step: str, sizes: Sizes) -> list[str]:
     """What the program is called with, to issue one step without data."""
     m, n, k = map(str, sizes)
@@ -48,26 +45,9 @@ def ran(cuda_stub: Any, step: str, sizes: Sizes, seed: int, descending: bool = F
     chance = np.random.default_rng([seed, m, n, k])
     a, b = (chance.random(shape, dtype=np.float32) - np.float32(0.5) for shape in ((m, k), (k, n)))
     call = f"step {step} of {m} x {n} x {k}"
-    try:
-        run = compiled.run(
-            cuda_stub.source,
-            cuda_stub.given,
-            arguments(step, sizes),
-            {0: a, 1: b},
-            descending=descending,
-        )
-    except (toolchain.BuildError, toolchain.ToolchainError, recording.RunError) as error:
-        fail(str(error))
-    except emulator.EmulatorError as error:
-        fail(f"{call}: {error}")
-    except emulator.Unsupported as error:
-        fail(
-            f"{cuda_stub.source.name} uses {error}, which the emulator of these checks does not follow. "
-            "Plain loads and stores, shared memory and barriers are enough for this task; try other "
-            "instructions in a step of your own, on a GPU."
-        )
-    if not run.launches:
-        fail(f"{call} launched no kernel")
+    run = runs.emulated(
+        cuda_stub, call, arguments(step, sizes), {0: a, 1: b}, descending=descending
+    )
     return a, b, run
 
 
@@ -131,12 +111,7 @@ def judge_shared(run: Any, step: str, sizes: Sizes, most: float) -> None:
 
 def judge_launch(cuda_stub: Any, step: str) -> None:
     """Fail unless the step issues one kernel on the default stream, and nothing else."""
-    try:
-        lines = compiled.issued(
-            cuda_stub.source, cuda_stub.given, arguments(step, (BIG_SIDE, BIG_SIDE, BIG_SIDE))
-        )
-    except (toolchain.BuildError, toolchain.ToolchainError, recording.RunError) as error:
-        fail(str(error))
+    lines = runs.issued(cuda_stub, arguments(step, (BIG_SIDE, BIG_SIDE, BIG_SIDE)))
     own = lines[3:-1]  # main allocates before it and waits behind it
     kinds = [line.get("function", line["kind"]) for line in own]
     if kinds != ["kernel"] or own[0]["stream"] != 0:

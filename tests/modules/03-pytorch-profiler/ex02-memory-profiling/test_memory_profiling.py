@@ -10,12 +10,20 @@ from typing import Any
 import pytest
 
 from grading.checks import task
-from grading.checks.assertions import agree, judge, near, require, show
+from grading.checks.assertions import (
+    alike,
+    call_words,
+    judge,
+    judge_finding,
+    judge_recommendation,
+    near,
+    require,
+    show,
+)
 from grading.checks.fixtures import recordings
 from grading.runner.scoring import NotGraded
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError
-from profiling_lab.findings import Finding, problems
 
 FRAGMENTS = recordings(
     "memory_fragments_other", "memory_fragments_expandable", holding="snapshot.json"
@@ -36,11 +44,6 @@ def save(folder: Path, snapshot: dict[str, Any], name: str = "snapshot.json") ->
     folder.mkdir(parents=True, exist_ok=True)
     (folder / name).write_text(json.dumps(snapshot), encoding="utf-8")
     return str(folder)
-
-
-def called(function: str, capture: str, *more: Any) -> str:
-    """A call, for a message."""
-    return f"{function}({', '.join([repr(Path(capture).name), *map(repr, more)])})"
 
 
 def own_with_phases(capture: str) -> None:
@@ -110,7 +113,7 @@ def take_apart(snapshot: dict[str, Any]) -> dict[str, dict[str, int]]:
 
 def judge_reserved(stub: Any, capture: str, *name: str) -> None:
     want = take_apart(load(capture, *name))
-    call = called("reserved_memory", capture, *name)
+    call = call_words("reserved_memory", capture, *name)
     got = stub.reserved_memory(capture, *name)
     require(
         isinstance(got, dict) and got.keys() == want.keys(),
@@ -204,7 +207,7 @@ def judge_request(stub: Any, capture: str, asked: int, limit: int) -> str:
     want = simulate(load(capture), asked, limit)
     outcome = want["outcome"]
     judge(
-        called("explain_request", capture, asked, limit),
+        call_words("explain_request", capture, asked, limit),
         stub.explain_request(capture, asked, limit),
         want,
         "bytes, or a name",
@@ -498,20 +501,13 @@ def judge_rows(call: str, got: Any, want: list[dict[str, Any]], unit: str, why: 
     require(isinstance(got, list), f"{call} returned {show(got)}, expected a list of dicts")
     for place, (one, other) in enumerate(zip(got, want, strict=False)):
         require(
-            agree(_floats(one), _floats(other)),
+            alike(one, other),
             f"{call}: entry {place} is {show(one)}, expected {show(other)} ({unit}). {why}",
         )
     require(
         len(got) == len(want),
         f"{call} returned {len(got)} entries, expected {len(want)}. {why}",
     )
-
-
-def _floats(row: Any) -> Any:
-    if not isinstance(row, dict) or "growth_bytes" not in row:
-        return row
-    growth = row["growth_bytes"]
-    return row | {"growth_bytes": float(growth) if type(growth) is int else growth}
 
 
 # -- requests_by_line ---------------------------------------------------------------------------------
@@ -530,7 +526,7 @@ def judge_requests(stub: Any, capture: str) -> None:
     want += [{"where": where} | dict(zip(names, row, strict=True)) for where, row in rows.items()]
     want.sort(key=lambda r: (-r["asked_bytes"], r["where"] is None, r["where"] or ""))
     judge_rows(
-        called("requests_by_line", capture),
+        call_words("requests_by_line", capture),
         stub.requests_by_line(capture),
         want,
         "bytes and counts",
@@ -602,7 +598,7 @@ def judge_lifetimes(stub: Any, capture: str) -> None:
         )
     )
     judge_rows(
-        called("lifetimes", capture),
+        call_words("lifetimes", capture),
         stub.lifetimes(capture),
         want,
         "bytes and counts",
@@ -679,7 +675,7 @@ def test_lifetimes_at_the_edges_of_phases(stub: Any, tmp_path: Path) -> None:
 def judge_growing(stub: Any, capture: str) -> list[dict[str, Any]]:
     want = Tensors(capture).growing()
     judge_rows(
-        called("growing_lines", capture),
+        call_words("growing_lines", capture),
         stub.growing_lines(capture),
         want,
         "bytes a step, and bytes",
@@ -790,49 +786,34 @@ def judge_verdict(stub: Any, capture: str) -> str:
     floor = MIB // 4
     category = "memory_growth" if growth > floor else "healthy"
     got = stub.memory_verdict(capture)
-    call = called("memory_verdict", capture)
-    require(isinstance(got, Finding), f"{call} returned {show(got)}, expected a Finding")
-    wrong = problems(got)
-    require(not wrong, f"{call}: {'; '.join(wrong)}")
-    require(
-        got.category == category,
-        f"{call} says {got.category}, but late in the run lines grow by {growth:.0f} bytes a step, and "
-        f"the floor is {floor}",
-    )
-    require(got.subject == "device:0", f"{call} is about {got.subject}, expected device:0")
+    call = call_words("memory_verdict", capture)
     start, end = min(p["start_us"] for p in read.phases), max(p["end_us"] for p in read.phases)
-    want = {
-        "growth_bytes": growth,
-        "held_bytes": float(sum(read.held(read.ends()[-1]).values())),
-        "steps_count": float(len(read.ends())),
-        "recoverable_ns": 0.0,
-        "window_ns": (end - start) * 1000.0,
-    }
-    judge(
-        f"evidence of {call}",
-        {key: float(value) for key, value in got.evidence.items()},
-        want,
-        "unit in the name",
-        {"held_bytes": "By all lines at the end of the last step, whether they grow or not"},
+    late = f"late in the run lines grow by {growth:.0f} bytes a step, and the floor is {floor}"
+    judge_finding(
+        *(call, got, category, "device:0"),
+        {
+            "growth_bytes": growth,
+            "held_bytes": float(sum(read.held(read.ends()[-1]).values())),
+            "steps_count": float(len(read.ends())),
+            "recoverable_ns": 0.0,
+            "window_ns": (end - start) * 1000.0,
+        },
+        late,
+        why={"held_bytes": "By all lines at the end of the last step, whether they grow or not"},
     )
-    borderline = abs(growth - floor) <= floor / 10
-    require(
-        ("borderline" in got.recommendation) == borderline,
-        f"{call} recommends {got.recommendation!r} at a growth of {growth:.0f} bytes a step; the floor is "
-        f"{floor}, and within a tenth of it a verdict is borderline",
+    where = next((row["where"] for row in lines if row["where"]), "unknown line")
+    judge_recommendation(
+        call,
+        got,
+        f"{late}; within a tenth of it a verdict is borderline",
+        borderline=abs(growth - floor) <= floor / 10,
+        anywhere=True,
+        names=(
+            where,
+            f"the line that grows fastest: of the {len(lines)} that grow, the one that you find in "
+            "growing_lines first",
+        ),
     )
-    if category == "healthy":
-        require(
-            borderline or got.recommendation == "none",
-            f"{call} recommends {got.recommendation!r} for memory that does not grow; expected 'none'",
-        )
-    else:
-        where = next((row["where"] for row in lines if row["where"]), "unknown line")
-        require(
-            where in got.recommendation,
-            f"{call} recommends {got.recommendation!r}, which does not name the line that grows fastest: "
-            f"of the {len(lines)} that grow, the one that you find in growing_lines first",
-        )
     return category
 
 

@@ -22,13 +22,19 @@ from typing import Any
 import pytest
 
 from grading.checks import task
-from grading.checks.assertions import agree, near, require, show
+from grading.checks.assertions import (
+    agree,
+    judge_finding,
+    judge_recommendation,
+    near,
+    require,
+    show,
+)
 from grading.checks.fixtures import recordings
 from grading.checks.generate import truth
 from grading.checks.generate.kineto import Trace
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError, EmptyCapture
-from profiling_lab.findings import Finding, problems
 
 ROOT = Path(__file__).resolve().parents[4]
 PROBE = ROOT / "tests" / "probes" / "distributed_profile.py"
@@ -603,44 +609,26 @@ def judge_verdict(stub: Any, capture: str) -> None:
         subject = min(rank for rank in transfer if transfer[rank] == max(transfer.values()))
     call = f"name_distributed_bottleneck({capture!r})"
     got = stub.name_distributed_bottleneck(capture)
-    require(isinstance(got, Finding), f"{call} returned {show(got)}, expected a Finding")
-    require(not problems(got), f"{call}: {'; '.join(problems(got))}")
-    require(
-        got.category == category,
-        f"{call} says {got.category!r}: not what saves most. Exposed transfer that could hide: "
+    judge_finding(
+        *(call, got, category, f"rank:{subject}"),
+        {
+            "recoverable_ns": saved,
+            "window_ns": longest,
+            "recoverable_ratio": ratio,
+            "margin_ratio": ratio - FLOOR,
+        },
+        "that is not what saves most. Exposed transfer that could hide: "
         f"{savings['communication_bound']} ns; mean exposed waiting: {turns_ns} ns; the ranks' own times: "
         f"{own} ns, the largest above their mean by {whole_ns} ns; "
         f"window: {longest} ns; floor: {FLOOR:.0%}",
+        why="(the larger of the two savings, against the longest window; sharing evenly saves what a rank's "
+        "own time is above the mean, or the mean waiting where that is more)",
+        about=f"exposed transfer {transfer} ns, exposed waiting {wait} ns; who waits least is late",
+        rel=1e-9,
+        others=True,
     )
-    require(
-        got.subject == f"rank:{subject}",
-        f"{call} is about {got.subject!r}, which does not fit this evidence: exposed transfer {transfer} "
-        f"ns, exposed waiting {wait} ns; who waits least is late",
-    )
-    for key, value in {
-        "recoverable_ns": saved,
-        "window_ns": longest,
-        "recoverable_ratio": ratio,
-        "margin_ratio": ratio - FLOOR,
-    }.items():
-        require(
-            near(got.evidence.get(key), value),
-            f"{call}: evidence {key} is {show(got.evidence.get(key))}, expected {show(value)} "
-            "(the larger of the two savings, against the longest window; sharing evenly saves what a rank's "
-            "own time is above the mean, or the mean waiting where that is more)",
-        )
-    borderline = abs(ratio - FLOOR) <= BORDERLINE
-    require(
-        got.recommendation.startswith("borderline") == borderline,
-        f"{call}: recommendation {got.recommendation!r} with a margin of {ratio - FLOOR:+.3f}; "
-        f"'borderline' stands first within {BORDERLINE}, and only then",
-    )
-    wordless = got.recommendation.removeprefix("borderline").strip(":, ") == "none"
-    require(
-        wordless == (category == "healthy") or (borderline and not wordless),
-        f"{call}: recommendation {got.recommendation!r} of {category} traces: 'none' if healthy "
-        "(a sentence will do where it is borderline), else a sentence",
-    )
+    margin = f"its margin is {ratio - FLOOR:+.3f}, and borderline is up to {BORDERLINE}"
+    judge_recommendation(call, got, margin, borderline=abs(ratio - FLOOR) <= BORDERLINE)
 
 
 @task("torch_ex03.name_distributed_bottleneck")

@@ -12,7 +12,14 @@ import polars as pl
 import pytest
 
 from grading.checks import task
-from grading.checks.assertions import judge, near, require, show
+from grading.checks.assertions import (
+    judge,
+    judge_finding,
+    judge_recommendation,
+    near,
+    require,
+    show,
+)
 from grading.checks.fixtures import recordings
 from grading.runner.scoring import NotGraded
 from profiling_lab import captures
@@ -683,39 +690,30 @@ def judge_verdict(stub: Any, capture: str) -> str:
     category = "throttled" if limited > 50 and ratio < 0.98 else "healthy"
     got = stub.power_verdict(capture)
     call = f"power_verdict({Path(capture).name!r})"
-    require(isinstance(got, Finding), f"{call} returned {show(got)}, expected a Finding")
-    wrong = problems(got)
-    require(not wrong, f"{call}: {'; '.join(wrong)}")
-    evidence = (
+    facts = (
         f"the clock is at {100 * ratio:.1f} % of the highest, and {limited:.0f} % of the samples "
         "of the second half name a reason that limits it"
     )
-    require(got.category == category, f"{call} says {got.category}, but {evidence}")
-    require(got.subject == "device:0", f"{call} is about {got.subject}, expected device:0")
-    judge_row(
-        f"evidence of {call}",
-        got.evidence,
+    judge_finding(
+        *(call, got, category, "device:0"),
         {
             "clock_ratio": ratio,
             "limited_pct": limited,
             "window_ns": float(window),
             "recoverable_ns": float(max(0, round(window * (1 - ratio)))),
         },
-        {
+        facts,
+        why={
             "clock_ratio": "The median clock of the second half over the highest that the device offers",
             "limited_pct": "Some reasons are none that limit: an idle device names one, too",
         },
     )
-    near_floor = abs(ratio - 0.98) <= 0.01
-    require(
-        ("borderline" in got.recommendation) == near_floor,
-        f"{call} recommends {got.recommendation!r}; the clock's share is {ratio:.4f} and the floor 0.98: "
-        "within 0.01 of it a verdict is borderline",
-    )
-    plain = category == "healthy" and not near_floor
-    require(
-        (got.recommendation == "none") == plain,
-        f"{call} recommends {got.recommendation!r}, but it says {category}: {evidence}",
+    judge_recommendation(
+        call,
+        got,
+        f"{facts}; the floor is 0.98, and within 0.01 of it a verdict is borderline",
+        borderline=abs(ratio - 0.98) <= 0.01,
+        anywhere=True,
     )
     return category
 

@@ -13,12 +13,19 @@ import numpy as np
 import pytest
 
 from grading.checks import task
-from grading.checks.assertions import agree, judge, require, show
+from grading.checks.assertions import (
+    agree,
+    call_words,
+    judge,
+    judge_finding,
+    judge_recommendation,
+    require,
+    show,
+)
 from grading.checks.fixtures import recordings
 from grading.runner.scoring import NotGraded
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError
-from profiling_lab.findings import Finding, problems
 
 SWEEPS = recordings("energy_sweep_8192", "energy_sweep_4096", holding="energy.json")
 PACED = recordings("energy_pacing_bf16", "energy_pacing_fp32", holding="energy.json")
@@ -42,11 +49,6 @@ def save(folder: Path, document: dict[str, Any]) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "energy.json").write_text(json.dumps(document), encoding="utf-8")
     return str(folder)
-
-
-def called(function: str, capture: str, *more: Any) -> str:
-    """A call, for a message."""
-    return f"{function}({', '.join([repr(Path(capture).name), *map(repr, more)])})"
 
 
 # -- made-up recordings -------------------------------------------------------------------------------
@@ -228,7 +230,9 @@ WHY_EFFICIENCY = {
 def test_efficiency_in_a_recording(stub: Any, recording: str) -> None:
     own_without(recording, "work")
     want = cost_of_sweep(load(recording))
-    judge_rows(called("efficiency", recording), stub.efficiency(recording), want, WHY_EFFICIENCY)
+    judge_rows(
+        call_words("efficiency", recording), stub.efficiency(recording), want, WHY_EFFICIENCY
+    )
 
 
 @task("energy_ex02.efficiency")
@@ -236,7 +240,7 @@ def test_efficiency_of_a_made_up_sweep(stub: Any, seed: int, tmp_path: Path) -> 
     document = made_sweep(seed)
     folder = save(tmp_path, document)
     want = cost_of_sweep(document)
-    judge_rows(called("efficiency", folder), stub.efficiency(folder), want, WHY_EFFICIENCY)
+    judge_rows(call_words("efficiency", folder), stub.efficiency(folder), want, WHY_EFFICIENCY)
 
 
 @task("energy_ex02.efficiency")
@@ -258,12 +262,12 @@ def test_efficiency_needs_new_readings(stub: Any, tmp_path: Path) -> None:
         samples["energy_mj"][place] = level + 900
     folder = save(tmp_path / "two", document)
     want = cost_of_sweep(document)
-    judge_rows(called("efficiency", folder), stub.efficiency(folder), want, WHY_EFFICIENCY)
+    judge_rows(call_words("efficiency", folder), stub.efficiency(folder), want, WHY_EFFICIENCY)
     first, last = inside[6], inside[20]
     work["start_ns"], work["end_ns"] = samples["time_ns"][first], samples["time_ns"][last] + 1
     folder = save(tmp_path / "edges", document)
     want = cost_of_sweep(document)
-    judge_rows(called("efficiency", folder), stub.efficiency(folder), want, WHY_EFFICIENCY)
+    judge_rows(call_words("efficiency", folder), stub.efficiency(folder), want, WHY_EFFICIENCY)
     work["end_ns"] -= 1
     with stub.raises(CaptureError, why="the second new reading is not before the end of the phase"):
         stub.efficiency(save(tmp_path / "end", document))
@@ -420,7 +424,7 @@ def judge_pacing(stub: Any, capture: str) -> None:
         )
     want.sort(key=lambda row: (row["energy_j"], row["strategy"]))
     judge_rows(
-        called("pacing_energy", capture),
+        call_words("pacing_energy", capture),
         stub.pacing_energy(capture),
         want,
         {
@@ -580,19 +584,13 @@ def judge_verdict(stub: Any, capture: str, batch: int, tolerance: float, bandwid
         max(best["low_j"], now["low_j"]) <= min(best["high_j"], now["high_j"])
     )
     got = stub.precision_verdict(capture, batch, tolerance, bandwidth)
-    call = called("precision_verdict", capture, batch, tolerance, bandwidth)
-    require(isinstance(got, Finding), f"{call} returned {show(got)}, expected a Finding")
-    wrong = problems(got)
-    require(not wrong, f"{call}: {'; '.join(wrong)}")
-    evidence = (
+    call = call_words("precision_verdict", capture, batch, tolerance, bandwidth)
+    facts = (
         f"of the {len(others)} other precisions that are exact enough the best saves {saved:.1f} % of the "
         f"energy, and the float32 run moves bytes at {moved:.2f} of the bandwidth"
     )
-    require(got.category == category, f"{call} says {got.category}, but {evidence}")
-    require(got.subject == "range:work", f"{call} is about {got.subject}, expected range:work")
-    judge(
-        f"evidence of {call}",
-        {key: float(value) for key, value in got.evidence.items()},
+    judge_finding(
+        *(call, got, category, "range:work"),
         {
             "saved_pct": saved,
             "bandwidth_ratio": moved,
@@ -600,26 +598,25 @@ def judge_verdict(stub: Any, capture: str, batch: int, tolerance: float, bandwid
             "window_ns": now["call_ns"],
             "recoverable_ns": max(0.0, now["call_ns"] - best["call_ns"]) if best else 0.0,
         },
-        "unit in the name",
-        {
+        facts,
+        why={
             "saved_pct": "Only precisions whose error is allowed are candidates",
             "error_ratio": "The error of the precision that is best, or float32's without one",
         },
     )
-    require(
-        ("borderline" in got.recommendation) == borderline,
-        f"{call} recommends {got.recommendation!r}; a verdict is borderline if the ranges of J a sample, "
-        f"lowest to highest repeat, overlap: float32 {now['low_j']:.4g} to {now['high_j']:.4g}"
-        + (f", the best {best['low_j']:.4g} to {best['high_j']:.4g}" if best else ", no candidate"),
+    ranges = (
+        "a verdict is borderline if the ranges of J a sample, lowest to highest repeat, overlap: float32 "
+        f"{now['low_j']:.4g} to {now['high_j']:.4g}"
+        + (f", the best {best['low_j']:.4g} to {best['high_j']:.4g}" if best else ", no candidate")
     )
-    if category == "healthy":
-        plain = borderline or got.recommendation == "none"
-        require(plain, f"{call} recommends {got.recommendation!r}, expected 'none': {evidence}")
-    else:
-        require(
-            best is not None and best["precision"] in got.recommendation,
-            f"{call} recommends {got.recommendation!r}, which does not name the precision to take",
-        )
+    judge_recommendation(
+        call,
+        got,
+        f"{facts}; {ranges}",
+        borderline=borderline,
+        anywhere=True,
+        names=(best["precision"] if best else "", "the precision to take"),
+    )
     return category + (" borderline" if borderline else "")
 
 

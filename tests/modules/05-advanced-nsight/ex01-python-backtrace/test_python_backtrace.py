@@ -11,12 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from grading.checks import task
-from grading.checks.assertions import agree, judge, require, show
+from grading.checks.assertions import (
+    agree,
+    judge,
+    judge_finding,
+    judge_recommendation,
+    require,
+    show,
+)
 from grading.checks.fixtures import recordings
 from grading.runner.scoring import NotGraded
 from profiling_lab import captures
 from profiling_lab.errors import EmptyCapture, MissingTable
-from profiling_lab.findings import Finding, problems
 
 STACKS = recordings("backtrace_masking", "backtrace_clean", "backtrace_logging")
 FILE = "backtrace_training.py"
@@ -438,9 +444,6 @@ def judge_verdict(stub: Any, capture: str, file: str, floor: float | None = None
     given = () if floor is None else (floor,)
     got = stub.line_verdict(capture, file, *given)
     call = f"line_verdict({capture!r}, {file!r}{'' if floor is None else f', {floor}'})"
-    require(isinstance(got, Finding), f"{call} returned {show(got)}, expected a Finding")
-    wrong = problems(got)
-    require(not wrong, f"{call}: {'; '.join(wrong)}")
     stacks = truth(capture)
     rows = stacks.waiting(file)
     window = max(end for _, end in stacks.operations) - stacks.operations[0][0]
@@ -452,24 +455,15 @@ def judge_verdict(stub: Any, capture: str, file: str, floor: float | None = None
         "blocked_ns": sum(row["blocked_ns"] for row in rows),
         "line_ns": rows[0]["idle_ns"] if rows else 0,
     }
+    want = "healthy" if saved < (floor or 0.01) * window else "sync_bound"
+    facts = f"{saved:,} ns of the device are idle after waits, {saved / window:.2%} of the window"
     why = {
         "recoverable_ns": "A wait costs what the device is idle after it, not what the host is blocked."
     }
-    plain = {key: float(value) for key, value in evidence.items()}  # whole or not: as they like
-    judge(f"{call}.evidence", dict(got.evidence), plain, "ns", why)
-    want = "healthy" if saved < (floor or 0.01) * window else "sync_bound"
-    require(
-        (got.category, got.subject) == (want, "device:0"),
-        f"{call} says {got.category} about {got.subject}: contradicted by {saved:,} ns of idle device after "
-        f"waits, {saved / window:.2%} of the window",
-    )
-    says, line = got.recommendation, f"{file}:{rows[0]['line']}" if rows else "none"
-    right = says == "none" if want == "healthy" else re.search(re.escape(line) + r"(?!\d)", says)
-    require(
-        bool(right),
-        f"{call}: the recommendation is {says!r}; it names the line with the most idle time as FILE:LINE, "
-        "and is none only for a healthy program",
-    )
+    judge_finding(call, got, want, "device:0", evidence, facts, why=why)
+    line = f"{file}:{rows[0]['line']}" if rows else "none"
+    names = (line, "the line with the most idle time, as FILE:LINE")
+    judge_recommendation(call, got, facts, names=names)
     return want
 
 

@@ -10,12 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from grading.checks import task
-from grading.checks.assertions import judge, near, require, show
+from grading.checks.assertions import (
+    judge,
+    judge_finding,
+    judge_recommendation,
+    near,
+    require,
+    show,
+)
 from grading.checks.fixtures import recordings
 from grading.runner.scoring import NotGraded
 from profiling_lab import captures
 from profiling_lab.errors import EmptyCapture
-from profiling_lab.findings import Finding, problems
 
 PROBE = Path(__file__).resolve().parents[3] / "probes" / "data_prefetch.py"
 LOADERS = recordings("loader_few", "loader_enough", "loader_single")
@@ -407,9 +413,6 @@ def judge_verdict(stub: Any, capture: str, floor: float | None = None) -> str:
     loop = truth(capture)
     got = stub.data_verdict(capture, *given)
     call = f"data_verdict({capture!r}{'' if floor is None else f', {floor}'})"
-    require(isinstance(got, Finding), f"{call} returned {show(got)}, expected a Finding")
-    wrong = problems(got)
-    require(not wrong, f"{call}: {'; '.join(wrong)}")
     starved, exposed = loop.starved_ns, loop.exposed_ns
     evidence = {
         "recoverable_ns": max(starved, exposed),
@@ -423,26 +426,19 @@ def judge_verdict(stub: Any, capture: str, floor: float | None = None) -> str:
         "exposed_copy_ns": "It is what copies from the host take inside steps, while no kernel, graph "
         "launch or memset runs.",
     }
-    plain = {key: float(value) for key, value in evidence.items()}  # whole or not: as they like
-    judge(f"{call}.evidence", dict(got.evidence), plain, "ns", why)
     saved = max(starved, exposed) / loop.window_ns
-    healthy = saved < (floor or 0.05)
     slow = (
         ("host_bound", "range:next_batch")
         if starved >= exposed
         else ("transfer_bound", "range:step")
     )
-    want = ("healthy", "range:step") if healthy else slow
-    require(
-        (got.category, got.subject) == want,
-        f"{call} says {got.category} about {got.subject}: contradicted by a device that starves for "
-        f"{starved:,} ns and copies in without computing for {exposed:,} ns of {loop.window_ns:,} ns "
-        f"({saved:.1%} of the window, the floor is {floor or 0.05:.0%})",
+    category, subject = ("healthy", "range:step") if saved < (floor or 0.05) else slow
+    facts = (
+        f"the device starves for {starved:,} ns and copies in without computing for {exposed:,} ns of "
+        f"{loop.window_ns:,} ns ({saved:.1%} of the window, the floor is {floor or 0.05:.0%})"
     )
-    require(
-        (got.recommendation == "none") == healthy,
-        f"{call}: the recommendation is {got.recommendation!r}; only a healthy loop needs none",
-    )
+    judge_finding(call, got, category, subject, evidence, facts, why=why, about=facts)
+    judge_recommendation(call, got, facts)
     return got.category
 
 

@@ -13,11 +13,18 @@ from pathlib import Path
 from typing import Any
 
 from grading.checks import oracles, task
-from grading.checks.assertions import agree, judge, near, require, show
+from grading.checks.assertions import (
+    agree,
+    judge,
+    judge_finding,
+    judge_recommendation,
+    near,
+    require,
+    show,
+)
 from grading.checks.fixtures import recordings, repeat_hint
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError
-from profiling_lab.findings import Finding, problems
 
 REPORTS = (
     "cuda_api_sum",
@@ -580,20 +587,14 @@ def judge_verdict(
     want, evidence, saved = verdict_of(reports, name)
     assert not sure or want == sure, (what, want, sure)
     call = f"verdict({what}, {name!r})"
-    require(isinstance(got, Finding), f"{call} returned {show(got)}, expected a Finding")
-    require(not problems(got), f"{call}: {'; '.join(problems(got))}")
     told = ", ".join(f"{cause} {ns:,} ns" for cause, ns in saved.items())
-    require(
-        got.category == want,
-        f"{call} says {got.category!r}. At most could be saved: {told}, of {evidence['window_ns']:,} ns; "
-        f"idle for at least {evidence['idle_ns']:,} ns; the floor is {FLOOR_RATIO:.0%}",
+    facts = (
+        f"by the sums it is {want}. At most could be saved: {told}, of {evidence['window_ns']:,} ns; idle for "
+        f"at least {evidence['idle_ns']:,} ns; the floor is {FLOOR_RATIO:.0%}"
     )
-    require(got.subject == f"range:{name}", f"{call}: subject is {got.subject!r}")
-    require(
-        (got.recommendation == "none") == (want == "healthy"),
-        f"{call}: {want} with the recommendation {got.recommendation!r}",
-    )
-    judge(f"{call}.evidence", got.evidence, evidence, "ns", {"recoverable_ns": told})
+    why = {"recoverable_ns": told}
+    judge_finding(call, got, want, f"range:{name}", evidence, facts, why=why)
+    judge_recommendation(call, got, facts)
 
 
 SURE = {

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from grading.checks import oracles, queries, task
-from grading.checks.assertions import judge, require, show
+from grading.checks.assertions import judge, judge_finding, judge_recommendation, require, show
 from grading.checks.fixtures import recordings, repeat_hint
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError, EmptyCapture, MissingTable, NoSuchCapture
-from profiling_lab.findings import Finding, problems
 
 KERNEL, COPY, CALL = oracles.KERNEL, oracles.MEMCPY, oracles.RUNTIME
 OPERATIONS = (KERNEL, oracles.GRAPH, COPY, oracles.MEMSET)
@@ -567,8 +566,6 @@ def transfers(file: str | Path, name: str) -> dict[str, Any]:
 def judge_verdict(stub: Any, file: str, name: str) -> None:
     got, want = stub.verdict(file, name), transfers(file, name)
     call = f"verdict({Path(file).name!r}, {name!r})"
-    require(isinstance(got, Finding), f"{call} returned {show(got)}, expected a Finding")
-    require(not problems(got), f"{call}: {'; '.join(problems(got))}")
     why = {
         "window_ns": "The window is that of the ranges' work on the device, not of the ranges.",
         "exposed_copy_ns": "Copies between host and device without compute beside them.",
@@ -576,19 +573,14 @@ def judge_verdict(stub: Any, file: str, name: str) -> None:
         "recoverable_ns": "No more copying can hide than there is compute to hide it behind.",
         "pageable_bytes": "Copies that start in the window and have pageable host memory.",
     }
-    judge(f"{call}.evidence", got.evidence, want, "ns, bytes", why)
     ratio = want["recoverable_ns"] / want["window_ns"]
-    sick = ratio >= FLOOR_RATIO
-    require(
-        got.category == ("transfer_bound" if sick else "healthy"),
-        f"{call} says {got.category!r}: hiding copies could save {ratio:.1%} of the window, and the "
-        f"floor is {FLOOR_RATIO:.0%}{repeat_hint(file)}",
+    category = "transfer_bound" if ratio >= FLOOR_RATIO else "healthy"
+    facts = (
+        f"hiding copies could save {ratio:.1%} of the window, and the floor is {FLOOR_RATIO:.0%}"
+        f"{repeat_hint(file)}"
     )
-    require(got.subject == f"range:{name}", f"{call}: subject is {got.subject!r}")
-    require(
-        sick != (got.recommendation == "none"),
-        f"{call}: the recommendation is {got.recommendation!r}, and {ratio:.1%} could be saved",
-    )
+    judge_finding(call, got, category, f"range:{name}", want, facts, why=why)
+    judge_recommendation(call, got, facts)
 
 
 @task("advanced_ex04.verdict")

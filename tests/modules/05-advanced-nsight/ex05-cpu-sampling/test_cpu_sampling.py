@@ -11,12 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from grading.checks import task
-from grading.checks.assertions import agree, near, require, show
+from grading.checks.assertions import (
+    agree,
+    judge_finding,
+    judge_recommendation,
+    near,
+    require,
+    show,
+)
 from grading.checks.fixtures import recordings
 from grading.runner.scoring import NotGraded
 from profiling_lab import captures
 from profiling_lab.errors import EmptyCapture, MissingTable
-from profiling_lab.findings import Finding, problems
 
 SAMPLED = recordings("host_samples_native", "host_samples_device", "host_samples_python")
 PROCESS = (1 << 48) + (1_001 << 24)
@@ -467,32 +473,18 @@ def judge_verdict(stub: Any, capture: str, floor: float | None = None) -> str:
     given = () if floor is None else (floor,)
     got = stub.host_verdict(capture, *given)
     call = f"host_verdict({capture!r}{'' if floor is None else f', {floor}'})"
-    require(isinstance(got, Finding), f"{call} returned {show(got)}, expected a Finding")
-    wrong = problems(got)
-    require(not wrong, f"{call}: {'; '.join(wrong)}")
     evidence, hot = truth(capture).idle()
-    require(
-        got.evidence.keys() == evidence.keys(),
-        f"{call}: its evidence has {sorted(got.evidence)}, expected {sorted(evidence)}",
-    )
-    for key, value in evidence.items():
-        require(
-            near(got.evidence[key], value, 1e-6, 1e-9),
-            f"{call}: {key} is {show(got.evidence[key])}, expected {show(value)}. Only Python samples of the "
-            "launching thread, taken while the device is idle, tell what the device waits for",
-        )
     saved = evidence["recoverable_ns"] / evidence["window_ns"]
     want = "healthy" if saved < (floor or 0.1) else "host_bound"
-    require(
-        (got.category, got.subject) == (want, "device:0"),
-        f"{call} says {got.category} about {got.subject}: contradicted by {saved:.1%} of the window that "
-        "the device is idle in the hot function",
+    facts = f"{saved:.1%} of the window the device is idle in the hot function"
+    judge_finding(
+        *(call, got, want, "device:0", evidence, facts),
+        why="Only Python samples of the launching thread, taken while the device is idle, tell what the device "
+        "waits for",
+        rel=1e-6,
+        absolute=1e-9,
     )
-    says = got.recommendation
-    require(
-        says == "none" if want == "healthy" else hot in says,
-        f"{call}: the recommendation is {says!r}; it names the hot function, and is none if healthy",
-    )
+    judge_recommendation(call, got, facts, names=(hot, "the hot function"))
     return want
 
 

@@ -10,12 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from grading.checks import task
-from grading.checks.assertions import agree, judge, require, show
+from grading.checks.assertions import (
+    agree,
+    judge,
+    judge_finding,
+    judge_recommendation,
+    require,
+    show,
+)
 from grading.checks.fixtures import recordings
 from grading.runner.scoring import NotGraded
 from profiling_lab import captures
 from profiling_lab.errors import EmptyCapture
-from profiling_lab.findings import Finding, problems
 
 WAITS = recordings("waits_inline", "waits_paced", "waits_free", "waits_locked")
 PROCESS = (1 << 48) + (1_001 << 24)
@@ -390,9 +396,6 @@ def judge_verdict(stub: Any, capture: str, floor: float | None = None) -> str:
     threads = truth(capture)
     got = stub.os_verdict(capture, *given)
     call = f"os_verdict({capture!r}{'' if floor is None else f', {floor}'})"
-    require(isinstance(got, Finding), f"{call} returned {show(got)}, expected a Finding")
-    wrong = problems(got)
-    require(not wrong, f"{call}: {'; '.join(wrong)}")
     rows = threads.rows()
     idle = {
         f"{kind}_ns": sum(row["idle_ns"] for row in rows if row["class"] == kind)
@@ -404,21 +407,14 @@ def judge_verdict(stub: Any, capture: str, floor: float | None = None) -> str:
     why = {
         "recoverable_ns": "Only waits of the launching thread with an idle device cost the window."
     }
-    plain = {key: float(value) for key, value in evidence.items()}  # whole or not: as they like
-    judge(f"{call}.evidence", dict(got.evidence), plain, "ns", why)
     want = "healthy" if saved < (floor or 0.05) * window else "host_bound"
-    require(
-        (got.category, got.subject) == (want, "device:0"),
-        f"{call} says {got.category} about {got.subject}: contradicted by {saved:,} ns of {window:,} ns "
-        f"({saved / window:.1%}) in which the device idles while its launching thread waits for the OS",
+    facts = (
+        f"{saved:,} ns of {window:,} ns ({saved / window:.1%}) the device idles while its launching thread "
+        "waits for the OS"
     )
-    says = got.recommendation
-    right = says == "none" if want == "healthy" else says != "none" and rows[0]["name"] in says
-    require(
-        right,
-        f"{call}: the recommendation is {says!r}; it names the call with the most idle time"
-        f"{'' if want != 'healthy' else ', and is none where the loop is healthy'}",
-    )
+    judge_finding(call, got, want, "device:0", evidence, facts, why=why)
+    names = (rows[0]["name"] if rows else "", "the call with the most idle time")
+    judge_recommendation(call, got, facts, names=names)
     return want
 
 

@@ -13,11 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from grading.checks import oracles, queries, task
-from grading.checks.assertions import agree, judge, require, show
+from grading.checks.assertions import (
+    agree,
+    judge,
+    judge_finding,
+    judge_recommendation,
+    require,
+    show,
+)
 from grading.checks.fixtures import recordings, repeat_hint
 from profiling_lab import captures
 from profiling_lab.errors import EmptyCapture, NoSuchCapture
-from profiling_lab.findings import Finding, problems
 
 PROBE = Path(__file__).resolve().parents[3] / "probes" / "nsysstats_stand_in.py"
 KERNEL, COPY, CALL = oracles.KERNEL, oracles.MEMCPY, oracles.RUNTIME
@@ -457,28 +463,20 @@ def judge_verdict(stub: Any, file: str, category: str = "") -> None:
     assert not category or want == category, (file, want, category)
     call = f"verdict({Path(file).name!r})"
     got = stub.verdict(file)
-    require(isinstance(got, Finding), f"{call} returned {show(got)}, expected a Finding")
-    require(not problems(got), f"{call}: {'; '.join(problems(got))}")
     told = ", ".join(f"{name} {sum(times):,} ns" for name, times in alarms.items())
-    require(
-        got.subject == f"device:{device}",
-        f"{call}: subject is {got.subject!r}, device {device} has most time in operations",
-    )
-    require(
-        got.category == want,
-        f"{call} says {got.category!r}. Alarms: {told}, of {window:,} ns; the largest has {share:.1%}, the "
-        f"floor is {FLOOR_RATIO:.0%}{repeat_hint(file)}",
-    )
-    require(
-        (got.recommendation == "none") == (want == "healthy"),
-        f"{call}: {want} with the recommendation {got.recommendation!r}",
-    )
     evidence = {
         "recoverable_ns": sum(alarms[most]),
         "window_ns": window,
         "alarms_count": len(alarms[most]),
     }
-    judge(f"{call}.evidence", got.evidence, evidence, "ns, count", {"recoverable_ns": told})
+    facts = (
+        f"by its alarms it is {want}. Alarms: {told}, of {window:,} ns; the largest has {share:.1%}, the floor is "
+        f"{FLOOR_RATIO:.0%}{repeat_hint(file)}"
+    )
+    about = "the device with most time in operations"
+    why = {"recoverable_ns": told}
+    judge_finding(call, got, want, f"device:{device}", evidence, facts, why=why, about=about)
+    judge_recommendation(call, got, facts)
 
 
 @task("advanced_ex08.verdict")

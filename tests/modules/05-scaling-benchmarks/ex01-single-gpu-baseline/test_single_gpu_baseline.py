@@ -13,11 +13,17 @@ import numpy as np
 import pytest
 
 from grading.checks import task
-from grading.checks.assertions import judge, near, require, show
+from grading.checks.assertions import (
+    judge,
+    judge_finding,
+    judge_recommendation,
+    near,
+    require,
+    show,
+)
 from grading.checks.fixtures import recordings
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError, EmptyCapture
-from profiling_lab.findings import Finding, problems
 
 BASELINES = recordings("scaling_baseline_late", "scaling_baseline_cpu", holding="baseline.json")
 KEYS = ("device", "dtype", "layers", "optimizer", "torch", "python", "tf32")
@@ -459,40 +465,21 @@ def judge_verdict(stub: Any, capture: str, warmup: int) -> None:
     }
     call = f"baseline_verdict({Path(capture).name!r}, {warmup})"
     got = stub.baseline_verdict(capture, warmup)
-    require(isinstance(got, Finding), f"{call} returned {show(got)}, expected a Finding")
-    wrong = problems(got)
-    require(not wrong, f"{call}: {'; '.join(wrong)}")
-    judge(
-        f"{call}.evidence",
-        got.evidence,
-        evidence,
-        "ns a step, or shares",
-        {
+    want = cause if share >= floor else "healthy"
+    judge_finding(
+        *(call, got, want, "device:0", evidence),
+        f"the evidence contradicts that: {share:.2%} of a step could be saved, the floor is {floor:.2%}; load "
+        f"takes {means['load']:,.0f} ns and copy {means['copy']:,.0f} ns",
+        why={
             "recoverable_ns": "The mean of a phase over the counted steps of all runs of the largest "
             f"batch: load {means['load']:,.0f}, copy {means['copy']:,.0f}.",
             "floor_ratio": f"Runs of the same batch differ by {largest['noise_ratio']:.2%}.",
         },
     )
-    want = cause if share >= floor else "healthy"
-    require(
-        got.category == want,
-        f"{call}: category is {got.category!r}, which contradicts its evidence: {share:.2%} of a step "
-        f"could be saved, the floor is {floor:.2%}; load takes {means['load']:,.0f} ns and copy "
-        f"{means['copy']:,.0f} ns",
+    margin = (
+        f"the margin is {share - floor:+.2%}, and within 2 points of the floor it is borderline"
     )
-    require(got.subject == "device:0", f"{call}: subject is {got.subject!r}, expected 'device:0'")
-    near_floor = abs(share - floor) <= 0.02
-    require(
-        got.recommendation.startswith("borderline") == near_floor,
-        f"{call}: recommendation is {got.recommendation!r}, but the margin is {share - floor:+.2%}: "
-        "within 2 points of the floor a finding begins with 'borderline', and no other does",
-    )
-    if not near_floor:
-        require(
-            (got.recommendation == "none") == (want == "healthy"),
-            f"{call}: recommendation is {got.recommendation!r}, but the category is {want}: 'none' stands "
-            "where nothing is to be done, and only there",
-        )
+    judge_recommendation(call, got, margin, borderline=abs(share - floor) <= 0.02)
 
 
 @task("scaling_ex01.baseline_verdict")

@@ -12,11 +12,18 @@ import numpy as np
 import pytest
 
 from grading.checks import task
-from grading.checks.assertions import agree, judge, near, require, show
+from grading.checks.assertions import (
+    agree,
+    judge,
+    judge_finding,
+    judge_recommendation,
+    near,
+    require,
+    show,
+)
 from grading.checks.fixtures import recordings
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError
-from profiling_lab.findings import Finding, problems
 
 SCALED = recordings(
     "scaling_fp32", "scaling_cpu_narrow", "scaling_four_bf16", holding="scaling.json"
@@ -493,9 +500,6 @@ def judge_verdict(stub: Any, capture: str, run: dict[str, Any]) -> None:
     share = saving / window
     call = f"scaling_verdict({Path(capture).name!r}, {series!r}, {size})"
     got = stub.scaling_verdict(capture, series, size)
-    require(isinstance(got, Finding), f"{call} returned {show(got)}, expected a Finding")
-    wrong = problems(got)
-    require(not wrong, f"{call}: {'; '.join(wrong)}")
     want = {
         "recoverable_ns": saving,
         "window_ns": window,
@@ -504,49 +508,24 @@ def judge_verdict(stub: Any, capture: str, run: dict[str, Any]) -> None:
         "waiting_ns": waiting,
         "exposed_ns": exposed,
     }
-    require(
-        got.evidence.keys() == want.keys(),
-        f"{call}: evidence has {sorted(got.evidence)}, expected {sorted(want)}",
-    )
-    told = (
-        f"steps with the exchange take {window:,.0f} ns on average; alone, the slowest rank of a step "
-        f"{slowest:,.0f} ns and the mean rank {alone.mean():,.0f} ns"
-    )
-    for key, value in want.items():
-        require(
-            near(got.evidence[key], value, 1e-7, 1e-6 * (window if key.endswith("_ns") else 1e-3)),
-            f"{call}: evidence {key} is {show(got.evidence[key])}, expected {show(value)} (ns, or "
-            f"shares): {told}",
-        )
     category = "healthy" if share < 0.05 else "communication_bound"
     if share >= 0.05 and waiting > exposed:
         category = "rank_imbalance"
-    require(
-        got.category == category,
-        f"{call}: category is {got.category!r}, which its evidence contradicts: waiting for the slowest "
-        f"rank costs {waiting / window:.2%} of a step, the exchange after it {exposed / window:.2%}, the "
-        "floor is 5 %",
-    )
     subject = f"range:{series}"
     if category == "rank_imbalance":
         subject = f"rank:{int(alone.mean(axis=1).argmax())}"
-    require(
-        got.subject == subject,
-        f"{call}: subject is {got.subject!r}, expected {subject!r}: the ranks' own means are "
-        f"{', '.join(f'{mean:,.0f}' for mean in alone.mean(axis=1))} ns",
+    judge_finding(
+        *(call, got, category, subject, want),
+        f"the evidence contradicts that: waiting for the slowest rank costs {waiting / window:.2%} of a step, "
+        f"the exchange after it {exposed / window:.2%}, the floor is 5 %",
+        why=f"Steps with the exchange take {window:,.0f} ns on average; alone, the slowest rank of a step "
+        f"{slowest:,.0f} ns and the mean rank {alone.mean():,.0f} ns",
+        about=f"the ranks' own means are {', '.join(f'{mean:,.0f}' for mean in alone.mean(axis=1))} ns",
+        rel=1e-7,
+        absolute={key: 1e-6 * (window if key.endswith("_ns") else 1e-3) for key in want},
     )
-    close = abs(share - 0.05) <= 0.02
-    require(
-        got.recommendation.startswith("borderline") == close,
-        f"{call}: recommendation is {got.recommendation!r}, but the margin is {share - 0.05:+.2%}: "
-        "within 2 points of the floor a finding begins with 'borderline', and no other does",
-    )
-    if not close:
-        require(
-            (got.recommendation == "none") == (category == "healthy"),
-            f"{call}: recommendation is {got.recommendation!r}, but the category is {category}: 'none' "
-            "stands where nothing is to be done, and only there",
-        )
+    margin = f"the margin is {share - 0.05:+.2%}, and within 2 points of the floor it is borderline"
+    judge_recommendation(call, got, margin, borderline=abs(share - 0.05) <= 0.02)
 
 
 @task("scaling_ex02.scaling_verdict")

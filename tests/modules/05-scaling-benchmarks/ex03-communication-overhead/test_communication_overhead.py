@@ -11,11 +11,17 @@ import numpy as np
 import pytest
 
 from grading.checks import task
-from grading.checks.assertions import judge, near, require, show
+from grading.checks.assertions import (
+    judge,
+    judge_finding,
+    judge_recommendation,
+    near,
+    require,
+    show,
+)
 from grading.checks.fixtures import recordings
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError
-from profiling_lab.findings import Finding, problems
 
 PROBE = Path(__file__).resolve().parents[3] / "probes" / "all_reduce_live.py"
 RECORDED = recordings(
@@ -493,38 +499,18 @@ def judge_verdict(stub: Any, capture: str, n: int, row: dict[str, Any]) -> None:
         want["bus_ratio"] = fit["bus_bytes_per_s"] / 1e9 / max(speeds)
     call = f"communication_verdict({Path(capture).name!r}, {n}, {samples}, {cap})"
     got = stub.communication_verdict(capture, n, samples, cap)
-    require(isinstance(got, Finding), f"{call} returned {show(got)}, expected a Finding")
-    wrong = problems(got)
-    require(not wrong, f"{call}: {'; '.join(wrong)}")
-    require(
-        got.evidence.keys() == want.keys(),
-        f"{call}: evidence has {sorted(got.evidence)}, expected {sorted(want)}; "
-        f"{len(copies)} copies were measured",
-    )
-    for key, value in want.items():
-        slack = 1e-5 * (row["step_ns"] if key.endswith("_ns") else 1e-2)
-        require(
-            near(got.evidence[key], value, 1e-5, slack),
-            f"{call}: evidence {key} is {show(got.evidence[key])}, expected {show(value)} (ns, or "
-            f"ratios): a step takes {row['step_ns']:,.0f} ns with the exchange and "
-            f"{row['alone_ns']:,.0f} without; the buckets have {buckets} bytes",
-        )
     category = "communication_bound" if share >= 0.05 else "healthy"
-    require(
-        got.category == category and got.subject == "range:step",
-        f"{call}: says {got.category} of {got.subject}, but {share:.2%} of a step (range:step) is "
-        "exposed, and the floor is 5 %",
+    judge_finding(
+        *(call, got, category, "range:step", want),
+        f"{share:.2%} of a step (range:step) is exposed, and the floor is 5 %; {len(copies)} copies were "
+        "measured",
+        why=f"A step takes {row['step_ns']:,.0f} ns with the exchange and {row['alone_ns']:,.0f} without; the "
+        f"buckets have {buckets} bytes",
+        rel=1e-5,
+        absolute={key: 1e-5 * (row["step_ns"] if key.endswith("_ns") else 1e-2) for key in want},
     )
-    close = abs(share - 0.05) <= 0.02
-    require(
-        got.recommendation.startswith("borderline") == close,
-        f"{call}: recommendation is {got.recommendation!r}, but the margin is {share - 0.05:+.2%}: "
-        "within 2 points of the floor a finding begins with 'borderline', and no other does",
-    )
-    if category != "healthy":
-        require(got.recommendation != "none", f"{call}: 'none', but {share:.2%} could be saved")
-    elif not close:
-        require(got.recommendation == "none", f"{call}: {got.recommendation!r}, but all is well")
+    margin = f"the margin is {share - 0.05:+.2%}, and within 2 points of the floor it is borderline"
+    judge_recommendation(call, got, margin, borderline=abs(share - 0.05) <= 0.02)
 
 
 @task("scaling_ex03.communication_verdict")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from grading.checks import task
-from grading.checks.assertions import near, require
+from grading.checks.assertions import call_words, near, require
 from grading.checks.fixtures import recordings
 from profiling_lab import captures, devices
 from profiling_lab.errors import CaptureError, LabError
@@ -221,12 +221,6 @@ def _samples(chance: random.Random, level: float) -> list[int]:
     return found
 
 
-def words(name: str, capture: str, way: str | None = None) -> str:
-    """The call, with a folder's name instead of its path."""
-    shown = repr(Path(capture).name)
-    return f"{name}({shown})" if way is None else f"{name}({shown}, {way!r})"
-
-
 def judge_floor(stub: Any, capture: str, way: str) -> None:
     """Hold a floor against the file."""
     rows = table_of(capture)["sizes"]
@@ -245,7 +239,7 @@ def judge_floor(stub: Any, capture: str, way: str) -> None:
         why = "that is the first row's, and another one took less"
     require(
         near(got, want),
-        f"{words('launch_floor_ns', capture, way)} returned {got!r}, expected {want:.6g} ns: {why}",
+        f"{call_words('launch_floor_ns', capture, way)} returned {got!r}, expected {want:.6g} ns: {why}",
     )
 
 
@@ -327,7 +321,7 @@ EVIDENCE = {
 
 def judge_regimes(stub: Any, capture: str, way: str) -> None:
     """Hold regimes against those computed here."""
-    call = words("regimes", capture, way)
+    call = call_words("regimes", capture, way)
     got, want = stub.regimes(capture, way), expected_regimes(capture, way)
     require(
         isinstance(got, list) and len(got) == len(want) and all(isinstance(r, dict) for r in got),
@@ -405,7 +399,7 @@ def test_a_device_that_nobody_knows(stub: Any, sweep: Callable[..., str]) -> Non
 
 def judge_shares(stub: Any, capture: str) -> None:
     """Hold shares against the file."""
-    call = words("share_of_copy", capture)
+    call = call_words("share_of_copy", capture)
     rows = [row for row in table_of(capture)["sizes"] if row["copy"]]
     got = stub.share_of_copy(capture)
     require(

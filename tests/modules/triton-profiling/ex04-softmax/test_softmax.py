@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from grading.checks import counting, task
-from grading.checks.assertions import show
+from grading.checks.assertions import fail, show
 from grading.checks.fixtures import SEED_VARIABLE, recordings
 from profiling_lab import captures, devices
 from profiling_lab.errors import CaptureError, LabError
@@ -34,10 +34,6 @@ def same(got: Any, want: Any) -> bool:
     if isinstance(want, float):
         return type(got) in (int, float) and math.isclose(got, want, rel_tol=1e-9, abs_tol=1e-9)
     return type(got) is type(want) and got == want
-
-
-def fail(message: str) -> None:
-    pytest.fail(message, pytrace=False)
 
 
 # -- bytes ------------------------------------------------------------------------------------------

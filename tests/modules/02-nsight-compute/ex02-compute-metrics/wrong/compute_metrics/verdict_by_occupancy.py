@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 CAUGHT_BY = "test_verdicts_on_recorded_kernels"
-SAYS = "which the evidence contradicts"
+SAYS = "but the evidence contradicts"
 
 
 def compute_verdict(kernel: dict[str, Any]) -> Finding:

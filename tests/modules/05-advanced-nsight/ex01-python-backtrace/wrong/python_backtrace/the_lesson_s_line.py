@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 CAUGHT_BY = "test_verdict_on_drawn_stacks"
-SAYS = "names the line with the most idle time"
+SAYS = "does not name the line with the most idle time"
 
 
 def line_verdict(capture: str, file: str, floor_ratio: float = 0.01) -> Finding:

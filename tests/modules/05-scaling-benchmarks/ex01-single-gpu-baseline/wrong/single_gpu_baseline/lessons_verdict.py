@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 CAUGHT_BY = "test_verdict_on_a_recording"
-SAYS = "evidence: recoverable_ns is"
+SAYS = "evidence recoverable_ns is"
 
 
 def baseline_verdict(capture: str | Path, warmup_count: int) -> Finding:
