@@ -92,10 +92,16 @@ def background(pytestconfig: pytest.Config) -> BackgroundRuns:
 
 def _is_unproved(config: pytest.Config) -> bool:
     """Whether a proof left out what an installed group would let it run."""
+    missing = frozenset().union(*config.stash[session_key].lacking.values())
+    return (
+        _is_proof(config) and any(map(needs.group, missing)) and not config.getoption("--partial")
+    )
+
+
+def _is_proof(config: pytest.Config) -> bool:
+    """Whether the references are judged, as they are."""
     judging = config.stash[session_key]
-    proof = judging.tree == judging.course.root / manifest.SOLUTIONS and not judging.overlay
-    missing = frozenset().union(*judging.lacking.values())
-    return proof and any(map(needs.group, missing)) and not config.getoption("--partial")
+    return judging.tree == judging.course.root / manifest.SOLUTIONS and not judging.overlay
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
@@ -112,7 +118,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     options = session.config.option
     if _is_unproved(session.config) and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
-    if options.live and options.score_json and judging.score.results:
+    if options.live and options.score_json and judging.score.results and _is_proof(session.config):
         from grading.proof import live_results  # asks the driver, and reads every check file
 
         judging.more_of_score["live_run"] = live_results.provenance(

@@ -877,6 +877,22 @@ def test_whole_course_leaves_answers_behind(whole: Path) -> None:
     assert {str(file) for file in references} == found
 
 
+def test_a_live_task_alone_is_checked_without_references(whole: Path) -> None:
+    """What a kept live result rests on is asked of references only."""
+    environment = {name: value for name, value in os.environ.items() if name != "CI"}
+    command = [sys.executable, "-P", "-c", "from profiling_lab.cli import main; main()"]
+    done = subprocess.run(
+        [*command, "check", "ex_31.transpose_live"],
+        cwd=whole,
+        env=environment | {"PYTHONPATH": str(whole)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "todo" in done.stdout and "Traceback" not in done.stdout + done.stderr
+
+
 def test_no_page_of_the_whole_course_says_what_is_wrong_with_a_case(whole: Path) -> None:
     labels = tomllib.loads(
         (ROOT / "solutions" / "labs" / "case_files" / "cases.toml").read_text("utf-8")
