@@ -33,7 +33,8 @@ def _path(**more: Any) -> click.Path:
 @click.command(
     context_settings=SETTINGS,
     epilog="Later: grade status DIR says how far a batch is, also while it runs. grade report DIR "
-    "writes the reports again, say under another --policy, without grading.",
+    "writes the reports again, say under another --policy, without grading. grade sheet DIR writes the table "
+    "for points that a person gives.",
 )
 @click.version_option(package_name="gpu-profiling-lab", prog_name="grade")
 @click.argument("submissions", type=_path())
@@ -189,7 +190,21 @@ def report(folder: Path, policy: Path | None, roster: Path | None, as_json: bool
     return _end(batch.report(load_course(), folder, policy=policy, roster=roster), as_json)
 
 
-COMMANDS: dict[str, click.Command] = {"status": status, "report": report}
+@click.command("grade sheet", context_settings=SETTINGS)
+@click.argument("folder", metavar="DIR", type=_path())
+@click.option("--policy", type=_path(), metavar="FILE", help="By default the last run's.")
+def sheet(folder: Path, policy: Path | None) -> int:
+    """Write DIR/by_hand.csv, in which a person enters points and comments for the tasks of [by_hand] in the policy.
+
+    Points that are entered already stay. `grade report DIR` then counts them.
+    """
+    from grading.grader.batches import batch
+
+    click.echo(f"by_hand.csv: {batch.write_sheet(load_course(), folder, policy)}")
+    return GRADED
+
+
+COMMANDS: dict[str, click.Command] = {"status": status, "report": report, "sheet": sheet}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

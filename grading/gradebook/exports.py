@@ -98,6 +98,10 @@ def _summary(student: StudentView) -> str:
     for file in student.files:
         lines += [f"{file.path}: {file.cause}", *file.lines, file.advice]
     lines += student.notes
+    for hand in student.by_hand:
+        lines.append(f"{hand.title}: {hand.earned} of {hand.possible} points, by a person.")
+        lines += [f"{name}: {points} of {full}" for name, points, full, _ in hand.rows]
+        lines += hand.comment
     if student.live:
         lines.append(f"Live score, counted apart: {student.live}.")
     for task in student.following[:1]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from grading.gradebook.marks import NOT_GRADED, ExerciseMark, Mark, TaskMark
+from grading.gradebook.marks import NOT_GRADED, TOTAL, ExerciseMark, HandMark, Mark, TaskMark
 from grading.gradebook.policy import Policy
 from grading.runner import results
 from grading.runner.printable import printable
@@ -143,6 +143,17 @@ class FileView:
 
 
 @dataclass
+class HandView:
+    """A task that a person grades. rows: criterion, points ("–" while not entered), full points, meaning."""
+
+    title: str
+    earned: str
+    possible: str
+    rows: list[tuple[str, str, str, str]]
+    comment: list[str]
+
+
+@dataclass
 class ExerciseView:
     """An exercise as a student may see it. started: whether there is anything to tell beyond todo."""
 
@@ -177,6 +188,7 @@ class StudentView:
     following: list[TaskView]
     words: list[tuple[str, str]]
     refused: str = ""  # why nothing of the submission could be taken
+    by_hand: list[HandView] = field(default_factory=list)
 
     @property
     def files(self) -> list[FileView]:
@@ -271,7 +283,8 @@ def view(
     words = [
         MEANING[outcome] for outcome in MEANING if mark.counts.get(outcome) and outcome != "passed"
     ]
-    told = [_scale_note(mark, policy), _before_note(mark, policy), mark.late.note, *notes]
+    told = [_scale_note(mark, policy), _before_note(mark, policy), mark.late.note]
+    told += [*_override_notes(mark, policy), *notes]
     return StudentView(
         course=course.title,
         name=clean(name or mark.student, 200),
@@ -286,6 +299,31 @@ def view(
         following=following,
         words=[] if refused else words,
         refused=clean(refused, 500),
+        by_hand=[_hand_view(mark, hand, policy) for hand in mark.by_hand],
+    )
+
+
+def _override_notes(mark: Mark, policy: Policy) -> list[str]:
+    return [
+        f"Set by the instructor: {policy.show(one.points)} points "
+        f"{'in all' if task == TOTAL else f'for {task}'}: {one.reason}"
+        for task, one in mark.overrides.items()
+    ]
+
+
+def _hand_view(mark: Mark, hand: HandMark, policy: Policy) -> HandView:
+    earned = mark.hand_points(hand)
+    rows = []
+    for name, full in hand.task.criteria.items():
+        points = hand.points.get(name)
+        shown = "–" if points is None else policy.show(points)
+        rows.append((clean(name), shown, policy.show(full), clean(hand.task.meaning.get(name, ""))))
+    return HandView(
+        title=clean(hand.task.title),
+        earned="–" if earned is None else policy.show(earned),
+        possible=policy.show(hand.task.possible),
+        rows=rows,
+        comment=clean_lines(hand.comment),
     )
 
 
@@ -560,6 +598,13 @@ def markdown_page(student: StudentView) -> str:
     if student.untouched:
         names = ", ".join(f"{e.id} ({e.possible})" for e in student.untouched)
         out += ["", f"Not started, with their points: {names}."]
+    for hand in student.by_hand:
+        out += ["", f"## {inline(hand.title)}", ""]
+        out += [f"**{hand.earned} of {hand.possible} points**, by a person", ""]
+        out += ["| For | Points | What earns them |", "|---|---|---|"]
+        out += [f"| {inline(n)} | {p} of {f} | {inline(why)} |" for n, p, f, why in hand.rows]
+        if hand.comment:
+            out += ["", *fenced(hand.comment)]
     for exercise in student.started:
         out += ["", f"## {exercise.id}: {exercise.title}"]
         out += [line for note in exercise.notes for line in ("", inline(note, 500))]

@@ -61,6 +61,8 @@ class Row:
     factor: Fraction = Fraction(1)
     feedback: str = ""
     refused_files: tuple[str, ...] = ()
+    by_hand_left: tuple[str, ...] = ()
+    overridden: tuple[str, ...] = ()
     note: str = ""
 
     @property
@@ -75,6 +77,8 @@ def row_of(mark: Mark, person: Person | None, state: str, submitted_at: float | 
         cells[exercise.exercise.id] = exercise.earned
         for task in exercise.tasks:
             cells[task.task.id] = task.earned
+    for hand in mark.by_hand:
+        cells[hand.task.id] = mark.hand_points(hand)
     return Row(
         entry=mark.student,
         person=person,
@@ -93,6 +97,8 @@ def row_of(mark: Mark, person: Person | None, state: str, submitted_at: float | 
         dropped=mark.dropped,
         cells=cells,
         factor=mark.late.factor,
+        by_hand_left=tuple(h.task.id for h in mark.by_hand if h.task.id in mark.left),
+        overridden=tuple(mark.overrides),
     )
 
 
@@ -101,6 +107,7 @@ def empty_row(person: Person, sheet: Sheet) -> Row:
     cells: dict[str, Fraction | None] = {exercise.id: NOTHING for exercise in sheet.exercises}
     for exercise in sheet.exercises:
         cells |= {t.id: NOTHING for t in exercise.tasks if sheet.survey.gradable(t)}
+    cells |= {task.id: NOTHING for task in sheet.policy.by_hand}
     return Row("", person, NO_SUBMISSION, out_of=sheet.full, cells=cells)
 
 
@@ -152,8 +159,9 @@ def _gradebook(rows: Iterable[Row], sheet: Sheet) -> Iterator[list[str]]:
     yield [
         *("Student", "ID", "Email", "Section", "Submission", "State", "Left to grade", "Note"),
         *("Total", "Out of", "Total before late rules", "Submitted", "Days late", "Late rule %"),
-        *("Live", "Live out of", "Claims", "Likeness flags", "Dropped"),
+        *("Live", "Live out of", "Claims", "Likeness flags", "Dropped", "Overridden"),
         *(outcome.capitalize() + " tasks" for outcome in outcomes),
+        *(f"{t.id} (of {policy.show(t.possible)})" for t in policy.by_hand),
         *(f"{e.id} (of {policy.show(sheet.possible(e))})" for e in exercises),
         *(f"{t.id} (of {policy.show(sheet.weights[t.id])})" for t in tasks),
     ]
@@ -177,7 +185,9 @@ def _gradebook(rows: Iterable[Row], sheet: Sheet) -> Iterator[list[str]]:
             _cell(row.claims, policy),
             str(row.alike or ""),
             " ".join(row.dropped),
+            " ".join(row.overridden),
             *(str(row.counts.get(outcome, 0)) for outcome in outcomes),
+            *(_cell(row.cells.get(t.id), policy) for t in policy.by_hand),
             *(_cell(row.cells.get(e.id), policy) for e in exercises),
             *(_cell(row.cells.get(t.id), policy) for t in tasks),
         ]

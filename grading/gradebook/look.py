@@ -11,9 +11,10 @@ from dataclasses import asdict, dataclass
 
 from grading.gradebook.feedback import clean
 from grading.gradebook.gradebook import NO_SUBMISSION, REFUSED, SEVERAL, Row
-from grading.gradebook.marks import Mark
+from grading.gradebook.marks import TOTAL, Mark, any_left
 from grading.gradebook.roster import Unmatched
 
+ENTER = "enter the points in by_hand.csv and run grade report (grade sheet writes the table)"
 AGAIN = "run the same command again; it goes on from here"
 REPLACE = "ask for it again, put it in this one's place, and run the same command again"
 RENAME = "rename it to the student's id, login or e-mail, and run the same command again"
@@ -43,7 +44,7 @@ def why_left(mark: Mark) -> str:
     for exercise in mark.exercises:
         if exercise.result is None:
             said.setdefault(NOT_GRADED_YET, []).append(exercise.exercise.id)
-        elif exercise.result.infrastructure:
+        elif exercise.result.infrastructure and any_left(exercise):
             said.setdefault(clean(exercise.result.infrastructure, 300), []).append(
                 exercise.exercise.id
             )
@@ -51,6 +52,8 @@ def why_left(mark: Mark) -> str:
             names = [t.task.name for t in exercise.tasks if t.counted and t.share is None]
             why = f"no verdict on {', '.join(names)}"
             said.setdefault(why, []).append(exercise.exercise.id)
+    if TOTAL in mark.overrides:
+        return ""
     return "; ".join(f"{', '.join(ids)}: {why}" for why, ids in said.items())
 
 
@@ -69,6 +72,10 @@ def looks(
 
     every = [*rows, *(row for row, _ in apart)]
     for row in every:
+        if row.by_hand_left:
+            add(
+                row, f"{', '.join(row.by_hand_left)}: for a person to grade, not entered yet", ENTER
+            )
         if why := left.get(row.entry, ""):
             add(row, why, AGAIN)
     nobodys = [(row, why) for row, why in apart if row.person is None]

@@ -12,19 +12,44 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
-from grading.gradebook.policy import Lateness, Policy
+from grading.gradebook.policy import HandTask, Lateness, Policy
 from grading.runner import results
 from profiling_lab.course.manifest import Exercise, Task
 
 NOT_GRADED = "not graded"  # there is no result; the batch was interrupted
 NOTHING = Fraction(0)
+TOTAL = "total"  # an override of the sum
+
+
+@dataclass(frozen=True)
+class Override:
+    """Points that count instead of what checks, or a sum, came to."""
+
+    points: Fraction
+    reason: str
+
+
+@dataclass(frozen=True)
+class HandMark:
+    """One student's task that a person grades. points: by criterion, None while it is not entered."""
+
+    task: HandTask
+    points: Mapping[str, Fraction | None] = field(default_factory=dict)
+    comment: str = ""
+
+    @property
+    def earned(self) -> Fraction | None:
+        """The sum; None while a criterion is not entered."""
+        found = [self.points.get(name) for name in self.task.criteria]
+        entered = [points for points in found if points is not None]
+        return sum(entered, NOTHING) if len(entered) == len(found) else None
 
 
 @dataclass(frozen=True)
 class TaskMark:
     """One task of one student.
 
-    outcome: of results.OUTCOMES or NOT_GRADED. weight: what full points count. share: of the weight,
+    override: points that a person set instead. outcome: of results.OUTCOMES or NOT_GRADED. weight: what full points count. share: of the weight,
     None while the task is left to grade. counted: whether it is part of the portable score.
     gradable: False where this batch's machine cannot judge the task for anybody.
     """
@@ -36,9 +61,12 @@ class TaskMark:
     counted: bool
     gradable: bool = True
     result: results.Task | None = None
+    override: Override | None = None
 
     @property
     def earned(self) -> Fraction | None:
+        if self.override is not None:
+            return self.override.points
         return None if self.share is None else self.weight * self.share
 
     @property
@@ -91,11 +119,21 @@ class Mark:
     claims: Fraction
     counts: Mapping[str, int] = field(default_factory=dict)
     dropped: tuple[str, ...] = ()
+    by_hand: tuple[HandMark, ...] = ()
+    overrides: Mapping[str, Override] = field(default_factory=dict)
 
     @property
     def left(self) -> list[str]:
-        """The ids of exercises in which something is left to grade."""
-        return [mark.exercise.id for mark in self.exercises if any_left(mark)]
+        """The ids of exercises, and of tasks for a person, in which something is left to grade."""
+        if TOTAL in self.overrides:
+            return []
+        left = [mark.exercise.id for mark in self.exercises if any_left(mark)]
+        return left + [mark.task.id for mark in self.by_hand if self.hand_points(mark) is None]
+
+    def hand_points(self, mark: HandMark) -> Fraction | None:
+        """What a task that a person grades earned; None while it is not entered."""
+        override = self.overrides.get(mark.task.id)
+        return mark.earned if override is None else override.points
 
 
 def total(marks: Iterable[TaskMark]) -> Fraction | None:
@@ -175,7 +213,8 @@ class Sheet:
         """Full points of the total, on the policy's scale."""
         if self.policy.total is not None:
             return self.policy.total
-        return sum((self.possible(exercise) for exercise in self.exercises), NOTHING)
+        by_hand = sum((task.possible for task in self.policy.by_hand), NOTHING)
+        return sum((self.possible(exercise) for exercise in self.exercises), by_hand)
 
 
 def task_id(exercise: str, name: str) -> str:
@@ -188,14 +227,20 @@ def mark_student(
     found: Mapping[str, results.Result],
     sheet: Sheet,
     late: Lateness | None = None,
+    hand: Sequence[HandMark] = (),
+    overrides: Mapping[str, Override] | None = None,
 ) -> Mark:
-    """The points of one student. found: results by exercise; one that lacks is left to grade."""
+    """The points of one student. found: results by exercise; one that lacks is left to grade.
+
+    hand: the tasks that a person grades. overrides: points that a person set, by task id or TOTAL.
+    """
     late = late or Lateness()
+    overrides = overrides or {}
     policy = sheet.policy
     marks = tuple(
         ExerciseMark(
             exercise,
-            tuple(_tasks(exercise, found.get(exercise.id), sheet)),
+            tuple(_tasks(exercise, found.get(exercise.id), sheet, overrides)),
             found.get(exercise.id),
         )
         for exercise in sheet.exercises
@@ -203,13 +248,19 @@ def mark_student(
     dropped = _dropped(marks, policy.drop_lowest)
     kept = [mark for mark in marks if mark.exercise.id not in dropped]
     possible = sum((mark.possible for mark in kept), NOTHING)
+    possible += sum((mark.task.possible for mark in hand), NOTHING)
+    by_hand = [overrides[m.task.id].points if m.task.id in overrides else m.earned for m in hand]
     earned = None
-    if not any(mark.left for mark in marks):
+    if not any(mark.left for mark in marks) and None not in by_hand:
         earned = sum((mark.earned or NOTHING for mark in kept), NOTHING)
+        earned += sum((points or NOTHING for points in by_hand), NOTHING)
     out_of = possible if policy.total is None else policy.total
     before = None
     if earned is not None:
         before = earned * out_of / possible if possible else NOTHING
+    after = None if before is None else before * late.factor
+    if TOTAL in overrides:
+        after = overrides[TOTAL].points
     tasks = [task for mark in marks for task in mark.tasks]
     live = [task for task in tasks if task.task.live and task.gradable]
     return Mark(
@@ -218,7 +269,7 @@ def mark_student(
         earned=earned,
         possible=possible,
         before=before,
-        after=None if before is None else before * late.factor,
+        after=after,
         out_of=out_of,
         late=late,
         live_earned=total(live),
@@ -226,6 +277,8 @@ def mark_student(
         claims=_claims(kept) * out_of / possible if possible else NOTHING,
         counts=Counter(task.outcome for task in tasks if task.asked),
         dropped=dropped,
+        by_hand=tuple(hand),
+        overrides=overrides,
     )
 
 
@@ -247,7 +300,12 @@ def _dropped(marks: Sequence[ExerciseMark], count: int) -> tuple[str, ...]:
     return tuple(mark.exercise.id for mark in worth[: min(count, max(len(worth) - 1, 0))])
 
 
-def _tasks(exercise: Exercise, result: results.Result | None, sheet: Sheet) -> Iterator[TaskMark]:
+def _tasks(
+    exercise: Exercise,
+    result: results.Result | None,
+    sheet: Sheet,
+    overrides: Mapping[str, Override],
+) -> Iterator[TaskMark]:
     found = {}
     if result is not None:
         found = {task_id(exercise.id, name): task for name, task in result.tasks.items()}
@@ -262,6 +320,10 @@ def _tasks(exercise: Exercise, result: results.Result | None, sheet: Sheet) -> I
         share = None
         if one is not None and outcome not in ("infrastructure", NOT_GRADED, "not run"):
             share = _share(one, sheet.policy.private_weight)
+        override = overrides.get(task.id)
+        if override is not None:
+            full = sheet.weights[task.id]
+            share = override.points / full if full else NOTHING
         yield TaskMark(
             task,
             outcome,
@@ -270,6 +332,7 @@ def _tasks(exercise: Exercise, result: results.Result | None, sheet: Sheet) -> I
             counted=sheet.counts(task),
             gradable=sheet.survey.gradable(task),
             result=one,
+            override=override,
         )
 
 

@@ -46,6 +46,21 @@ class Export:
 
 
 @dataclass(frozen=True)
+class HandTask:
+    """A task that a person grades. criteria: full points by name; meaning: what earns them, by name."""
+
+    id: str
+    title: str
+    criteria: Mapping[str, Fraction]
+    meaning: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def possible(self) -> Fraction:
+        """Full points."""
+        return sum(self.criteria.values(), Fraction(0))
+
+
+@dataclass(frozen=True)
 class Lateness:
     """What the deadline says of one submission.
 
@@ -94,6 +109,7 @@ class Policy:
     sandbox: str = "any"
     canvas: Export = field(default_factory=Export)
     moodle: Export = field(default_factory=lambda: Export(out_of=Fraction(100)))
+    by_hand: tuple[HandTask, ...] = ()
 
     # -- what a task is worth ---------------------------------------------------------------------
 
@@ -225,7 +241,10 @@ class _Reader:
         self.course = course
 
     def policy(self, data: dict[str, Any]) -> Policy:
-        known = ("score", "weights", "deadline", "hidden", "private", "sandbox", "canvas", "moodle")
+        known = (
+            *("score", "weights", "deadline", "hidden", "private", "sandbox", "canvas", "moodle"),
+            "by_hand",
+        )
         self.only(data, known, "")
         tables = {name: self.table(data, name) for name in known}
         score = tables["score"]
@@ -261,6 +280,7 @@ class _Reader:
             sandbox=self.choice(sandbox, "sandbox", "require", "any", SANDBOXES),
             canvas=self.export(tables["canvas"], "canvas", None),
             moodle=self.export(tables["moodle"], "moodle", Fraction(100)),
+            by_hand=self.by_hand(tables["by_hand"]),
         )
 
     # -- tables ----------------------------------------------------------------------------------
@@ -314,6 +334,27 @@ class _Reader:
             cut_off_days=cut_off,
             extensions=extensions,
         )
+
+    def by_hand(self, tables: dict[str, Any]) -> tuple[HandTask, ...]:
+        out = []
+        for name in tables:
+            where = f"by_hand.{name}"
+            if not re.fullmatch(r"\w[\w-]*", name) or name == "total" or name in self.course.tasks:
+                raise self.wrong(where, "is a name of letters, digits, - and _, of no other task")
+            table = self.table(tables, name, "by_hand.")
+            self.only(table, ("title", "criteria", "meaning"), where)
+            full = self.table(table, "criteria", f"{where}.")
+            criteria = {key: self.need(self.number(full, f"{where}.criteria", key)) for key in full}
+            if not criteria or any(":" in key or " (of " in key for key in criteria):
+                raise self.wrong(
+                    f"{where}.criteria", 'needs names with points, as in "uses evidence" = 4'
+                )
+            meaning = self.table(table, "meaning", f"{where}.")
+            self.only(meaning, tuple(criteria), f"{where}.meaning")
+            title = self.header(table.get("title", name), f"{where}.title", "a page")
+            texts = {key: self.header(meaning[key], f"{where}.meaning", "") for key in meaning}
+            out.append(HandTask(name, title, criteria, texts))
+        return tuple(out)
 
     def hidden(self, table: dict[str, Any]) -> tuple[frozenset[str], tuple[str, ...]]:
         self.only(table, ("tasks", "checks"), "hidden")
@@ -547,6 +588,14 @@ drop_lowest = 0          # so many exercises with the lowest share are left out 
 [hidden]                 # messages withheld from students; points count as ever
 tasks = []               # such as ["{other}"], or a whole exercise
 checks = []              # names of checks, * stands for anything
+
+# [by_hand.deep_dive_text]           # a task that a person grades, in DIR/by_hand.csv (grade sheet DIR)
+# title = "Deep dive: the text"
+# [by_hand.deep_dive_text.criteria]  # full points of each criterion
+# evidence = 4
+# "next step" = 2
+# [by_hand.deep_dive_text.meaning]   # what earns them; the student reads it
+# evidence = "every claim names a number and the recording that it comes from"
 
 [private]                # cases of --cases and other checks that the batch keeps hidden
 # weight = 0.3           # their share of a task's points; left out: a task earns all or nothing

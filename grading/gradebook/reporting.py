@@ -23,7 +23,8 @@ from typing import IO, Any
 
 import msgspec
 
-from grading.gradebook import class_page, exports, feedback, gradebook
+from grading.gradebook import by_hand, class_page, exports, feedback, gradebook, returned
+from grading.gradebook.by_hand import ByHand
 from grading.gradebook.look import Look, looks, why_left
 from grading.gradebook.marks import Mark, Sheet, Survey, mark_student
 from grading.gradebook.policy import Policy
@@ -73,7 +74,8 @@ def write_all(
         sheet = Sheet(chosen, policy, survey)
         entries = sorted({*spool.students(), *handed_in})
         joined = join(roster, entries) if roster else Joined()
-        writer = _Writer(course, sheet, out, entries, joined, handed_in, matches)
+        hand = by_hand.read(out, policy, course, entries, roster or ())
+        writer = _Writer(course, sheet, out, entries, joined, handed_in, matches, hand)
         for entry in entries:
             writer.student(entry, spool.load(entry))
     needs_look = writer.whole_class(roster)
@@ -87,7 +89,7 @@ class Written:
 
     files: list[Path]
     needs_look: list[Look]
-    students: dict[str, dict[str, str]]
+    students: dict[str, dict[str, Any]]
 
 
 MARKED_LATE = (
@@ -153,6 +155,7 @@ class _Writer:
         joined: Joined,
         submissions: Mapping[str, Submission],
         matches: Sequence[Match],
+        hand: ByHand,
     ) -> None:
         self.course = course
         self.sheet = sheet
@@ -160,12 +163,15 @@ class _Writer:
         self.joined = joined
         self.submissions = submissions
         self.matches = matches
+        self.hand = hand
         self.alike = Counter(name for match in matches for name in match.students)
-        self.names = file_names(entries)
+        self.names = file_names(entries, {e: p.name for e, p in joined.by_entry.items()})
         self.guide = feedback.Guide(course)
         self.tally = class_page.Tally(sheet)
         self.rows: dict[str, gradebook.Row] = {}
         self.left: dict[str, str] = {}
+        self.earned: dict[str, dict[str, str]] = {}
+        self.views: dict[str, feedback.StudentView] = {}
         self.written: list[Path] = []
 
     def student(self, entry: str, found: Mapping[str, Result]) -> None:
@@ -178,7 +184,14 @@ class _Writer:
         late = policy.lateness(submitted_at, known_as)
         if submitted_at is None and identify(entry).late:
             late = replace(late, note=MARKED_LATE)
-        mark = mark_student(entry, found, self.sheet, late)
+        mark = mark_student(
+            entry,
+            found,
+            self.sheet,
+            late,
+            self.hand.of(entry, policy),
+            self.hand.overrides.get(entry),
+        )
         self.tally.add(mark)
         state, notes = _state(submission)
         refused = submission.error if submission else ""
@@ -195,6 +208,16 @@ class _Writer:
             self.course, self.guide, mark, policy, name=name, notes=notes, refused=refused
         )
         self._pages(entry, mark, shown)
+        self.earned[entry] = {
+            task.task.id: policy.show(task.earned)
+            for exercise in mark.exercises
+            for task in exercise.tasks
+            if task.earned is not None
+        } | {
+            hand.task.id: policy.show(points)
+            for hand in mark.by_hand
+            if (points := mark.hand_points(hand)) is not None
+        }
 
     def _pages(self, entry: str, mark: Mark, shown: feedback.StudentView) -> None:
         policy = self.sheet.policy
@@ -208,6 +231,10 @@ class _Writer:
         """Write the gradebooks and the class page; returns what the instructor has to do."""
         rows, apart = self._rows(roster)
         found = looks(rows, apart, self.left)
+        given_back = {f"{row.entry}\0{at}": row for at, row in enumerate(rows) if row.entry}
+        folders = file_names(given_back, {key: row.name for key, row in given_back.items()})
+        pages = [(folders[key], row) for key, row in given_back.items()]
+        self.written += returned.write(self.out, pages, apart)
         self.write("gradebook.csv", gradebook.gradebook_csv(rows, self.sheet))
         self.write("gradebook_canvas.csv", gradebook.canvas_csv(self.course, rows, self.sheet))
         self.write("gradebook_moodle.csv", gradebook.moodle_csv(self.course, rows, self.sheet))
@@ -228,8 +255,8 @@ class _Writer:
         self.write("class.md", class_page.markdown_page(shown))
         return found
 
-    def students(self) -> dict[str, dict[str, str]]:
-        """Every submission's name, points (of how many) and what is to be said of them, as texts."""
+    def students(self) -> dict[str, dict[str, Any]]:
+        """Every submission's name, points (of how many), what is to be said of them, points of each task."""
         show = self.sheet.policy.show
         return {
             entry: {
@@ -237,6 +264,10 @@ class _Writer:
                 "points": "" if row.after is None else show(row.after),
                 "of": show(row.out_of),
                 "note": row.note,
+                "tasks": self.earned[entry],
+                "overrides": {
+                    task: one.reason for task, one in self.hand.overrides.get(entry, {}).items()
+                },
             }
             for entry, row in self.rows.items()
         }
@@ -249,14 +280,21 @@ class _Writer:
             return [self.rows[entry] for entry in sorted(self.rows)], []
         rows = []
         apart = [(self.rows[why.entry], why) for why in self.joined.unmatched]
+        teams: dict[str, list[str]] = defaultdict(list)
+        for person in roster:
+            if person.team:
+                teams[person.team] += self.joined.entries.get(person.line, [])
         for person in roster:
             entries = self.joined.entries.get(person.line, [])
+            if person.team:
+                entries = teams[person.team]
             if not entries and self.joined.unmatched:
                 rows.append(gradebook.unknown_row(person, self.sheet))
             elif not entries:
                 rows.append(gradebook.empty_row(person, self.sheet))
             elif len(entries) == 1:
-                rows.append(self.rows[entries[0]])
+                row = self.rows[entries[0]]
+                rows.append(row if row.person is person else replace(row, person=person))
             else:
                 rows.append(gradebook.several_row(person, entries, self.sheet))
                 why = f"{gradebook.SEVERAL} match {person.name}"
@@ -299,17 +337,18 @@ def _state(submission: Submission | None) -> tuple[str, list[str]]:
     return (f"{gradebook.REFUSED}: {submission.error}" if submission.error else "graded"), notes
 
 
-def file_names(entries: Iterable[str]) -> dict[str, str]:
+def file_names(entries: Iterable[str], people: Mapping[str, str] | None = None) -> dict[str, str]:
     """A file's name for each entry, without suffix: safe on every system, and different.
 
-    An entry that is safe as it is keeps its name; others get a part of their hash. Whatever would still
+    people: by entry the roster's name, which is taken instead. An entry that is safe as it is keeps its name; others get a part of their hash. Whatever would still
     share a name, or differ only in case (equal on some file systems), gets a longer part.
     """
     names: dict[str, str] = {}
     digits: dict[str, int] = {}
     for entry in entries:
-        names[entry] = _plain(entry)
-        digits[entry] = 0 if names[entry] == entry else 8
+        person = (people or {}).get(entry)
+        names[entry] = _plain(person or entry)
+        digits[entry] = 0 if person or names[entry] == entry else 8
     while True:
         made = {entry: _with_hash(names[entry], entry, digits[entry]) for entry in names}
         common = Counter(name.casefold() for name in made.values())

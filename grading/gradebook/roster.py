@@ -31,6 +31,7 @@ HEADERS = {
     "login": ("sis login id", "login", "login id", "username", "user name"),
     "email": ("email", "email address", "e-mail", "e-mail address", "mail"),
     "section": ("section", "sections", "group", "groups", "class"),
+    "team": ("team", "group_name", "group name", "project group"),
     "github": ("github_username", "github username", "github"),
     "submitted_at": ("submitted_at", "submitted at", "handed in", "submission time"),
 }
@@ -45,13 +46,14 @@ class Person:
     """A row of the roster; what the file does not tell is "".
 
     id: the number that the university gives. canvas_id: Canvas's own. submitted_at: seconds since 1970 of the
-    hand-in, None where the roster does not say. line: where the row stands.
+    hand-in, None where the roster does not say. team: whose one hand-in counts for all in it. line: where the row stands.
     """
 
     name: str
     id: str = ""
     email: str = ""
     section: str = ""
+    team: str = ""
     login: str = ""
     sis_id: str = ""
     canvas_id: str = ""
@@ -212,13 +214,13 @@ def join(people: Sequence[Person], entries: Iterable[str]) -> Joined:
 
     In order: the entry is an id, login, e-mail or GitHub name; it is a download of Canvas (number, then
     name) or of Moodle (name); it is a name, in either order; it ends in "-" and a GitHub name; it is what
-    stands before the @ of an e-mail. Case, accents, spaces and punctuation do not matter in names.
+    stands before the @ of an e-mail; it is a team's name. Case, accents, spaces and punctuation do not matter in names.
     """
     keys = _Keys(people)
     out = Joined()
     for entry in entries:
         found = keys.find(entry)
-        if len(found) == 1:
+        if len(found) == 1 or (found and found[0].team and len({p.team for p in found}) == 1):
             out.by_entry[entry] = found[0]
             out.entries[found[0].line].append(entry)
         elif found:
@@ -268,6 +270,7 @@ class _Keys:
         self.named: dict[str, list[Person]] = defaultdict(list)
         self.github: dict[str, list[Person]] = defaultdict(list)
         self.local: dict[str, list[Person]] = defaultdict(list)
+        self.teams: dict[str, list[Person]] = defaultdict(list)
         self.shown: dict[str, str] = {}
         for person in people:
             exact = {person.id, person.sis_id, person.login, person.email, person.github}
@@ -279,6 +282,8 @@ class _Keys:
                 self.github[person.github.casefold()].append(person)
             if "@" in person.address:
                 self.local[person.address.split("@")[0].casefold()].append(person)
+            if team := plain_name(person.team):
+                self.teams[team].append(person)
             for value in _name_keys(person):
                 self.named[value].append(person)
                 self.shown[value] = person.name
@@ -298,7 +303,7 @@ class _Keys:
                 for person in people
             ]
         )
-        ways.append(self.local.get(bare))
+        ways += [self.local.get(bare), self.teams.get(plain_name(said.name))]
         return next((found for found in ways if found), [])
 
     def near(self, entry: str) -> tuple[str, ...]:

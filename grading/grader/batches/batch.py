@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+import hashlib
 import json
 import secrets
 import shutil
@@ -70,7 +71,8 @@ class Options:
 class Summary:
     """What a run did. changed: units whose verdict differs from the one before (with `again`).
 
-    needs_look: whom something keeps points from: who, why, and what to do.
+    needs_look: whom something keeps points from: who, why, and what to do. points_changed: since the last
+    reports, with the reason.
     """
 
     submissions: int = 0
@@ -88,6 +90,7 @@ class Summary:
     sandbox: str = ""
     reports: list[str] = field(default_factory=list)
     needs_look: list[dict[str, str]] = field(default_factory=list)
+    points_changed: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
@@ -270,7 +273,7 @@ def grade(
             submissions = take_in(options.source, course, staging, say, known)
             if known:
                 write_whole(options.out / BROKE_READER, [json.dumps(known, indent=1) + "\n"])
-            reports.open(submissions, say)
+            reports.open(options.out, submissions, say)
             engine = (engine_of or make_engine)(course, options, seed)
             harvest = getattr(engine, "harvest", None)
             if harvest is not None:
@@ -323,6 +326,30 @@ def report(
             matches = []
         _write_reports(reports, plan, store, matches, summary)
     return summary
+
+
+def write_sheet(course: Course, out: Path, policy: Path | None = None) -> Path:
+    """Write the table in which a person enters points; what is entered already stays. Raises LabError."""
+    from grading.gradebook import by_hand
+    from grading.gradebook.roster import join
+
+    with Store(out, new=False) as store:
+        asked = store.batch().get("options", {})
+        policy = policy or (Path(asked["policy"]) if asked.get("policy") else None)
+        roster = Path(asked["roster"]) if asked.get("roster") else None
+        reports = Reports(course, policy, roster)
+        if not reports.policy.by_hand:
+            raise LabError(
+                "the policy has no [by_hand.NAME], so there is nothing for a person to grade; "
+                "`uv run python -m grading.classroom policy` prints an example"
+            )
+        entries = [submission.student for submission in kept_plan(course, store).submissions]
+        joined = join(reports.roster or (), entries)
+        people = {entry: joined.by_entry[entry].name for entry in joined.by_entry}
+        names = {entry: people.get(entry, entry) for entry in entries}
+        by_hand.read(out, reports.policy, course, entries, reports.roster or ())
+        write_whole(out / by_hand.SHEET, [by_hand.sheet(out, reports.policy, names)])
+    return out / by_hand.SHEET
 
 
 def summarise(plan: Plan, store: Store) -> Summary:
@@ -496,7 +523,7 @@ def _keep_plan(
     environment: dict[str, Any],
     facts: dict[str, Any],
 ) -> None:
-    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    now = _now()
     asked = {
         name: str(Path(value).resolve()) if isinstance(value, Path) else value
         for name, value in dataclasses.asdict(options).items()
@@ -512,8 +539,13 @@ def _keep_plan(
             "options": asked,
             "environment": environment,
             "keys": plan.facts(),
+            "reported": facts.get("reported", {}),
         }
     )
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def what_changed(plan: Plan, environment: dict[str, Any], before: dict[str, Any]) -> Iterator[str]:
@@ -593,7 +625,7 @@ def _taking_in(done: int, of: int) -> None:
 
 
 class Reports:
-    """Policy and roster, read before hours of grading, and what is written from results."""
+    """Policy, roster and a person's tables, read before hours of grading, and what is written from results."""
 
     def __init__(self, course: Course, policy: Path | None, roster: Path | None) -> None:
         from grading.gradebook import policy as policies
@@ -603,9 +635,21 @@ class Reports:
         self.policy = policies.load(policy, course) if policy else policies.Policy()
         self.roster = read_roster(roster) if roster else None
 
-    def open(self, submissions: Sequence[Submission], say: Callable[[str], None]) -> None:
-        """Say what was understood of class list, dates and policy."""
+    def policy_digest(self) -> str:
+        """Tells two policies apart."""
+        return hashlib.sha256(
+            repr(dataclasses.replace(self.policy, source="")).encode()
+        ).hexdigest()
+
+    def open(
+        self, out: Path, submissions: Sequence[Submission], say: Callable[[str], None]
+    ) -> None:
+        """Say what was understood of class list, dates and policy. Raises LabError for a faulty table."""
+        from grading.gradebook import by_hand
         from grading.gradebook.opening import opening
+
+        entries = [one.student for one in submissions]
+        by_hand.read(out, self.policy, self.course, entries, self.roster or ())
 
         for line in opening(submissions, self.roster, self.policy):
             say(line)
@@ -629,6 +673,8 @@ class Reports:
 def _write_reports(
     reports: Reports, plan: Plan, store: Store, matches: list, summary: Summary
 ) -> None:
+    from grading.gradebook import changes
+
     found: list = []
     if matches:
         from grading.gradebook.similarity import Match
@@ -643,9 +689,22 @@ def _write_reports(
         ) from None
     summary.reports = [str(path) for path in written.files]
     summary.needs_look = [look.to_dict() for look in written.needs_look]
-    store.write_batch(
-        {**store.batch(), "needs_look": summary.needs_look, "students": written.students}
-    )
+    facts = store.batch()
+    students = {
+        entry: row
+        | {"handed_in": {e.id: plan.hashes.get((entry, e.id), "") for e in plan.exercises}}
+        for entry, row in written.students.items()
+    }
+    reported = {
+        "students": students,
+        "checks": plan.checks,
+        "environment": plan.environment,
+        "policy": reports.policy_digest(),
+    }
+    changed = list(changes.found(facts.get("reported", {}), reported, _now()))
+    changes.append(store.out, changed)
+    summary.points_changed = [str(change) for change in changed]
+    store.write_batch(facts | {"needs_look": summary.needs_look, "reported": reported})
 
 
 def likeness(plan: Plan, summary: Summary) -> list[dict]:
@@ -686,6 +745,7 @@ def in_words(summary: Summary) -> list[str]:
     lines += summary.notes
     for name in ("gradebook.csv", "class.html", "unmatched.csv"):
         lines += [f"{name}: {path}" for path in summary.reports if Path(path).name == name]
+    lines += [f"points changed: {one}" for one in summary.points_changed]
     if summary.needs_look:
         lines.append(f"{len(summary.needs_look)} to look at, which lack points until it is done:")
         lines += [f"  {one['who']}: {one['why']}. To do: {one['do']}" for one in summary.needs_look]

@@ -116,6 +116,20 @@ def identify(entry: str) -> Identity:
     return Identity(archives.archive_stem(entry))
 
 
+def returned_name(entry: str, file: str) -> tuple[str, str]:
+    """Which class system an entry came from ("canvas", "moodle" or ""), and how it wants `file` named to give it back."""
+    said = identify(entry)
+    if not said.number:
+        return "", ""
+    if said.kind:
+        return "moodle", f"{said.name}_{said.number}_assignsubmission_{said.kind}_/{file}"
+    found = _CANVAS.fullmatch(entry)
+    assert found is not None  # what has a number is of one of the two
+    late = "LATE_" if said.late else ""
+    attachment = entry[found.end("number") + 1 :].partition("_")[0]
+    return "canvas", f"{said.name}_{late}{said.number}_{attachment}_{file}"
+
+
 def canonical(name: str) -> str:
     """A student's name for comparing entries with a roster: put both through it.
 

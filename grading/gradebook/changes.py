@@ -1,0 +1,102 @@
+"""Whose points a run changed, and why: what the last run reported is held against what this one does."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Any
+
+from grading.gradebook.gradebook import harmless
+from grading.gradebook.marks import TOTAL
+
+FILE = "changes.csv"
+HEADER = ("When", "Student", "Submission", "Task", "Before", "After", "Why")
+
+
+@dataclass(frozen=True)
+class Change:
+    """Points of one task, or the sum, of one student; "" where there are none yet."""
+
+    when: str
+    student: str
+    entry: str
+    task: str
+    before: str
+    after: str
+    why: str
+
+    def __str__(self) -> str:
+        points = f"{self.before or 'none'} → {self.after or 'none'}"
+        return f"{self.student}: {self.task} {points} ({self.why})"
+
+
+def found(before: Mapping[str, Any], after: Mapping[str, Any], when: str) -> Iterator[Change]:
+    """What changed between two reports, each {"students", "checks", "environment", "policy"}.
+
+    Of a student the changed tasks, then the sum. Students who were not there before have no change.
+    """
+    for entry, now in sorted(after.get("students", {}).items()):
+        then = before.get("students", {}).get(entry)
+        if then is None:
+            continue
+        whys = []
+        tasks = {**then.get("tasks", {}), **now.get("tasks", {})}
+        for task in tasks:
+            points = then.get("tasks", {}).get(task, ""), now.get("tasks", {}).get(task, "")
+            if points[0] != points[1]:
+                why = _why(task, then, now, before, after)
+                whys.append(why)
+                yield Change(when, now["name"], entry, task, *points, why)
+        if then["points"] != now["points"]:
+            why = _override(TOTAL, then, now) or "; ".join(dict.fromkeys(whys))
+            if not why and before.get("policy") != after.get("policy"):
+                why = "the policy changed"
+            why = why or "its date of hand-in, or the class list, changed"
+            yield Change(when, now["name"], entry, TOTAL, then["points"], now["points"], why)
+
+
+def _why(
+    task: str,
+    then: Mapping[str, Any],
+    now: Mapping[str, Any],
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+) -> str:
+    exercise = task.partition(".")[0]
+    if said := _override(task, then, now):
+        return said
+    if "." not in task:
+        return "entered by a person"
+    if task not in then.get("tasks", {}):
+        return "judged now"
+    if then.get("handed_in", {}).get(exercise) != now.get("handed_in", {}).get(exercise):
+        return "handed in anew"
+    if before.get("checks", {}).get(exercise) != after.get("checks", {}).get(exercise):
+        return "its checks changed"
+    if before.get("environment") != after.get("environment"):
+        return "the grader's machine changed"
+    if before.get("policy") != after.get("policy"):
+        return "the policy changed"
+    return "judged again"
+
+
+def _override(task: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    had, has = then.get("overrides", {}).get(task), now.get("overrides", {}).get(task)
+    if has is not None:
+        return f"override: {has}"
+    return "its override was taken away" if had is not None else ""
+
+
+def append(out: Path, changes: Iterable[Change]) -> None:
+    """Add changes to changes.csv, which no run ever shortens. Raises OSError."""
+    rows = [[harmless(cell) for cell in astuple(change)] for change in changes]
+    if not rows:
+        return
+    new = not (out / FILE).exists()
+    with (out / FILE).open("a", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        if new:
+            writer.writerow(HEADER)
+        writer.writerows(rows)
