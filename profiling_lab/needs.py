@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import platform as this_platform
+import re
 import sys
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
@@ -128,3 +129,9 @@ def explain(error: ModuleNotFoundError) -> str:
     """What to do about a module that is missing; "" where no group brings it."""
     name = (error.name or "").partition(".")[0]
     return f"{name} is not installed: {install([found])}" if (found := group(name)) else ""
+
+
+def explained(text: str) -> str:
+    """Somebody else's words on an error, with the command after them where a module is missing."""
+    found = re.search(r"No module named '(\w+)", text)
+    return f"{text}: {install([group(found[1])])}" if found and group(found[1]) else text

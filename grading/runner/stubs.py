@@ -34,6 +34,7 @@ from grading.runner.hang_guard import (
 )
 from grading.runner.learner_side import Connection, LearnerSide, add_import_paths
 from grading.runner.results import CAUSES
+from profiling_lab import needs
 
 __all__ = [
     "Blocked",
@@ -253,7 +254,8 @@ class Stub:
             self._transport.close()
             _import_failures[self._key] = failure
         text, file, line, cause = failure
-        raise StubImportError(f"{self._source.name} cannot be imported: {text}", file, line, cause)
+        text = f"{self._source.name} cannot be imported: {needs.explained(text)}"
+        raise StubImportError(text, file, line, cause)
 
     def _note_names(self, reply: list) -> None:
         _, defined, callables, others = reply

@@ -25,7 +25,7 @@ from profiling_lab.cli import hints
 from profiling_lab.cli.app import complain, prepare_streams
 from profiling_lab.cli.checking import configuration, selection
 from profiling_lab.cli.screen import LAB, bold, dim, find, load_course, short, width, wrap
-from profiling_lab.cli.status import next_task
+from profiling_lab.cli.status import next_task, waiting
 from profiling_lab.course import closure, progress
 from profiling_lab.course.doctor import capabilities
 from profiling_lab.course.manifest import Course, Task, is_todo
@@ -240,6 +240,8 @@ class Screen:
             passed, count = result.counts[name]
             mark = click.style(f"{outcome:<8}", fg=STYLES.get(outcome))
             click.echo(f"  {mark} {name:<34} {passed} of {count} checks")
+            if outcome == "not run" and result.messages.get(name):
+                _show_message(result.messages[name][0][1])
         if result.trouble:
             click.echo(click.style(wrap(result.trouble, "  "), fg="red"))
         failing = result.first_failing()
@@ -250,7 +252,7 @@ class Screen:
             click.echo(bold(f"  {name}"))
             _show_message(message)
         else:
-            rest = [n for n, o in result.outcomes.items() if o != "passed"]
+            rest = [n for n, o in result.outcomes.items() if o not in ("passed", "not run")]
             self.focus = course.tasks[rest[0]] if rest else self._next()
         click.echo(dim(f"  checked in {result.seconds:.2f} s"))
         self.show_next()
@@ -264,7 +266,8 @@ class Screen:
         click.echo()
         click.echo(f"  {earned} of {sum(task.points for task in portable)} points")
         if self.focus is None:
-            click.echo(bold("  All of it has its points."))
+            line = waiting(course, verdicts)
+            click.echo(wrap(line, "  ") if line else bold("  All of it has its points."))
         else:
             task = self.focus
             click.echo(bold(f"  Next: {task.id}") + f"  {task.title}")

@@ -1086,6 +1086,20 @@ def test_watch_checks_what_changed(watching: tuple, capsys: pytest.CaptureFixtur
     assert watcher.changed([small.root / STUB]) == []
 
 
+def test_watch_says_why_something_is_not_run(
+    watching: tuple, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from grading.runner.watch import Recheck, Screen
+
+    _, watcher = watching
+    screen = Screen(watcher, clears=False)
+    why = "mini.mini_cu needs torch, which this machine lacks: uv sync --inexact --group frameworks"
+    name = "mini.mini_cu"
+    screen.show(Recheck({name: "not run"}, {name: [("a_check", why)]}, {name: (0, 1)}))
+    assert why in " ".join(capsys.readouterr().out.split())
+    assert screen.focus.id == "mini.length", "the next step is one that runs here"
+
+
 def test_watch_keeps_verdicts_that_a_change_cannot_alter(watching: tuple) -> None:
     small, watcher = watching
     small.solve("length", RIGHT_LENGTH)

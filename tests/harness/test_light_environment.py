@@ -101,6 +101,9 @@ def test_missing_module_names_its_command() -> None:
     said = "matplotlib is not installed: uv sync --inexact --group notebooks"
     assert needs.explain(error) == said
     assert needs.explain(ModuleNotFoundError("No module named 'x'", name="x")) == ""
+    said = needs.explained("ModuleNotFoundError: No module named 'torch'")
+    assert said == f"ModuleNotFoundError: No module named 'torch': {FRAMEWORKS}"
+    assert needs.explained("No module named 'torch2'") == "No module named 'torch2'"
     with pytest.raises(ModuleNotFoundError):
         needs.module("no_such_module_anywhere")
 
@@ -163,6 +166,16 @@ class TestWithoutGroups:
         done = light("-c", lab, *check)
         assert done.returncode == 0, done.stdout
         assert f"which this machine lacks: {FRAMEWORKS}" in done.stdout
+
+    def test_stub_that_imports_what_is_missing_is_told(self, light: Callable) -> None:
+        program = (
+            "from pathlib import Path\n"
+            "from grading.runner.stubs import open_stub\n"
+            "source = Path('solutions/week07/day3_pytorch_profiler/model_optimized.py')\n"
+            "stub = open_stub(source, module_name='learner', isolated=False)\n"
+            "try:\n    stub.optimized_model(1)\nexcept Exception as error:\n    print(error)\n"
+        )
+        assert f"No module named 'torch': {FRAMEWORKS}" in light("-c", program).stdout
 
     def test_doctor_says_what_brings_it(self, light: Callable) -> None:
         done = light("-c", "from profiling_lab.cli import main; main()", "doctor", "--json")
