@@ -133,5 +133,7 @@ def explain(error: ModuleNotFoundError) -> str:
 
 def explained(text: str) -> str:
     """Somebody else's words on an error, with the command after them where a module is missing."""
-    found = re.search(r"No module named '(\w+)", text)
-    return f"{text}: {install([group(found[1])])}" if found and group(found[1]) else text
+    found = re.search(r"No module named '(\w+)[^']*'", text)
+    if not found or not (brings := group(found[1])):
+        return text
+    return f"{text[: found.end()]}: {install([brings])}{text[found.end() :]}"
