@@ -38,7 +38,7 @@ class Row:
 
     person: of the roster, None if there is none or nobody matches. cells: by exercise and by task id,
     what was earned, None while it is left to grade and for tasks that this batch cannot judge. refused_files:
-    with the reason. note: why points are missing, and what to do; "" if none are.
+    with the reason. why: points are missing, in words for the student; note: and what the instructor is to do about it.
     """
 
     entry: str
@@ -63,6 +63,7 @@ class Row:
     refused_files: tuple[str, ...] = ()
     by_hand_left: tuple[str, ...] = ()
     overridden: tuple[str, ...] = ()
+    why: str = ""
     note: str = ""
 
     @property
@@ -260,14 +261,14 @@ def moodle_csv(course: Course, rows: Iterable[Row], sheet: Sheet) -> str:
 
 def _moodle_words(row: Row, value: Fraction | None, possible: Fraction, policy: Policy) -> str:
     if value is None:
-        return f"no points yet: {row.note}"
+        return f"no points yet: {row.why}"
     words = f"{policy.show(value)} of {policy.show(possible)} points"
     if row.state == NO_SUBMISSION:
         return f"{words}: no submission"
     if row.late_days:
         late = f"{row.late_days} {'day' if row.late_days == 1 else 'days'} late"
         words += f"; {late}, {policy.show(row.late_taken_pct)} % taken off"
-    return f"{words}; {row.note}" if row.note else words
+    return f"{words}; {row.why}" if row.why else words
 
 
 def _columns(course: Course, export: Export, sheet: Sheet) -> list[tuple[str, str, Fraction]]:

@@ -68,6 +68,7 @@ def looks(
 
     def add(row: Row, why: str, do: str) -> None:
         out.append(Look(clean(row.name, 200), clean(why, 400), do))
+        row.why += f"{'; ' if row.why else ''}{out[-1].why}"
         row.note += f"{'; ' if row.note else ''}{out[-1].why}. To do: {do}"
 
     every = [*rows, *(row for row, _ in apart)]
@@ -91,8 +92,6 @@ def looks(
             add(row, f"not taken: {file}", REPLACE)
     for row in rows:
         if row.state == NO_SUBMISSION and row.left:
-            row.note = (
-                f"no submission of this name, and {len(nobodys)} that match nobody. To do: see "
-                "unmatched.csv"
-            )
+            row.why = "no submission of this name"
+            row.note = f"{row.why}, and {len(nobodys)} that match nobody. To do: see unmatched.csv"
     return out

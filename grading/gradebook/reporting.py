@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 import unicodedata
@@ -347,7 +348,7 @@ def file_names(entries: Iterable[str], people: Mapping[str, str] | None = None) 
     digits: dict[str, int] = {}
     for entry in entries:
         person = (people or {}).get(entry)
-        names[entry] = _plain(person or entry)
+        names[entry] = re.sub("_+", "_", _plain(person)) if person else _plain(entry)
         digits[entry] = 0 if person or names[entry] == entry else 8
     while True:
         made = {entry: _with_hash(names[entry], entry, digits[entry]) for entry in names}

@@ -309,7 +309,13 @@ class _Keys:
     def near(self, entry: str) -> tuple[str, ...]:
         wanted = plain_name(identify(entry).name)[:100]
         close = difflib.get_close_matches(wanted, list(self.shown), n=6, cutoff=0.5)
-        return tuple(dict.fromkeys(self.shown[key] for key in close))[:3]
+        words = {plain_name(word) for word in entry.replace("_", " ").split()} - {""}
+        shares = [
+            name
+            for name in dict.fromkeys(self.shown.values())
+            if words & {plain_name(word) for word in name.split()}
+        ]
+        return tuple(dict.fromkeys([*shares, *(self.shown[key] for key in close)]))[:3]
 
 
 def _name_keys(person: Person) -> set[str]:
