@@ -134,7 +134,7 @@ def _add_traces(made: CaptureSection, part: Part, functions: Functions, answers:
     """Put a trace, or one a rank, on one timeline."""
     from profiling_lab import captures
     from profiling_lab.reports import traces
-    from profiling_lab.reports.builder import memory_table
+    from profiling_lab.reports.tables import memory_table
 
     if part.kind == "trace":
         files = {"": captures.file(part.path, "trace.json")}

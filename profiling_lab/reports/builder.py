@@ -16,9 +16,9 @@ from profiling_lab.reports.model import (
     Lane,
     MetricSeries,
     Place,
-    Table,
     TimeShare,
 )
+from profiling_lab.reports.tables import COPY_NAME, copy_table, kernel_table, memory_table
 from profiling_lab.units import format_bytes, format_count
 
 if TYPE_CHECKING:
@@ -29,13 +29,6 @@ if TYPE_CHECKING:
 
 HOST = "Host"
 COPY_KIND = {"H2D": "copy_in", "H2A": "copy_in", "D2H": "copy_out", "A2H": "copy_out"}
-COPY_NAME = {
-    "H2D": "Copy, host to device",
-    "D2H": "Copy, device to host",
-    "D2D": "Copy on the device",
-    "P2P": "Copy, device to device",
-    "H2H": "Copy, host to host",
-}
 # The calls that CUDA documents to return only when the device is done are drawn apart. The kinds of
 # the synchronisation table do not serve: recordings write a stream's synchronisation as a wait.
 SYNCHRONIZING_CALL = "Synchronize$"
@@ -44,7 +37,6 @@ SYNCHRONIZING_CALL = "Synchronize$"
 MOST_IN_LANE = 120_000
 SMALLEST_PARTS = 40_000
 TOGETHER = " short operations"
-KERNELS_SHOWN = 12
 SHOWN_METRICS = {
     "SMs Active [Throughput %]": "SM active",
     "DRAM Read Bandwidth [Throughput %]": "DRAM read",
@@ -101,7 +93,7 @@ def section_from_capture(
         tables=[
             *kernel_table(_inside(capture.kernels, window_ns), window_ns, lanes),
             *memory_table(memory),
-            *_copy_table(_inside(capture.copies, window_ns)),
+            *copy_table(_inside(capture.copies, window_ns)),
         ],
     )
 
@@ -279,112 +271,6 @@ def _thinned(rows: pl.DataFrame, window_ns: tuple[int, int]) -> pl.DataFrame:
         start_ns=pl.col("first_ns"), name=pl.Series(names, dtype=pl.String)
     ).select(rows.columns)
     return pl.concat([rows.filter(~short), few]).sort("start_ns", "end_ns")
-
-
-def kernel_table(
-    kernels: pl.DataFrame, window_ns: tuple[int, int], lanes: Sequence[Lane]
-) -> list[Table]:
-    """The kernels of the window by name, those first that take most of it."""
-    import polars as pl
-
-    if not kernels.height:
-        return []
-    length = (window_ns[1] - window_ns[0]) * kernels["device"].n_unique()
-    longest = kernels.sort("duration_ns", descending=True, maintain_order=True)
-    names = longest.group_by("name", "demangled_name", maintain_order=True).agg(
-        pl.len().alias("count"),
-        pl.col("duration_ns").sum().alias("total_ns"),
-        pl.col("duration_ns").first().alias("longest_ns"),
-        pl.col("start_ns", "end_ns", "device", "stream").first(),
-    )
-    names = names.sort("total_ns", descending=True, maintain_order=True)
-    index = {(lane.device, lane.key): at for at, lane in enumerate(lanes)}
-    rows, places, subjects = [], [], []
-    short = names.head(KERNELS_SHOWN)["name"].to_list()
-    for row in names.head(KERNELS_SHOWN).iter_rows(named=True):
-        total = row["total_ns"]
-        rows.append(
-            (
-                # Instances of one template differ in the whole name only.
-                row["name" if short.count(row["name"]) == 1 else "demangled_name"] or "(no name)",
-                row["count"],
-                total,
-                100 * total / length if length else None,
-                total / row["count"],
-                row["longest_ns"],
-            )
-        )
-        lane = index.get((row["device"], f"stream:{row['stream']}"))
-        places.append(Place("Longest", row["start_ns"], row["end_ns"], lane))
-        subjects.append(f"kernel:{row['demangled_name'] or row['name']}")
-    more = names.height - len(rows)
-    return [
-        Table(
-            "Kernels",
-            "By total time",
-            [
-                ("Kernel", ""),
-                ("Launches", "count"),
-                ("Total", "ns"),
-                ("Of device time", "pct"),
-                ("Mean", "ns"),
-                ("Longest", "ns"),
-            ],
-            rows,
-            note=(f"{format_count(more)} more by name. " if more else "")
-            + "Kernels that run at the same time count each.",
-            places=places,
-            subjects=subjects,
-        )
-    ]
-
-
-def _copy_table(copies: pl.DataFrame) -> list[Table]:
-    """What was copied in the window, by direction and host memory."""
-    import polars as pl
-
-    if not copies.height:
-        return []
-    totals = (
-        copies.group_by("kind", "source", "destination", maintain_order=True)
-        .agg(
-            pl.len().alias("count"),
-            pl.col("bytes").sum(),
-            pl.col("duration_ns").sum().alias("total_ns"),
-        )
-        .sort("bytes", descending=True, maintain_order=True)
-    )
-    rows = [
-        (
-            f"{COPY_NAME.get(row['kind'], 'Copy')}, {row['source']} to {row['destination']}",
-            row["count"],
-            row["bytes"],
-            row["total_ns"],
-            1e9 * row["bytes"] / row["total_ns"] if row["total_ns"] else None,
-        )
-        for row in totals.iter_rows(named=True)
-    ]
-    columns = [
-        ("Direction", ""), ("Count", "count"), ("Moved", "bytes"), ("Time", "ns"),
-        ("Rate while copying", "bytes_per_s"),
-    ]  # fmt: skip
-    return [Table("Memory", "Copies", columns, rows)]
-
-
-def memory_table(series: Sequence[MetricSeries]) -> list[Table]:
-    """Lowest, highest and last value of each series of memory, and where the highest is."""
-    rows, places = [], []
-    for one in series:
-        peak = max(range(len(one.values)), key=one.values.__getitem__)
-        label = f"{one.group}: {one.label[:1].lower()}{one.label[1:]}"
-        rows.append((label, min(one.values), one.values[peak], one.values[-1]))
-        at = one.timestamp_ns[peak]
-        until = one.timestamp_ns[peak + 1] if peak + 1 < len(one.values) else at
-        places.append(Place("Highest", at, max(until, at + 1)))
-    if not rows:
-        return []
-    columns = [("Memory", ""), ("Lowest", "bytes"), ("Highest", "bytes"), ("In the end", "bytes")]
-    return [Table("Memory", "Over the window", columns, rows, places=places)]
 
 
 def _memory_series(capture: NsysCapture, window_ns: tuple[int, int]) -> list[MetricSeries]:

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from profiling_lab.captures import kineto
-from profiling_lab.reports.builder import COPY_KIND, SYNCHRONIZING_CALL, kernel_table
+from profiling_lab.reports.builder import COPY_KIND, SYNCHRONIZING_CALL
 from profiling_lab.reports.model import Lane, MetricSeries, Table
+from profiling_lab.reports.tables import kernel_table
 
 # What `read_trace` calls host work, in the order of the lanes, and how the report draws it.
 HOST_KINDS = {

@@ -9,7 +9,7 @@ import pytest
 
 from grading.runner.scoring import installed
 from profiling_lab import devices, roofline
-from profiling_lab.roofline import Point
+from profiling_lab.roofline import Point, layout
 
 SVG = "{http://www.w3.org/2000/svg}"
 H200 = [roofline.roof("H200", kind) for kind in ("float32", "tfloat32", "bfloat16")]
@@ -28,16 +28,16 @@ POINTS = [
 ]
 
 
-def boxes(plan: roofline.Plan) -> list[tuple[str, tuple[float, float, float, float]]]:
+def boxes(plan: layout.Plan) -> list[tuple[str, tuple[float, float, float, float]]]:
     """The level texts of a plan with the space that they take, in pixels."""
-    scale = roofline._Scale(plan.x_range, plan.y_range, roofline.WIDTH, roofline.HEIGHT)
+    scale = layout.Scale(plan.x_range, plan.y_range, layout.WIDTH, layout.HEIGHT)
     found = []
     for text in plan.texts:
         if not text.angle:
             x, y = scale.at(text.x, text.y)
             place = (x + text.dx, y + text.dy)
             found.append(
-                (text.text, roofline._text_box(*place, text.text, roofline.SMALL, text.anchor))
+                (text.text, layout._text_box(*place, text.text, layout.SMALL, text.anchor))
             )
     return found
 
@@ -81,12 +81,12 @@ def test_hovering_over_a_point_tells_its_figures() -> None:
 
 def test_points_stand_where_their_figures_are() -> None:
     plan = roofline.plan(H200, POINTS)
-    scale = roofline._Scale(plan.x_range, plan.y_range, roofline.WIDTH, roofline.HEIGHT)
+    scale = layout.Scale(plan.x_range, plan.y_range, layout.WIDTH, layout.HEIGHT)
     root = ElementTree.fromstring(roofline.svg(H200, POINTS))
     drawn = [
         (float(node.get("cx", 0)), float(node.get("cy", 0)))
         for node in root.iter(f"{SVG}circle")
-        if float(node.get("r", 0)) == roofline.DOT
+        if float(node.get("r", 0)) == layout.DOT
     ]
     for point in POINTS:
         if point.kind == "measured":
@@ -101,10 +101,10 @@ def test_points_stand_where_their_figures_are() -> None:
 def test_texts_stay_apart_and_inside(roofs, points) -> None:
     found = boxes(roofline.plan(roofs, points))
     for index, (name, box) in enumerate(found):
-        assert box[0] >= 0 and box[2] <= roofline.WIDTH, name
-        assert box[1] >= 0 and box[3] <= roofline.HEIGHT, name
+        assert box[0] >= 0 and box[2] <= layout.WIDTH, name
+        assert box[1] >= 0 and box[3] <= layout.HEIGHT, name
         for other, place in found[index + 1 :]:
-            assert roofline._overlap(box, [place]) < 12, f"{name} lies on {other}"
+            assert layout._overlap(box, [place]) < 12, f"{name} lies on {other}"
 
 
 def test_devices_with_one_peak_share_its_text() -> None:
@@ -160,10 +160,10 @@ def test_no_text_hides_a_point_and_far_ones_are_led_to_theirs() -> None:
         Point("attention bf16 4x32x4096x4096x128 flash", 1.93e03, 3.58e14),
     ]
     plan = roofline.plan(roofs, points)
-    scale = roofline._Scale(plan.x_range, plan.y_range, roofline.WIDTH, roofline.HEIGHT)
-    marks = [roofline._around(*scale.at(p.intensity, p.flops_per_s), 3) for p in points]
+    scale = layout.Scale(plan.x_range, plan.y_range, layout.WIDTH, layout.HEIGHT)
+    marks = [layout._around(*scale.at(p.intensity, p.flops_per_s), 3) for p in points]
     for name, box in boxes(plan):
-        assert roofline._overlap(box, marks) == 0, name
+        assert layout._overlap(box, marks) == 0, name
     led = {text.text for text in plan.texts if text.led}
     assert led and led < {point.name for point in points}
     lines = ElementTree.fromstring(roofline.svg(roofs, points)).iter(f"{SVG}line")

@@ -1,18 +1,4 @@
-"""Draw a roofline: the roofs of devices and data types, and where measured work stands under them.
-
-    >>> from profiling_lab import roofline
-    >>> roofs = [roofline.roof("H200", "float32"), roofline.roof("H200", "bfloat16")]
-    >>> points = [roofline.Point("copy", intensity=0.25, flops_per_s=1.1e12)]
-    >>> text = roofline.svg(roofs, points)            # for a page or a report: no further library
-    >>> picture = roofline.figure(roofs, points)      # the same with matplotlib
-
-Both axes are logarithmic: operations per byte to the right, operations per second upwards. The
-slanted part of a roof is the device's memory, the flat part its peak for the data type; they meet at
-the ridge. The peaks come from `profiling_lab.devices`, so a roof is a ceiling, and nobody reaches it.
-
-Source of the plot: Williams, Waterman, Patterson, "Roofline: An Insightful Visual Performance Model",
-CACM 52 (4), 2009.
-"""
+"""Where everything stands in a plot of a roofline, so that texts keep off lines, points and each other."""
 
 from __future__ import annotations
 
@@ -20,14 +6,9 @@ import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from html import escape
-from typing import TYPE_CHECKING
 
-from profiling_lab import devices, needs
+from profiling_lab.roofline.model import Point, Roof, format_flops_per_s
 from profiling_lab.units import format_bytes_per_s
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 WIDTH, HEIGHT = 720, 430
 MARGIN_LEFT, MARGIN_RIGHT, MARGIN_TOP, MARGIN_BOTTOM = 82, 30, 34, 46
@@ -40,57 +21,6 @@ POINT_WEIGHT = 8  # a text that hides a point is so many times worse than one th
 ROOF_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "D", "s", "^")
 INK, DIM, LINE, PAPER = "#1b1f24", "#5b6470", "#d8dbdf", "#ffffff"
-
-
-@dataclass(frozen=True)
-class Roof:
-    """What one device can reach in one data type."""
-
-    device: str
-    dtype: str
-    bytes_per_s: float
-    flops_per_s: float
-
-    @property
-    def corner(self) -> float:
-        """Where its two parts meet, in operations per byte."""
-        return self.flops_per_s / self.bytes_per_s
-
-
-@dataclass(frozen=True)
-class Point:
-    """Work that was measured or predicted.
-
-    intensity: operations per byte; flops_per_s: operations per second. kind: points of one kind look
-    alike, and a legend names the kinds if there are several.
-    """
-
-    name: str
-    intensity: float
-    flops_per_s: float
-    kind: str = "measured"
-
-
-def roof(device: str, dtype: object) -> Roof:
-    """The roof of a device for a data type. Raises DeviceError for what the table does not know."""
-    found = devices.get(device)
-    name = devices.dtype(dtype).name
-    return Roof(found.name, name, found.memory_bandwidth_bytes_per_s, found.peak(name))
-
-
-_RATES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-
-
-def format_flops_per_s(value: float) -> str:
-    """A rate as text: `format_flops_per_s(66.9e12)` is "66.9 TFLOP/s"."""
-    scale, unit = next(
-        (step for step in _RATES if value >= step[0]),
-        (1.0, ""),
-    )
-    return f"{value / scale:.3g} {unit}FLOP/s"
-
-
-# -- where everything stands ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -154,7 +84,7 @@ def plan(
                     " numbers only (work that no counter saw has no intensity: leave it out and say so)"
                 )
     x_range, y_range = _ranges(roofs, points)
-    scale = _Scale(x_range, y_range, width, height)
+    scale = Scale(x_range, y_range, width, height)
     colours = {r: ROOF_COLOURS[i % len(ROOF_COLOURS)] for i, r in enumerate(dict.fromkeys(roofs))}
 
     lines = [
@@ -184,7 +114,7 @@ def plan(
     return Plan(title or _title(roofs), x_range, y_range, lines, corners, marked, texts, kinds)
 
 
-class _Scale:
+class Scale:
     """From data to pixels, y downwards from the top of the picture."""
 
     def __init__(self, x_range, y_range, width: int, height: int) -> None:
@@ -195,6 +125,7 @@ class _Scale:
         self.x_range, self.y_range = x_range, y_range
 
     def at(self, x: float, y: float) -> tuple[float, float]:
+        """Where a place in data lies, in pixels."""
         across = (math.log10(x) - self.x0) / (self.x1 - self.x0)
         up = (math.log10(y) - self.y0) / (self.y1 - self.y0)
         return (
@@ -228,7 +159,7 @@ def _around(x: float, y: float, reach: float) -> Box:
     return (x - reach, y - reach, x + reach, y + reach)
 
 
-def _line_boxes(line: list[tuple[float, float]], scale: _Scale) -> list[Box]:
+def _line_boxes(line: list[tuple[float, float]], scale: Scale) -> list[Box]:
     """Small boxes along a line, for texts to keep off it."""
     boxes = []
     for (ax, ay), (bx, by) in itertools.pairwise(line):
@@ -262,7 +193,7 @@ def _best(
     places: Iterable[tuple[float, float, str]],
     at: tuple[float, float],
     text: str,
-    scale: _Scale,
+    scale: Scale,
     taken: list[Box],
 ) -> tuple[float, float, str]:
     """The first of the places (dx, dy, anchor) that is free, or the one least covered."""
@@ -283,7 +214,7 @@ def _best(
     return chosen[0]
 
 
-def _bandwidth_texts(colours: dict[Roof, str], scale: _Scale, taken: list[Box]) -> list[Text]:
+def _bandwidth_texts(colours: dict[Roof, str], scale: Scale, taken: list[Box]) -> list[Text]:
     """A text along each slanted line, at different heights so that close lines stay apart."""
     texts = []
     lines: dict[float, list[tuple[Roof, str]]] = {}
@@ -312,7 +243,7 @@ def _bandwidth_texts(colours: dict[Roof, str], scale: _Scale, taken: list[Box]) 
     return texts
 
 
-def _peak_texts(colours: dict[Roof, str], scale: _Scale, taken: list[Box]) -> list[Text]:
+def _peak_texts(colours: dict[Roof, str], scale: Scale, taken: list[Box]) -> list[Text]:
     """A text at the right end of each flat line; devices with the same peak share one."""
     texts = []
     several_devices = len({r.device for r in colours}) > 1
@@ -337,7 +268,7 @@ def _peak_texts(colours: dict[Roof, str], scale: _Scale, taken: list[Box]) -> li
     return texts
 
 
-def _corner_texts(colours: dict[Roof, str], scale: _Scale, taken: list[Box]) -> list[Text]:
+def _corner_texts(colours: dict[Roof, str], scale: Scale, taken: list[Box]) -> list[Text]:
     """What the ridge is, above the axis."""
     texts = []
     bottom = scale.y_range[0]
@@ -354,7 +285,7 @@ def _corner_texts(colours: dict[Roof, str], scale: _Scale, taken: list[Box]) -> 
     return texts
 
 
-def _point_texts(points: Sequence[Point], scale: _Scale, taken: list[Box]) -> list[Text]:
+def _point_texts(points: Sequence[Point], scale: Scale, taken: list[Box]) -> list[Text]:
     texts = []
     near = DOT + 4
     for point in points:
@@ -378,198 +309,10 @@ def _point_texts(points: Sequence[Point], scale: _Scale, taken: list[Box]) -> li
     return texts
 
 
-def _ticks(low: float, high: float) -> list[float]:
+def ticks(low: float, high: float) -> list[float]:
     """The powers of ten inside a range."""
     first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
     return [10.0**power for power in range(first, last + 1)]
 
 
 X_LABEL, Y_LABEL = "arithmetic intensity (operations per byte)", "operations per second"
-
-
-# -- drawing ----------------------------------------------------------------------------------------
-
-
-def svg(
-    roofs: Sequence[Roof],
-    points: Iterable[Point] = (),
-    title: str | None = None,
-    *,
-    width: int = WIDTH,
-    height: int = HEIGHT,
-    ids: Sequence[str] = (),
-) -> str:
-    """The plot as SVG text that stands alone or inside a page.
-
-    Inside a report of the course it takes the report's colours, light or dark. Hovering over a point
-    shows its figures. ids: beside each point the id of its element, for links to it. Raises
-    ValueError as `plan`.
-    """
-    drawn = plan(roofs, points, title, width=width, height=height)
-    scale = _Scale(drawn.x_range, drawn.y_range, width, height)
-    ink, dim, line = f"var(--ink, {INK})", f"var(--dim, {DIM})", f"var(--line, {LINE})"
-    out = [
-        f'<svg class="roofline" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"'
-        f' role="img" font-family="system-ui, sans-serif" font-size="{SMALL}" fill="{ink}">',
-        f"<title>{escape(drawn.title)}</title>",
-        f"<desc>{escape(_description(roofs, drawn))}</desc>",
-        f'<text x="{scale.left}" y="{MARGIN_TOP - 14}" font-size="{FONT}" font-weight="600">'
-        f"{escape(drawn.title)}</text>",
-    ]
-    for tick in _ticks(*drawn.x_range):
-        x, _ = scale.at(tick, drawn.y_range[0])
-        out.append(_line(x, scale.top, x, scale.bottom, line))
-        out.append(_text(x, scale.bottom + 16, f"{tick:,g}", "middle", dim))
-    for tick in _ticks(*drawn.y_range):
-        _, y = scale.at(drawn.x_range[0], tick)
-        out.append(_line(scale.left, y, scale.right, y, line))
-        out.append(_text(scale.left - 6, y + 4, format_flops_per_s(tick), "end", dim))
-    middle = (scale.left + scale.right) / 2
-    out.append(_text(middle, height - 10, X_LABEL, "middle", dim))
-
-    for corner, peak, colour in drawn.corners:
-        x, y = scale.at(corner, peak)
-        out.append(_line(x, y, x, scale.bottom, colour, ' stroke-dasharray="2 3"'))
-    for path, colour in drawn.lines:
-        places = " ".join(f"{x:.1f},{y:.1f}" for x, y in (scale.at(*place) for place in path))
-        out.append(f'<polyline points="{places}" fill="none" stroke="{colour}" stroke-width="2"/>')
-    for corner, peak, colour in drawn.corners:
-        x, y = scale.at(corner, peak)
-        out.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>')
-    for index, (point, marker) in enumerate(drawn.points):
-        x, y = scale.at(point.intensity, point.flops_per_s)
-        words = (
-            f"{point.name} ({point.kind}): {point.intensity:.3g} operations per byte,"
-            f" {format_flops_per_s(point.flops_per_s)}"
-        )
-        named = f' id="{escape(ids[index])}"' if index < len(ids) else ""
-        out.append(f"<g{named}>{_marker(marker, x, y, ink)}<title>{escape(words)}</title></g>")
-    for text in drawn.texts:
-        x, y = scale.at(text.x, text.y)
-        colour = ink if text.colour == INK else text.colour
-        if text.led:
-            out.append(_line(x, y, x + text.dx, y + text.dy - 4, dim, ' stroke-width="0.8"'))
-        out.append(_text(x + text.dx, y + text.dy, text.text, text.anchor, colour, text.angle))
-    if len(drawn.kinds) > 1:
-        for index, kind in enumerate(drawn.kinds):
-            x, y = scale.left + 12, scale.top + 14 + 16 * index
-            out.append(_marker(MARKERS[index % len(MARKERS)], x, y - 4, ink))
-            out.append(_text(x + 10, y, kind, "start", ink))
-    out.append("</svg>")
-    return "\n".join(out) + "\n"
-
-
-def figure(
-    roofs: Sequence[Roof],
-    points: Iterable[Point] = (),
-    title: str | None = None,
-    *,
-    width: int = WIDTH,
-    height: int = HEIGHT,
-) -> Figure:
-    """The plot with matplotlib, width × height at 90 dots an inch.
-
-    Raises ValueError as `plan`, and LabError where matplotlib is not installed.
-    """
-    plt = needs.module("matplotlib.pyplot")
-    drawn = plan(roofs, points, title, width=width, height=height)
-    pixel = 72 / 90  # points a pixel
-    picture, axes = plt.subplots(figsize=(width / 90, height / 90))
-    picture.subplots_adjust(
-        left=MARGIN_LEFT / width,
-        right=1 - MARGIN_RIGHT / width,
-        top=1 - MARGIN_TOP / height,
-        bottom=MARGIN_BOTTOM / height,
-    )
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlim(drawn.x_range)
-    axes.set_ylim(drawn.y_range)
-    axes.set_xticks(_ticks(*drawn.x_range), [f"{x:,g}" for x in _ticks(*drawn.x_range)])
-    axes.set_yticks(_ticks(*drawn.y_range), [format_flops_per_s(y) for y in _ticks(*drawn.y_range)])
-    axes.minorticks_off()
-    axes.tick_params(labelsize=SMALL * pixel, labelcolor=DIM)
-    axes.grid(color=LINE, linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.set_xlabel(X_LABEL, fontsize=SMALL * pixel, color=DIM)
-    axes.set_title(drawn.title, fontsize=FONT * pixel, fontweight="bold", loc="left")
-    for corner, peak, colour in drawn.corners:
-        axes.vlines(
-            corner, drawn.y_range[0], peak, color=colour, linestyle=(0, (2, 3)), linewidth=1
-        )
-        axes.plot(corner, peak, "o", color=colour, markersize=4)
-    for path, colour in drawn.lines:
-        axes.plot(*zip(*path, strict=True), color=colour, linewidth=1.8)
-    for index, kind in enumerate(drawn.kinds):
-        mine = [p for p, _ in drawn.points if p.kind == kind]
-        axes.plot(
-            [p.intensity for p in mine],
-            [p.flops_per_s for p in mine],
-            MARKERS[index % len(MARKERS)],
-            color=INK,
-            markerfacecolor=PAPER if index else INK,
-            markersize=6,
-            linestyle="none",
-            label=kind,
-        )
-    if len(drawn.kinds) > 1:
-        axes.legend(loc="upper left", frameon=False, fontsize=SMALL * pixel)
-    paper = {"facecolor": PAPER, "edgecolor": "none", "pad": 0.4, "alpha": 0.85}
-    align = {"start": "left", "end": "right", "middle": "center"}
-    for text in drawn.texts:
-        axes.annotate(
-            text.text,
-            (text.x, text.y),
-            (text.dx * pixel, -text.dy * pixel),
-            textcoords="offset points",
-            ha=align[text.anchor],
-            va="baseline",
-            rotation=text.angle,
-            rotation_mode="anchor",
-            color=text.colour,
-            fontsize=SMALL * pixel,
-            annotation_clip=False,
-            bbox=None if text.angle else paper,
-            arrowprops={"arrowstyle": "-", "color": DIM, "linewidth": 0.6} if text.led else None,
-        )
-    return picture
-
-
-def _description(roofs: Sequence[Roof], drawn: Plan) -> str:
-    parts = [
-        f"{r.device}, {r.dtype}: memory {format_bytes_per_s(r.bytes_per_s)}, peak"
-        f" {format_flops_per_s(r.flops_per_s)}, ridge at {r.corner:.3g} operations per byte."
-        for r in dict.fromkeys(roofs)
-    ]
-    parts += [
-        f"{p.name}: {p.intensity:.3g} operations per byte, {format_flops_per_s(p.flops_per_s)}."
-        for p, _ in drawn.points
-    ]
-    return " ".join(parts)
-
-
-def _line(x: float, y: float, to_x: float, to_y: float, colour: str, more: str = "") -> str:
-    return (
-        f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{to_x:.1f}" y2="{to_y:.1f}" stroke="{colour}"{more}/>'
-    )
-
-
-def _text(x: float, y: float, text: str, anchor: str, colour: str, angle: float = 0.0) -> str:
-    turned = f' transform="rotate({-angle:.1f} {x:.1f} {y:.1f})"' if angle else ""
-    # A halo in the page's colour keeps a text readable where it crosses a line.
-    halo = f'paint-order="stroke" stroke="var(--card, {PAPER})" stroke-width="3"'
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}" {halo}{turned}>'
-        f"{escape(text)}</text>"
-    )
-
-
-def _marker(marker: str, x: float, y: float, ink: str) -> str:
-    """Filled for the first kind, hollow for the others, as matplotlib draws them."""
-    if marker == "o":
-        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{DOT}" fill="{ink}"/>'
-    reach = {"D": ((0, -1), (1, 0), (0, 1), (-1, 0)), "^": ((0, -1), (1, 0.8), (-1, 0.8))}
-    corners = reach.get(marker, ((-0.8, -0.8), (0.8, -0.8), (0.8, 0.8), (-0.8, 0.8)))
-    places = " ".join(f"{x + DOT * dx:.1f},{y + DOT * dy:.1f}" for dx, dy in corners)
-    fill = f"var(--card, {PAPER})"
-    return f'<polygon points="{places}" fill="{fill}" stroke="{ink}" stroke-width="1.3"/>'
