@@ -41,6 +41,7 @@ SAME_PROGRAM_RATIO = 0.25
 # Host time of calls and operators is mostly waiting, which moves from one to the other: not marked.
 HOST_NAMED = ("calls", "operators")
 _LABELS = {"saved": "saved without {}", "stages": "range {}"}  # in a report
+LEAST_PART_RATIO = 0.1  # of a change, what is worth naming as its main part
 NEITHER_BETTER = {"Kernels", "CUDA graphs", "Bytes copied"}
 
 
@@ -174,6 +175,27 @@ class Compared:
         return new / old if old else 1.0
 
     @property
+    def main_change(self) -> tuple[Row, float] | None:
+        """What changed most of kernels, copies and idle time, which together fill a device's window.
+
+        With its share of the change that the verdict rests on. None where that changed by less than the
+        tolerance, or where nothing of these explains a tenth of it.
+        """
+        windows = [row for row in self.rows if row.group == "time" and row.what == WINDOW]
+        total_ns = sum(_growth(row) for row in windows or self.deciding)
+        if total_ns == 0 or abs(self.window_ratio - 1) <= self.tolerance:
+            return None
+        parts = [
+            row
+            for row in self.rows
+            if row.unit == "ns"
+            and (row.group in ("kernels", "copies") or row.what.startswith("Idle"))
+        ]
+        shares = [(_growth(row) / total_ns, row) for row in parts]
+        share, most = max(shares, key=lambda pair: pair[0], default=(0.0, None))
+        return (most, share) if most is not None and share >= LEAST_PART_RATIO else None
+
+    @property
     def is_regression(self) -> bool:
         """Whether what the verdict rests on got longer by more than the tolerance, and than chance."""
         return any(self._judge(row) == "longer" for row in self.deciding)
@@ -218,6 +240,7 @@ class Compared:
         from profiling_lab.reports import Comparison, ComparisonRow
 
         allowed_ns = self.tolerance * self.before.length_ns
+        changed = self.verdict in ("faster", "regression")  # else no row is better for being less
         left_out = {id(row) for group in NAMED for row in named_rows(self.rows, group)[1]}
         shown = [row for row in self.rows if row.group == "time" or row.before or row.after]
         return Comparison(
@@ -230,7 +253,7 @@ class Compared:
                     row.after,
                     row.unit,
                     better="lower"
-                    if not self.doubt and (row.what == WINDOW or row.counts(allowed_ns))
+                    if not self.doubt and changed and (row.what == WINDOW or row.counts(allowed_ns))
                     else "",
                 )
                 for row in shown
@@ -343,14 +366,18 @@ def _first(shapes: list[str]) -> str:
 
 
 def named_rows(rows: Sequence[Row], group: str) -> tuple[list[Row], list[Row]]:
-    """The rows of a group to show, and those to leave out: small ones that did not grow."""
+    """The rows of a group to show, the longest and those that grew most, and those to leave out."""
     here = [row for row in rows if row.group == group and (row.before or row.after)]
     counts = [row for row in here if row.unit != "ns"]
     times = [row for row in here if row.unit == "ns"]
     most = SHOWN_KERNELS if group == "kernels" else SHOWN_KERNELS // 2
-    rest = times[most:]
-    grown = [row for row in rest if row.grew]
-    return counts + times[:most] + grown, [row for row in rest if not row.grew]
+    rest = sorted(times[most:], key=lambda row: -_growth(row))
+    grown = [row for row in rest if row.grew][:most]
+    return counts + times[:most] + grown, [row for row in rest if row not in grown]
+
+
+def _growth(row: Row) -> float:
+    return (row.after or 0) - (row.before or 0)
 
 
 def _categories(run: Run) -> dict[str, str]:

@@ -48,7 +48,21 @@ DURATION = "gpu__time_duration.sum"
 # Options of a recording that change what it measures, and how they are spelled.
 DECISIVE_OPTIONS = ("--clock-control", "--cache-control", "--replay-mode", "--cuda-graph-trace")
 
+# What names of ranges and operators count up: it differs from step to step, and from run to run.
+_SERIAL_NUMBERS = re.compile(
+    r"(#\s*|\b(?:\w+_)?(?:id|seq)\s*[=:]\s*|\b(?:step|iter|iteration|batch)\s*[=:]?\s*|\b0x)[0-9][0-9a-f]*\b",
+    re.IGNORECASE,
+)
+
 Key = tuple[str, str, str]  # group, what, unit
+
+
+def without_serial_numbers(name: str) -> str:
+    """A name under which what happened again and again can be added up ("ProfilerStep#5" → "ProfilerStep#…").
+
+    Numbers after "#", "id =", "seq =", "step", "iteration", "batch", and addresses; others ("layer 3") stay.
+    """
+    return _SERIAL_NUMBERS.sub(r"\1…", name)
 
 
 def device_label(device: int) -> str:
@@ -143,11 +157,16 @@ def of_timeline(diagnosis: Diagnosis) -> Run:
         run.put("kernels", name, ns)
         run.launches[name] = Launches(count, frozenset(_shape(*row.values()) for row in shapes))
     ranges = _in_window(diagnosis, diagnosis.capture.nvtx_ranges)
+    ranges = ranges.with_columns(
+        pl.col("name").map_elements(without_serial_numbers, return_dtype=pl.String)
+    )
     for name, ns in _totals(ranges).items():
         run.put("stages", name, ns)
     if ranges.height:
         outer = ranges.filter(pl.col("depth") == 0)["name"].value_counts()
         run.work |= {f"range {name}": count for name, count in outer.rows()}
+    for name, ns in _mean_steps(ranges).items():
+        run.put("time", f"{STEP}, {name}", ns)
     if diagnosis.finding is not None:
         run.findings[""] = diagnosis.finding
     names = sorted({diagnosis.device_name(device) for device in diagnosis.devices} - {""})
@@ -179,6 +198,29 @@ def _totals(frame: pl.DataFrame) -> dict[str, int]:
 
     summed = frame.group_by("name").agg(pl.col("duration_ns").sum())
     return {name or "(no name)": int(ns) for name, ns in summed.rows()}
+
+
+def _mean_steps(ranges: pl.DataFrame) -> dict[str, float]:
+    """The mean time from one start of a range to the next, of the outermost range that takes most time.
+
+    Empty where no outermost range comes three times on a thread: a mean of one period says little.
+    """
+    import polars as pl
+
+    times = (
+        ranges.filter(pl.col("depth") == 0)
+        .group_by("name", "process", "thread")
+        .agg(
+            pl.col("duration_ns").sum(),
+            pl.len().alias("count"),
+            ((pl.col("start_ns").max() - pl.col("start_ns").min()) / (pl.len() - 1)).alias("mean"),
+        )
+        .filter(pl.col("count") >= 3)
+        .group_by("name")
+        .agg(pl.col("duration_ns").sum(), pl.col("mean").mean())
+        .sort("duration_ns", "name", descending=[True, False])
+    )
+    return {} if times.is_empty() else {times["name"][0]: times["mean"][0]}
 
 
 def _put_copies(run: Run, copies: pl.DataFrame) -> None:
@@ -272,7 +314,9 @@ def of_trace(part: Part, functions: Functions) -> Run:
             what = f"Copies {kineto.copy_direction(name)}"
             copies[what if what in copies else "Other copies"] += ns
         elif event["kind"] in by_kind and event not in steps:
-            totals[by_kind[event["kind"]], name] += ns
+            group = by_kind[event["kind"]]
+            counted_up = group in ("stages", "operators")
+            totals[group, without_serial_numbers(name) if counted_up else name] += ns
         launches[name] += event["kind"] == "kernel"
     for what, ns in copies.items():
         run.put("copies", what, ns)

@@ -220,8 +220,12 @@ def show_comparison(result: Compared) -> None:
     for label, side in (("before", result.before), ("after", result.after)):
         told = dim(f"  {_about(side)}") if _about(side) else ""
         click.echo(f"  {label:<6}  {bold(clean_text(side.name))}{told}")
-    if result.doubt:
-        click.echo(click.style(wrap(verdict_text(result), "  ", "  ! "), fg="yellow"))
+    click.echo()
+    _show_verdict(result)
+    if change := main_change_text(result):
+        click.echo(wrap(clean_text(change), "  "))
+    for change in _finding_changes(result):
+        click.echo(wrap(f"Main finding: {change}", "  "))
     click.echo()
     head = f"    {'':<{width() - FIGURE_CELLS}} {'before':>10} {'after':>10} {'after÷before':>13}"
     click.echo(dim(head))
@@ -237,14 +241,23 @@ def show_comparison(result: Compared) -> None:
             for counter in _changed_counters(result, row):
                 click.echo(dim(_cells(counter, counter.what.rpartition(": ")[2], "      ")))
         if hidden:
-            click.echo(dim(f"    and {len(hidden)} more (all with --json)"))
-    if changes := _finding_changes(result):
-        click.echo()
-        click.echo(bold("  Findings"))
-        for change in changes:
-            click.echo(wrap(change, "      ", "    "))
-    click.echo()
-    _show_verdict(result)
+            click.echo(dim(f"    {and_more(hidden)} (all with --json)"))
+
+
+def and_more(hidden: Sequence[Row]) -> str:
+    """How many rows are left out, and how many of these grew."""
+    grew = sum(row.grew for row in hidden)
+    return f"and {len(hidden):,} more" + (f", {grew:,} of which grew" if grew else "")
+
+
+def main_change_text(result: Compared) -> str:
+    """What changed most of what fills the device's time, in one sentence; "" where nothing did."""
+    if result.doubt or result.main_change is None:
+        return ""
+    row, share = result.main_change
+    old, new = (format_ns(value or 0) for value in (row.before, row.after))
+    name = f"{_WORDS[row.group]} {row.what}" if row.group in _WORDS else row.what
+    return f"The largest part of the change ({share:.0%}): {name}, {old} to {new}"
 
 
 def _shown(result: Compared, group: str) -> tuple[list[Row], list[Row]]:
@@ -347,6 +360,8 @@ def verdict_text(result: Compared) -> str:
     slower = [row for row in deciding if row.grew]
     ratio = result.window_ratio
     total = f"{format_ratio(ratio)} as long" if ratio > 1 else f"{format_ratio(1 / ratio)} faster"
+    if abs(ratio - 1) <= result.tolerance:
+        total = "as long as before"
     if result.verdict == "regression":
         worst = max(slower, key=lambda row: row.ratio or 0)
         return (
@@ -400,6 +415,9 @@ def markdown(result: Compared) -> Iterator[str]:
     """The comparison in Markdown: the verdict, then a table, details folded away."""
     yield f"**{_escape(verdict_text(result))}**"
     yield ""
+    if change := main_change_text(result):
+        yield _escape(change)
+        yield ""
     yield f"before: {_code(result.before.name)} {_escape(_about(result.before))}  "
     yield f"after: {_code(result.after.name)} {_escape(_about(result.after))}"
     yield ""
@@ -408,8 +426,11 @@ def markdown(result: Compared) -> Iterator[str]:
         yield ""
     first = "time" if result.before.length_ns else "kernels"
     main = [row for row in result.rows if row.group == first or row.grew]
-    main = [*main[:MARKDOWN_ROWS], *(row for row in main[MARKDOWN_ROWS:] if row.grew)]
+    main, hidden = main[:MARKDOWN_ROWS], main[MARKDOWN_ROWS:]
     yield from _table(main)
+    if hidden:
+        yield f"{and_more(hidden)} (all with `--json`)"
+        yield ""
     details = [row for group in _GROUPS for row in _shown(result, group)[0] if row not in main]
     if details:
         yield "<details><summary>More</summary>"

@@ -12,13 +12,22 @@ import pytest
 from click.testing import CliRunner, Result
 
 from grading.checks.generate import SCENARIOS
+from grading.checks.generate.drawn_timeline import Timeline
 from grading.checks.generate.kineto import Trace
 from grading.checks.generate.ncu import Raw
 from profiling_lab import captures
-from profiling_lab.analysis.compare import Compared, Row, compare_runs
-from profiling_lab.analysis.measures import DURATION, WINDOW, Launches, Run, of_timeline
+from profiling_lab.analysis.compare import Compared, Row, compare_runs, named_rows
+from profiling_lab.analysis.measures import (
+    DURATION,
+    STEP,
+    WINDOW,
+    Launches,
+    Run,
+    of_timeline,
+    without_serial_numbers,
+)
 from profiling_lab.cli import lab
-from profiling_lab.cli.comparing import markdown, verdict_text
+from profiling_lab.cli.comparing import and_more, main_change_text, markdown, verdict_text
 from profiling_lab.errors import CaptureError
 from profiling_lab.mine.diagnosis import Diagnosis
 
@@ -355,3 +364,56 @@ def test_markdown_takes_no_orders_from_names() -> None:
     named = next(line for line in table if "onerror" in line)
     assert named.count("`") == 2 and "**grew**" in named
     assert not any("\x1b" in line or line.startswith("#") for line in lines)
+
+
+# -- what is said first -----------------------------------------------------------------------------------
+
+
+def test_the_main_change_is_the_largest_part_in_the_direction_of_the_verdict() -> None:
+    before, after = run(1_000, gemm=500, norm=100), run(700, gemm=600, norm=80)
+    for side, idle_ns in ((before, 400), (after, 20)):
+        side.put("time", "Idle", idle_ns)
+    result = compare_runs([before], [after])
+    row, share = result.main_change or (None, 0)
+    assert row is not None and (row.what, round(share, 3)) == ("Idle", 1.267)
+    assert "127%): Idle, 400 ns to 20 ns" in main_change_text(result)
+    assert compare_runs([before], [before]).main_change is None
+    scattered = [run(ns, **{f"k{n}": ns / 20 for n in range(20)}) for ns in (1_000, 500)]
+    assert compare_runs(*[[run] for run in scattered]).main_change is None, (
+        "a twentieth is no main part"
+    )
+
+
+def test_serial_numbers_are_taken_out_of_names() -> None:
+    for name, expected in {
+        "ProfilerStep#5": "ProfilerStep#…",
+        "aten::mm, op_id = 998949": "aten::mm, op_id = …",
+        "aten::add, seq = 12": "aten::add, seq = …",
+        "step 12 of the loop": "step … of the loop",
+        "iteration 7": "iteration …",
+        "block at 0x7f3a": "block at 0x…",
+        "layer 3": "layer 3",
+        "conv2d_3x3": "conv2d_3x3",
+        "grid 3 of 4": "grid 3 of 4",
+        "Optimizer.step#SGD.step": "Optimizer.step#SGD.step",
+    }.items():
+        assert without_serial_numbers(name) == expected
+
+
+def test_rows_that_grew_are_counted_where_they_are_left_out() -> None:
+    rows = [Row("calls", f"call {n}", 0, 1_000 - n, grew=True) for n in range(40)]
+    shown, hidden = named_rows(rows, "calls")
+    assert len(shown) == 10 and len(hidden) == 30
+    assert and_more(hidden) == "and 30 more, 30 of which grew"
+
+
+def test_a_step_is_the_mean_time_from_one_start_of_a_range_to_the_next(tmp_path: Path) -> None:
+    drawn = Timeline(tmp_path / "steps.sqlite")
+    for step in range(4):
+        begin = 1_000 * step
+        drawn.kernel(begin + 100, begin + 500)
+        drawn.nvtx(f"ProfilerStep#{step}", begin, begin + 800)
+        drawn.nvtx("forward", begin + 10, begin + 300)
+    recording = captures.open(drawn.save())
+    found = of_timeline(Diagnosis("a", recording, None, recording.span_ns))
+    assert found.get("time", f"{STEP}, ProfilerStep#…") == 1_000

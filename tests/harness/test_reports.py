@@ -373,7 +373,7 @@ def test_the_tool_is_told_apart_from_what_it_ran_on() -> None:
 def test_changes_within_the_tolerance_are_neither_better_nor_worse() -> None:
     before, after = (SimpleNamespace(name=name, length_ns=1_000) for name in "ab")
     rows = [
-        Row("time", "Window", 1_000, 999),
+        Row("time", "Window", 1_000, 900),
         Row("kernels", "gemm", 500, 505),
         Row("kernels", "copy", 500, 300),
         Row("copies", "of these pageable", 10, 0, "bytes"),
@@ -381,6 +381,11 @@ def test_changes_within_the_tolerance_are_neither_better_nor_worse() -> None:
     ]
     shown = Compared(before, after, 0.02, rows).to_report().rows  # type: ignore[arg-type]
     assert [row.verdict() for row in shown] == ["better", "", "better", "better", ""]
+    rows[0] = Row(
+        "time", "Window", 1_000, 999
+    )  # in an equal window nothing is better for being less
+    shown = Compared(before, after, 0.02, rows).to_report().rows  # type: ignore[arg-type]
+    assert [row.verdict() for row in shown] == [""] * 5
 
 
 def test_a_window_that_ends_before_it_starts_is_refused() -> None:
