@@ -1,8 +1,9 @@
 """What a diagnosis says: one `Finding`, and the categories that it may name.
 
-A category is a measurable statement, not an impression. Each row below gives its definition, the
-evidence that a finding of this category must carry, and its precedence: when two causes save
-the same amount, the one with the lower number is the main finding.
+A category is a measurable statement, not an impression. Each row of the table below is all there is to know of
+one: its definition, the evidence that a finding must carry, its precedence (when two causes save the same amount,
+the lower number is the main finding), the cause that is taken away to measure it, its words for people, its
+remedy and the effort of that, and what to record to see more.
 """
 
 from __future__ import annotations
@@ -17,12 +18,23 @@ SUBJECT_KINDS = ("device", "stream", "rank", "range", "kernel")
 
 @dataclass(frozen=True)
 class Category:
-    """One row of the table of categories."""
+    """One row of the table of categories.
+
+    cause: what is taken away to measure it (`analysis.savings`), and its words. parent: the wider category that
+    an answer may name as well. remedy: what to do. effort: of that, from 1 (a line) to 4 (another design). record:
+    what to record to see where it comes from.
+    """
 
     name: str
     definition: str
     evidence: tuple[str, ...]
     precedence: int
+    cause: str = ""
+    words: str = ""
+    parent: str = ""
+    remedy: str = ""
+    effort: int = 0
+    record: str = ""
 
 
 @dataclass(frozen=True)
@@ -50,83 +62,159 @@ class Finding:
         }
 
 
+_SAVING = ("recoverable_ns", "window_ns")
 _TIMELINE = (
     Category(
         "allocation_bound",
         "calls that allocate or free device or pinned memory hold the host up while the device "
         "waits; without their cost the window ends earlier",
-        ("recoverable_ns", "window_ns"),
+        _SAVING,
         1,
+        "allocation",
+        "allocation",
+        remedy="allocate once outside the loop, leave memory with a caching allocator (no empty_cache), or use a "
+        "stream-ordered one",
+        effort=1,
+        record="--cuda-memory-usage=true, or profile_memory=True",
     ),
     Category(
         "sync_bound",
         "the host waits for the device where it need not, and the device then waits for the host; "
         "without those waits the window ends earlier",
-        ("recoverable_ns", "window_ns"),
+        _SAVING,
         2,
+        "waits",
+        "the host's waits",
+        remedy="let the host run ahead: keep results on the device and read them later, all at once",
+        effort=1,
+        record="--python-backtrace=cuda, or with_stack=True: the line that waits",
     ),
     Category(
         "transfer_bound",
-        "copies between host and device that could run beside kernels do not; with the copies "
-        "hidden as far as the busiest copy direction allows the window ends earlier",
-        ("recoverable_ns", "window_ns"),
+        "copies between host and device run while no kernel does (exposed copies), or hold the host up; "
+        "without their time the window ends earlier",
+        _SAVING,
         3,
+        "copies",
+        "exposed copies",
+        remedy="hide copies on a stream of their own, make them faster (pinned memory), or move less",
+        effort=2,
     ),
     Category(
         "launch_bound",
         "the device waits for the host to issue work; if launch calls and the framework's time "
         "between them cost nothing the window ends earlier",
-        ("recoverable_ns", "window_ns"),
+        _SAVING,
         4,
+        "launch_cost",
+        "the cost of launching",
+        remedy="issue less: fuse operations, use larger batches, compile, or replay a CUDA graph",
+        effort=3,
     ),
     Category(
         "host_bound",
         "the device waits for host code that issues no work; without that code the window ends "
         "earlier",
-        ("recoverable_ns", "window_ns"),
+        _SAVING,
         5,
+        "host_code",
+        "other host code",
+        remedy="move host work off the critical path: prefetch it on another thread or process",
+        effort=2,
+        record="--trace=cuda,nvtx,osrt with NVTX ranges around the program's parts",
+    ),
+    Category(
+        "input_bound",
+        "the device waits for input: for a data loader, for workers that prepare batches, for files; without "
+        "that wait the window ends earlier",
+        _SAVING,
+        5,
+        "input",
+        "waiting for input",
+        parent="host_bound",
+        remedy="prepare input ahead: more loader workers, prefetching, pinned buffers, or less work a sample",
+        effort=1,
+        record="--trace=cuda,nvtx,osrt: what the loader waits for",
     ),
     Category(
         "serialized_streams",
         "work on different streams runs one after the other though nothing orders it",
-        ("recoverable_ns", "window_ns"),
+        _SAVING,
         6,
+        remedy="take the work off the legacy default stream, or create the streams as non-blocking",
+        effort=2,
     ),
     Category(
         "communication_bound",
-        "collectives run while no other kernel does, and could run beside compute",
-        ("recoverable_ns", "window_ns"),
+        "collectives run while no other kernel does (exposed communication), on all ranks alike",
+        _SAVING,
         7,
+        words="exposed communication",
+        remedy="start collectives earlier and in smaller pieces beside compute, or communicate less: every few "
+        "micro-batches, in fewer bytes",
+        effort=3,
     ),
     Category(
         "rank_imbalance",
-        "ranks wait in collectives for one that arrives late",
-        ("recoverable_ns", "window_ns"),
+        "ranks wait in collectives for one that arrives late, again and again",
+        _SAVING,
         8,
+        words="a late rank",
+        remedy="look at what the late rank does before each collective, and share it evenly",
+        effort=2,
+    ),
+    Category(
+        "pipeline_bubble",
+        "ranks work in turns: at nearly no time do two of them compute",
+        _SAVING,
+        8,
+        words="work in turns",
+        remedy="cut each batch into micro-batches, so that all stages work at once",
+        effort=3,
     ),
     Category(
         "recompilation",
         "code is compiled again inside the window",
-        ("recoverable_ns", "window_ns"),
+        _SAVING,
         9,
+        "compilation",
+        "compiling again",
+        remedy="make what changes from call to call dynamic, or keep it the same",
+        effort=2,
     ),
     Category(
         "memory_growth",
         "device memory in use grows from step to step",
         ("growth_bytes",),
         10,
+        remedy="let go of what each step keeps: detach it, or keep a number instead of a tensor",
+        effort=1,
+        record="profile_memory=True, and a snapshot of torch.cuda.memory",
     ),
     Category(
         "throttled",
         "the device's clock is held below the clock it reaches when nothing limits it",
         ("clock_ratio",),
         11,
+        remedy="ask for less power (precision, fewer bytes), or compare runs at a clock that it can hold",
+        effort=3,
+    ),
+    Category(
+        "unexplained",
+        "the device is idle and nothing recorded says why",
+        _SAVING,
+        98,
+        words="what nothing recorded explains",
+        remedy="record more: --trace=cuda,nvtx,osrt --cuda-event-trace=true, and NVTX ranges around the "
+        "program's parts",
+        effort=1,
     ),
     Category(
         "healthy",
         "taking any one cause away saves less than the named floor",
-        ("recoverable_ns", "window_ns"),
+        _SAVING,
         99,
+        remedy="none",
     ),
 )
 
@@ -136,7 +224,7 @@ _COMPARISON = (
         "slower_kernels",
         "kernels take longer than in the capture that this one is compared with, by more than "
         "recordings of the same program differ",
-        ("recoverable_ns", "window_ns"),
+        _SAVING,
         12,
     ),
 )
@@ -161,24 +249,9 @@ CATEGORIES: dict[str, Category] = {c.name: c for c in _TIMELINE + _COMPARISON} |
     name: Category(name, definition, (), 100 + i) for i, (name, definition) in enumerate(_KERNEL)
 }
 
-# The causes that the two functions named recoverable_time (Days 1 and 3) tell apart: the category of a
-# finding that names one, and how people say it.
-CATEGORY_OF_CAUSE = {
-    "waits": "sync_bound",
-    "launch_cost": "launch_bound",
-    "copies": "transfer_bound",
-    "allocation": "allocation_bound",
-    "host_code": "host_bound",
-    "compilation": "recompilation",
-}
-CAUSE_IN_WORDS = {
-    "waits": "the host's waits",
-    "launch_cost": "the cost of launching",
-    "copies": "copies that could overlap",
-    "allocation": "allocation",
-    "host_code": "other host code",
-    "compilation": "compiling again",
-}
+# The category of a finding that names a cause, and how people say the cause.
+CATEGORY_OF_CAUSE = {c.cause: c.name for c in _TIMELINE if c.cause}
+CAUSE_IN_WORDS = {c.cause: c.words for c in _TIMELINE if c.cause}
 
 
 def is_borderline(finding: Finding) -> bool:

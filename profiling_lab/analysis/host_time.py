@@ -140,6 +140,7 @@ class HostTime:
     stride_ns: int
     names: dict[str, int]
     links: LinkCopies
+    closing_thread: int | None = None
 
     def key(self, thread: np.ndarray, time_ns: np.ndarray) -> np.ndarray:
         """A thread and a time as one number, for all threads in one order."""

@@ -71,6 +71,11 @@ class _Arguments(msgspec.Struct, gc=False):
     stream: Any = None
     correlation: Any = None
     bytes: Any = None
+    device_type: Any = msgspec.field(default=None, name="Device Type")
+    device_id: Any = msgspec.field(default=None, name="Device Id")
+    memory_bytes: Any = msgspec.field(default=None, name="Bytes")
+    address: Any = msgspec.field(default=None, name="Addr")
+    allocated: Any = msgspec.field(default=None, name="Total Allocated")
 
 
 class _Event(msgspec.Struct, gc=False):
@@ -96,6 +101,20 @@ class _Document(msgspec.Struct, gc=False):
 
 
 @dataclass
+class MemoryEvents:
+    """Allocations and releases of PyTorch's allocator, in order of time.
+
+    device: -1 for the host's memory. bytes: negative for a release. allocated: the total after it. -1: not told.
+    """
+
+    time: np.ndarray
+    device: np.ndarray
+    bytes: np.ndarray
+    address: np.ndarray
+    allocated: np.ndarray
+
+
+@dataclass
 class Trace:
     """A trace: its columns, and what else the file says.
 
@@ -104,11 +123,13 @@ class Trace:
     """
 
     recording: Recording
+    memory: MemoryEvents
     steps_ns: list[tuple[int, int]] = field(default_factory=list)
     step_thread: int = -1
     rank: int = -1
     ranks: int = 0
     device_names: dict[int, str] = field(default_factory=dict)
+    device_bytes: dict[int, int] = field(default_factory=dict)
 
     @property
     def window_ns(self) -> tuple[int, int] | None:
@@ -124,14 +145,23 @@ class _Found:
     def __init__(self) -> None:
         self.words = Vocabulary()
         self.parts: list[np.ndarray] = []
+        self.memory: list[np.ndarray] = []
         self.threads: dict[tuple[Any, Any], int] = {}
         self.direction: dict[
             int, tuple[int, bool]
         ] = {}  # name code of a copy → direction, pageable
 
     def add(self, events: list[_Event], times: list[_Times] | None, file: Path) -> None:
-        rows = []
+        rows, memory = [], []
         for place, event in enumerate(events):
+            if event.ph == "i" and event.name == "[memory]" and event.ts is not None:
+                told = event.args or _NO_ARGUMENTS
+                exact = times[place].ts if times is not None else None
+                at = round(event.ts * 1_000) if exact is None else int(exact * 1_000)
+                device = _number(told.device_id) if told.device_type else -1
+                row = (_number(told.memory_bytes), _number(told.address), _number(told.allocated))
+                memory.append((at, device, *row))
+                continue
             if event.ph != "X":
                 continue
             kind = CATEGORIES.get(event.cat.lower()) if type(event.cat) is str else None
@@ -181,6 +211,8 @@ class _Found:
             )
         if rows:
             self.parts.append(np.array(rows, dtype=np.int64))
+        if memory:
+            self.memory.append(np.array(memory, dtype=np.int64))
 
 
 _NO_ARGUMENTS = _Arguments()
@@ -273,6 +305,9 @@ def _trace(found: _Found, document: _Document, file: Path) -> Trace:
             "ProfilerActivity.CUDA (traces of other tools do not say what the course needs)"
         )
     table = table[np.lexsort((-table[:, 2], table[:, 1]))]
+    memory = np.concatenate(found.memory) if found.memory else np.zeros((0, 5), dtype=np.int64)
+    memory = memory[np.argsort(memory[:, 0], kind="stable")]
+    memory[:, 0] -= table[0, 1]
     table[:, 1:3] -= table[0, 1]
     kind = table[:, 0]
     words = found.words
@@ -359,12 +394,18 @@ def _trace(found: _Found, document: _Document, file: Path) -> Trace:
     devices = document.deviceProperties if isinstance(document.deviceProperties, list) else []
     return Trace(
         recording,
+        MemoryEvents(*memory.T),
         [(start, end) for start, end, _ in steps],
         steps[0][2] if steps else -1,
         _number(job.get("rank")),
         max(0, _number(job.get("world_size"))),
         {
             _number(one.get("id")): str(one.get("name") or "")
+            for one in devices
+            if isinstance(one, dict)
+        },
+        {
+            _number(one.get("id")): _number(one.get("totalGlobalMem"))
             for one in devices
             if isinstance(one, dict)
         },

@@ -1,0 +1,137 @@
+"""Words that fit the recording: what to do about a category here, and what a verdict rests on."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from profiling_lab import captures
+from profiling_lab.analysis import host_time, spent
+from profiling_lab.diagnosis import contributors
+from profiling_lab.findings import CATEGORIES, Finding
+from profiling_lab.units import format_ns
+
+if TYPE_CHECKING:
+    from profiling_lab.analysis.ranks import Job
+    from profiling_lab.captures import Part
+    from profiling_lab.diagnosis.engine import Seen
+
+KERNELS_NAMED = 3
+_REMEDIES = (
+    ("hidden", "hide them beside kernels, on a stream of their own"),
+    ("pinned", "pin host memory"),
+    ("moved_less", "move less, or leave data where it is"),
+)
+
+
+def of(category: str, seen: Seen, evidence: Mapping[str, float]) -> str:
+    """What to do about a category in a recording."""
+    usual = CATEGORIES[category].remedy
+    if category == "transfer_bound":
+        given = [
+            f"{words} (saves up to {format_ns(int(ns))})"
+            for name, words in _REMEDIES
+            if (ns := seen.saved.remedies.get(name, 0))
+        ]
+        return "; or ".join(given) or usual
+    if category == "sync_bound" and seen.time.order.launches_block:
+        return "each launching call lasts until its kernel has ended, as with CUDA_LAUNCH_BLOCKING=1: unset it"
+    if category == "sync_bound" and seen.saved.readback_count:
+        count = seen.saved.readback_count
+        return f"{usual} ({count:,} cop{'y' if count == 1 else 'ies'} of a few bytes read results back)"
+    if category == "input_bound" and seen.time.names:
+        name = max(seen.time.names, key=lambda key: seen.time.names[key])
+        return f"{usual} (it waits in {name!r})"
+    if category == "rank_imbalance":
+        own = "more work on its device" if evidence.get("late_work_ns", 0) else "what its host does"
+        return f"{usual}: it is late because of {own}"
+    return usual
+
+
+def ncu_command(kernels: list[str], program: str = "PROGRAM") -> str:
+    """The command that records these kernels' counters."""
+    names = "|".join(dict.fromkeys(kernels))
+    return f"ncu --set full -k {shlex.quote(f'regex:^({names})$')} -c {KERNELS_NAMED * 3} -o kernels {program}"
+
+
+def rests_on(part: Part, seen: Seen, job: Job | None, main: Finding) -> list[str]:
+    """What the verdict rests on, and what the recording lacks: a sentence each."""
+    out = []
+    top = contributors.top(seen.recording, seen.window_ns, KERNELS_NAMED)["kernels"]
+    if top and part.kind in ("timeline", "trace", "traces"):
+        shares = ", ".join(f"{_short(k['name'])} {k['window_ratio']:.0%}" for k in top)
+        kept = "kept busy; " if main.category == "healthy" else ""
+        out.append(
+            f"{kept}kernels not judged (most time: {shares}); record their counters: "
+            + ncu_command([_short(k["name"]) for k in top])
+        )
+    if seen.setup_ns:
+        out.append(
+            f"{format_ns(seen.setup_ns)} of the window were set-up (contexts, modules, first launches, what is "
+            "allocated once): the verdict is on the rest"
+        )
+    outside = contributors.outside_ns(seen.recording, seen.window_ns)
+    if outside > seen.spent[0].length_ns:
+        out.append(f"{format_ns(outside)} lie outside of the window and are not judged")
+    if job is not None and job.once and job.imbalance_ns:
+        out.append(
+            f"rank {job.late} kept the others waiting once, for most of {format_ns(job.imbalance_ns)}"
+        )
+    if job is not None and job.left_out_count:
+        out.append(f"{job.left_out_count:,} collectives that not all ranks were recorded in")
+    code = host_time.PURPOSES[host_time.OWN_CODE]
+    if part.kind == "timeline":
+        with captures.open(part.path) as capture:
+            lost = [
+                text
+                for severity, text in capture.diagnostics.select("severity", "text").iter_rows()
+                if text and ("dropped" in text.lower() or "lost" in text.lower())
+            ]
+            out += [f"the profiler says: {text}" for text in dict.fromkeys(lost)]
+        if not len(seen.recording.calls):
+            out.append("what the host did: no CUDA calls (record with --trace=cuda)")
+        if not len(seen.recording.os_calls) and max(s.classes[code] for s in seen.spent):
+            out.append(
+                "whether the host worked between its CUDA calls or waited there: no calls of the operating "
+                "system (record with --trace=cuda,nvtx,osrt)"
+            )
+        streams = len({stream for _, _, stream in seen.recording.streams})
+        if not len(seen.recording.event_records) and streams > 1:
+            out.append(
+                "which stream waited for which event: none recorded (record with --cuda-event-trace=true)"
+            )
+    elif part.kind == "trace" and seen.trace is not None and seen.trace.ranks > 1:
+        out.append(
+            f"the other ranks of the job, {seen.trace.ranks} in all (name the traces of all)"
+        )
+    unexplained = min(one.classes[spent.UNEXPLAINED] for one in seen.spent)
+    if unexplained >= 0.01 * seen.judged_ns:
+        out.append(f"{format_ns(unexplained)} of idle time that nothing recorded explains")
+    return out
+
+
+def _short(name: str) -> str:
+    """A kernel's name without return type, template arguments, parameters and namespace."""
+    name = name.removeprefix("void ").replace("(anonymous namespace)::", "")
+    for bracket in "<(":
+        name = name.partition(bracket)[0] or name
+    return name.rpartition("::")[2].strip()
+
+
+def table(seen: Seen) -> list[tuple[str, list[tuple[str, int]]]]:
+    """Where the time went: per device its classes, largest first, those above 0 only."""
+    return [
+        (
+            f"device {one.device}",
+            sorted(((n, ns) for n, ns in one.classes.items() if ns), key=lambda row: -row[1]),
+        )
+        for one in seen.spent
+    ]
+
+
+def saved_rows(seen: Seen) -> list[tuple[str, int]]:
+    """What would be saved, cause by cause, largest first, those above 0 only."""
+    words = {c.cause: c.words for c in CATEGORIES.values() if c.cause}
+    rows = [(words[cause], ns) for cause, ns in seen.saved.causes.items() if ns]
+    return sorted(rows, key=lambda row: -row[1])

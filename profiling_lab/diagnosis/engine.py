@@ -1,0 +1,352 @@
+"""From captures to a verdict: windows, tables, findings. See the package for the way through."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from profiling_lab import captures
+from profiling_lab.analysis import (
+    columns,
+    host_time,
+    kineto_columns,
+    order,
+    ranks,
+    savings,
+    spent,
+)
+from profiling_lab.analysis.columns import Recording
+from profiling_lab.analysis.host_time import HostTime
+from profiling_lab.analysis.ranks import Job
+from profiling_lab.analysis.savings import Saved
+from profiling_lab.analysis.spent import Spent
+from profiling_lab.captures import MAIN_FILES, Part
+from profiling_lab.diagnosis import advice, clocks, contributors, growth, streams
+from profiling_lab.errors import CaptureError, LabError
+from profiling_lab.findings import CATEGORIES, CATEGORY_OF_CAUSE, Finding
+
+SCHEMA_VERSION = 1
+# Below this share of the window no cause is worth naming, and a device is kept busy.
+FLOOR_RATIO = 0.10
+# A share this close to the floor, on either side, is borderline, and the finding says so.
+BORDERLINE_RATIO = 0.02
+# A smaller effort that brings at least this share of the main finding's saving is where to begin.
+BEGIN_WITH_RATIO = 0.5
+
+
+@dataclass
+class Seen:
+    """One recording, analysed: of a timeline, or of one rank's trace."""
+
+    name: str
+    recording: Recording
+    time: HostTime
+    spent: list[Spent]
+    saved: Saved
+    trace: kineto_columns.Trace | None = None
+
+    @property
+    def window_ns(self) -> tuple[int, int]:
+        """The window that was judged."""
+        return self.spent[0].window_ns
+
+    @property
+    def setup_ns(self) -> int:
+        """Idle time that was set-up, on the device that had least of it: it is not judged."""
+        return min(one.classes[host_time.PURPOSES[host_time.SETUP]] for one in self.spent)
+
+    @property
+    def judged_ns(self) -> int:
+        """The window without set-up."""
+        return max(1, self.spent[0].length_ns - self.setup_ns)
+
+    @property
+    def lost_ns(self) -> int:
+        """Idle time, exposed copies and exposed communication, on the device that lost least."""
+        setup = host_time.PURPOSES[host_time.SETUP]
+        return min(
+            one.total_ns(*spent.IDLE, spent.COPIES_ALONE, spent.COMMUNICATION_ALONE)
+            - one.classes[setup]
+            for one in self.spent
+        )
+
+
+@dataclass
+class Verdict:
+    """What the engine says of one run.
+
+    findings: never empty, the main one first. begin_with: a category of less effort that brings at least half as
+    much, "" where the main finding is where to begin. rests_on: what the verdict rests on and what it lacks. seen:
+    the analysed recordings, one, or one a rank. job: what ranks cost each other.
+    """
+
+    name: str
+    findings: list[Finding]
+    seen: list[Seen]
+    begin_with: str = ""
+    rests_on: list[str] = field(default_factory=list)
+    job: Job | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The verdict as plain data, as `--json` prints it."""
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            tool = version("gpu-profiling-lab")
+        except PackageNotFoundError:
+            tool = ""
+        first = self.seen[0]
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "tool_version": tool,
+            "file": self.name,
+            "recording": {
+                "source": first.recording.source,
+                "files": [s.recording.file for s in self.seen],
+            },
+            "window": {
+                "start_ns": first.window_ns[0],
+                "end_ns": first.window_ns[1],
+                "setup_ns": first.setup_ns,
+                "outside_ns": contributors.outside_ns(first.recording, first.window_ns),
+            },
+            "balance": [
+                {"rank": number, "device": one.device}
+                | {f"{name.replace(' ', '_')}_ns": ns for name, ns in one.classes.items()}
+                for number, seen in enumerate(self.seen)
+                for one in seen.spent
+            ],
+            "saved": {f"{cause}_ns": ns for cause, ns in first.saved.causes.items()},
+            "findings": [
+                finding.to_dict() | {"borderline": finding.recommendation.startswith("borderline")}
+                for finding in self.findings
+            ],
+            "begin_with": self.begin_with,
+            "cannot_be_judged": self.rests_on,
+            "top": contributors.top(first.recording, first.window_ns),
+        }
+
+
+def judge(parts: Sequence[Part], nvtx_range: str | None = None) -> Verdict:
+    """The verdict on the captures of one run, timelines and traces.
+
+    nvtx_range: look at the NVTX ranges of this name only. Raises CaptureError for what cannot be read or
+    lacks the range, LabError for captures without a verdict.
+    """
+    whole = next((part for part in parts if part.kind in ("timeline", "trace", "traces")), None)
+    if whole is None:
+        raise LabError(
+            f"{parts[0].name}: a capture of kind {parts[0].kind} has no verdict here yet"
+        )
+    if whole.kind == "timeline":
+        seen = [see_timeline(whole, nvtx_range)]
+        found = ranks.of_timeline(seen[0].recording, seen[0].window_ns)
+        job = ranks.judge(found, one_clock=True) if len(found) > 1 else None
+        if job is not None:
+            waits = {rank.device: rank.waiting for rank in job.ranks}
+            closing = None if nvtx_range is None else seen[0].time.closing_thread
+            seen[0].spent = spent.read(seen[0].time, seen[0].window_ns, waits, closing)
+    else:
+        files = (
+            captures.rank_traces(whole.path)
+            if whole.kind == "traces"
+            else {0: captures.file(whole.path, MAIN_FILES["trace"])}
+        )
+        seen = [
+            see_trace(f"rank {number}" if len(files) > 1 else whole.name, file)
+            for number, file in files.items()
+        ]
+        job = None
+        if len(files) > 1:
+            job = ranks.judge(
+                [
+                    ranks.of_trace(one.recording, number, one.window_ns)
+                    for number, one in zip(files, seen, strict=True)
+                ],
+                one_clock=False,
+            )
+            for one, rank in zip(seen, job.ranks, strict=True):
+                one.spent = spent.read(
+                    one.time, one.window_ns, {rank.device: rank.waiting}, one.time.closing_thread
+                )
+    return _decide(whole, seen, job, nvtx_range)
+
+
+def see_timeline(part: Part, nvtx_range: str | None = None) -> Seen:
+    """A recording of Nsight Systems, analysed."""
+    with captures.open(part.path) as capture:
+        recording = columns.from_nsys(capture)
+    window, closing = recording.span_ns, None
+    if nvtx_range is not None:
+        window, closing = _window_of_range(recording, nvtx_range)
+    time = host_time.read(order.read(recording))
+    time.closing_thread = closing
+    where = spent.read(time, window, None, closing)
+    return Seen(part.name, recording, time, where, savings.read(time, where))
+
+
+def see_trace(name: str, file: Any) -> Seen:
+    """A trace of PyTorch's profiler, analysed; its window is that of the steps."""
+    trace = kineto_columns.read(file)
+    since = trace.steps_ns[0][0] if trace.steps_ns else None
+    time = host_time.read(order.read(trace.recording, since_ns=since))
+    time.closing_thread = trace.step_thread if trace.steps_ns else None
+    window = trace.window_ns or trace.recording.span_ns
+    where = spent.read(time, window, None, time.closing_thread)
+    return Seen(name, trace.recording, time, where, savings.read(time, where), trace)
+
+
+def _window_of_range(recording: Recording, name: str) -> tuple[tuple[int, int], int]:
+    ranges = recording.ranges
+    own = np.flatnonzero(ranges.name == recording.code(name)) if len(ranges) else np.zeros(0, int)
+    if not len(own):
+        known = sorted({recording.names[code] for code in np.unique(ranges.name).tolist()})
+        raise CaptureError(
+            f"{recording.file}: no NVTX range {name!r}; ranges here: {', '.join(known) or 'none'}"
+        )
+    last = own[np.argmax(ranges.end[own])]
+    window = int(ranges.start[own].min()), int(ranges.end[own].max())
+    if window[1] <= window[0]:
+        raise CaptureError(f"{recording.file}: the NVTX range {name!r} has no length")
+    work = recording.operations
+    if not ((work.start < window[1]) & (work.end > window[0])).any():
+        raise CaptureError(f"{recording.file}: nothing ran on a device in the NVTX range {name!r}")
+    return window, int(ranges.thread[last])
+
+
+# -- findings -------------------------------------------------------------------------------------
+
+
+def _decide(part: Part, seen: list[Seen], job: Job | None, nvtx_range: str | None) -> Verdict:
+    # Ranks run together: the one that loses least is the one that the others can be brought to.
+    first = min(seen, key=lambda one: one.lost_ns / one.judged_ns)
+    judged = first.judged_ns
+    subject = f"range:{nvtx_range}" if nvtx_range is not None else f"device:{_most_idle(first)}"
+    found: dict[str, Finding] = {}
+
+    def add(
+        category: str, ns: int, where: str = subject, evidence: dict[str, float] | None = None
+    ) -> None:
+        evidence = evidence or {}
+        if ns > 0:
+            shares = {
+                "recoverable_ns": int(ns),
+                "window_ns": judged,
+                "recoverable_ratio": ns / judged,
+                "margin_ratio": ns / judged - FLOOR_RATIO,
+            }
+            words = advice.of(category, first, evidence)
+            found[category] = Finding(category, where, shares | evidence, words)
+
+    for cause, ns in first.saved.causes.items():
+        more: dict[str, float] = {}
+        if cause == savings.COPIES:
+            more = {f"{name}_ns": value for name, value in first.saved.remedies.items() if value}
+            more["pageable_bytes"] = first.saved.pageable_bytes
+        add(CATEGORY_OF_CAUSE[cause], ns, evidence=more)
+    add("unexplained", min(one.classes[spent.UNEXPLAINED] for one in first.spent))
+    if job is not None:
+        talks = max(job.ranks, key=lambda rank: rank.exposed_ns).number
+        # Who works in turns waits for its turn in collectives.
+        add("communication_bound", job.communication_ns - job.in_turns_ns, f"rank:{talks}")
+        if not job.once:
+            add(
+                "rank_imbalance",
+                job.imbalance_ns,
+                f"rank:{job.late}",
+                evidence={"late_work_ns": job.late_work_ns},
+            )
+        add("pipeline_bubble", job.in_turns_ns, f"rank:{job.late}")
+    else:
+        add(
+            "communication_bound",
+            min(one.classes[spent.COMMUNICATION_ALONE] for one in first.spent),
+        )
+    if part.kind == "timeline" and nvtx_range is None:
+        with captures.open(part.path) as capture:
+            for category, device, ns, evidence in (
+                *streams.judge(capture, first.time.order),
+                *clocks.judge(capture),
+            ):
+                if category not in found or found[category].evidence["recoverable_ns"] < ns:
+                    add(category, ns, f"device:{device}", evidence)
+    findings = _ranked(found, first, subject)
+    growing = [
+        finding
+        for one in seen
+        if one.trace is not None and (finding := growth.judge(one.recording.file, one.trace))
+    ]
+    findings = growing[:1] + findings
+    verdict = Verdict(part.name, findings, seen, job=job)
+    verdict.begin_with = _begin_with(findings)
+    verdict.rests_on = advice.rests_on(part, first, job, findings[0])
+    return verdict
+
+
+def _most_idle(seen: Seen) -> int:
+    return max(seen.spent, key=lambda one: (one.idle_ns, -one.device)).device
+
+
+def _ranked(found: dict[str, Finding], seen: Seen, subject: str) -> list[Finding]:
+    """The findings in order: the main one, then what else reaches the floor; or that nothing does."""
+    by_saving = sorted(
+        found.values(),
+        key=lambda f: (-f.evidence["recoverable_ns"], CATEGORIES[f.category].precedence),
+    )
+    reached = [f for f in by_saving if f.evidence["margin_ratio"] >= 0]
+    lost_ratio = seen.lost_ns / seen.judged_ns
+    if not reached and (lost_ratio < FLOOR_RATIO or not by_saving):
+        most = by_saving[0].evidence["recoverable_ns"] if by_saving else 0
+        evidence = {
+            "recoverable_ns": most,
+            "window_ns": seen.judged_ns,
+            "recoverable_ratio": most / seen.judged_ns,
+            "margin_ratio": most / seen.judged_ns - FLOOR_RATIO,
+            "lost_ratio": lost_ratio,
+        }
+        watch = f"watch {by_saving[0].category}" if by_saving else "none"
+        close = abs(lost_ratio - FLOOR_RATIO) <= BORDERLINE_RATIO
+        words = (
+            f"borderline ({lost_ratio:.1%} idle or exposed against a floor of {FLOOR_RATIO:.0%}): {watch}"
+            if close
+            else "none"
+        )
+        return [Finding("healthy", subject, evidence, words)]
+    if not reached:
+        # Enough is lost, and no one cause brings that much: the largest, and that it takes several.
+        main = by_saving[0]
+        words = (
+            f"borderline ({lost_ratio:.1%} is idle or exposed, and no one cause reaches {FLOOR_RATIO:.0%}): "
+            f"{main.recommendation}"
+        )
+        return [replace(main, recommendation=words)]
+    return [
+        replace(
+            f,
+            recommendation=(
+                f"borderline ({f.evidence['recoverable_ratio']:.1%} of the window against a floor of "
+                f"{FLOOR_RATIO:.0%}): {f.recommendation}"
+                if f.evidence["margin_ratio"] <= BORDERLINE_RATIO
+                else f.recommendation
+            ),
+        )
+        for f in reached
+    ]
+
+
+def _begin_with(findings: list[Finding]) -> str:
+    """The category of least effort that brings at least half of what the main one does, if that is another one."""
+    main = findings[0]
+    needed = BEGIN_WITH_RATIO * main.evidence.get("recoverable_ns", 0)
+    if not needed:
+        return ""
+    able = [f for f in findings if f.evidence.get("recoverable_ns", 0) >= needed]
+    least = min(able, key=lambda f: CATEGORIES[f.category].effort)
+    return (
+        least.category
+        if CATEGORIES[least.category].effort < CATEGORIES[main.category].effort
+        else ""
+    )

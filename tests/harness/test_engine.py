@@ -1,0 +1,263 @@
+"""The engine's verdicts: on the case files, on recordings that no rule was written for, and as data."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from pathlib import Path
+
+import pytest
+
+from grading.checks import case_labels
+from grading.checks.generate.drawn_timeline import Timeline
+from profiling_lab import captures
+from profiling_lab.analysis import spent
+from profiling_lab.captures import inputs
+from profiling_lab.diagnosis import engine
+from profiling_lab.diagnosis.engine import Verdict
+from profiling_lab.errors import CaptureError
+from profiling_lab.findings import CATEGORIES, problems
+
+US = 1_000
+# Labels that change under the engine's definitions; why stands in benchmarks/ENGINE.md.
+NOT_HEALTHY_ANY_MORE = {"case_autoencoder_b": "transfer_bound", "case_translation_b": "host_bound"}
+TIMED = [
+    name
+    for name, label in case_labels.labels().items()
+    if label["kind"] in ("timeline", "trace", "traces") and len(label["captures"]) == 1
+]
+
+
+def judge(*names: str, nvtx_range: str | None = None) -> Verdict:
+    return engine.judge(inputs.read(names), nvtx_range)
+
+
+@pytest.mark.parametrize("name", TIMED)
+def test_a_case_has_its_label(name: str) -> None:
+    label = case_labels.labels()[name]
+    verdict = judge(name)
+    main = verdict.findings[0]
+    assert main.category == NOT_HEALTHY_ANY_MORE.get(name, label["expect"])
+    assert all(not problems(finding) for finding in verdict.findings), verdict.findings
+    if main.category == label["expect"]:
+        for key, bounds in case_labels.expected(name).items():
+            assert bounds.holds(main.evidence[key]), (key, main.evidence[key], bounds)
+
+
+def test_nearly_nothing_is_unexplained_on_real_recordings() -> None:
+    shares = [
+        one.classes[spent.UNEXPLAINED] / one.length_ns
+        for name in TIMED
+        for seen in judge(name).seen
+        for one in seen.spent
+    ]
+    assert statistics.median(shares) < 0.01
+
+
+def test_the_verdict_as_data_says_what_it_is_of() -> None:
+    told = json.loads(json.dumps(judge("loader_few").to_dict()))
+    assert told["schema_version"] == engine.SCHEMA_VERSION
+    assert told["file"] == "loader_few" and told["recording"]["source"] == "nsys"
+    (balance,) = told["balance"]
+    window = told["window"]["end_ns"] - told["window"]["start_ns"]
+    assert sum(ns for key, ns in balance.items() if key.endswith("_ns")) == window
+    assert told["findings"][0]["category"] == "input_bound"
+    assert CATEGORIES["input_bound"].parent == "host_bound"
+    assert told["top"]["kernels"][0]["total_ns"] > 0
+
+
+def test_a_range_is_judged_alone() -> None:
+    with pytest.raises(CaptureError, match="no NVTX range 'absent'; ranges here: "):
+        judge("training_item", nvtx_range="absent")
+    with captures.open("training_item") as capture:
+        name = capture.nvtx_ranges["name"][0]
+    assert judge("training_item", nvtx_range=name).findings[0].subject == f"range:{name}"
+
+
+# -- drawn by hand: what the review found wrong, by principle -------------------------------------
+
+
+class Drawn(Timeline):
+    """One thread and one stream, in µs from a second on."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(file)
+        self.now, self.free = 1_000_000, 0
+
+    def call(self, name: str, us: int) -> None:
+        self.api(name, self.now, self.now + us * US)
+        self.now += us * US
+
+    def launch(self, us: int, *, call_us: int = 5, name: str = "kernel") -> None:
+        start = max(self.now + (call_us + 2) * US, self.free + US)
+        self.kernel(start, start + us * US, name=name, call=(self.now, self.now + call_us * US))
+        self.now += call_us * US
+        self.free = start + us * US
+
+    def blocking_copy(self, kind: str, us: int, size: int, *, pinned: bool, api: str) -> None:
+        start = max(self.now + 7 * US, self.free + US)
+        end = start + us * US
+        self.copy(
+            start, end, kind, bytes=size, pinned=pinned, api=api, call=(self.now, end + 4 * US)
+        )
+        self.now, self.free = end + 4 * US, end
+
+    def wait(self) -> None:
+        end = max(self.now + US, self.free + 4 * US)
+        self.api("cudaStreamSynchronize_v3020", self.now, end, waits_for_stream=7)
+        self.now = end
+
+
+def of(drawn: Drawn) -> Verdict:
+    return judge(drawn.save())
+
+
+def test_1_copies_that_cannot_be_hidden_are_a_cause_with_three_remedies(tmp_path: Path) -> None:
+    drawn = Drawn(tmp_path / "pageable.sqlite")
+    for _ in range(30):
+        # 9 MB at 9 GB/s: pinned memory needs about a third of it.
+        drawn.blocking_copy("H2D", 1_000, 9_000_000, pinned=False, api="cudaMemcpy_v3020")
+        drawn.launch(30)
+    main = of(drawn).findings[0]
+    assert main.category == "transfer_bound"
+    assert main.evidence["moved_less_ns"] > 0.9 * main.evidence["window_ns"]
+    assert main.evidence["hidden_ns"] < 0.1 * main.evidence["window_ns"]
+    assert main.evidence["pinned_ns"] == pytest.approx(30 * 640 * US, rel=0.1)
+    for word in ("hide", "pin host memory", "move less"):
+        assert word in main.recommendation
+
+
+def test_2_copies_save_no_more_than_is_exposed(tmp_path: Path) -> None:
+    """The first copy makes the context: its delay lies before the window."""
+    drawn = Drawn(tmp_path / "context.sqlite")
+    begin = drawn.now
+    drawn.now += 80_000 * US
+    drawn.copy(drawn.now, drawn.now + 50 * US, bytes=2_000_000, call=(begin, drawn.now - 2 * US))
+    drawn.free = drawn.now + 50 * US
+    for _ in range(50):
+        drawn.launch(2_000)
+    verdict = of(drawn)
+    assert verdict.findings[0].category == "healthy"
+    assert verdict.seen[0].saved.causes["copies"] <= 60 * US
+
+
+def test_3_nothing_is_called_healthy_that_stands_still(tmp_path: Path) -> None:
+    drawn = Drawn(tmp_path / "still.sqlite")
+    for _ in range(30):
+        drawn.free += 300 * US  # the device begins late, and nothing says why
+        drawn.launch(100)
+    verdict = of(drawn)
+    assert verdict.findings[0].category == "unexplained"
+
+
+def test_3_a_busy_device_is_said_to_be_that_with_its_kernels(tmp_path: Path) -> None:
+    drawn = Drawn(tmp_path / "busy.sqlite")
+    for number in range(40):
+        drawn.launch(500, name=f"work_{number % 2}")
+    verdict = of(drawn)
+    assert verdict.findings[0].category == "healthy"
+    (said,) = [line for line in verdict.rests_on if "kernels not judged" in line]
+    assert "kept busy" in said and "work_0 50%" in said and "ncu --set full -k" in said
+
+
+def test_4_what_happens_once_is_set_up(tmp_path: Path) -> None:
+    drawn = Drawn(tmp_path / "once.sqlite")
+    drawn.launch(10, name="fill")
+    drawn.call("cudaMallocHost_v3020", 30_000)
+    drawn.launch(100, call_us=20_000)  # its module is loaded
+    for _ in range(50):
+        drawn.launch(100)
+    verdict = of(drawn)
+    assert verdict.findings[0].category == "healthy"
+    assert verdict.seen[0].setup_ns == pytest.approx(50_000 * US, rel=0.02)
+    assert any("set-up" in line for line in verdict.rests_on)
+
+
+@pytest.mark.parametrize("api", ["cudaMemcpy_v3020", "cudaMemcpyAsync_v3020"])
+def test_5_reading_a_few_bytes_back_is_waiting(api: str, tmp_path: Path) -> None:
+    drawn = Drawn(tmp_path / "item.sqlite")
+    for _ in range(50):
+        drawn.launch(300)
+        if "Async" in api:
+            start = drawn.free + US
+            drawn.copy(
+                start, start + 2 * US, "D2H", bytes=4, api=api, call=(drawn.now, drawn.now + 4 * US)
+            )
+            drawn.now, drawn.free = drawn.now + 4 * US, start + 2 * US
+            drawn.wait()
+        else:
+            drawn.blocking_copy("D2H", 2, 4, pinned=True, api=api)
+        drawn.now += 200 * US
+    assert of(drawn).findings[0].category == "sync_bound"
+
+
+def test_6_input_is_named_with_its_loader(tmp_path: Path) -> None:
+    drawn = Drawn(tmp_path / "loader.sqlite")
+    for _ in range(30):
+        drawn.nvtx("DataLoader.__next__", drawn.now, drawn.now + 900 * US)
+        drawn.now += 900 * US
+        drawn.launch(100)
+        drawn.wait()
+    main = of(drawn).findings[0]
+    assert main.category == "input_bound" and "DataLoader.__next__" in main.recommendation
+
+
+def test_7_allocation_counts_with_the_waits_that_it_implies(tmp_path: Path) -> None:
+    drawn = Drawn(tmp_path / "empty_cache.sqlite")
+    for _ in range(30):
+        for _ in range(4):
+            drawn.launch(100)
+            drawn.now += 20 * US
+        drawn.wait()
+        drawn.call("cudaFree_v3020", 150)
+        drawn.call("cudaMalloc_v3020", 150)
+    main = of(drawn).findings[0]
+    assert main.category == "allocation_bound"
+    # Without both calls and the wait before them the host runs ahead: the device is never idle.
+    assert main.evidence["recoverable_ns"] == pytest.approx(30 * 310 * US, rel=0.05)
+
+
+def test_8_launches_that_last_until_their_kernel_ends_are_named(tmp_path: Path) -> None:
+    drawn = Drawn(tmp_path / "blocking.sqlite")
+    for _ in range(60):
+        start = drawn.now + 7 * US
+        drawn.kernel(start, start + 80 * US, call=(drawn.now, start + 90 * US))
+        drawn.now = start + 90 * US + 15 * US
+    main = of(drawn).findings[0]
+    assert main.category == "sync_bound" and "CUDA_LAUNCH_BLOCKING" in main.recommendation
+
+
+def test_9_work_in_turns_is_called_that(tmp_path: Path) -> None:
+    timeline = Timeline(tmp_path / "pipeline.sqlite")
+    now = 1_000_000
+    for _ in range(30):
+        for rank in (0, 1):
+            other = 1 - rank
+            at = {"process": rank + 1, "thread": rank + 1, "device": rank}
+            beside = {"process": other + 1, "thread": other + 1, "device": other, "stream": 9}
+            timeline.kernel(now, now + 500 * US, call=(now - 9 * US, now - 4 * US), **at)
+            timeline.kernel(
+                now,
+                now + 520 * US,
+                name="ncclDevKernel_SendRecv",
+                call=(now - 9 * US, now - 4 * US),
+                **beside,
+            )
+            end = now + 520 * US
+            at["stream"] = 9
+            timeline.kernel(
+                now + 500 * US,
+                end,
+                name="ncclDevKernel_SendRecv",
+                call=(now + 490 * US, now + 494 * US),
+                **at,
+            )
+            now = end + 10 * US
+    verdict = judge(timeline.save())
+    assert verdict.findings[0].category == "pipeline_bubble"
+    assert verdict.findings[0].evidence["recoverable_ratio"] == pytest.approx(0.47, abs=0.05)
+
+
+def test_begin_with_names_a_smaller_effort_that_brings_half(tmp_path: Path) -> None:
+    verdict = judge("torch_compile_fixed")
+    assert verdict.findings[0].category == "launch_bound" and verdict.begin_with == "sync_bound"
