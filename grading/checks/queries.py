@@ -32,9 +32,15 @@ _READING = frozenset(
 )
 T = TypeVar("T")
 
-_ended: list[
-    str
-] = []  # why children of this process were ended; a submission is judged in one of its own
+_cpu_s = MOST_CPU_S
+# Why children of this process were ended; a submission is judged in one of its own.
+_ended: list[str] = []
+
+
+def allow(cpu_s: float) -> None:
+    """From here on a child of this process may compute for so long, if that is less than MOST_CPU_S."""
+    global _cpu_s
+    _cpu_s = max(1, min(MOST_CPU_S, int(cpu_s)))
 
 
 def confine(connection: sqlite3.Connection, most_steps: int = MOST_STEPS) -> None:
@@ -86,7 +92,7 @@ def apart(run: Callable[[], T]) -> T:
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
         out_of_time = code == -signal.SIGXCPU
-        why = f"after {MOST_CPU_S} s of processor time" if out_of_time else f"by signal {-code}"
+        why = f"after {_cpu_s} s of processor time" if out_of_time else f"by signal {-code}"
         _ended.append(f"ended {why}")
         raise sqlite3.OperationalError(_ended[-1])
     good, value = marshal.loads(answer)
@@ -123,7 +129,7 @@ def _limit_this_process() -> None:
     signal.setitimer(signal.ITIMER_PROF, 0)  # the judge's own limit is the judge's
     used = int(sum(resource.getrusage(resource.RUSAGE_SELF)[:2]))
     for which, soft, hard in (
-        (resource.RLIMIT_CPU, used + MOST_CPU_S, used + MOST_CPU_S + 1),
+        (resource.RLIMIT_CPU, used + _cpu_s, used + _cpu_s + 1),
         (resource.RLIMIT_AS, *[_size_bytes() + MOST_MEMORY_BYTES] * 2),
         (resource.RLIMIT_CORE, 0, 0),
     ):

@@ -1,7 +1,9 @@
 """Two guards around learner code that runs in this process: endless loops, and sudden ends.
 
 `hang_guard` interrupts a loop of Python code that does not come back. It is generous and never a
-grade; a loop inside a C function cannot be interrupted this way, only by ending the process.
+grade: it counts processor time, so that a busy machine takes none of it, and code that sleeps has
+PATIENCE times as long. A loop inside a C function cannot be interrupted this way, only by ending the
+process.
 
 `Journal` names what was running when the process ended without warning (`os._exit`, a crash in C):
 one small memory-mapped file holds the entry while learner code runs, so that writing it costs a
@@ -30,6 +32,7 @@ if sys.platform != "win32":
     import fcntl
 
 DEFAULT_TIMEOUT_S = 60.0
+PATIENCE = 4  # so many times the limit may pass by the clock, for code that waits, or waits for a processor
 HANG_EXIT_CODE = 75
 _REPEAT_S = 1.0
 _GIVE_UP_AFTER = 5
@@ -38,15 +41,15 @@ _GIVE_UP_AFTER = 5
 class HangError(BaseException):
     """Learner code that did not come back; no Exception, so that `except Exception` lets it pass.
 
-    Attributes: what (the call), seconds, where ((file, line, function) or None).
+    Attributes: what (the call), spent (how long, in words), where ((file, line, function) or None).
     """
 
     what = "the code"
-    seconds = 0.0
+    spent = ""
     where: tuple[str, int, str] | None = None
 
     def __str__(self) -> str:
-        text = f"{self.what} had not come back after {self.seconds:.3g} s"
+        text = f"{self.what} had not come back after {self.spent}"
         if self.where:
             file, line, function = self.where
             code = linecache.getline(file, line).strip()
@@ -63,7 +66,10 @@ def hang_guard(
     sources: Collection[str] = (),
     on_end: Callable[[str], None] | None = None,
 ) -> Iterator[None]:
-    """Raise HangError in the block once it has run for `seconds`.
+    """Raise HangError in the block once it has computed for `seconds`, or has taken PATIENCE times as long.
+
+    What it computes is the processor time of all threads of this process; no sooner than after `seconds` by
+    the clock, so that many threads at once take no time from each other.
 
     what: the call, for the message. sources: files of the learner's code; the message gives the
     line in one of them where there is one. In the main thread of a POSIX system the interruption
@@ -85,7 +91,7 @@ def hang_guard(
         raised = error
     if state.fired:
         hang = HangError()
-        hang.what, hang.seconds, hang.where = what, seconds, state.where
+        hang.what, hang.spent, hang.where = what, state.spent, state.where
         if raised is not None:
             hang.with_traceback(raised.__traceback__)
         raise hang from None
@@ -107,6 +113,24 @@ class _State:
         self.debugged = False
         self.over = False
         self.where: tuple[str, int, str] | None = None
+        self.spent = ""
+        self._began = time.monotonic(), time.process_time()
+
+    def is_due(self) -> bool:
+        """Whether the block has had its time; looks at the clocks until it has."""
+        if not self.spent:
+            passed_s, computed_s = (
+                time.monotonic() - self._began[0],
+                time.process_time() - self._began[1],
+            )
+            # An alarm after `seconds` finds a little less: the machine did something else as well.
+            if computed_s >= 0.9 * self.seconds:
+                self.spent = f"{self.seconds:.3g} s of processor time"
+            elif passed_s >= PATIENCE * self.seconds:
+                self.spent = (
+                    f"{PATIENCE * self.seconds:.3g} s, {computed_s:.2g} s of it processor time"
+                )
+        return bool(self.spent)
 
     def may_fire(self, frame: FrameType | None) -> bool:
         """Count one interruption at `frame`; False if a debugger runs. May end the process."""
@@ -122,7 +146,7 @@ class _State:
 
     def end_process(self) -> None:
         reason = (
-            f"{self.what} had not come back after {self.seconds:.3g} s and swallowed "
+            f"{self.what} had not come back after {self.spent} and swallowed "
             f"{_GIVE_UP_AFTER} interruptions"
         )
         if self.where:
@@ -138,7 +162,7 @@ class _State:
 @contextlib.contextmanager
 def _by_alarm(state: _State) -> Iterator[None]:
     def on_alarm(_signal: int, frame: FrameType | None) -> None:
-        if not state.over and state.may_fire(frame):
+        if not state.over and state.is_due() and state.may_fire(frame):
             raise HangError
 
     started = time.monotonic()
@@ -171,7 +195,7 @@ def _by_thread(state: _State) -> Iterator[None]:
             wait = min(state.seconds, _REPEAT_S)
             with lock:
                 frame = sys._current_frames().get(target)
-                if not over.is_set() and state.may_fire(frame):
+                if not over.is_set() and state.is_due() and state.may_fire(frame):
                     set_exception(ctypes.c_ulong(target), ctypes.py_object(HangError))
 
     threading.Thread(target=watch, name="hang-guard", daemon=True).start()

@@ -40,6 +40,7 @@ from grading.runner.hang_guard import HangError, hang_guard
 
 _MACHINERY = str(Path(__file__).resolve().parents[1])
 _TEXT_LIMIT = 4000
+FRAMEWORKS = frozenset({"torch", "triton", "jax"})  # each takes seconds to import
 _FRAMES_SHOWN = 3
 
 
@@ -86,12 +87,17 @@ class LearnerSide:
         module.__file__ = self.files[0]
         sys.modules[self.module_name] = module  # dataclasses and pickle look it up there
         try:
+            # Compiled here, past the cache of bytecode: that cache looks at the second of
+            # the last change, and a file may be saved twice within one.
             with self._guards(name):
-                for file in self.files:
+                codes = [
+                    compile(Path(file).read_bytes(), file, "exec", dont_inherit=True)
+                    for file in self.files
+                ]
+            _import_frameworks(codes)
+            with self._guards(name):
+                for file, code in zip(self.files, codes, strict=True):
                     linecache.checkcache(file)
-                    # Compiled here, past the cache of bytecode: that cache looks at the second of
-                    # the last change, and a file may be saved twice within one.
-                    code = compile(Path(file).read_bytes(), file, "exec", dont_inherit=True)
                     exec(code, module.__dict__)  # noqa: S102 -- the learner's file
         except BaseException as error:
             sys.modules.pop(self.module_name, None)
@@ -278,6 +284,14 @@ class LearnerSide:
         if len(shown) > 2 * _FRAMES_SHOWN + 1:
             shown = [*shown[:_FRAMES_SHOWN], ["…", 0, "", ""], *shown[-_FRAMES_SHOWN:]]
         return shown, innermost, first
+
+
+def _import_frameworks(codes: list[types.CodeType]) -> None:
+    """Import the frameworks that a file imports, ahead of it: that takes none of the learner's time."""
+    used = {name.partition(".")[0] for code in codes for name in code.co_names}
+    for name in used & FRAMEWORKS:
+        with contextlib.suppress(Exception):  # then the file meets the error itself
+            importlib.import_module(name)
 
 
 def _plain(text: Any) -> str:

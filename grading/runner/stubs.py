@@ -28,6 +28,7 @@ from grading.runner import wire, worker_processes
 from grading.runner.hang_guard import (
     DEFAULT_TIMEOUT_S,
     HANG_EXIT_CODE,
+    PATIENCE,
     HangError,
     Journal,
     hang_guard,
@@ -573,7 +574,7 @@ class _Isolated:
         self._outputs: list[tuple[Any, str, int]] = []
         # The worker interrupts Python code by itself; what is left is code that cannot be.
         timeout_s = settings["timeout_s"]
-        self._deadline_s = timeout_s + 6 * min(timeout_s, 1.0) + 2.0
+        self._deadline_s = PATIENCE * timeout_s + 6 * min(timeout_s, 1.0) + 2.0
 
     @property
     def ready(self) -> bool:
@@ -633,7 +634,7 @@ class _Isolated:
         except TimeoutError:
             self._end(kill=True)
             raise _Ended(
-                f"the process did not come back after {self._settings['timeout_s']:.3g} s and "
+                f"the process did not come back after {PATIENCE * self._settings['timeout_s']:.3g} s and "
                 "could not be interrupted (a loop inside C code?), so it was ended,",
                 "time-out",
             ) from None

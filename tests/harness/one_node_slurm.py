@@ -20,7 +20,7 @@ from typing import Self
 
 NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "srun", "scancel", "sinfo")
 SBIN = "/usr/sbin:/sbin"
-READY_S = 30.0
+READY_S = 300.0
 
 CONFIG = """
 ClusterName=lab

@@ -35,6 +35,7 @@ import csv
 import ctypes
 import functools
 import importlib.util
+import itertools
 import json
 import os
 import resource
@@ -66,6 +67,7 @@ HASTY_CUDA_S = 2.0  # a compiler beside others needs more than five times the li
 HASTY_S = 1.0  # a call's limit for attacks that wait for it; for all others the judge's own
 MOST_BYTES = 200_000
 SECRET = "PLANTED-SECRET-3f9c"
+_grounds = itertools.count()
 FEWEST = 45
 QUICK = (
     "always_equal",
@@ -173,7 +175,8 @@ class Ground:
         self.neighbour.parent.mkdir(parents=True)
         shutil.copy(course.root / "solutions" / neighbour, self.neighbour)
         self.heard: list[str] = []
-        self.mark = f"lab-attacks-{os.getpid()}"
+        # Another one each time: the thread that listens holds an address for a moment longer.
+        self.mark = f"lab-attacks-{os.getpid()}-{next(_grounds)}"
         self._doors = [socket.socket(socket.AF_INET), socket.socket(socket.AF_UNIX)]
         self._doors[0].bind(("127.0.0.1", 0))
         self._doors[1].bind("\0" + self.mark)
@@ -307,7 +310,7 @@ def descendants() -> dict[int, str]:
     return found
 
 
-def left_behind(before: Iterable[int], patience_s: float = 10.0) -> dict[int, str]:
+def left_behind(before: Iterable[int], patience_s: float = 300.0) -> dict[int, str]:
     """Processes that are there now and were not, after those that are ending have ended."""
     end = time.monotonic() + patience_s
     while left := {pid: what for pid, what in descendants().items() if pid not in before}:

@@ -112,12 +112,12 @@ def test_a_job_that_takes_too_long_is_ended_with_what_it_started(server, tmp_pat
             while True: time.sleep(1)
         """,
     )
-    # Long enough for a Python that starts anew on a busy machine.
-    enough_s = 1.5 if server.mode == "fork" else 6.0
-    result = server.run([*BARE, file], cwd=tmp_path, timeout_s=enough_s)
-    assert result.exit_code == TIMED_OUT
+    for enough_s in (1.5, 6.0, 60.0, 600.0):  # the longer ones on a machine that is busy
+        assert server.run([*BARE, file], cwd=tmp_path, timeout_s=enough_s).exit_code == TIMED_OUT
+        if (tmp_path / "pid").exists():
+            break
     state = Path("/proc") / (tmp_path / "pid").read_text() / "stat"
-    for _ in range(100):
+    for _ in range(3000):
         if not state.exists() or " Z " in state.read_text():
             return
         time.sleep(0.02)

@@ -9,13 +9,13 @@ import itertools
 import json
 import re
 import shlex
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from grading.proof import patience
 from grading.runner.scoring import installed
 from profiling_lab import captures
 from profiling_lab.course import manifest as course
@@ -276,10 +276,7 @@ def test_one_trace_a_rank_runs_as_shown(tmp_path: Path) -> None:
     runner = "profiling_lab/tools/recorded_run.py"
     words = [str(ROOT / runner) if word == runner else word for word in shown[1:]]
     words[words.index("--nproc-per-node=4")] = "--nproc-per-node=2"
-    done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", *words],
-        cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+    done = patience.run([sys.executable, "-m", "torch.distributed.run", *words], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     written = sorted(file.name for file in (tmp_path / "traces").iterdir())
     assert written == ["trace_rank0.json.gz", "trace_rank1.json.gz"]

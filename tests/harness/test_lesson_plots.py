@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import re
 import shlex
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from grading.proof import patience
 from grading.runner.scoring import installed
 from profiling_lab.course import manifest as course
 from scripts.lesson_parts import plots
@@ -133,14 +133,7 @@ def test_every_lesson_has_an_example(lesson: str) -> None:
 def test_examples_run_as_written(lesson: str) -> None:
     # One session, as the lesson asks for: later blocks use what earlier ones defined.
     examples = blocks(lesson, "python")
-    result = subprocess.run(
-        [sys.executable, "-W", "error", "-c", "\n".join(examples)],
-        check=False,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    result = patience.run([sys.executable, "-W", "error", "-c", "\n".join(examples)], cwd=ROOT)
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip()
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queries, "MOST_CPU_S", 1)
+    monkeypatch.setattr(queries, "_cpu_s", 1)
     monkeypatch.setattr(queries, "MOST_MEMORY_BYTES", 2**27)
     monkeypatch.setattr(queries, "_ended", [])
 

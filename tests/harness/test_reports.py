@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 import sqlite3
-import subprocess
 import sys
 from array import array
 from pathlib import Path
@@ -19,6 +18,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from grading.proof import patience
 from profiling_lab import captures, units
 from profiling_lab.analysis.compare import Compared, Row
 from profiling_lab.findings import Finding
@@ -585,8 +585,7 @@ def browser(folder: Path, page: Path, *arguments: str) -> str:
     ]  # fmt: skip
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command.insert(1, "--no-sandbox")
-    done = subprocess.run(command, capture_output=True, timeout=120, check=False)
-    return done.stdout.decode("utf-8", "replace")
+    return patience.run(command, errors="replace").stdout
 
 
 @pytest.mark.proof

@@ -106,7 +106,7 @@ class Place:
                 **options,
             )
         connection = Connection(ours, 2**24)
-        connection.deadline = time.monotonic() + 60
+        connection.deadline = time.monotonic() + 1800
         connection.send(
             wire.pack(["load", str(process.path_of("stub.py")), None, "stub", [], 60.0])
         )
@@ -126,7 +126,7 @@ class Place:
             except (EOFError, OSError) as error:
                 returned = error
             connection.stream.close()
-            code = process.wait(20)
+            code = process.wait(1800)
             printed.seek(0)
             return Ended(returned, code, process.cause, printed.read(2000))
 
@@ -155,7 +155,7 @@ def alive(pid: int) -> bool:
     return state != "Z"
 
 
-def eventually(condition, seconds: float = 20.0) -> bool:
+def eventually(condition, seconds: float = 600.0) -> bool:
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:

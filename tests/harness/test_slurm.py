@@ -32,7 +32,7 @@ FAKE = Path(__file__).with_name("fake_judge.py")
 fake = load_file(FAKE, "fake_judge")
 one_node = load_file(Path(__file__).with_name("one_node_slurm.py"), "one_node_slurm")
 EXERCISES = ("ex_33", "nsys_ex03")
-LONG_S = 120.0
+LONG_S = 1800.0  # a guard against hangs
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from grading.runner import hang_guard as hang_guards
 from grading.runner import stubs
 from grading.runner.hang_guard import HANG_EXIT_CODE, HangError, Journal, hang_guard
 from grading.runner.stubs import Blocked, StubError, StubImportError, open_stub
@@ -21,6 +23,8 @@ from grading.runner.wire import ForbiddenValue
 from profiling_lab.errors import CaptureError, EmptyCapture
 from profiling_lab.findings import Finding
 
+# Of processor time, or by the clock on a machine that is busy.
+AFTER = r"had not come back after [\d.]+ s\b.*?"
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = [
     pytest.param(False, id="in-process"),
@@ -329,7 +333,10 @@ def test_a_callback_after_the_end_of_its_call_is_refused(opened):
         called.append(1)
 
     stub.start(callback)
-    time.sleep(0.2)
+    for _ in range(3000):
+        if stub.result():
+            break
+        time.sleep(0.02)
     assert "had ended" in stub.result()[0]
     assert called == []
 
@@ -598,11 +605,21 @@ def test_an_endless_loop_at_import_is_waited_for_once(opened):
     text = "x = 0\nwhile True:\n    x += 1\n"
     stub = opened(text, timeout_s=0.4)
     message = failure(lambda: stub.f)
-    assert "importing ex_00.py had not come back after 0.4 s; it was at ex_00.py, line" in message
+    assert re.search(rf"importing ex_00.py {AFTER}; it was at ex_00.py, line", message), message
     started = time.monotonic()
     assert failure(lambda: stub.g) == message
     assert failure(lambda: opened(text, timeout_s=0.4).f) == message
     assert time.monotonic() - started < 0.3
+
+
+def test_importing_a_framework_is_not_the_learners_time(opened, tmp_path, monkeypatch):
+    (tmp_path / "jax.py").write_text("import time\ntime.sleep(1.0)\nloaded = True\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.delitem(sys.modules, "jax", raising=False)
+    stub = opened("import jax\ndef f(): return jax.loaded\n", timeout_s=0.1)
+    assert stub.f() is True
+    monkeypatch.delitem(sys.modules, "jax", raising=False)
 
 
 def test_a_changed_file_is_read_again_within_the_same_second(opened):
@@ -688,9 +705,7 @@ def test_a_probe_runs_beside_the_learner_s_code(opened, tmp_path):
 def test_an_endless_loop_is_interrupted_and_named(opened):
     stub = opened("def f(x):\n    while True:\n        x += 1\n", timeout_s=0.3)
     message = failure(stub.f, 0)
-    assert message.startswith("f(0) had not come back after 0.3 s; it was at ex_00.py, line"), (
-        message
-    )
+    assert re.match(rf"f\(0\) {AFTER}; it was at ex_00.py, line", message), message
     assert "in f" in message
 
 
@@ -713,7 +728,7 @@ def test_a_swallowed_interruption_is_still_a_failure(opened):
         """,
         timeout_s=0.3,
     )
-    assert "f() had not come back after 0.3 s" in failure(stub.f)
+    assert re.search(rf"f\(\) {AFTER}", failure(stub.f))
 
 
 def test_the_stub_works_after_an_interruption(opened):
@@ -862,7 +877,7 @@ def test_code_that_cannot_be_interrupted_is_ended(isolated_stub):
         timeout_s=0.2,
     )
     message = failure(stub.f)
-    assert "did not come back after 0.2 s and could not be interrupted" in message
+    assert "did not come back after 0.8 s and could not be interrupted" in message
     assert stub.g() == 1
 
 
@@ -930,7 +945,7 @@ def test_closing_ends_what_the_learner_started(isolated_stub):
     )
     pid = stub.f()
     stub.close()
-    for _ in range(100):
+    for _ in range(3000):
         state = Path(f"/proc/{pid}/stat")
         if not state.exists() or " Z " in state.read_text():
             return
@@ -970,9 +985,30 @@ def test_the_guard_interrupts_in_any_thread(threaded):
     else:
         run()
     (error,) = errors
-    assert "spin() had not come back after 0.2 s; it was at test_stubs.py, line" in str(error)
+    assert re.search(rf"spin\(\) {AFTER}; it was at test_stubs.py, line", str(error)), error
     assert error.where is not None
     assert error.where[2] == "spin"
+
+
+def test_waiting_for_a_processor_takes_no_time_of_the_guard(monkeypatch):
+    clocks = [0.0, 0.0]
+    monkeypatch.setattr(hang_guards.time, "monotonic", lambda: clocks[0])
+    monkeypatch.setattr(hang_guards.time, "process_time", lambda: clocks[1])
+    for passed_s, computed_s, spent in (
+        (3.0, 0.5, ""),  # a busy machine
+        (3.0, 1.0, "1 s of processor time"),
+        (4.0, 0.5, "4 s, 0.5 s of it processor time"),
+    ):
+        clocks[:] = 0.0, 0.0
+        state = hang_guards._State(1.0, "f()", (), None)
+        clocks[:] = passed_s, computed_s
+        assert (state.is_due(), state.spent) == (bool(spent), spent)
+
+
+def test_what_sleeps_is_ended_by_the_clock():
+    slept = pytest.raises(HangError, match=r"f\(\) had not come back after 0.4 s, \S+ s of it")
+    with slept, hang_guard(0.1, "f()"):
+        time.sleep(600)
 
 
 @pytest.mark.parametrize("threaded", [False, True])
@@ -1040,7 +1076,7 @@ def test_the_guard_gives_up_after_five_swallowed_interruptions(tmp_path):
         check=False,
     )
     assert ended.returncode == HANG_EXIT_CODE
-    assert "loop() had not come back after 0.1 s and swallowed 5 interruptions" in ended.stderr
+    assert re.search(rf"loop\(\) {AFTER} and swallowed 5 interruptions", ended.stderr)
     left = Journal(path).left_over()
     assert "swallowed 5 interruptions (at swallow.py, line" in left.describe()
 
@@ -1067,8 +1103,8 @@ def test_time_at_a_breakpoint_does_not_count(tmp_path):
         stderr=subprocess.PIPE,
         text=True,
     )
-    time.sleep(0.8)
-    out, err = process.communicate("next\ncontinue\n", timeout=20)
+    time.sleep(1.5)  # longer than the guard's time by the clock
+    out, err = process.communicate("next\ncontinue\n", timeout=600)
     assert "through 45" in out, err
 
 

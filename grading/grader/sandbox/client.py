@@ -24,12 +24,13 @@ from typing import Any
 from grading.errors import SandboxError
 from grading.grader.sandbox import Limits
 from grading.runner import wire
+from grading.runner.hang_guard import PATIENCE
 from grading.runner.learner_side import Connection
 
 _BOX = "/box"
 # The template may be starting anew, with all that it imports.
-_START_TIMEOUT_S = 180.0
-_END_TIMEOUT_S = 30.0
+_START_TIMEOUT_S = 900.0
+_END_TIMEOUT_S = 300.0
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,8 @@ def run(
 
     files: put into that folder first (or elsewhere, by absolute path), executable. readable: files and
     folders that are copied to their own paths, unless the sandbox shows them anyway. environment: variables
-    besides its own. timeout_s: then it is ended, with the cause "time-out". keep: names of files in its
+    besides its own. timeout_s: of processor time, of all its processes together, or PATIENCE times as long by
+    the clock, for one that sleeps; then it is ended, with the cause "time-out". keep: names of files in its
     folder that are read afterwards if they are plain ones, up to limits.output_bytes in all. loopback: it may
     use the internet protocols, with nobody but itself.
     Raises SandboxError.
@@ -172,7 +174,11 @@ def run(
     for name in keep:
         if "/" in name or name in ("", ".", ".."):
             raise ValueError(f"to be kept, a file must have a name without a folder: {name!r}")
-    limits = replace(limits or Limits(output_bytes=64 * 2**20), wall_s=timeout_s)
+    limits = replace(
+        limits or Limits(output_bytes=64 * 2**20),
+        wall_s=PATIENCE * timeout_s,
+        all_cpu_s=timeout_s,
+    )
     contents = {name: (0o755, bytes(data)) for name, data in (files or {}).items()}
     settings = _settings(str(address))
     for path in readable:
@@ -200,7 +206,7 @@ def run(
             dict(environment or {}),
         )
         try:
-            process.wait(timeout_s + _END_TIMEOUT_S)
+            process.wait(PATIENCE * timeout_s + _END_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             raise SandboxError(
                 f"the sandbox did not end a command {_END_TIMEOUT_S:.0f} s after its time was over"

@@ -23,6 +23,7 @@ import contextlib
 import gc
 import importlib
 import json
+import math
 import os
 import random
 import resource
@@ -289,6 +290,10 @@ class _Job:
             pids = list(map(str, _descendants(self.init)))
         if len(pids) > self.limits["processes"]:
             return "processes"
+        if self.limits["all_cpu_s"] < math.inf:
+            first = ["1"] if self.protected else [str(self.init)]  # it has reaped what others left
+            if sum(map(self._computed_s, [*first, *pids])) >= self.limits["all_cpu_s"]:
+                return "time-out"
         limit = self.limits["memory_bytes"]
         resident = {pid: self._resident(pid) for pid in pids}
         if sum(resident.values()) <= limit:
@@ -296,6 +301,14 @@ class _Job:
         # Pages that several processes share count once.
         exact = sum(self._share(pid, at_most) for pid, at_most in resident.items())
         return "memory" if exact > limit else ""
+
+    def _computed_s(self, pid: str) -> float:
+        """Processor time of a process and of those that it has reaped."""
+        try:
+            fields = self._read(f"{pid}/stat").rpartition(b")")[2].split()
+        except OSError:
+            return 0.0
+        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
     def _resident(self, pid: str) -> int:
         try:
