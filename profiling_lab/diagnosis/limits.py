@@ -268,7 +268,8 @@ def _without_profiler(part: Part) -> list[str]:
 def _of_trace(part: Part) -> list[str]:
     if part.kind == "traces":
         clock = (
-            "when one rank did something by the clock of another: each trace has a clock of its own"
+            "when one rank did something by the clock of another: instants of two traces agree as well as"
+            " their hosts' clocks (on one host to about 20 µs)"
         )
         missing, size = inputs.missing_ranks(part)
         others = f"the other {len(missing)} of {size} ranks of the job (name the traces of all)"

@@ -515,7 +515,8 @@ def duration_gap(
         "profiled_ns"  the profiled duration
         "ratio"        profiled / application
         "clock_ns"     what the profiler's clock adds: the profiled duration minus the time that its
-                       cycles, here duration × clock, take at application_hz
+                       cycles, here duration × clock, take at application_hz; an upper bound for a
+                       kernel that waits for DRAM, whose clock is another one
         "cache_ns"     what cold caches add: the gpc__cycles_elapsed.max of `profiled` more than that
                        of `warm`, at application_hz
         "rest_ns"      what is left of profiled minus application: replay, other work on the device,

@@ -242,7 +242,8 @@ def synchronizing_calls(capture: str) -> list[dict[str, Any]]:
 
     Considered are the calls (kind "call") that start inside a step and are in SYNCHRONIZING_CALLS, or
     issued a copy (same correlation) from or to pageable memory ("Pageable" stands in the copy's name):
-    such a copy is made through a buffer, and the call, though "Async", lasts until it is done.
+    such a copy goes through a buffer, and the call, though "Async", holds the host: to pageable memory
+    until it is complete, from it at least until the data lies in the buffer.
 
     The line: of the Python functions that contain the call on its thread, take the innermost one of
     the program itself. A Python function is called "file(line): function", where line is that of its

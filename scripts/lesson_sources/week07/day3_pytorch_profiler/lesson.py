@@ -123,6 +123,18 @@ def hidden_waits(capture: str) -> int:
     return sum(r["blocked_ns"] for r in ex().synchronizing_calls(capture) if "Memcpy" in r["call"])
 
 
+def after_call(capture: str) -> str:
+    """How long after their calls the copies from ordinary host memory ended, as text."""
+    events = trace(capture)["events"]
+    ends_ns = {e["correlation"]: e["end_ns"] for e in events if e["kind"] == "call"}
+    late_ns = [
+        e["end_ns"] - ends_ns[e["correlation"]]
+        for e in events
+        if e["name"].startswith("Memcpy HtoD (Pageable")
+    ]
+    return f"{min(late_ns) / 1e3:.0f} to {max(late_ns) / 1e3:.0f} µs"
+
+
 @cache
 def saved(capture: str) -> dict[str, int]:
     """recoverable_time, kept."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import sqlite3
 import statistics
 from collections.abc import Callable
 from functools import cache
@@ -188,6 +189,30 @@ def choice(name: str, changes: list[dict[str, Any]] | None = None) -> dict[str, 
         reachable(),
         changes or [],
     )
+
+
+def driver_memory_bytes() -> int:
+    """What the driver of the recorded H200 offers, less than its maker states."""
+    with sqlite3.connect(captures.path("decode_eager")) as connection:
+        return connection.execute("SELECT totalMemory FROM TARGET_INFO_GPU").fetchone()[0]
+
+
+def driver_fitting_batch(cached_tokens: int) -> int:
+    """fitting_batch of decode_ridge_batch with the memory that the driver offers."""
+    ex = reference("ex_33")
+    stated = devices.get("H200").memory_bytes
+    fitting = ex.decode_ridge_batch(model(), cached_tokens, "bf16", "H200")["fitting_batch"]
+    kept = [model()[size] for size in ("layers", "kv_heads", "head_dim")]
+    a_sequence = ex.kv_cache_bytes(*kept, cached_tokens + 1, 1, "bf16")
+    one, two = (
+        ex.transformer_cost(
+            **model(), batch=batch, new_tokens=1, cached_tokens=cached_tokens, dtype="bf16"
+        )["bytes"]
+        for batch in (1, 2)
+    )
+    matrices = 2 * one - two
+    assert (stated - matrices) // a_sequence == fitting
+    return (driver_memory_bytes() - matrices) // a_sequence
 
 
 def l2_bytes() -> int:

@@ -11,8 +11,8 @@ tells what is right and wrong. A capture of this exercise is a folder with one K
     captures.place(capture)              # → the folder, as a Path
     captures.text(file, file.name)       # → the text of a file (a Path), decompressed if need be
 
-All times are integers in ns. Each trace has its own clock: a time of one rank means nothing beside a time
-of another, unless both ran on one machine. Lengths of time may be compared.
+All times are integers in ns. Instants of two ranks may be compared as exactly as their hosts' wall clocks
+agree: on one host to about 20 µs. The exercise compares lengths of time, which need no common clock.
 """
 
 from __future__ import annotations

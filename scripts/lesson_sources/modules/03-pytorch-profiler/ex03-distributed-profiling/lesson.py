@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import statistics
@@ -49,6 +50,17 @@ def split(capture: str) -> dict[int, dict[str, int]]:
 def collectives(capture: str, rank: int) -> list[tuple[int, int]]:
     """A rank's communication kernels, on its own clock."""
     return ex()._spans(ex().read_ranks(capture)[rank], "communication")
+
+
+def ends_apart(capture: str) -> str:
+    """How far two ranks' ends of the same collectives are apart on the wall clock, as text."""
+    bases = []
+    for rank in (0, 1):
+        with gzip.open(captures.file(capture, f"trace_rank{rank}.json.gz")) as trace:
+            bases.append(json.load(trace)["baseTimeNanoseconds"])
+    pairs = zip(collectives(capture, 0), collectives(capture, 1), strict=True)
+    apart_ns = [abs(one[1] + bases[0] - other[1] - bases[1]) for one, other in pairs]
+    return f"{min(apart_ns) / 1e3:.0f} to {max(apart_ns) / 1e3:.0f} µs"
 
 
 def float_step_ns(capture: str) -> float:
