@@ -31,7 +31,7 @@ def cut_data(figure: Figure) -> Iterator[str]:
     """
     for axes in figure.axes:
         box = axes.bbox.padded(NEAR)
-        rulers = [line for line in axes.lines if len(line.get_xdata()) == 2]
+        rulers = [line for line in axes.lines if np.size(line.get_xdata()) == 2]
         for artist in (*axes.lines, *axes.patches, *axes.collections):
             if artist in rulers or not (artist.get_visible() and artist.get_clip_on()):
                 continue
@@ -71,7 +71,7 @@ def struck_words(figure: Figure) -> Iterator[str]:
         for line in axes.lines:
             path = line.get_transform().transform_path(line.get_path())
             marked = line.get_marker() not in ("None", "none", "", " ", None)
-            drawn = line.get_linestyle() != "None" and len(path.vertices) > 1
+            drawn = line.get_linestyle() != "None" and np.shape(path.vertices)[0] > 1
             for words, box in over(line):
                 seen = Bbox.intersection(box, axes.bbox) if line.get_clip_on() else box
                 if drawn and seen is not None and path.intersects_bbox(seen, filled=False):
@@ -96,7 +96,8 @@ def _points(artist: Artist) -> np.ndarray:
     if isinstance(artist, PathCollection):
         points = artist.get_offset_transform().transform(artist.get_offsets())
     else:
-        paths = artist.get_paths() if hasattr(artist, "get_paths") else [artist.get_path()]
+        single = getattr(artist, "get_path", None)
+        paths = artist.get_paths() if hasattr(artist, "get_paths") else [single()] if single else []
         found = [path.vertices for path in paths if len(path.vertices)]
         points = np.concatenate(found) if found else np.empty((0, 2))
         points = artist.get_transform().transform(points)
@@ -118,7 +119,7 @@ def _words(figure: Figure) -> list[Text]:
         label
         for axis in axes_of_figure
         if axis.axes.axison
-        for tick in axis._update_ticks()  # what is drawn is told by nothing public
+        for tick in axis._update_ticks()  # pyrefly: ignore[missing-attribute] - what is drawn is told by nothing public
         for label in (tick.label1, tick.label2)
     }
     return [
@@ -131,5 +132,5 @@ def _words(figure: Figure) -> list[Text]:
 def _extent(text: Text) -> Bbox:
     """A text's box in pixels, less the room above and below that letters rarely use."""
     box = text.get_window_extent()
-    size = text.get_fontsize() * text.figure.dpi / 72
+    size = float(text.get_fontsize()) * text.figure.dpi / 72
     return box.padded(-0.1 * size) if min(box.width, box.height) > 0.5 * size else box

@@ -111,7 +111,9 @@ def test_a_new_table_keeps_what_was_entered(tmp_path: Path) -> None:
     read = by_hand.read(tmp_path, more, COURSE, ["ada", "cleo"])
     assert (
         read.marks["ada"][0].earned
-        == by_hand.HandMark(more.by_hand[0], {"evidence": 3, "next step": Fraction("1.5")}).earned
+        == by_hand.HandMark(
+            more.by_hand[0], {"evidence": Fraction(3), "next step": Fraction("1.5")}
+        ).earned
     )
     assert read.marks["cleo"][0].earned is None and "bob" not in text
 
