@@ -68,7 +68,7 @@ HASTY_S = 1.0  # a call's limit for attacks that wait for it; for all others the
 MOST_BYTES = 200_000
 SECRET = "PLANTED-SECRET-3f9c"
 _grounds = itertools.count()
-FEWEST = 45
+FEWEST = 180
 QUICK = (
     "always_equal",
     "exit_zero",
