@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,8 @@ import pytest
 from rich.console import Console
 
 from profiling_lab.course import doctor
-from profiling_lab.course.doctor import Answer, Item, Machine
+from profiling_lab.course.doctor import Item, Machine, frameworks, gpus, profilers
+from profiling_lab.course.doctor.machine import Answer, run_guarded, why
 
 # What torch 2.15 says where the driver's CUDA is 12.8 and where there is no driver.
 OLD_DRIVER = (
@@ -86,10 +88,10 @@ class FakeMachine(Machine):
 
 
 PROBES = {
-    "nvml": doctor._NVML_PROBE,
-    "torch": doctor._TORCH_PROBE,
-    "triton": doctor._TRITON_PROBE,
-    "jax": doctor._JAX_PROBE,
+    "nvml": gpus.NVML_PROBE,
+    "torch": frameworks.TORCH_PROBE,
+    "triton": frameworks.TRITON_PROBE,
+    "jax": frameworks.JAX_PROBE,
 }
 NVCC = "nvcc: NVIDIA (R) Cuda compiler driver\nCuda compilation tools, release 13.2, V13.2.86"
 GXX = "g++ (Debian 12.2.0-14) 12.2.0"
@@ -319,7 +321,7 @@ def test_container_without_counters(tmp_path: Path) -> None:
     items = by_name(machine)
     assert items["ncu"].state == "limited"
     assert "ERR_NVGPUCTRPERM" in items["ncu"].means
-    assert doctor.PERMISSION_PAGE in items["ncu"].do
+    assert profilers.PERMISSION_PAGE in items["ncu"].do
     assert items["nsys"].state in ("ok", "limited")
     assert "nsight-compute" in items["nsys"].found
     assert {"gpu", "ncu", "nsys"} <= doctor.capabilities(machine)
@@ -456,26 +458,26 @@ def test_a_real_program_that_hangs_is_given_up_with_its_children() -> None:
         "subprocess.run([sys.executable, '-c', 'import time; time.sleep(600)'])"
     )
     began = time.monotonic()
-    answer = doctor.run_guarded([sys.executable, "-c", code], guard_s=1)
+    answer = run_guarded([sys.executable, "-c", code], guard_s=1)
     assert answer.outcome == "hung"
     assert time.monotonic() - began < 60
 
 
 def test_real_programs_that_crash_flood_or_are_not_there() -> None:
-    crash = doctor.run_guarded([sys.executable, "-c", "import os; os.abort()"], 60)
+    crash = run_guarded([sys.executable, "-c", "import os; os.abort()"], 60)
     assert crash.outcome == "crashed"
-    flood = doctor.run_guarded([sys.executable, "-c", "print('x' * 5_000_000, 'end')"], 60)
+    flood = run_guarded([sys.executable, "-c", "print('x' * 5_000_000, 'end')"], 60)
     assert flood.good and len(flood.output) <= 200_000 and flood.output.endswith("end")
-    assert doctor.run_guarded(["no-such-program-here"], 60).outcome == "absent"
-    fails = doctor.run_guarded([sys.executable, "-c", "raise SystemExit('no device')"], 60)
-    assert not fails.good and doctor._why(fails) == "no device"
+    assert run_guarded(["no-such-program-here"], 60).outcome == "absent"
+    fails = run_guarded([sys.executable, "-c", "raise SystemExit('no device')"], 60)
+    assert not fails.good and why(fails) == "no device"
 
 
 def test_this_machine_capabilities_start_and_import_nothing(monkeypatch) -> None:
     def refuse(*arguments: object, **more: object) -> None:
         raise AssertionError(f"started {arguments}")
 
-    monkeypatch.setattr(doctor.subprocess, "Popen", refuse)
+    monkeypatch.setattr(subprocess, "Popen", refuse)
     before = {name for name in ("torch", "jax", "triton") if name in sys.modules}
     names = doctor.capabilities()
     assert names <= {
