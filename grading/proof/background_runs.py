@@ -152,6 +152,9 @@ class _Runs:
         """
 
         def needed(run: Asked) -> tuple[int, tuple[str, ...]]:
+            if run[0] == "examples":
+                names = self.prover.modules_of(run[1])
+                return -len(names), names
             name = self._wrong[run[1]][0].id if run[1] in self._wrong else run[1]
             found = [exercise for exercise in self.course.exercises if exercise.id == name]
             names = modules(found[0]) if found else ()
@@ -200,6 +203,8 @@ class _Runs:
                 return functools.partial(self._graded, exercise, folder)
             tree = self.prover.stub_tree(exercise, folder) if kind == "stub" else None
             return functools.partial(self.prover.run, self.prover.check_files(exercise), tree=tree)
+        if kind == "examples":
+            return functools.partial(self.prover.run_examples, name)
         isolated = {"wrong": False, "isolated wrong": True}[kind]
         exercise, file = self._wrong[name]
         wrong: WrongSolution = read_wrong_solution(file)

@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from grading.runner.forkserver import ForkServer, Job
-from grading.runner.preload import modules
+from grading.runner.preload import modules, of_needs
 from profiling_lab.course import stubs
 from profiling_lab.course.manifest import Course, Exercise
 from profiling_lab.errors import CourseError
 
+EXAMPLES = "tests/harness/lesson_examples.py"
 EQUIVALENTS = "equivalent_mutants.toml"
 
 
@@ -165,6 +166,21 @@ class Prover:
         tasks = json.loads(score.read_text())["tasks"] if score.exists() else {}
         score.unlink(missing_ok=True)
         return Run(tasks, result.output, result.seconds, result.exit_code)
+
+    def run_examples(self, page: str) -> Run:
+        """Run the examples of a page, named from the course's root."""
+        argv = [
+            *(EXAMPLES, "-q", "--tb=short", "-W", "error", "-p", "no:cacheprovider"),
+            f"--rootdir={self.course.root}",
+        ]
+        names = self.modules_of(page)
+        result = self.server.run(Job(argv, self.course.root, {"LAB_PAGE": page}, preload=names))
+        return Run({}, result.output, result.seconds, result.exit_code)
+
+    def modules_of(self, page: str) -> tuple[str, ...]:
+        """The modules that a template imports for the examples of a page: of the frameworks that it imports."""
+        text = (self.course.root / page).read_text(encoding="utf-8")
+        return of_needs(re.findall(r"^(?:import|from) (\w+)", text, re.MULTILINE))
 
     def check_files(self, exercise: Exercise) -> list[str]:
         """The check files of an exercise."""

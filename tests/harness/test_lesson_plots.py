@@ -5,14 +5,13 @@ from __future__ import annotations
 import functools
 import re
 import shlex
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from grading.proof import patience
+from grading.proof.prove import Run
 from grading.runner.scoring import installed
 from profiling_lab.course import manifest as course
 from scripts.lesson_parts import plots
@@ -129,13 +128,11 @@ def test_every_lesson_has_an_example(lesson: str) -> None:
 
 
 @pytest.mark.proof
+@pytest.mark.background("examples")
 @pytest.mark.parametrize("lesson", [page for page in PAGES if blocks(page, "python")])
-def test_examples_run_as_written(lesson: str) -> None:
-    # One session, as the lesson asks for: later blocks use what earlier ones defined.
-    examples = blocks(lesson, "python")
-    result = patience.run([sys.executable, "-W", "error", "-c", "\n".join(examples)], cwd=ROOT)
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.strip()
+def test_examples_run_as_written(lesson: str, background: Callable[..., Run]) -> None:
+    run = background("examples", lesson)
+    assert run.exit_code == 0, run.output
 
 
 @pytest.mark.parametrize("lesson", PAGES)
