@@ -12,6 +12,7 @@ before its first kernel that runs again.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,7 +59,7 @@ COMPILATION = re.compile(r"_compile\.compile_inner")
 # Calls of the operating system in which a thread waits for another thread or process, or for data.
 OS_WAITS = (
     r"(pthread_cond_|pthread_mutex_lock|pthread_rwlock|pthread_join|sem_|futex|poll|ppoll|select|pselect"
-    r"|epoll_|read|pread|recv|accept|waitpid|wait4|sigwait)"
+    r"|epoll_|read|pread|recv|accept|waitpid|wait4|sigwait|clock_nanosleep|nanosleep|usleep)"
 )
 # What pinned memory reaches across the link, where the recording has no large pinned copy: PCIe 4.0 with 16
 # lanes, 32 GB/s by its standard, of which copies reach about four fifths.
@@ -77,13 +78,16 @@ ALWAYS_SETUP = (
 )
 
 
+Keyed = Callable[[np.ndarray, np.ndarray, np.ndarray], Intervals]
+
+
 @dataclass
 class LinkCopies:
     """The nodes that copy between host and device.
 
     link, upload, pageable: per node, whether it is such a copy, to the device, of pageable memory. bytes: of each, -1
     where unknown. rates: bytes per ns of pinned memory, for uploads (True) and downloads (False). few_bytes: copies
-    that take more latency than transfer: who blocks in one waits for what comes before it.
+    whose bytes take less time on the link than its latency: who blocks in one waits for what comes before it.
     """
 
     link: np.ndarray
@@ -111,7 +115,7 @@ def link_copies(made: Order) -> LinkCopies:
         spent = made.own[own].sum()
         rates[to_device] = float(size[own].sum() / spent) if spent else PINNED_BYTES_PER_NS
     rate = np.where(upload, rates[True], rates[False])
-    few = link & (size >= 0) & (2 * size / rate < np.maximum(made.own, COPY_LATENCY_NS))
+    few = link & (size >= 0) & (size / rate < COPY_LATENCY_NS)
     return LinkCopies(link, upload, pageable, size, rates, few)
 
 
@@ -257,32 +261,53 @@ def _loader_names(recording: Recording) -> dict[str, int]:
     return out
 
 
-def _fed(made: Order, keyed, long: np.ndarray) -> np.ndarray:
-    """Long stretches in which a thread waited in the operating system and then sent data to the device."""
-    recording, calls = made.recording, made.recording.os_calls
+def _fed(made: Order, keyed: Keyed, long: np.ndarray) -> np.ndarray:
+    """Long stretches of host code in which a thread waits for input, or makes it: what it does next is to send data.
+
+    Data, and not a few bytes. Nor does code count that began with results of the device: what is made of them is no
+    input. A thread that waited in the operating system meanwhile did not do it itself, whatever it began with.
+    """
+    calls, links = made.recording.os_calls, link_copies(made)
     out = np.zeros(len(made), dtype=bool)
     asked = np.flatnonzero(long & (made.thread >= 0))
-    if not len(calls) or not len(asked):
+    if not len(asked):
         return out
-    waits = recording.names_like(OS_WAITS)[calls.name]
-    spans = intervals.union(keyed(calls.thread[waits], calls.start[waits], calls.end[waits]))
-    leads = keyed(made.thread[asked], made.start[asked] - made.lead[asked], made.start[asked])
-    waited = covered(spans, leads) >= OS_WAIT_RATIO * made.lead[asked]
-    sends = _next_issued_is_upload(made)
-    out[asked[waited & sends[asked]]] = True
+    fed = ~_after_results(made, links)[asked]
+    if len(calls):
+        waits = made.recording.names_like(OS_WAITS)[calls.name]
+        spans = intervals.union(keyed(calls.thread[waits], calls.start[waits], calls.end[waits]))
+        leads = keyed(made.thread[asked], made.start[asked] - made.lead[asked], made.start[asked])
+        fed |= covered(spans, leads) >= OS_WAIT_RATIO * made.lead[asked]
+    out[asked[fed & _next_issued_is_upload(made, links)[asked]]] = True
     return out
 
 
-def _next_issued_is_upload(made: Order) -> np.ndarray:
-    """Per host node, whether what its thread issues next (itself included) is a copy to the device."""
-    work = made.recording.operations
+def _after_results(made: Order, links: LinkCopies) -> np.ndarray:
+    """Host nodes of a thread that has got results from the device since it last issued work."""
+    host = np.flatnonzero(made.thread >= 0)
+    got = np.zeros(len(made), dtype=np.int8)
+    waited = made.why == order.WAITED
+    # A wait for a copy to the host, or for a stream in which one was the last to be done.
+    results = (links.link & ~links.upload)[made.on]
+    got[made.to[waited & results]] = 1
     issued = np.flatnonzero(made.why == order.ISSUED)
-    call, operation = made.on[issued], made.row[made.to[issued]]
+    got[made.on[issued[~(links.link & ~links.upload)[made.to[issued]]]]] = 2
+    by_thread = host[np.argsort(made.thread[host], kind="stable")]
+    marks = got[by_thread]
+    place = np.maximum.accumulate(np.where(marks > 0, np.arange(len(marks)), -1))
+    before = np.append(-1, place[:-1])
+    same = (before >= 0) & (made.thread[by_thread[np.maximum(before, 0)]] == made.thread[by_thread])
+    out = np.zeros(len(made), dtype=bool)
+    out[by_thread] = same & (marks[np.maximum(before, 0)] == 1)
+    return out
+
+
+def _next_issued_is_upload(made: Order, links: LinkCopies) -> np.ndarray:
+    """Per host node, whether what its thread issues next (itself included) is data for the device."""
+    issued = np.flatnonzero(made.why == order.ISSUED)
     upload = np.zeros(len(made), dtype=np.int8)
-    sends = (work.kind[operation] == columns.COPY) & (
-        work.name[operation] == made.recording.code("H2D")
-    )
-    upload[call] = np.where(sends, 1, 2)
+    sends = (links.upload & ~links.few_bytes)[made.to[issued]]
+    upload[made.on[issued]] = np.where(sends, 1, 2)
     host = np.flatnonzero(made.thread >= 0)
     by_thread = host[np.argsort(made.thread[host], kind="stable")][::-1]
     marks = upload[by_thread]
@@ -416,7 +441,7 @@ def _between_allocations(made: Order) -> np.ndarray:
 
 
 def _paint(
-    out: HostTime, host: np.ndarray, keyed, compiling: Intervals, loading: Intervals
+    out: HostTime, host: np.ndarray, keyed: Keyed, compiling: Intervals, loading: Intervals
 ) -> None:
     """All stretches of all threads with their purposes, in order of thread and time."""
     made = out.order

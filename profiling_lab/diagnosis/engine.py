@@ -33,6 +33,9 @@ SCHEMA_VERSION = 1
 FLOOR_RATIO = 0.10
 # A share this close to the floor, on either side, is borderline, and the finding says so.
 BORDERLINE_RATIO = 0.02
+# Causes cure the same gap at times, so savings are told apart down to this share of the window only; of those that
+# are closer to the largest, the one with the smallest effort is the main finding.
+APART_RATIO = 0.02
 # A smaller effort that brings at least this share of the main finding's saving is where to begin.
 BEGIN_WITH_RATIO = 0.5
 
@@ -296,10 +299,15 @@ def _ranked(found: dict[str, Finding], seen: Seen, subject: str) -> list[Finding
         found.values(),
         key=lambda f: (-f.evidence["recoverable_ns"], CATEGORIES[f.category].precedence),
     )
+    if by_saving:
+        near = by_saving[0].evidence["recoverable_ratio"] - APART_RATIO
+        close = [f for f in by_saving if f.evidence["recoverable_ratio"] >= near]
+        first = min(close, key=lambda f: (CATEGORIES[f.category].effort, by_saving.index(f)))
+        by_saving = [first, *(f for f in by_saving if f is not first)]
     reached = [f for f in by_saving if f.evidence["margin_ratio"] >= 0]
     lost_ratio = seen.lost_ns / seen.judged_ns
     if not reached and (lost_ratio < FLOOR_RATIO or not by_saving):
-        most = by_saving[0].evidence["recoverable_ns"] if by_saving else 0
+        most = max((f.evidence["recoverable_ns"] for f in by_saving), default=0)
         evidence = {
             "recoverable_ns": most,
             "window_ns": seen.judged_ns,
