@@ -262,9 +262,12 @@ def _manifest(
 
 
 def _words(course: Course, chosen: list[Exercise], title: str, due: str) -> dict[str, object]:
+    asked = {need for each in chosen for task in each.tasks for need in task.needs}
+    groups = {needs.GROUPS[need] for need in asked & needs.GROUPS.keys()}
     return {
         "title": title or course.title,
         "due": due,
+        "install": needs.install(groups) if groups else "",
         "exercises": chosen,
         "points": sum(exercise.points for exercise in chosen),
         "first": chosen[0],

@@ -340,6 +340,20 @@ def test_it_says_why_verdicts_do_not_hold_any_more(
     assert "machine has changed (python: a fake one then, new now)" in said()
 
 
+def test_it_says_first_what_cannot_be_judged_here(
+    course: Course, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = fake.write_class(tmp_path / "in", course, ["ada"], ["ex_34"])
+    says = "2 tasks need torch, not installed here: uv sync --inexact --group frameworks; not run"
+    for capabilities, is_said in (["linux"], True), (["linux", "torch"], False):
+        facts = {"python": "a fake one", "sandbox": "none", "capabilities": capabilities}
+        monkeypatch.setattr(fake.Quick, "environment", lambda self, facts=facts: facts)
+        lines: list[str] = []
+        options = batch.Options(source, tmp_path / "out", exercises=("ex_34",))
+        batch.grade(course, options, engine_of=fake.fake_engine, say=lines.append)
+        assert (says in "\n".join(lines)) is is_said
+
+
 def test_a_withdrawn_change_brings_the_old_verdict_back(course: Course, tmp_path: Path) -> None:
     source = fake.write_class(tmp_path / "in", course, ["ada"], EXERCISES)
     grade(course, source, tmp_path / "out")

@@ -305,6 +305,14 @@ def test_pages_link_to_what_is_there(built: Path) -> None:
     assert f"Due {DUE}" in readme
     assert "uv run lab check mini" in readme
     assert "2 exercises, 14 points" in readme
+    assert "uv sync" not in readme
+
+
+def test_readme_of_a_class_names_what_its_tasks_need() -> None:
+    known = manifest.load(ROOT)
+    words = class_repo._words(known, [known.exercise("ex_32")], "", "")
+    command = "`uv sync --inexact --group frameworks` installs it"
+    assert command in class_repo.template("class_readme.md", **words)
 
 
 def test_manifest_says_what_cannot_be_judged_there(course: manifest.Course, built: Path) -> None:

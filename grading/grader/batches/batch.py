@@ -30,6 +30,7 @@ from grading.grader.intake import submissions
 from grading.grader.intake.submissions import Submission
 from grading.runner.preload import modules
 from grading.runner.results import OUTCOMES, Key, Result
+from profiling_lab import needs
 from profiling_lab.course.manifest import Course, Exercise
 from profiling_lab.errors import LabError
 
@@ -285,6 +286,9 @@ def grade(
                     f"{options.policy} requires a sandbox of kind {reports.policy.sandbox}, and here is "
                     f"{kind}: grade where it can be had, or change [sandbox] require"
                 )
+            tasks = [task for each in exercises for task in each.tasks if not task.live]
+            if line := needs.waiting(tasks, environment.get("capabilities", ())):
+                say(f"{line}; not run, they count neither way")
             plan = make_plan(
                 course,
                 exercises,
