@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import queue
 import sys
 import tempfile
@@ -459,6 +460,8 @@ def main(arguments: list[str]) -> int:
             run(watcher, screen, events)
         except KeyboardInterrupt:
             pass
+        except BrokenPipeError:  # whoever read has gone: there is nobody to tell
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         finally:
             stop.set()
             for thread in threads:

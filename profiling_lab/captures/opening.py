@@ -13,6 +13,7 @@ Compute, a trace of PyTorch, chosen counters, or what a program measured of itse
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import os
@@ -32,7 +33,7 @@ HEAD_BYTES = 65_536  # enough to tell what a file is: of a trace, the devices be
 # can do, in minutes. An SQLite file may have any size.
 MOST_TEXT_BYTES = 512 * 2**20
 MOST_COUNTERS_BYTES = 2**20
-MOST_NAMES = 12  # that an error lists
+MOST_NAMES = 3  # that an error suggests
 NSYS_REPORT_MAGIC = b"NVIDIA Tegra Profiler Report"
 NCU_REPORT_MAGIC = b"NVR\x00"
 # What else people have at hand, told by its first bytes, and what to do with it.
@@ -119,14 +120,18 @@ def place(capture: str | os.PathLike[str]) -> Path:
 
 
 def _no_such(place: Path, known: list[str]) -> NoSuchCapture:
-    """The error for a name that is none, with those that come close, or the first ones."""
+    """The error for what is not there, with the nearest names: files beside it, captures of the course."""
     import difflib
 
     text = f"{place}: no such file or capture"
-    if close := difflib.get_close_matches(place.name, known, n=3):
+    near = {name: name for name in known}
+    with contextlib.suppress(OSError):
+        near |= {name: str(place.with_name(name)) for name in os.listdir(place.parent)}
+    if close := [near[name] for name in difflib.get_close_matches(place.name, near, n=MOST_NAMES)]:
         return NoSuchCapture(f"{text}; did you mean {' or '.join(close)}?")
-    more = f" and {len(known) - MOST_NAMES} more" if len(known) > MOST_NAMES else ""
-    return NoSuchCapture(f"{text}; captures here: {', '.join(known[:MOST_NAMES]) or 'none'}{more}")
+    if len(known) > MOST_NAMES:
+        return NoSuchCapture(f"{text}; {len(known)} captures are in {folder()}")
+    return NoSuchCapture(f"{text}; captures here: {', '.join(known) or 'none'}")
 
 
 def file(capture: str | os.PathLike[str], name: str) -> Path:

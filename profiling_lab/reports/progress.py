@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from profiling_lab.course.manifest import Course, Exercise, Task
 from profiling_lab.course.progress import Verdict
@@ -108,7 +109,7 @@ def write_progress(
     waiting: str = "",
 ) -> Path:
     """Write the page to `path` and return the path. Raises OSError where it cannot be written."""
-    return write(path, render_progress(course, verdicts, following, waiting))
+    return write(path, render_progress(course, verdicts, following, waiting, Path(path).parent))
 
 
 def render_progress(
@@ -116,14 +117,21 @@ def render_progress(
     verdicts: Mapping[str, Verdict],
     following: Sequence[Step],
     waiting: str = "",
+    folder: Path | None = None,
 ) -> str:
-    """The page as text. waiting: what runs here once something is installed, in words."""
+    """The page as text. waiting: what runs here once something is installed, in words.
+
+    folder: where the page will lie, so that lessons and stubs are links; None for a page without.
+    """
     portable = [task for task in course.tasks.values() if not task.live]
     live = [task for task in course.tasks.values() if task.live]
     groups: dict[str, list[dict[str, Any]]] = {}
     for exercise in course.exercises:
         top = exercise.folder.parts[0]
-        groups.setdefault(GROUPS.get(top, top), []).append(_exercise(exercise, verdicts))
+        link = _link(course, exercise.folder.as_posix(), folder)
+        groups.setdefault(GROUPS.get(top, top), []).append(
+            {**_exercise(exercise, verdicts), "link": link}
+        )
     return render(
         "progress.html.j2",
         ["theme.js"],
@@ -137,7 +145,7 @@ def render_progress(
             if (tasks := _matching(course, patterns))
         ],
         waiting=waiting,
-        steps=[_step(step, verdicts[step.task.id]) for step in following],
+        steps=[_step(course, step, verdicts[step.task.id], folder) for step in following],
         groups=groups,
         unfolded=following[0].task.exercise if following else "",
         lab=LAB,
@@ -171,13 +179,24 @@ def _item(text: str, tasks: Sequence[str], verdicts: Mapping[str, Verdict]) -> d
     }
 
 
-def _step(step: Step, verdict: Verdict) -> dict[str, Any]:
+def _link(course: Course, place: str, folder: Path | None) -> str:
+    """Where a file of the course lies, as a page in a folder links it; "" for a page without a folder."""
+    if folder is None:
+        return ""
+    try:
+        return quote(Path(os.path.relpath(course.root / place, folder.resolve())).as_posix())
+    except ValueError:  # on another drive
+        return (course.root / place).resolve().as_uri()
+
+
+def _step(course: Course, step: Step, verdict: Verdict, folder: Path | None) -> dict[str, Any]:
     task = step.task
+    writes = f"{'the TODO' if task.is_cuda else task.name} in {step.stub}"
     rows = [
-        ("Read", step.lesson, False),
-        ("Write", f"{'the TODO' if task.is_cuda else task.name} in {step.stub}", False),
-        ("Check", f"{LAB} check {task.id}", True),
-        ("Stuck?", f"{LAB} hint {task.id}", True),
+        ("Read", step.lesson, False, _link(course, step.lesson, folder)),
+        ("Write", writes, False, _link(course, step.stub, folder)),
+        ("Check", f"{LAB} check {task.id}", True, ""),
+        ("Stuck?", f"{LAB} hint {task.id}", True, ""),
     ]
     return {
         "id": task.id,

@@ -282,7 +282,10 @@ def test_what_is_not_installed_is_said_with_its_command(
     for command in ([], ["submit"]):
         assert says in " ".join(small(*command).output.split())
     assert small("report", "--progress", "-o", "page.html").exit_code == 0
-    assert says in (small.root / "page.html").read_text(encoding="utf-8")
+    page = (small.root / "page.html").read_text(encoding="utf-8")
+    assert says in page
+    links = [place for place in re.findall(r'href="([^"#]+)"', page) if ":" not in place]
+    assert links and all((small.root / place).exists() for place in links), links
     passed = dict.fromkeys(manifest.load(small.root).tasks, Verdict("passed"))
     passed["mini.mini_cu"] = Verdict("not run")
     monkeypatch.setattr(progress, "verdicts", lambda course: passed)
@@ -838,6 +841,9 @@ def test_missing_captures_and_folders(
     monkeypatch.setenv("LAB_CAPTURES", str(shipped))
     line = one_line(outside("diagnose", "another", "--against", SOLUTIONS))
     assert "captures here: one_of_them" in line
+    shutil.copy(scenario("healthy"), tmp_path / "my_run.sqlite")
+    line = one_line(outside("diagnose", str(tmp_path / "my_rum.sqlite"), "--against", SOLUTIONS))
+    assert f"did you mean {tmp_path / 'my_run.sqlite'}?" in line
     (tmp_path / "folder").mkdir()
     assert "folder" in one_line(outside("diagnose", "folder", "--against", SOLUTIONS))
     assert outside("diagnose", "one_of_them", "--against", SOLUTIONS).exit_code == 0
@@ -1179,3 +1185,16 @@ def test_watch_sees_a_save_and_keys(watching: tuple, capsys: pytest.CaptureFixtu
 
 def test_watch_refuses_unknown_ids(small: Lab) -> None:
     assert "did you mean mini?" in one_line(small("watch", "minni"))
+
+
+def test_watch_ends_quietly_when_nobody_reads(small: Lab) -> None:
+    command = [sys.executable, "-m", "grading.runner.watch"]
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(
+            command, cwd=small.root, stdout=writing, stderr=subprocess.PIPE, text=True, check=False
+        )
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")
