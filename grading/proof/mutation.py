@@ -1,12 +1,12 @@
 """Mutation testing of the references: change one thing in a reference, and a check must fail.
 
     uv run --group authors python -m grading.proof.mutation ex_30
-    uv run --group authors python -m grading.proof.mutation ex_30 --changed    (what changed since)
+    uv run --group authors python -m grading.proof.mutation --changed    (what changed since, of all exercises)
 
 Mutants are made by cosmic-ray's operators, one function at a time, and run as an overlay over the
 reference against all checks of the exercise's file. The result is written beside the wrong
-solutions as `mutants.json` with the hashes of reference and checks, so that the proof can tell when
-it is stale. A survivor must be listed in `equivalent_mutants.toml` with the reason why no input can
+solutions as `mutants.json` with the hashes of what references and checks rest on, so that the proof can tell
+when it is stale. A survivor must be listed in `equivalent_mutants.toml` with the reason why no input can
 tell it from the reference. Functions that live tasks alone use are left out: their checks need a GPU.
 """
 
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import hashlib
 import json
 import sys
 import tempfile
@@ -27,8 +26,9 @@ from typing import Any
 
 from grading.proof import fingerprint
 from grading.proof.prove import EQUIVALENTS, Prover
+from grading.proof.rests_on import digest
 from profiling_lab.course import manifest
-from profiling_lab.course.closure import closure_hash, definitions, users
+from profiling_lab.course.closure import definitions, users
 from profiling_lab.course.manifest import Course, Exercise, Task
 
 RESULT = "mutants.json"
@@ -184,37 +184,40 @@ def live_only(course: Course, exercise: Exercise, stub: PurePosixPath) -> set[st
 
 
 def bases(course: Course, exercise: Exercise, stub: PurePosixPath) -> dict[str, str]:
-    """By function of a reference: a hash of what the verdicts of the tasks that use it rest on."""
-    source = course.solution(stub).read_text(encoding="utf-8")
+    """By function of a reference: a hash of it and of the checks of the tasks that use it, in their own files."""
     of_task = {
-        task.name: json.dumps(fingerprint.of_task(course, task))
+        task.name: fingerprint.own_of_task(course, task)
         for task in exercise.tasks
         if task.stub == stub
     }
     functions = [
         node.name
-        for node in ast.parse(source).body
+        for node in ast.parse(course.solution(stub).read_text(encoding="utf-8")).body
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
     out = {}
     for function in functions:
         near = tasks_nearest(course, exercise, stub, function)[:NEAREST]
-        parts = [closure_hash(source, function), *(of_task[task.name] for task in near)]
-        out[function] = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+        own = fingerprint.own_of_function(course, stub, function)
+        out[function] = digest("\n".join([own, *(of_task[task.name] for task in near)]))
     return out
 
 
 def run(course: Course, exercise: Exercise, only: str | None = None, again: bool = True) -> dict:
     """Run all mutants (or those whose name contains `only`); returns the result.
 
-    again: False takes over what an earlier result found killed by the checks of the function's own
-    tasks, where neither these nor the function have changed since.
+    again: False takes over what an earlier result found killed by the checks of the function's own tasks, where
+    neither these nor the function have changed since. Where code that they share with others has, one of the
+    killed stands for all: if it lives now, all are run.
     """
     basis = {stub: bases(course, exercise, stub) for stub in python_stubs(exercise)}
     earlier = {} if again else _earlier(course, exercise)
+    wide = hashes(course, exercise)
+    shared_same = {key: earlier.get(key) for key in wide} == wide
     done: dict[str, dict[str, Any]] = {}
-    todo = []
-    killed = 0
+    todo: list[tuple[PurePosixPath, Mutant]] = []
+    taken_over: dict[str, list[tuple[PurePosixPath, Mutant]]] = {}  # by function
+    samples: dict[str, str] = {}  # names of mutants that stand for others, by function
     for stub in python_stubs(exercise):
         left_out = live_only(course, exercise, stub)
         for mutant in mutants(course.solution(stub).read_text(encoding="utf-8")):
@@ -224,13 +227,15 @@ def run(course: Course, exercise: Exercise, only: str | None = None, again: bool
             entry = done.setdefault(
                 key, {"basis": basis[stub][mutant.function], "alive_to_own": []}
             )
-            kept = earlier.get(key, {})
-            same = kept.get("basis") == entry["basis"]
-            if same and mutant.name not in kept["alive_to_own"]:
-                killed += 1
+            kept = earlier.get("functions", {}).get(key, {})
+            same = kept.get("basis") == entry["basis"] and mutant.name not in kept["alive_to_own"]
+            if same and not shared_same and samples.setdefault(key, mutant.name) == mutant.name:
+                same = False
+            if same:
+                taken_over.setdefault(key, []).append((stub, mutant))
             else:
                 todo.append((stub, mutant))
-    survivors = []
+    killed, survivors = 0, []
     print(f"{len(todo)} mutants to run", flush=True)
     with tempfile.TemporaryDirectory(prefix="lab-mutants-") as scratch, Prover(course) as prover:
 
@@ -250,16 +255,24 @@ def run(course: Course, exercise: Exercise, only: str | None = None, again: bool
             return "another check" if found else ""
 
         with ThreadPoolExecutor(2) as pool:
-            verdicts = pool.map(killed_by, enumerate(todo))
-            for (stub, mutant), killer in zip(todo, verdicts, strict=True):
-                killed += bool(killer)
-                if killer != "its own checks":
-                    done[f"{stub.stem}.{mutant.function}"]["alive_to_own"].append(mutant.name)
-                if not killer:
-                    survivors.append(mutant)
-                    print(f"survived  {mutant.name}\n          {mutant.change}", flush=True)
+            while todo:
+                more: list[tuple[PurePosixPath, Mutant]] = []
+                for (stub, mutant), killer in zip(
+                    todo, pool.map(killed_by, enumerate(todo)), strict=True
+                ):
+                    key = f"{stub.stem}.{mutant.function}"
+                    killed += bool(killer)
+                    if killer != "its own checks":
+                        done[key]["alive_to_own"].append(mutant.name)
+                        if samples.get(key) == mutant.name:
+                            more += taken_over.pop(key, [])
+                    if not killer:
+                        survivors.append(mutant)
+                        print(f"survived  {mutant.name}\n          {mutant.change}", flush=True)
+                todo = more
+    killed += sum(map(len, taken_over.values()))
     return {
-        **hashes(course, exercise),
+        **wide,
         "mutants_count": killed + len(survivors),
         "killed_count": killed,
         "survivors": {mutant.name: f"{mutant.function}: {mutant.change}" for mutant in survivors},
@@ -267,33 +280,44 @@ def run(course: Course, exercise: Exercise, only: str | None = None, again: bool
     }
 
 
-def _earlier(course: Course, exercise: Exercise) -> dict[str, dict[str, Any]]:
+def _earlier(course: Course, exercise: Exercise) -> dict[str, Any]:
     try:
         text = (folder(course, exercise) / RESULT).read_text(encoding="utf-8")
     except FileNotFoundError:
         return {}
-    return json.loads(text).get("functions", {})
+    return json.loads(text)
+
+
+def is_stale(course: Course, exercise: Exercise) -> bool:
+    """Whether the kept result is of an earlier reference, check, or code that these use."""
+    earlier, now = _earlier(course, exercise), hashes(course, exercise)
+    return {key: earlier.get(key) for key in now} != now
 
 
 def main() -> int:
-    """Run mutation testing for one exercise and write the result."""
+    """Run mutation testing for exercises and write their results."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("exercise")
+    parser.add_argument("exercises", nargs="*", help="ids; without any, those with a stale result")
     parser.add_argument("--only", help="only mutants whose name contains this; writes no result")
     parser.add_argument(
         "--changed", action="store_true", help="only functions that changed, or whose checks did"
     )
     arguments = parser.parse_args()
     course = manifest.load()
-    exercise = course.exercise(arguments.exercise)
-    result = run(course, exercise, arguments.only, again=not arguments.changed)
-    unexplained = set(result["survivors"].values()) - set(equivalents(course, exercise))
-    print(f"{result['killed_count']} of {result['mutants_count']} mutants killed")
-    for change in sorted(unexplained):
-        print(f"not in {EQUIVALENTS}: {change}")
-    if arguments.only is None:
-        file = folder(course, exercise) / RESULT
-        file.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    chosen = [course.exercise(name) for name in arguments.exercises]
+    unexplained: set[str] = set()
+    for exercise in chosen or [e for e in course.exercises if is_stale(course, e)]:
+        result = run(course, exercise, arguments.only, again=not arguments.changed)
+        new = set(result["survivors"].values()) - set(equivalents(course, exercise))
+        counts = f"{result['killed_count']} of {result['mutants_count']} mutants killed"
+        print(f"{exercise.id}: {counts}", flush=True)
+        for change in sorted(new):
+            print(f"not in {EQUIVALENTS}: {change}")
+        unexplained |= new
+        if arguments.only is None:
+            file = folder(course, exercise) / RESULT
+            text = json.dumps(result, indent=1, ensure_ascii=False)
+            file.write_text(text + "\n", encoding="utf-8")
     return 1 if unexplained else 0
 
 
