@@ -10,6 +10,7 @@ such: it neither passes nor fails, and earns nothing.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,8 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "needs(names): what a test needs besides the base, as in needs.GROUPS"
     )
     config.addinivalue_line("markers", "slurm: needs a Slurm cluster, or the means to start one")
+    # Set, it makes `@triton.jit` rewrite kernels at import. The checks choose the interpreter themselves.
+    os.environ.pop("TRITON_INTERPRET", None)
     root = manifest.find_root(Path(config.rootpath))
     session = GradingSession(config, manifest.load(root))
     config.stash[session_key] = session

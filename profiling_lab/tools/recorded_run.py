@@ -195,6 +195,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     how.add_argument("--torch", type=Path, metavar="DIR", help="write torch.profiler's traces here")
     how.add_argument("--range", action="store_true", help="mark the steps for Nsight Systems")
     parser.add_argument("--steps", type=steps_of, metavar="WAIT:WARMUP:ACTIVE")
+    parser.add_argument(
+        "--local_rank",
+        metavar="N",
+        help="DeepSpeed's launcher puts it first; handed on to the script, as without this program",
+    )
     parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module's name")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="SCRIPT [ARGUMENTS]")
     options = parser.parse_args(arguments)
@@ -204,6 +209,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error("--range needs --steps")
 
     target, *own = options.command
+    if options.local_rank is not None:
+        own.insert(0, f"--local_rank={options.local_rank}")
     sys.argv = [target, *own]
     sys.path[0] = os.getcwd() if options.module else str(Path(target).resolve().parent)
     signal.signal(signal.SIGTERM, _terminate)

@@ -94,6 +94,9 @@ def make_plan(options: argparse.Namespace, environ: Mapping[str, str] = os.envir
             "srun", f"--nodes={options.nodes}", "--ntasks-per-node=1",
             f"--gpus-per-node={options.gpus}", "--kill-on-bad-exit=1",
         ]  # fmt: skip
+        # Since Slurm 22.05 srun does not take --cpus-per-task from the job (source: srun's manual).
+        if cpus := environ.get("SLURM_CPUS_PER_TASK"):
+            srun.append(f"--cpus-per-task={cpus}")
         outer = [*srun, *outer]
     return Plan((*outer, *launched), profiler, folder, tuple(notes), _reading(profiler, mode))
 
@@ -186,7 +189,11 @@ def _launched(
         return [*torchrun, *head, *more, *inner], notes
     head = [f"--nnodes={options.nodes}", f"--nproc-per-node={options.gpus}"]
     if options.launcher == "slurm":
-        address = options.master_addr or _first_node(environ)
+        if options.dry_run and not environ.get("SLURM_JOB_NODELIST"):
+            address = options.master_addr or "FIRST_NODE"
+            notes.append("outside of a job nobody knows the nodes: FIRST_NODE stands for the first")
+        else:
+            address = options.master_addr or _first_node(environ)
         head += [
             "--rdzv-backend=c10d", f"--rdzv-endpoint={address}:{options.master_port}",
             f"--rdzv-id={environ.get('SLURM_JOB_ID', 'profile')}",

@@ -154,11 +154,48 @@ def test_several_nodes_by_slurm(here, nsys):
     assert command[:5] == [
         "srun", "--nodes=2", "--ntasks-per-node=1", "--gpus-per-node=8", "--kill-on-bad-exit=1",
     ]  # fmt: skip
-    assert command[5] == nsys and "--output=out/timeline_node%q{SLURM_NODEID}" in command
+    assert command[5] == nsys, "without --cpus-per-task nothing is handed on"
+    assert "--output=out/timeline_node%q{SLURM_NODEID}" in command
     assert after(command, "torch.distributed.run") == [
         "--nnodes=2", "--nproc-per-node=8", "--rdzv-backend=c10d", "--rdzv-endpoint=node7:29500",
         "--rdzv-id=99", "train.py",
     ]  # fmt: skip
+
+
+def test_slurms_steps_get_the_cpus_of_the_job(here, nsys):
+    program(here, "scontrol", "#!/bin/sh\necho node7\n")
+    job = {"SLURM_JOB_NODELIST": "node[7-8]", "SLURM_CPUS_PER_TASK": "32"}
+    arguments = ["--nodes", "2", "--gpus", "8", "--launcher", "slurm", "train.py"]
+    command = plan(*arguments, environ=job).command
+    assert "--cpus-per-task=32" in command[: command.index(nsys)]
+
+
+def test_a_dry_run_outside_of_a_job(here, nsys):
+    made = plan("--nodes", "2", "--gpus", "8", "--launcher", "slurm", "--dry-run", "train.py")
+    assert "--rdzv-endpoint=FIRST_NODE:29500" in made.command
+    assert any("outside of a job" in note for note in made.notes)
+
+
+# What DeepSpeed's launcher starts on a node: `--local_rank` before all other arguments (source:
+# deepspeed/launcher/launch.py, which appends it after the script's name unless told --no_local_rank).
+DEEPSPEED = """\
+#!{python}
+import subprocess, sys
+script, *own = [a for a in sys.argv[1:] if not a.startswith(("--num_gpus", "--master_port"))]
+sys.exit(subprocess.run([sys.executable, "-u", script, "--local_rank=0", *own]).returncode)
+"""
+
+
+def test_deepspeeds_local_rank_reaches_the_script(here):
+    program(here, "deepspeed", DEEPSPEED.format(python=PYTHON))
+    (here / "train.py").write_text("import sys\nprint('got', *sys.argv[1:])\n")
+    options = ["--mode", "deepspeed", "--gpus", "1", "--profiler", "torch"]
+    result = subprocess.run(
+        [PYTHON, TOOL, *options, "train.py", "--config", "d.json"],
+        check=False, capture_output=True, text=True, timeout=1800,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert "got --local_rank=0 --config d.json" in result.stdout
 
 
 def test_deepspeed(here, nsys):

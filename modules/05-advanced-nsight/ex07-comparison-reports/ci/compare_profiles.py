@@ -2,8 +2,8 @@
 
     python3 compare_profiles.py BEFORE.sqlite AFTER.sqlite --step step --budget 5 --report comment.md
 
-Exit code: 0 where no regression was shown, 1 for a regression, 2 for captures that cannot be compared. The
-comparison is `gate` and `report` of `comparison_reports.py`, one folder up.
+Exit code: 0 where no regression was shown, 1 for a regression, 2 where there is no verdict: for captures that
+cannot be compared, and if the functions are not written yet or crash. The comparison is `gate` and `report` of `comparison_reports.py`, one folder up.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import argparse
 import importlib.util
 import json
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,7 @@ def _yours() -> tuple[Callable[..., Any], Callable[..., str]]:
     file = Path(__file__).resolve().parent.parent / "comparison_reports.py"
     spec = importlib.util.spec_from_file_location(file.stem, file)
     if spec is None or spec.loader is None:
-        raise SystemExit(f"{file}: cannot be imported")
+        raise LabError(f"{file}: cannot be imported")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.gate, module.report
@@ -56,23 +57,27 @@ def main(
 ) -> int:
     """Run the comparison; gate and report default to those one folder up."""
     options = parser().parse_args(argv)
-    if gate is None or report is None:
-        gate, report = _yours()
     try:
+        if gate is None or report is None:
+            gate, report = _yours()
         equal = [tuple(pair) for pair in options.equal]
         result = gate(options.before, options.after, options.step, options.budget / 100, equal)
         text = report(result, options.before, options.after)
+        code, finding = int(result["exit_code"]), [result["finding"].to_dict()]
     except (LabError, ValueError) as error:
         print(f"compare_profiles: {error}", file=sys.stderr)
+        return 2
+    except Exception as error:  # noqa: BLE001 - Python's own exit code for it, 1, is a regression's
+        traceback.print_exc()
+        print(f"compare_profiles: no verdict, {type(error).__name__}: {error}", file=sys.stderr)
         return 2
     print(text, end="")
     if options.report:
         with options.report.open("a", encoding="utf-8") as file:
             file.write(text)
     if options.json:
-        finding = [result["finding"].to_dict()]
         options.json.write_text(json.dumps(finding, indent=2) + "\n", encoding="utf-8")
-    return int(result["exit_code"])
+    return code
 
 
 if __name__ == "__main__":

@@ -733,7 +733,14 @@ def script() -> ModuleType:
 
 @task("advanced_ex07.report")
 @pytest.mark.parametrize(
-    ("after", "code"), [("alloc_every_step", 1), ("alloc_cached", 0), ("no_such_capture", 2)]
+    ("after", "code"),
+    [
+        ("alloc_every_step", 1),
+        ("alloc_cached", 0),
+        ("no_such_capture", 2),
+        ("unfinished", 2),
+        ("crashes", 2),
+    ],
 )
 def test_the_script_of_a_ci_job(
     stub: Any, tmp_path: Path, capsys: Any, after: str, code: int
@@ -746,6 +753,10 @@ def test_the_script_of_a_ci_job(
     def gate(*given: Any) -> Any:
         if "no_such_capture" in given:
             raise EmptyCapture("no_such_capture: holds nothing")
+        if "unfinished" in given:
+            raise NotImplementedError
+        if "crashes" in given:
+            return given[99]
         return stub.gate(*given)
 
     got = script().main(argv, gate, stub.report)
