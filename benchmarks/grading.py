@@ -3,7 +3,7 @@
     uv run python benchmarks/grading.py [--students N] [--cuda] [--others] [--write]
 
 A class of N: a third have the reference, a third the stubs as handed out with one exercise done, a third the
-reference with one wrong solution in each exercise. Three questions, each in raw seconds:
+reference with one mistake in each exercise. Three questions, each in raw seconds:
 
 - the same checks on the same files, once plainly (no sandbox, one process for each exercise, as many at a time)
   and once through the grader, in turns: the grader's time over the plain one;
@@ -46,7 +46,7 @@ from grading.grader.intake.submissions import Submission, take_in  # noqa: E402
 from grading.grader.judge import Judge  # noqa: E402
 from grading.runner.forkserver import ForkServer, Job  # noqa: E402
 from grading.runner.preload import modules  # noqa: E402
-from profiling_lab.course import manifest, stubs  # noqa: E402
+from profiling_lab.course import manifest, mistakes, stubs  # noqa: E402
 from profiling_lab.course.manifest import Course, Exercise  # noqa: E402
 
 RESULT = ROOT / "benchmarks/results/grading.json"
@@ -69,11 +69,8 @@ def hand_in(course: Course, folder: Path, number: int, *, cuda: bool) -> None:
                 text = f"{text}// {number}\n" if cuda else handed_out[course.root / stub]
             elif not begun:
                 text = handed_out[course.root / stub]
-            elif number % 3 == 2 and (wrong := course.wrong_solutions(stub)):
-                # The changed functions come last in the file, so they are the ones that count.
-                changed = wrong[number % len(wrong)].read_text(encoding="utf-8")
-                changed = changed.replace("from __future__ import annotations\n", "")
-                text += f"\n\n{changed}" if "import *" not in changed else ""
+            elif number % 3 == 2 and (known := mistakes.read(course, stub)):
+                text = known[number % len(known)].source
             (folder / stub).parent.mkdir(parents=True, exist_ok=True)
             (folder / stub).write_text(text, encoding="utf-8")
 

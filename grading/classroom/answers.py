@@ -24,7 +24,9 @@ from profiling_lab.errors import LabError
 # Paths from the course's root; `*` matches `/` too.
 LEFT_OUT = (
     "solutions/*",
-    "tests/*/wrong/*",  # wrong solutions, mutants and which of them are equivalent
+    "tests/*/mistakes_*",
+    "tests/*/mutants_*",
+    "tests/*/equivalent_mutants_*",
     "tests/live_score.json",
     "tests/harness/*",  # proves the course with its references
     "tests/attacks/*",

@@ -9,8 +9,8 @@ stays out of it, and so does every statement that stands in the lesson or in a g
 
 What is left must be large enough that two people would hardly write the same. `FLOOR` says how large,
 in nodes of the syntax tree. Measured on this course: of its 319 references, the only two that are equal,
-of 47 nodes, share their helper; without helpers the largest equal ones have 13 nodes. Of the 989
-functions that its wrong solutions change, none is equal to its reference, and two of one task are equal
+of 47 nodes, share their helper; without helpers the largest equal ones have 13 nodes. Of the 1,032
+functions that its mistakes change, none is equal to its reference, and two of one task are equal
 up to 8 nodes. But `achieved = work / time` or `min(peak, intensity * bandwidth)` has one way to be
 written, and such references have 33 to 51 nodes. A floor of 60 leaves them out: 283 of the 319 are
 compared (tests/harness/test_similarity.py).

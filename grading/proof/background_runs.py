@@ -1,6 +1,6 @@
 """Runs of the proof, made beside the tests that come before those that ask for them.
 
-A test that is marked `background("wrong")` asks for what a run of that kind came to, named by its parameter. All
+A test that is marked `background("mistake")` asks for what a run of that kind came to, named by its parameter. All
 these runs begin with the session, in a process of their own: what a test does to its own process (its
 environment, its folder) changes nothing of them. They leave one core to the other tests, and take all of
 them once a test waits.
@@ -27,11 +27,13 @@ from grading.errors import SandboxUnavailable
 from grading.grader.intake.submissions import Submission
 from grading.grader.judge import Judge
 from grading.grader.sandbox import strongest
-from grading.proof.prove import Prover, WrongSolution, read_wrong_solution
+from grading.proof.prove import Prover
 from grading.runner.preload import modules
 from grading.runner.results import Result
-from profiling_lab.course import manifest
+from profiling_lab.course import manifest, mistakes
 from profiling_lab.course.manifest import Course, Exercise
+from profiling_lab.course.mistakes import Mistake
+from profiling_lab.errors import CourseError
 
 Asked = tuple[str, str]  # kind and name of a run
 
@@ -39,14 +41,18 @@ Asked = tuple[str, str]  # kind and name of a run
 processes: set[int] = set()
 
 
-def wrong_solutions(course: Course) -> dict[str, tuple[Exercise, Path]]:
-    """Every wrong solution of a course by its name: of which exercise it is, and its file."""
-    return {
-        f"{exercise.id}-{file.parent.name}-{file.stem}": (exercise, file)
-        for exercise in course.exercises
-        for stub in exercise.stubs
-        for file in course.wrong_solutions(stub)
-    }
+def mistakes_of(course: Course) -> dict[str, tuple[Exercise, Mistake]]:
+    """Every mistake of a course by its name, and of which exercise it is.
+
+    Without those of a file that cannot be read: what is wrong with it is said where it is proved.
+    """
+    out = {}
+    for exercise in course.exercises:
+        for stub in exercise.stubs:
+            with contextlib.suppress(CourseError):
+                for mistake in mistakes.read(course, stub):
+                    out[f"{exercise.id}-{stub.stem}-{mistake.slug}"] = (exercise, mistake)
+    return out
 
 
 class BackgroundRuns:
@@ -128,7 +134,7 @@ class _Runs:
         self._judge = Judge(
             course, sandbox=_sandbox(), seed=int(Prover.seed), server=self.prover.server
         )
-        self._wrong = wrong_solutions(course)
+        self._mistakes = mistakes_of(course)
         self._stack = contextlib.ExitStack()
         self._opening = threading.Lock()
         self._is_open = False
@@ -155,7 +161,7 @@ class _Runs:
             if run[0] == "examples":
                 names = self.prover.modules_of(run[1])
                 return -len(names), names
-            name = self._wrong[run[1]][0].id if run[1] in self._wrong else run[1]
+            name = self._mistakes[run[1]][0].id if run[1] in self._mistakes else run[1]
             found = [exercise for exercise in self.course.exercises if exercise.id == name]
             names = modules(found[0]) if found else ()
             return -len(names), names
@@ -205,10 +211,10 @@ class _Runs:
             return functools.partial(self.prover.run, self.prover.check_files(exercise), tree=tree)
         if kind == "examples":
             return functools.partial(self.prover.run_examples, name)
-        isolated = {"wrong": False, "isolated wrong": True}[kind]
-        exercise, file = self._wrong[name]
-        wrong: WrongSolution = read_wrong_solution(file)
-        return functools.partial(self.prover.run_wrong, exercise, wrong, isolated=isolated)
+        isolated = {"mistake": False, "isolated mistake": True}[kind]
+        return functools.partial(
+            self.prover.run_mistake, self._mistakes[name][1], isolated=isolated
+        )
 
     def _graded(self, exercise: Exercise, folder: Path) -> tuple[Result, Result]:
         with self._opening:

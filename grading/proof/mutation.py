@@ -3,10 +3,10 @@
     uv run --group authors python -m grading.proof.mutation ex_30
     uv run --group authors python -m grading.proof.mutation --changed    (what changed since, of all exercises)
 
-Mutants are made by cosmic-ray's operators, one function at a time, and run as an overlay over the
-reference against all checks of the exercise's file. The result is written beside the wrong
-solutions as `mutants.json` with the hashes of what references and checks rest on, so that the proof can tell
-when it is stale. A survivor must be listed in `equivalent_mutants.toml` with the reason why no input can
+Mutants are made by cosmic-ray's operators, one function at a time, and run in the place of the
+reference against all checks of the exercise's file. The result is written beside the checks, as
+`mutants_<stub>.json` with the hashes of what references and checks rest on, so that the proof can tell when it
+is stale. A survivor must be listed in `equivalent_mutants_<stub>.toml` with the reason why no input can
 tell it from the reference. Functions that live tasks alone use are left out: their checks need a GPU.
 """
 
@@ -25,13 +25,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from grading.proof import fingerprint
-from grading.proof.prove import EQUIVALENTS, Prover
+from grading.proof.prove import Prover
 from grading.proof.rests_on import digest
 from profiling_lab.course import manifest
 from profiling_lab.course.closure import definitions, users
 from profiling_lab.course.manifest import Course, Exercise, Task
 
-RESULT = "mutants.json"
 NEAREST = 3  # so many tasks that use a function judge its mutants before the whole file does
 
 # One or two replacements an operator: enough to show that a check looks at it.
@@ -145,14 +144,19 @@ def python_stubs(exercise: Exercise) -> list[PurePosixPath]:
     return [stub for stub in exercise.stubs if stub.suffix == ".py"]
 
 
-def folder(course: Course, exercise: Exercise) -> Path:
-    """Where results and equivalents of an exercise lie: beside its wrong solutions."""
-    return course.checks(exercise.stub).parent / "wrong" / exercise.stub.stem
+def result_file(course: Course, exercise: Exercise) -> Path:
+    """Where the result of an exercise lies: beside its checks."""
+    return course.checks(exercise.stub).with_name(f"mutants_{exercise.stub.stem}.json")
+
+
+def equivalents_file(course: Course, exercise: Exercise) -> Path:
+    """Where it stands which survivors no input can tell from the reference, and why."""
+    return course.checks(exercise.stub).with_name(f"equivalent_mutants_{exercise.stub.stem}.toml")
 
 
 def equivalents(course: Course, exercise: Exercise) -> dict[str, str]:
     """Survivors that no input can tell from the reference: changed line → reason."""
-    file = folder(course, exercise) / EQUIVALENTS
+    file = equivalents_file(course, exercise)
     return tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
@@ -241,9 +245,8 @@ def run(course: Course, exercise: Exercise, only: str | None = None, again: bool
 
         def killed_by(numbered: tuple[int, tuple[PurePosixPath, Mutant]]) -> str:
             number, (stub, mutant) = numbered
-            # The proof knows by the folder's name which stub an overlay belongs to.
-            file = Path(scratch) / stub.stem / f"mutant_{number}.py"
-            file.parent.mkdir(exist_ok=True)
+            file = Path(scratch) / f"mutant_{number}" / stub.name
+            file.parent.mkdir()
             file.write_text(mutant.source, encoding="utf-8")
             checks = str(course.checks(stub))
             # The tasks that use the function first: most mutants die there.
@@ -282,7 +285,7 @@ def run(course: Course, exercise: Exercise, only: str | None = None, again: bool
 
 def _earlier(course: Course, exercise: Exercise) -> dict[str, Any]:
     try:
-        text = (folder(course, exercise) / RESULT).read_text(encoding="utf-8")
+        text = result_file(course, exercise).read_text(encoding="utf-8")
     except FileNotFoundError:
         return {}
     return json.loads(text)
@@ -312,12 +315,11 @@ def main() -> int:
         counts = f"{result['killed_count']} of {result['mutants_count']} mutants killed"
         print(f"{exercise.id}: {counts}", flush=True)
         for change in sorted(new):
-            print(f"not in {EQUIVALENTS}: {change}")
+            print(f"not in {equivalents_file(course, exercise).name}: {change}")
         unexplained |= new
         if arguments.only is None:
-            file = folder(course, exercise) / RESULT
             text = json.dumps(result, indent=1, ensure_ascii=False)
-            file.write_text(text + "\n", encoding="utf-8")
+            result_file(course, exercise).write_text(text + "\n", encoding="utf-8")
     return 1 if unexplained else 0
 
 

@@ -25,7 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--overlay",
         metavar="FILE",
-        help="put the definitions of FILE over the tree's file of that stub",
+        help="judge FILE in the place of the tree's file of the same name",
     )
     group.addoption(
         "--only-check", metavar="NAME", help="run only the check functions of this name"

@@ -1,4 +1,4 @@
-"""Prove that the checks are right: stubs are todo, the reference passes, wrong solutions are caught.
+"""Prove that the checks are right: stubs are todo, the reference passes, mistakes are caught.
 
 Every run of checks happens in a child that is forked from a template with pytest and the libraries that the
 exercise needs already imported (`grading.runner.forkserver`), so that proving an exercise takes seconds.
@@ -6,7 +6,6 @@ exercise needs already imported (`grading.runner.forkserver`), so that proving a
 
 from __future__ import annotations
 
-import ast
 import itertools
 import json
 import os
@@ -18,30 +17,11 @@ from typing import Any
 
 from grading.runner.forkserver import ForkServer, Job
 from grading.runner.preload import modules, of_needs
-from profiling_lab.course import stubs
+from profiling_lab.course import mistakes, stubs
 from profiling_lab.course.manifest import Course, Exercise
-from profiling_lab.errors import CourseError
+from profiling_lab.course.mistakes import Mistake
 
 EXAMPLES = "tests/harness/lesson_examples.py"
-EQUIVALENTS = "equivalent_mutants.toml"
-
-
-@dataclass(frozen=True)
-class WrongSolution:
-    """A mistake that a learner could make, and the check that must catch it.
-
-    functions: the tasks' functions that it changes; empty for a CUDA source.
-    """
-
-    file: Path
-    caught_by: str
-    says: str
-    functions: tuple[str, ...] = ()
-
-    @property
-    def slug(self) -> str:
-        """The name of the mistake."""
-        return self.file.stem
 
 
 @dataclass(frozen=True)
@@ -71,35 +51,11 @@ class Run:
         }
 
 
-def read_wrong_solution(file: Path) -> WrongSolution:
-    """Read a wrong solution's CAUGHT_BY and SAYS. Raises CourseError if it lacks one."""
-    source = file.read_text(encoding="utf-8")
-    if file.suffix == ".py":
-        body = ast.parse(source).body
-        values = {
-            node.targets[0].id: ast.literal_eval(node.value)
-            for node in body
-            if isinstance(node, ast.Assign)
-            and isinstance(node.targets[0], ast.Name)
-            and node.targets[0].id in ("CAUGHT_BY", "SAYS")
-        }
-        functions = tuple(
-            node.name for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        )
-    else:
-        found = re.findall(r"^// (CAUGHT_BY|SAYS): (.+)$", source, flags=re.MULTILINE)
-        values, functions = dict(found), ()
-    for key in ("CAUGHT_BY", "SAYS"):
-        if not values.get(key):
-            raise CourseError(f"{file}: says no {key}")
-    return WrongSolution(file, values["CAUGHT_BY"].strip(), values["SAYS"].strip(), functions)
-
-
 class Prover:
     """Runs checks in forked children. Use as a context manager.
 
     All runs draw the same generated captures: what is proved is that a mistake can be told, and a
-    wrong solution that happens to be right on one drawing would only make the proof waver. The
+    mistake that happens to be right on one drawing would only make the proof waver. The
     references meet fresh drawings in every session of their own.
     """
 
@@ -186,19 +142,23 @@ class Prover:
         """The check files of an exercise."""
         return [str(self.course.checks(stub)) for stub in exercise.stubs]
 
-    def wrong_solutions(self, exercise: Exercise) -> list[WrongSolution]:
-        """The wrong solutions of an exercise."""
-        return [
-            read_wrong_solution(file)
-            for stub in exercise.stubs
-            for file in self.course.wrong_solutions(stub)
-        ]
+    def run_mistake(self, mistake: Mistake, *, isolated: bool = False) -> Run:
+        """Run the check that must catch a mistake, on it."""
+        checks = str(self.course.checks(mistake.stub))
+        file = self._file_of(mistake)
+        return self.run([checks], overlay=file, check=mistake.caught_by, isolated=isolated)
 
-    def run_wrong(self, exercise: Exercise, wrong: WrongSolution, *, isolated: bool = False) -> Run:
-        """Run the check that must catch a wrong solution, on it."""
-        stub = next(s for s in exercise.stubs if s.stem == wrong.file.parent.name)
-        files = [str(self.course.checks(stub))]
-        return self.run(files, overlay=wrong.file, check=wrong.caught_by, isolated=isolated)
+    def _file_of(self, mistake: Mistake) -> Path:
+        if mistake.stub.suffix == ".py":
+            folder = Path(self._scratch.name) / f"mistake-{next(self._numbers)}"
+            folder.mkdir()
+            file = folder / mistake.stub.name
+            file.write_text(mistake.source, encoding="utf-8")
+            return file
+        from grading.checks.cuda import toolchain
+
+        sources = {m.slug: m.source for m in mistakes.read(self.course, mistake.stub)}
+        return toolchain.write_siblings(mistake.stub.name, sources)[mistake.slug]
 
     def stub_tree(self, exercise: Exercise, folder: Path) -> Path:
         """A tree with the generated stubs of an exercise, and what stands beside them."""
@@ -209,18 +169,19 @@ class Prover:
         return folder
 
 
-def verdict_on_wrong(wrong: WrongSolution, run: Run) -> str:
-    """Why a wrong solution was not caught as it should be; "" if it was; "not run" if it could not."""
+def verdict_on(mistake: Mistake, run: Run) -> str:
+    """Why a mistake was not caught as it should be; "" if it was; "not run" if it could not be tried."""
     outcomes = {
         name.split("::")[1].split("[")[0]: outcome for name, outcome in run.outcomes().items()
     }
     if not outcomes:
-        return f"{wrong.caught_by} did not run:\n{run.output}"
+        return f"{mistake.slug}: {mistake.caught_by} did not run:\n{run.output}"
     found = set(run.outcomes().values())
     if found == {"not run"}:
         return "not run"
     if "failed" not in found:
-        return f"{wrong.slug} is not caught by {wrong.caught_by}: {run.outcomes()}"
-    if not any(wrong.says in message for message in run.messages().values()):
-        return f"{wrong.caught_by} says {run.messages()}, not {wrong.says!r}"
+        return f"{mistake.slug} is not caught by {mistake.caught_by}: {run.outcomes()}"
+    if not any(mistake.says in message for message in run.messages().values()):
+        said = f"{mistake.caught_by} says {run.messages()}, not {mistake.says!r}"
+        return f"{mistake.slug}: {said}"
     return ""

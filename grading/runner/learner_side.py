@@ -55,14 +55,13 @@ class LearnerSide:
         self,
         *,
         source: str,
-        overlay: str | None,
         module_name: str,
         timeout_s: float,
         limit_bytes: int,
         exchange: Callable[[bytes], bytes],
         on_end: Callable[[str], None] | None = None,
     ) -> None:
-        self.files = [source] if overlay is None else [source, overlay]
+        self.source = source
         self.module_name = module_name
         self.timeout_s = timeout_s
         self.limit_bytes = limit_bytes
@@ -79,26 +78,24 @@ class LearnerSide:
 
     def load(self) -> bytes:
         """Run the file; the reply is `loaded` or `not_loaded`."""
-        name = f"importing {Path(self.files[0]).name}"
-        spec = importlib.machinery.ModuleSpec(self.module_name, None, origin=self.files[0])
+        name = f"importing {Path(self.source).name}"
+        spec = importlib.machinery.ModuleSpec(self.module_name, None, origin=self.source)
         spec.has_location = True
         module = types.ModuleType(self.module_name)
         module.__spec__ = spec
-        module.__file__ = self.files[0]
+        module.__file__ = self.source
         sys.modules[self.module_name] = module  # dataclasses and pickle look it up there
         try:
             # Compiled here, past the cache of bytecode: that cache looks at the second of
             # the last change, and a file may be saved twice within one.
             with self._guards(name):
-                codes = [
-                    compile(Path(file).read_bytes(), file, "exec", dont_inherit=True)
-                    for file in self.files
-                ]
-            _import_frameworks(codes)
+                code = compile(
+                    Path(self.source).read_bytes(), self.source, "exec", dont_inherit=True
+                )
+            _import_frameworks(code)
             with self._guards(name):
-                for file, code in zip(self.files, codes, strict=True):
-                    linecache.checkcache(file)
-                    exec(code, module.__dict__)  # noqa: S102 -- the learner's file
+                linecache.checkcache(self.source)
+                exec(code, module.__dict__)  # noqa: S102 -- the learner's file
         except BaseException as error:
             sys.modules.pop(self.module_name, None)
             if _real_interrupt(error):
@@ -210,7 +207,7 @@ class LearnerSide:
     def _guards(self, what: str) -> Iterator[None]:
         with (
             _interrupts_noted(),
-            hang_guard(self.timeout_s, what, sources=self.files, on_end=self.on_end),
+            hang_guard(self.timeout_s, what, sources=[self.source], on_end=self.on_end),
         ):
             yield
 
@@ -247,13 +244,13 @@ class LearnerSide:
         elif kind is wire.ForbiddenValue and not frames:
             report["kind"] = "forbidden"
         elif isinstance(error, SyntaxError) and (
-            not frames or _plain(error.filename or "") in self.files
+            not frames or _plain(error.filename or "") == self.source
         ):
             line = error.lineno if type(error.lineno) is int else 0
             report |= {
                 "kind": "syntax",
                 "message": _plain(error.msg or "invalid syntax"),
-                "file": _plain(error.filename or "") or self.files[0],
+                "file": _plain(error.filename or "") or self.source,
                 "line": line,
                 "code": _plain(error.text or "").strip(),
             }
@@ -268,7 +265,7 @@ class LearnerSide:
         first = None
         while traceback is not None:
             code = traceback.tb_frame.f_code
-            own = code.co_filename in self.files
+            own = code.co_filename == self.source
             if own and first is None:
                 first = traceback
             if first is not None and not code.co_filename.startswith(_MACHINERY):
@@ -278,7 +275,7 @@ class LearnerSide:
                 shown.append([_plain(code.co_filename), line, _plain(code.co_name), _plain(text)])
             traceback = traceback.tb_next
         last = shown[-1:]
-        shown = [entry for entry in shown if entry[0] in self.files]
+        shown = [entry for entry in shown if entry[0] == self.source]
         if last and not innermost[0]:
             shown += last
         if len(shown) > 2 * _FRAMES_SHOWN + 1:
@@ -286,9 +283,9 @@ class LearnerSide:
         return shown, innermost, first
 
 
-def _import_frameworks(codes: list[types.CodeType]) -> None:
+def _import_frameworks(code: types.CodeType) -> None:
     """Import the frameworks that a file imports, ahead of it: that takes none of the learner's time."""
-    used = {name.partition(".")[0] for code in codes for name in code.co_names}
+    used = {name.partition(".")[0] for name in code.co_names}
     for name in used & FRAMEWORKS:
         with contextlib.suppress(Exception):  # then the file meets the error itself
             importlib.import_module(name)
@@ -415,7 +412,7 @@ class Connection:
 
 def serve(connection: Connection) -> None:
     """Answer messages until the other side closes."""
-    kind, source, overlay, module_name, import_paths, timeout_s = wire.unpack(connection.receive())
+    kind, source, module_name, import_paths, timeout_s = wire.unpack(connection.receive())
     assert kind == "load", kind
     pid = os.getpid()
 
@@ -432,7 +429,6 @@ def serve(connection: Connection) -> None:
     add_import_paths(import_paths)
     side = LearnerSide(
         source=source,
-        overlay=overlay,
         module_name=module_name,
         timeout_s=timeout_s,
         limit_bytes=connection.limit_bytes,

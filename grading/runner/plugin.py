@@ -224,7 +224,7 @@ def cuda_stub(request: pytest.FixtureRequest) -> CudaStub:
     task = session.task_of(request.node)
     assert task is not None, "a check that uses `cuda_stub` must be bound to a task"
     given = session.course.root / task.stub.parent
-    return CudaStub(session.overlaid_source(task.stub), given)
+    return CudaStub(session.source(task.stub), given)
 
 
 class CudaStub:

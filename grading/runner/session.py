@@ -32,8 +32,8 @@ class Hooks:
 class GradingSession:
     """What one run of pytest knows: the tree under judgement, opened stubs, the score.
 
-    Plugins change in `pytest_judging_begins` what these say: overlay: a file whose definitions are put over
-    the tree's for its stub. limit_bytes: the largest message of an isolated stub. starts_workers: what starts
+    Plugins change in `pytest_judging_begins` what these say: overlay: a file that is judged in the place
+    of the tree's of the same name. limit_bytes: the largest message of an isolated stub. starts_workers: what starts
     its process. more_of_score: further entries of the score's JSON.
     """
 
@@ -164,6 +164,8 @@ class GradingSession:
 
     def source(self, stub: PurePosixPath) -> Path:
         """The file under judgement for a stub."""
+        if self.overlay is not None and self.overlay.name == stub.name:
+            return self.overlay
         return self.tree / stub
 
     def show(self, path: Path) -> str:
@@ -190,21 +192,11 @@ class GradingSession:
                 functions=sorted(tasks),
                 todo=todo,
                 task_of=tasks,
-                overlay=self.overlay if self._is_overlay_for(stub) else None,
                 timeout_s=self.call_timeout_s,
                 limit_bytes=self.limit_bytes,
                 start_worker=self.starts_workers(exercise, stub),
             )
         return self.stubs[stub]
-
-    def _is_overlay_for(self, stub: PurePosixPath) -> bool:
-        return self.overlay is not None and self.overlay.parent.name == stub.stem
-
-    def overlaid_source(self, stub: PurePosixPath) -> Path:
-        """The file to judge for a stub that is compiled: an overlay replaces it whole."""
-        if self.overlay is not None and self._is_overlay_for(stub):
-            return self.overlay
-        return self.source(stub)
 
     def ran_all(self, identifier: str) -> bool:
         """Whether every check of a task ran in this session, and not a selection of them."""

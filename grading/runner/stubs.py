@@ -100,7 +100,6 @@ def open_stub(
     functions: Iterable[str] = (),
     todo: Iterable[str] = (),
     task_of: Mapping[str, str] | None = None,
-    overlay: Path | None = None,
     timeout_s: float = DEFAULT_TIMEOUT_S,
     limit_bytes: int = wire.MAX_FRAME_BYTES,
     start_worker: worker_processes.Start = worker_processes.start,
@@ -109,8 +108,7 @@ def open_stub(
 
     import_paths: appended to the learner's `sys.path`.
     functions: the names that the manifest promises. todo: those whose body is not written yet.
-    task_of: task id of each function. overlay: a file whose definitions replace those of `source`,
-    so that its other functions call the replaced ones.
+    task_of: task id of each function.
     timeout_s: for each call and for the import. limit_bytes: the largest message either way.
     start_worker: starts the process of an isolated stub, by default an unprotected one.
     """
@@ -122,7 +120,6 @@ def open_stub(
         functions=frozenset(functions),
         todo=frozenset(todo),
         task_of=dict(task_of or {}),
-        overlay=Path(os.path.abspath(overlay)) if overlay is not None else None,
         timeout_s=timeout_s,
         limit_bytes=limit_bytes,
         start_worker=start_worker,
@@ -148,7 +145,6 @@ class Stub:
         functions: frozenset[str],
         todo: frozenset[str],
         task_of: dict[str, str],
-        overlay: Path | None,
         timeout_s: float,
         limit_bytes: int,
         start_worker: worker_processes.Start,
@@ -163,7 +159,7 @@ class Stub:
         self._functions = functions
         self._limit_bytes = limit_bytes
         self._callables = wire.Callables("check", self._call_learners)
-        self._key = (isolated, str(source), _hash(source), overlay and _hash(overlay))
+        self._key = (isolated, str(source), _hash(source))
         self._raised: list[BaseException] = []
         self._explained: set[str] = set()
         self._expectations: list[_Expectation] = []
@@ -173,7 +169,6 @@ class Stub:
         clean = re.sub(r"\W", "_", module_name)
         settings: dict[str, Any] = {
             "source": str(source),
-            "overlay": str(overlay) if overlay is not None else None,
             "module_name": f"{clean}__{next(_module_numbers)}",
             "timeout_s": timeout_s,
         }
@@ -596,7 +591,6 @@ class _Isolated:
                 [
                     "load",
                     str(self._process.path_of(settings["source"])),
-                    settings["overlay"],
                     settings["module_name"],
                     self._import_paths,
                     settings["timeout_s"],

@@ -10,6 +10,7 @@ import tempfile
 import textwrap
 import time
 import tomllib
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from xml.etree import ElementTree
@@ -20,8 +21,8 @@ from profiling_lab.cli.app import complain
 from profiling_lab.cli.checking import configuration
 from profiling_lab.cli.hints import hint_steps
 from profiling_lab.cli.screen import LAB, bold, find, load_course, note_while, short, wrap
-from profiling_lab.course import stubs
-from profiling_lab.course.manifest import MANIFEST, SOLUTIONS, Course, Exercise, Task, checks_in
+from profiling_lab.course import mistakes, stubs
+from profiling_lab.course.manifest import MANIFEST, SOLUTIONS, Course, Exercise, checks_in
 from profiling_lab.errors import CourseError, LabError
 
 PROOF = "tests/harness/test_proof.py"
@@ -50,7 +51,7 @@ def dev() -> None:
 @click.option("--title", default="A question?", show_default=True)
 @click.option("--task", "task", default="first_task", show_default=True, help="Its first task.")
 def new(identifier: str, folder: str, name: str | None, title: str, task: str) -> int:
-    """A skeleton of the five parts: lesson, stub, hints, checks, reference with wrong solutions.
+    """A skeleton of the five parts: lesson, stub, hints, checks, reference with mistakes.
 
     Adds the exercise to the manifest too. Every part runs as it is, and `lab dev check ID` passes;
     replace the placeholder task part by part.
@@ -164,7 +165,7 @@ def _read(file: Path) -> str | None:
 def check(identifier: str, verbose: bool) -> int:
     """Prove one exercise: its five parts, and what each proof costs in seconds.
 
-    The stubs are generated and todo, the reference passes, every wrong solution is caught by the
+    The stubs are generated and todo, the reference passes, every mistake is caught by the
     check meant for it and with its words, verdicts in a process of its own are the same.
 
     The mutation test, which takes minutes, is left for the end:
@@ -240,22 +241,19 @@ def _parts(course: Course, exercise: Exercise) -> list[tuple[str, str]]:
         except CourseError:
             lacking.append(task.name)
     out.append(("a question and a stronger hint a task", _lack(lacking)))
-    bound = {task for stub in exercise.stubs for _, task in checks_in(course.checks(stub))}
-    lacking = [task.name for task in exercise.tasks if task.id not in bound]
+    task_of = {
+        check: task for stub in exercise.stubs for check, task in checks_in(course.checks(stub))
+    }
+    lacking = [task.name for task in exercise.tasks if task.id not in task_of.values()]
     out.append(("checks of every task", _lack(lacking)))
-    few = [task.name for task in exercise.tasks if not task.live and _wrong(course, task) < 2]
-    total = sum(len(course.wrong_solutions(stub)) for stub in exercise.stubs)
-    out.append((f"two wrong solutions a task ({total} in all)", _lack(few)))
+    try:
+        caught_by = [m.caught_by for stub in exercise.stubs for m in mistakes.read(course, stub)]
+    except CourseError as error:
+        return [*out, ("mistakes in the present reference", str(error))]
+    caught = Counter(task_of[check.split("[")[0]] for check in caught_by)
+    few = [task.name for task in exercise.tasks if not task.live and caught[task.id] < 2]
+    out.append((f"two mistakes caught a task ({len(caught_by)} in all)", _lack(few)))
     return out
-
-
-def _wrong(course: Course, task: Task) -> int:
-    """How many wrong solutions there are for a task: files that define it, or CUDA sources."""
-    files = course.wrong_solutions(task.stub)
-    if task.is_cuda:
-        return len(files)
-    pattern = re.compile(rf"^(async )?def {task.name}\(", re.MULTILINE)
-    return sum(bool(pattern.search(_read(file) or "")) for file in files)
 
 
 def _lack(names: list[str]) -> str:
@@ -473,28 +471,17 @@ _SKELETON = {
             assert got == 7, f"@task@(7, 2) returned {got}, expected 7 ns: the order is no clue"
         """
     ),
-    "tests/@folder@/wrong/@name@/smaller.py": _text(
+    "tests/@folder@/mistakes_@name@.toml": _text(
         """
-        from __future__ import annotations
+        [test_the_larger_is_found.smaller]
+        says = "the larger of the two"
+        find = 'max(first, second)'
+        put = 'min(first, second)'
 
-        CAUGHT_BY = "test_the_larger_is_found"
-        SAYS = "the larger of the two"
-
-
-        def @task@(first: int, second: int) -> int:
-            return min(first, second)
-        """
-    ),
-    "tests/@folder@/wrong/@name@/always_the_second.py": _text(
-        """
-        from __future__ import annotations
-
-        CAUGHT_BY = "test_the_order_does_not_matter"
-        SAYS = "the order is no clue"
-
-
-        def @task@(first: int, second: int) -> int:
-            return second
+        [test_the_order_does_not_matter.always_the_second]
+        says = "the order is no clue"
+        find = 'max(first, second)'
+        put = 'second'
         """
     ),
 }

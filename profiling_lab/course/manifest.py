@@ -114,10 +114,9 @@ class Course:
         """The file of checks for a stub: tests/<same folder>/test_<stub>.py."""
         return self.root / "tests" / _mirror(stub).parent / f"test_{stub.stem}.py"
 
-    def wrong_solutions(self, stub: PurePosixPath) -> list[Path]:
-        """The wrong solutions for a stub, sorted."""
-        folder = self.root / "tests" / _mirror(stub).parent / "wrong" / stub.stem
-        return sorted(path for path in folder.glob("*" + stub.suffix))
+    def mistakes(self, stub: PurePosixPath) -> Path:
+        """The file of mistakes in a stub's reference, beside its checks: `profiling_lab.course.mistakes`."""
+        return self.checks(stub).with_name(f"mistakes_{stub.stem}.toml")
 
     def lesson(self, exercise: Exercise) -> Path:
         """The lesson of an exercise."""

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_what_cannot_be_run_is_said_where_it_is_asked_for() -> None:
-    asked = [("wrong", "no such solution"), ("no such kind", "ex_30")]
+    asked = [("mistake", "no such mistake"), ("no such kind", "ex_30")]
     background = BackgroundRuns(manifest.load(ROOT), asked[:1])
     assert background._process.pid in processes
     try:

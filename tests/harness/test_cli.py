@@ -25,7 +25,7 @@ from click.testing import CliRunner, Result
 
 from profiling_lab.cli import checking, lab
 from profiling_lab.cli.app import COMMANDS, SECTIONS
-from profiling_lab.course import doctor, manifest, progress
+from profiling_lab.course import doctor, manifest, mistakes, progress
 from profiling_lab.course.progress import Verdict
 from profiling_lab.errors import LabError
 
@@ -563,7 +563,7 @@ def test_dev_new_makes_five_parts_that_check(small: Lab) -> None:
     exercise = small.course.exercise("more_ex01")
     assert small.course.lesson(exercise).is_file()
     assert small.course.hints(exercise).is_file()
-    assert len(small.course.wrong_solutions(exercise.stub)) == 2
+    assert len(mistakes.read(small.course, exercise.stub)) == 2
     assert small("hint", "more_ex01").exit_code == 0
     assert small("check", "more_ex01").exit_code == 0
     proven = small("dev", "check", "more_ex01")
@@ -580,7 +580,7 @@ def test_dev_check_says_what_is_missing(small: Lab) -> None:
     result = small("dev", "check", "mini")
     assert result.exit_code == 1
     assert "lacking for mini_cu, mini_live" in result.output
-    assert "two wrong solutions a task (0 in all)" in result.output
+    assert "two mistakes caught a task (0 in all)" in result.output
 
 
 # -- captures -----------------------------------------------------------------------------------

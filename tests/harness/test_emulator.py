@@ -254,20 +254,19 @@ def test_a_private_toolchain_folder_is_used(monkeypatch, tmp_path):
     assert toolchain.cache_folder() == tmp_path / "cache"
 
 
-def test_wrong_solutions_share_a_program_only_if_they_fit(tmp_path):
-    folder = tmp_path / "wrong" / "steps_student"
-    folder.mkdir(parents=True)
+def test_sources_share_a_program_only_if_they_fit(monkeypatch, tmp_path):
+    monkeypatch.setenv("LAB_CUDA_CACHE", str(tmp_path / "cache"))
     table = "const std::vector<Step> kSteps = {};\n"
-    one, two = folder / "one.cu", folder / "two.cu"
-    one.write_text('#include "steps.cuh"\n' + table, encoding="utf-8")
+    one = '#include "steps.cuh"\n' + table
     for other in (
         '#include "steps.cuh"\n#include <cmath>\n' + table,
         '#include "steps.cuh"\nconst std::vector<Step> kOthers = {};\n',
         '#include "steps.cuh"\n',
         "#include <vector>\n" + table,
     ):
-        two.write_text(other, encoding="utf-8")
-        assert toolchain.with_siblings(one, tmp_path) is None
+        files = toolchain.write_siblings("steps_student.cu", {"one": one, "two": other})
+        assert files["two"].read_text(encoding="utf-8") == other
+        assert toolchain.with_siblings(files["one"], tmp_path) is None
     alone = tmp_path / "steps_student.cu"
-    alone.write_text(one.read_text(encoding="utf-8"), encoding="utf-8")
+    alone.write_text(one, encoding="utf-8")
     assert toolchain.with_siblings(alone, tmp_path) is None

@@ -1,6 +1,6 @@
 """The proof of the course: every check is itself checked.
 
-For each exercise: the generated stub is todo, the reference passes, each wrong solution fails with the
+For each exercise: the generated stub is todo, the reference passes, each mistake fails with the
 message meant for it, and the grader's verdicts, with the code in the sandbox, are the same.
 """
 
@@ -17,24 +17,24 @@ from typing import Any
 import pytest
 
 from grading.proof import live_results, mutation
-from grading.proof.background_runs import wrong_solutions
-from grading.proof.prove import Run, WrongSolution, read_wrong_solution, verdict_on_wrong
+from grading.proof.background_runs import mistakes_of
+from grading.proof.prove import Run, verdict_on
 from grading.runner.results import Result
 from grading.runner.scoring import NotGraded
 from grading.runner.session import bound_checks
-from profiling_lab.course import manifest, stubs
+from profiling_lab.course import manifest, mistakes, stubs
 
 ROOT = Path(__file__).resolve().parents[2]
 COURSE = manifest.load(ROOT)
 EXERCISES = {exercise.id: exercise for exercise in COURSE.exercises}
-WRONG = wrong_solutions(COURSE)
+MISTAKES = mistakes_of(COURSE)
 
-# In a process of its own a wrong solution takes twice the time, and the same way as the others: every
-# fifth stands for them. A compiled source is never imported.
-ISOLATED = [name for name, (_, file) in WRONG.items() if file.suffix == ".py"][::5]
+# In a process of its own a mistake takes twice the time, and the same way as the others: every fifth
+# stands for them. A compiled source is never imported.
+ISOLATED = [name for name, (_, mistake) in MISTAKES.items() if mistake.stub.suffix == ".py"][::5]
 
 each_exercise = pytest.mark.parametrize("identifier", EXERCISES)
-each_wrong = pytest.mark.parametrize("name", WRONG)
+each_mistake = pytest.mark.parametrize("name", MISTAKES)
 
 
 @pytest.mark.proof
@@ -71,13 +71,13 @@ def test_stub_in_place_is_the_generated_one(identifier: str) -> None:
 
 
 @pytest.mark.proof
-@pytest.mark.background("wrong")
-@each_wrong
-def test_wrong_solution_is_caught(name: str, background: Callable[..., Any]) -> None:
-    wrong = read_wrong_solution(WRONG[name][1])
-    verdict = verdict_on_wrong(wrong, background("wrong", name))
+@pytest.mark.background("mistake")
+@each_mistake
+def test_mistake_is_caught(name: str, background: Callable[..., Any]) -> None:
+    mistake = MISTAKES[name][1]
+    verdict = verdict_on(mistake, background("mistake", name))
     if verdict == "not run":
-        raise NotGraded("not run", f"{wrong.caught_by} cannot be run on this machine")
+        raise NotGraded("not run", f"{mistake.caught_by} cannot be run on this machine")
     assert not verdict, verdict
 
 
@@ -105,46 +105,38 @@ def outcomes_of(graded: Result) -> dict[str, str]:
 
 
 @pytest.mark.proof
-@pytest.mark.background("isolated wrong")
+@pytest.mark.background("isolated mistake")
 @pytest.mark.parametrize("name", ISOLATED)
-def test_isolated_wrong_solution_is_caught(name: str, background: Callable[..., Any]) -> None:
-    verdict = verdict_on_wrong(
-        read_wrong_solution(WRONG[name][1]), background("isolated wrong", name)
-    )
+def test_isolated_mistake_is_caught(name: str, background: Callable[..., Any]) -> None:
+    verdict = verdict_on(MISTAKES[name][1], background("isolated mistake", name))
     assert not verdict, verdict
 
 
 @each_exercise
-def test_every_task_has_checks_wrong_solutions_and_hints(identifier: str) -> None:
+def test_every_task_has_checks_mistakes_and_hints(identifier: str) -> None:
     exercise = EXERCISES[identifier]
     hints = COURSE.hints(exercise).read_text(encoding="utf-8")
+    caught_by = [
+        m.caught_by.split("[")[0] for s in exercise.stubs for m in mistakes.read(COURSE, s)
+    ]
     for task in exercise.tasks:
-        assert bound_checks(COURSE.checks(task.stub), task.id), f"{task.id} has no check"
+        checks = bound_checks(COURSE.checks(task.stub), task.id)
+        assert checks, f"{task.id} has no check"
         section = re.search(rf"^## {task.name}\n(.*?)(?=^## |\Z)", hints, re.DOTALL | re.MULTILINE)
         assert section, f"hints.md has no section for {task.id}"
         assert section[1].count("### ") >= 2, f"the hints for {task.id} have fewer than two steps"
         assert "```" not in section[1], f"the hints for {task.id} hold code"
         if not task.live:
-            wrong = wrong_of(exercise, task.name, task.is_cuda)
-            assert len(wrong) >= 2, f"{task.id} has {len(wrong)} wrong solutions, two are needed"
+            count = sum(name in checks for name in caught_by)
+            assert count >= 2, f"{task.id}: its checks catch {count} mistakes, two are needed"
     assert COURSE.lesson(exercise).is_file()
-
-
-def wrong_of(exercise: manifest.Exercise, function: str, is_cuda: bool) -> list[WrongSolution]:
-    found = [
-        read_wrong_solution(file)
-        for stub in exercise.stubs
-        for file in COURSE.wrong_solutions(stub)
-        if (stub.suffix != ".py") == is_cuda
-    ]
-    return found if is_cuda else [w for w in found if function in w.functions]
 
 
 @pytest.mark.proof
 @each_exercise
 def test_no_mutant_survives_unexplained(identifier: str) -> None:
     exercise = EXERCISES[identifier]
-    file = mutation.folder(COURSE, exercise) / mutation.RESULT
+    file = mutation.result_file(COURSE, exercise)
     again = f"run: uv run --group authors python -m grading.proof.mutation {identifier} --changed"
     assert file.is_file(), again
     result = json.loads(file.read_text(encoding="utf-8"))
@@ -187,12 +179,3 @@ def test_every_check_is_bound_and_only_checks_are_there(identifier: str) -> None
         }
         bound = set().union(*(bound_checks(file, identifier) for identifier in known))
         assert functions == bound, f"{file}: not bound to a task: {sorted(functions - bound)}"
-        for wrong in COURSE.wrong_solutions(stub):
-            assert read_wrong_solution(wrong).caught_by.split("[")[0] in functions, wrong
-        folder = file.parent / "wrong" / stub.stem
-        stray = [
-            p.name
-            for p in folder.iterdir()
-            if p.suffix not in (stub.suffix, ".toml", ".json") and p.name != "__pycache__"
-        ]
-        assert not stray, f"stray files in {folder}: {stray}"

@@ -206,7 +206,7 @@ ROOMS = {
     "grader/sandbox": {"errors", "runner"},
     "grader/intake": {"runner"},
     "grader": {"errors", "runner", "checks", "grader/sandbox", "grader/intake"},
-    "proof": {"errors", "runner", "grader", "grader/sandbox", "grader/intake"},
+    "proof": {"errors", "runner", "checks", "grader", "grader/sandbox", "grader/intake"},
     "gradebook": {"runner", "grader/intake"},
     "grader/batches": {"runner", "grader", "grader/sandbox", "grader/intake", "gradebook"},
     "cli": {"errors", "grader/batches"},

@@ -107,9 +107,7 @@ class Place:
             )
         connection = Connection(ours, 2**24)
         connection.deadline = time.monotonic() + 1800
-        connection.send(
-            wire.pack(["load", str(process.path_of("stub.py")), None, "stub", [], 60.0])
-        )
+        connection.send(wire.pack(["load", str(process.path_of("stub.py")), "stub", [], 60.0]))
         assert wire.unpack(connection.receive())[0] == "loaded"
         return process, connection, printed
 

@@ -20,8 +20,7 @@ from grading.gradebook import similarity
 from grading.gradebook.hidden_text import runs_text
 from grading.gradebook.similarity import FLOOR, Comparison, Match, likeness
 from grading.grader.intake.submissions import Submission
-from grading.proof.prove import read_wrong_solution
-from profiling_lab.course import manifest
+from profiling_lab.course import manifest, mistakes
 
 ROOT = Path(__file__).resolve().parents[2]
 STUB, CUDA = "week/ex_1.py", "week/fast.cu"
@@ -421,7 +420,7 @@ def test_one_by_one_gives_the_same_and_survives_json(course, hand_in):
 
 @pytest.mark.proof
 def test_the_floor_stands_above_what_coincides_in_this_course():
-    """What the module says of its floor: references and wrong solutions, compared with each other."""
+    """What the module says of its floor: references and mistakes, compared with each other."""
     course = manifest.load(ROOT)
     references, equal, compared = {}, [], 0
     forms: dict[str, set] = defaultdict(set)
@@ -436,12 +435,11 @@ def test_the_floor_stands_above_what_coincides_in_this_course():
                 references[exercise.id, name] = one
                 compared += one.whole_size >= FLOOR
                 forms[one.whole].add((exercise.id, name, one.whole_size))
-            for wrong in course.wrong_solutions(stub):
-                changed = read_wrong_solution(wrong).functions
-                source = wrong.read_text(encoding="utf-8")
-                for name, one in similarity.prints(source, stub, exercise, given).items():
-                    if name in changed:
-                        equal += [(wrong.name, name)] if one.whole == own[name].whole else []
+            for mistake in mistakes.read(course, stub):
+                prints = similarity.prints(mistake.source, stub, exercise, given)
+                for name, one in prints.items():
+                    if name in mistake.names:
+                        equal += [(mistake.slug, name)] if one.whole == own[name].whole else []
                         forms[one.whole].add((exercise.id, name, one.whole_size))
     assert equal == []
     coincide = [next(iter(group))[2] for group in forms.values() if len(group) > 1]

@@ -46,18 +46,14 @@ def isolated(request):
 
 @pytest.fixture
 def opened(tmp_path, isolated):
-    """Open a stub for a source text; a second text is an overlay."""
+    """Open a stub for a source text."""
     stubs = []
 
-    def open_(text, overlay=None, name="ex_00.py", **options):
+    def open_(text, name="ex_00.py", **options):
         source = tmp_path / name
         source.write_text(textwrap.dedent(text))
-        over = None
-        if overlay is not None:
-            over = tmp_path / "overlay.py"
-            over.write_text(textwrap.dedent(overlay))
         options = {"isolated": isolated, "timeout_s": 20.0} | options
-        stub = open_stub(source, module_name="ex_00", overlay=over, **options)
+        stub = open_stub(source, module_name="ex_00", **options)
         stubs.append(stub)
         return stub
 
@@ -651,33 +647,7 @@ def test_import_paths_are_appended(opened, tmp_path):
         sys.modules.pop("lab_access_extra", None)
 
 
-# --- overlay and probe ---------------------------------------------------------------------------
-
-
-def test_an_overlay_replaces_what_it_defines(opened):
-    stub = opened(
-        """
-        LIMIT = 3
-        def part(x): return x + LIMIT
-        def total(x): return part(x) * 10
-        """,
-        overlay="""
-        from __future__ import annotations
-        CAUGHT_BY = "test_total"
-        LIMIT = 4
-        def part(x: Undefined): return x - LIMIT
-        """,
-    )
-    assert stub.total(1) == -30
-    assert stub.part(1) == -3
-
-
-def test_an_overlay_s_lines_are_shown(opened):
-    stub = opened("def f(): return g()\ndef g(): return 1", overlay="def g():\n    return 1 / 0\n")
-    message = failure(stub.f)
-    assert "ex_00.py, line 1, in f" in message
-    assert "overlay.py, line 2, in g\n    return 1 / 0" in message
-    assert "syntax error in line 1" in failure(lambda: opened("", overlay="def (").f)
+# --- probe -------------------------------------------------------------------------------------
 
 
 def test_a_probe_runs_beside_the_learner_s_code(opened, tmp_path):

@@ -1,7 +1,7 @@
 """Compiling CUDA sources without a GPU, and linking them to the recording stand-in.
 
 One compilation a source, kept by the hash of everything that went into it: several checks, and
-several runs, share it. The wrong solutions of one stub are compiled together in one translation
+several runs, share it. The mistakes of one stub are compiled together in one translation
 unit, because nearly all of the time goes into the headers that they share.
 """
 
@@ -10,11 +10,12 @@ from __future__ import annotations
 import functools
 import getpass
 import hashlib
+import itertools
 import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +38,8 @@ class ToolchainError(Exception):
 class BuildError(Exception):
     """A source does not compile, or calls what the stand-in does not have: says where and what."""
 
+
+SIBLINGS = "siblings-"  # so begins the name of a folder of sources that are compiled together
 
 # What main() is to run, of sources that say it in a table.
 TABLE = r"^const (std::vector<\w+>) (k\w+) ="
@@ -181,8 +184,7 @@ def build(source: Path, given: Path) -> Program:
     lacks; ToolchainError when this machine cannot compile at all.
     """
     source, given = source.resolve(), given.resolve()
-    if source.parent.parent.name == "wrong":
-        siblings = sorted(source.parent.glob("*.cu"))
+    if siblings := _siblings(source):
         program = _build_together(siblings, given)
         if program is not None:
             return Program(program, siblings.index(source))
@@ -195,17 +197,40 @@ def build_alone(source: Path, given: Path) -> Program:
     return Program(_build(source, [source.parent, given]))
 
 
+def write_siblings(name: str, texts: Mapping[str, str]) -> dict[str, Path]:
+    """Write sources that are all called `name`, to be compiled together: text by key, file by key.
+
+    Where they are depends on all of them, so that their programs are found again.
+    """
+    folder = cache_folder() / f"{SIBLINGS}{_key(name, *itertools.chain(*sorted(texts.items())))}"
+    out = {key: folder / key / name for key in texts}
+    with locked(cache_folder(), folder.name):
+        if not folder.is_dir():
+            made = folder.with_suffix(".tmp")
+            for key, text in texts.items():
+                (made / key).mkdir(parents=True, exist_ok=True)
+                (made / key / name).write_text(text, encoding="utf-8")
+            made.replace(folder)
+    return out
+
+
+def _siblings(source: Path) -> list[Path]:
+    """The sources that were written together with this one, itself among them; none if it is alone."""
+    folder = source.parent.parent
+    return sorted(folder.glob(f"*/{source.name}")) if folder.name.startswith(SIBLINGS) else []
+
+
 def with_siblings(source: Path, given: Path) -> tuple[Path, Program] | None:
-    """A source that holds all wrong solutions of this one's folder, and its program; None if there is none.
+    """A source that holds this one and its siblings, and its program; None if there is none.
 
     It saves one compilation for each of them. They share a program where each includes one header of the
     exercise and nothing else, and gives main() its work in a table of one name; each is in a namespace of
     its own, and main() gets the table that $LAB_VARIANT names.
     """
     source, given = source.resolve(), given.resolve()
-    if source.parent.parent.name != "wrong":
+    siblings = _siblings(source)
+    if not siblings:
         return None
-    siblings = sorted(source.parent.glob("*.cu"))
     texts = [path.read_text(encoding="utf-8") for path in siblings]
     headers = {tuple(re.findall(r"^#include\s+(\S+)", text, re.MULTILINE)) for text in texts}
     tables = {tuple(re.findall(TABLE, text, re.MULTILINE)) for text in texts}
