@@ -19,7 +19,9 @@ LAYERS = 5  # an encoding in a compression in an encoding …
 LEAST_CHARACTERS = 60  # of a constant; a function worth hiding is longer, even compressed
 MOST_BYTES = 1 << 20  # of what is unpacked from one constant, each time
 MOST_TEXTS = 200  # tried for one source
-_RUNNERS = frozenset({"exec", "eval", "compile"})
+_RUNNERS = frozenset({"exec", "eval", "compile", "__import__", "__builtins__"})
+_RUN_MODULES = frozenset({"marshal", "builtins", "runpy", "code", "codeop"})
+_CODE_TYPES = frozenset({"FunctionType", "CodeType", "LambdaType"})
 
 
 def hidden_texts(tree: ast.AST) -> Iterator[str]:
@@ -38,15 +40,22 @@ def hidden_texts(tree: ast.AST) -> Iterator[str]:
 
 
 def runs_text(tree: ast.AST) -> bool:
-    """Whether a source calls exec, eval, compile or marshal.loads, under these names or as an attribute."""
+    """Whether a source names what runs text or makes code of data: exec, eval, compile, builtins, marshal, CodeType …"""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and node.id in _RUNNERS:
+        if isinstance(node, ast.Name) and node.id in _RUNNERS | _CODE_TYPES:
             return True
-        if isinstance(node, ast.Import | ast.ImportFrom) and any(
-            name.split(".")[0] == "marshal"
-            for name in (getattr(node, "module", None) or "", *(a.name for a in node.names))
+        # `compile` is also a method of regular expressions and frameworks.
+        if isinstance(node, ast.Attribute) and (
+            node.attr in _CODE_TYPES | {"exec", "eval", "__builtins__", "co_code"}
         ):
             return True
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [a.name for a in node.names]
+            modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else names
+            if any(name.split(".")[0] in _RUN_MODULES for name in modules):
+                return True
+            if _CODE_TYPES.intersection(names):
+                return True
     return False
 
 
@@ -65,6 +74,10 @@ def _constants(tree: ast.AST) -> Iterator[str | bytes]:
                 own = [part for part in parts if isinstance(part, kind)]
                 if len(own) > 1:
                     yield kind().join(own)  # type: ignore[arg-type]
+            if isinstance(node, ast.List | ast.Tuple) and len(node.elts) >= LEAST_CHARACTERS:
+                numbers = [e.value for e in node.elts if isinstance(e, ast.Constant)]
+                if all(type(one) is int and 0 <= one < 0x110000 for one in numbers):
+                    yield "".join(map(chr, numbers))
 
 
 def _unpacked(value: str | bytes) -> Iterator[str | bytes]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import base64
 import bz2
+import codecs
 import dataclasses
+import gzip
 import json
 import lzma
 import re
@@ -222,6 +224,20 @@ HIDINGS = {
         + "\nexec(lzma.decompress(base64.b85decode(''.join(parts))))"
     ),
     "plain text": lambda text: f"exec({text.decode()!r})",
+    "numbers of characters": lambda text: (
+        f"import builtins\ngetattr(builtins, 'ex' + 'ec')(bytes({list(text)}))"
+    ),
+    "ascii85 of gzip, by an attribute": lambda text: (
+        "import base64, gzip\n_run = vars()['__builtins__']\n_run.exec(gzip.decompress("
+        f"base64.a85decode({base64.a85encode(gzip.compress(text, mtime=0))!r})))"
+    ),
+    "rot13 in a dictionary": lambda text: (
+        "import codecs\nfrom types import FunctionType\n"
+        f"PARTS = {{'text': {codecs.encode(text.decode(), 'rot13')!r}}}"
+    ),
+    "zlib without its head, twice": lambda text: (
+        f"import zlib, runpy\nDATA = {zlib.compress(zlib.compress(text)[2:-4])!r}"
+    ),
     "bz2 of base32": lambda text: (
         f"import base64, bz2\nexec(base64.b32decode(bz2.decompress({bz2.compress(base64.b32encode(text))!r})))"
     ),
