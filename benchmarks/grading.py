@@ -8,6 +8,7 @@ reference with one mistake in each exercise. Three questions, each in raw second
 - the same checks on the same files, once plainly (no sandbox, one process for each exercise, as many at a time)
   and once through the grader, in turns: the grader's time over the plain one;
 - submissions a minute, for the week without and with the exercise that needs torch;
+- seconds to the first verdict, and processor seconds of either way, which other work on the machine stretches less;
 - the grader's own memory after a few submissions and after all of them.
 
 Compiled stubs are left as handed out unless --cuda is given: then each student's source is another one, and
@@ -16,7 +17,7 @@ otter-grader and nbgrader; where they are not installed they are left out:
 
     uv run --with otter-grader==7.0.0 --with nbgrader==0.9.6 benchmarks/grading.py --students 12 --others --write
 
-With --write the figures go to benchmarks/results/grading.json.
+--load N says whether verdicts differ with N busy loops beside. With --write the figures go to benchmarks/results/grading.json.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import contextlib
 import itertools
 import json
 import os
+import resource
 import shutil
 import statistics
 import subprocess
@@ -55,7 +57,7 @@ WITH_TORCH = ("ex_30", "ex_31", "ex_32", "ex_33", "ex_34")
 SMALL = "scaling_ex01"
 SEED = 7
 PARALLEL = os.cpu_count() or 1
-AIM_OVERHEAD, AIM_WEEK, AIM_WITH_TORCH = 1.3, 30, 8
+AIM_OVERHEAD, AIM_WEEK, AIM_WITH_TORCH, AIM_FIRST_S = 1.1, 30, 14, 10
 
 
 def hand_in(course: Course, folder: Path, number: int, *, cuda: bool) -> None:
@@ -114,8 +116,8 @@ def graded(
     exercises: Sequence[Exercise],
     *,
     parallel: int = PARALLEL,
-) -> tuple[float, float, list[int]]:
-    """Seconds to open the judge, seconds to grade, and bytes of all its processes, six times on the way.
+) -> tuple[float, float, float, list[int]]:
+    """Seconds to open the judge, to its first verdict from then on, to grade all; bytes of all its processes.
 
     Opened is a judge with its template and its sandbox, as a class of any size needs them once.
     """
@@ -127,18 +129,58 @@ def graded(
         waiting = threading.Lock()
         units = list(itertools.product(in_turn(exercises), submissions))
         done = itertools.count(1)
+        first: list[float] = []
 
         def one(unit: tuple[Exercise, Submission]) -> None:
             exercise, submission = unit
             result = judge.grade(submission, exercise)
             assert not result.infrastructure, result.infrastructure
             with waiting:
+                first.append(time.perf_counter() - start)
                 if next(done) % max(1, len(units) // 6) == 0:
                     memory.append(resident_bytes())
 
         with ThreadPoolExecutor(parallel) as pool:
             list(pool.map(one, units))
-        return opened, time.perf_counter() - start, memory
+        return opened, first[0], time.perf_counter() - start, memory
+
+
+def processor_s() -> float:
+    """Processor seconds of all processes below this one that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def under_load(
+    course: Course, submissions: Sequence[Submission], exercises: Sequence[Exercise], loops: int
+) -> dict[str, Any]:
+    """Verdicts with and without busy loops beside: how many there are, and which differ."""
+    found: list[dict[str, Any]] = []
+    for count in (0, loops):
+        busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+        try:
+            with Judge(course, seed=SEED, parallel=PARALLEL) as judge:
+                units = list(itertools.product(in_turn(exercises), submissions))
+                with ThreadPoolExecutor(PARALLEL) as pool:
+                    results = list(pool.map(lambda unit: judge.grade(unit[1], unit[0]), units))
+        finally:
+            for process in busy:
+                process.kill()
+                process.wait()
+        found.append(
+            {
+                f"{result.student} {name}": (task.outcome, task.cause, task.earned)
+                for result in results
+                for name, task in result.tasks.items()
+            }
+        )
+    differ = [name for name, verdict in found[0].items() if found[1][name] != verdict]
+    return {
+        "loops_count": loops,
+        "load_before": round(os.getloadavg()[0], 1),
+        "verdicts_count": len(found[0]),
+        "differ": differ,
+    }
 
 
 def resident_bytes() -> int:
@@ -164,7 +206,7 @@ def others(course: Course, submissions: Sequence[Submission], repeats: int) -> d
     rounds: dict[str, list[float]] = {"this grader": [], "otter": [], "nbgrader": []}
     opened = []
     for _ in range(repeats):
-        open_s, seconds, _ = graded(course, submissions, [exercise], parallel=1)
+        open_s, _, seconds, _ = graded(course, submissions, [exercise], parallel=1)
         opened.append(round(open_s, 2))
         rounds["this grader"].append(seconds)
         for name, run in (("otter", otter), ("nbgrader", nbgrader)):
@@ -286,6 +328,7 @@ def main() -> None:
     parser.add_argument(
         "--cuda", action="store_true", help="each student has CUDA sources of their own"
     )
+    parser.add_argument("--load", type=int, help="verdicts with so many busy loops beside, too")
     parser.add_argument("--only", nargs="*", help="of week, with_torch; none: neither")
     parser.add_argument("--others", action="store_true", help="also otter-grader and nbgrader")
     parser.add_argument(
@@ -320,9 +363,15 @@ def main() -> None:
             if options.only is not None and name not in options.only:
                 continue
             rounds: dict[str, list[Any]] = {"plain_s": [], "graded_s": [], "open_s": []}
+            rounds |= {"first_verdict_s": [], "plain_processor_s": [], "graded_processor_s": []}
             for _ in range(options.repeats):
+                used = processor_s()
                 rounds["plain_s"].append(round(plainly(course, submissions, exercises), 2))
-                opened, seconds, memory = graded(course, submissions, exercises)
+                rounds["plain_processor_s"].append(round(processor_s() - used, 2))
+                used = processor_s()
+                opened, first, seconds, memory = graded(course, submissions, exercises)
+                rounds["graded_processor_s"].append(round(processor_s() - used, 2))
+                rounds["first_verdict_s"].append(round(opened + first, 2))
                 rounds["graded_s"].append(round(seconds, 2))
                 rounds["open_s"].append(round(opened, 2))
                 rounds["resident_bytes"] = memory
@@ -338,8 +387,15 @@ def main() -> None:
             )
             print(
                 f"{name}: {minute:.1f} submissions a minute (aim {aim}); graded over plain"
-                f" {statistics.median(ratios):.2f} (aim {AIM_OVERHEAD}); {rounds}"
+                f" {statistics.median(ratios):.2f} (aim {AIM_OVERHEAD}); first verdict aim {AIM_FIRST_S} s;"
+                f" {rounds}"
             )
+        if options.load:
+            loaded = under_load(
+                course, submissions, [course.exercise(name) for name in WEEK], options.load
+            )
+            keep("under_load", loaded)
+            print(json.dumps(loaded))
         if options.others:
             measured = others(course, submissions, options.repeats)
             keep("others", measured)

@@ -508,8 +508,12 @@ def nested(at: Path) -> Path:
 ENTRIES_REFUSED = {
     "empty folder": (lambda at: put(at / "ada", {".DS_Store": b""}), "none of the course's files"),
     "no file at its place": (
-        lambda at: put(at / "ada", {"x/y/" + MAIN: b""}),
-        "it holds x/y/week07",
+        lambda at: put(at / "ada", {"x/y/ex_9.py": b""}),
+        "it holds x/y/ex_9.py",
+    ),
+    "two files of one name": (
+        lambda at: put(at / "ada", {"a/ex_1.py": b"", "b/ex_1.py": b""}),
+        "two files in it may be week07/day1/ex_1.py (a/ex_1.py, b/ex_1.py)",
     ),
     "two wrappers": (two_wrappers, "several folders in it"),
     "two archives": (two_archives, "it holds 2 archives"),
@@ -550,6 +554,44 @@ ENTRIES_REFUSED = {
     ),
     "a large archive": (large_archive, "larger than 64 MiB"),
 }
+
+
+BY_NAME = {
+    "alone": ("ex_1.py", MAIN),
+    "of Canvas": ("lovelaceada_77_1234_ex_1.py", MAIN),
+    "of Canvas, late and again": ("lovelaceada_LATE_77_1234_ex_1-2.py", MAIN),
+    "CUDA": ("lovelaceada_77_1234_ex_2.cu", CUDA),
+}
+
+
+@pytest.mark.parametrize("case", BY_NAME)
+@pytest.mark.parametrize("where", ["itself", "folder", "zip", "deep"])
+def test_a_file_that_is_handed_in_without_its_folders_is_known_by_its_name(
+    take, tmp_path, case, where
+):
+    name, stub = BY_NAME[case]
+    data = {name: CODE.encode(), "notes.txt": b""}
+    if where == "itself":
+        entry = put(tmp_path, data) / name
+    elif where == "zip":
+        entry = zipped(tmp_path / "ada.zip", data)
+    else:
+        entry = put(tmp_path / "ada", {f"{'x/y/' * (where == 'deep')}{k}": data[k] for k in data})
+    taken = take(entry)
+    assert not taken["error"] and taken["staged"] == {stub: CODE.encode()}
+    assert name not in " ".join(taken["extra"])
+
+
+def test_a_file_at_its_place_is_never_taken_by_its_name(take, tmp_path):
+    entry = put(tmp_path / "ada", {MAIN: b"# placed\n", "old/more.py": b"# named\n"})
+    assert take(entry)["staged"] == {MAIN: b"# placed\n"}
+
+
+def test_another_file_alone_is_no_submission(take, tmp_path):
+    for name in ("ex_9.py", "my_ex_1.py", "ex_1.txt", "ex_1.py.exe"):
+        assert (
+            "neither a zip nor a tar" in take(put(tmp_path, {name: CODE.encode()}) / name)["error"]
+        )
 
 
 @pytest.mark.parametrize("case", ENTRIES_REFUSED)

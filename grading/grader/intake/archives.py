@@ -63,6 +63,10 @@ class Refused(Exception):
     """Something cannot be taken; the message says why and, where it helps, what to do."""
 
 
+class NotThere(Refused):
+    """An entry holds none of the course's files at their places."""
+
+
 class StagingError(Exception):
     """The staging folder cannot be written: not the submission's doing."""
 
@@ -653,10 +657,11 @@ class Taker:
         try:
             with contextlib.ExitStack() as close:
                 source = self._open(path, close)
-                prefix = self._wrapper(source)
+                prefix, places = self._places(source)
                 for stub in self.stubs:
-                    taken.files[stub] = self._copy(source, prefix + stub, tree / stub, stub, total)
-                self._extras(source, prefix, taken)
+                    path_of = places.get(stub, "")
+                    taken.files[stub] = self._copy(source, path_of, tree / stub, stub, total)
+                self._extras(source, prefix, frozenset(places.values()), taken)
                 taken.submitted_at = source.committed_at
         except Refused as error:
             taken.error = str(error)
@@ -676,6 +681,10 @@ class Taker:
         close.callback(os.close, parent)
         kind = os.stat(path.name, dir_fd=parent, follow_symlinks=False).st_mode
         if not stat.S_ISDIR(kind):
+            if self._stub_of(path.name):
+                alone = Archive()
+                alone.add(path.name, _Member(lambda: read_plain(parent, path.name, FILE_BYTES)))
+                return alone
             return open_archive(parent, path.name, close)
         descriptor = open_folder(path.name, parent)
         close.callback(os.close, descriptor)
@@ -693,6 +702,43 @@ class Taker:
         if not there and (name := _only_archive(descriptor)):
             return open_archive(descriptor, name, close)  # as Moodle hands them out
         return folder
+
+    def _places(self, source: Source) -> tuple[str, dict[str, str]]:
+        """The folder that all lies in, and where each stub lies; by their names if none is at its place.
+
+        Raises Refused.
+        """
+        try:
+            prefix = self._wrapper(source)
+        except NotThere:
+            found: dict[str, str] = {}
+            for _, path in zip(range(MEMBERS), source.names(), strict=False):
+                stub = self._stub_of(path.rpartition("/")[2])
+                if stub in found:
+                    raise Refused(
+                        f"two files in it may be {shown(stub)} ({shown(found[stub])}, {shown(path)}); leave one"
+                    ) from None
+                if stub:
+                    found[stub] = path
+            if not found:
+                raise
+            return "", found
+        return prefix, {stub: prefix + stub for stub in self.stubs}
+
+    def _stub_of(self, name: str) -> str:
+        """The stub that a file is by its name alone, as a class system may have changed it; "" if none or several.
+
+        Canvas: NAME_number_number_FILE, and FILE-1 for one that is handed in again.
+        """
+        found = [
+            stub
+            for stub in self.stubs
+            for stem, dot, suffix in [stub.rpartition("/")[2].rpartition(".")]
+            if re.fullmatch(
+                rf"(?:[^_]+_(?:LATE_)?\d+_\d+_)?{re.escape(stem)}(?:-\d+)?\{dot}{suffix}", name
+            )
+        ]
+        return found[0] if len(found) == 1 else ""
 
     def _wrapper(self, source: Source) -> str:
         """The folder that all lies in, with a "/", or "". Raises Refused."""
@@ -712,14 +758,14 @@ class Taker:
         names = [shown(name, 60) for _, name in zip(range(6), source.names(), strict=False)]
         if not names:
             raise Refused("it is empty")
-        raise Refused(
+        raise NotThere(
             f"it holds none of the course's files at their places ({self.stubs[0]}, …); "
             f"it holds {', '.join(names[:5])}{', …' if len(names) > 5 else ''}"
         )
 
     def _copy(self, source: Source, path: str, target: Path, stub: str, total: Any) -> str:
         """Copy one file and hash it; its state."""
-        if not source.has(path):
+        if not path or not source.has(path):
             return "missing"
         try:
             data = as_text(source.read(path), stub)
@@ -737,12 +783,14 @@ class Taker:
         total.update(data)
         return "submitted"
 
-    def _extras(self, source: Source, prefix: str, taken: Taken) -> None:
+    def _extras(self, source: Source, prefix: str, places: frozenset[str], taken: Taken) -> None:
         """Name what is there and neither taken nor the course's own."""
         for number, name in enumerate(source.names()):
             if number >= MEMBERS:
                 break
             inside = name.removeprefix(prefix)
+            if name in places:
+                continue
             if (inside not in self.given) if name.startswith(prefix) else not hidden(name):
                 taken.extra_count += 1
                 if len(taken.extra) < EXTRA_NAMES:
