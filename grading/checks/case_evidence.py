@@ -224,9 +224,9 @@ class Case:
 def open_case(name: str) -> Case:
     """The recording of a case: a timeline, a trace, or a page of one kernel. Not for changing."""
     kind = captures.kind(name)
-    if kind == "kernels":
+    if kind == captures.Kind.KERNELS:
         return Case(name, kernels=ncu.kernels(name))
-    if kind == "timeline":
+    if kind == captures.Kind.TIMELINE:
         return _timeline(name)
     return _trace(name)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from profiling_lab import captures
-from profiling_lab.captures import Part, kineto
+from profiling_lab.captures import Kind, Part, kineto
 from profiling_lab.errors import EmptyCapture, LabError
 from profiling_lab.mine.diagnosis import Diagnosis
 from profiling_lab.mine.functions import Functions, FunctionUnavailable
@@ -82,7 +82,7 @@ class Launches:
 class Run:
     """The numbers of one capture.
 
-    kind: as of `captures.kind`. measures: by group, name and unit; None where the run could not tell.
+    measures: by group, name and unit; None where the run could not tell.
     launches: by kernel. conditions: what has to be equal for runs to be compared, by name.
     work: how much was done, by name: where it differs, times tell little. findings: by subject, or
     one by "" for the whole. unanswered: sentences on functions that gave no answer. devices: those
@@ -90,7 +90,7 @@ class Run:
     """
 
     name: str
-    kind: str
+    kind: Kind
     measures: dict[Key, float | None] = field(default_factory=dict)
     launches: dict[str, Launches] = field(default_factory=dict)
     conditions: dict[str, str] = field(default_factory=dict)
@@ -116,7 +116,7 @@ def of_timeline(diagnosis: Diagnosis) -> Run:
     """What a diagnosed timeline says, in its window."""
     import polars as pl
 
-    run = Run(diagnosis.name, "timeline", diagnosis=diagnosis, devices=tuple(diagnosis.devices))
+    run = Run(diagnosis.name, Kind.TIMELINE, diagnosis=diagnosis, devices=tuple(diagnosis.devices))
     run.put("time", WINDOW, diagnosis.length_ns)
     for device in diagnosis.devices:
         label = device_label(device)
@@ -286,7 +286,7 @@ def of_trace(part: Part, functions: Functions) -> Run:
     `read_trace` gave no answer, EmptyCapture if the trace holds no device operation.
     """
     path = str(part.path)
-    run = Run(part.name, "trace")
+    run = Run(part.name, Kind.TRACE)
     trace = functions.call("read_trace", path)
     events = trace.get("events") if isinstance(trace, dict) else None
     if not isinstance(events, list) or not all(
@@ -340,7 +340,7 @@ def of_traces(part: Part, functions: Functions) -> Run:
     What would be saved is left out: ranks gain together, not each by itself.
     """
     files = captures.rank_traces(part.path).values()
-    runs = [of_trace(Part(file.name, "trace", file), functions) for file in files]
+    runs = [of_trace(Part(file.name, Kind.TRACE, file), functions) for file in files]
     out = Run(part.name, part.kind, conditions=runs[0].conditions, work=runs[0].work)
     out.conditions["ranks"] = str(len(runs))
     for key in dict.fromkeys(key for run in runs for key in run.measures if key[0] != "saved"):
@@ -395,7 +395,7 @@ def of_kernels(part: Part, functions: Functions) -> Run:
     Launches of a kernel in the same shape count as one, with their mean.
     """
     path = str(part.path)
-    run = Run(part.name, "kernels")
+    run = Run(part.name, Kind.KERNELS)
     kernels = functions.call("read_metrics", path)
     if not isinstance(kernels, list) or not all(
         isinstance(kernel, dict) and isinstance(kernel.get("metrics"), dict) for kernel in kernels

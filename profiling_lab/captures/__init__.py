@@ -6,18 +6,18 @@
     >>> captures.text("ncu_memory", "kernels.csv")[:80]               # any file, decompressed
     >>> captures.provenance("ncu_memory")["gpu"]                      # how it was recorded
 
-`opening` finds captures and reads their files, `nsys_export` gives a timeline as tables, `dependencies`
+`kinds` says what a capture can be; `opening` finds captures and reads their files, `nsys_export` gives a timeline as tables, `dependencies`
 (timelines) and `kineto` (traces) the order in which things waited for each other. What people bring comes
 through `inputs`: files of any kind, checked, and put together by run; `exports` turns the tools' own
 reports into files that can be read, `merging` joins the timelines of ranks, `cutting` takes a part.
 """
 
+from profiling_lab.captures.kinds import MAIN_FILES, Kind
 from profiling_lab.captures.nsys_export import NsysCapture
 from profiling_lab.captures.opening import (
     EXPORT_COMMANDS,
     GZIP_MAGIC,
     HEAD_BYTES,
-    MAIN_FILES,
     PROVENANCE,
     TIMELINE,
     TOOL_HELP,
@@ -45,6 +45,7 @@ __all__ = [
     "PROVENANCE",
     "TIMELINE",
     "TOOL_HELP",
+    "Kind",
     "NsysCapture",
     "Part",
     "file",

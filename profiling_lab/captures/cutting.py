@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 
 from profiling_lab import captures
-from profiling_lab.captures import Part, exports, merging, nsys_export
+from profiling_lab.captures import Kind, Part, exports, merging, nsys_export
 from profiling_lab.errors import CaptureError, EmptyCapture, LabError
 
 # What a verdict takes of memory, a call or device operation: benchmarks/results/large_captures.json.
@@ -75,7 +75,7 @@ def to_look_at(
         free_bytes = min(psutil.virtual_memory().available, _left_to_group())
     out, notes = [], []
     for part in parts:
-        if part.kind != "timeline":
+        if part.kind != Kind.TIMELINE:
             if asked:
                 raise LabError(
                     f"--seconds belongs to timelines; {part.name} is a capture of kind {part.kind}"

@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 
 from profiling_lab import captures
-from profiling_lab.captures import Part, exports, merging
+from profiling_lab.captures import Kind, Part, exports, merging
 from profiling_lab.errors import CaptureError, EmptyCapture
 
 DEVICE_CATEGORIES = rb'"(?:kernel|gpu_memcpy|gpu_memset)"'
@@ -50,8 +50,8 @@ def read(arguments: Iterable[str]) -> list[Part]:
     for argument in given:
         part = _part(argument)
         job = None
-        if part.kind == "trace":
-            file = captures.file(part.path, captures.MAIN_FILES["trace"])
+        if part.kind == Kind.TRACE:
+            file = captures.file(part.path, captures.MAIN_FILES[Kind.TRACE])
             job = _job(check_trace(file))
             part = replace(part, path=_with_step(part.path, file))
         if job is None:
@@ -73,8 +73,8 @@ def runs(parts: Sequence[Part]) -> list[list[Part]]:
     Pages of kernels belong to the timeline or the trace that they are named with, if there is only one.
     Everything else is a run of its own.
     """
-    whole = [part for part in parts if part.kind in ("timeline", "trace", "traces")]
-    pages = [part for part in parts if part.kind == "kernels"]
+    whole = [part for part in parts if part.kind.is_of_a_run]
+    pages = [part for part in parts if part.kind == Kind.KERNELS]
     if len(whole) == 1 and pages and len(whole) + len(pages) == len(parts):
         return [[*whole, *pages]]
     return [[part] for part in parts]
@@ -90,7 +90,9 @@ def _part(argument: str) -> Part:
         if traces := captures.rank_traces(place):
             for file in traces.values():
                 check_trace(file)
-            return Part(place.resolve().name, "traces", _all_with_steps(place, traces), (argument,))
+            return Part(
+                place.resolve().name, Kind.TRACES, _all_with_steps(place, traces), (argument,)
+            )
         if not _is_capture(place):
             return _folder_of_files(place, argument)
     elif not place.is_file():  # a pipe would wait for a writer
@@ -99,11 +101,11 @@ def _part(argument: str) -> Part:
         place = exports.readable(place)
     kind = captures.kind(place)
     name = Path(argument).name or place.name
-    if kind == "timeline":
+    if kind == Kind.TIMELINE:
         place = captures.path(place)
         name = place.parent.name if place.name == captures.TIMELINE else place.stem
         place = merging.with_ranks(place) or place
-    elif kind == "kernels":
+    elif kind == Kind.KERNELS:
         check_kernels(captures.file(place, captures.MAIN_FILES[kind]))
     return Part(name, kind, place, (argument,))
 
@@ -139,7 +141,7 @@ def _folder_of_files(place: Path, argument: str) -> Part:
 
 def _with_job(parts: list[Part]) -> list[Part]:
     """The captures, with timelines of the ranks of one job as one, in the place of the first."""
-    timelines = [part for part in parts if part.kind == "timeline"]
+    timelines = [part for part in parts if part.kind == Kind.TIMELINE]
     job = merging.ranks_of_one_job([part.path for part in timelines]) if timelines[1:] else []
     if not job:
         return parts
@@ -147,7 +149,7 @@ def _with_job(parts: list[Part]) -> list[Part]:
     merged = exports.scratch() / "ranks.sqlite"
     merging.merge(job, merged)
     given = tuple(name for part in members for name in part.given)
-    one = Part(" + ".join(part.name for part in members), "timeline", merged, given)
+    one = Part(" + ".join(part.name for part in members), Kind.TIMELINE, merged, given)
     first, *others = members
     return [one if part is first else part for part in parts if part not in others]
 
@@ -219,7 +221,7 @@ def _with_step(place: Path, file: Path) -> Path:
     step |= {"pid": call.get("pid"), "tid": call.get("tid"), "args": {"added": ADDED_STEP}}
     # Times stay as they are written: a float would lose ns.
     written = f'{json.dumps(step)[:-1]}, "ts": {start}, "dur": {max(ends.values()) - start}}}'
-    marked = exports.scratch() / captures.MAIN_FILES["trace"]
+    marked = exports.scratch() / captures.MAIN_FILES[Kind.TRACE]
     marked.write_text(
         re.sub(r'"traceEvents"\s*:\s*\[', lambda found: f"{found[0]}{written},", text, count=1),
         encoding="utf-8",
@@ -266,10 +268,10 @@ def missing_ranks(part: Part) -> tuple[list[int], int]:
     None are missing where a trace says nothing, or another size than the others: that is for whoever
     reads them to say.
     """
-    if part.kind == "traces":
+    if part.kind == Kind.TRACES:
         files = [*captures.rank_traces(part.path).values()]
     else:
-        files = [captures.file(part.path, captures.MAIN_FILES["trace"])]
+        files = [captures.file(part.path, captures.MAIN_FILES[Kind.TRACE])]
     jobs = [_job(check_trace(file)) for file in files]
     known = [job for job in jobs if job is not None]
     sizes = {job[0] for job, _ in known}
@@ -285,14 +287,14 @@ def _together(traces: dict[int, Part], size: int) -> Part:
         return next(iter(traces.values()))
     folder = exports.scratch()
     for rank, part in sorted(traces.items()):
-        file = captures.file(part.path, "trace.json")
+        file = captures.file(part.path, captures.MAIN_FILES[Kind.TRACE])
         name = folder / f"trace_rank{rank}.json{'.gz' if captures.is_gzip(file) else ''}"
         try:
             os.symlink(file.resolve(), name)
         except OSError:  # Windows, without the right to make links
             shutil.copyfile(file, name)
     given = tuple(name for part in traces.values() for name in part.given)
-    return Part(f"{len(traces)} ranks of {size}", "traces", folder, given)
+    return Part(f"{len(traces)} ranks of {size}", Kind.TRACES, folder, given)
 
 
 # -- pages of kernels -----------------------------------------------------------------------------

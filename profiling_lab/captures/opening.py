@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from profiling_lab.captures.kinds import MAIN_FILES, Kind
 from profiling_lab.captures.nsys_export import SQLITE_MAGIC, NsysCapture, check_file
 from profiling_lab.errors import CaptureError, NoSuchCapture
 
@@ -46,18 +47,9 @@ OTHER_FILES = {
     b"PAR1": "is Parquet: export it as SQLite (nsys export --type sqlite REPORT)",
     b"\x7fELF": "is a program: profile it, and give what the profiler wrote",
 }
-TIMELINE = "timeline.sqlite"
+TIMELINE = MAIN_FILES[Kind.TIMELINE]
 PROVENANCE = "provenance.json"
 TOOL_HELP = "tool_help"  # a folder beside the captures: what the tools say about themselves
-# What a capture of each kind is read from; it may be kept compressed, with ".gz" behind the name. A
-# folder is of the first kind whose file it holds: chosen counters may come with the page that they were
-# taken from, which then holds too little for a verdict on a kernel.
-MAIN_FILES = {
-    "timeline": TIMELINE,
-    "counters": "counters.json",
-    "kernels": "kernels.csv",
-    "trace": "trace.json",
-}
 _RANK_TRACE = re.compile(r"trace_rank(\d+)\.json(\.gz)?")
 
 
@@ -65,12 +57,12 @@ _RANK_TRACE = re.compile(r"trace_rank(\d+)\.json(\.gz)?")
 class Part:
     """A capture of one run; several may belong together (`profiling_lab.captures.inputs`).
 
-    name: for people. kind: as of `kind`, or "traces": a folder with a trace of each rank.
+    name: for people.
     path: what the functions of the course are given, a file or a folder. given: what it was named by.
     """
 
     name: str
-    kind: str
+    kind: Kind
     path: Path
     given: tuple[str, ...] = ()
 
@@ -199,11 +191,9 @@ def _unreadable(place: Path, error: OSError) -> CaptureError:
     return CaptureError(f"{place}: cannot be read ({error.strerror})")
 
 
-def kind(capture: str | os.PathLike[str]) -> str:
-    """What a capture is, told by its content: "timeline", "kernels", "trace" or "counters".
+def kind(capture: str | os.PathLike[str]) -> Kind:
+    """What a capture is, told by its content; of ranks' traces in a folder that of each file.
 
-    timeline: a SQLite file of Nsight Systems; kernels: the raw page of Nsight Compute as CSV; trace: a
-    Kineto trace (JSON); counters: chosen counters of named operations (JSON, Day 4).
     capture: a name, a folder, or a file. Raises NoSuchCapture, and CaptureError for what is none of
     these.
     """
@@ -216,7 +206,7 @@ def kind(capture: str | os.PathLike[str]) -> str:
                 raise
             except CaptureError:
                 continue
-            return name
+            return Kind(name)
         raise CaptureError(f"{capture}: holds none of {', '.join(MAIN_FILES.values())}")
     head = _head(place)
     if not head:
@@ -224,7 +214,7 @@ def kind(capture: str | os.PathLike[str]) -> str:
     if head.startswith(SQLITE_MAGIC):
         if is_gzip(place):
             raise CaptureError(f"{place}: is a compressed SQLite file: gunzip it first")
-        return "timeline"
+        return Kind.TIMELINE
     for magic, what in OTHER_FILES.items():
         if head.startswith(magic):
             raise CaptureError(f"{place}: {what}")
@@ -234,9 +224,10 @@ def kind(capture: str | os.PathLike[str]) -> str:
         )
     head_text = head.decode(_encoding(head), "replace")
     if head_text.lstrip().startswith(("{", "[")):
-        return "counters" if '"traceEvents"' not in head_text and _has_counters(place) else "trace"
+        chosen = '"traceEvents"' not in head_text and _has_counters(place)
+        return Kind.COUNTERS if chosen else Kind.TRACE
     if re.search(r'^"?ID"?,', head_text, re.MULTILINE) or head_text.startswith("=="):
-        return "kernels"
+        return Kind.KERNELS
     if "Total Time (ns)" in head_text:
         raise CaptureError(f"{place}: is a table of nsys stats; give the SQLite file that it read")
     raise CaptureError(

@@ -138,10 +138,11 @@ def _own_capture(name: str, exercise: Exercise) -> Path:
 
     reads = {identifier: kind for kind, identifier in EXERCISES.items()}.get(exercise.id)
     place = captures.place(name)
-    found = captures.kind(name) if reads in ("kernels", "trace") or place.is_file() else ""
-    if reads in ("kernels", "trace") and found != reads:
+    asked = reads in (captures.Kind.KERNELS, captures.Kind.TRACE)
+    found = captures.kind(name) if asked or place.is_file() else ""
+    if asked and found != reads:
         raise LabError(f"{name}: a capture of kind {found}; {exercise.id} reads {reads}")
-    if "timeline" not in (reads, found):
+    if captures.Kind.TIMELINE not in (reads, found):
         return place.resolve()  # the checks say what they do not find in it
     with captures.open(name) as recording:
         recording.device_operations  # noqa: B018 - raises if there is none

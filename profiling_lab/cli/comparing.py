@@ -12,7 +12,7 @@ import click
 
 from profiling_lab.analysis.compare import TOLERANCE, Compared, Row, Side, compare_runs, named_rows
 from profiling_lab.analysis.measures import NAMED, Run, of_kernels, of_timeline, of_trace, of_traces
-from profiling_lab.captures import Part
+from profiling_lab.captures import Kind, Part
 from profiling_lab.cli.options import against_option, range_option
 from profiling_lab.cli.pages import section
 from profiling_lab.cli.printing import about, cut, has_references
@@ -145,26 +145,28 @@ def _is_capture(place: Path) -> bool:
         return False
 
 
+_MEASURES = {Kind.TRACE: of_trace, Kind.TRACES: of_traces, Kind.KERNELS: of_kernels}
+
+
 def _run(name: str, against: str | None, nvtx_range: str | None, missing: list[str]) -> Run:
     """One capture, opened and measured; what its functions could not say goes to `missing`."""
     from profiling_lab.captures import inputs
 
     (part,) = inputs.read([name])
-    if part.kind == "timeline":
+    if part.kind == Kind.TIMELINE:
         return _timeline(part, against, nvtx_range, missing)
     range_fits([part], nvtx_range)
-    measure = {"trace": of_trace, "traces": of_traces, "kernels": of_kernels}.get(part.kind)
+    measure = _MEASURES.get(part.kind)
     if measure is None:
         raise LabError(f"{name}: a capture of kind {part.kind} cannot be compared")
-    exercise = part.kind if part.kind == "kernels" else "trace"
     with note_while(f"reading {part.name}"):
         try:
-            run = measure(part, functions_for(exercise, against))
+            run = measure(part, functions_for(part.kind.one, against))
         except FunctionUnavailable as error:
             also = "; or see with --against solutions" if has_references() else ""
             raise LabError(f"{name}: {error}{also}") from None
         missing += run.unanswered
-        if part.kind != "kernels":
+        if part.kind != Kind.KERNELS:
             try:
                 _find(run, ask_all([part], partial(functions_for, against=against)), missing)
             except LabError as error:  # it could be measured, so it can be compared
@@ -180,7 +182,7 @@ def _find(run: Run, verdict: Verdict, missing: list[str]) -> None:
 
 def _timeline(part: Part, against: str | None, nvtx_range: str | None, missing: list[str]) -> Run:
     """A timeline, with the verdict of all functions that can speak about it, if there are any."""
-    functions, why = functions_if_any("timeline", against)
+    functions, why = functions_if_any(Kind.TIMELINE, against)
     if functions is None:
         missing.append(why or "no functions")
         return of_timeline(diagnosed(str(part.path), None, nvtx_range))

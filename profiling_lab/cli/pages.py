@@ -113,17 +113,17 @@ def section_without_timeline(
     from profiling_lab import captures
     from profiling_lab.reports import CaptureSection
 
-    main = "trace.json" if part.kind == "traces" else captures.MAIN_FILES[part.kind]
+    main = captures.MAIN_FILES[part.kind.one]
     beside = part.path / main if part.path.is_dir() else part.path
     made = CaptureSection(
         part.name, provenance=captures.provenance_beside(beside), findings=findings
     )
     answers = Answers(against)
-    functions = answers.functions("trace" if part.kind == "traces" else part.kind)
+    functions = answers.functions(part.kind.one)
     if functions is not None:
-        if part.kind == "kernels":
+        if part.kind == captures.Kind.KERNELS:
             _add_kernels(made, part.path, functions, answers, number)
-        elif part.kind == "counters":
+        elif part.kind == captures.Kind.COUNTERS:
             _add_counters(made, part.path, functions, answers, number)
         else:
             _add_traces(made, part, functions, answers)
@@ -136,8 +136,8 @@ def _add_traces(made: CaptureSection, part: Part, functions: Functions, answers:
     from profiling_lab.reports import traces
     from profiling_lab.reports.tables import memory_table
 
-    if part.kind == "trace":
-        files = {"": captures.file(part.path, "trace.json")}
+    if part.kind == captures.Kind.TRACE:
+        files = {"": captures.file(part.path, captures.MAIN_FILES[captures.Kind.TRACE])}
     else:
         files = {str(rank): file for rank, file in captures.rank_traces(part.path).items()}
     read: dict[str, Mapping[str, Any]] = {}

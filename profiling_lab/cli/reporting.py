@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from profiling_lab.analysis.compare import compare as compare_diagnoses
+from profiling_lab.captures import Kind, Part
 from profiling_lab.cli.comparing import show_pair
 from profiling_lab.cli.options import against_option, range_option, seconds_option
 from profiling_lab.cli.pages import section, section_without_timeline, write_page
@@ -22,7 +23,6 @@ from profiling_lab.mine.functions import FunctionUnavailable, functions_for
 
 if TYPE_CHECKING:
     from profiling_lab.analysis.compare import Compared
-    from profiling_lab.captures import Part
     from profiling_lab.mine.asking import Verdict
     from profiling_lab.reports import CaptureSection
 
@@ -117,7 +117,7 @@ def _write_captures(
         for part in run:
             if part is not run[0]:  # pages of kernels: beside a run, and each by itself
                 verdict = _verdict([part], against, None, missing)
-            if part.kind == "timeline":
+            if part.kind == Kind.TIMELINE:
                 found = verdict.diagnoses or [diagnosed(str(part.path), None, nvtx_range)]
                 diagnoses += found
                 sections.append(section(found[0], verdict.findings))
@@ -145,12 +145,12 @@ def _comparison(
     from profiling_lab.analysis.measures import of_trace
 
     kinds = [part.kind for part in parts]
-    if kinds == ["timeline", "timeline"]:
+    if kinds == [Kind.TIMELINE, Kind.TIMELINE]:
         return [compare_diagnoses(*diagnoses)]
-    if kinds != ["trace", "trace"]:
+    if kinds != [Kind.TRACE, Kind.TRACE]:
         return []
     try:
-        functions = functions_for("trace", against)
+        functions = functions_for(Kind.TRACE, against)
         first, second = ([of_trace(part, functions)] for part in parts)
         return [compare_runs(first, second)]
     except FunctionUnavailable:
@@ -164,7 +164,7 @@ def _verdict(
     from profiling_lab.mine.asking import Verdict, ask_all
 
     verdict = Verdict()
-    if run[0].kind != "counters":  # these are drawn; nothing is found in them
+    if run[0].kind != Kind.COUNTERS:  # these are drawn; nothing is found in them
         try:
             with note_while(f"reading {run[0].name}"):
                 verdict = ask_all(run, partial(functions_for, against=against), nvtx_range)
@@ -172,7 +172,7 @@ def _verdict(
             missing.append(str(error))
         except CaptureError as error:
             # A page with too little for a verdict still has rows; a timeline without work has nothing.
-            if run[0].kind != "kernels":
+            if run[0].kind != Kind.KERNELS:
                 raise
             missing.append(str(error))
     missing += verdict.explain_unanswered()
@@ -206,7 +206,7 @@ def demo(output: Path, open_page: bool) -> int:
             f"{captures.folder()}: holds none of the demo's captures ({wanted}); run lab demo "
             "inside a whole clone of the course"
         )
-    functions = functions_for("timeline", _reference())
+    functions = functions_for(Kind.TIMELINE, _reference())
     diagnoses: list[Diagnosis] = []
     results = []
     for before, after, title in pairs:

@@ -21,12 +21,18 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
+from profiling_lab.captures import Kind
 from profiling_lab.course import manifest
 from profiling_lab.course.manifest import Course
 from profiling_lab.errors import CourseError, LabError
 
-# The exercise whose functions read a kind of capture (see `profiling_lab.captures.kind`).
-EXERCISES = {"timeline": "ex_30", "kernels": "ex_31", "trace": "ex_32", "counters": "ex_33"}
+# The exercise whose functions read a kind of capture.
+EXERCISES: dict[str, str] = {
+    Kind.TIMELINE: "ex_30",
+    Kind.KERNELS: "ex_31",
+    Kind.TRACE: "ex_32",
+    Kind.COUNTERS: "ex_33",
+}
 
 
 class FunctionUnavailable(LabError):
@@ -161,7 +167,7 @@ def plain(value: Any) -> Any:
 def functions_for(kind: str, against: str | None = None) -> Functions:
     """The functions for captures of a kind, of the course around the current folder.
 
-    kind: "timeline", "kernels", "trace" or "counters", or the id of an exercise.
+    kind: of a capture (not of ranks' traces together), or the id of an exercise.
     against: another tree of the same shape (`solutions`, a submission), a clone of the course, or
     a Python file that defines the functions; looked for here, then in the course's root.
     Raises LabError if there is none.

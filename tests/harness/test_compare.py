@@ -26,6 +26,7 @@ from profiling_lab.analysis.measures import (
     of_timeline,
     without_serial_numbers,
 )
+from profiling_lab.captures import Kind
 from profiling_lab.cli import lab
 from profiling_lab.cli.comparing import and_more, main_change_text, markdown, verdict_text
 from profiling_lab.errors import CaptureError
@@ -161,7 +162,7 @@ def test_different_programs_get_no_headline() -> None:
 
 def test_only_one_kind() -> None:
     other = run(5, "b")
-    other.kind = "trace"
+    other.kind = Kind.TRACE
     with pytest.raises(CaptureError, match="a is of kind timeline, b is of kind trace"):
         compare_runs([run(5)], [other])
 
