@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from profiling_lab import captures
-from profiling_lab.captures import Part
+from profiling_lab.captures import Kind, Part
 from profiling_lab.cli import lab
 from profiling_lab.cli.pages import section_without_timeline
 from profiling_lab.course import manifest as course
@@ -277,7 +277,7 @@ def section_by(folder: Path, kind: str, findings: tuple = (), **answers: Any):
     for name in names:
         (folder / name).write_text('{"traceEvents": []}', encoding="utf-8")
     path = folder if kind == "traces" else folder / names[0]
-    return section_without_timeline(Part("mine", kind, path), str(file), findings, 0)
+    return section_without_timeline(Part("mine", Kind(kind), path), str(file), findings, 0)
 
 
 def test_a_trace_as_a_section(tmp_path: Path) -> None:
@@ -366,7 +366,7 @@ def test_without_functions_it_is_said(tmp_path: Path) -> None:
     file = tmp_path / "functions.py"
     file.write_text('def read_trace(capture):\n    """D."""\n    raise NotImplementedError\n')
     (tmp_path / "trace.json").write_text("{}")
-    part = Part("mine", "trace", tmp_path / "trace.json")
+    part = Part("mine", Kind.TRACE, tmp_path / "trace.json")
     made, missing = section_without_timeline(part, str(file), (), 0)
     assert missing == ["read_trace is still to do (read_trace)"] and not made.lanes
 
