@@ -71,7 +71,8 @@ def section_from_capture(
     """
     if provenance is None:
         provenance = captures.provenance_beside(capture.file)
-    lanes = _host_lanes(capture, window_ns) + _device_lanes(capture, window_ns)
+    numbers = _launch_numbers(capture, window_ns)
+    lanes = _host_lanes(capture, window_ns, numbers) + _device_lanes(capture, window_ns, numbers)
     memory = _memory_series(capture, window_ns)
     if busy is None:
         busy = {}
@@ -105,12 +106,29 @@ def _inside(frame: pl.DataFrame, window_ns: tuple[int, int]) -> pl.DataFrame:
     return frame.filter((pl.col("end_ns") > start) & (pl.col("start_ns") < end))
 
 
-def _host_lanes(capture: NsysCapture, window_ns: tuple[int, int]) -> list[Lane]:
+def _launch_numbers(capture: NsysCapture, window_ns: tuple[int, int]) -> pl.DataFrame:
+    """process, correlation, launch: one number for a call and all that it launched."""
+    import polars as pl
+
+    parts = (capture.kernels, capture.graph_launches, capture.copies, capture.memsets)
+    pairs = [_inside(part, window_ns).select("process", "correlation") for part in parts]
+    found = pl.concat(pairs).filter(pl.col("correlation") > 0).unique(maintain_order=True)
+    return found.with_row_index("launch", offset=1)
+
+
+def _with_launches(rows: pl.DataFrame, numbers: pl.DataFrame) -> pl.DataFrame:
+    joined = rows.join(numbers, on=["process", "correlation"], how="left", maintain_order="left")
+    return joined.with_columns(launch=joined["launch"].fill_null(0))
+
+
+def _host_lanes(
+    capture: NsysCapture, window_ns: tuple[int, int], numbers: pl.DataFrame
+) -> list[Lane]:
     import polars as pl
 
     lanes = []
     ranges = _inside(capture.nvtx_ranges, window_ns)
-    calls = _inside(capture.api_calls, window_ns)
+    calls = _with_launches(_inside(capture.api_calls, window_ns), numbers)
     os_calls = _inside(capture.os_calls, window_ns)
     # Threads that only wait in the operating system, and are neither annotated nor call CUDA, tell little.
     threads = {
@@ -149,11 +167,44 @@ def _pid(process: int) -> int:
     return process >> 24 & 0xFFFFFF or process
 
 
-def _device_lanes(capture: NsysCapture, window_ns: tuple[int, int]) -> list[Lane]:
+def _shape(kernel: dict[str, int]) -> str:
+    """How a kernel was launched, in words."""
+    grid, block = (
+        " × ".join(str(kernel[f"{part}_{axis}"]) for axis in "xyz") for part in ("grid", "block")
+    )
+    shared = kernel["static_shared_bytes"] + kernel["dynamic_shared_bytes"]
+    return (
+        f"grid {grid}, block {block}, {kernel['registers_per_thread']} registers a thread"
+        f"{f', {format_bytes(shared)} shared' if shared else ''}"
+    )
+
+
+def _with_shapes(kernels: pl.DataFrame) -> pl.DataFrame:
+    """Kernels with `shape`; the words are made once for each shape."""
     import polars as pl
 
-    columns = ("start_ns", "end_ns", "device", "stream", "name", "kind", "detail")
-    kernels = _inside(capture.kernels, window_ns).with_columns(
+    columns = [f"{part}_{axis}" for part in ("grid", "block") for axis in "xyz"]
+    columns += ["registers_per_thread", "static_shared_bytes", "dynamic_shared_bytes"]
+    known = kernels.select(columns).fill_null(0).unique(maintain_order=True)
+    texts = [_shape(row) for row in known.iter_rows(named=True)]
+    return kernels.with_columns(pl.col(columns).fill_null(0)).join(
+        known.with_columns(shape=pl.Series(texts, dtype=pl.String)),
+        on=columns,
+        how="left",
+        maintain_order="left",
+    )
+
+
+def _device_lanes(
+    capture: NsysCapture, window_ns: tuple[int, int], numbers: pl.DataFrame
+) -> list[Lane]:
+    import polars as pl
+
+    columns = (
+        *("start_ns", "end_ns", "device", "stream", "name", "kind", "detail", "shape"),
+        *("process", "correlation"),
+    )
+    kernels = _with_shapes(_inside(capture.kernels, window_ns)).with_columns(
         pl.lit("kernel").alias("kind"),
         # The demangled name says more only where it differs (templates, arguments).
         pl.when(pl.col("demangled_name") != pl.col("name"))
@@ -188,7 +239,9 @@ def _device_lanes(capture: NsysCapture, window_ns: tuple[int, int]) -> list[Lane
         pl.lit("Memset").alias("name"),
         pl.Series("detail", [format_bytes(n) for n in memsets["bytes"]], dtype=pl.String),
     )
-    frame = pl.concat([part.select(columns) for part in (kernels, graphs, copies, memsets)])
+    others = [part.with_columns(shape=pl.lit("")) for part in (graphs, copies, memsets)]
+    frame = pl.concat([part.select(columns) for part in (kernels, *others)])
+    frame = _with_launches(frame, numbers)
     lanes = []
     for device, stream in sorted(frame.select("device", "stream").unique().iter_rows()):
         rows = frame.filter((pl.col("device") == device) & (pl.col("stream") == stream))
@@ -226,6 +279,8 @@ def _lane(
         details=rows["detail"].to_list() if "detail" in rows.columns else (),
         key=key,
         device=device,
+        shapes=rows["shape"].to_list() if "shape" in rows.columns else (),
+        launches=rows["launch"].to_list() if "launch" in rows.columns else (),
     )
 
 
@@ -247,9 +302,14 @@ def _thinned(rows: pl.DataFrame, window_ns: tuple[int, int]) -> pl.DataFrame:
 
     if rows.height <= MOST_IN_LANE:
         return rows
-    if "detail" not in rows.columns:
-        rows = rows.with_columns(detail=pl.lit(""))
-    rows = rows.select("start_ns", "end_ns", "name", "kind", "detail")
+    for column, empty in (
+        ("detail", pl.lit("")),
+        ("shape", pl.lit("")),
+        ("launch", pl.lit(0, pl.UInt32)),
+    ):
+        if column not in rows.columns:
+            rows = rows.with_columns(empty.alias(column))
+    rows = rows.select("start_ns", "end_ns", "name", "kind", "detail", "shape", "launch")
     part_ns = max(1, (window_ns[1] - window_ns[0]) // SMALLEST_PARTS)
     short = pl.col("end_ns") - pl.col("start_ns") < part_ns
     few = (
@@ -261,6 +321,8 @@ def _thinned(rows: pl.DataFrame, window_ns: tuple[int, int]) -> pl.DataFrame:
             pl.len().alias("count"),
             pl.col("name").first(),
             pl.col("detail").first(),
+            pl.col("shape").first(),
+            pl.when(pl.len() == 1).then(pl.col("launch").first()).otherwise(0).alias("launch"),
         )
     )
     names = [

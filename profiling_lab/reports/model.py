@@ -102,7 +102,9 @@ class Lane:
 
     group: the heading that it stands under ("GPU 0"); key: what findings refer to ("stream:7");
     rank: of several processes the one that it is of.
-    kinds: one of `KINDS` a rectangle; details: more about each, shown on hover, or empty.
+    kinds: one of `KINDS` a rectangle; details: more about each, shown on hover, or empty; shapes: how a
+    kernel was launched, in words, or empty. launches: a number that a call and what it launched share, 0 for
+    none, or empty.
     """
 
     group: str
@@ -115,12 +117,14 @@ class Lane:
     key: str = ""
     device: int | None = None
     rank: str = ""
+    shapes: Sequence[str] = ()
+    launches: Sequence[int] = ()
 
     def __post_init__(self) -> None:
         size = len(self.start_ns)
         if not (len(self.end_ns) == len(self.names) == len(self.kinds) == size):
             raise ValueError(f"lane {self.label!r}: columns of different lengths")
-        if len(self.details) not in (0, size):
+        if any(len(given) not in (0, size) for given in (self.details, self.shapes, self.launches)):
             raise ValueError(f"lane {self.label!r}: details for some rectangles only")
         unknown = set(self.kinds) - set(KINDS)
         if unknown:

@@ -24,7 +24,7 @@ def payload(sections: Sequence[CaptureSection]) -> dict[str, Any]:
 
 def _section_data(section: CaptureSection) -> dict[str, Any]:
     origin = section.window_ns[0]
-    texts: dict[tuple[str, str], int] = {}
+    texts: dict[tuple[str, str, str], int] = {}
     lanes = [_lane_data(lane, origin, texts) for lane in section.lanes]
     series = []
     for metric in section.metrics:
@@ -47,7 +47,7 @@ def _section_data(section: CaptureSection) -> dict[str, Any]:
     return {
         "name": clean_text(section.name),
         "duration": section.duration_ns,
-        "names": [[clean_text(name), clean_text(detail)] for name, detail in texts],
+        "names": [[clean_text(text) for text in told] for told in texts],
         "lanes": lanes,
         "series": series,
         "gaps": {
@@ -73,7 +73,7 @@ def _top(metric: MetricSeries) -> str:
     return clean_text(units.format_quantity(metric.maximum, metric.unit))
 
 
-def _lane_data(lane: Lane, origin: int, texts: dict[tuple[str, str], int]) -> dict[str, Any]:
+def _lane_data(lane: Lane, origin: int, texts: dict[tuple[str, str, str], int]) -> dict[str, Any]:
     order: Sequence[int] = range(len(lane.start_ns))
     if any(a > b for a, b in zip(lane.start_ns, lane.start_ns[1:], strict=False)):
         order = sorted(order, key=lane.start_ns.__getitem__)
@@ -84,6 +84,7 @@ def _lane_data(lane: Lane, origin: int, texts: dict[tuple[str, str], int]) -> di
         "group": clean_text(lane.group),
         "label": clean_text(lane.label),
         "device": lane.device,
+        "rank": lane.rank,
         "count": len(starts),
         "start": _packed(starts),
         "end": _packed(ends),
@@ -93,11 +94,17 @@ def _lane_data(lane: Lane, origin: int, texts: dict[tuple[str, str], int]) -> di
         "name": _packed(
             [
                 texts.setdefault(
-                    (lane.names[i], lane.details[i] if lane.details else ""), len(texts)
+                    (
+                        lane.names[i],
+                        lane.details[i] if lane.details else "",
+                        lane.shapes[i] if lane.shapes else "",
+                    ),
+                    len(texts),
                 )
                 for i in order
             ]
         ),
+        "launch": _packed([lane.launches[i] for i in order] if any(lane.launches) else []),
     }
 
 

@@ -227,5 +227,9 @@ def _lane(
         end_ns=[event["end_ns"] + shift_ns for event in rows],
         names=[str(event["name"]) for event in rows],
         kinds=kinds,
+        launches=[
+            number if type(number := event.get("correlation")) is int and number > 0 else 0
+            for event in rows
+        ],
         **more,
     )

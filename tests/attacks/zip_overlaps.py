@@ -18,5 +18,5 @@ def plant(entry, course):
             other.filename = f"{FOLDER}/{number}.py"
             archive.filelist.append(other)
             archive.NameToInfo[other.filename] = other
-        archive._didModify = True
+        archive._didModify = True  # pyrefly: ignore[missing-attribute]
     entry.with_name(f"{entry.name}.zip").write_bytes(buffer.getvalue())

@@ -218,6 +218,31 @@ def test_the_timeline_by_keys(show: Callable[..., Page]) -> None:
     assert page.evaluate("document.activeElement.id") == "find"
 
 
+def test_from_a_launch_to_its_kernel_and_back(show: Callable[..., Page]) -> None:
+    calls = Lane(
+        "Host", "CUDA calls", [1_000, 40_000], [2_000, 41_000], ["cudaLaunchKernel"] * 2, ["api"] * 2,
+        launches=[1, 2],
+    )  # fmt: skip
+    kernels = Lane(
+        "GPU 0", "Stream 7", [5_000, 60_000], [9_000, 70_000], ["gemm", "softmax"], ["kernel"] * 2,
+        device=0, shapes=["grid 8 × 1 × 1, block 128 × 1 × 1, 32 registers a thread", ""], launches=[1, 2],
+    )  # fmt: skip
+    page = show(render_report([section(lanes=[calls, kernels])], title="A"))
+    page.get_by_role("application", name="Timeline of run").focus()
+    page.keyboard.press("ArrowDown")
+    assert said(page).startswith("Host, CUDA calls: cudaLaunchKernel")
+    page.keyboard.press("l")
+    assert said(page).startswith("GPU 0, Stream 7: gemm, Kernel, starts at 5.00 µs")
+    told = page.locator("#tip").inner_text()
+    assert "32 registers a thread" in told and "Stream 7" in told
+    assert "Launched by" in told and "3.00 µs" in told
+    page.keyboard.press("l")
+    assert said(page).startswith("Host, CUDA calls: cudaLaunchKernel, ")
+    page.keyboard.press("n")
+    page.keyboard.press("l")
+    assert said(page).startswith("GPU 0, Stream 7: softmax")
+
+
 def test_finding_operations_by_name(show: Callable[..., Page]) -> None:
     page = show(render_report([section()], title="A"))
     full = ink(page, 1)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from grading.checks.generate.drawn_timeline import Timeline
 from profiling_lab import captures
 from profiling_lab.captures import Kind, Part
 from profiling_lab.cli import lab
@@ -510,3 +511,24 @@ def test_the_command_writes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     for wrong in (["report"], ["report", "--progress", "two_streams"]):
         run = CliRunner().invoke(lab, wrong)
         assert run.exit_code == 2 and "--progress" in run.output
+
+
+def test_kernels_tell_their_shape_and_share_a_number_with_their_call(tmp_path: Path) -> None:
+    drawn = Timeline(tmp_path / "two.sqlite")
+    for process in (1, 2):  # correlation ids are unique in a process only
+        start = 10_000 * process
+        drawn.kernel(start, start + 500, call=(1_000, 2_000), process=process, correlation=5)
+    drawn.api("cudaDeviceSynchronize", 30_000, 31_000)
+    recording = captures.open(drawn.save())
+    lanes = section_from_capture(recording, window_ns=(0, 40_000)).lanes
+    told = [
+        (lane.device is not None, name, number)
+        for lane in lanes
+        for name, number in zip(lane.names, lane.launches or [0] * len(lane.names), strict=True)
+    ]
+    kernels = {number for on_device, _, number in told if on_device}
+    calls = {number for on_device, name, number in told if not on_device and "Launch" in name}
+    assert kernels == calls and len(kernels) == 2 and 0 not in kernels
+    assert {number for _, name, number in told if "Synchronize" in name} == {0}
+    (shape,) = {shape for lane in lanes for shape in lane.shapes}
+    assert shape.startswith("grid 1 × 1 × 1, block 1 × 1 × 1, ")

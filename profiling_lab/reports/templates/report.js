@@ -23,7 +23,7 @@
   }
   for (const section of data.sections) {
     for (const lane of section.lanes) {
-      for (const key of ["start", "end", "reach", "kind", "name"]) lane[key] = unpack(lane[key]);
+      for (const key of ["start", "end", "reach", "kind", "name", "launch"]) lane[key] = unpack(lane[key]);
     }
     for (const series of section.series) {
       series.time = unpack(series.time);
@@ -521,6 +521,36 @@
     ctx.strokeRect(x0 - at.ratio, y + at.ratio, width + 2 * at.ratio, height - 2 * at.ratio);
   }
 
+  // -- a launch and what it launched -------------------------------------------------------------
+  /* Where a launch's other side is: of a call its first operation on a device, of an operation its call. */
+  function other(section, index, i) {
+    const lane = section.lanes[index], launch = lane.launch.length ? lane.launch[i] : 0;
+    if (!launch) return null;
+    if (!section.launches) {
+      section.launches = new Map();
+      section.lanes.forEach((lane, index) => {
+        lane.launch.forEach((number, i) => {
+          const key = lane.rank + ":" + number, side = lane.device === null ? "host" : "device";
+          if (!number) return;
+          if (!section.launches.has(key)) section.launches.set(key, {});
+          const known = section.launches.get(key)[side];
+          if (!known || lane.start[i] < section.lanes[known[0]].start[known[1]]) section.launches.get(key)[side] = [index, i];
+        });
+      });
+    }
+    return section.launches.get(lane.rank + ":" + launch)[lane.device === null ? "device" : "host"] || null;
+  }
+  function follow(chart) {
+    const to = chosen && chosen.chart === chart && other(chart.section, chosen.lane, chosen.i);
+    if (!to) { say.textContent = chosen ? "Nothing of its launch is recorded here." : "Choose an operation first."; return; }
+    const from = chart.section.lanes[chosen.lane], lane = chart.section.lanes[to[0]];
+    const start = Math.min(from.start[chosen.i], lane.start[to[1]]), end = Math.max(from.end[chosen.i], lane.end[to[1]]);
+    if (start < view.start || end > view.end) setView(start - (end - start) * 0.15, end + (end - start) * 0.15);
+    chosen = { chart, lane: to[0], i: to[1] };
+    point(chart, ...to);
+    say.textContent = laneName(lane) + ": " + tell(chart.section, lane, to[1]);
+  }
+
   // -- pointing ---------------------------------------------------------------------------------
   const tip = document.getElementById("tip");
   function hit(chart, x, y) {
@@ -560,13 +590,23 @@
       line("Value", amount(found.value, found.row.series.unit));
       line("At", time(found.t));
     } else {
-      const lane = found.row.lane, [name, detail] = chart.section.names[lane.name[found.i]];
+      const lane = found.row.lane, [name, detail, shape] = chart.section.names[lane.name[found.i]];
       add(tip, "b", name);
       if (detail) add(tip, "div", detail.length > 240 ? detail.slice(0, 239) + "…" : detail, "dim");
+      if (shape) add(tip, "div", shape, "dim");
       line("Kind", data.kinds[lane.kind[found.i]].label);
+      if (lane.device !== null) line("On", lane.group + ", " + lane.label);
       line("Start", time(lane.start[found.i]));
       line("Duration", time(lane.end[found.i] - lane.start[found.i]));
       line("Exactly", exact(lane.end[found.i] - lane.start[found.i]));
+      const to = other(chart.section, found.row.index, found.i);
+      if (to) {
+        const its = chart.section.lanes[to[0]], launched = lane.device === null;
+        const after = launched ? its.start[to[1]] - lane.end[found.i] : lane.start[found.i] - its.end[to[1]];
+        line(launched ? "Launched" : "Launched by", chart.section.names[its.name[to[1]]][0]);
+        line("From call to start", after > 0 ? time(after) : "during the call");
+        add(tip, "div", "Click, then L: there and back.", "dim");
+      }
       if (found.count > 1) add(tip, "div", "One of " + found.count + " within this pixel; zoom in to tell them apart.", "dim");
     }
     tip.appendChild(table);
@@ -617,6 +657,15 @@
       if (found) showTip(chart, found, event.clientX, event.clientY); else hideTip();
     });
     function release(event) {
+      if (event.type === "pointerup" && !moved && pointers.size === 1) {
+        const at = local(event), pressed = hit(chart, at.x, at.y);
+        if (pressed && pressed.row.lane) {
+          chosen = { chart, lane: pressed.row.index, i: pressed.i };
+          mark = { section: chart.index, start: pressed.row.lane.start[pressed.i], end: pressed.row.lane.end[pressed.i], lane: pressed.row.index };
+          say.textContent = tell(chart.section, pressed.row.lane, pressed.i);
+          redraw();
+        }
+      }
       const tapped = event.type === "pointerup" && event.pointerType !== "mouse" && !moved && pointers.size === 1;
       pointers.delete(event.pointerId);
       if (pointers.size < 2) pinch = null;
@@ -717,8 +766,8 @@
     found = null;
     if (wanted) {
       found = data.sections.map((section) => ({
-        match: Uint8Array.from(section.names, ([name, detail]) =>
-          +(name.toLowerCase().includes(wanted) || detail.toLowerCase().includes(wanted))),
+        match: Uint8Array.from(section.names, ([name, detail, shape]) =>
+          +(name.toLowerCase().includes(wanted) || detail.toLowerCase().includes(wanted) || shape.includes(wanted))),
       }));
       for (const chart of charts) {
         if (chart.figure.hidden) continue;
@@ -766,7 +815,7 @@
         ArrowUp: () => choose(chart, -1, 0), ArrowDown: () => choose(chart, 1, 0),
         n: () => choose(chart, 0, 1), p: () => choose(chart, 0, -1), Enter: () => fill(chart),
         "+": () => zoom(0.7), "=": () => zoom(0.7), "-": () => zoom(1 / 0.7), "0": () => setView(0, whole),
-        "/": () => find.focus(),
+        "/": () => find.focus(), l: () => follow(chart),
         Escape: () => { mark = chosen = null; hideTip(); redraw(); },
       }[event.key.length === 1 ? event.key.toLowerCase() : event.key];
       if (act) { event.preventDefault(); act(); }
