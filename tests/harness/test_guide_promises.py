@@ -89,8 +89,7 @@ def reaches_out(source: str) -> set[str]:
 def test_the_grader_opens_no_connection() -> None:
     sources = [*HERE.parents[1].glob("grading/**/*.py")]
     assert len(sources) > 50
-    assert {
-        file.name: out for file in sources if (out := reaches_out(file.read_text("utf-8")))
-    } == {}
+    found = {f.name: out for f in sources if (out := reaches_out(f.read_text("utf-8")))}
+    assert found == {"kernel.py": {"AF_INET"}}, "that one switches a sandbox's own loopback on"
     for text in ("import http.client", "from urllib import request", "socket.AF_INET6"):
         assert reaches_out(text), text
