@@ -77,6 +77,11 @@ def exercise(identifier: str) -> str:
     return f"{len(portable)} tasks, {points} points, {found.minutes} minutes"
 
 
+def hours(identifier: str) -> int:
+    """How many hours an exercise may take, rounded."""
+    return round(course.load(ROOT).exercise(identifier).minutes / 60)
+
+
 @cache
 def states(capture: str) -> dict[str, int]:
     """What the device did from its first to its last operation, in ns.
@@ -532,7 +537,7 @@ def jax_calls() -> Figure:
     return figure
 
 
-RULE = (5, 20)  # operations per byte: a rule of thumb that knows no device (seed error 3)
+RULE = (5, 20)  # operations per byte: a rule of thumb that knows no device
 
 
 def ridge_points() -> Figure:
