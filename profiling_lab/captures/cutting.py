@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 
 from profiling_lab import captures
-from profiling_lab.captures import Kind, Part, exports, merging, nsys_export
+from profiling_lab.captures import Kind, Part, exports, merging, nsys_schema, sqlite_tables
 from profiling_lab.errors import CaptureError, EmptyCapture, LabError
 
 # What a verdict takes of memory, a call or device operation: benchmarks/results/large_captures.json.
@@ -28,7 +28,7 @@ LATEST_NS = NO_LIMIT = 2**62
 NVTX = "NVTX_EVENTS"
 
 _ISSUED = (
-    *nsys_export.DEVICE_TABLES, nsys_export.SYNCHRONIZATION, nsys_export.CUDA_EVENT,
+    *nsys_schema.DEVICE_TABLES, nsys_schema.SYNCHRONIZATION, nsys_schema.CUDA_EVENT,
 )  # fmt: skip
 # These say something of the recording as a whole, whenever they are dated.
 _WHOLE = {"DIAGNOSTIC_EVENT"}
@@ -134,12 +134,12 @@ def fitting(timeline: Path, memory_bytes: int) -> tuple[int, int] | None:
     memory_bytes: what is free. The stretch holds so many of the calls, as many before the middle one
     as behind it.
     """
-    runtime = nsys_export.RUNTIME
-    connection = sqlite3.connect(nsys_export.uri(timeline), uri=True)
+    runtime = nsys_schema.RUNTIME
+    connection = sqlite3.connect(sqlite_tables.uri(timeline), uri=True)
     try:
         held = {
             table: connection.execute(f'SELECT COUNT(*) FROM "{table}"').fetchone()[0]
-            for table in (runtime, *nsys_export.DEVICE_TABLES)
+            for table in (runtime, *nsys_schema.DEVICE_TABLES)
             if merging.columns_of(connection, "main", table)
         }
         total, calls = sum(held.values()), held.get(runtime, 0)
@@ -175,7 +175,7 @@ def cut(timeline: Path, start_ns: int, end_ns: int) -> Path:
         connection.execute("PRAGMA journal_mode = OFF")
         connection.execute("PRAGMA synchronous = OFF")
         connection.execute("PRAGMA temp_store = FILE")
-        connection.execute("ATTACH ? AS whole", (nsys_export.uri(timeline),))
+        connection.execute("ATTACH ? AS whole", (sqlite_tables.uri(timeline),))
         tables = connection.execute(
             "SELECT name, sql FROM whole.sqlite_master WHERE type = 'table' AND name NOT GLOB 'sqlite_*'"
         ).fetchall()
@@ -183,7 +183,7 @@ def cut(timeline: Path, start_ns: int, end_ns: int) -> Path:
             connection.execute(sql)
         ends = {"start": start_ns, "end": end_ns} | _ends(connection)
         # Calls come first: they decide which device work belongs to the part.
-        for name, _ in sorted(tables, key=lambda table: table[0] != nsys_export.RUNTIME):
+        for name, _ in sorted(tables, key=lambda table: table[0] != nsys_schema.RUNTIME):
             connection.execute(
                 f'INSERT INTO main."{name}" SELECT * FROM whole."{name}" '
                 f"WHERE {_condition(connection, name)}",
@@ -192,11 +192,11 @@ def cut(timeline: Path, start_ns: int, end_ns: int) -> Path:
         if merging.columns_of(connection, "main", NVTX):
             connection.execute(
                 f'UPDATE main.{NVTX} SET start = MAX(start, :start), "end" = MIN("end", :end) '
-                f"WHERE eventType IN {nsys_export.NVTX_RANGES}",
+                f"WHERE eventType IN {nsys_schema.NVTX_RANGES}",
                 ends,
             )
         connection.commit()
-        if not any(_any_row(connection, "main", table) for table in nsys_export.DEVICE_TABLES):
+        if not any(_any_row(connection, "main", table) for table in nsys_schema.DEVICE_TABLES):
             raise EmptyCapture(f"{timeline}: {_nothing(connection, start_ns, end_ns)}")
     except sqlite3.DatabaseError as error:
         raise CaptureError(f"{timeline}: damaged or truncated ({error})") from None
@@ -211,17 +211,17 @@ def _condition(connection: sqlite3.Connection, table: str) -> str:
     inside = "start >= :start AND start < :end"
     if table in _WHOLE:
         return "1"
-    if table == nsys_export.RUNTIME:
+    if table == nsys_schema.RUNTIME:
         return inside
     if table in _ISSUED and {"correlationId", "globalPid"} <= set(columns):
-        if not merging.columns_of(connection, "whole", nsys_export.RUNTIME):
+        if not merging.columns_of(connection, "whole", nsys_schema.RUNTIME):
             return inside
-        calls = f"SELECT correlationId, globalTid & {nsys_export.PROCESS_MASK} FROM"
-        issued = f"(correlationId, globalPid) IN ({calls} main.{nsys_export.RUNTIME})"
+        calls = f"SELECT correlationId, globalTid & {nsys_schema.PROCESS_MASK} FROM"
+        issued = f"(correlationId, globalPid) IN ({calls} main.{nsys_schema.RUNTIME})"
         if "start" not in columns:
             return issued
         # Pages of managed memory move without a call, and a call may lie before the recording.
-        alone = f"(correlationId, globalPid) NOT IN ({calls} whole.{nsys_export.RUNTIME})"
+        alone = f"(correlationId, globalPid) NOT IN ({calls} whole.{nsys_schema.RUNTIME})"
         return f"{issued} OR {inside} AND (COALESCE(correlationId, 0) = 0 OR {alone})"
     if table == NVTX:
         open_or_whole = f'start < :end AND "end" IS NULL OR {inside} AND "end" <= :end'
@@ -243,7 +243,7 @@ def _condition(connection: sqlite3.Connection, table: str) -> str:
 
 def _ends(connection: sqlite3.Connection) -> dict[str, int]:
     """The "first" start and the "last" end of all calls and device operations of the recording."""
-    first, last = _span(connection, (nsys_export.RUNTIME, *nsys_export.DEVICE_TABLES)) or (
+    first, last = _span(connection, (nsys_schema.RUNTIME, *nsys_schema.DEVICE_TABLES)) or (
         0,
         LATEST_NS,
     )
@@ -252,7 +252,7 @@ def _ends(connection: sqlite3.Connection) -> dict[str, int]:
 
 def _nothing(connection: sqlite3.Connection, start_ns: int, end_ns: int) -> str:
     """Why a part is empty: where device work is."""
-    span = _span(connection, nsys_export.DEVICE_TABLES)
+    span = _span(connection, nsys_schema.DEVICE_TABLES)
     there = (
         f"it is between {span[0] / 1e9:.3f} and {span[1] / 1e9:.3f} s"
         if span

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from profiling_lab.captures import nsys_export
+from profiling_lab.captures import nsys_schema, sqlite_tables
 from profiling_lab.errors import CaptureError
 
 EVENTS = (
-    *nsys_export.DEVICE_TABLES, nsys_export.RUNTIME, nsys_export.SYNCHRONIZATION,
-    nsys_export.CUDA_EVENT, "NVTX_EVENTS", "OSRT_API", "PROFILER_OVERHEAD",
+    *nsys_schema.DEVICE_TABLES, nsys_schema.RUNTIME, nsys_schema.SYNCHRONIZATION,
+    nsys_schema.CUDA_EVENT, "NVTX_EVENTS", "OSRT_API", "PROFILER_OVERHEAD",
     "CUDA_GPU_MEMORY_USAGE_EVENTS",
 )  # fmt: skip
 TIMES = ("start", "end")
@@ -80,7 +80,7 @@ def merge(files: Sequence[Path], merged: Path) -> None:
         _number_devices(connection, numbers)
         for other in others:
             assert other is not None
-            connection.execute("ATTACH ? AS other", (nsys_export.uri(other.file),))
+            connection.execute("ATTACH ? AS other", (sqlite_tables.uri(other.file),))
             _add(connection, other.utc_ns - first.utc_ns, numbers)
             connection.commit()
             connection.execute("DETACH other")
@@ -95,9 +95,9 @@ def merge(files: Sequence[Path], merged: Path) -> None:
 
 def _recording(file: Path) -> _Recording | None:
     """What is needed of a recording that ran collectives; None for any other file."""
-    kernel = nsys_export.KERNEL
+    kernel = nsys_schema.KERNEL
     try:
-        connection = sqlite3.connect(nsys_export.uri(file), uri=True)
+        connection = sqlite3.connect(sqlite_tables.uri(file), uri=True)
         try:
             row = connection.execute(
                 f'SELECT MIN(start), MAX("end"), (SELECT utcEpochNs FROM {CLOCK}) FROM {kernel}'
@@ -174,7 +174,7 @@ def with_ranks(timeline: Path) -> Path | None:
     found = _recording(timeline)
     if found is None or len(found.processes) < 2:
         return None
-    connection = sqlite3.connect(nsys_export.uri(timeline), uri=True)
+    connection = sqlite3.connect(sqlite_tables.uri(timeline), uri=True)
     try:
         spans = [] if _tells_ranks(connection) else _spans_of_ranks(connection)
     except (sqlite3.DatabaseError, UnicodeDecodeError):
@@ -207,7 +207,7 @@ def _tells_ranks(connection: sqlite3.Connection) -> bool:
     query = (
         "SELECT 1 FROM NVTX_EVENTS LEFT JOIN StringIds ON id = textId "
         f"WHERE {IS_RANK.format('COALESCE(text, value)')} "
-        f"AND eventType IN {nsys_export.NVTX_RANGES} LIMIT 1"
+        f"AND eventType IN {nsys_schema.NVTX_RANGES} LIMIT 1"
     )
     return connection.execute(query).fetchone() is not None
 
@@ -218,12 +218,12 @@ def _spans_of_ranks(connection: sqlite3.Connection) -> list[tuple[int, int, int,
     """
     work = " UNION ALL ".join(
         f'SELECT deviceId, globalPid, start, "end" FROM {table}'
-        for table in nsys_export.DEVICE_TABLES
+        for table in nsys_schema.DEVICE_TABLES
         if columns_of(connection, "main", table)
     )
     query = (
         f'SELECT MAX(deviceId), globalPid, MIN(start), MAX("end") FROM ({work}) WHERE globalPid IN '
-        f"(SELECT globalPid FROM {nsys_export.KERNEL} WHERE {COLLECTIVE}) GROUP BY globalPid"
+        f"(SELECT globalPid FROM {nsys_schema.KERNEL} WHERE {COLLECTIVE}) GROUP BY globalPid"
     )
     return sorted(connection.execute(query).fetchall())
 

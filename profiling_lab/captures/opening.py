@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from profiling_lab.captures.kinds import MAIN_FILES, Kind
-from profiling_lab.captures.nsys_export import SQLITE_MAGIC, NsysCapture, check_file
+from profiling_lab.captures.nsys_export import NsysCapture
+from profiling_lab.captures.sqlite_tables import SQLITE_MAGIC, check_file
 from profiling_lab.errors import CaptureError, NoSuchCapture
 
 GZIP_MAGIC = b"\x1f\x8b"

@@ -11,10 +11,10 @@ import pytest
 from grading.checks import oracles
 from grading.checks.generate import SCENARIOS
 from profiling_lab import captures
-from profiling_lab.captures import nsys_export
+from profiling_lab.captures import nsys_schema
 from profiling_lab.errors import CaptureError, EmptyCapture, MissingTable, NoSuchCapture
 
-RUNTIME = nsys_export.RUNTIME
+RUNTIME = nsys_schema.RUNTIME
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_a_changed_file_is_read_again(generated: Path) -> None:
     before = captures.open(generated)
     assert before.kernels.height > 0
     assert captures.open(generated) is before
-    edit(generated, f"DELETE FROM {nsys_export.KERNEL}")
+    edit(generated, f"DELETE FROM {nsys_schema.KERNEL}")
     after = captures.open(generated)
     assert after is not before
     assert after.kernels.height == 0
@@ -76,9 +76,9 @@ def test_tables_are_ordered_by_time(generated: Path) -> None:
 @pytest.mark.parametrize(
     ("statement", "error", "words"),
     [
-        (f"ALTER TABLE {nsys_export.KERNEL} DROP COLUMN gridX", MissingTable, "gridX"),
+        (f"ALTER TABLE {nsys_schema.KERNEL} DROP COLUMN gridX", MissingTable, "gridX"),
         ("DROP TABLE StringIds", MissingTable, "StringIds"),
-        (f"DELETE FROM {nsys_export.KERNEL}", EmptyCapture, "no kernel"),
+        (f"DELETE FROM {nsys_schema.KERNEL}", EmptyCapture, "no kernel"),
     ],
 )
 def test_what_is_missing_is_named(

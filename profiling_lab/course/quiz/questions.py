@@ -17,7 +17,7 @@ from typing import Any
 
 from profiling_lab import captures, devices, units
 from profiling_lab.analysis.measures import DURATION
-from profiling_lab.captures import nsys_export
+from profiling_lab.captures import sqlite_tables
 from profiling_lab.course.quiz import Asked, Question
 
 DAY1 = "week07/day1_nsight_systems/README.md"
@@ -43,7 +43,7 @@ FROM CUPTI_ACTIVITY_KIND_KERNEL AS k JOIN StringIds AS s ON s.id = k.shortName""
 
 def query(capture: str, sql: str) -> list[tuple[Any, ...]]:
     """The rows of a query on a timeline, which is opened read-only."""
-    connection = nsys_export.connect(captures.path(capture))
+    connection = sqlite_tables.connect(captures.path(capture))
     try:
         return connection.execute(sql).fetchall()
     finally:
