@@ -27,8 +27,8 @@ def run(
     words = [str(word) for word in command]
     if sys.platform != "win32":
         options["preexec_fn"] = limit
-    options = {"capture_output": True, "text": True, "timeout": CLOCK_S} | options
-    done = subprocess.run(words, check=False, **options)
+    usual: dict[str, Any] = {"capture_output": True, "text": True, "timeout": CLOCK_S}
+    done = subprocess.run(words, check=False, **usual | options)
     if sys.platform != "win32":
         ended = done.returncode == -signal.SIGXCPU
         assert not ended, f"ended after {cpu_s} s of processor time: {words}\n{done.stderr}"
