@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import fnmatch
+import functools
 import gzip
 import io
 import json
@@ -106,7 +107,12 @@ def bodies(course: Course) -> dict[str, list[str]]:
     return out
 
 
-def _code_of(name: str, text: str) -> Iterator[tuple[str, str]]:
+@functools.cache  # of the same references, at each search
+def _code_of(name: str, text: str) -> tuple[tuple[str, str], ...]:
+    return tuple(_codes(name, text))
+
+
+def _codes(name: str, text: str) -> Iterator[tuple[str, str]]:
     if not name.endswith(".py"):
         for match in stubs._REGION.finditer(text):
             yield match["task"], squeeze_c(match[0].partition("// <stub>")[0].partition("\n")[2])

@@ -5,7 +5,8 @@ It stands in pyproject's addopts, so it imports at its start only what every run
 
 from __future__ import annotations
 
-from pathlib import Path
+import re
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +17,9 @@ from profiling_lab.course import manifest
 
 if TYPE_CHECKING:
     from grading.proof.background_runs import BackgroundRuns
+
+# Its functions show the manifest's totals of the exercises that a page names itself.
+MANIFEST_PLACE = "labs/docs"
 
 _background_key: pytest.StashKey[BackgroundRuns] = pytest.StashKey()
 
@@ -30,11 +34,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--only-check", metavar="NAME", help="run only the check functions of this name"
     )
+    group.addoption(
+        "--concerning", metavar="ID", help="run only what a change to this exercise can break"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     for marker in (
         "proof: proves the course itself; runs with --against solutions",
+        "concerns(parameter): run with --concerning ID; of a parameter, for what concerns the exercise only",
         "background(kinds): asks for runs that begin with the session (grading.proof.background_runs)",
     ):
         config.addinivalue_line("markers", marker)
@@ -52,6 +60,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if only := config.getoption("--only-check"):
         others = [item for item in items if only not in (item.name, item.name.split("[")[0])]
         _deselect(config, items, others)
+    if identifier := config.getoption("--concerning"):
+        exercise = judging.course.exercise(identifier)
+        _deselect(config, items, [i for i in items if not _concerns(i, judging.course, exercise)])
     # Last what waits for runs that began with the session.
     items.sort(key=lambda item: bool(_asked(item)))
 
@@ -61,6 +72,46 @@ def _deselect(config: pytest.Config, items: list[pytest.Item], others: list[pyte
         config.hook.pytest_deselected(items=others)
         left_out = set(others)
         items[:] = [item for item in items if item not in left_out]
+
+
+def _concerns(item: pytest.Item, course: manifest.Course, exercise: manifest.Exercise) -> bool:
+    """Whether a change to an exercise can make a test fail.
+
+    Its mark `concerns` says so; `concerns("page")`: for those values of the test's parameter that are of the
+    exercise (its id, or that and a dash) or name a page, figure or notebook that rests on it.
+    """
+    marker = item.get_closest_marker("concerns")
+    if marker is None or not isinstance(item, pytest.Function) or not marker.args:
+        return marker is not None
+    value = str(item.callspec.params[marker.args[0]])
+    of_it = value == exercise.id or value.startswith(f"{exercise.id}-")
+    return of_it or rests_on(course, value, exercise)
+
+
+def rests_on(course: manifest.Course, page: str, exercise: manifest.Exercise) -> bool:
+    """Whether a page, figure or notebook of a place shows what a change to an exercise can change.
+
+    It does in the exercise's own folder, and where its source, or one that this takes functions from, names
+    the exercise.
+    """
+    place = PurePosixPath(page) if not PurePosixPath(page).suffix else PurePosixPath(page).parent
+    place = place.parent if place.name == "figures" else place
+    own = course.lesson(exercise).parent
+    if course.root / place in (own, *(course.root / stub.parent for stub in exercise.stubs)):
+        return True
+    sources = course.root / "scripts/lesson_sources"
+    texts = [_text(sources / page if page.endswith(".md") else sources / place / "notebook.py")]
+    texts.append(_text(sources / place / "lesson.py"))
+    texts += [
+        _text(sources / other / "lesson.py")
+        for other in set(re.findall(r'\bsource\("([^"]+)"\)', "".join(texts)))
+        if other != MANIFEST_PLACE
+    ]
+    return any(re.search(rf"\b{exercise.id}\b", text) for text in texts)
+
+
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8") if file.is_file() else ""
 
 
 def _asked(item: pytest.Item) -> list[tuple[str, str]]:

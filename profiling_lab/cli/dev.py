@@ -26,6 +26,8 @@ from profiling_lab.course.manifest import MANIFEST, SOLUTIONS, Course, Exercise,
 from profiling_lab.errors import CourseError, LabError
 
 PROOF = "tests/harness/test_proof.py"
+_DOTS = r"(\w+: )?[.FEsxXtbi-]+(\s*\[ *\d+%\])?"  # pytest's line of outcomes
+_MOST_LINES = 8  # of what a failed check says
 NO_CHECKS_COLLECTED = 5
 
 
@@ -166,7 +168,9 @@ def check(identifier: str, verbose: bool) -> int:
     """Prove one exercise: its five parts, and what each proof costs in seconds.
 
     The stubs are generated and todo, the reference passes, every mistake is caught by the
-    check meant for it and with its words, verdicts in a process of its own are the same.
+    check meant for it and with its words, verdicts in a process of its own are the same. And what a
+    change to it can break elsewhere: pages, figures and notebooks that show its results, totals of the
+    manifest in lists and guides, contracts of the library, the class repository without its answers.
 
     The mutation test, which takes minutes, is left for the end:
 
@@ -195,8 +199,10 @@ def check(identifier: str, verbose: bool) -> int:
         seconds = sum(case[1] for case in cases)
         _report(name, not failed, seconds, count)
         for case, _, message in failed:
-            first = message.strip().splitlines()[0] if message.strip() else "failed"
-            click.echo(wrap(f"{case}: {first[:300]}", "         ", "       "))
+            first, *more = _own_words(message) or ["failed"]
+            click.echo(wrap(f"{case}: {first}", "         ", "       "))
+            for line in more:
+                click.echo(wrap(line, "         ", "         "))
         bad += len(failed)
     if verbose or (code not in (0, 1) and not groups):
         click.echo(output)
@@ -219,6 +225,18 @@ def _report(what: str, good: bool, seconds: float | None, note: str) -> None:
     click.echo(f"  {mark} {what[:46]:<46} {cost:>9}  {brief}".rstrip())
     if note and not brief:
         click.echo(wrap(note, "       "))
+
+
+def _own_words(message: str) -> list[str]:
+    """The lines of a failure's message that say what is wrong, a few; not pytest's line of dots.
+
+    Where a run of pytest stands in the message, its own errors are what is wrong.
+    """
+    lines = [line.rstrip() for line in message.splitlines()]
+    if errors := [line[1:].strip() for line in lines if re.match(r"E   +\S", line)]:
+        lines = errors
+    telling = [line for line in lines if line.strip() and not re.fullmatch(_DOTS, line)]
+    return [line[:300] for line in telling[:_MOST_LINES]]
 
 
 def _parts(course: Course, exercise: Exercise) -> list[tuple[str, str]]:
@@ -271,9 +289,9 @@ def _run_proof(
     proof = course.root / PROOF
     runs = []
     if proof.is_file():
-        # The ids of the proof's cases are the exercise's id, or begin with it.
-        cases = f"({exercise.id}] or {exercise.id}-) and not mutant"
-        runs.append(("", [str(proof), "-k", cases]))
+        harness = sorted(proof.parent.glob("test_*.py"))
+        concerned = [str(file) for file in harness if "mark.concerns(" in (_read(file) or "")]
+        runs.append(("", [*concerned, "--concerning", exercise.id]))
     elif checks:
         runs.append(("the checks, on the reference", checks))
     groups: dict[str, list[tuple[str, float, str]]] = {}
@@ -302,7 +320,7 @@ def _run_proof(
                 name = case.get("name", "")
                 bad = case.find("failure")
                 bad = case.find("error") if bad is None else bad
-                message = "" if bad is None else bad.get("message") or bad.text or "failed"
+                message = "" if bad is None else bad.text or bad.get("message") or "failed"
                 words = name.partition("[")[0].removeprefix("test_").replace("_", " ")
                 row = (name, float(case.get("time", 0)), message)
                 groups.setdefault(label or words, []).append(row)

@@ -510,6 +510,7 @@ def rests_on_a_claim(file: Path) -> set[str]:
     return found
 
 
+@pytest.mark.concerns()
 def test_what_rests_on_a_claim_says_so(course: Course) -> None:
     unmarked = {
         task

@@ -848,6 +848,7 @@ def test_policy_of_the_guide_is_one() -> None:
     assert policy.deadline.at.isoformat(timespec="minutes") == DUE
 
 
+@pytest.mark.concerns()
 def test_guide_lists_the_points_that_can_be_forged() -> None:
     again = "uv run scripts/lessons.py --write docs/instructor-guide.md"
     assert claims.table(manifest.load(ROOT)) in GUIDE, again
@@ -870,6 +871,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return class_repo.build(manifest.load(ROOT), folder).folder
 
 
+@pytest.mark.concerns()
 def test_whole_course_leaves_answers_behind(whole: Path) -> None:
     course = manifest.load(ROOT)
     files = [file for file in whole.rglob("*") if file.is_file() and ".git" not in file.parts]

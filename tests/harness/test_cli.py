@@ -576,6 +576,21 @@ def test_dev_new_makes_five_parts_that_check(small: Lab) -> None:
     assert "lower-case" in one_line(small("dev", "new", "More", "--folder", "week07/day3"))
 
 
+def test_dev_check_says_a_failed_checks_own_words() -> None:
+    from profiling_lab.cli.dev import _own_words
+
+    assert _own_words("AssertionError: 19 points, not 20\nassert 19 == 20") == [
+        "AssertionError: 19 points, not 20",
+        "assert 19 == 20",
+    ]
+    inner = "..F.. [100%]\n> assert total == 3\nE   assert 2 == 3\nE    +  where 2 = f()\n1 failed"
+    assert _own_words(f"AssertionError: {inner}") == ["assert 2 == 3", "+  where 2 = f()"]
+    assert _own_words("AssertionError: ..F.. [100%]\nno such option: --x") == [
+        "no such option: --x"
+    ]
+    assert _own_words("") == []
+
+
 def test_dev_check_says_what_is_missing(small: Lab) -> None:
     result = small("dev", "check", "mini")
     assert result.exit_code == 1

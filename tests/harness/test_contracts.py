@@ -36,6 +36,7 @@ def promised(exercise: str) -> set[str]:
     return {name for name in vars(PROTOCOLS[exercise]) if not name.startswith("_")}
 
 
+@pytest.mark.concerns("identifier")
 @pytest.mark.parametrize("identifier", PROTOCOLS)
 def test_the_reference_keeps_the_contract(identifier: str) -> None:
     exercise = COURSE.exercise(identifier)
@@ -54,6 +55,7 @@ def plain(signature: inspect.Signature) -> str:
     return str(signature).replace("dict[str, Any]", "dict")
 
 
+@pytest.mark.concerns()
 def test_what_the_library_calls_is_promised() -> None:
     named = {question.function for question in asking.QUESTIONS}
     for file in LIBRARY.rglob("*.py"):

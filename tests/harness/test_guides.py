@@ -123,6 +123,20 @@ def test_exercises_are_linked_by_their_own_id(page: str) -> None:
         assert file == lessons[found[0]], f"{page}: [{name}] leads to {target}"
 
 
+@pytest.mark.concerns()
+def test_the_weeks_hours_are_those_of_the_manifest() -> None:
+    rows = re.findall(r"\| (\d+) hours \| \[(\w+)\]", text_of("week07/README.md"))
+    minutes: dict[str, int] = {}
+    for exercise in COURSE.exercises:
+        folder = exercise.stub.parent.name
+        minutes[folder] = minutes.get(folder, 0) + exercise.minutes
+    assert len(rows) == 5
+    assert {folder: 60 * int(hours) for hours, folder in rows} == {
+        folder: minutes[folder] for _, folder in rows
+    }
+
+
+@pytest.mark.concerns()
 def test_functions_to_begin_with_are_tasks() -> None:
     section = text_of("docs/COMPREHENSIVE-PROFILING-GUIDE.md").split("## What to read first")[1]
     tasks = {task.id.split(".")[1] for each in COURSE.exercises for task in each.tasks}

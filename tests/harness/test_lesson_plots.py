@@ -55,6 +55,7 @@ FIGURES = sorted(
 )
 
 
+@pytest.mark.concerns("figure")
 @pytest.mark.proof
 @pytest.mark.parametrize("figure", FIGURES)
 def test_figure_is_what_the_captures_say(figure: str) -> None:
@@ -122,6 +123,7 @@ def test_every_drawn_figure_is_shown_and_every_shown_one_is_described() -> None:
     assert not short, f"figures that are hardly described for those who cannot see them: {short}"
 
 
+@pytest.mark.concerns("lesson")
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_every_lesson_has_an_example(lesson: str) -> None:
     assert blocks(lesson, "python")
@@ -135,6 +137,7 @@ def test_examples_run_as_written(lesson: str, background: Callable[..., Run]) ->
     assert run.exit_code == 0, run.output
 
 
+@pytest.mark.concerns("lesson")
 @pytest.mark.parametrize("lesson", PAGES)
 def test_lab_commands_exist(lesson: str) -> None:
     import click
@@ -158,6 +161,7 @@ def test_lab_commands_exist(lesson: str) -> None:
                 assert word in ids, f"{lesson}: {' '.join(words)}: no exercise or task {word}"
 
 
+@pytest.mark.concerns("lesson")
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_every_task_has_its_place_in_the_lesson(lesson: str) -> None:
     checked = [

@@ -14,6 +14,7 @@ TEXTS = [path.relative_to(ROOT).as_posix() for path in pages.texts()]
 MADE = [path.relative_to(ROOT).as_posix() for path in pages.made()]
 
 
+@pytest.mark.concerns("page")
 @pytest.mark.proof
 @pytest.mark.parametrize("page", MADE)
 def test_page_is_what_its_source_gives(page: str) -> None:

@@ -69,6 +69,7 @@ def test_every_day_and_module_has_a_notebook() -> None:
     assert {file_of(name) for name in NAMES} == set(notebooks.made()), "scripts/lessons.py --write"
 
 
+@pytest.mark.concerns("name")
 @pytest.mark.parametrize("name", NAMES)
 def test_notebook_is_what_its_source_gives(name: str) -> None:
     assert notebooks.is_as_written(committed(name)), f"{name}: changed since it was written"

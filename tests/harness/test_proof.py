@@ -37,6 +37,7 @@ each_exercise = pytest.mark.parametrize("identifier", EXERCISES)
 each_mistake = pytest.mark.parametrize("name", MISTAKES)
 
 
+@pytest.mark.concerns("identifier")
 @pytest.mark.proof
 @pytest.mark.background("reference")
 @each_exercise
@@ -52,6 +53,7 @@ def test_reference_earns_every_point(identifier: str, background: Callable[..., 
     assert not lost, run.output
 
 
+@pytest.mark.concerns("identifier")
 @pytest.mark.proof
 @pytest.mark.background("stub")
 @each_exercise
@@ -62,6 +64,7 @@ def test_generated_stub_is_todo(identifier: str, background: Callable[..., Any])
     assert all(result["earned"] == 0 for result in run.tasks.values())
 
 
+@pytest.mark.concerns("identifier")
 @each_exercise
 def test_stub_in_place_is_the_generated_one(identifier: str) -> None:
     for path, text in stubs.generate(COURSE, EXERCISES[identifier]).items():
@@ -70,6 +73,7 @@ def test_stub_in_place_is_the_generated_one(identifier: str) -> None:
             pytest.fail(f"{path} differs: uv run lab dev stub {identifier}")
 
 
+@pytest.mark.concerns("name")
 @pytest.mark.proof
 @pytest.mark.background("mistake")
 @each_mistake
@@ -81,6 +85,7 @@ def test_mistake_is_caught(name: str, background: Callable[..., Any]) -> None:
     assert not verdict, verdict
 
 
+@pytest.mark.concerns("identifier")
 @pytest.mark.proof
 @pytest.mark.background("graded", "reference")
 @each_exercise
@@ -104,6 +109,7 @@ def outcomes_of(graded: Result) -> dict[str, str]:
     }
 
 
+@pytest.mark.concerns("name")
 @pytest.mark.proof
 @pytest.mark.background("isolated mistake")
 @pytest.mark.parametrize("name", ISOLATED)
@@ -112,6 +118,7 @@ def test_isolated_mistake_is_caught(name: str, background: Callable[..., Any]) -
     assert not verdict, verdict
 
 
+@pytest.mark.concerns("identifier")
 @each_exercise
 def test_every_task_has_checks_mistakes_and_hints(identifier: str) -> None:
     exercise = EXERCISES[identifier]
@@ -147,6 +154,7 @@ def test_no_mutant_survives_unexplained(identifier: str) -> None:
     assert all(len(reason) > 20 for reason in explained.values())
 
 
+@pytest.mark.concerns("identifier")
 @pytest.mark.proof
 @each_exercise
 def test_live_result_is_of_the_present_references(identifier: str) -> None:
@@ -166,6 +174,7 @@ def test_live_result_is_of_the_present_references(identifier: str) -> None:
         )
 
 
+@pytest.mark.concerns("identifier")
 @each_exercise
 def test_every_check_is_bound_and_only_checks_are_there(identifier: str) -> None:
     exercise = EXERCISES[identifier]

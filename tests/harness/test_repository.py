@@ -184,6 +184,7 @@ def test_library_loads_no_framework() -> None:
     assert not wrong, f"import these inside the functions that need them: {wrong}"
 
 
+@pytest.mark.concerns()
 def test_stubs_and_references_import_the_library_and_frameworks_only() -> None:
     course = manifest.load(ROOT)
     files = [stub for exercise in course.exercises for stub in exercise.stubs]
