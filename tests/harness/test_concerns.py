@@ -52,7 +52,7 @@ def test_what_is_run_for_an_exercise() -> None:
         "test_whole_course_leaves_answers_behind",
     ):
         assert expected in names, listed
-    assert sum("wrong_solution_is_caught[scaling_ex01-" in name for name in names) >= 10
+    assert sum("mistake_is_caught[scaling_ex01-" in name for name in names) >= 10
     others = [
         name for name in names if "ex_3" in name or "mutant" in name or "scaling_ex02" in name
     ]
