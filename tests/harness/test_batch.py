@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import subprocess
@@ -578,6 +579,24 @@ def test_progress_counts_what_is_done_and_guesses_what_is_left() -> None:
     now = 30.0 + progress.RATE_OVER_S + 1
     assert shown.per_minute() < 1
     assert [progress.duration(s) for s in (5, 700, 9000)] == ["5 s", "12 min", "2 h 30 min"]
+
+
+def test_progress_is_told_soon_after_the_start_and_then_seldom(monkeypatch) -> None:
+    asked: list[float] = []
+
+    class Closing(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            asked.append(timeout or 0.0)
+            return len(asked) > 8
+
+    told = io.StringIO()
+    shown = progress.Progress({"ada": 2}, submissions=1, stream=told)
+    monkeypatch.setattr(shown, "_closing", Closing())
+    shown.started("ada ex_30")
+    with shown:
+        pass
+    assert asked[:2] == [1.0, 4.0] and asked[5:8] == [60.0] * 3 and sum(asked[:5]) == 60.0
+    assert told.getvalue().count("0 of 2 exercises, now ada ex_30") == 8
 
 
 def test_facts_of_a_batch_survive(course: Course, tmp_path: Path) -> None:

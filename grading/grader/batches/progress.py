@@ -1,8 +1,9 @@
-"""How far a batch is: a live line on a terminal, else a plain line a minute."""
+"""How far a batch is: a live line on a terminal, else a plain line, often at first and then each minute."""
 
 from __future__ import annotations
 
 import collections
+import itertools
 import sys
 import threading
 import time
@@ -11,6 +12,13 @@ from typing import Any, Self
 from profiling_lab.cli.screen import width
 
 EVERY_S = 60.0
+FIRST_S = (
+    1.0,
+    4.0,
+    10.0,
+    15.0,
+    30.0,
+)  # between the first lines: what is imported at first takes a while
 RATE_OVER_S = 180.0
 
 
@@ -132,8 +140,10 @@ class Progress:
         return ", ".join(parts)
 
     def _tick(self) -> None:
-        every_s = 0.25 if self._live is not None else self._every_s
-        while not self._closing.wait(every_s):
+        waits = itertools.chain(FIRST_S, itertools.repeat(self._every_s))
+        if self._live is not None:
+            waits = itertools.repeat(0.25)
+        while not self._closing.wait(min(next(waits), self._every_s)):
             if self._live is None:
                 self.note(f"{time.strftime('%H:%M:%S')}  {self.line()}")
             else:
