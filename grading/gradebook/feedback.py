@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from grading.gradebook.marks import NOT_GRADED, TOTAL, ExerciseMark, HandMark, Mark, TaskMark
 from grading.gradebook.policy import Policy
-from grading.runner import results
+from grading.runner import alike, results
 from grading.runner.printable import printable
 from profiling_lab.course.manifest import Course, Task
 from profiling_lab.errors import CourseError
@@ -461,8 +461,7 @@ def _task_view(guide: Guide, mark: TaskMark, policy: Policy) -> TaskView:
         live=task.live,
     )
     if out.needs_work:
-        out.checks = _telling(shown)
-        out.more = len(shown) - len(out.checks)
+        out.checks, out.more = _telling(shown)
     if mark.outcome == "error" and mark.result is not None and not out.checks:
         out.notes.append(cause_words(mark.result.cause))
     if out.needs_work and not out.checks and not out.notes:
@@ -495,16 +494,26 @@ def cause_words(cause: str) -> str:
     return clean(f"{cause}: your code {words}" if words else cause, 300)
 
 
-def _telling(checks: Sequence[CheckView]) -> list[CheckView]:
-    """The first few checks that say something new: one cause of an error is told once."""
-    out: list[CheckView] = []
-    seen: set[Any] = set()
+def _telling(checks: Sequence[CheckView]) -> tuple[list[CheckView], int]:
+    """The first few checks that say something new, and how many there are besides.
+
+    One cause of an error is told once. Cases of a check that say the same are told with the first.
+    """
+    out: dict[Any, CheckView] = {}
+    cases: dict[Any, list[str]] = {}
     for check in checks:
-        said = check.cause or (check.hidden, *check.lines)
-        if said not in seen and len(out) < CHECKS_SHOWN:
-            seen.add(said)
-            out.append(check)
-    return out
+        said = check.cause or (check.hidden, alike.shape("\n".join(check.lines)))
+        said = said if check.cause or check.hidden else (alike.function(check.name), *said)
+        if said in out:
+            cases.setdefault(said, []).append(alike.case(check.name))
+        elif len(out) < CHECKS_SHOWN:
+            out[said] = check
+    more = len(checks) - len(out)
+    for said, others in cases.items():
+        if not out[said].hidden and not out[said].cause:
+            out[said].lines.append(alike.further(others))
+            more -= len(others)
+    return list(out.values()), more
 
 
 def _tell_once(tasks: Sequence[TaskView]) -> None:

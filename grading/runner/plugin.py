@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest._code.code import ExceptionRepr
 
+from grading.runner import alike
 from grading.runner.hang_guard import DEFAULT_TIMEOUT_S
 from grading.runner.scoring import CheckResult, NotGraded, require
 from grading.runner.session import GradingSession, Hooks, session_key
@@ -127,7 +129,7 @@ def pytest_runtest_call(item: pytest.Item) -> Any:
     task = session.task_of(item)
     if task is None:
         return (yield)
-    session.fail_if_it_ended_the_process(task)
+    session.fail_if_it_ended_the_process(task, item.nodeid)
     if task.id in session.hung:  # each further check would wait as long
         raise NotGraded("failed", session.hung[task.id], "time-out")
     if session.is_own:
@@ -146,6 +148,9 @@ def pytest_runtest_call(item: pytest.Item) -> Any:
         if failure.pytrace:
             raise
         stopped = failure
+    except AssertionError as error:
+        session.fail_if_said(item.nodeid, str(error), _reason(item, str(error)))
+        raise
     finally:
         if session.is_own:
             session.journal.leave()
@@ -155,10 +160,16 @@ def pytest_runtest_call(item: pytest.Item) -> Any:
         raise NotGraded("blocked", f"{task.id} is blocked by {stopped.task}, still to do")
     cause = stopped.cause if isinstance(stopped, StubError) else ""
     if isinstance(stopped, StubImportError):
-        session.fail_once(f"import of {task.stub}", str(stopped), cause)
+        session.fail_once(item.nodeid, str(stopped), f"import of {task.stub}", cause=cause)
     if cause == "time-out":
         session.hung[task.id] = str(stopped)
-    session.fail_once(f"{task.id}: {stopped}", str(stopped), cause)
+    what = f"{task.id}: {stopped}", _reason(item, str(stopped))
+    session.fail_once(item.nodeid, str(stopped), *what, cause=cause)
+
+
+def _reason(item: pytest.Item, message: str) -> str:
+    """What a check says, whatever the case: other cases of it that say the same fail alike."""
+    return f"{alike.function(item.nodeid)}: {alike.shape(message)}"
 
 
 @pytest.hookimpl(wrapper=True)
@@ -183,6 +194,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Any:
             report.outcome = outcome = "failed"
             report.longrepr = f"{item.name} skipped itself ({message}); checks may not skip"
     report.lab_outcome = outcome
+    if report.outcome == "failed":
+        session.failures[item.nodeid] = report
     if report.when == "call" or outcome != "passed":
         session.score.add(task, CheckResult(item.name, outcome, message, call.duration, cause))
     return report
@@ -242,10 +255,21 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     grading = session.config.stash[session_key]
     if not grading.score.results:
         return
+    for check, others in grading.further.items():
+        if report := grading.failures.get(check):
+            _add(report, alike.further([alike.named(other, check) for other in others]))
     if file := session.config.getoption("--score-json"):
         grading.score.write(Path(file), **grading.more_of_score)
     if grading.is_own:
         remember(grading)
+
+
+def _add(report: pytest.TestReport, words: str) -> None:
+    """Words below the message of a failure."""
+    if isinstance(report.longrepr, str):
+        report.longrepr += f"\n{words}"
+    elif isinstance(report.longrepr, ExceptionRepr):
+        report.longrepr.addsection(words, "")
 
 
 def remember(grading: GradingSession) -> None:

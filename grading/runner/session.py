@@ -49,7 +49,9 @@ class GradingSession:
         self.journal = Journal(course.root / ".lab" / "running.json")
         self._capabilities: frozenset[str] | None = None
         self._todo: dict[str, bool] = {}
-        self._said: set[str] = set()
+        self._said: dict[str, str] = {}  # by reason, the test that said it
+        self.failures: dict[str, pytest.TestReport] = {}  # by test
+        self.further: dict[str, list[str]] = {}  # by that test, those that failed alike
         self.blocked_by: dict[str, str] = {}
         self.hung: dict[str, str] = {}
         self.causes: dict[str, str] = {}
@@ -125,18 +127,24 @@ class GradingSession:
         if isinstance(error, NotGraded) and needs.remedy(error.missing):
             self.lacking[what] = error.missing
 
-    def fail_once(self, what: str, message: str, cause: str = "") -> NoReturn:
+    def fail_once(self, check: str, message: str, *what: str, cause: str = "") -> NoReturn:
         """Fail for something that meets many checks alike: said at the first, counted at all.
 
-        cause: as in `CheckResult`.
+        check: the test's node id. what: the failure is alike if one of these was the reason of another. cause: as
+        in `CheckResult`.
         """
-        if what in self._said:
-            raise NotGraded("failed", message, cause)
-        self._said.add(what)
+        self.fail_if_said(check, message, *what, cause=cause)
         self.causes[message] = cause
         pytest.fail(message, pytrace=False)
 
-    def fail_if_it_ended_the_process(self, task: Task) -> None:
+    def fail_if_said(self, check: str, message: str, *what: str, cause: str = "") -> None:
+        """Fail without words of its own if another check has said the same; else note that this one does."""
+        if first := next((self._said[one] for one in what if one in self._said), ""):
+            self.further.setdefault(first, []).append(check)
+            raise NotGraded("failed", message, cause)
+        self._said |= dict.fromkeys(what, check)
+
+    def fail_if_it_ended_the_process(self, task: Task, check: str) -> None:
         """Fail a check whose code ended an earlier run and has not changed since."""
         if not (self.is_own and self.left_over):
             return
@@ -145,7 +153,7 @@ class GradingSession:
             name = self.course.task(ended).name
             uses_it = not task.is_cuda and task.name in users(file.read_text("utf-8"), {name})
             if task.id == ended or uses_it:
-                self.fail_once(f"ended by {ended}", f"{ended}: {left}")
+                self.fail_once(check, f"{ended}: {left}", f"ended by {ended}")
 
     def is_todo(self, task: Task) -> bool:
         """Whether a task is still to do in the tree under judgement, as this run found it."""

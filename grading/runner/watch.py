@@ -21,6 +21,7 @@ from typing import Any
 
 import click
 
+from grading.runner import alike
 from grading.runner.forkserver import ForkServer
 from profiling_lab.cli import hints
 from profiling_lab.cli.app import complain, prepare_streams
@@ -248,10 +249,10 @@ class Screen:
         failing = result.first_failing()
         if failing is not None:
             self.focus = course.tasks[failing]
-            name, message = result.messages[failing][0]
+            name, message, cases = alike.folded(result.messages[failing])[0]
             click.echo()
             click.echo(bold(f"  {name}"))
-            _show_message(message)
+            _show_message("\n".join([message, *([alike.further(cases)] if cases else [])]))
         else:
             rest = [n for n, o in result.outcomes.items() if o not in ("passed", "not run")]
             self.focus = course.tasks[rest[0]] if rest else self._next()

@@ -127,6 +127,37 @@ def test_solved_earns_and_a_wrong_function_fails(small: Small) -> None:
     assert "double(3) is 6" in done.stdout
 
 
+IN_CASES = """
+@task("ex_1.double")
+@pytest.mark.parametrize("number", [1, 3, 5, 7])
+def test_numbers(stub, number):
+    if stub.double(number) != 2 * number:
+        pytest.fail(f"double({number}) is {stub.double(number)}; expected {2 * number}", pytrace=False)
+
+
+@task("ex_1.double")
+@pytest.mark.parametrize("text", ["a", "b", "c"])
+def test_texts(stub, text):
+    words = "the last is another one" if text == "c" else f"double of {text!r} is not twice"
+    assert stub.double(text) == 2 * text, words
+"""
+
+
+def test_cases_that_fail_alike_are_told_once(small: Small) -> None:
+    checks = small.folder / "tests" / "part" / "test_ex_1_one.py"
+    checks.write_text(f"import pytest\n{CHECKS}\n\n{IN_CASES}")
+    done, outcomes = small.run(SOLVED.replace("return 2 * x", "return x", 1))
+    assert done.returncode == 1 and outcomes["double"] == "failed"
+    assert done.stdout.count("double(1) is 1; expected 2") == 1
+    assert "double(5)" not in done.stdout
+    assert "and in 3 further cases: 3, 5, 7" in done.stdout
+    assert "and in 1 further case: b" in done.stdout
+    assert "the last is another one" in done.stdout  # says something else
+    score = json.loads((small.folder / "score.json").read_text())["tasks"]["ex_1.double"]["checks"]
+    told = {check["name"]: (check["outcome"], check["message"]) for check in score}
+    assert told["test_numbers[7]"] == ("failed", "double(7) is 7; expected 14")  # counted at all
+
+
 ON_RECORDINGS = """
 from grading.checks.fixtures import recordings
 
