@@ -6,12 +6,13 @@ It stands in pyproject's addopts, so it imports at its start only what every run
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from grading.runner.session import GradingSession, session_key
+from grading.runner.session import GradingSession, bound_checks, session_key
 from profiling_lab import needs
 from profiling_lab.course import manifest
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 # Its functions show the manifest's totals of the exercises that a page names itself.
 MANIFEST_PLACE = "labs/docs"
 
+_here_key: pytest.StashKey[set[str]] = pytest.StashKey()
 _background_key: pytest.StashKey[BackgroundRuns] = pytest.StashKey()
 
 
@@ -126,7 +128,13 @@ def _asked(item: pytest.Item) -> list[tuple[str, str]]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> None:
     """Begin the runs that tests of this session ask for."""
-    asked = dict.fromkeys(run for item in session.items for run in _asked(item))
+    here = session.config.stash[_here_key] = _judged_here(session)
+    asked = dict.fromkeys(
+        (kind, name)
+        for item in session.items
+        for kind, name in _asked(item)
+        if kind != "reference" or name not in here
+    )
     if asked and not session.config.option.collectonly:
         # The grader with all that it needs, which a learner's run does without.
         from grading.proof.background_runs import BackgroundRuns
@@ -135,10 +143,41 @@ def pytest_runtestloop(session: pytest.Session) -> None:
         session.config.stash[_background_key] = BackgroundRuns(course, list(asked))
 
 
+def _judged_here(session: pytest.Session) -> set[str]:
+    """The exercises of which this session runs every check, on the references."""
+    judging = session.config.stash[session_key]
+    if not _is_proof(session.config):
+        return set()
+    names: dict[str, set[str]] = {}
+    for item in session.items:
+        if task := judging.task_of(item):
+            names.setdefault(task.id, set()).add(item.name.partition("[")[0])
+    return {
+        exercise.id
+        for exercise in judging.course.exercises
+        if all(
+            names.get(task.id) == bound_checks(judging.course.checks(task.stub), task.id)
+            for task in exercise.tasks
+        )
+    }
+
+
 @pytest.fixture(scope="session")
-def background(pytestconfig: pytest.Config) -> BackgroundRuns:
-    """`background("reference", "ex_30")`: what a run came to that a mark of this name asked for."""
-    return pytestconfig.stash[_background_key]
+def background(pytestconfig: pytest.Config) -> Callable[[str, str], Any]:
+    """`background("reference", "ex_30")`: what a run came to that a mark of this name asked for.
+
+    A reference that this session judges anyway is not judged twice.
+    """
+    here, score = pytestconfig.stash[_here_key], pytestconfig.stash[session_key].score
+
+    def ask(kind: str, name: str) -> Any:
+        if kind == "reference" and name in here:
+            return Run.of_score(score.to_dict(), pytestconfig.stash[session_key].course, name)
+        return pytestconfig.stash[_background_key](kind, name)
+
+    from grading.proof.prove import Run  # the grader with all that it needs
+
+    return ask
 
 
 def _is_unproved(config: pytest.Config) -> bool:

@@ -33,6 +33,14 @@ class Run:
     seconds: float
     exit_code: int
 
+    @classmethod
+    def of_score(cls, score: dict[str, Any], course: Course, identifier: str) -> Run:
+        """The part of a score, as `Score.to_dict` gives it, that is of one exercise."""
+        ids = {task.id for task in course.exercise(identifier).tasks}
+        tasks = {name: result for name, result in score["tasks"].items() if name in ids}
+        said = [check["message"] for result in tasks.values() for check in result["checks"]]
+        return cls(tasks, "\n".join(filter(None, said)), 0.0, 0)
+
     def outcomes(self) -> dict[str, str]:
         """Outcome of every check, by `task::check`."""
         return {

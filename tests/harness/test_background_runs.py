@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from grading.proof.background_runs import BackgroundRuns, _Room, processes
+from grading.proof.prove import Run
 from profiling_lab.course import manifest
 
 pytestmark = pytest.mark.proof  # it is the proof that uses it
@@ -72,3 +73,13 @@ def test_tests_that_wait_for_runs_come_last() -> None:
     waits = [any(words in name for words in background) for name in names]
     assert set(waits) == {False, True}, listed
     assert waits == sorted(waits)
+
+
+def test_of_a_score_a_run_holds_one_exercise() -> None:
+    course = manifest.load(ROOT)
+    checks = [{"name": "test_x", "outcome": "failed", "message": "19, not 20"}]
+    names = ("scaling_ex01.throughput", "scaling_ex02.speedup")
+    score = {"tasks": {name: {"outcome": "failed", "checks": checks} for name in names}}
+    run = Run.of_score(score, course, "scaling_ex01")
+    assert run.outcomes() == {"scaling_ex01.throughput::test_x": "failed"}
+    assert run.output == "19, not 20"
