@@ -29,7 +29,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str, str]]] = {
         "watch": ("checking", "watch", "Check again whenever you save."),
         "hint": ("hints", "hint", "A question that helps; asked again, a stronger hint."),
         "quiz": ("quizzing", "quiz", "An interviewer's questions, about real captures."),
-        "solution": ("work", "solution", "The reference, once your own passes."),
+        "solution": ("solution", "solution", "The reference, once your own passes."),
     },
     "Profile": {
         "diagnose": ("diagnosing", "diagnose", "Name what is wrong with a capture."),
@@ -38,7 +38,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str, str]]] = {
         "record": ("machine", "record", "Record the course's captures again (needs a GPU)."),
     },
     "Your work": {
-        "submit": ("work", "submit", "Pack your work for grading."),
+        "submit": ("submit", "submit", "Pack your work for grading."),
         "reset": ("work", "reset", "Start an exercise or a task again, after a backup."),
         "update": ("work", "update", "After a pull: refresh the stubs you have not touched."),
     },

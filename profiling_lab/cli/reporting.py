@@ -11,7 +11,7 @@ import click
 
 from profiling_lab.analysis.compare import compare as compare_diagnoses
 from profiling_lab.captures import Kind, Part
-from profiling_lab.cli.comparing import show_pair
+from profiling_lab.cli.comparison import show_pair
 from profiling_lab.cli.options import against_option, range_option, seconds_option
 from profiling_lab.cli.pages import section, section_without_timeline, write_page
 from profiling_lab.cli.printing import show_title

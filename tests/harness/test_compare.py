@@ -28,7 +28,7 @@ from profiling_lab.analysis.measures import (
 )
 from profiling_lab.captures import Kind
 from profiling_lab.cli import lab
-from profiling_lab.cli.comparing import and_more, main_change_text, markdown, verdict_text
+from profiling_lab.cli.comparison import and_more, main_change_text, markdown, verdict_text
 from profiling_lab.errors import CaptureError
 from profiling_lab.mine.diagnosis import Diagnosis
 

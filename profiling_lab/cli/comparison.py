@@ -1,0 +1,305 @@
+"""A comparison of two sides on the screen, and as Markdown for a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import click
+
+from profiling_lab.analysis.compare import Compared, Row, Side, named_rows
+from profiling_lab.analysis.measures import NAMED
+from profiling_lab.cli.pages import section
+from profiling_lab.cli.printing import about, cut
+from profiling_lab.cli.screen import bold, dim, width, wrap
+from profiling_lab.findings import CAUSE_IN_WORDS
+from profiling_lab.reports.model import clean_text
+from profiling_lab.units import format_ns, format_quantity, format_ratio, format_share
+
+SHOWN_CHANGE_PCT = 5  # counters of a kernel that changed by less are left to --json
+FIGURE_CELLS = 47  # what a row takes besides its name, a mark included
+MARKDOWN_ROWS = 20
+ARROW = " → "
+
+
+# -- on the screen --------------------------------------------------------------------------------
+
+_GROUPS = {
+    "time": "Time",
+    "gaps": "Gaps of the device, by what ran before and after",
+    "host": "Host",
+    "calls": "CUDA calls, total of each name",
+    "copies": "Copies",
+    "saved": "What would be saved without …",
+    "stages": "Ranges, host time of each name",
+    "operators": "Operators, host time with all inside",
+    "kernels": "Kernels, total of each name",
+}
+_WORDS = {
+    "gaps": "gap",
+    "calls": "call",
+    "stages": "range",
+    "operators": "operator",
+    "kernels": "kernel",
+}
+_OF_PAGES = {"kernels": "Kernels, mean of their launches"}
+ALWAYS_SHOWN = ("time",)
+
+
+def show_comparison(result: Compared) -> None:
+    """Print two sides, what grew marked."""
+    for label, side in (("before", result.before), ("after", result.after)):
+        told = dim(f"  {_about(side)}") if _about(side) else ""
+        click.echo(f"  {label:<6}  {bold(clean_text(side.name))}{told}")
+    click.echo()
+    _show_verdict(result)
+    if change := main_change_text(result):
+        click.echo(wrap(clean_text(change), "  "))
+    for change in _finding_changes(result):
+        click.echo(wrap(f"Main finding: {change}", "  "))
+    click.echo()
+    head = f"    {'':<{width() - FIGURE_CELLS}} {'before':>10} {'after':>10} {'after÷before':>13}"
+    click.echo(dim(head))
+    titles = _GROUPS | (_OF_PAGES if not result.before.length_ns else {})
+    for group, title in titles.items():
+        rows, hidden = _shown(result, group)
+        if not rows:
+            continue
+        click.echo()
+        click.echo(bold(f"  {title}"))
+        for row in rows:
+            _show_row(row)
+            for counter in _changed_counters(result, row):
+                click.echo(dim(_cells(counter, counter.what.rpartition(": ")[2], "      ")))
+        if hidden:
+            click.echo(dim(f"    {and_more(hidden)} (all with --json)"))
+
+
+def and_more(hidden: Sequence[Row]) -> str:
+    """How many rows are left out, and how many of these grew."""
+    grew = sum(row.grew for row in hidden)
+    return f"and {len(hidden):,} more" + (f", {grew:,} of which grew" if grew else "")
+
+
+def main_change_text(result: Compared) -> str:
+    """What changed most of what fills the device's time, in one sentence; "" where nothing did."""
+    if result.doubt or result.main_change is None:
+        return ""
+    row, share = result.main_change
+    old, new = (format_ns(value or 0) for value in (row.before, row.after))
+    name = f"{_WORDS[row.group]} {row.what}" if row.group in _WORDS else row.what
+    return f"The largest part of the change ({share:.0%}): {name}, {old} to {new}"
+
+
+def _shown(result: Compared, group: str) -> tuple[list[Row], list[Row]]:
+    """The rows of a group to print, and those to leave out."""
+    if group in NAMED:
+        return named_rows(result.rows, group)
+    rows = [row for row in result.rows if row.group == group]
+    return [row for row in rows if group in ALWAYS_SHOWN or row.before or row.after], []
+
+
+def _about(side: Side) -> str:
+    if side.diagnosis is not None:
+        return about(side.diagnosis)
+    return side.runs[0].conditions.get("device", "")
+
+
+def _show_row(row: Row) -> None:
+    mark = click.style("  grew", fg="yellow") if row.grew else ""
+    mark = mark or (dim("  noise") if row.is_noise else "")
+    name = CAUSE_IN_WORDS.get(row.what, row.what) if row.group == "saved" else clean_text(row.what)
+    click.echo((_cells(row, name, "    ") + mark).rstrip())
+    if row.change:
+        click.echo(dim(wrap(clean_text(row.change), "        ", "      ")))
+
+
+def _cells(row: Row, name: str, indent: str) -> str:
+    cells = [format_quantity(value, row.unit) for value in (row.before, row.after)]
+    ratio = "" if row.ratio is None else format_ratio(row.ratio)
+    room = width() - FIGURE_CELLS + 4 - len(indent)
+    if row.group == "gaps" and ARROW in name and len(name) > room:
+        before_gap, _, after_gap = name.partition(ARROW)
+        half = max((room - len(ARROW)) // 2, room - len(ARROW) - len(after_gap))
+        before_gap = cut(before_gap, half)
+        name = f"{before_gap}{ARROW}{cut(after_gap, room - len(ARROW) - len(before_gap))}"
+    return f"{indent}{cut(name, room):<{room}} {cells[0]:>10} {cells[1]:>10} {ratio:>13}"
+
+
+def _changed_counters(result: Compared, kernel: Row) -> list[Row]:
+    """The counters of a kernel that changed enough to be shown."""
+    return [
+        row
+        for row in result.rows
+        if row.group == "counters"
+        and row.what.startswith(f"{kernel.what}: ")
+        and row.ratio is not None
+        and abs(row.ratio - 1) > SHOWN_CHANGE_PCT / 100
+    ]
+
+
+def _finding_changes(result: Compared) -> list[str]:
+    """The main finding, or of pages each kernel's where it changed."""
+    old, new = (side.runs[0].findings for side in (result.before, result.after))
+    out = []
+    for subject in dict.fromkeys([*old, *new]):
+        names = [found[subject].category if subject in found else "none" for found in (old, new)]
+        if subject and names[0] == names[1]:
+            continue
+        change = " → ".join(names) if names[0] != names[1] else f"{names[0]} before and after"
+        out.append(f"{clean_text(subject, 60)}: {change}" if subject else change)
+    return out
+
+
+def _show_verdict(result: Compared) -> None:
+    colors = {"regression": "red", "faster": "green"}
+    text = f"  {verdict_text(result)}"
+    color = colors.get(result.verdict, "yellow" if result.doubt else None)
+    click.echo(click.style(wrap(text.strip(), "  "), fg=color, bold=True))
+    for note in result.notes:
+        click.echo(wrap(clean_text(note), "    ", "  ! "))
+
+
+def verdict_text(result: Compared) -> str:
+    """The verdict in one sentence."""
+    deciding = result.deciding
+    if not deciding:
+        return "Nothing to judge: the two hold nothing in common"
+    first = max(deciding, key=lambda row: abs((row.ratio or 1) - 1))
+    if len(deciding) == 1 and first.group == "time":
+        ratio = first.ratio or 1.0
+        times = f"{format_ns(first.before)} to {format_ns(first.after)}"
+        if result.doubt:
+            gate = "; the longer one fails as a gate" if result.is_regression else ""
+            return f"These look like different programs: {result.doubt} ({times}{gate})"
+        if first.what != "Window":
+            times = f"{first.what}: {times}"
+        noise = ""
+        if first.interval is not None:
+            low, high = first.interval
+            if result.verdict == "faster":
+                low, high = 1 / high, 1 / low
+            noise = f"; 95 % interval {format_ratio(low)} to {format_ratio(high)}"
+        if result.verdict == "regression":
+            tolerance = f"tolerance {result.tolerance:.1%}"
+            return f"Regression: {format_ratio(ratio)} as long ({times}{noise}; {tolerance})"
+        if result.verdict == "faster":
+            return f"{format_ratio(1 / ratio)} faster ({times}{noise})"
+        if first.is_noise:
+            return f"No difference that these runs can show ({times}{noise})"
+        return f"No change beyond the tolerance of {result.tolerance:.1%} ({times}{noise})"
+    slower = [row for row in deciding if row.grew]
+    ratio = result.window_ratio
+    total = f"{format_ratio(ratio)} as long" if ratio > 1 else f"{format_ratio(1 / ratio)} faster"
+    if abs(ratio - 1) <= result.tolerance:
+        total = "as long as before"
+    if result.verdict == "regression":
+        worst = max(slower, key=lambda row: row.ratio or 0)
+        return (
+            f"Regression: {len(slower)} of {len(deciding)} kernels take longer, "
+            f"{clean_text(worst.what, 50)} {format_ratio(worst.ratio)} "
+            f"(tolerance {result.tolerance:.1%}); all together {total}"
+        )
+    if result.verdict == "faster":
+        return f"No kernel takes longer; all {len(deciding)} together {total}"
+    if result.verdict == "unclear":
+        return "No difference that these runs can show"
+    return f"No kernel changed beyond the tolerance of {result.tolerance:.1%}"
+
+
+def show_pair(result: Compared) -> None:
+    """Print a pair in a few lines: where the time went on one scale, the findings, how much faster."""
+    from rich.console import Console
+
+    from profiling_lab.reports.terminal import print_time_bars
+
+    pair = [
+        (label, side.diagnosis)
+        for label, side in (("before", result.before), ("after", result.after))
+        if side.diagnosis is not None
+    ]
+    console = Console(highlight=False, width=width())
+    print_time_bars([section(diagnosis) for _, diagnosis in pair], console)
+    click.echo()
+    for label, diagnosis in pair:
+        finding = diagnosis.finding
+        if finding is None:
+            continue
+        color = "green" if finding.category == "healthy" else "yellow"
+        saved = finding.evidence.get("recoverable_ns")
+        text = ""
+        if saved is not None:
+            share = format_share(saved, diagnosis.length_ns)
+            most = "at most " if finding.category == "healthy" else ""
+            text = f"{most}{format_ns(saved)} ({share}) could be saved"
+        name = click.style(finding.category, fg=color, bold=True)
+        click.echo(f"  {label:<8}{name}  {text}")
+        if finding.recommendation != "none":
+            click.echo(wrap(finding.recommendation, "            ", "          → "))
+    _show_verdict(result)
+
+
+# -- for a pull request ---------------------------------------------------------------------------
+
+
+def markdown(result: Compared) -> Iterator[str]:
+    """The comparison in Markdown: the verdict, then a table, details folded away."""
+    yield f"**{_escape(verdict_text(result))}**"
+    yield ""
+    if change := main_change_text(result):
+        yield _escape(change)
+        yield ""
+    yield f"before: {_code(result.before.name)} {_escape(_about(result.before))}  "
+    yield f"after: {_code(result.after.name)} {_escape(_about(result.after))}"
+    yield ""
+    if changes := _finding_changes(result):
+        yield "; ".join(_escape(change) for change in changes)
+        yield ""
+    first = "time" if result.before.length_ns else "kernels"
+    main = [row for row in result.rows if row.group == first or row.grew]
+    main, hidden = main[:MARKDOWN_ROWS], main[MARKDOWN_ROWS:]
+    yield from _table(main)
+    if hidden:
+        yield f"{and_more(hidden)} (all with `--json`)"
+        yield ""
+    details = [row for group in _GROUPS for row in _shown(result, group)[0] if row not in main]
+    if details:
+        yield "<details><summary>More</summary>"
+        yield ""
+        yield from _table(details)
+        yield "</details>"
+        yield ""
+    for note in result.notes:
+        yield f"- {_escape(note)}"
+
+
+def _table(rows: Sequence[Row]) -> Iterator[str]:
+    if not rows:
+        return
+    yield "| | before | after | after÷before | |"
+    yield "|---|--:|--:|--:|---|"
+    for row in rows:
+        name = _escape(row.what)
+        if row.group == "saved":
+            name = _escape(f"saved without {CAUSE_IN_WORDS.get(row.what, row.what)}")
+        elif row.group in _WORDS and row.unit == "ns":
+            name = f"{_WORDS[row.group]} {_code(row.what)}"
+        cells = [format_quantity(value, row.unit) for value in (row.before, row.after)]
+        ratio = "" if row.ratio is None else format_ratio(row.ratio)
+        mark = "**grew**" if row.grew else "noise" if row.is_noise else ""
+        change = ", ".join(text for text in (mark, _escape(row.change)) if text)
+        yield f"| {name} | {cells[0]} | {cells[1]} | {ratio} | {change} |"
+    yield ""
+
+
+def _escape(text: str) -> str:
+    """Text that Markdown and HTML take as it is: names come from the program that was profiled."""
+    out = clean_text(text)
+    for char in "\\`*_{}[]<>#|":
+        out = out.replace(
+            char, f"\\{char}" if char not in "<>" else {"<": "&lt;", ">": "&gt;"}[char]
+        )
+    return out
+
+
+def _code(text: str) -> str:
+    return f"`{clean_text(text, 120).replace('`', chr(39)).replace('|', '¦')}`"
