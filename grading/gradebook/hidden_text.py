@@ -75,8 +75,9 @@ def _constants(tree: ast.AST) -> Iterator[str | bytes]:
                 if len(own) > 1:
                     yield kind().join(own)  # type: ignore[arg-type]
             if isinstance(node, ast.List | ast.Tuple) and len(node.elts) >= LEAST_CHARACTERS:
-                numbers = [e.value for e in node.elts if isinstance(e, ast.Constant)]
-                if all(type(one) is int and 0 <= one < 0x110000 for one in numbers):
+                values = [e.value for e in node.elts if isinstance(e, ast.Constant)]
+                numbers = [one for one in values if type(one) is int and 0 <= one < 0x110000]
+                if len(numbers) == len(values):
                     yield "".join(map(chr, numbers))
 
 

@@ -77,9 +77,10 @@ def nsys_command(questions: list[str], program: list[str], output: str) -> list[
     output: where the report goes, without the suffix; an older report of that name is overwritten.
 
     Returns the command as a list of words, one option a word in the form `--option=value` (long
-    names). Tracing has a cost, so a source that no question asks for stays off: what to trace is
-    always said (`--trace=…`, the default is broader than needed), CPU sampling and context-switch
-    tracing are off unless a question needs them, and no costly option appears unasked.
+    names). Tracing has a cost, so what no question asks for stays off: what to trace is always said
+    (`--trace=…`, the default is broader than needed; `none` where a question needs no source), CPU
+    sampling and context-switch tracing are off unless a question needs them, and no costly option
+    appears unasked.
 
     The options of the tool that made this course's captures: captures/tool_help/nsys_profile.txt. Read
     an option's note to its end: some do nothing unless another one is on.

@@ -77,9 +77,10 @@ def nsys_command(questions: list[str], program: list[str], output: str) -> list[
     output: where the report goes, without the suffix; an older report of that name is overwritten.
 
     Returns the command as a list of words, one option a word in the form `--option=value` (long
-    names). Tracing has a cost, so a source that no question asks for stays off: what to trace is
-    always said (`--trace=…`, the default is broader than needed), CPU sampling and context-switch
-    tracing are off unless a question needs them, and no costly option appears unasked.
+    names). Tracing has a cost, so what no question asks for stays off: what to trace is always said
+    (`--trace=…`, the default is broader than needed; `none` where a question needs no source), CPU
+    sampling and context-switch tracing are off unless a question needs them, and no costly option
+    appears unasked.
 
     The options of the tool that made this course's captures: captures/tool_help/nsys_profile.txt. Read
     an option's note to its end: some do nothing unless another one is on.
@@ -91,9 +92,9 @@ def nsys_command(questions: list[str], program: list[str], output: str) -> list[
     for question in questions:
         if question not in known:
             raise ValueError(f"unknown question {question!r}; known: {', '.join(known)}")
-    trace = ["cuda", "nvtx"] + (["osrt"] if "os_waits" in questions else [])
+    sources = {source for question in questions for source in _SOURCES_OF_QUESTION[question]}
     options = [
-        f"--trace={','.join(trace)}",
+        f"--trace={','.join(sorted(sources)) or 'none'}",
         # Without CPU sampling the tool collects no backtraces at CUDA calls, and without those no
         # Python frames (seen with nsys 2025.3.1: the report is made, and holds none).
         f"--sample={'process-tree' if 'python_lines' in questions else 'none'}",
@@ -112,6 +113,16 @@ def nsys_command(questions: list[str], program: list[str], output: str) -> list[
     ]
 
 
+_SOURCES_OF_QUESTION = {
+    "timeline": ["cuda", "nvtx"],
+    "steady_state": ["cuda", "nvtx"],
+    "python_lines": ["cuda"],
+    "graph_kernels": ["cuda"],
+    "sm_activity": [],
+    "device_memory": ["cuda"],
+    "os_waits": ["osrt"],
+    "event_waits": ["cuda"],
+}
 _OPTIONS_OF_QUESTION = {
     "timeline": [],
     "steady_state": ["--capture-range=cudaProfilerApi", "--capture-range-end=stop"],

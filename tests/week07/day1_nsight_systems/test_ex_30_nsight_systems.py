@@ -218,9 +218,24 @@ QUESTIONS = (
     "os_waits",
     "event_waits",
 )
+# What `--trace` has to name for a question: "timeline" alone speaks of NVTX ranges, and "steady_state" asks
+# the same. Samples of hardware metrics come without any source.
+SOURCES = {
+    "timeline": {"cuda", "nvtx"},
+    "steady_state": {"cuda", "nvtx"},
+    "python_lines": {"cuda"},
+    "graph_kernels": {"cuda"},
+    "sm_activity": set(),
+    "device_memory": {"cuda"},
+    "os_waits": {"osrt"},
+    "event_waits": {"cuda"},
+}
 # option → values that answer the question
 NEEDED = {
-    "steady_state": {"capture-range": ("cudaProfilerApi",), "capture-range-end": ("stop",)},
+    "steady_state": {
+        "capture-range": ("cudaProfilerApi",),
+        "capture-range-end": ("stop", "repeat:1"),
+    },
     # Measured with the recorded tool: without CPU sampling, or without backtraces at CUDA calls, the
     # report holds no Python frame. "all" gives one to calls however short; kinds named one by one wait
     # for the threshold, 80 µs unless ":0" is appended.
@@ -254,10 +269,18 @@ WHY_NEEDED = {
     "cuda-memory-usage": "allocations are otherwise not recorded",
     "cuda-event-trace": "without it a wait cannot be joined to the place where its event was recorded",
 }
+WHY_RANGE_END = {
+    "none": "it ignores the end of the range, so recording goes on",
+    "repeat": "it records later ranges as well",
+    "repeat-shutdown": "it ends the program where recording ends",
+    "stop-shutdown": "it ends the program where recording ends",
+}
 
 
 def why_not(name: str, value: str) -> str:
     """Why this value of an option does not answer the question."""
+    if name == "capture-range-end":
+        return WHY_RANGE_END.get(value.partition(":")[0], WHY_NEEDED[name])
     parts = [part.partition(":") for part in value.split(",")]
     kinds = {kind: threshold for kind, _, threshold in parts}
     if name != "cudabacktrace" or not kinds.keys() <= {"all", "kernel", "memory", "sync", "other"}:
@@ -293,6 +316,7 @@ def tool_options() -> dict[str, dict[str, Any]]:
         values = None
         if listed:
             values = set(re.findall(r"'([^']*)'", listed[1])) or set(listed[1].split(", "))
+            values = {re.sub(r"\[?:N\]?$", "", text) for text in values}  # 'repeat[:N]'
         default = re.search(r"[Dd]efault (?:value )?is '?([\w,:-]+)'?", body)
         options[head[1]] = {"values": values, "default": default[1] if default else None}
     return options
@@ -349,14 +373,14 @@ def complaints(questions: list[str], options: dict[str, str], output: str) -> li
             ]
     trace = options.get("trace")
     default = known["trace"]["default"]
-    wanted = {"cuda", "nvtx"} | ({"osrt"} if "os_waits" in questions else set())
+    wanted = set().union(*(SOURCES[question] for question in questions))
     if trace is None:
         out.append(f"what to trace is not said; the tool's default is {default}")
     else:
-        sources = set(trace.split(","))
+        sources = set(trace.split(",")) - {"none"}
         out += [
             f"--trace={trace} does not record {source}, which "
-            f"{'os_waits' if source == 'osrt' else ', '.join(dict.fromkeys(questions))} needs"
+            f"{next(question for question in questions if source in SOURCES[question])} needs"
             for source in sorted(wanted - sources)
         ]
         out += [
