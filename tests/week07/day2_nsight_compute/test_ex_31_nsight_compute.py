@@ -131,8 +131,11 @@ SWITCHES = {
     "own_clocks": ("clock-control", "none", "by default the clock is locked while profiling"),
 }
 QUESTIONS = (*SECTIONS, "warm_caches", "own_clocks")
-# The tool's help gives both words.
-SAME_VALUE: dict[tuple[str, str | None], str] = {("import-source", "on"): "yes"}
+# The tool's help gives both words, and prints the default of a switch as 0.
+SAME_VALUE: dict[tuple[str, str | None], str] = {
+    ("import-source", "on"): "yes",
+    ("import-source", "1"): "yes",
+}
 PROGRAM = ["python3", "train.py", "--set", "full", "--launch-count=3", "64 x 2"]
 FLAGS = {"nvtx", "force-overwrite"}
 
