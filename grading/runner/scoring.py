@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +40,11 @@ def require(*names: str) -> None:
     """End a test that needs what is not here, needs of the manifest or modules; it is "not run" then."""
     if lacking := needs.absent(names):
         raise NotGraded("not run", needs.lacks("this test", lacking), missing=lacking)
+
+
+def require_for(failure: str) -> None:
+    """As `require`, of the modules of groups that a failure says it lacks."""
+    require(*filter(needs.group, re.findall(r"No module named '(\w+)", failure)))
 
 
 def installed(module: str) -> Any:

@@ -56,6 +56,7 @@ def lists_devices(page: Path) -> bool:
 
 
 @pytest.mark.proof
+@pytest.mark.needs("torch", "matplotlib")
 @pytest.mark.usefixtures("longer_table")
 def test_a_longer_table_changes_pages_and_figures_rightly() -> None:
     assert compared()[-2:] == list(ADDED)

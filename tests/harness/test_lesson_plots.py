@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from grading.proof.prove import Run
-from grading.runner.scoring import installed
+from grading.runner.scoring import installed, require_for
 from profiling_lab.course import manifest as course
 from scripts.lesson_parts import plots
 
@@ -134,6 +134,8 @@ def test_every_lesson_has_an_example(lesson: str) -> None:
 @pytest.mark.parametrize("lesson", [page for page in PAGES if blocks(page, "python")])
 def test_examples_run_as_written(lesson: str, background: Callable[..., Run]) -> None:
     run = background("examples", lesson)
+    if run.exit_code != 0:
+        require_for(run.output)
     assert run.exit_code == 0, run.output
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from grading.runner.scoring import require_for
 from profiling_lab.errors import LabError
 from scripts.lesson_parts import pages
 
@@ -18,7 +19,11 @@ MADE = [path.relative_to(ROOT).as_posix() for path in pages.made()]
 @pytest.mark.proof
 @pytest.mark.parametrize("page", MADE)
 def test_page_is_what_its_source_gives(page: str) -> None:
-    wrong = pages.difference(ROOT / page)
+    try:
+        wrong = pages.difference(ROOT / page)
+    except LabError as error:
+        require_for(str(error))
+        raise
     assert not wrong, (
         f"{page} is not what scripts/lesson_sources/{page} gives: {wrong}. "
         f"Change the source, then: uv run scripts/lessons.py --write {page}"

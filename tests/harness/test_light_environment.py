@@ -177,6 +177,15 @@ class TestWithoutGroups:
         )
         assert f"No module named 'torch': {FRAMEWORKS}" in light("-c", program).stdout
 
+    def test_failure_for_want_of_a_group_is_not_run(self, light: Callable) -> None:
+        program = (
+            "from grading.runner.scoring import NotGraded, require_for\n"
+            "require_for(\"No module named 'nonsense'\")\n"
+            "try:\n    require_for(\"line 3: No module named 'torch.nn'\")\n"
+            "except NotGraded as error:\n    print(error, error.missing)\n"
+        )
+        assert f"lacks: {FRAMEWORKS} frozenset({{'torch'}})" in light("-c", program).stdout
+
     def test_doctor_says_what_brings_it(self, light: Callable) -> None:
         done = light("-c", "from profiling_lab.cli import main; main()", "doctor", "--json")
         items = {item["name"]: item for item in json.loads(done.stdout)}
