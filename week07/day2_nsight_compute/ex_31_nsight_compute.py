@@ -180,7 +180,7 @@ INSTRUCTION_CLASSES: dict[str, tuple[str, ...]] = {
     "control": ("BRA", "BRX", "EXIT", "BSSY", "BSYNC", "BAR", "WARPSYNC", "CALL", "RET", "NOP"),
 }
 
-# What can be mended in a kernel; each is a category of profiling_lab.findings.
+# What can be fixed in a kernel; each is a category of profiling_lab.findings.
 CAUSES = (
     "uncoalesced_access",
     "bank_conflicts",
@@ -649,7 +649,7 @@ def classify_kernels(capture: str) -> list[Finding]:
 
 
 def rank_kernels(findings: list[Finding], launches: dict[str, int]) -> list[dict[str, Any]]:
-    """The kernels of an application by the time that mending them would save, most first.
+    """The kernels of an application by the time that fixing them would save, most first.
 
     findings: as from classify_kernels. launches: how often the application launches each kernel, by
     function name: the subject's name up to the first "(" or "<", without a return type before it

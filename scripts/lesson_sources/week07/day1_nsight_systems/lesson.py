@@ -43,7 +43,7 @@ KERNEL, H2D, D2H, BLOCKED = ORANGE, SKY, BLUE, VERMILION
 PREDICTED, MEASURED, RECORDED = SKY, GREEN, GREY
 IDLE = "#F3E3D3"
 
-# The twins of `predicted_and_measured`: what is sick, what cause is taken away, what was recorded
+# The twins of `predicted_and_measured`: what is faulty, what cause is taken away, what was recorded
 # without it. "bound": the fixed program changed more than this one cause.
 TWINS = (
     ("training_item", "waits", "training_async", ""),
@@ -161,29 +161,29 @@ def item_gap() -> dict[str, int]:
 
 @cache
 def twins() -> list[dict]:
-    """Per pair of TWINS: sick, cause, fixed, bound, before_ns, predicted_ns, measured_ns."""
+    """Per pair of TWINS: faulty, cause, fixed, bound, before_ns, predicted_ns, measured_ns."""
     ex_30 = reference("ex_30")
     out = []
-    for sick, cause, fixed, bound in TWINS:
-        start, end = ex_30.find_window(sick)
+    for faulty, cause, fixed, bound in TWINS:
+        start, end = ex_30.find_window(faulty)
         fixed_start, fixed_end = ex_30.find_window(fixed)
         out.append(
             {
-                "sick": sick,
+                "faulty": faulty,
                 "cause": cause,
                 "fixed": fixed,
                 "bound": bound,
                 "before_ns": end - start,
-                "predicted_ns": end - start - ex_30.recoverable_time(sick)[cause],
+                "predicted_ns": end - start - ex_30.recoverable_time(faulty)[cause],
                 "measured_ns": fixed_end - fixed_start,
             }
         )
     return out
 
 
-def twin(sick: str) -> dict:
-    """The pair of `twins` whose sick program bears this name."""
-    return next(pair for pair in twins() if pair["sick"] == sick)
+def twin(faulty: str) -> dict:
+    """The pair of `twins` whose faulty program bears this name."""
+    return next(pair for pair in twins() if pair["faulty"] == faulty)
 
 
 # -- drawing ----------------------------------------------------------------------------------------
@@ -431,7 +431,7 @@ def predicted_and_measured() -> Figure:
         axes.text(99, y, f"of {before / 1e6:.1f} ms", ha="right", va="center", fontsize=9)
     axes.set_yticks(
         range(len(pairs), 0, -1),
-        [f"{pair['sick']}\nwithout {pair['cause']}" for pair in pairs],
+        [f"{pair['faulty']}\nwithout {pair['cause']}" for pair in pairs],
     )
     axes.set_xlim(0, 100)
     axes.set_xlabel("share of the recorded window (%)")

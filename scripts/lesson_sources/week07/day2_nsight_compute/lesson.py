@@ -42,7 +42,7 @@ UNITS = {
     "issue": ("issue slots", GREY),
     "pipe": ("busiest arithmetic pipe", ORANGE),
 }
-# Sick kernel, its cause, the twin that was mended.
+# Faulty kernel, its cause, the twin that was fixed.
 TWINS = (
     ("row_sums_by_thread", "uncoalesced_access", "row_sums_by_warp"),
     ("drift_structs", "uncoalesced_access", "drift_arrays"),
@@ -423,13 +423,14 @@ def where_warps_wait() -> Figure:
 
 
 def expected_and_gained() -> Figure:
-    """What the counters of a sick kernel promised, and what its mended twin gained."""
+    """What the counters of a faulty kernel promised, and what its fixed twin gained."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8.6, 4.8))
     axes = figure.subplots()
     rows = [
-        (sick, cause, gain(sick, cause), alone(sick) / alone(twin)) for sick, cause, twin in TWINS
+        (faulty, cause, gain(faulty, cause), alone(faulty) / alone(twin))
+        for faulty, cause, twin in TWINS
     ]
     rows.sort(key=lambda row: row[3])
     for place, (_, _, expected, gained) in enumerate(rows):
@@ -445,7 +446,7 @@ def expected_and_gained() -> Figure:
     _plain(axes, "x")
     legend(
         figure,
-        {"expected from the sick kernel's counters": SKY, "gained by the mended twin": GREEN},
+        {"expected from the faulty kernel's counters": SKY, "gained by the fixed twin": GREEN},
         2,
     )
     figure.subplots_adjust(left=0.38, right=0.97, top=0.98, bottom=0.2)
