@@ -211,7 +211,8 @@ _TIMELINE = (
     ),
     Category(
         "healthy",
-        "taking any one cause away saves less than the named floor",
+        "taking any one cause away saves less than the named floor; to the engine also: idle time, exposed "
+        "copies and exposed communication together stay under it",
         _SAVING,
         99,
         remedy="none",

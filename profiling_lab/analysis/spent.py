@@ -7,7 +7,8 @@ A moment belongs to the first of these that holds:
                      do not count); beside copies: so does a copy between host and device
 3. a peer            collectives alone, before the last rank has arrived in them
 4. communication alone   collectives (or copies between devices), and nothing of 2: exposed communication
-5. copies alone      copies between host and device, and nothing of 2 and 4: exposed copies
+5. copies alone      copies between host and device, and nothing of 2 and 4: exposed copies. The first and the last of
+                     many alike are set-up where the others are hidden: a pipeline fills and drains once
 6. idle, by what the critical path waited for. From the operation that ends an idle stretch, the path leads
                      back: to what it waited for last, to what that waited for, until the stretch begins. What
                      the path passes in that time is the class: the purpose of the host's time
@@ -29,6 +30,7 @@ from profiling_lab.analysis.intervals import Intervals
 BUSY = ("kernels alone", "beside copies", "copies alone", "communication alone", "page migration")
 KERNELS_ALONE, BESIDE_COPIES, COPIES_ALONE, COMMUNICATION_ALONE, MIGRATION = BUSY
 PEER, UNEXPLAINED = "a peer", "unexplained"
+SETUP, FILL = host_time.PURPOSES[host_time.SETUP], "fill and drain"
 IDLE = (*host_time.PURPOSES, PEER, UNEXPLAINED)
 CLASSES = (*BUSY, *IDLE)
 _PEER, _UNEXPLAINED = len(host_time.PURPOSES), len(host_time.PURPOSES) + 1
@@ -38,6 +40,7 @@ _RETURNS = {
     order.ALLOCATION: host_time.ALLOCATING,
 }
 _MOST_HOPS = 100_000
+LEAST_ALIKE = 4  # copies of one direction and size: with fewer, first and last are as good as all
 # A call submits before it returns, sooner or later, and the way to the device takes sometimes more and sometimes
 # less: a delay up to this behind an ordinary call is still the way to the device.
 LATENCY_SPREAD_NS = 4_000
@@ -65,9 +68,9 @@ class Spent:
     @property
     def idle_ns(self) -> int:
         """The time in which nothing ran."""
-        return self.total_ns(*IDLE) - self.waited_for_peer_ns
+        return self.total_ns(*IDLE) - self.busy_ns
 
-    waited_for_peer_ns: int = 0  # of the class "a peer", what was spent inside collectives
+    busy_ns: int = 0  # of the classes of IDLE, what was spent in collectives and copies
 
 
 def read(
@@ -90,12 +93,13 @@ def read(
     for device in recording.devices:
         classes, idle = _busy(recording, device, window, (waits_in_collectives or {}).get(device))
         parts = path.back(device, idle, window, closing_thread)
-        in_collectives = classes.pop(PEER)
+        in_collectives, fills = classes.pop(PEER), classes.pop(FILL)
         totals = parts.sum(axis=0).tolist()
         classes |= dict(zip(IDLE, totals, strict=True))
         classes[PEER] += in_collectives
+        classes[SETUP] += fills
         assert sum(classes.values()) == window[1] - window[0]
-        out.append(Spent(device, window, classes, idle, parts, in_collectives))
+        out.append(Spent(device, window, classes, idle, parts, in_collectives + fills))
     return out
 
 
@@ -142,7 +146,10 @@ def _busy(
     copies_alone = intervals.difference(
         intervals.difference(intervals.difference(copies, compute), talk), stalled
     )
+    once = intervals.intersection(copies_alone, _fills_and_drains(work, here & link, copies_alone))
+    copies_alone = intervals.difference(copies_alone, once)
     classes = {
+        FILL: total(once),
         KERNELS_ALONE: total(work_time) - total(beside),
         BESIDE_COPIES: total(beside),
         COPIES_ALONE: total(copies_alone),
@@ -152,6 +159,29 @@ def _busy(
     }
     everything = spans(computes | link | communicates)
     return classes, intervals.gaps(everything, *window)
+
+
+def _fills_and_drains(
+    work: columns.DeviceOperations, chosen: np.ndarray, alone: Intervals
+) -> Intervals:
+    """The first and the last copy of many alike, if these are hidden for the most part."""
+    rows = np.flatnonzero(chosen)
+    nothing = Intervals(alone.starts_ns[:0], alone.ends_ns[:0])
+    if not len(rows) or not len(alone.starts_ns):
+        return nothing
+    exposed = host_time.covered(alone, Intervals(work.start[rows], work.end[rows]))
+    group, _ = columns.number_rows(work.name[rows].astype(np.int64), work.bytes[rows])
+    order = np.lexsort((exposed, group))
+    ordered = group[order]
+    first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    count = np.diff(np.append(first, len(ordered)))
+    usual = exposed[order[first + (count - 1) // 2]]
+    _, begins = np.unique(group, return_index=True)
+    _, from_end = np.unique(group[::-1], return_index=True)
+    once = np.zeros(len(rows), dtype=bool)
+    for place in (begins, len(rows) - 1 - from_end):
+        once[place] |= (count >= LEAST_ALIKE) & (2 * usual < exposed[place])
+    return Intervals(work.start[rows[once]], work.end[rows[once]])
 
 
 class _Path:

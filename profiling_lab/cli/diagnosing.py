@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from profiling_lab.cli import verdicts
 from profiling_lab.cli.app import complain
 from profiling_lab.cli.options import against_option, range_option, seconds_option
 from profiling_lab.cli.printing import show_verdict, why_not
@@ -21,27 +22,37 @@ from profiling_lab.units import format_ns
 
 if TYPE_CHECKING:
     from profiling_lab.captures import Part
+    from profiling_lab.diagnosis.engine import Verdict as EngineVerdict
     from profiling_lab.mine.asking import Verdict
     from profiling_lab.reports.model import Lane
 
 
 @click.command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.option(
+    "--mine", is_flag=True, help="Ask the functions you wrote, and put the engine beside them."
+)
 @against_option
 @click.option("--each", is_flag=True, help="Every FILE by itself, whatever belongs together.")
-@click.option("--json", "as_json", is_flag=True, help="Print a list of findings as JSON.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print the verdict as JSON: an object; with --mine or --against a list of findings.",
+)
 @click.option(
     "--fail-on",
     "fail_on",
     metavar="CATEGORY",
     multiple=True,
-    help="Exit with 1 if a finding, the main one or another, is of this category; repeat it, or "
-    "separate by commas.",
+    help="Exit with 1 if a finding, the main one or another, is of this category, or if more time is "
+    'unexplained than a share ("unexplained=5%"); repeat it, or separate by commas.',
 )
 @range_option
 @seconds_option
 def diagnose(
     files: tuple[str, ...],
+    mine: bool,
     against: str | None,
     each: bool,
     as_json: bool,
@@ -49,11 +60,12 @@ def diagnose(
     nvtx_range: str | None,
     seconds: str | None,
 ) -> int:
-    """Name what is wrong with a program, from captures of it, with the functions you wrote.
+    """Name what is wrong with a program, from captures of it.
 
-    Prints the main finding with its evidence and where to look, the second one if there is one, where
-    the time went, and what the captures cannot show. Functions that are still to do are named with
-    their exercise; the others still answer.
+    Prints the main finding with its evidence and what to do, other findings, where the time went, what
+    would be saved, and what the verdict rests on. With --mine (or --against, another tree) the functions of
+    the exercises answer, as far as they are written, and the engine's verdict stands beside theirs. Pages of
+    kernels alone are judged by these functions.
 
     \b
     FILE is the name of a capture of the course, or one of these:
@@ -91,7 +103,8 @@ def diagnose(
     from profiling_lab.captures import cutting, inputs
     from profiling_lab.mine.asking import ask_all
 
-    unwanted = _categories(fail_on)
+    rest, limit = verdicts.unexplained_limit(fail_on)
+    unwanted = _categories(tuple(rest))
     with note_while("reading"):
         if each:
             parts = [part for file in dict.fromkeys(files) for part in inputs.read([file])]
@@ -102,6 +115,9 @@ def diagnose(
     for note in notes:
         click.echo(wrap(note), err=True)
     _can_be_judged(runs, nvtx_range)
+    own = mine or against is not None
+    if not own and all(verdicts.can_judge(run) for run in runs):
+        return _by_engine(runs, nvtx_range, as_json=as_json, unwanted=unwanted, limit=limit)
     found: list[tuple[str, Finding]] = []
     silent: list[tuple[str, str]] = []
     for number, run in enumerate(runs):
@@ -114,6 +130,8 @@ def diagnose(
             if number:
                 click.echo()
             _show(run, title, verdict, against, {"--range": nvtx_range, "--seconds": seconds})
+            if mine and verdicts.can_judge(run):
+                verdicts.show_beside(verdicts.judge(run, nvtx_range), verdict.findings)
     if as_json:
         if silent:
             raise LabError(f"{silent[0][0]}: no finding: {silent[0][1]}")
@@ -129,6 +147,44 @@ def diagnose(
         return complain(f"--fail-on: {', '.join(dict.fromkeys(hits))}", code=1)
     if unwanted and silent:
         return complain("--fail-on cannot judge: there is no finding")
+    return 0
+
+
+def _by_engine(
+    runs: Sequence[Sequence[Part]],
+    nvtx_range: str | None,
+    *,
+    as_json: bool,
+    unwanted: set[str],
+    limit: float | None,
+) -> int:
+    """The engine's verdicts; the exit code."""
+    found: list[tuple[str, EngineVerdict]] = []
+    for number, run in enumerate(runs):
+        title = " + ".join(part.name for part in run)
+        with note_while(f"reading {title}"):
+            verdict = verdicts.judge(run, nvtx_range)
+        found.append((title, verdict))
+        if not as_json:
+            if number:
+                click.echo()
+            verdicts.show(title, verdict)
+    if as_json:
+        click.echo(json.dumps(verdicts.as_data(found), indent=2, ensure_ascii=False))
+    hits = [
+        f"{title} is {f.category}"
+        for title, v in found
+        for f in v.findings
+        if f.category in unwanted
+    ]
+    if limit is not None:
+        hits += [
+            f"{title} leaves {share:.1%} unexplained"
+            for title, v in found
+            if (share := verdicts.unexplained_ratio(v)) > limit
+        ]
+    if hits:
+        return complain(f"--fail-on: {', '.join(dict.fromkeys(hits))}", code=1)
     return 0
 
 

@@ -47,10 +47,10 @@ def show_verdict(
         click.echo("as far as could be judged: not whether ranks wait for each other (see →)")
     click.echo()
     if verdict.findings:
-        _show_finding(verdict.findings[0])
+        show_finding(verdict.findings[0])
         if places:
             _show_places(places, report)
-        _show_others(verdict.findings[1:])
+        show_others(verdict.findings[1:])
         said = RANK_FUNCTIONS if verdict.unjudged else ()
         names = ", ".join(name for name in verdict.unanswered if name not in said)
         if verdict.findings[0].category == "healthy" and names:
@@ -66,7 +66,7 @@ def show_verdict(
         _show_details(diagnosis)
     _show_steps([device for device in devices if device.steps])
     several = len(verdict.diagnoses) > 1 or " + " in title
-    _show_list("These captures cannot show" if several else "This capture cannot show", limits)
+    show_list("These captures cannot show" if several else "This capture cannot show", limits)
     _show_unanswered(verdict)
 
 
@@ -99,12 +99,12 @@ def _show_details(diagnosis: Diagnosis) -> None:
 
     _show_time(diagnosis)
     _show_gaps(diagnosis)
-    _show_table(
+    show_table(
         "Host time in blocking calls, of all threads",
         [(clean_text(name), ns) for name, ns in largest(diagnosis.blocking_ns)],
         diagnosis.length_ns,
     )
-    _show_table(
+    show_table(
         "What would be saved without …",
         [
             (CAUSE_IN_WORDS.get(name, clean_text(name)), ns)
@@ -128,7 +128,7 @@ def _show_unanswered(verdict: Verdict) -> None:
     ]
     lines += [text for name, text in verdict.unanswered.items() if name not in verdict.todo]
     click.echo()
-    _show_list("Without an answer", lines)
+    show_list("Without an answer", lines)
     first = next((name for name in verdict.unanswered if name in verdict.tasks), None)
     if first is None:
         return
@@ -150,7 +150,7 @@ def has_references() -> bool:
         return False
 
 
-def _show_list(title: str, lines: Sequence[str]) -> None:
+def show_list(title: str, lines: Sequence[str]) -> None:
     from profiling_lab.reports.model import clean_text
 
     if not lines:
@@ -170,7 +170,7 @@ def _show_places(places: Sequence[str], report: str) -> None:
     click.echo(wrap(clean_text(f"drawn by: {report}", MOST_CHARACTERS), "      ", "    "))
 
 
-def _show_finding(finding: Finding) -> None:
+def show_finding(finding: Finding) -> None:
     from profiling_lab.reports.model import clean_text
 
     heading = _heading(finding, width() - 2)
@@ -210,7 +210,7 @@ def _in_words(finding: Finding, key: str) -> str:
     return _EVIDENCE.get(key, "")
 
 
-def _show_others(findings: Sequence[Finding]) -> None:
+def show_others(findings: Sequence[Finding]) -> None:
     """The second finding with what it would save; of the others their names."""
     from profiling_lab.reports.model import clean_text
 
@@ -246,6 +246,11 @@ def _compact(finding: Finding) -> list[str]:
     rest = [evidence(key, value) for key, value in finding.evidence.items() if key not in told]
     said = [f"{clean_text(what)} {format_quantity(value, unit)}" for what, value, unit in rest]
     return ([f"{saved} could be saved"] if saved else []) + said
+
+
+def finding_in_few_words(finding: Finding) -> str:
+    """What a finding measured: what could be saved, else its evidence."""
+    return ", ".join(_compact(finding)[:2])
 
 
 def _heading(finding: Finding, room: int) -> str:
@@ -321,7 +326,7 @@ def _show_gaps(diagnosis: Diagnosis) -> None:
     click.echo()
 
 
-def _show_table(title: str, rows: list[tuple[str, int]], window_ns: int) -> None:
+def show_table(title: str, rows: list[tuple[str, int]], window_ns: int) -> None:
     if not rows:
         return
     click.echo(bold(f"  {title}"))

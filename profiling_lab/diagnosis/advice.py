@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from profiling_lab.diagnosis.engine import Seen
 
 KERNELS_NAMED = 3
+NAME_CHARACTERS = 40  # of a kernel's name: enough to tell it from others
+SETUP_RATIO = 0.01  # of the window: less set-up is not worth a sentence
 _REMEDIES = (
     ("hidden", "hide them beside kernels, on a stream of their own"),
     ("pinned", "pin host memory"),
@@ -51,8 +53,8 @@ def of(category: str, seen: Seen, evidence: Mapping[str, float]) -> str:
 
 def ncu_command(kernels: list[str], program: str = "PROGRAM") -> str:
     """The command that records these kernels' counters."""
-    names = "|".join(dict.fromkeys(kernels))
-    return f"ncu --set full -k {shlex.quote(f'regex:^({names})$')} -c {KERNELS_NAMED * 3} -o kernels {program}"
+    names = "|".join(dict.fromkeys(name[:NAME_CHARACTERS] for name in kernels))
+    return f"ncu --set full -k {shlex.quote(f'regex:^({names})')} -c {KERNELS_NAMED * 3} -o kernels {program}"
 
 
 def rests_on(part: Part, seen: Seen, job: Job | None, main: Finding) -> list[str]:
@@ -60,13 +62,15 @@ def rests_on(part: Part, seen: Seen, job: Job | None, main: Finding) -> list[str
     out = []
     top = contributors.top(seen.recording, seen.window_ns, KERNELS_NAMED)["kernels"]
     if top and part.kind in ("timeline", "trace", "traces"):
-        shares = ", ".join(f"{_short(k['name'])} {k['window_ratio']:.0%}" for k in top)
+        shares = ", ".join(
+            f"{_short(k['name'])[:NAME_CHARACTERS]} {k['window_ratio']:.0%}" for k in top
+        )
         kept = "kept busy; " if main.category == "healthy" else ""
         out.append(
             f"{kept}kernels not judged (most time: {shares}); record their counters: "
             + ncu_command([_short(k["name"]) for k in top])
         )
-    if seen.setup_ns:
+    if seen.setup_ns > SETUP_RATIO * seen.spent[0].length_ns:
         out.append(
             f"{format_ns(seen.setup_ns)} of the window were set-up (contexts, modules, first launches, what is "
             "allocated once): the verdict is on the rest"

@@ -756,13 +756,14 @@ def test_report_draws_counters_as_a_roofline(outside: Lab, tmp_path: Path) -> No
     assert "report" in one_line(told)
 
 
-def test_diagnose_outside_a_course_says_what_it_needs(
+def test_outside_a_course_the_engine_answers_and_ones_own_functions_are_missed(
     outside: Lab, scenario: Callable[..., Path]
 ) -> None:
-    assert "--against PATH" in one_line(outside("diagnose", str(scenario("healthy"))))
-    assert "no such folder" in one_line(
-        outside("diagnose", str(scenario("healthy")), "--against", "nowhere")
-    )
+    path = str(scenario("healthy"))
+    told = json.loads(outside("diagnose", path, "--json").stdout)
+    assert told["findings"][0]["category"] == "healthy" and told["file"] == Path(path).stem
+    assert "--against PATH" in one_line(outside("diagnose", path, "--mine"))
+    assert "no such folder" in one_line(outside("diagnose", path, "--against", "nowhere"))
 
 
 def test_functions_that_cannot_be_imported(

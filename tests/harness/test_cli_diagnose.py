@@ -863,11 +863,11 @@ def test_of_memory_that_grows_the_allocating_line_is_asked_for(tmp_path: Path) -
 def test_a_count_of_zero_is_shown_where_it_says_something(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from profiling_lab.cli.printing import _show_finding
+    from profiling_lab.cli.printing import show_finding
     from profiling_lab.findings import Finding
 
     evidence = {"growth_bytes": 512, "steps_left_count": 0, "unjudged_count": 0}
-    _show_finding(Finding("memory_growth", "device:0", evidence, "detach"))
+    show_finding(Finding("memory_growth", "device:0", evidence, "detach"))
     said = " ".join(capsys.readouterr().out.split())
     assert "steps until full 0" in said
     assert "causes not judged" not in said
