@@ -22,7 +22,9 @@ from grading.proof.prove import Run, verdict_on
 from grading.runner.results import Result
 from grading.runner.scoring import NotGraded
 from grading.runner.session import bound_checks
+from profiling_lab import needs
 from profiling_lab.course import manifest, mistakes, stubs
+from profiling_lab.course.doctor import capabilities
 
 ROOT = Path(__file__).resolve().parents[2]
 COURSE = manifest.load(ROOT)
@@ -35,6 +37,13 @@ ISOLATED = [name for name, (_, mistake) in MISTAKES.items() if mistake.stub.suff
 
 each_exercise = pytest.mark.parametrize("identifier", EXERCISES)
 each_mistake = pytest.mark.parametrize("name", MISTAKES)
+
+
+def not_run(exercise: manifest.Exercise, what: str) -> NotGraded:
+    """A verdict that nobody could give here, for want of what tasks of the exercise need."""
+    asked = {need for task in exercise.tasks if not task.live for need in task.needs}
+    missing = asked - capabilities()
+    return NotGraded("not run", f"{what} cannot be run on this machine", missing=missing)
 
 
 @pytest.mark.concerns("identifier")
@@ -51,6 +60,9 @@ def test_reference_earns_every_point(identifier: str, background: Callable[..., 
         if result["outcome"] not in ("passed", "not run")
     }
     assert not lost, run.output
+    partly = not_run(exercise, f"all of {identifier}")
+    if any(map(needs.group, partly.missing)):
+        raise partly
 
 
 @pytest.mark.concerns("identifier")
@@ -78,10 +90,10 @@ def test_stub_in_place_is_the_generated_one(identifier: str) -> None:
 @pytest.mark.background("mistake")
 @each_mistake
 def test_mistake_is_caught(name: str, background: Callable[..., Any]) -> None:
-    mistake = MISTAKES[name][1]
+    exercise, mistake = MISTAKES[name]
     verdict = verdict_on(mistake, background("mistake", name))
     if verdict == "not run":
-        raise NotGraded("not run", f"{mistake.caught_by} cannot be run on this machine")
+        raise not_run(exercise, mistake.caught_by)
     assert not verdict, verdict
 
 
@@ -114,7 +126,10 @@ def outcomes_of(graded: Result) -> dict[str, str]:
 @pytest.mark.background("isolated mistake")
 @pytest.mark.parametrize("name", ISOLATED)
 def test_isolated_mistake_is_caught(name: str, background: Callable[..., Any]) -> None:
-    verdict = verdict_on(MISTAKES[name][1], background("isolated mistake", name))
+    exercise, mistake = MISTAKES[name]
+    verdict = verdict_on(mistake, background("isolated mistake", name))
+    if verdict == "not run":
+        raise not_run(exercise, mistake.caught_by)
     assert not verdict, verdict
 
 
