@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -38,8 +39,8 @@ def check(
 ) -> int:
     """Check an exercise (ex_30), a task (ex_30.busy_time), or what is next.
 
-    Exits with 0 if nothing failed (what is still to do does not count as failed), with 1 if a
-    check failed, with 2 if ID or FILE is not right.
+    Exits with 0 if nothing failed, with 1 if a check failed or nothing of what was named is written
+    yet, with 2 if ID or FILE is not right.
 
     \b
       uv run lab check ex_30.busy_time
@@ -97,8 +98,9 @@ def run_checks(course: Course, arguments: list[str], *, verbose: bool = False) -
         sys.stdout.flush()
         code = subprocess.run(command, cwd=course.root, env=environment, check=False).returncode
         finished = score.is_file()
+        untouched = finished and _is_untouched(score)
     if code in (0, 1) and finished:
-        return code
+        return 1 if untouched else code
     if code == NO_CHECKS_COLLECTED:
         return complain("no check ran: the selection is empty")
     if code in (2, 3, 4) and not finished:
@@ -108,6 +110,12 @@ def run_checks(course: Course, arguments: list[str], *, verbose: bool = False) -
         "check again, and the check in which it happened is named",
         code=1,
     )
+
+
+def _is_untouched(score: Path) -> bool:
+    """Whether none of the tasks that were checked is written yet."""
+    tasks = json.loads(score.read_text(encoding="utf-8"))["tasks"].values()
+    return {task["outcome"] for task in tasks} in ({"todo"}, {"blocked"}, {"todo", "blocked"})
 
 
 def configuration(course: Course) -> list[str]:

@@ -33,6 +33,7 @@ def quiz(name: str | None, topic: str | None, answer: str | None, listed: bool, 
     question names: open it any way you like (SQL, Python, lab report), find the number, and give it
     with its unit. A question that you got wrong comes again, about another capture where there is one.
     An empty line goes on to the next question; Ctrl-C ends. What you answered is kept in .lab/.
+    Exits with 1 if the answer given by --answer is wrong.
 
     \b
       uv run lab quiz                          the next questions
@@ -53,8 +54,7 @@ def quiz(name: str | None, topic: str | None, answer: str | None, listed: bool, 
     if answer is not None:
         if not name:
             raise LabError("--answer needs the NAME of the question; see lab quiz --list")
-        _ask(chosen[0], kept, answer)
-        return 0
+        return 0 if _ask(chosen[0], kept, answer) else 1
     open_ones = chosen if name else [q for q in chosen if not kept.get(q.name, {}).get("right")]
     if not open_ones:
         click.echo(
@@ -68,8 +68,8 @@ def quiz(name: str | None, topic: str | None, answer: str | None, listed: bool, 
     return 0
 
 
-def _ask(question: Question, kept: dict[str, dict[str, Any]], given: str | None) -> None:
-    """Put one question, take or read the answer, say what is right, and keep the outcome."""
+def _ask(question: Question, kept: dict[str, dict[str, Any]], given: str | None) -> bool:
+    """Put one question, take or read the answer, say what is right, and keep the outcome: was it right?"""
     from profiling_lab.course.quiz import TOPICS, judge
 
     entry = kept.setdefault(question.name, {"asked": 0, "right": False})
@@ -81,10 +81,10 @@ def _ask(question: Question, kept: dict[str, dict[str, Any]], given: str | None)
     if given is None:
         if not sys.stdin.isatty():
             click.echo(dim(f"Answer it: {LAB} quiz {question.name} --answer TEXT"))
-            return
+            return False
         given = _prompt(asked)
         if given is None:
-            return
+            return False
     right = judge(asked, given)
     entry["asked"] += 1
     entry["right"] = right
@@ -93,6 +93,7 @@ def _ask(question: Question, kept: dict[str, dict[str, Any]], given: str | None)
     click.echo(wrap(asked.because))
     click.echo(dim(wrap(f"How to find it: {asked.look}", "  ", first="")))
     click.echo(dim(f"Lesson: {place(question)}"))
+    return right
 
 
 def _prompt(asked: Asked) -> str | None:

@@ -309,11 +309,16 @@ def test_status_goes_on_with_what_is_begun(small: Lab) -> None:
     assert "Next: mini.length" in result.output
 
 
-def test_check_of_a_stub_is_todo_and_fine(small: Lab, capfd: pytest.CaptureFixture[str]) -> None:
-    assert small("check", "mini").exit_code == 0
+def test_check_of_what_is_untouched_is_todo_and_no_success(
+    small: Lab, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert small("check", "mini").exit_code == 1
     out = capfd.readouterr().out
     assert "todo" in out
     assert "0 of 5 points" in out
+    small.solve("total", RIGHT_TOTAL)
+    assert small("check", "mini").exit_code == 0, "what is still to do does not fail the rest"
+    assert small("check", "mini.length").exit_code == 1
 
 
 def test_check_runs_only_the_checks_of_its_task(
@@ -565,7 +570,7 @@ def test_dev_new_makes_five_parts_that_check(small: Lab) -> None:
     assert small.course.hints(exercise).is_file()
     assert len(mistakes.read(small.course, exercise.stub)) == 2
     assert small("hint", "more_ex01").exit_code == 0
-    assert small("check", "more_ex01").exit_code == 0
+    assert small("check", "more_ex01").exit_code == 1  # nothing is written yet
     proven = small("dev", "check", "more_ex01")
     assert proven.exit_code == 0, proven.output
     assert "on the reference" in proven.output

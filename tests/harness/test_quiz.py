@@ -187,7 +187,7 @@ def test_a_right_answer_is_kept() -> None:
 @pytest.mark.usefixtures("course")
 def test_a_wrong_answer_is_asked_again_about_another_capture() -> None:
     first = run("filled_by_kernels", "--answer", "99 %")
-    assert "No." in first.output
+    assert "No." in first.output and first.exit_code == 1
     assert "training_item" in first.output
     assert re.search(r"filled_by_kernels +wrong", run("--list").output)
     second = run("filled_by_kernels", "--answer", right_answer("filled_by_kernels", 1))
