@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from grading.checks.cuda import toolchain
-from grading.checks.cuda.emulator import Counters, Memory, Module
+from grading.checks.cuda.ptx import Counters, Memory, Module
 from grading.checks.cuda.recording import RunError, run_on_stand_in
 
 PTX_FLAGS = ("-O3", "-std=c++17", f"-arch={toolchain.ARCHITECTURE}", "-ptx")

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from grading.checks.assertions import fail, require
-from grading.checks.cuda import compiled, emulator, recording, toolchain
+from grading.checks.cuda import compiled, ptx, recording, toolchain
 
 LEAST_EMULATED = "Plain loads, stores, shared memory and barriers"
 
@@ -32,9 +32,9 @@ def failures_told(stub: Source, call: str = "", enough: str = LEAST_EMULATED) ->
         yield
     except (toolchain.BuildError, toolchain.ToolchainError, recording.RunError) as error:
         fail(str(error))
-    except emulator.EmulatorError as error:
+    except ptx.EmulatorError as error:
         fail(f"{call}: {error}")
-    except emulator.Unsupported as error:
+    except ptx.Unsupported as error:
         fail(
             f"{stub.source.name} uses {error}, which the emulator of these checks does not follow. {enough} are "
             "enough for this task."

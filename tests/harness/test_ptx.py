@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from grading.checks.cuda import compiled, emulator, toolchain
-from grading.checks.cuda.emulator import EmulatorError, Memory, Module, Unsupported
+from grading.checks.cuda import compiled, toolchain
+from grading.checks.cuda.ptx import EmulatorError, Memory, Module, Unsupported, listing, threads
 from profiling_lab import captures
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -223,7 +223,7 @@ def test_division_as_the_hardware_does_it():
     ids=["past the end", "misaligned", "endless", "different barriers"],
 )
 def test_what_a_gpu_would_refuse(body, says, monkeypatch):
-    monkeypatch.setattr(emulator, "MOST_STEPS", 3000)
+    monkeypatch.setattr(threads, "MOST_STEPS", 3000)
     with pytest.raises(EmulatorError, match=says):
         words(kernel(body), 64, 64)
 
@@ -270,3 +270,10 @@ def test_sources_share_a_program_only_if_they_fit(monkeypatch, tmp_path):
     alone = tmp_path / "steps_student.cu"
     alone.write_text(one, encoding="utf-8")
     assert toolchain.with_siblings(alone, tmp_path) is None
+
+
+@pytest.mark.parametrize("name", ["bf16", "bf16x2", "f16x2", "tf32", "b128"])
+def test_types_that_are_not_followed_are_refused(name: str) -> None:
+    assert listing.kind_of(("rn", "f32")) == "f32"
+    with pytest.raises(Unsupported, match=name):
+        listing.kind_of(("rn", name))
