@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import subprocess
 import sys
 import textwrap
 import types
@@ -25,6 +27,7 @@ def _torch() -> None:
     torch = installed("torch")
 
 
+ROOT = Path(__file__).resolve().parents[2]
 KERNELS = """
 from __future__ import annotations
 
@@ -315,3 +318,15 @@ def test_functions_of_an_overlay(probe, kernels, tmp_path) -> None:
     x, y = torch.randn(10), torch.randn(10)
     got, _ = probe.counted(kernels, lambda: kernels.add(x, y))
     assert torch.equal(got, x - y)
+
+
+@pytest.mark.proof
+def test_checks_run_where_triton_is_told_to_interpret() -> None:
+    # Set at import, the variable makes `@triton.jit` return functions that this interpreter cannot run.
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--against", "solutions",
+         "tests/modules/triton-profiling/ex01-vector-add", "-k", "test_the_sum_is_right"],
+        check=False, cwd=ROOT, env=os.environ | {"TRITON_INTERPRET": "1"},
+        capture_output=True, text=True, timeout=1800,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stdout[-2000:]

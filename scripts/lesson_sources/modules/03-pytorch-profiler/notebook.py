@@ -229,8 +229,8 @@ plt.show()
 
 <details><summary>Answer</summary>
 
-Rank 1 has more to compute and comes late; rank 0's kernels spin until it does. Durations may be compared between the files. Times may not: each trace has a clock and a zero of its own, and the picture set both to zero
-at their first kernels, which did not begin together.
+Rank 1 has more to compute and comes late; rank 0's kernels spin until it does. Durations may be compared between the files. Times may not as they are drawn: the picture set both to zero
+at their first kernels, which did not begin together. `baseTimeNanoseconds` plus a time is an instant on the wall clock; two hosts may be compared as exactly as their clocks agree.
 </details>
 
 ## 7. Before all that: the trace itself
