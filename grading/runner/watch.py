@@ -27,7 +27,7 @@ from profiling_lab.cli import hints
 from profiling_lab.cli.app import complain, prepare_streams
 from profiling_lab.cli.checking import configuration, selection
 from profiling_lab.cli.screen import LAB, bold, dim, find, load_course, short, width, wrap
-from profiling_lab.cli.status import next_task, waiting
+from profiling_lab.cli.status import next_task, say_waiting
 from profiling_lab.course import closure, progress
 from profiling_lab.course.doctor import capabilities
 from profiling_lab.course.manifest import Course, Task, is_todo
@@ -268,8 +268,8 @@ class Screen:
         click.echo()
         click.echo(f"  {earned} of {sum(task.points for task in portable)} points")
         if self.focus is None:
-            line = waiting(course, verdicts)
-            click.echo(wrap(line, "  ") if line else bold("  All of it has its points."))
+            if not say_waiting(course, verdicts, "  "):
+                click.echo(bold("  All of it has its points."))
         else:
             task = self.focus
             click.echo(bold(f"  Next: {task.id}") + f"  {task.title}")

@@ -14,7 +14,7 @@ import click
 
 from profiling_lab.cli.app import complain
 from profiling_lab.cli.screen import LAB, find, load_course
-from profiling_lab.cli.status import next_task, waiting
+from profiling_lab.cli.status import next_task, say_waiting
 from profiling_lab.course import manifest, progress
 from profiling_lab.course.manifest import Course, Exercise, Task
 from profiling_lab.errors import CourseError, LabError
@@ -54,8 +54,8 @@ def check(
     if identifier is None:
         following = next_task(course, progress.verdicts(course))
         if following is None:
-            line = waiting(course, progress.verdicts(course))
-            click.echo(line or "All tasks have their points.")
+            if not say_waiting(course, progress.verdicts(course)):
+                click.echo("All tasks have their points.")
             click.echo(f"Name a task to check it again: {LAB} check ID")
             return 0
         identifier = following.exercise

@@ -43,8 +43,7 @@ def show() -> int:
     _show_next(course, following, verdicts)
     click.echo()
     click.echo(wrap(machine_line(), indent="  ", first=""))
-    if line := waiting(course, verdicts):
-        click.echo(wrap(line, indent="  ", first=""))
+    say_waiting(course, verdicts)
     return 0
 
 
@@ -56,6 +55,15 @@ def waiting(course: Course, verdicts: dict[str, Verdict]) -> str:
     return needs.waiting(
         (task for task in tasks if verdicts[task.id].outcome != "passed"), capabilities()
     )
+
+
+def say_waiting(course: Course, verdicts: dict[str, Verdict], indent: str = "") -> bool:
+    """Print what `waiting` says, the command on a line of its own, to be copied; whether there was any."""
+    words, _, command = waiting(course, verdicts).partition(": ")
+    if command:
+        click.echo(wrap(f"{words}:", f"{indent}  ", indent))
+        click.echo(f"{indent}  {command}")
+    return bool(command)
 
 
 def next_task(

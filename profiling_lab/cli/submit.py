@@ -9,7 +9,7 @@ import click
 
 from profiling_lab.atomic_files import replaced
 from profiling_lab.cli.screen import LAB, bold, load_course, short, wrap
-from profiling_lab.cli.status import waiting
+from profiling_lab.cli.status import say_waiting
 from profiling_lab.course import progress
 from profiling_lab.course.manifest import (
     Course,
@@ -72,8 +72,7 @@ def submit(output: Path) -> int:
         names = [task.id for task in portable if verdicts[task.id].outcome == outcome]
         if names:
             click.echo(wrap(f"{words}: {', '.join(names)}", "    ", "  "))
-    if line := waiting(course, verdicts):
-        click.echo(wrap(line, "    ", "  "))
+    say_waiting(course, verdicts, "  ")
     return 0
 
 
