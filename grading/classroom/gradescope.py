@@ -78,7 +78,7 @@ def _members(
     yield "run_autograder", ((TEMPLATES / "run_autograder.py").read_bytes(), 0o755)
     yield "settings.json", ((json.dumps(settings, indent=1) + "\n").encode(), 0o644)
     if policy is not None:
-        yield "policy.toml", (without_deadline(policy).encode(), 0o644)
+        yield "policy.toml", (for_gradescope(policy).encode(), 0o644)
     if cases is not None:
         for place in sorted(cases.rglob("*")):
             if place.is_file() and "__pycache__" not in place.parts:
@@ -88,14 +88,15 @@ def _members(
         yield f"course/{name}", (place.read_bytes(), place.stat().st_mode & 0o777)
 
 
-def without_deadline(policy: Path) -> str:
-    """A policy without its deadline: Gradescope keeps its own, and unpacks submissions with new dates."""
+def for_gradescope(policy: Path) -> str:
+    """A policy without its deadline, and without tasks for a person: Gradescope has its own ways for both."""
     tomlkit = needs.module("tomlkit")
     try:
         document = tomlkit.parse(policy.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise LabError(f"--policy {policy}: cannot be read ({error})") from None
-    document.pop("deadline", None)
+    for table in ("deadline", "by_hand"):
+        document.pop(table, None)
     return tomlkit.dumps(document)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from grading.gradebook.marks import TOTAL, HandMark, Override
 from grading.gradebook.policy import HandTask, Policy
-from grading.gradebook.roster import Person, entry_of
+from grading.gradebook.roster import HandedInNothing, Person, entry_of
 from profiling_lab.course.manifest import Course
 from profiling_lab.errors import LabError
 
@@ -31,10 +31,11 @@ class HandError(LabError):
 
 @dataclass(frozen=True)
 class ByHand:
-    """All of it, by entry; overrides by task id or TOTAL below it."""
+    """All of it, by entry; overrides by task id or TOTAL below it. absent: totals of those without an entry, by line."""
 
     marks: Mapping[str, tuple[HandMark, ...]] = field(default_factory=dict)
     overrides: Mapping[str, Mapping[str, Override]] = field(default_factory=dict)
+    absent: Mapping[int, Override] = field(default_factory=dict)
 
     def of(self, entry: str, policy: Policy) -> tuple[HandMark, ...]:
         """The tasks that a person grades, of one student; not entered where nothing was."""
@@ -52,10 +53,14 @@ def read(
             continue
         marks[entry] = tuple(_hand_mark(where, row, task) for task in policy.by_hand)
     overrides: dict[str, dict[str, Override]] = {}
+    absent: dict[int, Override] = {}
     known = {*course.tasks, *(task.id for task in policy.by_hand), TOTAL}
     for where, row in _rows(out / OVERRIDES, COLUMNS):
+        line = 0
         try:
             entry = entry_of(row["Student"], entries, people)
+        except HandedInNothing as error:
+            entry, line = "", error.line
         except LabError as error:
             raise HandError(f"{where}: {error}") from None
         task = row["Task"]
@@ -68,8 +73,13 @@ def read(
             raise HandError(
                 f"{where}: an override needs points and a reason, which the student reads"
             )
-        overrides.setdefault(entry, {})[task] = Override(points, row["Reason"])
-    return ByHand(marks, overrides)
+        if line and task != TOTAL:
+            raise HandError(f"{where}: {row['Student']} handed nothing in; override the total")
+        if line:
+            absent[line] = Override(points, row["Reason"])
+        else:
+            overrides.setdefault(entry, {})[task] = Override(points, row["Reason"])
+    return ByHand(marks, overrides, absent)
 
 
 def sheet(out: Path, policy: Policy, names: Mapping[str, str]) -> str:

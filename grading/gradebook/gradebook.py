@@ -264,7 +264,7 @@ def _moodle_words(row: Row, value: Fraction | None, possible: Fraction, policy: 
         return f"no points yet: {row.why}"
     words = f"{policy.show(value)} of {policy.show(possible)} points"
     if row.state == NO_SUBMISSION:
-        return f"{words}: no submission"
+        return f"{words}: no submission{f'; {row.why}' if row.why else ''}"
     if row.late_days:
         late = f"{row.late_days} {'day' if row.late_days == 1 else 'days'} late"
         words += f"; {late}, {policy.show(row.late_taken_pct)} % taken off"

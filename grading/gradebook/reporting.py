@@ -27,7 +27,7 @@ import msgspec
 from grading.gradebook import by_hand, class_page, exports, feedback, gradebook, returned
 from grading.gradebook.by_hand import ByHand
 from grading.gradebook.look import Look, looks, why_left
-from grading.gradebook.marks import Mark, Sheet, Survey, mark_student
+from grading.gradebook.marks import TOTAL, Mark, Sheet, Survey, mark_student
 from grading.gradebook.policy import Policy
 from grading.gradebook.roster import Joined, Person, Unmatched, join
 from grading.gradebook.similarity import Match
@@ -300,6 +300,11 @@ class _Writer:
                 rows.append(gradebook.several_row(person, entries, self.sheet))
                 why = f"{gradebook.SEVERAL} match {person.name}"
                 apart += [(self.rows[entry], Unmatched(entry, why)) for entry in entries]
+        for person, row in zip(roster, rows, strict=True):
+            if override := self.hand.absent.get(person.line):
+                row.after, row.left = override.points, []
+                row.overridden = (TOTAL,)
+                row.why = row.note = f"set by the instructor: {override.reason}"
         return rows, sorted(apart, key=lambda pair: pair[1].entry)
 
     def write(self, name: str, text: str) -> None:

@@ -41,6 +41,14 @@ class RosterError(LabError):
     """A roster cannot be used; the message names file and line and says what to do."""
 
 
+class HandedInNothing(LabError):
+    """A student of the roster is meant who has no submission. line: of the roster."""
+
+    def __init__(self, message: str, line: int) -> None:
+        super().__init__(message)
+        self.line = line
+
+
 @dataclass(frozen=True)
 class Person:
     """A row of the roster; what the file does not tell is "".
@@ -252,7 +260,7 @@ def entry_of(wanted: str, entries: Sequence[str], people: Sequence[Person] = ())
     if found:
         raise LabError(f"{wanted}: may be {'; '.join(sorted(found))}; name the entry")
     if persons:
-        raise LabError(f"{wanted}: {persons[0].name} handed nothing in")
+        raise HandedInNothing(f"{wanted}: {persons[0].name} handed nothing in", persons[0].line)
     known = {plain_name(one): one for one in (*entries, *names.values())}
     known |= {plain_name(name): name for person in people for name in person.names}
     close = difflib.get_close_matches(plain, list(known), n=3, cutoff=0.5)

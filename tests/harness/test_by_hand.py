@@ -163,6 +163,19 @@ def test_an_override_counts_with_its_reason_and_survives_a_regrade(tmp_path: Pat
     assert rows(tmp_path)["Cleo Pires"]["Total"] == "0"
 
 
+def test_who_handed_in_nothing_can_have_a_total(tmp_path: Path) -> None:
+    override(tmp_path, "bob@x.edu,total,12,Oral exam")
+    people = (*PEOPLE[1:2], PEOPLE[2])
+    write(tmp_path, "cleo", people=people, made=policy.Policy())
+    row = rows(tmp_path)["Bob Builder"]
+    assert (row["Total"], row["Overridden"]) == ("12", "total")
+    assert row["Note"] == "set by the instructor: Oral exam"
+    assert "12 of" in list(rows(tmp_path, "gradebook_moodle.csv")["Bob"].values())[5]
+    override(tmp_path, f"bob@x.edu,{TASK.id},1,Oral exam")
+    with pytest.raises(HandError, match="handed nothing in; override the total"):
+        write(tmp_path, "cleo", people=people, made=policy.Policy())
+
+
 def test_an_override_gives_points_where_the_machine_failed(tmp_path: Path) -> None:
     broken = result("cleo")
     broken.infrastructure = "no sandbox"

@@ -668,7 +668,10 @@ def test_autograder_hands_the_results_on(
     autograder: Callable[..., dict], code: int, tmp_path: Path
 ) -> None:
     policy, cases = tmp_path / "policy.toml", tmp_path / "private"
-    policy.write_text("[deadline]\nat = 2026-12-04T23:59:00+01:00\n[weights]\nmini = 2\n")
+    policy.write_text(
+        "[deadline]\nat = 2026-12-04T23:59:00+01:00\n[weights]\nmini = 2\n"
+        "[by_hand.text.criteria]\nevidence = 4\n"
+    )
     (cases / "captures" / "one").mkdir(parents=True)
     (cases / "captures" / "one" / "provenance.json").write_text("{}")
     behaviour = WRITES.replace("CODE", str(code))
