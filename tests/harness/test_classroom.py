@@ -173,7 +173,7 @@ FILES = {
     "tests/week07/day1/test_mini.py": CHECKS,
     "tests/week07/day1/test_mini_cu.py": CUDA_CHECKS,
     "tests/week07/day2/test_more.py": ASKING,
-    "tests/week07/day1/wrong/mini/swapped.py": "def length(start, end):\n    return start - end\n",
+    "tests/week07/day1/mistakes_mini.toml": "[[mistake]]\nput = 'return start - end'\n",
     "tests/harness/test_proof.py": "def test_nothing(): pass\n",
     "tests/live_score.json": "{}\n",
     "scripts/lessons.py": "print()\n",
@@ -724,7 +724,7 @@ def test_bundle_is_as_documented(course: manifest.Course, tmp_path: Path) -> Non
     gradescope.build(course, tmp_path / "two.zip", seed=7)
     assert (tmp_path / "one.zip").read_bytes() == (tmp_path / "two.zip").read_bytes()
     assert names[:3] == ["setup.sh", "run_autograder", "settings.json"], "in the zip's root"
-    assert not any("solutions/" in name or "wrong/" in name for name in names)
+    assert not any("solutions/" in name or "mistakes_" in name for name in names)
     with zipfile.ZipFile(tmp_path / "one.zip") as archive:
         modes = {info.filename: info.external_attr >> 16 & 0o777 for info in archive.infolist()}
         assert modes["setup.sh"] == modes["run_autograder"] == 0o755
@@ -878,7 +878,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_whole_course_leaves_answers_behind(whole: Path) -> None:
     course = manifest.load(ROOT)
     files = [file for file in whole.rglob("*") if file.is_file() and ".git" not in file.parts]
-    assert not [file for file in files if {"solutions", "wrong"} & set(file.parts)]
+    assert not [f for f in files if "solutions" in f.parts or f.name.startswith("mistakes_")]
     assert len(answers.bodies(course)) > 400
     for exercise in course.exercises:
         for stub in exercise.stubs:
