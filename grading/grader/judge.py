@@ -41,14 +41,21 @@ MOST_SANDBOXES = (
 MOST_MESSAGE = 8_000
 _ASKED_TO_END = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # by a person or the machine
 NO_KEY = Key("", "", "", 0)  # of a result that nobody keeps
+# What decides by itself what slows a program down: in the sandbox it would answer for the learner.
+ENGINE = ("analysis", "diagnosis")
 _GIVEN = (".cu", ".cuh", ".h", ".py")  # of an exercise's folder: no program that was built there
 
 
 def readable(course: Course) -> list[Path]:
-    """What of the course the code in the sandbox may read: what a learner has, without anybody's answers."""
+    """What of the course the code in the sandbox may read: what a learner has, without anybody's answers.
+
+    Of the library all but the engine and the analysis that it rests on.
+    """
     root = course.root
+    library = sorted((root / "profiling_lab").iterdir())
     stubs = {stub for exercise in course.exercises for stub in exercise.stubs}
-    paths = [root / "profiling_lab", root / "captures", root / "tests" / "probes"]
+    paths = [entry for entry in library if entry.name not in ENGINE]
+    paths += [root / "captures", root / "tests" / "probes"]
     for folder in sorted({stub.parent for stub in stubs}):
         for file in sorted((root / folder).iterdir()):
             inside = folder / file.name
