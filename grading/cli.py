@@ -6,6 +6,7 @@ Exit codes: 0 all graded, whatever the scores; 2 usage, or something to mend bef
 
 from __future__ import annotations
 
+# Imported late: a command imports what it runs when it runs; help and faulty usage are answered at once.
 import functools
 import json
 import os

@@ -20,6 +20,7 @@ that take a recording run on that file instead of the course's own.
 
 from __future__ import annotations
 
+# Imported late: this is a plugin of every run of pytest, and most generate nothing.
 import os
 import re
 import secrets

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+# Imported late: a command imports what it runs when it runs; help and faulty usage are answered at once.
 import os
 import sys
 from collections.abc import Sequence

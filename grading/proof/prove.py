@@ -163,7 +163,7 @@ class Prover:
             file = folder / mistake.stub.name
             file.write_text(mistake.source, encoding="utf-8")
             return file
-        from grading.checks.cuda import toolchain
+        from grading.checks.cuda import toolchain  # for CUDA alone
 
         sources = {m.slug: m.source for m in mistakes.read(self.course, mistake.stub)}
         return toolchain.write_siblings(mistake.stub.name, sources)[mistake.slug]

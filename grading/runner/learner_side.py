@@ -17,6 +17,7 @@ Messages, each a list in msgpack (the wire form of values: see `grading.runner.w
 
 from __future__ import annotations
 
+# Long because a worker in the sandbox loads it as one file.
 import argparse
 import builtins
 import contextlib

@@ -102,6 +102,7 @@ class GradingSession:
     def capabilities(self) -> frozenset[str]:
         """What this machine can do, in the words of the manifest's `needs`."""
         if self._capabilities is None:
+            # It asks the machine, and most runs do not need to know.
             from profiling_lab.course.doctor import capabilities
 
             self._capabilities = capabilities()

@@ -23,6 +23,7 @@ produces, since a dict with other keys than text is itself written that way:
 
 from __future__ import annotations
 
+# Long because writing and reading of each type stand together, and a worker in the sandbox loads it as one file.
 import dataclasses
 import functools
 import importlib

@@ -6,6 +6,8 @@ columns that exports of schema 3.1 (2023) did not have yet.
 
 from __future__ import annotations
 
+# Long because it is a table.
+
 # One line a column: name, type, constraint.
 TABLES: dict[str, str] = {
     "StringIds": """
