@@ -171,14 +171,14 @@ def identify_bottleneck(profile_results: Profile, device: str | None = None) -> 
     The component's *least times*, each of which something forces on it:
         "compute"  its operations at the device's peak for the profile's data type
         "memory"   its bytes at the device's memory bandwidth
-        "latency"  call_floor_s: a call takes that long however little it does
+        "launch"   call_floor_s: a call takes that long however little it does
     The largest of the three is its bound (of equal ones the first in this order). Far below a roof
     (roof_ratio) something else is the limit, which counters show and this does not.
 
     Returns {
         "component", "time_s", "share": of the components' sum,
-        "bound": "compute", "memory" or "latency",
-        "least_s": {"compute", "memory", "latency"},
+        "bound": "compute", "memory" or "launch",
+        "least_s": {"compute", "memory", "launch"},
         "margin_ratio": 1 - the second largest least time / the largest; near 0 the bound is borderline,
         "intensity": the component's operations per byte,
         "ridge": the device's, peak over bandwidth, for this data type,

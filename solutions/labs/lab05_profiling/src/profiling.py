@@ -243,7 +243,7 @@ def profile_attention_components(
 _ADVICE = {
     "compute": "use a data type with a higher peak, or tune the product",
     "memory": "move fewer bytes: a smaller data type, or fuse it with its neighbours",
-    "latency": "issue fewer and larger calls: fuse, batch more, or replay a CUDA graph",
+    "launch": "issue fewer and larger calls: fuse, batch more, or replay a CUDA graph",
 }
 
 
@@ -256,14 +256,14 @@ def identify_bottleneck(profile_results: Profile, device: str | None = None) -> 
     The component's *least times*, each of which something forces on it:
         "compute"  its operations at the device's peak for the profile's data type
         "memory"   its bytes at the device's memory bandwidth
-        "latency"  call_floor_s: a call takes that long however little it does
+        "launch"   call_floor_s: a call takes that long however little it does
     The largest of the three is its bound (of equal ones the first in this order). Far below a roof
     (roof_ratio) something else is the limit, which counters show and this does not.
 
     Returns {
         "component", "time_s", "share": of the components' sum,
-        "bound": "compute", "memory" or "latency",
-        "least_s": {"compute", "memory", "latency"},
+        "bound": "compute", "memory" or "launch",
+        "least_s": {"compute", "memory", "launch"},
         "margin_ratio": 1 - the second largest least time / the largest; near 0 the bound is borderline,
         "intensity": the component's operations per byte,
         "ridge": the device's, peak over bandwidth, for this data type,
@@ -287,7 +287,7 @@ def identify_bottleneck(profile_results: Profile, device: str | None = None) -> 
     least = {
         "compute": slowest["flops"] / peak,
         "memory": slowest["bytes"] / bandwidth,
-        "latency": profile_results["call_floor_s"],
+        "launch": profile_results["call_floor_s"],
     }
     bound = max(least, key=lambda name: least[name])
     _, second, largest = sorted(least.values())
@@ -295,7 +295,7 @@ def identify_bottleneck(profile_results: Profile, device: str | None = None) -> 
     advice = _ADVICE[bound]
     if bound == "memory" and slowest["name"] in FUSIBLE:
         advice = "use fused attention: the scores then never go through memory"
-    elif bound != "latency" and roof_ratio >= CEILING_RATIO:
+    elif bound != "launch" and roof_ratio >= CEILING_RATIO:
         advice = "none"
     return {
         "component": slowest["name"],

@@ -521,7 +521,7 @@ def expected_bottleneck(profile: dict[str, Any], device: str) -> dict[str, Any]:
     least = {
         "compute": part["flops"] / peak,
         "memory": part["bytes"] / bandwidth,
-        "latency": profile["call_floor_s"],
+        "launch": profile["call_floor_s"],
     }
     order = sorted(least, key=least.__getitem__, reverse=True)
     roof = max(least["compute"], least["memory"]) / part["time_s"]
@@ -537,7 +537,7 @@ def expected_bottleneck(profile: dict[str, Any], device: str) -> dict[str, Any]:
         "ridge": peak / bandwidth,
         "roof_ratio": roof,
         "sum_to_whole_ratio": total / profile["whole_s"],
-        "recommendation": order[0] == "latency" or fusible or roof < CEILING_RATIO,
+        "recommendation": order[0] == "launch" or fusible or roof < CEILING_RATIO,
     }
 
 
@@ -625,7 +625,7 @@ def drawn_profile(chance: random.Random, bound: str, roof: float, slowest: str) 
     flops = round(scale * peak * (1 if bound == "compute" else factor))
     size = round(scale * bandwidth * (1 if bound == "memory" else factor))
     largest = max(flops / peak, size / bandwidth)
-    floor = largest * (chance.uniform(1.1, 1.5) if bound == "latency" else chance.uniform(0.1, 0.8))
+    floor = largest * (chance.uniform(1.1, 1.5) if bound == "launch" else chance.uniform(0.1, 0.8))
     parts: list[dict[str, Any]] = []
     for name in NAMES:
         if name == slowest:
@@ -648,7 +648,7 @@ def drawn_profile(chance: random.Random, bound: str, roof: float, slowest: str) 
 
 
 @task("lab05.identify_bottleneck")
-@pytest.mark.parametrize("bound", ["compute", "memory", "latency"])
+@pytest.mark.parametrize("bound", ["compute", "memory", "launch"])
 def test_generated_bottlenecks(stub: Any, seed: int, bound: str) -> None:
     chance = random.Random(f"{seed}{bound}")
     for slowest in NAMES:
@@ -791,7 +791,7 @@ def test_recorded_reports(stub: Any, recording: str) -> None:
 @task("lab05.component_report")
 def test_generated_reports(stub: Any, seed: int) -> None:
     chance = random.Random(seed)
-    for bound, roof in (("compute", 0.9), ("memory", 0.3), ("latency", 0.1)):
+    for bound, roof in (("compute", 0.9), ("memory", 0.3), ("launch", 0.1)):
         profile = drawn_profile(chance, bound, roof, chance.choice(NAMES))
         judge_report(stub, profile, None, f" (drawn with seed {seed})")
         judge_report(stub, profile | {"device": "cpu"}, "A100 40GB", " (against an A100)")
