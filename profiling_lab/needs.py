@@ -105,6 +105,7 @@ def waiting(tasks: Iterable[Task], can: Collection[str]) -> str:
 
 def absent(names: Iterable[str]) -> list[str]:
     """What is not here, of needs of the manifest and of modules; nothing is imported."""
+    # Here: the doctor takes its commands from this module.
     from profiling_lab.course.doctor import NEEDS, capabilities
 
     can = capabilities()

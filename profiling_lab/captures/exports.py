@@ -136,6 +136,7 @@ def _value(action: Any, own: set[str], name: str) -> object:
 
 
 def _installed(tool: str) -> str | None:
+    # Here: only reports in a tool's own format need what the recorder knows of tools.
     from profiling_lab.record import tools
     from profiling_lab.record.errors import RecordError
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from profiling_lab.captures import nsys_schema, sqlite_tables
+from profiling_lab.captures import exports, nsys_schema, sqlite_tables
 from profiling_lab.errors import CaptureError
 
 EVENTS = (
@@ -169,8 +169,6 @@ def with_ranks(timeline: Path) -> Path | None:
     fewer than two processes are ranks, or where such ranges are there already. (Processes that ran one
     after the other are given all that they did.)
     """
-    from profiling_lab.captures import exports
-
     found = _recording(timeline)
     if found is None or len(found.processes) < 2:
         return None

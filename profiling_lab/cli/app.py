@@ -115,7 +115,8 @@ def _usage_line(error: click.UsageError) -> str:
 
 def complain(message: str, *, code: int = 2) -> int:
     """Print an error as one line on the error stream; returns the exit code."""
-    from profiling_lab.reports.model import clean_text  # names of files may hold anything
+    # Here: most commands end without a complaint. Names of files may hold anything.
+    from profiling_lab.reports.model import clean_text
 
     line = clean_text(" ".join(message.split()), MOST_CHARACTERS)
     click.echo(click.style("lab: ", fg="red", bold=True) + line, err=True)
@@ -149,6 +150,7 @@ def lab(ctx: click.Context) -> int | None:
       uv run lab diagnose my_run.sqlite   what is wrong with my program?
     """
     if ctx.invoked_subcommand is None:
+        # Here, as with every command: what one does not need it does not wait for.
         from profiling_lab.cli.status import show
 
         return show()

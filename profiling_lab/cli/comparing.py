@@ -10,9 +10,10 @@ from pathlib import Path
 
 import click
 
+from profiling_lab import captures
 from profiling_lab.analysis.compare import TOLERANCE, compare_runs
 from profiling_lab.analysis.measures import Run, of_kernels, of_timeline, of_trace, of_traces
-from profiling_lab.captures import Kind, Part
+from profiling_lab.captures import Kind, Part, inputs
 from profiling_lab.cli.comparison import markdown, show_comparison
 from profiling_lab.cli.options import against_option, range_option
 from profiling_lab.cli.printing import has_references
@@ -111,8 +112,6 @@ def compare(
 
 def _named(side: Sequence[str]) -> Iterator[str]:
     """The captures that a side names: patterns and folders of captures, in the order of their names."""
-    from profiling_lab import captures
-
     for name in side:
         if any(char in name for char in "*?[") and not Path(name).exists():
             if not (found := sorted(glob.glob(name))):
@@ -129,8 +128,6 @@ def _named(side: Sequence[str]) -> Iterator[str]:
 
 
 def _is_capture(place: Path) -> bool:
-    from profiling_lab import captures
-
     try:
         return bool(captures.kind(place))
     except (CaptureError, OSError):
@@ -142,8 +139,6 @@ _MEASURES = {Kind.TRACE: of_trace, Kind.TRACES: of_traces, Kind.KERNELS: of_kern
 
 def _run(name: str, against: str | None, nvtx_range: str | None, missing: list[str]) -> Run:
     """One capture, opened and measured; what its functions could not say goes to `missing`."""
-    from profiling_lab.captures import inputs
-
     (part,) = inputs.read([name])
     if part.kind == Kind.TIMELINE:
         return _timeline(part, against, nvtx_range, missing)

@@ -13,6 +13,7 @@ from profiling_lab.cli.printing import about, cut
 from profiling_lab.cli.screen import bold, dim, width, wrap
 from profiling_lab.findings import CAUSE_IN_WORDS
 from profiling_lab.reports.model import clean_text
+from profiling_lab.reports.terminal import print_time_bars
 from profiling_lab.units import format_ns, format_quantity, format_ratio, format_share
 
 SHOWN_CHANGE_PCT = 5  # counters of a kernel that changed by less are left to --json
@@ -209,8 +210,6 @@ def verdict_text(result: Compared) -> str:
 def show_pair(result: Compared) -> None:
     """Print a pair in a few lines: where the time went on one scale, the findings, how much faster."""
     from rich.console import Console
-
-    from profiling_lab.reports.terminal import print_time_bars
 
     pair = [
         (label, side.diagnosis)

@@ -7,7 +7,9 @@ import json
 
 import click
 
+from profiling_lab import record as recorder
 from profiling_lab.cli.screen import LAB, note_while, width
+from profiling_lab.course import doctor as machine
 
 
 @click.command()
@@ -18,10 +20,8 @@ def doctor(as_json: bool) -> int:
     Looks for a GPU, its driver, Nsight Systems and Nsight Compute, nvcc, PyTorch, Triton, JAX and
     disk space. Nothing is installed or changed. Takes some seconds; works outside the course too.
     """
-    from profiling_lab.course.doctor import examine, render
-
     with note_while("looking at this machine"):
-        items = examine()
+        items = machine.examine()
     if as_json:
         click.echo(json.dumps([dataclasses.asdict(item) for item in items], indent=2))
         return 0
@@ -29,7 +29,7 @@ def doctor(as_json: bool) -> int:
 
     console = Console(width=width(), highlight=False)
     with console.capture() as captured:
-        console.print(render(items))
+        console.print(machine.render(items))
     for line in captured.get().splitlines():  # rich pads lines to the full width
         click.echo(line.rstrip())
     click.echo(f"Next: {LAB}")
@@ -49,6 +49,4 @@ def record(arguments: tuple[str, ...]) -> int:
       uv run lab record --only NAME
       uv run lab record --help
     """
-    from profiling_lab.record import main
-
-    return main(list(arguments)) or 0
+    return recorder.main(list(arguments)) or 0

@@ -12,6 +12,8 @@ import click
 from profiling_lab.cli.screen import LAB, bold, dim, wrap
 from profiling_lab.course import lab_folder
 from profiling_lab.course.manifest import find_root
+from profiling_lab.course.quiz import EXAMPLES, TOPICS, judge, letters
+from profiling_lab.course.quiz.questions import QUESTIONS
 from profiling_lab.errors import CourseError, LabError
 
 if TYPE_CHECKING:
@@ -40,8 +42,6 @@ def quiz(name: str | None, topic: str | None, answer: str | None, listed: bool, 
       uv run lab quiz --topic limits           about one topic
       uv run lab quiz ridge --answer 14        one question, without a dialogue
     """
-    from profiling_lab.course.quiz.questions import QUESTIONS
-
     kept = {} if again else _read()
     if again:
         _write(kept)
@@ -70,8 +70,6 @@ def quiz(name: str | None, topic: str | None, answer: str | None, listed: bool, 
 
 def _ask(question: Question, kept: dict[str, dict[str, Any]], given: str | None) -> bool:
     """Put one question, take or read the answer, say what is right, and keep the outcome: was it right?"""
-    from profiling_lab.course.quiz import TOPICS, judge
-
     entry = kept.setdefault(question.name, {"asked": 0, "right": False})
     asked = question.ask(question.captures[entry["asked"] % len(question.captures)])
     click.echo(dim(TOPICS[question.topic]))
@@ -98,8 +96,6 @@ def _ask(question: Question, kept: dict[str, dict[str, Any]], given: str | None)
 
 def _prompt(asked: Asked) -> str | None:
     """An answer that can be read; None for an empty line."""
-    from profiling_lab.course.quiz import judge
-
     while True:
         given = click.prompt("Answer", default="", show_default=False)
         if not given.strip():
@@ -113,8 +109,6 @@ def _prompt(asked: Asked) -> str | None:
 
 
 def _show_choices(asked: Asked) -> None:
-    from profiling_lab.course.quiz import EXAMPLES, letters
-
     for letter, choice in letters(asked.choices).items():
         click.echo(f"  {letter}) {choice}")
     if not asked.choices:
@@ -132,8 +126,6 @@ def place(question: Question) -> str:
 
 
 def _list(questions: list[Question], kept: dict[str, dict[str, Any]]) -> None:
-    from profiling_lab.course.quiz import TOPICS
-
     shown = None
     for question in questions:
         if question.topic != shown:
@@ -147,8 +139,6 @@ def _list(questions: list[Question], kept: dict[str, dict[str, Any]]) -> None:
 
 
 def _list_score(kept: dict[str, dict[str, Any]]) -> None:
-    from profiling_lab.course.quiz.questions import QUESTIONS
-
     right = sum(bool(kept.get(question.name, {}).get("right")) for question in QUESTIONS)
     following = f"Next: {LAB} quiz" if right < len(QUESTIONS) else f"Again: {LAB} quiz --again"
     click.echo(f"{right} of {len(QUESTIONS)} answered right. {following}")
@@ -156,8 +146,6 @@ def _list_score(kept: dict[str, dict[str, Any]]) -> None:
 
 def _named(name: str) -> Question:
     import difflib
-
-    from profiling_lab.course.quiz.questions import QUESTIONS
 
     by_name = {question.name: question for question in QUESTIONS}
     if name not in by_name:
@@ -168,8 +156,6 @@ def _named(name: str) -> Question:
 
 
 def _topics() -> list[str]:
-    from profiling_lab.course.quiz import TOPICS
-
     return list(TOPICS)
 
 

@@ -6,7 +6,7 @@ import click
 
 from profiling_lab import needs
 from profiling_lab.cli.screen import LAB, bar, bold, dim, load_course, short, width, wrap
-from profiling_lab.course import progress
+from profiling_lab.course import doctor, progress
 from profiling_lab.course.manifest import Course, Exercise, Task
 from profiling_lab.course.progress import Verdict
 
@@ -49,11 +49,9 @@ def show() -> int:
 
 def waiting(course: Course, verdicts: dict[str, Verdict]) -> str:
     """What is open and would run here once something is installed, with the command; "" for nothing."""
-    from profiling_lab.course.doctor import capabilities
-
     tasks = [task for task in course.tasks.values() if not task.live]
     return needs.waiting(
-        (task for task in tasks if verdicts[task.id].outcome != "passed"), capabilities()
+        (task for task in tasks if verdicts[task.id].outcome != "passed"), doctor.capabilities()
     )
 
 
@@ -74,9 +72,7 @@ def next_task(
     The first, in the order of the manifest, that is begun and has not passed; else the first still
     to do. What this machine cannot run, and live tasks, are no next step.
     """
-    from profiling_lab.course.doctor import capabilities
-
-    can = capabilities()
+    can = doctor.capabilities()
     tasks = exercise.tasks if exercise else course.tasks.values()
     here = [task for task in tasks if not task.live and task.needs <= can]
     for outcomes in (("failed", "unchecked"), ("todo", "blocked")):
@@ -139,9 +135,7 @@ def _show_next(course: Course, task: Task | None, verdicts: dict[str, Verdict]) 
 
 def machine_line() -> str:
     """One line on this machine, from what its files say; nothing is started."""
-    from profiling_lab.course.doctor import capabilities
-
-    can = capabilities()
+    can = doctor.capabilities()
     names = {"gpu": "GPU", "nsys": "nsys", "ncu": "ncu", "nvcc": "nvcc", "torch": "torch"}
     here = [name for key, name in names.items() if key in can]
     missing = [f"no {name}" for key, name in names.items() if key not in can]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 def main(argv: list[str] | None = None) -> int:
     """Run the recorder with `argv` (default: the process's arguments); returns the exit code."""
+    # Here: the doctor needs single modules of this package, and nothing of the recorder.
     from profiling_lab.record.cli import main as run
 
     return run(argv)

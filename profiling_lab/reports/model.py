@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from profiling_lab.units import format_ratio, is_number
+
 if TYPE_CHECKING:
     from profiling_lab.findings import Finding
 
@@ -254,8 +256,6 @@ class ComparisonRow:
 
     def change(self) -> tuple[float | None, str]:
         """The ratio to show and its word ("less", "more", "the same", or "" if unknown)."""
-        from profiling_lab.units import is_number
-
         if not (is_number(self.before) and is_number(self.after)):
             return self.ratio, ""
         assert self.before is not None and self.after is not None
@@ -292,8 +292,6 @@ class Comparison:
 
     def main_figure(self) -> tuple[str, str]:
         """The large figure and the words under it; ("", "") without rows."""
-        from profiling_lab.units import format_ratio
-
         if not self.rows:
             return "", ""
         if self.doubt:
