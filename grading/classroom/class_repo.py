@@ -35,6 +35,10 @@ TEMPLATES = Path(__file__).parent / "templates"
 # Who commits, so that the same course gives the same commit everywhere.
 IDENTITY = {"NAME": "Course", "EMAIL": "course@example.invalid"}
 NO_DATE = "2000-01-01T00:00:00+00:00"  # where the course is no clone and so has no date
+# The engine and what it alone rests on; the rest of these rooms serves reports and comparisons.
+ENGINE = re.compile(
+    r"profiling_lab/(diagnosis/(?!__init__|limits)|analysis/(?!__init__|compare|measures|intervals))"
+)
 LINK = re.compile(r"(?<!!)\[([^\[\]]*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
 
 
@@ -58,11 +62,13 @@ def build(
     due: str = "",
     update: bool = False,
     git: bool = True,
+    engine: bool = True,
 ) -> Built:
     """Build a class repository in a folder that is new or empty.
 
     exercises: ids; all if empty. title: the course's by default. due: date and time with a zone, ISO
     8601. update: `folder` is a class repository; give it a commit with the present course instead.
+    engine: whether `lab diagnose` comes with the engine's own verdict.
     Raises LabError for a folder or a choice that cannot be right, or if an answer would be handed out.
     """
     folder = folder.resolve()
@@ -79,7 +85,7 @@ def build(
     try:
         # Beside the folder, so that it is moved into place whole or not at all.
         with tempfile.TemporaryDirectory(prefix=f"{folder.name}.", dir=_parent(folder)) as scratch:
-            built = _write(course, Path(scratch) / "tree", chosen, title, when)
+            built = _write(course, Path(scratch) / "tree", chosen, title, when, engine=engine)
             if leaks := answers.found(course, (built.folder / name for name in built.files)):
                 leaks = [leak.replace(f"{built.folder}{os.sep}", "") for leak in leaks]
                 raise CourseError(
@@ -167,7 +173,9 @@ def files_of(course: Course) -> list[PurePosixPath]:
     return sorted(out)
 
 
-def _write(course: Course, folder: Path, chosen: list[Exercise], title: str, due: str) -> Built:
+def _write(
+    course: Course, folder: Path, chosen: list[Exercise], title: str, due: str, *, engine: bool
+) -> Built:
     mine = {stub for exercise in chosen for stub in exercise.stubs}
     others = [each for each in course.exercises if each not in chosen]
     dropped = {stub for exercise in others for stub in exercise.stubs} - mine
@@ -179,6 +187,7 @@ def _write(course: Course, folder: Path, chosen: list[Exercise], title: str, due
         place = course.root / inside
         benchmark = inside.parts[0] == "benchmarks" and answers.rests_on_references(place)
         stays = answers.is_left_out(inside) or inside in dropped or benchmark
+        stays |= not engine and ENGINE.match(str(inside)) is not None
         (left_out if stays else kept).append(inside)
 
     fresh: dict[str, str] = {}

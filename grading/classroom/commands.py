@@ -31,14 +31,28 @@ def commands() -> None:
 @click.option("--due", default="")
 @click.option("--update", is_flag=True)
 @click.option("--git/--no-git", default=True)
+@click.option("--engine/--no-engine", default=True)
 def class_repository(
-    folder: Path, exercises: tuple[str, ...], title: str, due: str, update: bool, git: bool
+    folder: Path,
+    exercises: tuple[str, ...],
+    title: str,
+    due: str,
+    update: bool,
+    git: bool,
+    engine: bool,
 ) -> None:
     """Build a class repository."""
     from grading.classroom import class_repo
 
     built = class_repo.build(
-        load_course(), folder, exercises=exercises, title=title, due=due, update=update, git=git
+        load_course(),
+        folder,
+        exercises=exercises,
+        title=title,
+        due=due,
+        update=update,
+        git=git,
+        engine=engine,
     )
     click.echo(f"{bold(short(built.folder))}  {len(built.files):,} files, no reference among them")
     if built.commit:

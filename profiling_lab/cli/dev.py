@@ -342,8 +342,15 @@ _title = click.option("--title", default="", help="The course's own by default."
 @click.option("--due", default="", metavar="TIME", help="Say 2026-12-04T23:59+01:00.")
 @click.option("--update", is_flag=True, help="Bring the class repository in DIR up to date.")
 @click.option("--no-git", is_flag=True, help="The folder alone, without a repository.")
+@click.option("--no-engine", is_flag=True, help="Without the engine behind lab diagnose.")
 def class_repo(
-    folder: str, exercises: tuple[str, ...], title: str, due: str, update: bool, no_git: bool
+    folder: str,
+    exercises: tuple[str, ...],
+    title: str,
+    due: str,
+    update: bool,
+    no_git: bool,
+    no_engine: bool,
 ) -> int:
     """A repository for students: the course without references and other answers.
 
@@ -355,6 +362,7 @@ def class_repo(
       uv run lab dev class-repo ../day_one --update
     """
     options = {"--title": title, "--due": due, "--update": update, "--no-git": no_git}
+    options |= {"--no-engine": no_engine}
     return _hand_out("class-repo", folder, exercises, options)
 
 

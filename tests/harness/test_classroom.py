@@ -361,6 +361,43 @@ def test_a_copy_without_git(course: manifest.Course, tmp_path: Path) -> None:
     assert STUB in built.files
 
 
+def test_the_engine_stays_behind_if_asked(course: manifest.Course, tmp_path: Path) -> None:
+    """And the library works without it: only `lab diagnose` says that it is not there."""
+    names = [
+        "diagnosis/engine.py",
+        "analysis/savings.py",
+        "diagnosis/limits.py",
+        "analysis/compare.py",
+    ]
+    for name in names:
+        file = course.root / "profiling_lab" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("", encoding="utf-8")
+    git(course.root, "add", "--force", ".")
+    built = class_repo.build(course, tmp_path / "class", git=False, engine=False)
+    kept = [name in {n.removeprefix("profiling_lab/") for n in built.files} for name in names]
+    assert kept == [False, False, True, True]
+
+    library = Path(class_repo.__file__).parents[2] / "profiling_lab"
+
+    def left_out(folder: str, files: list[str]) -> set[str]:
+        place = Path(folder).relative_to(library.parent)
+        return {name for name in files if class_repo.ENGINE.match((place / name).as_posix())}
+
+    shutil.copytree(library, tmp_path / "alone/profiling_lab", ignore=left_out)
+    capture = str(library.parent / "captures/loader_few/timeline.sqlite")
+    for words, code, said in (
+        (["diagnose", capture], 2, "without the engine"),
+        (["compare", capture, capture, "--against", str(library.parent / "solutions")], 0, ""),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "profiling_lab.cli", *words],
+            cwd=tmp_path / "alone", env=os.environ | {"PYTHONPATH": str(tmp_path / "alone")},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+
+
 # -- nothing leaks --------------------------------------------------------------------------------------
 
 LEAKS = {
