@@ -35,6 +35,8 @@ class Category:
     remedy: str = ""
     effort: int = 0
     record: str = ""
+    headline: str = ""
+    first: str = ""
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,8 @@ _TIMELINE = (
         "stream-ordered one",
         effort=1,
         record="--cuda-memory-usage=true, or profile_memory=True",
+        headline="Allocating and freeing memory costs {share} of the time",
+        first="begin with what allocates inside the loop",
     ),
     Category(
         "sync_bound",
@@ -88,6 +92,8 @@ _TIMELINE = (
         remedy="let the host run ahead: keep results on the device and read them later, all at once",
         effort=1,
         record="--python-backtrace=cuda, or with_stack=True: the line that waits",
+        headline="Waiting for results costs {share} of the time",
+        first="begin by reading results later, all at once",
     ),
     Category(
         "transfer_bound",
@@ -99,6 +105,8 @@ _TIMELINE = (
         "exposed copies",
         remedy="hide copies on a stream of their own, make them faster (pinned memory), or move less",
         effort=2,
+        headline="Copies that nothing runs beside cost {share} of the time",
+        first="begin with pinned memory",
     ),
     Category(
         "launch_bound",
@@ -110,6 +118,8 @@ _TIMELINE = (
         "the cost of launching",
         remedy="issue less: fuse operations, use larger batches, compile, or replay a CUDA graph",
         effort=3,
+        headline="Issuing work costs {share} of the time",
+        first="begin with fewer, larger launches: compile, or a CUDA graph",
     ),
     Category(
         "host_bound",
@@ -122,6 +132,8 @@ _TIMELINE = (
         remedy="move host work off the critical path: prefetch it on another thread or process",
         effort=2,
         record="--trace=cuda,nvtx,osrt with NVTX ranges around the program's parts",
+        headline="The program's own host code costs {share} of the time",
+        first="begin by moving it off the critical path",
     ),
     Category(
         "input_bound",
@@ -135,6 +147,8 @@ _TIMELINE = (
         remedy="prepare input ahead: more loader workers, prefetching, pinned buffers, or less work a sample",
         effort=1,
         record="--trace=cuda,nvtx,osrt: what the loader waits for",
+        headline="The GPU waits for input {share} of the time",
+        first="begin with more loader workers",
     ),
     Category(
         "serialized_streams",
@@ -143,6 +157,8 @@ _TIMELINE = (
         6,
         remedy="take the work off the legacy default stream, or create the streams as non-blocking",
         effort=2,
+        headline="Streams that run one after the other cost {share} of the time",
+        first="begin by leaving the legacy default stream",
     ),
     Category(
         "communication_bound",
@@ -153,6 +169,8 @@ _TIMELINE = (
         remedy="start collectives earlier and in smaller pieces beside compute, or communicate less: every few "
         "micro-batches, in fewer bytes",
         effort=3,
+        headline="Communication that nothing hides costs {share} of the time",
+        first="begin with earlier, smaller or fewer collectives",
     ),
     Category(
         "rank_imbalance",
@@ -162,6 +180,8 @@ _TIMELINE = (
         words="a late rank",
         remedy="look at what the late rank does before each collective, and share it evenly",
         effort=2,
+        headline="Waiting for a late rank costs {share} of the time",
+        first="begin with what that rank does before each collective",
     ),
     Category(
         "pipeline_bubble",
@@ -171,6 +191,8 @@ _TIMELINE = (
         words="work in turns",
         remedy="cut each batch into micro-batches, so that all stages work at once",
         effort=3,
+        headline="Ranks that work in turns cost {share} of the time",
+        first="begin with micro-batches",
     ),
     Category(
         "recompilation",
@@ -181,6 +203,8 @@ _TIMELINE = (
         "compiling again",
         remedy="make what changes from call to call dynamic, or keep it the same",
         effort=2,
+        headline="Compiling again costs {share} of the time",
+        first="begin with what changes from call to call",
     ),
     Category(
         "memory_growth",
@@ -190,6 +214,8 @@ _TIMELINE = (
         remedy="let go of what each step keeps: detach it, or keep a number instead of a tensor",
         effort=1,
         record="profile_memory=True, and a snapshot of torch.cuda.memory",
+        headline="Memory in use grows by {growth} a step",
+        first="begin with what each step keeps",
     ),
     Category(
         "throttled",
@@ -198,6 +224,8 @@ _TIMELINE = (
         11,
         remedy="ask for less power (precision, fewer bytes), or compare runs at a clock that it can hold",
         effort=3,
+        headline="The clock is held at {clock} of what the device reaches",
+        first="begin with what draws the power",
     ),
     Category(
         "unexplained",
@@ -208,6 +236,8 @@ _TIMELINE = (
         remedy="record more: --trace=cuda,nvtx,osrt --cuda-event-trace=true, and NVTX ranges around the "
         "program's parts",
         effort=1,
+        headline="Nothing recorded explains {share} of the time",
+        first="record more before you change anything",
     ),
     Category(
         "healthy",
@@ -216,6 +246,8 @@ _TIMELINE = (
         _SAVING,
         99,
         remedy="none",
+        headline="No one cause costs a tenth of the time",
+        first="look into the kernels next",
     ),
 )
 

@@ -52,12 +52,13 @@ def can_judge(run: Sequence[Part]) -> bool:
 
 def show(title: str, verdict: Verdict) -> None:
     """Print a verdict: findings, the two tables, the kernels, and what it rests on."""
-    from profiling_lab.diagnosis import advice, contributors
+    from profiling_lab.diagnosis import advice, contributors, headline
     from profiling_lab.reports.model import clean_text
 
     seen = verdict.seen[0]
     length = seen.spent[0].length_ns
     click.echo(bold(clean_text(title)) + dim(f"  window {format_ns(length)}"))
+    click.echo(click.style(wrap(headline.of(verdict)), bold=True))
     click.echo()
     show_finding(verdict.findings[0])
     if verdict.begin_with:

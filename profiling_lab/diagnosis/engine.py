@@ -24,7 +24,7 @@ from profiling_lab.analysis.ranks import Job
 from profiling_lab.analysis.savings import Saved
 from profiling_lab.analysis.spent import Spent
 from profiling_lab.captures import MAIN_FILES, Part
-from profiling_lab.diagnosis import advice, clocks, contributors, growth, streams
+from profiling_lab.diagnosis import advice, clocks, contributors, growth, headline, streams
 from profiling_lab.errors import CaptureError, LabError
 from profiling_lab.findings import CATEGORIES, CATEGORY_OF_CAUSE, Finding
 
@@ -106,6 +106,7 @@ class Verdict:
             "schema_version": SCHEMA_VERSION,
             "tool_version": tool,
             "file": self.name,
+            "headline": headline.of(self),
             "recording": {
                 "source": first.recording.source,
                 "files": [s.recording.file for s in self.seen],

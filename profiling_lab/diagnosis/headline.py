@@ -1,0 +1,41 @@
+"""The verdict in one sentence: what is wrong, how much it costs, what to do first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from profiling_lab.findings import CATEGORIES, Finding
+from profiling_lab.units import format_bytes
+
+if TYPE_CHECKING:
+    from profiling_lab.diagnosis.engine import Verdict
+
+
+def of(verdict: Verdict) -> str:
+    """The headline of a verdict ("The GPU waits for input 74% of the time: begin with more loader workers")."""
+    main = verdict.findings[0]
+    begin = next((f for f in verdict.findings if f.category == verdict.begin_with), main)
+    first = _first(begin)
+    if begin is not main:
+        first += f" ({_share(begin)})"
+    return f"{_claim(main)}: {first}"
+
+
+def _claim(finding: Finding) -> str:
+    return CATEGORIES[finding.category].headline.format(
+        share=_share(finding),
+        growth=format_bytes(finding.evidence.get("growth_bytes", 0)),
+        clock=f"{finding.evidence.get('clock_ratio', 0):.0%}",
+    )
+
+
+def _first(finding: Finding) -> str:
+    if finding.category == "transfer_bound" and not finding.evidence.get("pinned_ns"):
+        return "begin with a stream of their own"
+    if finding.category == "sync_bound" and "CUDA_LAUNCH_BLOCKING" in finding.recommendation:
+        return "unset CUDA_LAUNCH_BLOCKING"
+    return CATEGORIES[finding.category].first
+
+
+def _share(finding: Finding) -> str:
+    return f"{finding.evidence.get('recoverable_ratio', 0):.0%}"
