@@ -2,7 +2,7 @@
 
 A file of more than 400 lines has a line `# Long because …`; an import of first-party code inside of a function has
 a comment beside or above it (`# Imported late: …` once, where a file has many). What had neither when this test was written stands in KNOWN, by file: the
-list may become shorter.
+list is to become shorter.
 """
 
 from __future__ import annotations
