@@ -1,4 +1,4 @@
-"""What gives answers away: files that are left out by their place, and references by their text.
+"""What gives answers away: a class gets certain kinds of files in certain places, none with a reference's text.
 
 The second is the proof of the first: every function body of `solutions/` is searched for in every file
 that is handed out, whatever its name.
@@ -7,7 +7,6 @@ that is handed out, whatever its name.
 from __future__ import annotations
 
 import ast
-import fnmatch
 import functools
 import gzip
 import io
@@ -22,33 +21,30 @@ from profiling_lab.course import stubs
 from profiling_lab.course.manifest import SOLUTIONS, Course
 from profiling_lab.errors import LabError
 
-# Paths from the course's root; `*` matches `/` too.
-LEFT_OUT = (
-    "solutions/*",
-    "tests/*/mistakes_*",
-    "tests/*/mutants_*",
-    "tests/*/equivalent_mutants_*",
-    "tests/live_score.json",
-    "tests/harness/*",  # proves the course with its references
-    "tests/attacks/*",
-    "captures/programs/case_*",  # their first lines say what is wrong with a case
-    "benchmarks/TOOLS.md",  # says of each case what is wrong with it
-    "benchmarks/results/tools_comparison*",
-    "scripts/*",  # computes the lessons' figures, partly with the references
-    "docs/instructor-guide.md",
-    "docs/example_class/*",
-    "CONTRIBUTING.md",
-    ".ci/*",
-    ".github/*",
-    "uv.lock",
+# What a class gets, by place and kind, as regular expressions for paths from the course's root. Nothing else:
+# a new kind of file stays with the instructor until it is named here.
+_LESSON = r"(\.(md|svg|ipynb|py|cu|cuh|mk|yml|sbatch)|/(Makefile|\.gitignore))"
+GOES = (
+    r"\.gitignore|AGENTS\.md|LICENSE|README\.md|course\.toml|pyproject\.toml",
+    r"profiling_lab/.*(\.(py|toml|css|j2|js)|/LICENSE)",
+    r"grading/.*(\.(py|cpp|css|j2|md|sh|yml)|/occupancy_table\.csv\.gz)",
+    rf"(week07|modules|labs)/.*{_LESSON}",
+    r"tests/(week07|modules|labs)/.*/(test_\w+\.py|cases\.json\.gz)",
+    r"tests/probes/\w+\.py",
+    r"captures/(README\.md|captures\.toml)",
+    r"captures/(?!programs/).*/.*\.(csv|gz|json|log|md|ncu-rep|nsys-rep|sql|sqlite|txt)",
+    # The first lines of a case's program say what is wrong with it.
+    r"captures/programs/(?!case_).*(\.(py|cu|cuh)|/(Makefile|\.gitignore))",
+    r"docs/(?!instructor-guide)[\w-]+\.md",
+    r"benchmarks/((?!TOOLS)\w+\.md|\w+\.(py|cu)|results/(?!tools_comparison)\w+\.json)",
 )
 CASE = "case_"  # so begins the name of a case file: a recording whose cause a class is to find
 SHORTEST = 60  # characters of code; of what is shorter there is often one way to write it
 
 
-def is_left_out(inside: PurePosixPath) -> bool:
-    """Whether a file of the course stays with the instructor, by its place."""
-    return any(fnmatch.fnmatchcase(str(inside), pattern) for pattern in LEFT_OUT)
+def goes(inside: PurePosixPath) -> bool:
+    """Whether a class gets a file of the course, by its place and kind."""
+    return any(re.fullmatch(pattern, str(inside)) for pattern in GOES)
 
 
 def handed_out(inside: PurePosixPath, text: str) -> str:
@@ -161,27 +157,24 @@ _SQUEEZE = {".py": squeeze_python} | dict.fromkeys((".cu", ".cuh", ".cpp", ".h")
 def found(course: Course, files: Iterable[Path]) -> list[str]:
     """Where code of the references stands in files: "file: as in solutions/…: name".
 
-    Source and text are searched for whole bodies, recordings (also compressed) for definitions of a
-    task's function.
+    Everything is searched for whole bodies, recordings (also compressed) for definitions of a task's
+    function as well.
     """
     wanted = bodies(course)
     names = {task.name for task in course.tasks.values() if not task.is_cuda}
-    definition = re.compile(rb"def (?:" + "|".join(sorted(names)).encode() + rb")\(")
+    definition = re.compile(rb"def (?:" + b"|".join(n.encode() for n in sorted(names)) + rb")\(")
     out = []
     for file in files:
         data = file.read_bytes()
         if data[:2] == b"\x1f\x8b":
             data = gzip.decompress(data)
-        try:
-            text = data.decode("utf-8")
-        except UnicodeDecodeError:
-            text = ""
-        if not text or (len(data) > 300_000 and file.suffix not in (".py", ".md")):
-            if match := definition.search(data):
+        if file.suffix in _SQUEEZE:
+            form = _SQUEEZE[file.suffix](data.decode("utf-8", "replace")).encode()
+        else:
+            form = data.replace(b"\\n", b"").translate(None, b" \t\r\n\f\v")
+            if file.suffix != ".md" and (match := definition.search(data)):
                 out.append(f"{file}: {match[0].decode()}")
-            continue
-        form = _SQUEEZE.get(file.suffix, squeeze)(text)
-        for code, places in wanted.items():
-            if code in form:
-                out.append(f"{file}: as in {places[0]}")
+        out += [
+            f"{file}: as in {places[0]}" for code, places in wanted.items() if code.encode() in form
+        ]
     return sorted(set(out))

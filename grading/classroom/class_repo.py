@@ -90,7 +90,7 @@ def build(
                 leaks = [leak.replace(f"{built.folder}{os.sep}", "") for leak in leaks]
                 raise CourseError(
                     f"nothing was built, since these files give answers away: {'; '.join(leaks)}; "
-                    "leave them out (LEFT_OUT in grading/classroom/answers.py) or change them"
+                    "leave them out (GOES in grading/classroom/answers.py) or change them"
                 )
             if update:
                 _replace(folder, built)
@@ -186,7 +186,7 @@ def _write(
     for inside in files_of(course):
         place = course.root / inside
         benchmark = inside.parts[0] == "benchmarks" and answers.rests_on_references(place)
-        stays = answers.is_left_out(inside) or inside in dropped or benchmark
+        stays = not answers.goes(inside) or inside in dropped or benchmark
         stays |= not engine and ENGINE.match(str(inside)) is not None
         (left_out if stays else kept).append(inside)
 

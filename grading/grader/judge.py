@@ -43,24 +43,19 @@ _ASKED_TO_END = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # by a person or
 NO_KEY = Key("", "", "", 0)  # of a result that nobody keeps
 # What decides by itself what slows a program down: in the sandbox it would answer for the learner.
 ENGINE = ("analysis", "diagnosis")
-_GIVEN = (".cu", ".cuh", ".h", ".py")  # of an exercise's folder: no program that was built there
 
 
 def readable(course: Course) -> list[Path]:
-    """What of the course the code in the sandbox may read: what a learner has, without anybody's answers.
-
-    Of the library all but the engine and the analysis that it rests on.
+    """What of the course the code in the sandbox may read: the captures; of the library all but the engine and
+    the analysis that it rests on; by name what the manifest gives with an exercise, and probes. What else
+    lies in their folders is not.
     """
     root = course.root
-    library = sorted((root / "profiling_lab").iterdir())
-    stubs = {stub for exercise in course.exercises for stub in exercise.stubs}
+    library = sorted((root / "profiling_lab").glob("*"))
+    given = sorted({file for exercise in course.exercises for file in exercise.given})
     paths = [entry for entry in library if entry.name not in ENGINE]
-    paths += [root / "captures", root / "tests" / "probes"]
-    for folder in sorted({stub.parent for stub in stubs}):
-        for file in sorted((root / folder).iterdir()):
-            inside = folder / file.name
-            if file.is_file() and inside not in stubs and file.suffix in _GIVEN:
-                paths.append(file)
+    paths += [root / name for name in ("captures", *given)]
+    paths += sorted((root / "tests" / "probes").glob("*.py"))
     return [path for path in paths if path.exists()]
 
 

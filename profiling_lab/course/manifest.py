@@ -53,7 +53,8 @@ class Task:
 class Exercise:
     """One exercise: a folder with a lesson, one main stub, hints, and tasks.
 
-    folder: where lesson and hints lie inside a tree; the main stub's own, or one above it.
+    folder: where lesson and hints lie inside a tree; the main stub's own, or one above it. given: files
+    beside the stubs that the learner's code may read while it is judged.
     """
 
     id: str
@@ -64,6 +65,7 @@ class Exercise:
     difficulty: int
     skills: tuple[str, ...]
     tasks: tuple[Task, ...]
+    given: tuple[PurePosixPath, ...] = ()
 
     @property
     def stubs(self) -> tuple[PurePosixPath, ...]:
@@ -204,6 +206,7 @@ def _exercise(table: dict) -> Exercise:
         difficulty=table["difficulty"],
         skills=tuple(table["skills"]),
         tasks=tasks,
+        given=tuple(stub.parent / name for name in table.get("given", ())),
     )
 
 

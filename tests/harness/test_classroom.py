@@ -179,7 +179,7 @@ FILES = {
     "scripts/lessons.py": "print()\n",
     "benchmarks/references.py": 'FILE = "solutions/week07"\n',
     "benchmarks/plain.py": "print()\n",
-    "given.log": "ignored, and yet part of the course\n",
+    "captures/run/given.log": "ignored, and yet part of the course\n",
 }
 SOLVED_LENGTH = "    return end - start\n"
 
@@ -254,7 +254,7 @@ def tree(folder: Path) -> dict[str, bytes]:
 def test_answers_stay_behind(course: manifest.Course, built: Path) -> None:
     names = set(tree(built))
     assert names == {
-        "course.toml", "pyproject.toml", ".gitignore", "LICENSE", "README.md", "given.log",
+        "course.toml", "pyproject.toml", ".gitignore", "LICENSE", "README.md", "captures/run/given.log",
         STUB, OTHER, CUDA, f".stubs/{STUB}", f".stubs/{OTHER}", f".stubs/{CUDA}", ".stubs/class.json",
         "week07/day1/README.md", "week07/day2/README.md", "week07/day1/hints.md",
         "week07/day2/hints.md", "tests/week07/day1/test_mini.py", "tests/week07/day1/test_mini_cu.py",
@@ -401,7 +401,7 @@ def test_the_engine_stays_behind_if_asked(course: manifest.Course, tmp_path: Pat
 # -- nothing leaks --------------------------------------------------------------------------------------
 
 LEAKS = {
-    "notes.md": "Look:\n\n```python\n" + REFERENCE.partition('in ns."""\n')[2] + "```\n",
+    "week07/notes.md": "Look:\n\n```python\n" + REFERENCE.partition('in ns."""\n')[2] + "```\n",
     "week07/day1/given.py": "def other(start, end):\n"
     "    earlier, later = min(start,\n        end), max(start, end)  # differently laid out\n"
     "    # and commented\n    return (later - earlier)*SCALE\n",

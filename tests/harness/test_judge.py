@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 
 from grading.grader import judge
 from grading.grader.intake.submissions import Submission
-from grading.grader.judge import Judge, readable
+from grading.grader.judge import Judge
 from grading.runner.forkserver import TIMED_OUT, Job
 from grading.runner.forkserver import Result as Run
 from grading.runner.results import Result
@@ -160,13 +159,3 @@ def test_private_recordings_are_copied_to_where_one_run_sees_one_of_them(tmp_pat
     folder = exchange / "cases" / EXERCISE.id
     assert argv == [f"--recording={folder}/early", f"--recording={folder}/late"]
     assert (folder / "late" / "baseline.json").read_text() == "late/baseline.json"
-
-
-def test_what_was_built_in_an_exercises_folder_is_not_given(tmp_path: Path) -> None:
-    folder = tmp_path / COURSE.exercise("ncu_ex01").stub.parent
-    for exercise in COURSE.exercises:
-        for stub in exercise.stubs:
-            (tmp_path / stub).parent.mkdir(parents=True, exist_ok=True)
-    for name in ("memory_bandwidth_student", "memory_bandwidth_student.cu", "memory_bandwidth.cuh"):
-        (folder / name).write_text("")
-    assert readable(replace(COURSE, root=tmp_path)) == [folder / "memory_bandwidth.cuh"]
