@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from profiling_lab.captures import Kind, Part
 from profiling_lab.cli import verdicts
 from profiling_lab.cli.app import complain
 from profiling_lab.cli.options import against_option, range_option, seconds_option
@@ -21,7 +22,6 @@ from profiling_lab.mine.functions import functions_for
 from profiling_lab.units import format_ns
 
 if TYPE_CHECKING:
-    from profiling_lab.captures import Part
     from profiling_lab.diagnosis.engine import Verdict as EngineVerdict
     from profiling_lab.mine.asking import Verdict
     from profiling_lab.reports.model import Lane
@@ -193,7 +193,7 @@ def _can_be_judged(runs: Sequence[Sequence[Part]], nvtx_range: str | None) -> No
     from profiling_lab.mine.asking import range_fits
 
     for run in runs:
-        if run[0].kind == "counters":
+        if run[0].kind == Kind.COUNTERS:
             name = run[0].name
             raise LabError(f"{name}: counters for a roofline; draw it: {LAB} report {name}")
         range_fits(run, nvtx_range)
@@ -225,17 +225,17 @@ def _places(part: Part, verdict: Verdict, against: str | None) -> list[str]:
     from profiling_lab.cli.pages import section, section_without_timeline
     from profiling_lab.reports.places import places_of
 
-    if part.kind == "kernels" or not verdict.findings:
+    if part.kind == Kind.KERNELS or not verdict.findings:
         return []
     if verdict.findings[0].category in ("healthy", "memory_growth"):  # of no one place
         return []
     main = verdict.findings[0]
-    if part.kind == "timeline":
+    if part.kind == Kind.TIMELINE:
         made = section(verdict.diagnoses[0])
     else:
         made, _ = section_without_timeline(part, against, [main], 0)
     out = []
-    if part.kind == "trace" and main.category == "host_bound":
+    if part.kind == Kind.TRACE and main.category == "host_bound":
         out = _longest_host_code(str(captures.file(part.path, "trace.json")), against)
     places = places_of(made, main)
     for place in places:
@@ -288,7 +288,7 @@ def _longest_host_code(file: str, against: str | None) -> list[str]:
 
 
 def _lane(lane: Lane, part: Part) -> str:
-    named = part.kind == "traces" or lane.group.startswith("GPU")
+    named = part.kind == Kind.TRACES or lane.group.startswith("GPU")
     return f"{lane.group}, {lane.label}" if named else lane.label
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from profiling_lab import captures
 from profiling_lab.analysis import host_time, spent
+from profiling_lab.captures import Kind
 from profiling_lab.diagnosis import contributors
 from profiling_lab.findings import CATEGORIES, Finding
 from profiling_lab.units import format_ns
@@ -61,7 +62,7 @@ def rests_on(part: Part, seen: Seen, job: Job | None, main: Finding) -> list[str
     """What the verdict rests on, and what the recording lacks: a sentence each."""
     out = []
     top = contributors.top(seen.recording, seen.window_ns, KERNELS_NAMED)["kernels"]
-    if top and part.kind in ("timeline", "trace", "traces"):
+    if top and part.kind.is_of_a_run:
         shares = ", ".join(
             f"{_short(k['name'])[:NAME_CHARACTERS]} {k['window_ratio']:.0%}" for k in top
         )
@@ -85,7 +86,7 @@ def rests_on(part: Part, seen: Seen, job: Job | None, main: Finding) -> list[str
     if job is not None and job.left_out_count:
         out.append(f"{job.left_out_count:,} collectives that not all ranks were recorded in")
     code = host_time.PURPOSES[host_time.OWN_CODE]
-    if part.kind == "timeline":
+    if part.kind == Kind.TIMELINE:
         with captures.open(part.path) as capture:
             lost = [
                 text
@@ -105,7 +106,7 @@ def rests_on(part: Part, seen: Seen, job: Job | None, main: Finding) -> list[str
             out.append(
                 "which stream waited for which event: none recorded (record with --cuda-event-trace=true)"
             )
-    elif part.kind == "trace" and seen.trace is not None and seen.trace.ranks > 1:
+    elif part.kind == Kind.TRACE and seen.trace is not None and seen.trace.ranks > 1:
         out.append(
             f"the other ranks of the job, {seen.trace.ranks} in all (name the traces of all)"
         )

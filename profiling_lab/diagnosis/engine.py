@@ -23,7 +23,7 @@ from profiling_lab.analysis.host_time import HostTime
 from profiling_lab.analysis.ranks import Job
 from profiling_lab.analysis.savings import Saved
 from profiling_lab.analysis.spent import Spent
-from profiling_lab.captures import MAIN_FILES, Part
+from profiling_lab.captures import MAIN_FILES, Kind, Part
 from profiling_lab.diagnosis import advice, clocks, contributors, growth, headline, streams
 from profiling_lab.errors import CaptureError, LabError
 from profiling_lab.findings import CATEGORIES, CATEGORY_OF_CAUSE, Finding
@@ -140,12 +140,12 @@ def judge(parts: Sequence[Part], nvtx_range: str | None = None) -> Verdict:
     nvtx_range: look at the NVTX ranges of this name only. Raises CaptureError for what cannot be read or
     lacks the range, LabError for captures without a verdict.
     """
-    whole = next((part for part in parts if part.kind in ("timeline", "trace", "traces")), None)
+    whole = next((part for part in parts if part.kind.is_of_a_run), None)
     if whole is None:
         raise LabError(
             f"{parts[0].name}: a capture of kind {parts[0].kind} has no verdict here yet"
         )
-    if whole.kind == "timeline":
+    if whole.kind == Kind.TIMELINE:
         seen = [see_timeline(whole, nvtx_range)]
         found = ranks.of_timeline(seen[0].recording, seen[0].window_ns)
         job = ranks.judge(found, one_clock=True) if len(found) > 1 else None
@@ -156,8 +156,8 @@ def judge(parts: Sequence[Part], nvtx_range: str | None = None) -> Verdict:
     else:
         files = (
             captures.rank_traces(whole.path)
-            if whole.kind == "traces"
-            else {0: captures.file(whole.path, MAIN_FILES["trace"])}
+            if whole.kind == Kind.TRACES
+            else {0: captures.file(whole.path, MAIN_FILES[Kind.TRACE])}
         )
         seen = [
             see_trace(f"rank {number}" if len(files) > 1 else whole.name, file)
@@ -269,7 +269,7 @@ def _decide(part: Part, seen: list[Seen], job: Job | None, nvtx_range: str | Non
             "communication_bound",
             min(one.classes[spent.COMMUNICATION_ALONE] for one in first.spent),
         )
-    if part.kind == "timeline" and nvtx_range is None:
+    if part.kind == Kind.TIMELINE and nvtx_range is None:
         with captures.open(part.path) as capture:
             for category, device, ns, evidence in (
                 *streams.judge(capture, first.time.order),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from profiling_lab import captures
-from profiling_lab.captures import MAIN_FILES, Part, inputs, merging
+from profiling_lab.captures import MAIN_FILES, Kind, Part, inputs, merging
 from profiling_lab.mine import asking
 from profiling_lab.units import format_ns
 
@@ -40,14 +40,14 @@ def of_run(
     of_main = _of_finding(run[0], verdict, devices) if verdict else []
     out = []
     for part in run:
-        if part.kind == "timeline":
+        if part.kind == Kind.TIMELINE:
             recording = captures.open(part.path)
             out += [*of_timeline(recording), *_of_ranks(part, recording)]
-        elif part.kind == "kernels":
+        elif part.kind == Kind.KERNELS:
             out += _of_kernels(part, alone=len(run) == 1)
         else:
             out += _of_trace(part)
-    if run[0].kind != "kernels" and len(run) == 1:
+    if run[0].kind != Kind.KERNELS and len(run) == 1:
         out.append("what limits a single kernel (add the kernel's page: ncu --page raw --csv)")
     if any("osrt" in line for line in of_main):
         out = [line for line in out if line != _OS_WAITS]
@@ -75,7 +75,7 @@ def _of_finding(part: Part, verdict: Verdict, devices: Sequence[Busy]) -> list[s
     if not verdict.findings:
         return []
     main = verdict.findings[0]
-    if part.kind == "timeline":
+    if part.kind == Kind.TIMELINE:
         if not verdict.diagnoses:
             return []
         diagnosis = verdict.diagnoses[0]
@@ -88,13 +88,13 @@ def _of_finding(part: Part, verdict: Verdict, devices: Sequence[Busy]) -> list[s
         return _allocating_line(part)
     name = main.subject.replace(":", " ")
     mine = [device for device in devices if device.device == name]
-    slowed = part.kind == "trace" and main.category in ("launch_bound", "host_bound")
+    slowed = part.kind == Kind.TRACE and main.category in ("launch_bound", "host_bound")
     return _profilers_cost(main, mine[0], part) if slowed and mine else []
 
 
 def _allocating_line(part: Part) -> list[str]:
-    if part.kind != "trace" or any(
-        captures.file(part.path, MAIN_FILES["trace"]).parent.glob("snapshot.pickle*")
+    if part.kind != Kind.TRACE or any(
+        captures.file(part.path, MAIN_FILES[Kind.TRACE]).parent.glob("snapshot.pickle*")
     ):
         return []
     return [
@@ -157,7 +157,7 @@ def _profilers_cost(main: Finding, device: Busy, part: Part) -> list[str]:
     if floor is None or not 0 <= floor < 1:
         return []
     step_ns, busy_ns = device.window_ns / device.steps, device.busy_ns / device.steps
-    file = captures.file(part.path, MAIN_FILES["trace"])
+    file = captures.file(part.path, MAIN_FILES[Kind.TRACE])
     what = "all of it" if inputs.ADDED_STEP in captures.text(file, file.name) else "a step"
     return [
         f"how long {what} takes without the profiler, {_SLOWED}: here {format_ns(step_ns)}, of which "
@@ -226,7 +226,7 @@ def _alone(part: Part) -> str:
 
 
 def _of_kernels(part: Part, *, alone: bool) -> list[str]:
-    file = captures.file(part.path, MAIN_FILES["kernels"])
+    file = captures.file(part.path, MAIN_FILES[Kind.KERNELS])
     text = captures.text(file, file.name)
     header = next((line for line in text.splitlines() if re.match(r'"?ID"?,', line)), "")
     out = [words for metric, words in _SECTIONS if metric not in header]
@@ -266,7 +266,7 @@ def _without_profiler(part: Part) -> list[str]:
 
 
 def _of_trace(part: Part) -> list[str]:
-    if part.kind == "traces":
+    if part.kind == Kind.TRACES:
         clock = (
             "when one rank did something by the clock of another: instants of two traces agree as well as"
             " their hosts' clocks (on one host to about 20 µs)"
@@ -274,7 +274,7 @@ def _of_trace(part: Part) -> list[str]:
         missing, size = inputs.missing_ranks(part)
         others = f"the other {len(missing)} of {size} ranks of the job (name the traces of all)"
         return [clock, *([others] if missing else []), *_without_profiler(part)]
-    file = captures.file(part.path, MAIN_FILES["trace"])
+    file = captures.file(part.path, MAIN_FILES[Kind.TRACE])
     text = captures.text(file, file.name)
     out = []
     if inputs.ADDED_STEP in text:

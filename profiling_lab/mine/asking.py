@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from profiling_lab import captures
-from profiling_lab.captures import inputs
+from profiling_lab.captures import Kind, inputs
 from profiling_lab.errors import CaptureError, EmptyCapture, LabError
 from profiling_lab.findings import CATEGORIES, CATEGORY_OF_CAUSE, Finding
 from profiling_lab.mine.diagnosis import Busy, Diagnosis, diagnose, misfit
@@ -52,7 +52,7 @@ class Question:
     holds nothing that it could speak of. about: what it can find, for people.
     """
 
-    kind: str
+    kind: Kind
     exercise: str
     function: str
     about: str
@@ -98,7 +98,7 @@ def _is_whole(part: Part) -> bool:
 
 def _is_one_job(part: Part) -> bool:
     """Whether a capture is of one job, as far as it tells; what is not cannot be read as one."""
-    return part.kind == "timeline" or inputs.missing_ranks(part)[1] > 0
+    return part.kind == Kind.TIMELINE or inputs.missing_ranks(part)[1] > 0
 
 
 def _traces(part: Part) -> Iterator[tuple[Any, ...]]:
@@ -106,32 +106,34 @@ def _traces(part: Part) -> Iterator[tuple[Any, ...]]:
 
 
 QUESTIONS = (
-    Question("timeline", "ex_30", "name_bottleneck", "what the device waits for", _capture),
+    Question(Kind.TIMELINE, "ex_30", "name_bottleneck", "what the device waits for", _capture),
     Question(
-        "timeline",
+        Kind.TIMELINE,
         "nsys_ex02",
         "judge_streams",
         "streams that could run side by side",
         _devices_with_streams,
     ),
     Question(
-        "timeline",
+        Kind.TIMELINE,
         "nsys_ex04",
         "name_multi_gpu_bottleneck",
         "collectives and ranks that wait for each other",
         _ranks,
     ),
-    Question("timeline", "energy_ex01", "clock_verdict", "clocks held down", _devices_with_clock),
-    Question("kernels", "ex_31", "classify_kernels", "what limits a kernel", _capture),
-    Question("trace", "ex_32", "name_trace_bottleneck", "what the device waits for", _capture),
     Question(
-        "traces",
+        Kind.TIMELINE, "energy_ex01", "clock_verdict", "clocks held down", _devices_with_clock
+    ),
+    Question(Kind.KERNELS, "ex_31", "classify_kernels", "what limits a kernel", _capture),
+    Question(Kind.TRACE, "ex_32", "name_trace_bottleneck", "what the device waits for", _capture),
+    Question(
+        Kind.TRACES,
         "torch_ex03",
         "name_distributed_bottleneck",
         "collectives and ranks that wait for each other",
         _whole_job,
     ),
-    Question("traces", "ex_32", "name_trace_bottleneck", "what each device waits for", _traces),
+    Question(Kind.TRACES, "ex_32", "name_trace_bottleneck", "what each device waits for", _traces),
 )
 
 
@@ -173,7 +175,7 @@ class _Said:
 def range_fits(parts: Sequence[Part], nvtx_range: str | None) -> None:
     """Raise LabError if a range is given for a capture that has none."""
     for part in parts:
-        if nvtx_range is not None and part.kind != "timeline":
+        if nvtx_range is not None and part.kind != Kind.TIMELINE:
             raise LabError(
                 f"--range belongs to timelines; {part.name} is a capture of kind {part.kind}"
             )
@@ -209,17 +211,17 @@ def ask_all(
                 said += _timeline(verdict, part, functions, nvtx_range)
             elif question.function == "name_trace_bottleneck":
                 said += _trace(verdict, question, part, functions)
-            elif part.kind == "kernels":
+            elif part.kind == Kind.KERNELS:
                 pages += _answers(verdict, question, part, functions)
             else:
                 found = _answers(verdict, question, part, functions)
                 said += [_Said(one) for one in found]
-    whole = next((part for part in parts if part.kind != "kernels"), None)
+    whole = next((part for part in parts if part.kind != Kind.KERNELS), None)
     ranked = _ranked(verdict, [one.finding for one in said], pages, whole, functions_for)
     verdict.findings = _with_others(ranked, said)
     if nvtx_range is None:
         verdict.unjudged = verdict.unjudged or _unjudged(parts, verdict)
-    elif any(part.kind == "timeline" and any(_ranks(part)) for part in parts):
+    elif any(part.kind == Kind.TIMELINE and any(_ranks(part)) for part in parts):
         verdict.unjudged = (
             f"{UNJUDGED} in a range: ask without --range, or for a part with --seconds"
         )
@@ -231,16 +233,16 @@ def busy_devices(
     part: Part, verdict: Verdict, functions_for: Callable[[str], Functions]
 ) -> list[Busy]:
     """For how long the devices of a run worked, as far as the functions say so."""
-    if part.kind == "timeline":
+    if part.kind == Kind.TIMELINE:
         return [
             Busy(f"device {device}", busy_ns, diagnosis.length_ns)
             for diagnosis in verdict.diagnoses
             for device, busy_ns in (diagnosis.busy_ns or {}).items()
             if busy_ns <= diagnosis.length_ns
         ]
-    if part.kind == "trace":
-        files = {"": captures.file(part.path, captures.MAIN_FILES["trace"])}
-    elif part.kind == "traces":
+    if part.kind == Kind.TRACE:
+        files = {"": captures.file(part.path, captures.MAIN_FILES[Kind.TRACE])}
+    elif part.kind == Kind.TRACES:
         files = {f"rank {rank}, ": file for rank, file in captures.rank_traces(part.path).items()}
     else:
         return []
@@ -308,11 +310,13 @@ def _unjudged(parts: Sequence[Part], verdict: Verdict) -> str:
         if reason and any(any(question.arguments(part)) for part in asked):
             return f"{UNJUDGED}: {reason}"
     for part in parts:
-        if part.kind == "timeline" and _recording(part).collectives["process"].n_unique() == 1:
+        if part.kind == Kind.TIMELINE and _recording(part).collectives["process"].n_unique() == 1:
             return "whom this rank waits for cannot be judged: no other one is in the recording"
-        missing, size = inputs.missing_ranks(part) if part.kind in ("trace", "traces") else ([], 0)
+        missing, size = (
+            inputs.missing_ranks(part) if part.kind in (Kind.TRACE, Kind.TRACES) else ([], 0)
+        )
         # A rank that has no collective in its trace waits for nobody there.
-        if missing and (part.kind == "traces" or "nccl" in " ".join(times_alone(part))):
+        if missing and (part.kind == Kind.TRACES or "nccl" in " ".join(times_alone(part))):
             return f"{UNJUDGED}: there is no trace of {_listed(missing)} of {size}"
     return ""
 
@@ -495,8 +499,8 @@ def _trace(verdict: Verdict, question: Question, part: Part, functions: Function
     calls = list(question.arguments(part))
     if len(found) < len(calls):
         return []
-    alone = part.kind == "traces" and (bool(verdict.unjudged) or not _is_whole(part))
-    if part.kind == "traces":
+    alone = part.kind == Kind.TRACES and (bool(verdict.unjudged) or not _is_whole(part))
+    if part.kind == Kind.TRACES:
         # Every rank's trace may call its device 0.
         ranks = [f"rank:{rank}" for rank in captures.rank_traces(part.path)]
         verdict.by_rank = dict(zip(ranks, found, strict=True))
@@ -513,7 +517,7 @@ def _trace(verdict: Verdict, question: Question, part: Part, functions: Function
         except FunctionUnavailable:
             answer = None
         saved.append(answer if isinstance(answer, dict) else {})
-    if part.kind == "traces" and not alone:
+    if part.kind == Kind.TRACES and not alone:
         return _of_all_ranks(found, saved)
     return [_Said(one, _others(one, own)) for one, own in zip(found, saved, strict=True)]
 
@@ -599,11 +603,11 @@ def times_alone(part: Part) -> dict[str, int]:
 
 
 def _kernel_spans(part: Part) -> list[tuple[int, int, str]]:
-    if part.kind == "timeline":
+    if part.kind == Kind.TIMELINE:
         rows = _recording(part).kernels.select("start_ns", "end_ns", "name").iter_rows()
         return [(start, end, base_name(name)) for start, end, name in rows]
     # Ranks run the same kernels: one of them says it for all.
-    file = part.path if part.kind == "trace" else min(captures.rank_traces(part.path).items())[1]
+    file = part.path if part.kind == Kind.TRACE else min(captures.rank_traces(part.path).items())[1]
     out = []
     for event in json.loads(captures.text(file, "trace.json"))["traceEvents"]:
         if event.get("cat") == "kernel" and "dur" in event:
