@@ -128,13 +128,11 @@ def _asked(item: pytest.Item) -> list[tuple[str, str]]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> None:
     """Begin the runs that tests of this session ask for."""
-    here = session.config.stash[_here_key] = _judged_here(session)
-    asked = dict.fromkeys(
-        (kind, name)
-        for item in session.items
-        for kind, name in _asked(item)
-        if kind != "reference" or name not in here
-    )
+    asked = dict.fromkeys(run for item in session.items for run in _asked(item))
+    here = _judged_here(session, {name for kind, name in asked if kind == "reference"})
+    session.config.stash[_here_key] = here
+    for name in here:
+        del asked["reference", name]
     if asked and not session.config.option.collectonly:
         # The grader with all that it needs, which a learner's run does without.
         from grading.proof.background_runs import BackgroundRuns
@@ -143,10 +141,10 @@ def pytest_runtestloop(session: pytest.Session) -> None:
         session.config.stash[_background_key] = BackgroundRuns(course, list(asked))
 
 
-def _judged_here(session: pytest.Session) -> set[str]:
-    """The exercises of which this session runs every check, on the references."""
+def _judged_here(session: pytest.Session, asked: set[str]) -> set[str]:
+    """Of these exercises those of which this session runs every check, on the references."""
     judging = session.config.stash[session_key]
-    if not _is_proof(session.config):
+    if not asked or not _is_proof(session.config):
         return set()
     names: dict[str, set[str]] = {}
     for item in session.items:
@@ -155,7 +153,8 @@ def _judged_here(session: pytest.Session) -> set[str]:
     return {
         exercise.id
         for exercise in judging.course.exercises
-        if all(
+        if exercise.id in asked
+        and all(
             names.get(task.id) == bound_checks(judging.course.checks(task.stub), task.id)
             for task in exercise.tasks
         )
