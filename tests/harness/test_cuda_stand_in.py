@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from grading.checks.cuda import recording, toolchain
-from grading.checks.cuda.schedule import Costs, Operation, Schedule, simulate
+from grading.checks.cuda.schedule import Operation, Schedule
+from grading.checks.cuda.simulation import Costs, simulate
 
 ROOT = Path(__file__).resolve().parents[2]
 GIVEN = ROOT / "week07" / "day1_nsight_systems" / "cuda"

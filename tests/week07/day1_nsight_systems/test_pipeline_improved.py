@@ -17,7 +17,8 @@ import pytest
 from grading.checks import task
 from grading.checks.assertions import fail
 from grading.checks.cuda import on_gpu, recording, runs, toolchain
-from grading.checks.cuda.schedule import Costs, Schedule, simulate
+from grading.checks.cuda.schedule import Schedule
+from grading.checks.cuda.simulation import Costs, simulate
 
 # A pipeline of perfect overlap takes 1.00 to 1.05 times the bound, with the host's own time; one
 # that keeps only two of the three engines at work takes 1.3 times or more.

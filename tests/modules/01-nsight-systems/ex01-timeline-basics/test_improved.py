@@ -20,16 +20,8 @@ from grading.checks import task
 from grading.checks.assertions import fail
 from grading.checks.cuda import on_gpu, runs, toolchain
 from grading.checks.cuda.recording import run_on_stand_in
-from grading.checks.cuda.schedule import (
-    FLOAT_BYTES,
-    Access,
-    Costs,
-    Label,
-    Operation,
-    Piece,
-    Schedule,
-    simulate,
-)
+from grading.checks.cuda.schedule import FLOAT_BYTES, Access, Label, Operation, Piece, Schedule
+from grading.checks.cuda.simulation import Costs, simulate
 
 # A program whose host runs ahead takes 1.0 to 1.1 times what its kernels take, one that prepares all tables
 # first 1.2 times; one wait a step costs 1.27 times or more.
