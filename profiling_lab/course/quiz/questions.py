@@ -26,6 +26,8 @@ DAY3 = "week07/day3_pytorch_profiler/README.md"
 DAY4 = "week07/day4_bottleneck_analysis/README.md"
 DAY5 = "week07/day5_end_to_end/README.md"
 
+# More than 400 lines: a question's words, in QUESTIONS, are read beside what computes its answer.
+
 SM = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
 DRAM = "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"
 OCCUPANCY = "sm__warps_active.avg.pct_of_peak_sustained_active"
