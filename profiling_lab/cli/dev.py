@@ -55,7 +55,7 @@ def dev() -> None:
 def new(identifier: str, folder: str, name: str | None, title: str, task: str) -> int:
     """A skeleton of the five parts: lesson, stub, hints, checks, reference with mistakes.
 
-    Adds the exercise to the manifest too. Every part runs as it is, and `lab dev check ID` passes;
+    Adds the exercise to the manifest too, after those of its folder. Every part runs as it is, and `lab dev check ID` passes;
     replace the placeholder task part by part.
     """
     course = load_course()
@@ -73,13 +73,20 @@ def new(identifier: str, folder: str, name: str | None, title: str, task: str) -
         course.root / PurePosixPath(_fill(path, words)): _fill(text, words)
         for path, text in _SKELETON.items()
     }
-    if there := [short(file) for file in files if file.exists()]:
+    lesson = course.root / inside / "README.md"
+    source = course.root / "scripts" / "lesson_sources" / inside / "README.md"
+    if lesson.exists() and not source.exists():
+        del files[source]  # a page that nothing computes
+    shared = {file for file in files if file.suffix == ".md"}
+    if there := [short(file) for file in files if file.exists() and file not in shared]:
         raise CourseError(f"{', '.join(there)}: there already; nothing was written")
     for file, text in files.items():
         file.parent.mkdir(parents=True, exist_ok=True)
+        if before := _read(file):  # another exercise of the folder shares its lesson and its hints
+            text = f"{before.rstrip()}\n\n{_as_section(text)}"
         file.write_text(text, encoding="utf-8", newline="\n")
     manifest = course.root / MANIFEST
-    text = manifest.read_text(encoding="utf-8").rstrip("\n") + "\n" + _fill(_TABLE, words)
+    text = _in_order(course, manifest.read_text(encoding="utf-8"), inside, _fill(_TABLE, words))
     tomllib.loads(text)
     manifest.write_text(text, encoding="utf-8", newline="\n")
     course = load_course()
@@ -91,6 +98,28 @@ def new(identifier: str, folder: str, name: str | None, title: str, task: str) -
     click.echo(f"changed  {short(manifest)}")
     click.echo(f"Next: write the reference, then {LAB} dev stub {identifier} and dev check")
     return 0
+
+
+def _as_section(page: str) -> str:
+    """A page as a section of another one: a title of "Hints" goes, others come one level deeper."""
+    title, _, rest = page.partition("\n")
+    if title == "# Hints":
+        return rest.lstrip("\n")
+    return re.sub(r"^#", "##", page, flags=re.MULTILINE)
+
+
+def _in_order(course: Course, text: str, folder: PurePosixPath, table: str) -> str:
+    """The manifest's text with a new table: after the exercises of its folder and of folders before it."""
+    blocks = re.split(r"^(?=\[\[exercises\]\])", text, flags=re.MULTILINE)
+    earlier = [
+        (exercise.folder, number)
+        for number, exercise in enumerate(course.exercises, 1)
+        if exercise.folder.parts[0] == folder.parts[0] and exercise.folder <= folder
+    ]
+    place = max(earlier)[1] + 1 if earlier else len(blocks)
+    blocks[place - 1] = blocks[place - 1].rstrip("\n") + "\n\n"
+    blocks.insert(place, table + ("\n" if place < len(blocks) else ""))
+    return "".join(blocks)
 
 
 def _fill(text: str, words: dict[str, str]) -> str:
@@ -433,21 +462,23 @@ _TABLE = _text(
     ]
     """
 )
+_LESSON = _text(
+    """
+    # @title@
+
+    Begin with a question and a real capture. Every number comes from a source that a test
+    computes again.
+
+    ## Your task
+
+    Write `@task@` in `@name@.py`, then
+
+        uv run lab check @id@
+    """
+)
 _SKELETON = {
-    "@folder@/README.md": _text(
-        """
-        # @title@
-
-        Begin with a question and a real capture. Every number comes from a source that a test
-        computes again.
-
-        ## Your task
-
-        Write `@task@` in `@name@.py`, then
-
-            uv run lab check @id@
-        """
-    ),
+    "@folder@/README.md": _LESSON,
+    "scripts/lesson_sources/@folder@/README.md": _LESSON,
     "@folder@/hints.md": _text(
         """
         # Hints

@@ -581,6 +581,27 @@ def test_dev_new_makes_five_parts_that_check(small: Lab) -> None:
     assert "lower-case" in one_line(small("dev", "new", "More", "--folder", "week07/day3"))
 
 
+def test_dev_new_adds_a_second_exercise_to_a_folder_in_its_order(small: Lab) -> None:
+    for identifier, folder in (
+        ("late", "week07/day9"),
+        ("one", "week07/day2"),
+        ("two", "week07/day2"),
+    ):
+        result = small("dev", "new", identifier, "--folder", folder, "--title", identifier)
+        assert result.exit_code == 0, result.output
+    ids = [
+        exercise.id for exercise in small.course.exercises if exercise.folder.parts[0] == "week07"
+    ]
+    assert ids[-3:] == ["one", "two", "late"]
+    lesson = small.course.lesson(small.course.exercise("two"))
+    source = small.course.root / "scripts/lesson_sources/week07/day2/README.md"
+    assert lesson.read_text() == source.read_text()
+    assert [title in lesson.read_text() for title in ("# one\n", "## two\n", "### Your task")]
+    for identifier in ("one", "two"):
+        assert small("hint", f"{identifier}.first_task").exit_code == 0
+        assert small("dev", "check", identifier).exit_code == 0
+
+
 def test_dev_check_says_a_failed_checks_own_words() -> None:
     from profiling_lab.cli.dev import _own_words
 
