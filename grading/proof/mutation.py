@@ -291,6 +291,22 @@ def _earlier(course: Course, exercise: Exercise) -> dict[str, Any]:
     return json.loads(text)
 
 
+def changed(course: Course, exercise: Exercise, result: dict[str, Any]) -> list[str]:
+    """Functions of a kept result that have changed since, or whose own checks have; and those that it lacks."""
+    kept = result.get("functions", {})
+    out = []
+    for stub in python_stubs(exercise):
+        basis = bases(course, exercise, stub)
+        left_out = live_only(course, exercise, stub)
+        mutated = {m.function for m in mutants(course.solution(stub).read_text(encoding="utf-8"))}
+        out += [
+            name
+            for name in sorted(mutated - left_out)
+            if kept.get(f"{stub.stem}.{name}", {}).get("basis") != basis[name]
+        ]
+    return out
+
+
 def is_stale(course: Course, exercise: Exercise) -> bool:
     """Whether the kept result is of an earlier reference, check, or code that these use."""
     earlier, now = _earlier(course, exercise), hashes(course, exercise)
