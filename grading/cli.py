@@ -1,6 +1,6 @@
 """The command `grade`: a class at a time.
 
-Exit codes: 0 all graded, whatever the scores; 2 usage, or something to mend before grading can begin;
+Exit codes: 0 all graded, whatever the scores; 2 usage, or something to fix before grading can begin;
 3 something could not be judged or kept for want of infrastructure; 130 stopped by Ctrl-C.
 """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class LabError(Exception):
-    """Any problem that a user can mend; the command line prints its message and exits with 2."""
+    """Any problem that a user can fix; the command line prints its message and exits with 2."""
 
 
 class CaptureError(LabError):

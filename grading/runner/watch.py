@@ -1,4 +1,4 @@
-"""`lab watch`: re-checks what was changed, at every save, and shows the first thing to mend.
+"""`lab watch`: re-checks what was changed, at every save, and shows the first thing to fix.
 
 Started by `lab watch` as `python -m grading.runner.watch [ID]`. Checks run in children forked from a
 template that has the libraries loaded, so a verdict follows a save within half a second.

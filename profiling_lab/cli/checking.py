@@ -163,7 +163,7 @@ def watch(identifier: str | None) -> int:
     """Check again whenever you save.
 
     Watches the files you edit, of one exercise or task or of all, runs the checks of what you
-    changed, and shows the first thing to mend. Keys: h hint, n next task, a all, q quit.
+    changed, and shows the first thing to fix. Keys: h hint, n next task, a all, q quit.
 
     \b
       uv run lab watch

@@ -241,7 +241,7 @@ def check(identifier: str, verbose: bool) -> int:
     if not groups:
         return complain(f"no check and no proof ran for {exercise.id}; add -v", code=1)
     if bad or code == 1:
-        return complain(f"{exercise.id} is not proven; mend what is marked above", code=1)
+        return complain(f"{exercise.id} is not proven; fix what is marked above", code=1)
     click.echo(f"{exercise.id} is proven, but for the mutation test:")
     click.echo(f"  uv run --group authors python -m grading.proof.mutation {exercise.id}")
     return 0

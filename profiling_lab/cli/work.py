@@ -86,7 +86,7 @@ def _replaced(file: Path, fresh: str, task: Task) -> str:
         old = function_lines(current, task.name)
     except SyntaxError as error:
         raise LabError(
-            f"{short(file)}, line {error.lineno}: {error.msg}; mend it, or start the whole file "
+            f"{short(file)}, line {error.lineno}: {error.msg}; fix it, or start the whole file "
             f"again: {LAB} reset {task.exercise}"
         ) from None
     body = "\n".join(fresh.splitlines()[new[0] - 1 : new[1]])
@@ -175,7 +175,7 @@ def _tell_differences(exercise: Exercise, file: Path, fresh: str) -> None:
     try:
         mine = _contracts(_text(file) or "")
     except SyntaxError as error:
-        click.echo(f"           line {error.lineno}: {error.msg}; mend it, then update again")
+        click.echo(f"           line {error.lineno}: {error.msg}; fix it, then update again")
         return
     for name, contract in _contracts(fresh).items():
         task = next((task for task in exercise.tasks if task.name == name), None)

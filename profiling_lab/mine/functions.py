@@ -235,7 +235,7 @@ def _functions_in(file: Path, tasks: dict[str, str]) -> Functions:
     try:
         todo = manifest.todo_functions(file.read_text(encoding="utf-8"))
     except SyntaxError as error:
-        raise LabError(f"{file}, line {error.lineno}: {error.msg}; mend it first") from None
+        raise LabError(f"{file}, line {error.lineno}: {error.msg}; fix it first") from None
     except (OSError, ValueError) as error:
         raise LabError(f"{file}: cannot be read ({error})") from None
     return Functions(file.resolve(), tasks, frozenset(todo))

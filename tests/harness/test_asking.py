@@ -417,7 +417,7 @@ def test_ranks_that_recorded_other_collectives_are_judged_alone(tmp_path: Path) 
     trace["traceEvents"].remove(last)
     Path(files[1]).write_text(json.dumps(trace, default=float))
     verdict = ask(*files)
-    assert verdict.unanswered == {}, "no function is to be mended"
+    assert verdict.unanswered == {}, "no function is to be fixed"
     assert "communication kernels a rank {0: 18, 1: 17}" in verdict.unjudged
     assert verdict.unjudged in verdict.findings[0].recommendation
     assert {one.category for one in verdict.findings}.isdisjoint({"rank_imbalance", "healthy"})

@@ -419,7 +419,7 @@ def test_a_broken_machine_is_given_up_on(course: Course, tmp_path: Path) -> None
     students = [f"s{number:02}" for number in range(20)]
     lines = dict.fromkeys(students, "# fake: infrastructure")
     source = fake.write_class(tmp_path / "in", course, students, ["ex_31"], **lines)
-    with pytest.raises(engines.Broken, match="the last 8 exercises .* disk is full; mend that"):
+    with pytest.raises(engines.Broken, match="the last 8 exercises .* disk is full; fix that"):
         grade(course, source, tmp_path / "out", retries=0)
 
 

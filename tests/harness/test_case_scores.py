@@ -24,7 +24,7 @@ ROWS = {
     for row in PAGE.partition("## ")[0].splitlines()
     if row.startswith("| ") and not row.startswith("| case")
 }
-# What the references get wrong: the category, or the evidence alone. Take out what is mended.
+# What the references get wrong: the category, or the evidence alone. Take out what is fixed.
 MISNAMED: set[str] = set()
 OTHERWISE_WRONG: set[str] = set()
 SAMPLE = 6  # cases a session, about half a second each
@@ -36,7 +36,7 @@ def said() -> dict[str, Any]:
 
 
 def test_every_case_is_on_the_page_and_in_what_checks_read(said: dict[str, Any]) -> None:
-    again = "mend with: scripts/case_scores.py --write"
+    again = "fix with: scripts/case_scores.py --write"
     assert list(ROWS) == list(LABELS), again
     assert list(said) == [name for name in LABELS if name not in MISNAMED], again
 
@@ -45,7 +45,7 @@ def test_every_case_is_on_the_page_and_in_what_checks_read(said: dict[str, Any])
 def test_the_page_is_what_the_references_say(seed: int, said: dict[str, Any]) -> None:
     for name in random.Random(seed).sample(sorted(LABELS), SAMPLE):
         score = case_scores.score(name, LABELS[name])
-        again = f"{name}: mend with: scripts/case_scores.py --write"
+        again = f"{name}: fix with: scripts/case_scores.py --write"
         assert case_scores._row(score) == ROWS[name], again
         if name not in MISNAMED:
             kept = {key: said[name][key] for key in score.said}
@@ -83,7 +83,7 @@ def right_finding(name: str) -> Finding:
         key: (between.least + between.most) / 2
         for key, between in case_labels.expected(name).items()
     }
-    return Finding(label["expect"], label["subject"], evidence, "borderline: mend it")
+    return Finding(label["expect"], label["subject"], evidence, "borderline: fix it")
 
 
 @pytest.mark.parametrize("name", ["case_decoder_a", "case_turn_a", "case_lengths_a"])
@@ -103,7 +103,7 @@ def test_the_judge_tells_right_from_wrong(name: str) -> None:
     assert " is " in judged(evidence={key: value + 1 for key, value in finding.evidence.items()})
     wrong_place = "kernel:another(int)" if name == "case_turn_a" else "range:step"
     assert "expected" in judged(subject=wrong_place)
-    unsaid = dataclasses.replace(finding, recommendation="mend it")
+    unsaid = dataclasses.replace(finding, recommendation="fix it")
     assert not is_borderline(unsaid)
     assert case_scores.wrong(name, {**label, "borderline": True}, unsaid)
 

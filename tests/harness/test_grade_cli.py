@@ -176,7 +176,7 @@ def test_infrastructure_left_is_exit_code_3(course: Course, tmp_path: Path) -> N
     assert done.returncode == 3
     assert "1 exercises could not be judged; this is not the students' doing" in done.stdout
     assert "1 × the fake judge's disk is full" in done.stdout
-    (source / "bad" / course.exercise("ex_33").stub).write_text("# mended\n")
+    (source / "bad" / course.exercise("ex_33").stub).write_text("# fixed\n")
     assert run(*arguments).returncode == 0
 
 
@@ -193,9 +193,9 @@ def test_a_full_disk_is_said_and_loses_nothing(
     course: Course, tmp_path: Path, own_mounts: list[str]
 ) -> None:
     """A real one: it fills up while the third of six submissions is judged; then room is made."""
-    out, mended = tmp_path / "disk", tmp_path / "mended"
+    out, fixed = tmp_path / "disk", tmp_path / "fixed"
     out.mkdir()
-    lines = {"s2": f"# fake: fills {out}/ballast {mended}"}
+    lines = {"s2": f"# fake: fills {out}/ballast {fixed}"}
     students = [f"s{number}" for number in range(6)]
     source = fake.write_class(tmp_path / "in", course, students, ["nsys_ex03"], **lines)
     grade = shlex.join(command(source, "--out", out, "--exercise", "nsys_ex03", "--jobs", 1))
@@ -203,7 +203,7 @@ def test_a_full_disk_is_said_and_loses_nothing(
     mount -t tmpfs -o size=3m none {out} || exit 77
     {grade}; echo "first $?"
     wc -l < {out}/results.jsonl; cp {out}/results.jsonl {tmp_path}/before
-    touch {mended}; rm {out}/ballast
+    touch {fixed}; rm {out}/ballast
     {grade}; echo "second $?"
     cp {out}/results.jsonl {tmp_path}/after
     """
@@ -232,7 +232,7 @@ def test_a_read_only_folder_is_said(source: Path, tmp_path: Path, own_mounts: li
     if done.returncode == 77:
         pytest.skip("a tmpfs cannot be mounted here")
     assert done.returncode == 2
-    assert "mounted read-only; mend that or choose another --out" in done.stderr
+    assert "mounted read-only; fix that or choose another --out" in done.stderr
 
 
 def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:

@@ -168,7 +168,7 @@ class Work:
     # -- without a cause ------------------------------------------------------------------------
 
     def without(self, cause: str) -> Work:
-        """The same work with one cause mended."""
+        """The same work with one cause fixed."""
         if cause == "uncoalesced_access":
             share = self.used_bytes / SECTOR
             return replace(

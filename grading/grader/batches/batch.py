@@ -257,7 +257,7 @@ def grade(
 ) -> Summary:
     """Grade submissions into a folder, and write the reports.
 
-    Raises Stopped after Ctrl-C; LabError for what the instructor must mend first. What could not be
+    Raises Stopped after Ctrl-C; LabError for what the instructor must fix first. What could not be
     judged for want of infrastructure is in the summary.
     """
     exercises = choose(course, options.exercises)
@@ -573,7 +573,7 @@ def _staging(out: Path) -> Iterator[Path]:
         folder.mkdir(parents=True, mode=0o700)
     except OSError as error:
         raise StoreError(
-            f"{folder}: cannot be made: {trouble(error)}; mend that or choose another --out"
+            f"{folder}: cannot be made: {trouble(error)}; fix that or choose another --out"
         ) from None
     try:
         yield folder
@@ -610,7 +610,7 @@ def take_in(
     except OSError as error:
         raise LabError(
             f"{error.filename or source}: {trouble(error)}, while taking submissions in (nothing was "
-            "lost); mend that and run the same command again"
+            "lost); fix that and run the same command again"
         ) from None
     for submission in taken:
         if submission.error:
@@ -689,7 +689,7 @@ def _write_reports(
     except OSError as error:
         raise DiskError(
             f"{error.filename or store.out}: a report could not be written: {trouble(error)}. All "
-            f"results are safe; mend that, then: uv run grade report {store.out}"
+            f"results are safe; fix that, then: uv run grade report {store.out}"
         ) from None
     summary.reports = [str(path) for path in written.files]
     summary.needs_look = [look.to_dict() for look in written.needs_look]

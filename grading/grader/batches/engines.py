@@ -166,7 +166,7 @@ class Local:
     """Judges on this machine, `spec.parallel` units at a time.
 
     What fails for want of infrastructure is tried again `retries` times, after growing pauses. If
-    unit after unit fails so, the engine gives up: the machine needs mending, not patience.
+    unit after unit fails so, the engine gives up: the machine needs fixing, not patience.
     """
 
     def __init__(
@@ -264,7 +264,7 @@ class Local:
             if self._failures >= self.give_up_after:
                 raise Broken(
                     f"the last {self._failures} exercises could not be judged: "
-                    f"{result.infrastructure}; mend that and run the same command again"
+                    f"{result.infrastructure}; fix that and run the same command again"
                 )
 
 

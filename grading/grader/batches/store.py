@@ -78,7 +78,7 @@ class Place:
 class Store:
     """The results of a folder. Use as a context manager; `add` may be called from several threads.
 
-    writing: take the folder's lock and mend a torn end; else the folder is only read, also while a grader
+    writing: take the folder's lock and fix a torn end; else the folder is only read, also while a grader
     writes into it. new: whether it may be a folder without a batch. Raises StoreError if the folder cannot be used, Busy if another grader holds it.
     """
 
@@ -107,7 +107,7 @@ class Store:
             self.close()
             if isinstance(error, OSError):
                 raise StoreError(
-                    f"{out}: cannot be used as the output folder: {trouble(error)}; mend that or choose "
+                    f"{out}: cannot be used as the output folder: {trouble(error)}; fix that or choose "
                     "another --out (nothing was graded, nothing was lost)"
                 ) from None
             raise
@@ -172,7 +172,7 @@ class Store:
             pass  # a torn line is dropped when the folder is opened again
         return DiskError(
             f"{self.file}: a result could not be written: {trouble(error)}. The {len(self)} results "
-            "before it are safe; mend that and run the same command again: it goes on from there"
+            "before it are safe; fix that and run the same command again: it goes on from there"
         )
 
     def _place(self, student: str, exercise: str, key: Key) -> Place | None:
@@ -280,7 +280,7 @@ class Store:
             write_whole(self.out / name, parts)
         except OSError as error:
             raise StoreError(
-                f"{self.out / name}: cannot be written: {trouble(error)}; mend that and run the same "
+                f"{self.out / name}: cannot be written: {trouble(error)}; fix that and run the same "
                 "command again (nothing that was graded is lost)"
             ) from None
 
@@ -300,7 +300,7 @@ class Store:
                 os.fsync(probe.fileno())
         except OSError as error:
             raise StoreError(
-                f"{self.out}: cannot be written: {trouble(error)}; mend that or choose another --out "
+                f"{self.out}: cannot be written: {trouble(error)}; fix that or choose another --out "
                 "(nothing was graded, nothing was lost)"
             ) from None
 

@@ -668,7 +668,7 @@ class Taker:
         except FileNotFoundError:
             taken.error = "it vanished while it was read; put it back and grade again"
         except OSError as error:
-            taken.error = f"it cannot be read ({error.strerror}); mend that and grade again"
+            taken.error = f"it cannot be read ({error.strerror}); fix that and grade again"
         if taken.error:
             _clear(tree)
             return Taken(dict.fromkeys(self.stubs, "missing"), error=taken.error)

@@ -257,7 +257,7 @@ def together(
 
 
 def rank_findings(findings: list[Finding]) -> list[Finding]:
-    """What several functions found in one run, in the order in which to mend it.
+    """What several functions found in one run, in the order in which to fix it.
 
     First what is not about time (saving_ratio is None): memory that grows ends the program. Then what
     saves at least FLOOR_RATIO, the largest recoverable_ns first; of equal ones the category with the lower
