@@ -29,6 +29,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULT)
     options = parser.parse_args()
 
+    # Late, so that --help is there at once.
     from benchmarks.machine import describe
     from profiling_lab import captures
     from profiling_lab.analysis.spent import UNEXPLAINED

@@ -36,7 +36,9 @@ GOES = (
     # The first lines of a case's program say what is wrong with it.
     r"captures/programs/(?!case_).*(\.(py|cu|cuh)|/(Makefile|\.gitignore))",
     r"docs/(?!instructor-guide)[\w-]+\.md",
-    r"benchmarks/((?!TOOLS)\w+\.md|\w+\.(py|cu)|results/(?!tools_comparison)\w+\.json)",
+    # These pages, and their figures, name the causes of the case files.
+    r"benchmarks/((?!TOOLS|ENGINE)\w+\.md|\w+\.(py|cu))",
+    r"benchmarks/results/(?!tools_comparison|engine_verdicts)\w+\.json",
 )
 CASE = "case_"  # so begins the name of a case file: a recording whose cause a class is to find
 SHORTEST = 60  # characters of code; of what is shorter there is often one way to write it
