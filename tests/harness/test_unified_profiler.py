@@ -186,6 +186,7 @@ sys.exit(subprocess.run([sys.executable, "-u", script, "--local_rank=0", *own]).
 """
 
 
+@pytest.mark.needs("torch")
 def test_deepspeeds_local_rank_reaches_the_script(here):
     program(here, "deepspeed", DEEPSPEED.format(python=PYTHON))
     (here / "train.py").write_text("import sys\nprint('got', *sys.argv[1:])\n")
