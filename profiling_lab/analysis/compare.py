@@ -240,7 +240,8 @@ class Compared:
         from profiling_lab.reports import Comparison, ComparisonRow
 
         allowed_ns = self.tolerance * self.before.length_ns
-        changed = self.verdict in ("faster", "regression")  # else no row is better for being less
+        # Else, and where the two look like different programs, no row is better for being less.
+        changed = self.verdict in ("faster", "regression")
         left_out = {id(row) for group in NAMED for row in named_rows(self.rows, group)[1]}
         shown = [row for row in self.rows if row.group == "time" or row.before or row.after]
         return Comparison(
@@ -253,7 +254,7 @@ class Compared:
                     row.after,
                     row.unit,
                     better="lower"
-                    if not self.doubt and changed and (row.what == WINDOW or row.counts(allowed_ns))
+                    if changed and (row.what == WINDOW or row.counts(allowed_ns))
                     else "",
                 )
                 for row in shown
