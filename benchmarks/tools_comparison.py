@@ -12,7 +12,7 @@ TOOL                what is asked, and what it needs
 `nsight_compute`    the rules of the details page, on a new recording of each program; a GPU, ncu, nvcc
 
 Raw answers are kept in results/tools_comparison/, one file a tool; `judge` reads only them. What was planted
-stands in tools_cases.py, how an answer becomes a verdict in tools_verdicts.py.
+is in tools_cases.py, how an answer becomes a verdict in tools_verdicts.py.
 """
 
 from __future__ import annotations

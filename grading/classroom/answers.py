@@ -157,7 +157,7 @@ _SQUEEZE = {".py": squeeze_python} | dict.fromkeys((".cu", ".cuh", ".cpp", ".h")
 
 
 def found(course: Course, files: Iterable[Path]) -> list[str]:
-    """Where code of the references stands in files: "file: as in solutions/…: name".
+    """Where code of the references is in files: "file: as in solutions/…: name".
 
     Everything is searched for whole bodies, recordings (also compressed) for definitions of a task's
     function as well.

@@ -525,7 +525,7 @@ class _Reader:
         return PolicyError(f"{place}: {where}: {what}")
 
     def line(self, where: str) -> int | None:
-        """The line that a key stands in, None if it cannot be told (a rare way to write it)."""
+        """The line that a key is in, None if it cannot be told (a rare way to write it)."""
         words = [word.strip("\"' ") for word in where.split(".")]
         inside: list[str] = []
         best: int | None = None

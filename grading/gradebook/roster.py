@@ -1,6 +1,6 @@
 """Who is in the class: a roster as Canvas, Moodle, GitHub Classroom or a spreadsheet write it.
 
-An entry of the submissions folder is matched to a row by what stands in its name, by stated rules and
+An entry of the submissions folder is matched to a row by what is in its name, by stated rules and
 without guessing: what matches no row, or several, is listed for a person.
 """
 
@@ -208,7 +208,7 @@ def _refuse_doubles(people: Sequence[Person], source: str) -> None:
             value = getattr(person, what).casefold()
             if value and value in seen:
                 raise RosterError(
-                    f"{source}, line {person.line}: {what.replace('_', ' ')} {value!r} stands in "
+                    f"{source}, line {person.line}: {what.replace('_', ' ')} {value!r} is in "
                     f"line {seen[value]} already; remove one of the two rows"
                 )
             seen[value] = person.line

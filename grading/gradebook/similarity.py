@@ -5,7 +5,7 @@
 Two functions are alike if their syntax trees are equal once everything is set aside that does not make
 the program: comments, layout, docstrings, annotations, and ("renamed") the names that their author chose:
 of parameters, variables, helpers and constants of the module. What the course gave is no evidence: the stub
-stays out of it, and so does every statement that stands in the lesson or in a given file of the exercise.
+stays out of it, and so does every statement that is in the lesson or in a given file of the exercise.
 
 What is left must be large enough that two people would hardly write the same. `FLOOR` says how large,
 in nodes of the syntax tree. Measured on this course: of its 319 references, the only two that are equal,
@@ -57,7 +57,7 @@ class Match:
 
     kind: "reference" if they are like the course's solution, "student" if only like each other, "text" for one
     whose file runs text (exec, eval, compile, marshal), whatever it is like. how: "exact", "renamed" if names
-    differ, "hidden" if it stands in encoded or compressed text. function: the task's function, or the CUDA source's name.
+    differ, "hidden" if it is in encoded or compressed text. function: the task's function, or the CUDA source's name.
     students: one or more for "reference", two or more for "student"; sorted. size: nodes of the syntax tree
     (tokens of a CUDA source) that the course did not give. compared: how many submissions have the
     function. helpers: whether what the function calls in its module is alike as well.
@@ -321,7 +321,7 @@ def prints(text: str, stub: PurePosixPath, exercise: Exercise, known: Given) -> 
     if tree is None:
         return {}
     out = {}
-    # What stands in encoded text counts where a file has both: nobody hides what he does not run.
+    # What is in encoded text counts where a file has both: nobody hides what he does not run.
     for place, source in enumerate((text, *hidden_texts(tree))):
         tree = parse_guarded(source)
         if tree is None:

@@ -1,6 +1,6 @@
 """The proof's own pytest plugin: tests of the course itself, overlays, runs that begin with the session.
 
-It stands in pyproject's addopts, so it imports at its start only what every run of pytest has already.
+It is in pyproject's addopts, so it imports at its start only what every run of pytest has already.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SQLITE_MAGIC = b"SQLite format 3\x00"
 
-# What stands in the SQL expressions below besides names of columns.
+# What is in the SQL expressions below besides names of columns.
 _SQL = {*"COALESCE CASE WHEN THEN ELSE END SELECT FROM WHERE StringIds id value".split()}  # noqa: SIM905
 _VERSION_SUFFIX = r"(_ptsz)?_v\d+(_ptsz)?$"
 

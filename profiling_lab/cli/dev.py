@@ -259,7 +259,7 @@ def _report(what: str, good: bool, seconds: float | None, note: str) -> None:
 def _own_words(message: str) -> list[str]:
     """The lines of a failure's message that say what is wrong, a few; not pytest's line of dots.
 
-    Where a run of pytest stands in the message, its own errors are what is wrong.
+    Where a run of pytest is in the message, its own errors are what is wrong.
     """
     lines = [line.rstrip() for line in message.splitlines()]
     if errors := [line[1:].strip() for line in lines if re.match(r"E   +\S", line)]:

@@ -7,7 +7,7 @@
     find = 'max(first, second)'
     put = 'min(first, second)'
 
-says: words of the check's message. find: text that stands in the reference exactly once; put: what stands
+says: words of the check's message. find: text that is in the reference exactly once; put: what stands
 there instead. Several edits are `edits = [{ find = …, put = … }, …]`. Where that would be longer, `code`
 holds whole definitions: they follow the reference and so take the place of its own of the same names; for
 a CUDA stub it is the whole file.

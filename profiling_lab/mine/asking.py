@@ -8,7 +8,7 @@
     >>> verdict.findings[0].category
     'serialized_streams'
 
-Which function is asked about what stands in `QUESTIONS`. Each looks at its own causes and says what
+Which function is asked about what is in `QUESTIONS`. Each looks at its own causes and says what
 would be saved without the worst of them. What all of them said is put in order by `diagnose_run` of the
 exercise `case_files`. Until that is written, memory that grows comes first, since the program will end
 with an error whatever time there is to save; then findings in order of "recoverable_ns", those on
@@ -145,7 +145,7 @@ class Verdict:
     unanswered: a sentence a function that gave no answer. todo: those of them still to do.
     tasks: the id of the task that teaches a function. diagnoses: the details of timelines.
     unjudged: why it could not be judged whether ranks wait for each other, a sentence; "" if it was, or
-    there is one rank. It stands in the recommendation of the first finding on the run, too.
+    there is one rank. It is in the recommendation of the first finding on the run, too.
     by_rank: what the trace of each rank says alone, by "rank:<number>", its collectives as recorded.
     """
 

@@ -1,4 +1,4 @@
-"""Where everything stands in a plot of a roofline, so that texts keep off lines, points and each other."""
+"""Where everything is in a plot of a roofline, so that texts keep off lines, points and each other."""
 
 from __future__ import annotations
 

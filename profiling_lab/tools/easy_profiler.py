@@ -273,7 +273,7 @@ def auto_profile(
     NVTX range where torch has a GPU in use.
 
     name: in the summary; the function's by default. enabled: False turns it off (a call then costs
-    one comparison more); None: on unless AUTO_PROFILE=0 stands in the environment.
+    one comparison more); None: on unless AUTO_PROFILE=0 is in the environment.
 
     Raises ValueError for a negative warmup or iterations below 1, TypeError for what is no
     function, for a staticmethod, classmethod or property (put those above it), and for generators

@@ -31,7 +31,7 @@ LIMITS = {
     0x040: "thermal (hardware)",
     0x080: "power brake",
 }
-# Shorter than this, few readings fall into the time: the driver renews utilisation and average
+# Shorter than this, few readings fall into the time: the driver renews utilization and average
 # power at intervals of up to a second (nvml.h, nvmlDeviceGetUtilizationRates and
 # nvmlDeviceGetPowerUsage).
 SHORT_S = 2.0
@@ -105,7 +105,7 @@ class Summary:
             lines += _device_lines(device)
         if self.devices and self.duration_s < SHORT_S:
             lines.append(
-                f"Shorter than {SHORT_S:g} s: the driver renews utilisation and power too rarely for"
+                f"Shorter than {SHORT_S:g} s: the driver renews utilization and power too rarely for"
                 " means of so short a time. Run more of the same work."
             )
         return "\n".join(lines)
@@ -340,7 +340,7 @@ class _Device:
 
     def read(self, time_s: float) -> None:
         nvml = self._nvml
-        use = self._ask("utilisation", "nvmlDeviceGetUtilizationRates")
+        use = self._ask("utilization", "nvmlDeviceGetUtilizationRates")
         memory = self._ask("memory", "nvmlDeviceGetMemoryInfo")
         power_mw = self._ask("power", "nvmlDeviceGetPowerUsage")
         self.samples.append(

@@ -1,7 +1,7 @@
 """The figures of the lessons, `figures/NAME.svg`, drawn from the captures.
 
 Every bar is a recorded interval, every number in a figure is computed from a recording or a table of the
-course. What draws them stands in FIGURES of the place's `lesson.py`. SVG with real text, no date, fixed
+course. What draws them is in FIGURES of the place's `lesson.py`. SVG with real text, no date, fixed
 ids: the same captures give the same file.
 """
 

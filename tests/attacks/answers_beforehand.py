@@ -17,7 +17,7 @@ def frame(*message):
     body = msgspec.msgpack.encode(list(message))
     return len(body).to_bytes(4, "big") + body
 
-NAMES = ["throughput", "model_flops_utilisation", "batch_sweep", "knee_batch", "same_conditions",
+NAMES = ["throughput", "model_flops_utilization", "batch_sweep", "knee_batch", "same_conditions",
          "baseline_verdict"]
 DATA = frame("loaded", NAMES, NAMES, {})
 for _ in range(500):

@@ -15,5 +15,5 @@ class Same(np.float64):
     __hash__ = np.float64.__hash__
 
 def attack(name, *args, **kwargs):
-    return {key: Same(1.0) for key in ("samples_per_s", "low_per_s", "high_per_s", "flops_per_sample_count", "utilisation_ratio", "knee", "best")}
+    return {key: Same(1.0) for key in ("samples_per_s", "low_per_s", "high_per_s", "flops_per_sample_count", "utilization_ratio", "knee", "best")}
 """

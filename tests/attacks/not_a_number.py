@@ -10,8 +10,8 @@ def attack(name, *args, **kwargs):
     value = values[0]
     if name == "throughput":
         return dict.fromkeys(("samples_per_s", "low_per_s", "high_per_s"), value)
-    if name == "model_flops_utilisation":
-        return {"flops_per_sample_count": value, "utilisation_ratio": value}
+    if name == "model_flops_utilization":
+        return {"flops_per_sample_count": value, "utilization_ratio": value}
     if name == "batch_sweep":
         return [dict.fromkeys(("batch", "step_ns", "samples_per_s", "noise_ratio"), value)] * 7
     if name == "knee_batch":

@@ -1,4 +1,4 @@
-"""A judge without checks, for tests of batches: what it finds stands in the submission's first line.
+"""A judge without checks, for tests of batches: what it finds is in the submission's first line.
 
 python tests/harness/fake_judge.py SUBMISSIONS --out DIR …    the command `grade` with this judge
 """

@@ -331,7 +331,7 @@ class FakeNvml(types.ModuleType):
         return f"Fake {handle}"
 
     def nvmlDeviceGetUtilizationRates(self, handle):
-        self._may("utilisation")
+        self._may("utilization")
         return types.SimpleNamespace(gpu=50)
 
     def nvmlDeviceGetMemoryInfo(self, handle):
@@ -411,9 +411,9 @@ def test_a_counter_that_stands_still_gives_way_to_power_over_time(nvml):
 
 
 def test_what_the_driver_refuses_is_named_and_the_rest_is_there(nvml):
-    nvml(count=1, refuse=("power", "energy", "utilisation"))
+    nvml(count=1, refuse=("power", "energy", "utilization"))
     (device,) = monitored().get_summary().devices
-    assert set(device.refused) == {"power", "energy counter", "utilisation"}
+    assert set(device.refused) == {"power", "energy counter", "utilization"}
     assert device.power_mean_w is None and device.energy_j is None
     assert device.memory_max_bytes == 100
     assert "Insufficient Permissions" in str(monitored().get_summary())
@@ -446,7 +446,7 @@ def test_an_older_package_lacks_one_function_and_the_rest_is_read(nvml, monkeypa
     assert device.power_mean_w == 200
 
 
-@pytest.mark.parametrize("hangs", ["init", "utilisation"])
+@pytest.mark.parametrize("hangs", ["init", "utilization"])
 def test_a_driver_that_hangs_does_not_hold_the_program(nvml, monkeypatch, hangs):
     fake = nvml(count=1)
     if hangs == "init":

@@ -19,7 +19,7 @@ from profiling_lab.errors import CaptureError
 from profiling_lab.findings import CATEGORIES, problems
 
 US = 1_000
-# Labels that change under the engine's definitions; why stands in benchmarks/ENGINE.md.
+# Labels that change under the engine's definitions; why is in benchmarks/ENGINE.md.
 CHANGED = {
     "case_autoencoder_b": "transfer_bound",
     "case_translation_b": "input_bound",

@@ -31,7 +31,7 @@ def units(text: str) -> Iterator[str]:
 
 
 def unlisted(text: str) -> list[str]:
-    """What stands in the text and not in the table."""
+    """What is in the text and not in the table."""
     begins = (*TABLE["promises"], *TABLE["none"]["begins"])
     return [unit for unit in units(text) if not unit.startswith(begins)]
 

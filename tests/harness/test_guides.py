@@ -34,6 +34,7 @@ WANTED = {
     "instructor-guide.md",
     "metrics-cheat-sheet.md",
     "tool-installation.md",
+    "vocabulary.md",
 }
 # Whose `raw` pages the columns of the cheat sheet are looked up in.
 NCU_CAPTURES = ("ncu_memory", "ncu_compute", "ncu_shared", "ncu_triton")
@@ -57,7 +58,7 @@ def prose(page: str) -> str:
 
 
 def in_code(page: str) -> list[str]:
-    """What stands in backticks."""
+    """What is in backticks."""
     return re.findall(r"`([^`\n]+)`", prose(page))
 
 

@@ -1,7 +1,7 @@
 """Files that one reads in a sitting, and imports at the top: what is otherwise says why.
 
 A file of more than 400 lines has a line `# Long because …`; an import of first-party code inside of a function has
-a comment beside or above it (`# Imported late: …` once, where a file has many). What had neither when this test was written stands in KNOWN, by file: the
+a comment beside or above it (`# Imported late: …` once, where a file has many). What had neither when this test was written is in KNOWN, by file: the
 list is to become shorter.
 """
 

@@ -52,7 +52,7 @@ def python_files(*folders: str) -> list[Path]:
 def imports(file: Path, *, everywhere: bool = True) -> Iterator[str]:
     """Top-level names of the packages that a file imports; without `everywhere`, when it is loaded.
 
-    What stands in functions and below `if TYPE_CHECKING:` is not imported when a file is loaded.
+    What is in functions and below `if TYPE_CHECKING:` is not imported when a file is loaded.
     """
     waiting: list[ast.AST] = [ast.parse(file.read_text(encoding="utf-8"), str(file))]
     while waiting:
@@ -253,7 +253,7 @@ def circle(imported: dict[str, set[str]]) -> list[str]:
 
 
 def room_of(module: str) -> str:
-    """The room of `grading` that a module stands in."""
+    """The room of `grading` that a module is in."""
     place = module.removeprefix("grading").strip(".").replace(".", "/")
     return max((room for room in ROOMS if f"{place}/".startswith(f"{room}/")), key=len, default="")
 

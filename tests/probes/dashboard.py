@@ -9,7 +9,7 @@ from typing import Any
 
 
 def written(module: ModuleType, results: dict[str, Any]) -> dict[str, Any]:
-    """The page that is returned, what stands in the file, and which files there are."""
+    """The page that is returned, what is in the file, and which files there are."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "page.html"
         file.write_text("what was there before " * 10_000, encoding="utf-8")

@@ -241,7 +241,7 @@ def synchronizing_calls(capture: str) -> list[dict[str, Any]]:
     """Which lines of Python make the host wait for the device, how often and how long.
 
     Considered are the calls (kind "call") that start inside a step and are in SYNCHRONIZING_CALLS, or
-    issued a copy (same correlation) from or to pageable memory ("Pageable" stands in the copy's name):
+    issued a copy (same correlation) from or to pageable memory ("Pageable" is in the copy's name):
     such a copy goes through a buffer, and the call, though "Async", holds the host: to pageable memory
     until it is complete, from it at least until the data lies in the buffer.
 

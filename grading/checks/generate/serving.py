@@ -209,7 +209,7 @@ CHANGES = {"faster": (0.9, "win"), "same": (1.0, "no_win"), "slower": (1.1, "reg
 def evidence(seed: int, folder: Path) -> str:
     """evidence.json: one run of each of CHANGES, and "few": three rounds of "faster".
 
-    The machine drifts from round to round by much more than a change gives, so only what stands in
+    The machine drifts from round to round by much more than a change gives, so only what is in
     one round may be compared.
     """
     rng = random.Random(f"evidence {seed}")

@@ -67,7 +67,7 @@ def trouble(error: OSError) -> str:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a result stands in the file. good: it is not for want of infrastructure."""
+    """Where a result is in the file. good: it is not for want of infrastructure."""
 
     digest: bytes
     offset: int

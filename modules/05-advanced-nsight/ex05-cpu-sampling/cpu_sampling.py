@@ -122,7 +122,7 @@ def hot_functions(capture: str, kind: str, thread: int | None = None) -> list[di
     thread: only samples of this thread; None: of all.
     Returns a row for each function in any stack: "function", "self_count" (samples in which it is the
     innermost frame) and "inclusive_count" (samples with it anywhere in the stack, each sample once,
-    however often the function stands in it), ordered by self_count from the largest, then by
+    however often the function is in it), ordered by self_count from the largest, then by
     inclusive_count from the largest, then by function.
     Raises as `samples` does; a thread without samples gives [].
     """

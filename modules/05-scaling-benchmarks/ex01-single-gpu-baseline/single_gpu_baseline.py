@@ -1,6 +1,6 @@
 """Single-GPU baseline: scaling from what? Turn the steps of one process into a claim that holds.
 
-You compute a throughput with its interval and a utilisation in model FLOPs, read a sweep of batch sizes
+You compute a throughput with its interval and a utilization in model FLOPs, read a sweep of batch sizes
 with its noise, find the knee, compare the conditions of two runs, and say whether a recorded baseline is
 fit to scale from. The lesson is `README.md` in this folder, hints are in `hints.md`, and
 
@@ -60,7 +60,7 @@ def throughput(step_ns: Sequence[float], batch: int, warmup_count: int) -> dict[
     raise NotImplementedError
 
 
-def model_flops_utilisation(
+def model_flops_utilization(
     layers: Sequence[Sequence[int]], samples_per_s: float, device: str, dtype: str
 ) -> dict[str, float]:
     """Which share of a device's peak the model's own arithmetic is.
@@ -71,7 +71,7 @@ def model_flops_utilisation(
     the gradient of the input, which the **first** matrix does not need: its input is data.
     device, dtype: as `profiling_lab.devices` knows them; the peak is `get(device).peak(dtype)`.
 
-    Returns {"flops_per_sample_count", "utilisation_ratio"}. What is computed twice, to save memory, or
+    Returns {"flops_per_sample_count", "utilization_ratio"}. What is computed twice, to save memory, or
     in activations and optimizer is not in it: it is the model's work, not the hardware's.
 
     Raises ValueError for no layers, a layer that is no pair, sizes below 1, or samples_per_s that is not

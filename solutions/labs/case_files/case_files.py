@@ -10,7 +10,7 @@ The first ten functions take nothing and return your verdict on one recording, a
                       {"idle_ns": 1234}; within 10 % of what the recording holds
     "recommendation"  a key of FIXES: what touches the cause; "none" if nothing is to be gained
 
-What the numbers are, exactly, stands in the lesson ("What each verdict must bring").
+What the numbers are, exactly, is in the lesson ("What each verdict must bring").
 """
 
 from __future__ import annotations

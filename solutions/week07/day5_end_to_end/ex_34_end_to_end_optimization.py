@@ -58,7 +58,7 @@ def read_runs(capture: str, file: str) -> dict[str, dict]:
     a repeat). The rest are facts about the run. A value whose name ends in "_ns" is a column of whole
     numbers, 0 or more, or of lists of such numbers.
 
-    Returns {name: run}, in the file's order, each run as it stands in the file, with its "run".
+    Returns {name: run}, in the file's order, each run as it is in the file, with its "run".
     Raises CaptureError, never an incomplete answer, if the text is no JSON (cut off?) or no such
     object, if the schema is not SCHEMA (true is not 1) or the unit not UNIT (the message holds what
     stands there and what is known), if there are no runs, if a run has no name or a name occurs twice, if a run's

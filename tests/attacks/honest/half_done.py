@@ -1,7 +1,7 @@
 """Work half done: what is written earns, what is still to do does not, and prints and files are harmless."""
 
 EXERCISE = "scaling_ex01"
-EARNS = ("model_flops_utilisation",)
+EARNS = ("model_flops_utilization",)
 SUBMITTED = r'''
 import tempfile, threading
 from pathlib import Path
@@ -14,7 +14,7 @@ def throughput(step_ns, batch, warmup_count):
     raise NotImplementedError
 
 
-def model_flops_utilisation(layers, samples_per_s, device, dtype):
+def model_flops_utilization(layers, samples_per_s, device, dtype):
     print("looking at", layers)
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "notes.txt").write_text("mine")
@@ -27,6 +27,6 @@ def model_flops_utilisation(layers, samples_per_s, device, dtype):
     flops = 3 * sum(products) - products[0]
     return {
         "flops_per_sample_count": flops,
-        "utilisation_ratio": flops * samples_per_s / devices.get(device).peak(dtype),
+        "utilization_ratio": flops * samples_per_s / devices.get(device).peak(dtype),
     }
 '''

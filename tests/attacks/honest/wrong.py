@@ -3,7 +3,7 @@
 EXERCISE = "scaling_ex01"
 EARNS = (
     "throughput",
-    "model_flops_utilisation",
+    "model_flops_utilization",
     "batch_sweep",
     "same_conditions",
     "baseline_verdict",

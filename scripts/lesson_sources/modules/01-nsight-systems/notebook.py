@@ -222,7 +222,7 @@ plt.show()
 <details><summary>Answer</summary>
 
 It is the one that waits: an all-reduce ends on all devices together, and the device that arrives first spins in its kernel until the last one comes. It is busy and does not work. The late one has the
-*short* bars. Whom to blame stands in the other row: who was still computing when the exchange could have begun?
+*short* bars. Whom to blame is in the other row: who was still computing when the exchange could have begun?
 </details>
 
 ## 7. Back to the first program

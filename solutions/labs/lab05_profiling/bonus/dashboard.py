@@ -47,7 +47,7 @@ def dashboard(results: dict[str, Any], path: str | None = None) -> str:
     - a second <svg>: the roofline of device and dtype (`roofline.svg`) with a point for each component
       that has operations, with its name (a long one shortened, to 16 characters at least); the
       <figcaption> says in digits how many components have none;
-    - each <svg> has a viewBox and role="img", stands in a <figure> with a <figcaption>, and the
+    - each <svg> has a viewBox and role="img", is in a <figure> with a <figcaption>, and the
       table says the same in numbers;
     - <meta charset="utf-8"> and a viewport of width=device-width, so that it can be read on a phone;
       colours for light and for dark surroundings (@media (prefers-color-scheme: dark)).

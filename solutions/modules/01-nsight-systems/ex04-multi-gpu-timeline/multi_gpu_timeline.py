@@ -152,7 +152,7 @@ def _collectives(capture: str) -> dict[int, list[dict]]:
 
 
 def _shift(zero: list[dict], rows: list[dict]) -> int:
-    """How many places later than in the list of rank 0 a collective stands in that of a rank."""
+    """How many places later than in the list of rank 0 a collective is in that of a rank."""
     votes = Counter({0: 0})
     begin = 0
     for place, one in enumerate(zero):

@@ -189,7 +189,7 @@ def _union(tables: Iterable[str], where: str = "TRUE") -> str:
 def project_ranges(capture: str, name: str) -> list[dict[str, int]]:
     """Where the work of an NVTX range ran: each range of this name, projected to the device.
 
-    name: of push/pop (eventType 59) and start/end ranges (60); it stands in `text`, or where that is
+    name: of push/pop (eventType 59) and start/end ranges (60); it is in `text`, or where that is
     NULL in StringIds under `textId`. A range that was never closed (its end is NULL) is left out.
 
     A device operation belongs to a range if the call that issued it (joined on correlation id and

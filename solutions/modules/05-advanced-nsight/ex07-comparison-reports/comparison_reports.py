@@ -113,7 +113,7 @@ def match_kernels(before: Mapping[str, float], after: Mapping[str, float]) -> li
     before, after: time in ns by demangled name. Names that are the same belong together. Of the others,
     those with the same base name belong together, all of them on one side and all on the other: a base
     name is what stands before template arguments and parameters, without a return type "void ".
-    What stands in UNNAMED is part of a name: `void at::<unnamed>::copy<4>(int)` has the base name
+    What is in UNNAMED is part of a name: `void at::<unnamed>::copy<4>(int)` has the base name
     `at::<unnamed>::copy`. What is left was added or removed.
 
     Returns a dict for each match:

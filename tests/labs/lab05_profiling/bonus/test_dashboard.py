@@ -178,7 +178,7 @@ def test_every_component_with_its_numbers(stub: Any, seed: int) -> None:
         if len(found) != len(want):
             fail(f"dashboard(…): the row of {name} has {1 + len(found)} cells, expected 4")
         if row.all("th") == [] or row.all("th")[0].attributes.get("scope") != "row":
-            fail(f'dashboard(…): the name {name!r} stands in no <th scope="row">')
+            fail(f'dashboard(…): the name {name!r} is in no <th scope="row">')
         for (what, right), text in zip(want.items(), found, strict=True):
             if not abs(number(text) - right) <= 0.0501 or not one_decimal(text):
                 fail(f"dashboard(…): {what} of {name} reads {text!r}, expected {right:,.1f}")

@@ -138,20 +138,20 @@ def test_no_throughput_of_nothing(stub: Any, steps: list, batch: int, warmup: in
         stub.throughput(steps, batch, warmup)
 
 
-# -- model_flops_utilisation ----------------------------------------------------------------------------
+# -- model_flops_utilization ----------------------------------------------------------------------------
 
 
-def judge_utilisation(
+def judge_utilization(
     stub: Any, layers: list, rate: float, device: str, dtype: str, peak: float
 ) -> None:
     """Count the products of a training step, matrix by matrix."""
     forward = sum(2 * a * b for a, b in layers)
     flops = forward + forward + sum(2 * a * b for a, b in layers[1:])
-    call = f"model_flops_utilisation({show(layers)}, {rate:.6g}, {device!r}, {dtype!r})"
-    got = stub.model_flops_utilisation(layers, rate, device, dtype)
+    call = f"model_flops_utilization({show(layers)}, {rate:.6g}, {device!r}, {dtype!r})"
+    got = stub.model_flops_utilization(layers, rate, device, dtype)
     require(
-        isinstance(got, dict) and got.keys() == {"flops_per_sample_count", "utilisation_ratio"},
-        f"{call} returned {show(got)}, expected flops_per_sample_count and utilisation_ratio",
+        isinstance(got, dict) and got.keys() == {"flops_per_sample_count", "utilization_ratio"},
+        f"{call} returned {show(got)}, expected flops_per_sample_count and utilization_ratio",
     )
     count, why = (
         got["flops_per_sample_count"],
@@ -168,16 +168,16 @@ def judge_utilisation(
         f"{call}: flops_per_sample_count is {show(count)}, expected {flops} (operations): {why}",
     )
     require(
-        near(got["utilisation_ratio"], flops * rate / peak),
-        f"{call}: utilisation_ratio is {show(got['utilisation_ratio'])}, expected "
+        near(got["utilization_ratio"], flops * rate / peak),
+        f"{call}: utilization_ratio is {show(got['utilization_ratio'])}, expected "
         f"{flops * rate / peak:.6g}: operations a second over the peak of {device} for {dtype}, "
         f"{peak:.4g} a second",
     )
 
 
-@task("scaling_ex01.model_flops_utilisation")
-def test_utilisation_of_drawn_models(stub: Any, seed: int) -> None:
-    chance = random.Random(f"utilisation {seed}")
+@task("scaling_ex01.model_flops_utilization")
+def test_utilization_of_drawn_models(stub: Any, seed: int) -> None:
+    chance = random.Random(f"utilization {seed}")
     for device, dtype, peak in (
         ("NVIDIA H200", "bf16", 989e12),
         ("A100 80GB SXM", "tf32", 156e12),
@@ -185,18 +185,18 @@ def test_utilisation_of_drawn_models(stub: Any, seed: int) -> None:
     ):
         sizes = [chance.randrange(100, 5000) for _ in range(chance.randrange(3, 7))]
         layers = [[a, b] for a, b in itertools.pairwise(sizes)]
-        judge_utilisation(stub, layers, chance.uniform(1e3, 1e6), device, dtype, peak)
-    judge_utilisation(stub, [[300, 7]], 0.5, "NVIDIA H200", "bf16", 989e12)
-    judge_utilisation(stub, [[1, 1]], 10.0, "NVIDIA H200", "bf16", 989e12)
+        judge_utilization(stub, layers, chance.uniform(1e3, 1e6), device, dtype, peak)
+    judge_utilization(stub, [[300, 7]], 0.5, "NVIDIA H200", "bf16", 989e12)
+    judge_utilization(stub, [[1, 1]], 10.0, "NVIDIA H200", "bf16", 989e12)
 
 
-@task("scaling_ex01.model_flops_utilisation")
+@task("scaling_ex01.model_flops_utilization")
 @pytest.mark.parametrize(
     ("layers", "rate"), [([], 1.0), ([[3, 0]], 1.0), ([[3, 4, 5]], 1.0), ([[3, 4]], 0.0)]
 )
-def test_no_utilisation_of_nothing(stub: Any, layers: list, rate: float) -> None:
+def test_no_utilization_of_nothing(stub: Any, layers: list, rate: float) -> None:
     with stub.raises(ValueError, why="matrices have two sizes, and a rate is above 0"):
-        stub.model_flops_utilisation(layers, rate, "NVIDIA H200", "bf16")
+        stub.model_flops_utilization(layers, rate, "NVIDIA H200", "bf16")
 
 
 # -- batch_sweep ----------------------------------------------------------------------------------------

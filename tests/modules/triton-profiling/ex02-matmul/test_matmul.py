@@ -556,7 +556,7 @@ METRICS = {
     "achieved_occupancy_pct": "sm__warps_active.avg.pct_of_peak_sustained_active",
 }
 WHY_COUNTERS = {
-    key: f"It stands in the column {name}; the second row of the file says in which unit."
+    key: f"It is in the column {name}; the second row of the file says in which unit."
     for key, name in METRICS.items()
 }
 

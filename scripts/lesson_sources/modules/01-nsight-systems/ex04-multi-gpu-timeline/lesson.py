@@ -64,7 +64,7 @@ def share(capture: str, rank: int, key: str) -> float:
 
 
 def busy(capture: str, rank: int) -> float:
-    """What a utilisation counter calls busy: everything but idle."""
+    """What a utilization counter calls busy: everything but idle."""
     return 1 - share(capture, rank, "idle_ns")
 
 

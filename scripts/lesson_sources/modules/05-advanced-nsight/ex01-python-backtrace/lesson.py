@@ -87,7 +87,7 @@ def line(capture: str, place: int) -> tuple[int, dict[str, int]]:
 
 
 def source(number: int) -> str:
-    """What stands in a line of the program."""
+    """What is in a line of the program."""
     text = (ROOT / "captures" / "programs" / FILE).read_text(encoding="utf-8")
     return text.splitlines()[number - 1].strip()
 

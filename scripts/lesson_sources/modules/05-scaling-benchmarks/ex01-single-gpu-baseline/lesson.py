@@ -63,15 +63,15 @@ def mean_of_rates(batch: int, warm_up: int, turn: int = -1, capture: str = GPU) 
     return statistics.fmean(1e9 * batch / step for step in runs(batch, capture)[turn][warm_up:])
 
 
-def utilisation(batch: int, capture: str = GPU) -> float:
+def utilization(batch: int, capture: str = GPU) -> float:
     """The model's share of the peak at a batch size."""
-    return count(batch, capture)["utilisation_ratio"]
+    return count(batch, capture)["utilization_ratio"]
 
 
 def count(batch: int, capture: str = GPU) -> dict[str, float]:
     """Model FLOPs of a sample, and the share of the peak."""
     told = content(capture)["environment"]
-    return reference("scaling_ex01").model_flops_utilisation(
+    return reference("scaling_ex01").model_flops_utilization(
         told["layers"], sweep(capture)[batch]["samples_per_s"], told["device"], told["dtype"]
     )
 
