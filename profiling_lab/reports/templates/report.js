@@ -893,6 +893,10 @@
   addEventListener("beforeprint", beforePrint);
   addEventListener("afterprint", afterPrint);
 
+  // A link to a place: ns from the window's start.
+  const asked = new URLSearchParams(location.search), from = parseFloat(asked.get("start")), to = parseFloat(asked.get("end"));
+  if (from < to) setView(from, to);
+
   // For anyone who drives the page from the console.
   window.labTimeline = { setView, show, view, charts, whole };
   root.dataset.ready = "";
