@@ -15,10 +15,8 @@ def of(verdict: Verdict) -> str:
     """The headline of a verdict ("The GPU waits for input 74% of the time: begin with more loader workers")."""
     main = verdict.findings[0]
     begin = next((f for f in verdict.findings if f.category == verdict.begin_with), main)
-    first = _first(begin)
-    if begin is not main:
-        first += f" ({_share(begin)})"
-    return f"{_claim(main)}: {first}"
+    easier = "" if begin is main else f"; an easier fix saves {_share(begin)}"
+    return f"{_claim(main)}{easier}: {_first(begin)}"
 
 
 def _claim(finding: Finding) -> str:
