@@ -7,6 +7,7 @@ Needs Chromium. Run it when the page or the terminal looks different; the pictur
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import subprocess
@@ -59,9 +60,7 @@ def terminal() -> None:
         check=True,
     ).stdout
     for scheme, theme in (("light", LIGHT), ("dark", MONOKAI)):
-        console = Console(
-            record=True, width=COLUMNS, file=open(os.devnull, "w"), force_terminal=True
-        )
+        console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True)
         console.print(Text(f"$ lab diagnose {RECORDING}", style="bold"))
         console.print(Text.from_ansi("\n".join(said.splitlines()[:LINES])))
         console.save_svg(

@@ -35,7 +35,7 @@ GOES = (
     r"captures/(?!programs/).*/.*\.(csv|gz|json|log|md|ncu-rep|nsys-rep|sql|sqlite|txt)",
     # The first lines of a case's program say what is wrong with it.
     r"captures/programs/(?!case_).*(\.(py|cu|cuh)|/(Makefile|\.gitignore))",
-    r"docs/(?!instructor-guide)[\w-]+\.md",
+    r"docs/((?!instructor-guide)[\w-]+\.md|pictures/[\w-]+\.(png|svg))",
     # These pages, and their figures, name the causes of the case files.
     r"benchmarks/((?!TOOLS|ENGINE)\w+\.md|\w+\.(py|cu))",
     r"benchmarks/results/(?!tools_comparison|engine_verdicts)\w+\.json",
