@@ -9,10 +9,8 @@ from __future__ import annotations
 import ast
 import functools
 import gzip
-import io
 import json
 import re
-import tokenize
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
@@ -124,23 +122,19 @@ def _codes(name: str, text: str) -> Iterator[tuple[str, str]]:
                 yield node.name, squeeze_python(block)
 
 
+# String literals of Python, kept; comments and backslashes before a line's end, dropped.
+_STRING_OR_COMMENT = re.compile(
+    r"""
+    ("{3}(?:[^\\]|\\.)*?"{3} | '{3}(?:[^\\]|\\.)*?'{3} | "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*')
+    | [#][^\n]* | \\\r?\n
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+
+
 def squeeze_python(text: str) -> str:
-    """Python code without comments and white space; what is no Python loses white space only."""
-    out = []
-    skipped = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
-    try:
-        for token in tokenize.generate_tokens(io.StringIO(_dedented(text)).readline):
-            if token.type not in skipped:
-                out.append(token.string)
-    except (tokenize.TokenError, IndentationError, SyntaxError):
-        return squeeze(text)
-    return squeeze("".join(out))
-
-
-def _dedented(block: str) -> str:
-    first = re.match(r"[ \t]*", block)
-    margin = first[0] if first else ""
-    return re.sub(rf"^{margin}", "", block, flags=re.MULTILINE) if margin else block
+    """Python code without comments and white space."""
+    return squeeze(_STRING_OR_COMMENT.sub(lambda match: match[1] or "", text))
 
 
 def squeeze_c(text: str) -> str:
@@ -156,13 +150,20 @@ def squeeze(text: str) -> str:
 _SQUEEZE = {".py": squeeze_python} | dict.fromkeys((".cu", ".cuh", ".cpp", ".h"), squeeze_c)
 
 
+# What most bodies hold and few recordings do: where it is missing, such a body is not searched for.
+_COMMON = (b"return", b"raise")
+
+
 def found(course: Course, files: Iterable[Path]) -> list[str]:
     """Where code of the references is in files: "file: as in solutions/…: name".
 
     Everything is searched for whole bodies, recordings (also compressed) for definitions of a task's
     function as well.
     """
-    wanted = bodies(course)
+    wanted = [
+        (code.encode(), places[0], {word for word in _COMMON if word.decode() in code})
+        for code, places in bodies(course).items()
+    ]
     names = {task.name for task in course.tasks.values() if not task.is_cuda}
     definition = re.compile(rb"def (?:" + b"|".join(n.encode() for n in sorted(names)) + rb")\(")
     out = []
@@ -176,7 +177,10 @@ def found(course: Course, files: Iterable[Path]) -> list[str]:
             form = data.replace(b"\\n", b"").translate(None, b" \t\r\n\f\v")
             if file.suffix != ".md" and (match := definition.search(data)):
                 out.append(f"{file}: {match[0].decode()}")
+        there = {word for word in _COMMON if word in form}
         out += [
-            f"{file}: as in {places[0]}" for code, places in wanted.items() if code.encode() in form
+            f"{file}: as in {place}"
+            for code, place, common in wanted
+            if common <= there and code in form
         ]
     return sorted(set(out))
