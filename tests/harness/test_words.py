@@ -68,7 +68,7 @@ def known() -> Counter[str]:
     return Counter({name: int(count) for count, name in rows})
 
 
-@pytest.mark.concerns("page")
+@pytest.mark.concerns("name")
 @pytest.mark.parametrize("name", [*PAGES, *STUBS, *NOTEBOOKS])
 def test_words_are_the_vocabularys(name: str) -> None:
     if name == VOCABULARY:
@@ -78,7 +78,7 @@ def test_words_are_the_vocabularys(name: str) -> None:
     assert not wrong, f"{name}: write {wrong}; {VOCABULARY} says why"
 
 
-@pytest.mark.concerns("page")
+@pytest.mark.concerns("name")
 @pytest.mark.parametrize("name", [*PAGES, *NOTEBOOKS])
 def test_sentences_are_short(name: str) -> None:
     long = long_sentences(text_of(name))
