@@ -27,8 +27,7 @@ GOES = (
     r"profiling_lab/.*(\.(py|toml|css|j2|js)|/LICENSE)",
     r"grading/.*(\.(py|cpp|css|j2|md|sh|yml)|/occupancy_table\.csv\.gz)",
     rf"(week07|modules|labs)/.*{_LESSON}",
-    r"tests/(week07|modules|labs)/.*/(test_\w+\.py|cases\.json\.gz)",
-    r"tests/probes/\w+\.py",
+    r"tests/(week07|modules|labs)/.*/(test_\w+\.py|probes/\w+\.py|cases\.json\.gz)",
     r"captures/(README\.md|captures\.toml)",
     r"captures/(?!programs/).*/.*\.(csv|gz|json|log|md|ncu-rep|nsys-rep|sql|sqlite|txt)",
     # The first lines of a case's program say what is wrong with it.

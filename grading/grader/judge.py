@@ -55,7 +55,7 @@ def readable(course: Course) -> list[Path]:
     given = sorted({file for exercise in course.exercises for file in exercise.given})
     paths = [entry for entry in library if entry.name not in ENGINE]
     paths += [root / name for name in ("captures", *given)]
-    paths += sorted((root / "tests" / "probes").glob("*.py"))
+    paths += sorted({p for e in course.exercises for stub in e.stubs for p in course.probes(stub)})
     return [path for path in paths if path.exists()]
 
 

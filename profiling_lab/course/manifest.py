@@ -120,6 +120,12 @@ class Course:
         """The file of mistakes in a stub's reference, beside its checks: `profiling_lab.course.mistakes`."""
         return self.checks(stub).with_name(f"mistakes_{stub.stem}.toml")
 
+    def probes(self, stub: PurePosixPath) -> list[Path]:
+        """What its checks run beside the learner's code: `probes/` beside them and in the folders above."""
+        tests = self.root / "tests"
+        above = [f for f in self.checks(stub).parents if f.is_relative_to(tests)]
+        return [file for folder in above for file in sorted((folder / "probes").glob("*.py"))]
+
     def lesson(self, exercise: Exercise) -> Path:
         """The lesson of an exercise."""
         return self.root / exercise.folder / "README.md"

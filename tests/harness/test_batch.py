@@ -233,7 +233,8 @@ def test_what_judges_is_in_the_hash_of_checks(course: Course, tmp_path: Path) ->
         tmp_path / "grading" / "runner" / "stubs.py",
         tmp_path / "grading" / "checks" / "oracle.py",
         tmp_path / "profiling_lab" / "devices.toml",
-        tmp_path / "tests" / "probes" / "allocations.py",
+        small.checks(stub).with_name("probes") / "beside.py",
+        small.checks(stub).parents[1] / "probes" / "of_several.py",
         tmp_path / "captures" / "one" / "provenance.json",
         tmp_path / stub.parent / "given.cu",
         tmp_path / "cases" / "captures" / "secret" / "kernels.csv",
@@ -242,6 +243,7 @@ def test_what_judges_is_in_the_hash_of_checks(course: Course, tmp_path: Path) ->
         tmp_path / "grading" / "grader" / "batches" / "store.py",
         tmp_path / "grading" / "runner" / "__pycache__" / "stubs.pyc",
         tmp_path / "captures" / "one" / "README.md",
+        small.checks(stub).parents[1] / "another" / "probes" / "beside.py",
         tmp_path / stub,
         tmp_path / stub.parent / "README.md",
     ]

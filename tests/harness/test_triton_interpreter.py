@@ -166,7 +166,9 @@ def _load(file: Path) -> types.ModuleType:
 
 @pytest.fixture(scope="module")
 def probe() -> types.ModuleType:
-    return _load(Path(__file__).parents[1] / "probes" / "triton_interpreter.py")
+    return _load(
+        Path(__file__).parents[1] / "modules/triton-profiling/probes/triton_interpreter.py"
+    )
 
 
 @pytest.fixture

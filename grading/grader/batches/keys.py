@@ -56,7 +56,7 @@ class Checks:
     def __init__(self, course: Course, cases: Path | None = None) -> None:
         self.course = course
         shared = hashlib.sha256()
-        for folder in ("grading", "profiling_lab", "tests/probes", "captures"):
+        for folder in ("grading", "profiling_lab", "captures"):
             for file in _files(course.root / folder):
                 inside = file.relative_to(course.root)
                 if inside.parts[0] == "captures" and not _tells_of_a_capture(inside):
@@ -76,6 +76,9 @@ class Checks:
         for stub in exercise.stubs:
             checks = self.course.checks(stub)
             _add(total, f"checks {stub}", checks.read_bytes() if checks.is_file() else b"")
+            for probe in self.course.probes(stub):
+                inside = probe.relative_to(self.course.root).as_posix()
+                _add(total, f"probe {inside}", probe.read_bytes())
         given = {path.parent for path in exercise.stubs}
         for folder in sorted(given):
             for file in _files(self.course.root / folder, deep=False):

@@ -32,7 +32,7 @@ from profiling_lab.captures import kineto
 from profiling_lab.errors import CaptureError
 from profiling_lab.findings import CATEGORIES, Finding, problems
 
-PROBE = Path(__file__).resolve().parents[2] / "probes" / "profiling.py"
+PROBE = Path(__file__).resolve().with_name("probes") / "profiling.py"
 Variants = Iterable[tuple[Any, str]]
 DEVICE = ("kernel", "copy", "memset")
 COMPILATION = "_compile.compile_inner (dynamo_timed)"

@@ -1,6 +1,6 @@
 """Checks of `model_optimized.py`: the same results, from counted work that is less.
 
-What the learner's functions do is watched beside them, in tests/probes/model_optimized.py: TorchDynamo
+What the learner's functions do is watched beside them, in probes/model_optimized.py: TorchDynamo
 with a backend that counts, spies on operators, a stand-in for CUDA graphs. What that says is a claim;
 fresh inputs and the least work that the results need keep it within bounds.
 """
@@ -17,7 +17,7 @@ import pytest
 
 from grading.checks import task
 
-PROBE = Path(__file__).resolve().parents[2] / "probes" / "model_optimized.py"
+PROBE = Path(__file__).resolve().with_name("probes") / "model_optimized.py"
 
 # Shares of the slow model's work. The reference has 0.11, 0.12 and 0.49.
 MOST_OPERATORS, MOST_BYTES, MOST_FLOPS = 0.25, 0.30, 0.60

@@ -2542,7 +2542,7 @@ def test_evidence_that_cannot_be(stub: Any) -> None:
 
 # -- live -----------------------------------------------------------------------------------------
 
-PROBE = Path(__file__).resolve().parents[2] / "probes" / "live_roofline.py"
+PROBE = Path(__file__).resolve().with_name("probes") / "live_roofline.py"
 
 
 @task("ex_33.measure_and_place")

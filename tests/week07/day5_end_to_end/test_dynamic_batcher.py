@@ -1,7 +1,7 @@
 """Checks of dynamic_batcher: on a virtual clock against the rule, then in real time.
 
 The expected batches come from `by_the_rule`, an event simulation of its own. The batcher runs beside
-the learner's code (tests/probes/virtual_time.py); what comes back from there is a claim, which fresh
+the learner's code (probes/virtual_time.py); what comes back from there is a claim, which fresh
 arrivals bound. Drawn arrivals are moved by some nanoseconds where two events would meet; that who comes
 at the very moment is in, a check of its own asks.
 """
@@ -18,7 +18,7 @@ import pytest
 from grading.checks import task
 from profiling_lab import captures
 
-PROBE = Path(__file__).resolve().parents[2] / "probes" / "virtual_time.py"
+PROBE = Path(__file__).resolve().with_name("probes") / "virtual_time.py"
 TIE_NS = 10
 MS = 1_000_000
 

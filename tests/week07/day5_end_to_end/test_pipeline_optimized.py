@@ -1,6 +1,6 @@
 """Checks of pipeline_optimized: the same answers as the slow pipeline, and less counted work.
 
-Both run beside the learner's code on a stand-in for the device (tests/probes/stand_in_device.py), with
+Both run beside the learner's code on a stand-in for the device (probes/stand_in_device.py), with
 fresh weights and texts; answers are compared with those of the slow pipeline, and no answer can be had
 for less than the least work. With `--live` both also run on the GPU, in turns.
 """
@@ -16,7 +16,7 @@ import pytest
 
 from grading.checks import task
 
-PROBE = Path(__file__).resolve().parents[2] / "probes" / "pipelines.py"
+PROBE = Path(__file__).resolve().with_name("probes") / "pipelines.py"
 COUNT, MAX_BATCH, BEST = 43, 10, 3
 BATCHES = -(-COUNT // MAX_BATCH)
 SLACK = 1.25

@@ -44,7 +44,7 @@ STAGES = {
 # The settings among which the lesson chooses, and its promise.
 BATCHES = (1, 2, 4, 8, 16, 32)
 WAITS_NS = (0, 500_000, 1_000_000, 2_000_000, 4_000_000)
-# What section 13 counts: `compare` of tests/probes/pipelines.py.
+# What section 13 counts: `compare` of tests/week07/day5_end_to_end/probes/pipelines.py.
 COUNTED = {"seed": 7, "count": 43, "max_batch": 10, "best": 3}
 
 
@@ -208,7 +208,7 @@ def needed_samples(percent: float, confidence: float = 0.95) -> int:
 @cache
 def counted() -> dict[str, Any]:
     """Both pipelines on the stand-in device: what they asked for."""
-    probe = load_file(ROOT / "tests" / "probes" / "pipelines.py")
+    probe = load_file(ROOT / "tests" / "week07" / "day5_end_to_end" / "probes" / "pipelines.py")
     folder = ROOT / "solutions" / "week07" / "day5_end_to_end"
     return probe.compare(load_file(folder / "pipeline_optimized.py"), **COUNTED)
 

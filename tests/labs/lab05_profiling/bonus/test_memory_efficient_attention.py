@@ -1,6 +1,6 @@
 """Checks of attention in blocks: its numbers against float64, its memory by watching every tensor.
 
-The attention runs beside the learner's code (tests/probes/allocations.py); what comes back is a claim,
+The attention runs beside the learner's code (probes/allocations.py); what comes back is a claim,
 bounded by fresh inputs and by the operations that no attention does without.
 """
 
@@ -17,7 +17,7 @@ import pytest
 from grading.checks import task
 from grading.checks.assertions import fail
 
-PROBE = Path(__file__).resolve().parents[3] / "probes" / "allocations.py"
+PROBE = Path(__file__).resolve().with_name("probes") / "allocations.py"
 PARTIALS = PROBE.with_name("partials.py")
 
 

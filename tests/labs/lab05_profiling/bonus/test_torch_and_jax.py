@@ -22,7 +22,7 @@ from grading.checks.fixtures import SEED_VARIABLE, recordings
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError
 
-PROBE = Path(__file__).resolve().parents[3] / "probes" / "jax_twin.py"
+PROBE = Path(__file__).resolve().with_name("probes") / "jax_twin.py"
 
 
 # -- jax_twin -------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Checks of the transformer layer: its cost, its parts' times, and what holds it up.
 
-Costs come from the counting machine, times from a made-up device (tests/probes/layer_profile.py), and
+Costs come from the counting machine, times from a made-up device (probes/layer_profile.py), and
 the finding is computed here again from the file.
 """
 
@@ -21,7 +21,7 @@ from profiling_lab import captures, devices
 from profiling_lab.errors import CaptureError, LabError
 from profiling_lab.findings import Finding, problems
 
-PROBE = Path(__file__).resolve().parents[3] / "probes" / "layer_profile.py"
+PROBE = Path(__file__).resolve().with_name("probes") / "layer_profile.py"
 PARTS = (
     *("norm_1", "qkv", "attention", "out", "residual_1"),
     *("norm_2", "up", "gelu", "down", "residual_2"),

@@ -1,5 +1,5 @@
 """Checks of `lab05`, JAX: stand-ins for arrays on a clock that moves when something happens, stages of
-known length (tests/probes/lazy_arrays.py), and traces that are recorded, generated or drawn.
+known length (probes/lazy_arrays.py), and traces that are recorded, generated or drawn.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from profiling_lab import captures
 from profiling_lab.errors import CaptureError, EmptyCapture
 
 FILE = "jax_trace.json"
-PROBE = Path(__file__).parents[3] / "probes" / "lazy_arrays.py"
+PROBE = Path(__file__).with_name("probes") / "lazy_arrays.py"
 US = 1_000
 
 

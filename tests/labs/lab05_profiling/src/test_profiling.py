@@ -22,7 +22,7 @@ from grading.checks.fixtures import recordings
 from profiling_lab import captures, devices
 from profiling_lab.errors import LabError
 
-PROBES = Path(__file__).resolve().parents[3] / "probes"
+PROBES = Path(__file__).resolve().with_name("probes")
 TIMING = PROBES / "lab05_timing.py"
 ATTENTION = PROBES / "lab05_attention.py"
 MEMORY = PROBES / "lab05_memory.py"

@@ -1,7 +1,7 @@
 """Checks of `lab05`, techniques: predictions by hand, recordings recomputed, checkpoints watched.
 
 Expected bytes of checkpointing come from playing the passes step by step; layouts from torch's own
-tensors; what checkpoint_layers does from layers that note every call (tests/probes/checkpointed.py).
+tensors; what checkpoint_layers does from layers that note every call (probes/checkpointed.py).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from profiling_lab import captures
 from profiling_lab.errors import CaptureError, LabError
 
 FILE = "techniques.json"
-PROBE = Path(__file__).parents[3] / "probes" / "checkpointed.py"
-LIVE = Path(__file__).parents[3] / "probes" / "techniques_live.py"
+PROBE = Path(__file__).with_name("probes") / "checkpointed.py"
+LIVE = Path(__file__).with_name("probes") / "techniques_live.py"
 
 
 def judge(call: str, got: Any, want: Any, why: str) -> None:

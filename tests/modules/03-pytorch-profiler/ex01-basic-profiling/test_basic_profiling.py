@@ -21,7 +21,7 @@ from profiling_lab import captures
 from profiling_lab.errors import CaptureError, EmptyCapture
 from profiling_lab.findings import Finding, problems
 
-PROBE = Path(__file__).resolve().parents[3] / "probes" / "basic_profiling.py"
+PROBE = Path(__file__).resolve().with_name("probes") / "basic_profiling.py"
 TRACES = recordings(
     "training_phases_inline",
     "training_phases_ready",

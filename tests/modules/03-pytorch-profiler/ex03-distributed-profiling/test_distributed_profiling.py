@@ -37,7 +37,7 @@ from profiling_lab import captures
 from profiling_lab.errors import CaptureError, EmptyCapture
 
 ROOT = Path(__file__).resolve().parents[4]
-PROBE = ROOT / "tests" / "probes" / "distributed_profile.py"
+PROBE = Path(__file__).resolve().with_name("probes") / "distributed_profile.py"
 GRADED = ("ddp_traces_late_data", "ddp_traces_one_bucket_narrow", "ddp_traces_overlap_wide")
 HEALTHY = "ddp_timeline_overlap"  # of Nsight Systems
 REDUCE = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"

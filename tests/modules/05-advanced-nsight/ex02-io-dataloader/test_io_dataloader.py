@@ -23,7 +23,7 @@ from grading.runner.scoring import NotGraded
 from profiling_lab import captures
 from profiling_lab.errors import EmptyCapture
 
-PROBE = Path(__file__).resolve().parents[3] / "probes" / "data_prefetch.py"
+PROBE = Path(__file__).resolve().with_name("probes") / "data_prefetch.py"
 LOADERS = recordings("loader_few", "loader_enough", "loader_single")
 DEVICE = ("KERNEL", "MEMCPY", "MEMSET", "GRAPH_TRACE")
 

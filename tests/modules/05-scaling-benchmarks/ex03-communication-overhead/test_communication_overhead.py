@@ -23,7 +23,7 @@ from grading.checks.fixtures import recordings
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError
 
-PROBE = Path(__file__).resolve().parents[3] / "probes" / "all_reduce_live.py"
+PROBE = Path(__file__).resolve().with_name("probes") / "all_reduce_live.py"
 RECORDED = recordings(
     "scaling_fp32", "scaling_cpu_narrow", "scaling_four_bf16", holding="communication.json"
 )

@@ -17,7 +17,7 @@ from grading.checks.fixtures import recordings
 from profiling_lab import captures, devices
 from profiling_lab.errors import CaptureError, LabError
 
-PROBE = Path(__file__).resolve().parents[3] / "probes" / "triton_vector_add.py"
+PROBE = Path(__file__).resolve().with_name("probes") / "triton_vector_add.py"
 SWEEPS = recordings("triton_vector_add_fp32", "triton_vector_add_bf16", holding="measurements.json")
 
 

@@ -2,7 +2,7 @@
 
 Expected traffic comes from walking over the tiles of a result, expected rows of captures from the files
 and the device table, read here. What a kernel loads is counted by the interpreter in
-`tests/probes/triton_interpreter.py`.
+`probes/triton_interpreter.py`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from grading.checks.generate.ncu import Raw
 from profiling_lab import captures, devices
 from profiling_lab.errors import CaptureError
 
-PROBE = Path(__file__).resolve().parents[3] / "probes" / "triton_matmul.py"
+PROBE = Path(__file__).resolve().with_name("probes") / "triton_matmul.py"
 
 
 def judge_rows(

@@ -674,7 +674,7 @@ def test_searches_that_cannot_be(stub: Any) -> None:
 
 # -- live -----------------------------------------------------------------------------------------
 
-PROBE = Path(__file__).resolve().parents[3] / "probes" / "triton_blocks.py"
+PROBE = Path(__file__).resolve().with_name("probes") / "triton_blocks.py"
 
 
 @task("triton_ex03.measure_rounds")

@@ -24,7 +24,7 @@ from grading.checks.fixtures import SEED_VARIABLE, recordings
 from profiling_lab import captures, devices
 from profiling_lab.errors import CaptureError, LabError
 
-PROBE = Path(__file__).resolve().parents[3] / "probes" / "triton_softmax.py"
+PROBE = Path(__file__).resolve().with_name("probes") / "triton_softmax.py"
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "fp32": 4, "bf16": 2, "float8": 1}
 SWEEPS = ("triton_softmax", "triton_softmax_fp32")
 

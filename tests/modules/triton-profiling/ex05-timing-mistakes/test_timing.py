@@ -19,7 +19,7 @@ from grading.checks.fixtures import recordings
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError
 
-PROBE = Path(__file__).resolve().parents[3] / "probes" / "triton_timing.py"
+PROBE = Path(__file__).resolve().with_name("probes") / "triton_timing.py"
 SAMPLES = recordings("triton_samples_add", "triton_samples_matmul", holding="samples.json")
 PROFILES = recordings("triton_proton_fp32", "triton_proton_bf16", holding="proton.json")
 

@@ -129,7 +129,10 @@ def alive_bytes(length: int, how: str) -> int:
     """Bytes alive at once in attention of one head of 64, float32: "blocks" or "at once"."""
     import torch
 
-    watcher = load_once(ROOT / "tests" / "probes" / "allocations.py", "lesson_allocations")
+    watcher = load_once(
+        ROOT / "tests" / "labs" / "lab05_profiling" / "bonus" / "probes" / "allocations.py",
+        "lesson_allocations",
+    )
     # On the device "meta" tensors have sizes and no content, so nothing is computed.
     inputs = [torch.zeros(length, 64, device="meta") for _ in range(3)]
     watch = watcher.Watch(inputs)

@@ -15,7 +15,7 @@ FORBIDDEN = ("mm", "matmul", "linear", "einsum", "bmm", "dot", "conv")
 def _interpreter() -> Any:
     name = "triton_interpreter_probe"
     if name not in sys.modules:
-        path = Path(__file__).with_name("triton_interpreter.py")
+        path = Path(__file__).parents[2] / "probes" / "triton_interpreter.py"
         spec = importlib.util.spec_from_file_location(name, path)
         assert spec is not None and spec.loader is not None
         sys.modules[name] = importlib.util.module_from_spec(spec)

@@ -14,7 +14,7 @@ import torch
 def _interpreter() -> ModuleType:
     name = "triton_interpreter_probe"
     if name not in sys.modules:
-        file = Path(__file__).with_name("triton_interpreter.py")
+        file = Path(__file__).parents[2] / "probes" / "triton_interpreter.py"
         spec = importlib.util.spec_from_file_location(name, file)
         assert spec is not None and spec.loader is not None
         sys.modules[name] = importlib.util.module_from_spec(spec)

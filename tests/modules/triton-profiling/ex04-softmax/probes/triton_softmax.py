@@ -13,7 +13,9 @@ from profiling_lab.mine.functions import load_once
 
 
 def _interpreter() -> ModuleType:
-    return load_once(Path(__file__).with_name("triton_interpreter.py"), "_triton_interpreter")
+    return load_once(
+        Path(__file__).parents[2] / "probes" / "triton_interpreter.py", "_triton_interpreter"
+    )
 
 
 def _laid_out(x: Any, layout: str) -> Any:

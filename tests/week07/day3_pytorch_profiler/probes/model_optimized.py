@@ -22,7 +22,7 @@ import torch
 from profiling_lab.mine.functions import load_once
 
 HERE = Path(__file__).resolve().parent
-SLOW = HERE.parents[1] / "week07" / "day3_pytorch_profiler" / "model_slow.py"
+SLOW = HERE.parents[3] / "week07" / "day3_pytorch_profiler" / "model_slow.py"
 
 
 torch.set_num_threads(1)  # small tensors: more threads only wait for each other

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[5]
 TIMEOUT_S = 50  # a guard against processes that wait for each other
 CALLS = 10
 # One machine, and no reduction in the switch: as in the recordings.

@@ -15,7 +15,7 @@ from unittest import mock
 
 from profiling_lab.mine.functions import load_once
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[4]
 GIVEN = ROOT / "week07" / "day5_end_to_end" / "pipeline_slow.py"
 STAND_IN = Path(__file__).with_name("stand_in_device.py")
 
