@@ -44,7 +44,7 @@ def points(course: Course, score: Path) -> dict[str, Any]:
     """The score file of `pytest --score-json` in the words of GitHub Classroom's reporter.
 
     An entry an exercise: the result travels in an environment variable, and one of 128 KiB is too long
-    for Linux. Live tasks are left out. What was not run earns nothing here. Without a score file (the
+    for Linux. Live and further tasks are left out. What was not run earns nothing here. Without a score file (the
     checks did not come to their end) nothing is earned, and the status is "error".
     """
     try:
@@ -56,7 +56,9 @@ def points(course: Course, score: Path) -> dict[str, Any]:
         status = "fail" if failed else "pass"
     tests = []
     for exercise in course.exercises:
-        wanted = [task for task in exercise.tasks if not task.live]
+        wanted = [task for task in exercise.tasks if task.core]
+        if not wanted:
+            continue
         passed = [t for t in wanted if tasks.get(t.id, {}).get("outcome") == "passed"]
         earned = sum(task.points for task in passed)
         said = f"{earned} of {exercise.points} points, {len(passed)} of {len(wanted)} tasks"

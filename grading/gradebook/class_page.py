@@ -207,6 +207,7 @@ def _exercise(tally: Tally, exercise: Any) -> dict[str, Any]:
                 "title": task.title,
                 "claim": task.trust == "claim",
                 "live": task.live,
+                "further": task.further,
                 "worth": policy.show(tally.sheet.weights[task.id]),
                 "parts": parts(one.outcomes),
                 "answers": one.shown,

@@ -51,7 +51,11 @@ def gradescope(mark: Mark, student: StudentView, policy: Policy) -> str:
                 "output": _output(view),
                 "output_format": "text",
                 "name_format": "text",
-                "tags": [shown.id, *(["live"] if view.live else [])],
+                "tags": [
+                    shown.id,
+                    *(["live"] if view.live else []),
+                    *(["further"] if view.further else []),
+                ],
                 "extra_data": {"outcome": view.outcome, "trust": task.task.trust},
             }
             if task.counted and task.earned is not None:
@@ -104,6 +108,8 @@ def _summary(student: StudentView) -> str:
         lines += hand.comment
     if student.live:
         lines.append(f"Live score, counted apart: {student.live}.")
+    if student.further:
+        lines.append(f"Further tasks: {student.further}.")
     for task in student.following[:1]:
         lines.append(f"Next: {task.id}, {task.title}. A hint: {task.hint}")
     return "\n".join(lines)

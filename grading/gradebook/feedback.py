@@ -10,6 +10,7 @@ import functools
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -122,6 +123,7 @@ class TaskView:
     hint: str = ""
     question: str = ""
     live: bool = False
+    further: bool = False
     same_as: str = ""  # the task, or file, whose message says what is wrong with this one too
 
     of_file: bool = False  # same_as is a file
@@ -182,6 +184,7 @@ class StudentView:
     out_of: str
     incomplete: list[str]
     live: str
+    further: str
     notes: list[str]
     counts: dict[str, int]
     exercises: list[ExerciseView]
@@ -292,7 +295,8 @@ def view(
         total="" if mark.after is None else policy.show(mark.after),
         out_of=policy.show(mark.out_of),
         incomplete=mark.left if mark.after is None else [],
-        live=_live(mark, policy),
+        live=_apart(mark.live_earned, mark.live_possible, policy),
+        further=_further(mark, policy),
         notes=[clean(note, 500) for note in told if note],
         counts=dict(mark.counts),
         exercises=exercises,
@@ -340,12 +344,22 @@ def _before_note(mark: Mark, policy: Policy) -> str:
     return f"{policy.show(mark.before)} before the late rule."
 
 
-def _live(mark: Mark, policy: Policy) -> str:
-    if not mark.live_possible:
+def _apart(earned: Fraction | None, possible: Fraction, policy: Policy) -> str:
+    """Points that stand apart from the score; "" where there are none."""
+    if not possible:
         return ""
-    if mark.live_earned is None:
+    if earned is None:
         return "not complete yet"
-    return f"{policy.show(mark.live_earned)} of {policy.show(mark.live_possible)}"
+    return f"{policy.show(earned)} of {policy.show(possible)}"
+
+
+def _further(mark: Mark, policy: Policy) -> str:
+    """The points of further tasks and what they do; "" where they count as any task."""
+    points = _apart(mark.further_earned, mark.further_possible, policy)
+    if not points or policy.further == "count":
+        return ""
+    does = {"apart": "counted apart", "bonus": "they make up for points lost in the same exercise"}
+    return f"{points}, {does[policy.further]}"
 
 
 def _following(exercises: Sequence[ExerciseView]) -> list[TaskView]:
@@ -355,6 +369,7 @@ def _following(exercises: Sequence[ExerciseView]) -> list[TaskView]:
     order = [task for outcome in ("failed", "error") for task in tasks if task.outcome == outcome]
     started = {task.id.split(".")[0] for task in tasks if task.outcome not in ("todo", "not run")}
     todo = [task for task in tasks if task.outcome == "todo"]
+    todo.sort(key=lambda task: task.further)
     order += [task for task in todo if task.id.split(".")[0] in started] + todo
     return list({task.id: task for task in order}.values())[:NEXT_SHOWN]
 
@@ -459,6 +474,7 @@ def _task_view(guide: Guide, mark: TaskMark, policy: Policy) -> TaskView:
         worth=policy.show(mark.weight),
         passed=sum(check.outcome == "passed" for check in checks),
         live=task.live,
+        further=task.further,
     )
     if out.needs_work:
         out.checks, out.more = _telling(shown)
@@ -594,6 +610,8 @@ def markdown_page(student: StudentView) -> str:
     out += [line for note in student.notes for line in ("", inline(note, 500))]
     if student.live:
         out += ["", f"Live score (on a GPU, counted apart): {student.live}."]
+    if student.further:
+        out += ["", f"Further tasks: {student.further}."]
     if student.following or student.files:
         out += ["", "## What to do next", ""]
         out += [f"1. {inline(file.path)}: {file.advice}" for file in student.files]

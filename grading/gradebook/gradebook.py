@@ -52,6 +52,8 @@ class Row:
     out_of: Fraction = NOTHING
     live: Fraction | None = None
     live_possible: Fraction = NOTHING
+    further: Fraction | None = None
+    further_possible: Fraction = NOTHING
     claims: Fraction = NOTHING
     counts: dict[str, int] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
@@ -92,6 +94,8 @@ def row_of(mark: Mark, person: Person | None, state: str, submitted_at: float | 
         out_of=mark.out_of,
         live=mark.live_earned if mark.live_possible else None,
         live_possible=mark.live_possible,
+        further=mark.further_earned if mark.further_possible else None,
+        further_possible=mark.further_possible,
         claims=mark.claims,
         counts=dict(mark.counts),
         left=mark.left,
@@ -160,7 +164,8 @@ def _gradebook(rows: Iterable[Row], sheet: Sheet) -> Iterator[list[str]]:
     yield [
         *("Student", "ID", "Email", "Section", "Submission", "State", "Left to grade", "Note"),
         *("Total", "Out of", "Total before late rules", "Submitted", "Days late", "Late rule %"),
-        *("Live", "Live out of", "Claims", "Likeness flags", "Dropped", "Overridden"),
+        *("Live", "Live out of", "Further", "Further out of", "Claims", "Likeness flags"),
+        *("Dropped", "Overridden"),
         *(outcome.capitalize() + " tasks" for outcome in outcomes),
         *(f"{t.id} (of {policy.show(t.possible)})" for t in policy.by_hand),
         *(f"{e.id} (of {policy.show(sheet.possible(e))})" for e in exercises),
@@ -183,6 +188,8 @@ def _gradebook(rows: Iterable[Row], sheet: Sheet) -> Iterator[list[str]]:
             _cell(row.late_taken_pct, policy) if row.late_days else "",
             _cell(row.live, policy),
             _cell(row.live_possible, policy) if row.live_possible else "",
+            _cell(row.further, policy),
+            _cell(row.further_possible, policy) if row.further_possible else "",
             _cell(row.claims, policy),
             str(row.alike or ""),
             " ".join(row.dropped),

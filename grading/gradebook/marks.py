@@ -50,7 +50,8 @@ class TaskMark:
     """One task of one student.
 
     override: points that a person set instead. outcome: of results.OUTCOMES or NOT_GRADED. weight: what full points count. share: of the weight,
-    None while the task is left to grade. counted: whether it is part of the portable score.
+    None while the task is left to grade. counted: whether it is part of the score. bonus: whether it
+    makes up for points lost in what is counted.
     gradable: False where this batch's machine cannot judge the task for anybody.
     """
 
@@ -59,6 +60,7 @@ class TaskMark:
     weight: Fraction
     share: Fraction | None
     counted: bool
+    bonus: bool = False
     gradable: bool = True
     result: results.Task | None = None
     override: Override | None = None
@@ -89,7 +91,11 @@ class ExerciseMark:
 
     @cached_property
     def earned(self) -> Fraction | None:
-        return total(mark for mark in self.tasks if mark.counted)
+        earned = total(mark for mark in self.tasks if mark.counted)
+        bonus = total(mark for mark in self.tasks if mark.bonus)
+        if earned is None or bonus is None:
+            return None
+        return earned + min(bonus, max(self.possible - earned, NOTHING))
 
     @property
     def left(self) -> bool:
@@ -116,6 +122,8 @@ class Mark:
     late: Lateness
     live_earned: Fraction | None
     live_possible: Fraction
+    further_earned: Fraction | None
+    further_possible: Fraction
     claims: Fraction
     counts: Mapping[str, int] = field(default_factory=dict)
     dropped: tuple[str, ...] = ()
@@ -197,9 +205,17 @@ class Sheet:
         }
 
     def counts(self, task: Task) -> bool:
-        """Whether a task is part of the portable score."""
+        """Whether a task is part of the score."""
+        return self.policy.in_score(task) and self._allowed(task)
+
+    def is_bonus(self, task: Task) -> bool:
+        """Whether a task's points make up for others of its exercise."""
+        further = task.further and not task.live and self.policy.further == "bonus"
+        return further and self._allowed(task)
+
+    def _allowed(self, task: Task) -> bool:
         claim_out = task.trust == "claim" and not self.policy.count_claims
-        return not task.live and not claim_out and self.survey.gradable(task)
+        return not claim_out and self.survey.gradable(task)
 
     def possible(self, exercise: Exercise) -> Fraction:
         """Full points of an exercise."""
@@ -263,6 +279,7 @@ def mark_student(
         after = overrides[TOTAL].points
     tasks = [task for mark in marks for task in mark.tasks]
     live = [task for task in tasks if task.task.live and task.gradable]
+    further = [task for task in tasks if task.task.further and not task.task.live and task.gradable]
     return Mark(
         student=student,
         exercises=marks,
@@ -274,6 +291,8 @@ def mark_student(
         late=late,
         live_earned=total(live),
         live_possible=sum((task.weight for task in live), NOTHING),
+        further_earned=total(further),
+        further_possible=sum((task.weight for task in further), NOTHING),
         claims=_claims(kept) * out_of / possible if possible else NOTHING,
         counts=Counter(task.outcome for task in tasks if task.asked),
         dropped=dropped,
@@ -330,6 +349,7 @@ def _tasks(
             sheet.weights[task.id],
             share,
             counted=sheet.counts(task),
+            bonus=sheet.is_bonus(task),
             gradable=sheet.survey.gradable(task),
             result=one,
             override=override,

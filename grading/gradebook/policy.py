@@ -23,6 +23,7 @@ from profiling_lab.course.manifest import Course, Exercise, Task
 from profiling_lab.errors import LabError
 
 DAY_S = 24 * 60 * 60
+FURTHER = ("apart", "bonus", "count")
 ROUNDINGS = ("half up", "half even")
 SANDBOXES = ("any", "namespaces", "bubblewrap")  # weakest first
 # Canvas leaves out every column whose header holds one of these (lib/gradebook_importer.rb, 2026).
@@ -91,7 +92,8 @@ class Policy:
     """What each task is worth, what is withheld, and when work is due. See `example` for every key.
 
     total: the scale of the sum, None for plain points. weights: of exercises and tasks, by id.
-    others: what exercises without a weight count ("points" or 0).
+    others: what exercises without a weight count ("points" or 0). further: what further tasks count
+    ("apart": nothing; "bonus": they make up for core points of their exercise; "count": as any task).
     """
 
     source: str = ""
@@ -99,6 +101,7 @@ class Policy:
     decimals: int = 2
     rounding: str = "half up"
     count_claims: bool = True
+    further: str = "apart"
     drop_lowest: int = 0
     weights: Mapping[str, Fraction] = field(default_factory=dict)
     others: str = "points"
@@ -116,8 +119,8 @@ class Policy:
     def weight(self, exercise: Exercise, task: Task) -> Fraction:
         """What full points of a task count, before the total is scaled.
 
-        A task's own weight replaces its points. An exercise's weight is shared among its portable
-        tasks in proportion to these; a live task counts apart, at its own weight or points.
+        A task's own weight replaces its points. An exercise's weight is shared among the tasks of its
+        score in proportion to these; a live task counts apart, at its own weight or points.
         """
         own = self.weights.get(task.id, Fraction(task.points))
         if task.live:
@@ -129,11 +132,15 @@ class Policy:
             (
                 self.weights.get(other.id, Fraction(other.points))
                 for other in exercise.tasks
-                if not other.live
+                if self.in_score(other)
             ),
             Fraction(0),
         )
         return self.weights[exercise.id] * own / whole if whole else Fraction(0)
+
+    def in_score(self, task: Task) -> bool:
+        """Whether a task belongs to what is possible: core, and further ones where the policy counts them."""
+        return task.core or (self.further == "count" and not task.live)
 
     def hides(self, task: str, check: str) -> bool:
         """Whether the message of this check is withheld from students."""
@@ -248,7 +255,8 @@ class _Reader:
         self.only(data, known, "")
         tables = {name: self.table(data, name) for name in known}
         score = tables["score"]
-        self.only(score, ("total", "decimals", "rounding", "count_claims", "drop_lowest"), "score")
+        keys = ("total", "decimals", "rounding", "count_claims", "further", "drop_lowest")
+        self.only(score, keys, "score")
         total = self.number(score, "score", "total", least=None)
         if total is not None and total <= 0:
             raise self.wrong("score.total", "must be above 0; leave it out for plain points")
@@ -270,6 +278,7 @@ class _Reader:
             decimals=self.whole(score, "score", "decimals", 2, 0, 6),
             rounding=self.choice(score, "score", "rounding", "half up", ROUNDINGS),
             count_claims=self.yes(score, "score", "count_claims", True),
+            further=self.choice(score, "score", "further", "apart", FURTHER),
             drop_lowest=drop,
             weights=weights,
             others=others,
@@ -566,6 +575,8 @@ def example(course: Course | None = None) -> str:
 decimals = 2             # digits behind the point of every number shown, 0 to 6
 rounding = "half up"     # 0.125 to 0.13; or "half even": to 0.12. Sums are exact, rounded once when shown
 count_claims = true      # false: tasks with trust = "claim" in the manifest count neither way
+further = "apart"        # further tasks count nothing and are shown; "bonus": their points make up for core
+                         # points lost in the same exercise, never above its full points; "count": as core
 drop_lowest = 0          # so many exercises with the lowest share are left out (needs total; of equal
                          # ones the later)
 

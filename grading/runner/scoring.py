@@ -109,13 +109,18 @@ class Score:
         touched = {result.task.exercise for result in self.results.values()}
         return [exercise for exercise in self.course.exercises if exercise.id in touched]
 
-    def totals(self, exercise: Exercise | None = None, *, live: bool = False) -> dict[str, int]:
-        """Points: earned, possible here, and not run; of one exercise or of all that was touched."""
+    def totals(
+        self, exercise: Exercise | None = None, *, live: bool = False, further: bool = False
+    ) -> dict[str, int]:
+        """Points of the core, or of live or further tasks: earned, possible here, and not run.
+
+        Of one exercise, or of all that was touched. A live task is live, whatever else it is.
+        """
         out = {"earned": 0, "possible": 0, "not_run": 0}
         for result in self.results.values():
             if exercise is not None and result.task.exercise != exercise.id:
                 continue
-            if result.task.live != live:
+            if result.task.live != live or (result.task.further and not live) != further:
                 continue
             if result.outcome == "not run":
                 out["not_run"] += result.task.points
@@ -136,6 +141,7 @@ class Score:
         """The score as plain data: what `--score-json` writes."""
         return {
             "portable": self.totals(),
+            "further": self.totals(further=True),
             "live": self.totals(live=True),
             "exercises": {
                 exercise.id: {"title": exercise.title, **self.totals(exercise)}

@@ -26,7 +26,7 @@ def score_lines(grading: GradingSession) -> list[tuple[str, dict[str, bool]]]:
                 continue
             passed = sum(check.outcome == "passed" for check in result.checks)
             checks = f"{passed}/{len(result.checks)} checks"
-            name = task.name + (" (live)" if task.live else "")
+            name = task.name + (" (live)" if task.live else " (further)" if task.further else "")
             outcome = result.outcome
             line = (
                 f"  {name:<26} {outcome:<8} {result.earned:>2} of {task.points:>2} points  {checks}"
@@ -43,6 +43,9 @@ def score_lines(grading: GradingSession) -> list[tuple[str, dict[str, bool]]]:
     summary = f"{totals['earned']} of {totals['possible']} points gradable here"
     if totals["not_run"]:
         summary += f", {totals['not_run']} not run"
+    further = score.totals(further=True)
+    if further["possible"]:
+        summary += f"; further: {further['earned']} of {further['possible']}"
     live = score.totals(live=True)
     if live["possible"]:
         summary += f"; live: {live['earned']} of {live['possible']}"

@@ -263,10 +263,8 @@ class Screen:
         """Points so far and the step that comes next."""
         course = self.watcher.course
         verdicts = progress.verdicts(course)
-        portable = [task for task in course.tasks.values() if not task.live]
-        earned = sum(task.points for task in portable if verdicts[task.id].outcome == "passed")
         click.echo()
-        click.echo(f"  {earned} of {sum(task.points for task in portable)} points")
+        click.echo(f"  {progress.points(course, verdicts)}")
         if self.focus is None:
             if not say_waiting(course, verdicts, "  "):
                 click.echo(bold("  All of it has its points."))

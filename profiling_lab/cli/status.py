@@ -23,10 +23,8 @@ def show() -> int:
     """Print the status screen."""
     course = load_course()
     verdicts = progress.verdicts(course)
-    portable = [task for task in course.tasks.values() if not task.live]
-    earned = sum(task.points for task in portable if verdicts[task.id].outcome == "passed")
-    total = sum(task.points for task in portable)
-    click.echo(_ends(bold(course.title), len(course.title), f"{earned} of {total} points"))
+    figures = progress.points(course, verdicts)
+    click.echo(_ends(bold(course.title), len(course.title), figures))
     click.echo()
     following = next_task(course, verdicts)
     hidden = 0
@@ -69,21 +67,14 @@ def next_task(
 ) -> Task | None:
     """The task to go on with; None if all is done.
 
-    The first, in the order of the manifest, that is begun and has not passed; else the first still
-    to do. What this machine cannot run, and live tasks, are no next step.
+    The first of `progress.ahead`, of one exercise or of all.
     """
-    can = doctor.capabilities()
     tasks = exercise.tasks if exercise else course.tasks.values()
-    here = [task for task in tasks if not task.live and task.needs <= can]
-    for outcomes in (("failed", "unchecked"), ("todo", "blocked")):
-        for task in here:
-            if verdicts[task.id].outcome in outcomes:
-                return task
-    return None
+    return next(iter(progress.ahead(tasks, verdicts, doctor.capabilities())), None)
 
 
 def _show_exercise(exercise: Exercise, verdicts: dict[str, Verdict]) -> None:
-    portable = [task for task in exercise.tasks if not task.live]
+    portable = [task for task in exercise.tasks if task.core]
     passed = [task for task in portable if verdicts[task.id].outcome == "passed"]
     earned = sum(task.points for task in passed)
     possible = exercise.points
@@ -101,6 +92,9 @@ def _show_exercise(exercise: Exercise, verdicts: dict[str, Verdict]) -> None:
         if names:
             shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
             notes.append((f"{words}: {shown}", color))
+    further = [task for task in exercise.tasks if task.further]
+    if done := sum(verdicts[task.id].outcome == "passed" for task in further):
+        notes.append((f"{done} of {len(further)} further tasks passed", "green"))
     for text, color in notes:
         indent = " " * (len(exercise.id) + 4)
         click.echo(click.style(wrap(text, indent + "  ", indent), fg=color, dim=color is None))
@@ -113,7 +107,8 @@ def _show_next(course: Course, task: Task | None, verdicts: dict[str, Verdict]) 
         click.echo(f"  your own program: {LAB} diagnose FILE.sqlite")
         return
     outcome = verdicts[task.id].outcome
-    head = f"{task.id}  {task.title}  ({task.points} points)"
+    apart = ", further" if task.further else ""
+    head = f"{task.id}  {task.title}  ({task.points} points{apart})"
     click.echo(bold("Next: ") + head)
     exercise = course.exercise(task.exercise)
     what = task.name if not task.is_cuda else "the TODO"

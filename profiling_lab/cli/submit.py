@@ -58,10 +58,8 @@ def submit(output: Path) -> int:
         if stub not in present:
             click.echo(click.style(f"  missing, counts as to do: {stub}", fg="yellow"))
     click.echo()
-    portable = [task for task in course.tasks.values() if not task.live]
-    earned = sum(task.points for task in portable if verdicts[task.id].outcome == "passed")
-    total = sum(task.points for task in portable)
-    click.echo(bold(f"{earned} of {total} points") + " at the last check")
+    portable = [task for task in course.tasks.values() if task.core]
+    click.echo(bold(progress.points(course, verdicts)) + " at the last check")
     for outcome, words in (
         ("failed", "failed"),
         ("unchecked", f"changed since the last check ({LAB} check ID)"),

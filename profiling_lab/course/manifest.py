@@ -19,6 +19,7 @@ from profiling_lab.errors import CourseError, UnknownExercise
 
 MANIFEST = "course.toml"
 SOLUTIONS = "solutions"
+ASKS = ("compute", "choose", "predict", "repair", "derive")
 HANDED_OUT = ".stubs"  # the stubs as they were handed out, in a copy without references
 
 
@@ -29,7 +30,9 @@ class Task:
     stub: path inside a tree. needs: what the machine must have ("gpu", "nvcc", …). live: earns
     points of the live score, not of the portable one. trust: "checked", or "claim" where the
     verdict rests on what runs beside the learner's code. loopback: it starts processes that talk to
-    each other over this machine's own network interface.
+    each other over this machine's own network interface. further: stands beside the core; nothing on the
+    path needs it, and its points count apart. asks: one of ASKS: "compute" what the contract tells, or
+    "choose", "predict", "repair", "derive" what it does not.
     """
 
     id: str
@@ -42,6 +45,13 @@ class Task:
     live: bool = False
     trust: str = "checked"
     loopback: bool = False
+    further: bool = False
+    asks: str = "compute"
+
+    @property
+    def core(self) -> bool:
+        """Whether its points are part of the score: neither live nor further."""
+        return not (self.live or self.further)
 
     @property
     def is_cuda(self) -> bool:
@@ -74,8 +84,8 @@ class Exercise:
 
     @property
     def points(self) -> int:
-        """Points of the portable score."""
-        return sum(task.points for task in self.tasks if not task.live)
+        """Points of the score: those of its core."""
+        return sum(task.points for task in self.tasks if task.core)
 
 
 @dataclass(frozen=True)
@@ -200,6 +210,8 @@ def _exercise(table: dict) -> Exercise:
             live=task.get("live", False),
             trust=task.get("trust", "checked"),
             loopback=task.get("loopback", False),
+            further=task.get("further", table.get("further", False)),
+            asks=ASKS[ASKS.index(task.get("asks", "compute"))],
         )
         for task in table["tasks"]
     )

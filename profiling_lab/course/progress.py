@@ -6,6 +6,7 @@ for a CUDA task the whole file.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,3 +69,24 @@ def verdicts(course: Course) -> dict[str, Verdict]:
         else:
             out[identifier] = Verdict(known["outcome"], known["message"])
     return out
+
+
+def points(course: Course, verdicts: Mapping[str, Verdict]) -> str:
+    """The points so far, in words; those of further tasks apart, once there are some."""
+    passed = [task for task in course.tasks.values() if verdicts[task.id].outcome == "passed"]
+    earned = sum(task.points for task in passed if task.core)
+    further = sum(task.points for task in passed if task.further and not task.live)
+    total = sum(exercise.points for exercise in course.exercises)
+    return f"{earned} of {total} points" + (f", {further} further" if further else "")
+
+
+def ahead(tasks: Iterable[Task], verdicts: Mapping[str, Verdict], can: Iterable[str]) -> list[Task]:
+    """The tasks to go on with: what is begun and has not passed, then the core to do, then the further.
+
+    can: what this machine has. Each group stands in the order of `tasks`; live tasks are no next step.
+    """
+    can = frozenset(can)
+    here = [task for task in tasks if not task.live and task.needs <= can]
+    begun = [task for task in here if verdicts[task.id].outcome in ("failed", "unchecked")]
+    to_do = [task for task in here if verdicts[task.id].outcome in ("todo", "blocked")]
+    return begun + sorted(to_do, key=lambda task: task.further)

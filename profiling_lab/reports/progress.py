@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import quote
 
 from profiling_lab.course.manifest import Course, Exercise, Task
-from profiling_lab.course.progress import Verdict
+from profiling_lab.course.progress import Verdict, ahead
 from profiling_lab.reports.model import clean_text
 from profiling_lab.reports.page import render, write
 
@@ -34,19 +34,19 @@ CHECKLIST: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (
         "I can analyse a kernel with Nsight Compute.",
-        ("ex_31.ncu_command", "ex_31.read_metrics", "ex_31.unit_use", "ex_31.classify_kernel"),
+        ("ex_31.ncu_command", "ex_31.unit_use", "ex_31.classify_kernel"),
     ),
     (
         "I can profile a model with the PyTorch profiler.",
-        ("ex_32.profile_steps", "ex_32.read_trace", "ex_32.step_breakdown"),
+        ("ex_32.profile_steps", "ex_32.operator_table"),
     ),
     (
         "I can name a bottleneck with the evidence for it.",
-        ("ex_30.name_bottleneck", "ex_31.classify_kernels", "ex_32.name_trace_bottleneck"),
+        ("ex_30.name_bottleneck", "ex_31.classify_kernel", "ex_32.name_trace_bottleneck"),
     ),
     (
         "I can optimize from a profile and show the gain.",
-        ("ex_34.pipeline_optimized", "ex_34.pipeline_speedup", "ex_34.evidence_verdict"),
+        ("ex_30.pipeline_improved", "ex_34.pipeline_optimized", "ex_34.evidence_verdict"),
     ),
     (
         "I can analyse end-to-end latency.",
@@ -54,11 +54,11 @@ CHECKLIST: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (
         "I can explain the trade between throughput and latency.",
-        ("ex_34.throughput_latency_curve", "ex_34.best_batch", "ex_34.goodput"),
+        ("ex_34.throughput_latency_curve", "ex_34.best_batch"),
     ),
     (
         "I reach a verdict from a recording alone, a healthy one among them.",
-        ("case_files.verdict_*",),
+        ("ex_30.name_bottleneck", "ex_32.name_trace_bottleneck"),
     ),
     ("I have prepared a technical deep dive.", ("ex_34.deep_dive",)),
 )
@@ -86,16 +86,9 @@ class Step:
 def steps(
     course: Course, verdicts: Mapping[str, Verdict], can: Iterable[str], count: int = 3
 ) -> list[Step]:
-    """What to do next: what is begun and has not passed first, then what is to do, in course order.
-
-    can: what this machine has (`profiling_lab.course.doctor.capabilities`). Live tasks are no next step.
-    """
-    can = frozenset(can)
-    here = [task for task in course.tasks.values() if not task.live and task.needs <= can]
-    begun = [task for task in here if verdicts[task.id].outcome in ("failed", "unchecked")]
-    ahead = [task for task in here if verdicts[task.id].outcome in ("todo", "blocked")]
+    """What to do next: the first of `ahead`. can: what this machine has (`doctor.capabilities`)."""
     out = []
-    for task in (*begun, *ahead)[:count]:
+    for task in ahead(course.tasks.values(), verdicts, can)[:count]:
         lesson = course.lesson(course.exercise(task.exercise)).relative_to(course.root)
         out.append(Step(task, lesson.as_posix(), task.stub.as_posix()))
     return out
@@ -123,7 +116,8 @@ def render_progress(
 
     folder: where the page will lie, so that lessons and stubs are links; None for a page without.
     """
-    portable = [task for task in course.tasks.values() if not task.live]
+    core = [task for task in course.tasks.values() if task.core]
+    further = [task for task in course.tasks.values() if task.further and not task.live]
     live = [task for task in course.tasks.values() if task.live]
     groups: dict[str, list[dict[str, Any]]] = {}
     for exercise in course.exercises:
@@ -137,7 +131,8 @@ def render_progress(
         ["theme.js"],
         ["report.css"],
         title=clean_text(course.title),
-        score=_score(portable, verdicts),
+        score=_score(core, verdicts),
+        further=_score(further, verdicts),
         live=_score(live, verdicts),
         checklist=[
             _item(text, tasks, verdicts)
@@ -209,9 +204,9 @@ def _step(course: Course, step: Step, verdict: Verdict, folder: Path | None) -> 
 
 
 def _exercise(exercise: Exercise, verdicts: Mapping[str, Verdict]) -> dict[str, Any]:
-    score = _score([task for task in exercise.tasks if not task.live], verdicts)
+    score = _score([task for task in exercise.tasks if task.core], verdicts)
     rows = []
-    for task in exercise.tasks:
+    for task in sorted(exercise.tasks, key=lambda task: task.further):
         verdict = verdicts[task.id]
         sign, words = OUTCOMES[verdict.outcome]
         rows.append(
@@ -220,6 +215,7 @@ def _exercise(exercise: Exercise, verdicts: Mapping[str, Verdict]) -> dict[str, 
                 "title": clean_text(task.title),
                 "points": task.points,
                 "live": task.live,
+                "further": task.further,
                 "needs": ", ".join(sorted(task.needs)),
                 "outcome": verdict.outcome.replace(" ", "-"),
                 "sign": sign,

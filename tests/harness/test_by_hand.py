@@ -68,7 +68,7 @@ def test_points_and_comment_reach_gradebook_and_feedback(tmp_path: Path) -> None
     (tmp_path / by_hand.SHEET).write_text(ENTERED, encoding="utf-8")
     write(tmp_path, "ada", "bob")
     ada = rows(tmp_path)["ada"]
-    full = sum(task.points for task in EXERCISE.tasks if not task.live) + 6
+    full = EXERCISE.points + 6
     assert (ada["Total"], ada["Out of"], ada["deep_dive_text (of 6)"]) == ("4.5", str(full), "4.5")
     for page in ("ada.md", "ada.html"):
         text = (tmp_path / "feedback" / page).read_text(encoding="utf-8")
@@ -182,7 +182,7 @@ def test_an_override_gives_points_where_the_machine_failed(tmp_path: Path) -> No
     asked = [task for task in EXERCISE.tasks if not task.live]
     override(tmp_path, *(f"cleo,{task.id},1,read by hand" for task in asked))
     written = reporting.write_all(COURSE, [broken], tmp_path)
-    assert rows(tmp_path)["cleo"]["Total"] == str(len(asked))
+    assert rows(tmp_path)["cleo"]["Total"] == str(sum(task.core for task in asked))
     assert written.needs_look == []
 
 

@@ -54,6 +54,45 @@ def marked(policy: Policy, *found: Result, exercises=(EX_30,), late=None):
     return mark_student("ada", {one.exercise: one for one in found}, sheet, late)
 
 
+FURTHER = sum(task.points for task in EX_30.tasks if task.further)
+NO_FURTHER = {task.name: "todo" for task in EX_30.tasks if task.further}
+
+
+@pytest.mark.parametrize(
+    ("further", "out_of", "all_passed", "core_passed", "one_core_lost", "all_but_further_lost"),
+    [
+        ("apart", EX_30.points, EX_30.points, EX_30.points, EX_30.points - 5, 0),
+        ("bonus", EX_30.points, EX_30.points, EX_30.points, EX_30.points, FURTHER),
+        (
+            *("count", EX_30.points + FURTHER, EX_30.points + FURTHER, EX_30.points),
+            *(EX_30.points + FURTHER - 5, FURTHER),
+        ),
+    ],
+)
+def test_further_tasks_count_as_the_policy_says(
+    further, out_of, all_passed, core_passed, one_core_lost, all_but_further_lost
+):
+    policy = read(f"[score]\nfurther = '{further}'")
+    lost = {task.name: "failed" for task in EX_30.tasks if task.core}
+    assert COURSE.task("ex_30.busy_time").points == 5 < FURTHER < EX_30.points
+    for other, after in (
+        ({}, all_passed),
+        (NO_FURTHER, core_passed),
+        ({"busy_time": "failed"}, one_core_lost),
+        (lost, all_but_further_lost),
+    ):
+        mark = marked(policy, result(**other))
+        assert (mark.after, mark.out_of) == (after, out_of)
+        assert mark.further_possible == FURTHER
+    assert marked(policy, result(**NO_FURTHER)).further_earned == 0
+
+
+def test_an_exercises_weight_is_shared_among_its_core():
+    policy = read("[weights]\nex_30 = 30")
+    mark = marked(policy, result(**NO_FURTHER))
+    assert mark.after == mark.out_of == 30
+
+
 # -- reading ------------------------------------------------------------------------------------------
 
 
@@ -88,6 +127,7 @@ def test_every_line_of_the_example_can_be_taken_in():
         ("[score]\nrounding = 'up'", 'allowed: "half up", "half even"'),
         ("[score]\ncount_claims = 1", "allowed: true, false"),
         ("[score]\ndecimals = 7", "from 0 to 6"),
+        ("[score]\nfurther = 'yes'", 'allowed: "apart", "bonus", "count"'),
         ("[score]\ndrop_lowest = 1", "needs score.total"),
         ("[score]\ntotal = 9\ndrop_lowest = 999", r"from 0 to \d+"),
         ("score = 3", "must be a table"),
@@ -258,7 +298,7 @@ def test_a_private_weight_gives_nothing_for_checks_that_passed_in_a_task_that_di
     one = result()
     checks = [Check("test_a", "passed"), Check("test_b", "passed", hidden=True)]
     one.tasks["ex_30.busy_time"] = results.Task("error", 4, 0, checks=checks)
-    assert marked(read("[private]\nweight = 0.25"), one).after == EX_30.points - 4
+    assert marked(read("[private]\nweight = 0.25"), one).after == EX_30.points - 5
 
 
 # -- rounding -----------------------------------------------------------------------------------------

@@ -462,14 +462,14 @@ def test_the_checklist_is_the_weeks(known: course.Course) -> None:
 def test_progress_page(known: course.Course) -> None:
     verdicts = todo(known)
     live = next(task for task in known.tasks.values() if task.live)
-    for task in ("ex_30.nsys_command", "ex_30.find_window", live.id):
+    for task in ("ex_30.nsys_command", "ex_30.utilization", live.id):
         verdicts[task] = Verdict("passed")
     verdicts["ex_31.read_metrics"] = Verdict("failed", "said <b>no</b>\x1b[31m")
     following = steps(known, verdicts, {"linux"})
     page = render_progress(known, verdicts, following)
     text = Text(page).text
-    earned = sum(known.tasks[task].points for task in ("ex_30.nsys_command", "ex_30.find_window"))
-    possible = sum(task.points for task in known.tasks.values() if not task.live)
+    earned = sum(known.tasks[task].points for task in ("ex_30.nsys_command", "ex_30.utilization"))
+    possible = sum(task.points for task in known.tasks.values() if task.core)
     assert f"{earned} of {possible:,}" in text
     assert f"{live.points} of " in text and "points of live checks" in text
     assert "Done: I can record a program with Nsight Systems" in text
@@ -485,19 +485,25 @@ def test_progress_page(known: course.Course) -> None:
 def test_next_steps(known: course.Course) -> None:
     verdicts = todo(known)
     ids = [step.task.id for step in steps(known, verdicts, ())]
-    assert ids == ["ex_30.nsys_command", "ex_30.find_window", "ex_30.busy_time"]
+    assert ids == ["ex_30.nsys_command", "ex_30.busy_time", "ex_30.utilization"]
     verdicts["ex_33.matmul_cost"] = Verdict("unchecked")
     verdicts["ex_30.nsys_command"] = Verdict("passed")
     first, second, _ = steps(known, verdicts, ())
-    assert (first.task.id, second.task.id) == ("ex_33.matmul_cost", "ex_30.find_window")
+    assert (first.task.id, second.task.id) == ("ex_33.matmul_cost", "ex_30.busy_time")
     assert (ROOT / first.lesson).is_file() and (ROOT / first.stub).is_file()
-    needy = replace(known.tasks["ex_30.find_window"], needs=frozenset({"gpu"}))
-    known.tasks["ex_30.find_window"] = needy
+    needy = replace(known.tasks["ex_30.busy_time"], needs=frozenset({"gpu"}))
+    known.tasks["ex_30.busy_time"] = needy
     try:
-        assert steps(known, verdicts, ())[1].task.id == "ex_30.busy_time"
-        assert steps(known, verdicts, {"gpu"})[1].task.id == "ex_30.find_window"
+        assert steps(known, verdicts, ())[1].task.id == "ex_30.utilization"
+        assert steps(known, verdicts, {"gpu"})[1].task.id == "ex_30.busy_time"
+        further = known.tasks["ex_30.find_window"]
+        assert further.further and further.id not in ids
+        rest = [step.task for step in steps(known, verdicts, {"gpu"}, 10**6)[1:]]
+        assert (
+            sorted(rest, key=lambda task: task.further) == rest
+        )  # further ones when the core is done
     finally:
-        known.tasks["ex_30.find_window"] = replace(needy, needs=frozenset())
+        known.tasks["ex_30.busy_time"] = replace(needy, needs=frozenset())
     done = dict.fromkeys(known.tasks, Verdict("passed"))
     assert steps(known, done, ()) == []
     assert "uv run lab submit" in Text(render_progress(known, done, [])).text

@@ -70,11 +70,10 @@ STATES = {
 
 
 def exercise(identifier: str) -> str:
-    """How many tasks and points an exercise has, and how long it may take: for the maps of folders."""
+    """How many tasks and points an exercise's core has, and how long it may take: for the maps of folders."""
     found = course.load(ROOT).exercise(identifier)
-    portable = [task for task in found.tasks if not task.live]
-    points = sum(task.points for task in portable)
-    return f"{len(portable)} tasks, {points} points, {found.minutes} minutes"
+    core = sum(task.core for task in found.tasks)
+    return f"{core} tasks, {found.points} points, {found.minutes} minutes"
 
 
 def hours(identifier: str) -> int:
