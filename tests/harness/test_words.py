@@ -58,7 +58,7 @@ def long_sentences(text: str) -> list[str]:
         sentence
         for piece in pieces
         if not piece.lstrip().startswith(("|", "#", "    "))
-        for sentence in re.split(r"(?<=[.!?])[\"*)]*\s+", piece.replace("\n", " "))
+        for sentence in re.split(r"(?<=[.!?])[\"*)]*\s+| · ", piece.replace("\n", " "))
     ]
     return [sentence for sentence in sentences if len(sentence.split()) > MOST_WORDS]
 
