@@ -116,7 +116,7 @@ def diagnose(
         click.echo(wrap(note), err=True)
     _can_be_judged(runs, nvtx_range)
     own = mine or against is not None
-    if not own and all(verdicts.can_judge(run) for run in runs):
+    if not own:
         return _by_engine(runs, nvtx_range, as_json=as_json, unwanted=unwanted, limit=limit)
     found: list[tuple[str, Finding]] = []
     silent: list[tuple[str, str]] = []
@@ -130,7 +130,7 @@ def diagnose(
             if number:
                 click.echo()
             _show(run, title, verdict, against, {"--range": nvtx_range, "--seconds": seconds})
-            if mine and verdicts.can_judge(run):
+            if mine:
                 verdicts.show_beside(verdicts.judge(run, nvtx_range), verdict.findings)
     if as_json:
         if silent:

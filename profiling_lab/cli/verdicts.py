@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from profiling_lab.diagnosis.engine import Seen, Verdict
 
 MOST_KERNELS = 5
+MOST_LAUNCHES = 12
 # A share that closer verdicts agree on: recordings of one program differ by as much.
 SAME_RATIO = 0.02
 _UNEXPLAINED = re.compile(r"unexplained\s*=\s*([\d.]+)\s*(%?)")
@@ -45,19 +46,13 @@ def judge(run: Sequence[Part], nvtx_range: str | None) -> Verdict:
     return engine.judge(run, nvtx_range)
 
 
-def can_judge(run: Sequence[Part]) -> bool:
-    """Whether the engine has rules for this run: timelines and traces, so far."""
-    return any(part.kind in ("timeline", "trace", "traces") for part in run)
-
-
 def show(title: str, verdict: Verdict) -> None:
     """Print a verdict: findings, the two tables, the kernels, and what it rests on."""
-    from profiling_lab.diagnosis import advice, contributors, headline
+    from profiling_lab.diagnosis import headline
     from profiling_lab.reports.model import clean_text
 
-    seen = verdict.seen[0]
-    length = seen.spent[0].length_ns
-    click.echo(bold(clean_text(title)) + dim(f"  window {format_ns(length)}"))
+    about = f"window {format_ns(verdict.seen[0].spent[0].length_ns)}" if verdict.seen else "kernels"
+    click.echo(bold(clean_text(title)) + dim(f"  {about}"))
     click.echo(click.style(wrap(headline.of(verdict)), bold=True))
     click.echo()
     show_finding(verdict.findings[0])
@@ -67,12 +62,47 @@ def show(title: str, verdict: Verdict) -> None:
         click.echo(wrap(text, "    ", "  → "))
     show_others(verdict.findings[1:])
     click.echo()
+    _show_run(verdict)
+    _show_kernels(verdict)
+    show_list("What this rests on, and what it lacks", verdict.rests_on)
+
+
+def _show_run(verdict: Verdict) -> None:
+    from profiling_lab.diagnosis import advice, contributors
+    from profiling_lab.reports.model import clean_text
+
+    if not verdict.seen:
+        return
     for number, one in enumerate(verdict.seen):
         _show_spent(one, f"rank {number}, " if len(verdict.seen) > 1 else "")
+    seen = verdict.seen[0]
+    length = seen.spent[0].length_ns
     show_table("What would be saved without …", advice.saved_rows(seen), length)
     kernels = contributors.top(seen.recording, seen.window_ns, MOST_KERNELS)["kernels"]
     show_table("Kernels", [(clean_text(k["name"]), k["total_ns"]) for k in kernels], length)
-    show_list("What this rests on, and what it lacks", verdict.rests_on)
+
+
+def _show_kernels(verdict: Verdict) -> None:
+    """The launches on pages of kernels: how full their fullest unit is, and how far it is to a peak."""
+    from profiling_lab.diagnosis import contributors, kernels
+    from profiling_lab.reports.model import clean_text
+
+    longest = sorted(verdict.kernels, key=lambda one: -(one.kernel.duration_ns or 0))
+    if not longest:
+        return
+    click.echo(bold("  How full units were"))
+    for one in longest[:MOST_LAUNCHES]:
+        name = clean_text(contributors.short(one.kernel.name))
+        cells = max(5, min(15, width() - 84))
+        unit = f"{kernels.WORDS.get(one.unit, 'not recorded')} {one.ceiling_ratio:.0%}"
+        figures = (
+            f"{format_ns(round(one.kernel.duration_ns or 0)):>9}  {bar(one.ceiling_ratio, cells)}"
+        )
+        room = f"to a peak {one.headroom_ratio:.0%}" if one.class_ else ""
+        click.echo(f"    {cut(name, 28):<28} {figures}  {cut(unit, 30):<30} {room}".rstrip())
+    if len(longest) > MOST_LAUNCHES:
+        click.echo(dim(f"    and {len(longest) - MOST_LAUNCHES} more launches"))
+    click.echo()
 
 
 def _show_spent(seen: Seen, prefix: str) -> None:
@@ -124,6 +154,9 @@ def show_beside(verdict: Verdict, own: Sequence[Finding]) -> None:
 
 def _why(verdict: Verdict, mine: Finding, main: Finding) -> str:
     """Which refinement of the engine makes the difference."""
+    if not verdict.seen:
+        room = main.evidence["headroom_ratio"]
+        return f"the engine saves {finding_in_few_words(main)}, and is {room:.0%} from the nearest peak"
     seen = verdict.seen[0]
     if mine.category == "healthy":
         return (
@@ -170,9 +203,14 @@ def unexplained_limit(fail_on: Sequence[str]) -> tuple[list[str], float | None]:
 
 
 def unexplained_ratio(verdict: Verdict) -> float:
-    """The largest share of a device's window that nothing recorded explains."""
+    """The largest share that nothing recorded explains: of a device's window, or of kernels' time."""
     from profiling_lab.analysis.spent import UNEXPLAINED
 
-    return max(
+    of_kernels = [
+        one.kernel.duration_ns or 0.0 for one in verdict.kernels if verdict.seen or one.class_
+    ]
+    whole = sum(one.kernel.duration_ns or 0.0 for one in verdict.kernels)
+    shares = [
         one.classes[UNEXPLAINED] / one.length_ns for seen in verdict.seen for one in seen.spent
-    )
+    ]
+    return max([*shares, 1 - sum(of_kernels) / whole if whole else 0.0])

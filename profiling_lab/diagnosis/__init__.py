@@ -13,9 +13,11 @@ One way through:
    stretch of host time was for, and what of it was set-up; `analysis.ranks` how ranks met.
 3. **path → two tables.** `analysis.spent`: where the time went, each ns of a device's window in one class.
    `analysis.savings`: what would be saved, the end computed anew with one cause taken away.
-4. **tables → findings.** `engine` holds the savings against one floor; the largest is the main finding.
+   Pages of Nsight Compute have a way of their own: `analysis.kernel_page` reads a kernel's counters, `kernel_causes`
+   says what a fix would give, `kernels` what limits it.
+4. **tables → findings.** `ranking` holds the savings against one floor; the largest is the main finding.
    `healthy` is a statement: idle time, exposed copies and exposed communication together are below the floor.
-5. **findings → words.** A category's definition, remedy and effort stand in one row of `profiling_lab.findings`;
+5. **findings → words.** A category's definition, remedy and effort stand in one row of `profiling_lab.categories`;
    `advice` makes them fit the recording.
 
 No module decides in passing what another one is for. The learner's functions are asked elsewhere

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from profiling_lab import captures
@@ -58,18 +58,28 @@ def ncu_command(kernels: list[str], program: str = "PROGRAM") -> str:
     return f"ncu --set full -k {shlex.quote(f'regex:^({names})')} -c {KERNELS_NAMED * 3} -o kernels {program}"
 
 
-def rests_on(part: Part, seen: Seen, job: Job | None, main: Finding) -> list[str]:
-    """What the verdict rests on, and what the recording lacks: a sentence each."""
+def rests_on(
+    part: Part, seen: Seen, job: Job | None, main: Finding, judged: Collection[str] = ()
+) -> list[str]:
+    """What the verdict rests on, and what the recording lacks: a sentence each.
+
+    judged: the short names of kernels whose counters were given as well.
+    """
     out = []
-    top = contributors.top(seen.recording, seen.window_ns, KERNELS_NAMED)["kernels"]
-    if top and part.kind.is_of_a_run:
+    top = [
+        kernel
+        for kernel in contributors.top(seen.recording, seen.window_ns)["kernels"]
+        if contributors.short(kernel["name"]) not in judged
+    ][:KERNELS_NAMED]
+    if top:
         shares = ", ".join(
-            f"{_short(k['name'])[:NAME_CHARACTERS]} {k['window_ratio']:.0%}" for k in top
+            f"{contributors.short(k['name'])[:NAME_CHARACTERS]} {k['window_ratio']:.0%}"
+            for k in top
         )
         kept = "kept busy; " if main.category == "healthy" else ""
         out.append(
             f"{kept}kernels not judged (most time: {shares}); record their counters: "
-            + ncu_command([_short(k["name"]) for k in top])
+            + ncu_command([contributors.short(k["name"]) for k in top])
         )
     if seen.setup_ns > SETUP_RATIO * seen.spent[0].length_ns:
         out.append(
@@ -114,14 +124,6 @@ def rests_on(part: Part, seen: Seen, job: Job | None, main: Finding) -> list[str
     if unexplained >= 0.01 * seen.judged_ns:
         out.append(f"{format_ns(unexplained)} of idle time that nothing recorded explains")
     return out
-
-
-def _short(name: str) -> str:
-    """A kernel's name without return type, template arguments, parameters and namespace."""
-    name = name.removeprefix("void ").replace("(anonymous namespace)::", "")
-    for bracket in "<(":
-        name = name.partition(bracket)[0] or name
-    return name.rpartition("::")[2].strip()
 
 
 def table(seen: Seen) -> list[tuple[str, list[tuple[str, int]]]]:

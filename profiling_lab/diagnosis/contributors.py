@@ -65,3 +65,36 @@ def _largest(
         }
         for row in order.tolist()
     ]
+
+
+def short(name: str) -> str:
+    """A kernel's name without return type, template arguments, parameters and namespace.
+
+    Nsight Compute writes the signature where Nsight Systems has both; a trace has the signature.
+    """
+    name = name.removeprefix("void ").replace("(anonymous namespace)::", "")
+    for bracket in "<(":
+        name = name.partition(bracket)[0] or name
+    return name.rpartition("::")[2].strip()
+
+
+def alone_ns(recording: Recording, window: tuple[int, int]) -> dict[str, int]:
+    """By short name, for how long kernels of a name ran in the window and no other kernel did."""
+    work = recording.operations
+    own = np.flatnonzero((work.kind == KERNEL) & (work.start < window[1]) & (work.end > window[0]))
+    code = work.name[own].astype(np.int64)
+    times = np.concatenate(
+        [np.maximum(work.start[own], window[0]), np.minimum(work.end[own], window[1])]
+    )
+    order = np.argsort(times, kind="stable")
+    one = np.ones(len(own), dtype=np.int64)
+    # Where one kernel runs, the running sum of codes is its own.
+    running = np.cumsum(np.concatenate([one, -one])[order])[:-1]
+    codes = np.cumsum(np.concatenate([code, -code])[order])[:-1]
+    length = np.diff(times[order])
+    out: dict[str, int] = {}
+    for single in np.unique(code).tolist():
+        alone = int(length[(running == 1) & (codes == single)].sum())
+        name = short(recording.names[single])
+        out[name] = out.get(name, 0) + alone
+    return out

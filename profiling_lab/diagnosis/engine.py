@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,20 +24,21 @@ from profiling_lab.analysis.ranks import Job
 from profiling_lab.analysis.savings import Saved
 from profiling_lab.analysis.spent import Spent
 from profiling_lab.captures import MAIN_FILES, Kind, Part
-from profiling_lab.diagnosis import advice, clocks, contributors, growth, headline, streams
+from profiling_lab.diagnosis import (
+    advice,
+    clocks,
+    contributors,
+    growth,
+    headline,
+    kernels,
+    ranking,
+    streams,
+)
+from profiling_lab.diagnosis.kernels import Judged
 from profiling_lab.errors import CaptureError, LabError
-from profiling_lab.findings import CATEGORIES, CATEGORY_OF_CAUSE, Finding
+from profiling_lab.findings import CATEGORY_OF_CAUSE, Finding
 
 SCHEMA_VERSION = 1
-# Below this share of the window no cause is worth naming, and a device is kept busy.
-FLOOR_RATIO = 0.10
-# A share this close to the floor, on either side, is borderline, and the finding says so.
-BORDERLINE_RATIO = 0.02
-# Causes cure the same gap at times, so savings are told apart down to this share of the window only; of those that
-# are closer to the largest, the one with the smallest effort is the main finding.
-APART_RATIO = 0.02
-# A smaller effort that brings at least this share of the main finding's saving is where to begin.
-BEGIN_WITH_RATIO = 0.5
 
 
 @dataclass
@@ -83,7 +84,8 @@ class Verdict:
 
     findings: never empty, the main one first. begin_with: a category of less effort that brings at least half as
     much, "" where the main finding is where to begin. rests_on: what the verdict rests on and what it lacks. seen:
-    the analysed recordings, one, or one a rank. job: what ranks cost each other.
+    the analysed recordings, one, or one a rank; none where only pages of kernels were given. job: what ranks cost
+    each other. kernels: the launches on those pages.
     """
 
     name: str
@@ -92,26 +94,31 @@ class Verdict:
     begin_with: str = ""
     rests_on: list[str] = field(default_factory=list)
     job: Job | None = None
+    kernels: list[Judged] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
-        """The verdict as plain data, as `--json` prints it."""
+        """The verdict as plain data, as `--json` prints it: the same keys whatever was recorded.
+
+        Without a run, "window" is None; without pages of kernels, "kernels" is empty.
+        """
         from importlib.metadata import PackageNotFoundError, version
 
         try:
             tool = version("gpu-profiling-lab")
         except PackageNotFoundError:
             tool = ""
-        first = self.seen[0]
+        first = self.seen[0] if self.seen else None
         return {
             "schema_version": SCHEMA_VERSION,
             "tool_version": tool,
             "file": self.name,
             "headline": headline.of(self),
             "recording": {
-                "source": first.recording.source,
-                "files": [s.recording.file for s in self.seen],
+                "source": first.recording.source if first else "ncu",
+                "files": [s.recording.file for s in self.seen] or [self.name],
             },
-            "window": {
+            "window": first
+            and {
                 "start_ns": first.window_ns[0],
                 "end_ns": first.window_ns[1],
                 "setup_ns": first.setup_ns,
@@ -123,27 +130,40 @@ class Verdict:
                 for number, seen in enumerate(self.seen)
                 for one in seen.spent
             ],
-            "saved": {f"{cause}_ns": ns for cause, ns in first.saved.causes.items()},
+            "saved": {f"{c}_ns": ns for c, ns in first.saved.causes.items()} if first else {},
             "findings": [
                 finding.to_dict() | {"borderline": finding.recommendation.startswith("borderline")}
                 for finding in self.findings
             ],
             "begin_with": self.begin_with,
             "cannot_be_judged": self.rests_on,
-            "top": contributors.top(first.recording, first.window_ns),
+            "top": contributors.top(first.recording, first.window_ns)
+            if first
+            else kernels.top(self.kernels),
+            "kernels": [one.to_dict() for one in self.kernels],
         }
 
 
 def judge(parts: Sequence[Part], nvtx_range: str | None = None) -> Verdict:
-    """The verdict on the captures of one run, timelines and traces.
+    """The verdict on the captures of one run: a timeline or traces, and pages of kernels that it ran.
 
     nvtx_range: look at the NVTX ranges of this name only. Raises CaptureError for what cannot be read or
-    lacks the range, LabError for captures without a verdict.
+    lacks the range, LabError for a range where there is no timeline.
     """
+    for part in parts:
+        if nvtx_range is not None and part.kind != Kind.TIMELINE:
+            raise LabError(
+                f"--range belongs to timelines; {part.name} is a capture of kind {part.kind}"
+            )
     whole = next((part for part in parts if part.kind.is_of_a_run), None)
+    pages = [one for part in parts if part is not whole for one in kernels.read(part.path)]
     if whole is None:
-        raise LabError(
-            f"{parts[0].name}: a capture of kind {parts[0].kind} has no verdict here yet"
+        return Verdict(
+            parts[0].name,
+            kernels.findings(pages),
+            [],
+            rests_on=[*kernels.lacks(pages), *kernels.ALONE],
+            kernels=pages,
         )
     if whole.kind == Kind.TIMELINE:
         seen = [see_timeline(whole, nvtx_range)]
@@ -176,7 +196,7 @@ def judge(parts: Sequence[Part], nvtx_range: str | None = None) -> Verdict:
                 one.spent = spent.read(
                     one.time, one.window_ns, {rank.device: rank.waiting}, one.time.closing_thread
                 )
-    return _decide(whole, seen, job, nvtx_range)
+    return _decide(whole, seen, job, nvtx_range, pages)
 
 
 def see_timeline(part: Part, nvtx_range: str | None = None) -> Seen:
@@ -224,7 +244,9 @@ def _window_of_range(recording: Recording, name: str) -> tuple[tuple[int, int], 
 # -- findings -------------------------------------------------------------------------------------
 
 
-def _decide(part: Part, seen: list[Seen], job: Job | None, nvtx_range: str | None) -> Verdict:
+def _decide(
+    part: Part, seen: list[Seen], job: Job | None, nvtx_range: str | None, pages: list[Judged]
+) -> Verdict:
     # Ranks run together: the one that loses least is the one that the others can be brought to.
     first = min(seen, key=lambda one: one.lost_ns / one.judged_ns)
     judged = first.judged_ns
@@ -240,7 +262,7 @@ def _decide(part: Part, seen: list[Seen], job: Job | None, nvtx_range: str | Non
                 "recoverable_ns": int(ns),
                 "window_ns": judged,
                 "recoverable_ratio": ns / judged,
-                "margin_ratio": ns / judged - FLOOR_RATIO,
+                "margin_ratio": ns / judged - ranking.FLOOR_RATIO,
             }
             words = advice.of(category, first, evidence)
             found[category] = Finding(category, where, shares | evidence, words)
@@ -277,85 +299,20 @@ def _decide(part: Part, seen: list[Seen], job: Job | None, nvtx_range: str | Non
             ):
                 if category not in found or found[category].evidence["recoverable_ns"] < ns:
                     add(category, ns, f"device:{device}", evidence)
-    findings = _ranked(found, first, subject)
+    findings = ranking.ranked(found, first, subject)
     growing = [
         finding
         for one in seen
         if one.trace is not None and (finding := growth.judge(one.recording.file, one.trace))
     ]
-    findings = growing[:1] + findings
-    verdict = Verdict(part.name, findings, seen, job=job)
-    verdict.begin_with = _begin_with(findings)
-    verdict.rests_on = advice.rests_on(part, first, job, findings[0])
+    findings = growing[:1] + ranking.with_kernels(findings, pages, first)
+    verdict = Verdict(part.name, findings, seen, job=job, kernels=pages)
+    verdict.begin_with = ranking.begin_with(findings)
+    counted = {contributors.short(one.kernel.name) for one in pages}
+    verdict.rests_on = advice.rests_on(part, first, job, findings[0], counted)
+    verdict.rests_on += kernels.lacks(pages)
     return verdict
 
 
 def _most_idle(seen: Seen) -> int:
     return max(seen.spent, key=lambda one: (one.idle_ns, -one.device)).device
-
-
-def _ranked(found: dict[str, Finding], seen: Seen, subject: str) -> list[Finding]:
-    """The findings in order: the main one, then what else reaches the floor; or that nothing does."""
-    by_saving = sorted(
-        found.values(),
-        key=lambda f: (-f.evidence["recoverable_ns"], CATEGORIES[f.category].precedence),
-    )
-    if by_saving:
-        near = by_saving[0].evidence["recoverable_ratio"] - APART_RATIO
-        close = [f for f in by_saving if f.evidence["recoverable_ratio"] >= near]
-        first = min(close, key=lambda f: (CATEGORIES[f.category].effort, by_saving.index(f)))
-        by_saving = [first, *(f for f in by_saving if f is not first)]
-    reached = [f for f in by_saving if f.evidence["margin_ratio"] >= 0]
-    lost_ratio = seen.lost_ns / seen.judged_ns
-    if not reached and (lost_ratio < FLOOR_RATIO or not by_saving):
-        most = max((f.evidence["recoverable_ns"] for f in by_saving), default=0)
-        evidence = {
-            "recoverable_ns": most,
-            "window_ns": seen.judged_ns,
-            "recoverable_ratio": most / seen.judged_ns,
-            "margin_ratio": most / seen.judged_ns - FLOOR_RATIO,
-            "lost_ratio": lost_ratio,
-        }
-        watch = f"watch {by_saving[0].category}" if by_saving else "none"
-        close = abs(lost_ratio - FLOOR_RATIO) <= BORDERLINE_RATIO
-        words = (
-            f"borderline ({lost_ratio:.1%} idle or exposed against a floor of {FLOOR_RATIO:.0%}): {watch}"
-            if close
-            else "none"
-        )
-        return [Finding("healthy", subject, evidence, words)]
-    if not reached:
-        # Enough is lost, and no one cause brings that much: the largest, and that it takes several.
-        main = by_saving[0]
-        words = (
-            f"borderline ({lost_ratio:.1%} is idle or exposed, and no one cause reaches {FLOOR_RATIO:.0%}): "
-            f"{main.recommendation}"
-        )
-        return [replace(main, recommendation=words)]
-    return [
-        replace(
-            f,
-            recommendation=(
-                f"borderline ({f.evidence['recoverable_ratio']:.1%} of the window against a floor of "
-                f"{FLOOR_RATIO:.0%}): {f.recommendation}"
-                if f.evidence["margin_ratio"] <= BORDERLINE_RATIO
-                else f.recommendation
-            ),
-        )
-        for f in reached
-    ]
-
-
-def _begin_with(findings: list[Finding]) -> str:
-    """The category of least effort that brings at least half of what the main one does, if that is another one."""
-    main = findings[0]
-    needed = BEGIN_WITH_RATIO * main.evidence.get("recoverable_ns", 0)
-    if not needed:
-        return ""
-    able = [f for f in findings if f.evidence.get("recoverable_ns", 0) >= needed]
-    least = min(able, key=lambda f: CATEGORIES[f.category].effort)
-    return (
-        least.category
-        if CATEGORIES[least.category].effort < CATEGORIES[main.category].effort
-        else ""
-    )

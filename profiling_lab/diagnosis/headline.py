@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from profiling_lab.diagnosis import contributors, kernels
 from profiling_lab.findings import CATEGORIES, Finding
 from profiling_lab.units import format_bytes
 
@@ -16,18 +17,25 @@ def of(verdict: Verdict) -> str:
     main = verdict.findings[0]
     begin = next((f for f in verdict.findings if f.category == verdict.begin_with), main)
     easier = "" if begin is main else f"; an easier fix saves {_share(begin)}"
-    return f"{_claim(main)}{easier}: {_first(begin)}"
+    return f"{_claim(main, verdict)}{easier}: {_first(begin)}"
 
 
-def _claim(finding: Finding) -> str:
+def _claim(finding: Finding, verdict: Verdict) -> str:
+    kind, _, name = finding.subject.partition(":")
+    judged = next((one for one in verdict.kernels if one.kernel.name == name), None)
     return CATEGORIES[finding.category].headline.format(
         share=_share(finding),
+        kernel=contributors.short(name) if kind == "kernel" else "",
+        unit=kernels.WORDS.get(judged.unit, "") if judged else "",
+        use=f"{finding.evidence.get('ceiling_ratio', 0):.0%}",
         growth=format_bytes(finding.evidence.get("growth_bytes", 0)),
         clock=f"{finding.evidence.get('clock_ratio', 0):.0%}",
     )
 
 
 def _first(finding: Finding) -> str:
+    if finding.recommendation == "none" and finding.subject.startswith("kernel:"):
+        return "nothing to gain without doing less"
     if finding.category == "transfer_bound" and not finding.evidence.get("pinned_ns"):
         return "begin with a stream of their own"
     if finding.category == "sync_bound" and "CUDA_LAUNCH_BLOCKING" in finding.recommendation:

@@ -18,7 +18,13 @@ USABLE = {name: label for name, label in LABELS.items() if label.get("usable", T
 RECIPES = recipes.load(captures.folder())
 COMPARED_ONLY = {"slower_kernels"}  # what no single recording can show
 # Labels are what the references say; the engine alone tells these apart.
-ENGINE_ONLY = {"input_bound", "pipeline_bubble", "unexplained"}
+ENGINE_ONLY = {
+    "input_bound",
+    "pipeline_bubble",
+    "unexplained",
+    "narrow_access",
+    "double_precision",
+}
 KEYS = {
     *(
         "captures",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
 
@@ -16,7 +17,7 @@ WITH_HEADLINE = [name for name, row in CATEGORIES.items() if row.precedence < 10
 
 def sentence(*findings: Finding, begin_with: str = "") -> str:
     return headline.of(
-        cast(Verdict, SimpleNamespace(findings=list(findings), begin_with=begin_with))
+        cast(Verdict, SimpleNamespace(findings=list(findings), begin_with=begin_with, kernels=[]))
     )
 
 
@@ -48,3 +49,21 @@ def test_it_fits_the_recording() -> None:
     assert sentence(finding("transfer_bound", pinned_ns=5)).endswith(": begin with pinned memory")
     blocking = finding("sync_bound", words="… as with CUDA_LAUNCH_BLOCKING=1: unset it")
     assert sentence(blocking).endswith(": unset CUDA_LAUNCH_BLOCKING")
+
+
+KERNELS = [name for name, row in CATEGORIES.items() if row.precedence >= 100]
+
+
+@pytest.mark.parametrize("category", KERNELS)
+def test_every_verdict_on_a_kernel_has_one(category: str) -> None:
+    more = {"ceiling_ratio": 0.66}
+    found = Finding(
+        category, "kernel:void scale<float>(float *)", {"recoverable_ratio": 0.77} | more, "x"
+    )
+    text = sentence(found)
+    claim, _, first = text.partition(": ")
+    assert claim.startswith("scale ") and first[0].islower() and "{" not in text
+    assert "77%" in text or "66%" in text
+    assert sentence(replace(found, recommendation="none")).endswith(
+        ": nothing to gain without doing less"
+    )
