@@ -9,6 +9,7 @@ is "n/a", so that a missing value can never look like a zero.
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 MISSING = "n/a"
@@ -18,6 +19,31 @@ _TIME_STEPS = ((1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s"))
 _SIZE_STEPS = ((1.0, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB"))
 _RATE_STEPS = tuple((scale, f"{unit}/s") for scale, unit in _SIZE_STEPS)
 _CLOCK_STEPS = ((1.0, "Hz"), (1e3, "kHz"), (1e6, "MHz"), (1e9, "GHz"))
+
+# What evidence is called where its key says it badly.
+_CALLED = {
+    "recoverable_ns": "could be saved",
+    "recoverable_ratio": "of the window",
+    "window_ns": "window that was judged",
+    "margin_ratio": "above the share that counts",
+    "lost_ratio": "idle or exposed",
+    "ceiling_ratio": "reached of its ceiling",
+    "waves_ratio": "waves of blocks",
+    "occupancy_ratio": "warps held, of the most possible",
+    "achieved_ratio": "warps active, of the most possible",
+    "clock_ratio": "clock, of the highest reached",
+    "growth_bytes": "growth a step",
+    "step_end_bytes": "in use at the end",
+    "steps_left_count": "steps until memory is full",
+    "left_out_count": "collectives left out",
+    "unjudged_count": "causes that could not be judged",
+    "late_work_ns": "longer work of the late rank",
+    "pageable_bytes": "copied from or to pageable memory",
+    "hidden_ns": "saved if hidden beside kernels",
+    "pinned_ns": "saved with pinned memory",
+    "moved_less_ns": "saved if nothing were moved",
+    "streams_count": "streams",
+}
 
 # Endings of evidence keys and what they measure; the longest ending that fits is taken.
 _ENDINGS = {
@@ -29,6 +55,12 @@ _ENDINGS = {
     "_ns": "ns",
     "_hz": "hz",
 }
+
+# What names of ranges and operators count up: it differs from step to step, and from run to run.
+_SERIAL_NUMBERS = re.compile(
+    r"(#\s*|\b(?:\w+_)?(?:id|seq)\s*[=:]\s*|\b(?:step|iter|iteration|batch)\s*[=:]?\s*|\b0x)[0-9][0-9a-f]*\b",
+    re.IGNORECASE,
+)
 
 
 def _number(value: Any) -> float | None:
@@ -185,6 +217,7 @@ def split_key(key: str) -> tuple[str, str]:
 def evidence(key: str, value: Any) -> tuple[str, Any, str]:
     """A piece of evidence to show: label, value, unit. A ratio of -1 … 1 is shown in percent."""
     label, unit = split_key(key)
+    label = _CALLED.get(key, label)
     number = _number(value)
     if unit == "ratio" and number is not None and -1 <= number <= 1:
         return label, round(100 * number, 10), "pct"
@@ -194,3 +227,11 @@ def evidence(key: str, value: Any) -> tuple[str, Any, str]:
 def is_number(value: Any) -> bool:
     """Whether a value is a finite number, and so can be compared and divided."""
     return _number(value) is not None
+
+
+def without_serial_numbers(name: str) -> str:
+    """A name under which what happened again and again can be added up ("ProfilerStep#5" → "ProfilerStep#…").
+
+    Numbers after "#", "id =", "seq =", "step", "iteration", "batch", and addresses; others ("layer 3") stay.
+    """
+    return _SERIAL_NUMBERS.sub(r"\1…", name)

@@ -25,6 +25,12 @@ DEVICE_KINDS = ("kernel", "graph", "copy", "memset")
 # Copies that cross the link between host and device; others, and memsets, are work on the device.
 LINK_COPIES = ("H2D", "D2H", "H2A", "A2H", "H2H")
 COLLECTIVE = re.compile(r"nccl|rccl", re.IGNORECASE)
+# Ranges that say that input is made, by their names: PyTorch's own and what people call theirs.
+LOADER = re.compile(
+    r"data[ _-]?load|dataset|next[ _-]?batch|(load|fetch|get|read|prepare)[ _-]?(next[ _-]?)?(the[ _-]?)?"
+    r"(batch|data|input|sample)|input[ _-]?pipeline|__next__|\bdali\b|tf[._]?data",
+    re.IGNORECASE,
+)
 NO_NUMBER = -1
 
 

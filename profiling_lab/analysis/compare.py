@@ -23,7 +23,6 @@ from profiling_lab.analysis import measures
 from profiling_lab.analysis.measures import NAMED, STEP, WINDOW, Run
 from profiling_lab.errors import CaptureError
 from profiling_lab.findings import CAUSE_IN_WORDS
-from profiling_lab.mine.diagnosis import Diagnosis
 
 if TYPE_CHECKING:
     from profiling_lab.reports.model import Comparison
@@ -49,7 +48,7 @@ NEITHER_BETTER = {"Kernels", "CUDA graphs", "Bytes copied"}
 class Row:
     """One measure before and after, medians where there are several runs; None where it is unknown.
 
-    group: "time", "gaps", "host", "calls", "copies", "saved", "stages", "operators", "kernels" or
+    group: "time", "spent", "gaps", "calls", "copies", "saved", "stages", "operators", "kernels" or
     "counters". unit: "ns", "bytes", "count", "pct" or "hz". grew: it is a time and grew by more than
     is allowed, and by more than chance. change: what else changed ("new", "launches 12 → 24").
     interval: of after ÷ before, where both sides have several runs.
@@ -108,11 +107,6 @@ class Side:
         """The name of the run, or of the first and how many more there are."""
         more = len(self.runs) - 1
         return self.runs[0].name + (f" and {more} more" if more else "")
-
-    @property
-    def diagnosis(self) -> Diagnosis | None:
-        """The first run's diagnosis, of a timeline."""
-        return self.runs[0].diagnosis
 
     @property
     def length_ns(self) -> float:
@@ -185,12 +179,11 @@ class Compared:
         total_ns = sum(_growth(row) for row in windows or self.deciding)
         if total_ns == 0 or abs(self.window_ratio - 1) <= self.tolerance:
             return None
+        told = [row for row in self.rows if row.group == "spent" and row.what.startswith("idle")]
+        idle = told or [row for row in self.rows if row.what.startswith("Idle")]
         parts = [
-            row
-            for row in self.rows
-            if row.unit == "ns"
-            and (row.group in ("kernels", "copies") or row.what.startswith("Idle"))
-        ]
+            row for row in self.rows if row.unit == "ns" and row.group in ("kernels", "copies")
+        ] + idle
         shares = [(_growth(row) / total_ns, row) for row in parts]
         share, most = max(shares, key=lambda pair: pair[0], default=(0.0, None))
         return (most, share) if most is not None and share >= LEAST_PART_RATIO else None
@@ -265,16 +258,10 @@ class Compared:
         )
 
 
-def compare(before: Diagnosis, after: Diagnosis, *, tolerance: float = TOLERANCE) -> Compared:
-    """Compare two diagnosed timelines. tolerance: a share of the window before, 0.02 for 2 %."""
-    runs = [[measures.of_timeline(diagnosis)] for diagnosis in (before, after)]
-    return compare_runs(*runs, tolerance=tolerance)
-
-
 def compare_runs(
     before: Sequence[Run], after: Sequence[Run], *, tolerance: float = TOLERANCE
 ) -> Compared:
-    """Compare runs of one kind. Raises CaptureError if they are of different kinds."""
+    """Compare runs of one kind. tolerance: a share of the window before, 0.02 for 2 %. Raises CaptureError if they are of different kinds."""
     runs = [*before, *after]
     kinds = {run.kind: run.name for run in runs}
     if len(kinds) > 1:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from profiling_lab.analysis import columns, intervals, order
-from profiling_lab.analysis.columns import Recording
+from profiling_lab.analysis.columns import LOADER, Recording
 from profiling_lab.analysis.intervals import Intervals
 from profiling_lab.analysis.order import Order
 
@@ -48,12 +48,6 @@ PURPOSES = (
 # PyTorch profiles itself, it takes up to some hundred microseconds where a backward pass or an optimizer begins.
 DISPATCH_LIMIT_NS = {"nsys": 100_000, "kineto": 1_000_000}
 
-# Ranges that say that input is made, by their names: PyTorch's own and what people call theirs.
-LOADER = re.compile(
-    r"data[ _-]?load|dataset|next[ _-]?batch|(load|fetch|get|read|prepare)[ _-]?(next[ _-]?)?(the[ _-]?)?"
-    r"(batch|data|input|sample)|input[ _-]?pipeline|__next__|\bdali\b|tf[._]?data",
-    re.IGNORECASE,
-)
 # The range in which TorchDynamo compiles one piece of code.
 COMPILATION = re.compile(r"_compile\.compile_inner")
 # Calls of the operating system in which a thread waits for another thread or process, or for data.

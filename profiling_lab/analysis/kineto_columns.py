@@ -36,7 +36,7 @@ from profiling_lab.captures.opening import MOST_TEXT_BYTES
 from profiling_lab.errors import CaptureError, EmptyCapture
 
 # Categories as written today and (in lower case) by PyTorch 1.8 to 1.10.
-KERNEL, COPY, MEMSET, CALL, OPERATOR, RANGE = range(6)
+KERNEL, COPY, MEMSET, CALL, OPERATOR, RANGE, PYTHON = range(7)
 CATEGORIES = {
     "kernel": KERNEL,
     "gpu_memcpy": COPY,
@@ -49,6 +49,7 @@ CATEGORIES = {
     "cpu_op": OPERATOR,
     "operator": OPERATOR,
     "user_annotation": RANGE,
+    "python_function": PYTHON,
 }
 _DEVICE_KIND = {KERNEL: columns.KERNEL, COPY: columns.COPY, MEMSET: columns.MEMSET}
 _COPY_NAME = re.compile(r"(?:Memcpy|Copy)\w* (\w+)(?: \((\w+) -> (\w+)\))?")
@@ -63,7 +64,10 @@ _DIRECTIONS = {
     "HtoH": "H2H",
 }
 _PART = 20_000  # events that are decoded at once
-_EXACT = 2**53 / 1_000  # µs above which a float no longer holds each ns
+_EXACT = 2**43  # µs above which a float no longer holds each ns
+
+
+_ABSENT = msgspec.Raw(b"null")
 
 
 class _Arguments(msgspec.Struct, gc=False):
@@ -76,6 +80,15 @@ class _Arguments(msgspec.Struct, gc=False):
     memory_bytes: Any = msgspec.field(default=None, name="Bytes")
     address: Any = msgspec.field(default=None, name="Addr")
     allocated: Any = msgspec.field(default=None, name="Total Allocated")
+    reserved: Any = msgspec.field(default=None, name="Total Reserved")
+    # As they stand in the file: alike from call to call, so each is read once.
+    grid: msgspec.Raw = _ABSENT
+    block: msgspec.Raw = _ABSENT
+    registers: Any = msgspec.field(default=None, name="registers per thread")
+    shared: Any = msgspec.field(default=None, name="shared memory")
+    dims: msgspec.Raw = msgspec.field(default=_ABSENT, name="Input Dims")
+    types: msgspec.Raw = msgspec.field(default=_ABSENT, name="Input type")
+    values: msgspec.Raw = msgspec.field(default=_ABSENT, name="Concrete Inputs")
 
 
 class _Event(msgspec.Struct, gc=False):
@@ -98,13 +111,15 @@ class _Document(msgspec.Struct, gc=False):
     traceEvents: list[msgspec.Raw]  # noqa: N815 - as it is called in the file
     deviceProperties: Any = None  # noqa: N815
     distributedInfo: Any = None  # noqa: N815
+    baseTimeNanoseconds: Any = None  # noqa: N815
 
 
 @dataclass
 class MemoryEvents:
     """Allocations and releases of PyTorch's allocator, in order of time.
 
-    device: -1 for the host's memory. bytes: negative for a release. allocated: the total after it. -1: not told.
+    device: -1 for the host's memory. bytes: negative for a release. allocated, reserved: the totals after it, of
+    what is in use and of what the allocator holds. -1: not told.
     """
 
     time: np.ndarray
@@ -112,6 +127,26 @@ class MemoryEvents:
     bytes: np.ndarray
     address: np.ndarray
     allocated: np.ndarray
+    reserved: np.ndarray
+
+
+@dataclass(frozen=True)
+class LaunchShape:
+    """How a kernel was launched; registers and shared bytes are -1 where not recorded."""
+
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    registers: int
+    shared_bytes: int
+
+
+@dataclass(frozen=True)
+class InputShape:
+    """What an operator was called with, an entry an argument: sizes (of no tensor: empty), types, other values."""
+
+    dims: tuple[Any, ...]
+    types: tuple[Any, ...]
+    values: tuple[Any, ...]
 
 
 @dataclass
@@ -120,10 +155,19 @@ class Trace:
 
     steps_ns: start and end of each step of the profiler, in order. step_thread: the thread that they are
     on. rank, ranks: its number in the job and how many there are; -1 and 0 where it does not say.
+    python: functions and modules of a trace with stacks. launch_shape: per device operation, input_shape: per
+    operator its row of launch_shapes and input_shapes; -1 where not recorded. epoch_ns: what the clock of the
+    machine showed at 0, None where the trace does not tell.
     """
 
     recording: Recording
     memory: MemoryEvents
+    python: Ranges
+    launch_shape: np.ndarray
+    launch_shapes: list[LaunchShape]
+    input_shape: np.ndarray
+    input_shapes: list[InputShape]
+    epoch_ns: int | None = None
     steps_ns: list[tuple[int, int]] = field(default_factory=list)
     step_thread: int = -1
     rank: int = -1
@@ -147,9 +191,8 @@ class _Found:
         self.parts: list[np.ndarray] = []
         self.memory: list[np.ndarray] = []
         self.threads: dict[tuple[Any, Any], int] = {}
-        self.direction: dict[
-            int, tuple[int, bool]
-        ] = {}  # name code of a copy → direction, pageable
+        self.launches: dict[tuple[Any, ...], int] = {}
+        self.inputs: dict[tuple[bytes, ...], int] = {}
 
     def add(self, events: list[_Event], times: list[_Times] | None, file: Path) -> None:
         rows, memory = [], []
@@ -157,9 +200,12 @@ class _Found:
             if event.ph == "i" and event.name == "[memory]" and event.ts is not None:
                 told = event.args or _NO_ARGUMENTS
                 exact = times[place].ts if times is not None else None
-                at = round(event.ts * 1_000) if exact is None else int(exact * 1_000)
+                at = _in_ns(event.ts) if exact is None else int(exact * 1_000)
                 device = _number(told.device_id) if told.device_type else -1
-                row = (_number(told.memory_bytes), _number(told.address), _number(told.allocated))
+                row = (
+                    *(_number(told.memory_bytes), _number(told.address)),
+                    *(_number(told.allocated), _number(told.reserved)),
+                )
                 memory.append((at, device, *row))
                 continue
             if event.ph != "X":
@@ -168,13 +214,16 @@ class _Found:
             if kind is None:
                 continue
             name = event.name
+            whole = type(name) is str and event.ts is not None and event.dur is not None
+            if kind == PYTHON and not whole:
+                continue  # the order does not rest on it
             if type(name) is not str:
                 raise CaptureError(f"{file}: an event of category {event.cat!r} has no name")
             start, length = event.ts, event.dur
             if start is None or length is None:
                 raise CaptureError(f"{file}: {name!r} has no time, or one that is no number")
             if times is None:
-                start_ns, length_ns = round(start * 1_000), round(length * 1_000)
+                start_ns, length_ns = _in_ns(start), _in_ns(length)
             else:
                 exact = times[place]
                 assert exact.ts is not None and exact.dur is not None
@@ -184,14 +233,20 @@ class _Found:
                 raise CaptureError(f"{file}: {name!r} has a negative duration, {length} µs")
             told = event.args or _NO_ARGUMENTS
             device = stream = -1
-            thread = -1
+            thread = shape = -1
             if kind <= MEMSET:
                 if told.device is None or told.stream is None:
                     raise CaptureError(
                         f"{file}: {name!r} ran on the GPU, and its device or stream is missing"
                     )
                 device, stream = _number(told.device), _number(told.stream)
+                if told.grid is not _ABSENT:
+                    launch = (*map(bytes, (told.grid, told.block)), told.registers, told.shared)
+                    shape = self.launches.setdefault(launch, len(self.launches))
             else:
+                if told.dims is not _ABSENT:
+                    given = tuple(map(bytes, (told.dims, told.types, told.values)))
+                    shape = self.inputs.setdefault(given, len(self.inputs))
                 key = event.pid, event.tid
                 thread = self.threads.setdefault(key, len(self.threads))
                 if kind == CALL:
@@ -207,6 +262,7 @@ class _Found:
                     stream,
                     _number(told.correlation),
                     _number(told.bytes),
+                    shape,
                 )
             )
         if rows:
@@ -216,6 +272,12 @@ class _Found:
 
 
 _NO_ARGUMENTS = _Arguments()
+
+
+def _in_ns(microseconds: float) -> int:
+    """Rounded once: the product with 1,000 would be rounded before."""
+    whole = int(microseconds)
+    return 1_000 * whole + round(1_000 * (microseconds - whole))
 
 
 def _number(value: Any) -> int:
@@ -267,7 +329,8 @@ def _is_of_use(raw: msgspec.Raw) -> bool:
     except msgspec.DecodeError:
         return False
     category = event.get("cat") if isinstance(event, dict) else None
-    return isinstance(category, str) and category.lower() in CATEGORIES and event.get("ph") == "X"
+    kind = CATEGORIES.get(category.lower()) if isinstance(category, str) else None
+    return kind not in (None, PYTHON) and event.get("ph") == "X"
 
 
 def _document(file: Path) -> _Document:
@@ -297,7 +360,7 @@ def _document(file: Path) -> _Document:
 
 
 def _trace(found: _Found, document: _Document, file: Path) -> Trace:
-    table = np.concatenate(found.parts) if found.parts else np.zeros((0, 9), dtype=np.int64)
+    table = np.concatenate(found.parts) if found.parts else np.zeros((0, 10), dtype=np.int64)
     kind = table[:, 0]
     if not (kind <= MEMSET).any():
         raise EmptyCapture(
@@ -305,10 +368,11 @@ def _trace(found: _Found, document: _Document, file: Path) -> Trace:
             "ProfilerActivity.CUDA (traces of other tools do not say what the course needs)"
         )
     table = table[np.lexsort((-table[:, 2], table[:, 1]))]
-    memory = np.concatenate(found.memory) if found.memory else np.zeros((0, 5), dtype=np.int64)
+    memory = np.concatenate(found.memory) if found.memory else np.zeros((0, 6), dtype=np.int64)
     memory = memory[np.argsort(memory[:, 0], kind="stable")]
-    memory[:, 0] -= table[0, 1]
-    table[:, 1:3] -= table[0, 1]
+    origin = int(table[table[:, 0] != PYTHON][0, 1])
+    memory[:, 0] -= origin
+    table[:, 1:3] -= origin
     kind = table[:, 0]
     words = found.words
     work = table[kind <= MEMSET]
@@ -359,9 +423,7 @@ def _trace(found: _Found, document: _Document, file: Path) -> Trace:
     calls = table[kind == CALL]
     if steps:
         # Host code before the first CUDA call of the window is seen as well.
-        begin = np.array(
-            [[CALL, steps[0][0], steps[0][0], words.code(""), steps[0][2], -1, -1, -1, -1]]
-        )
+        begin = np.array([[CALL, steps[0][0], steps[0][0], words.code(""), steps[0][2], *[-1] * 5]])
         calls = np.concatenate([begin, calls])
         calls = calls[np.lexsort((-calls[:, 2], calls[:, 1]))]
     host = HostCalls(
@@ -381,7 +443,9 @@ def _trace(found: _Found, document: _Document, file: Path) -> Trace:
         names=words.names,
         processes=[0],
         streams=[(int(p), int(d), int(s)) for p, d, s in streams],
-        threads=[(0, number) for number in found.threads.values()],
+        threads=[
+            (0, tid if type(tid) is int else number) for (_, tid), number in found.threads.items()
+        ],
         operations=operations,
         calls=host,
         syncs=EventLinks(*none),
@@ -395,6 +459,12 @@ def _trace(found: _Found, document: _Document, file: Path) -> Trace:
     return Trace(
         recording,
         MemoryEvents(*memory.T),
+        ranges(PYTHON),
+        np.where(work[:, 0] == KERNEL, work[:, 9], -1),
+        [_launch_shape(*launch) for launch in found.launches],
+        table[kind == OPERATOR][:, 9].copy(),
+        [_input_shape(*given) for given in found.inputs],
+        base + origin if (base := _number(document.baseTimeNanoseconds)) > 0 else None,
         [(start, end) for start, end, _ in steps],
         steps[0][2] if steps else -1,
         _number(job.get("rank")),
@@ -410,3 +480,16 @@ def _trace(found: _Found, document: _Document, file: Path) -> Trace:
             if isinstance(one, dict)
         },
     )
+
+
+def _launch_shape(grid: bytes, block: bytes, registers: Any, shared: Any) -> LaunchShape:
+    sizes = [
+        tuple(_number(size) for size in told) if isinstance(told, list) else ()
+        for told in (msgspec.json.decode(grid), msgspec.json.decode(block))
+    ]
+    return LaunchShape(sizes[0], sizes[1], _number(registers), _number(shared))
+
+
+def _input_shape(*texts: bytes) -> InputShape:
+    told = (msgspec.json.decode(text) for text in texts)
+    return InputShape(*(tuple(one) if isinstance(one, list) else () for one in told))

@@ -300,7 +300,8 @@ class _Builder:
         self.op_start, self.op_end = work.start[self.op], work.end[self.op]
         called = called[self.op]
         # When it was issued, by the innermost call that bears its correlation.
-        self.op_issued = np.where(called >= 0, calls.start[called], self.op_start)
+        # (A recording may hold no call at all.)
+        self.op_issued = np.where(called >= 0, np.append(calls.start, 0)[called], self.op_start)
         # The place of its call among the chosen ones: the outermost, or the joined queries.
         place = last_by_key(
             self._keys(self.process, self.correlation),
@@ -308,7 +309,7 @@ class _Builder:
         )
         number = np.full(len(calls) + 1, -1, dtype=np.int64)
         number[self.call] = np.arange(len(self.call))
-        outer = np.where(called >= 0, number[self.outer_of[called]], -1)
+        outer = np.where(called >= 0, number[np.append(self.outer_of, -1)[called]], -1)
         self.op_call = np.where(place >= 0, place, outer)
         self.op_stream = work.stream[self.op]
         self.op_kind = work.kind[self.op]

@@ -46,6 +46,11 @@ LEAST_ALIKE = 4  # copies of one direction and size: with fewer, first and last 
 LATENCY_SPREAD_NS = 4_000
 
 
+def in_words(name: str) -> str:
+    """A class as people are told of it: of idle time, that it is."""
+    return f"idle: {name}" if name in IDLE else name
+
+
 @dataclass
 class Spent:
     """One device's window. classes: ns by CLASSES. idle: the stretches; idle_parts: per stretch, ns by IDLE."""

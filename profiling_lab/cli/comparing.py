@@ -5,23 +5,26 @@ from __future__ import annotations
 import glob
 import json
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from profiling_lab import captures
 from profiling_lab.analysis.compare import TOLERANCE, compare_runs
-from profiling_lab.analysis.measures import Run, of_kernels, of_timeline, of_trace, of_traces
+from profiling_lab.analysis.measures import Run, of_kernels
 from profiling_lab.captures import Kind, Part, inputs
+from profiling_lab.cli import verdicts
 from profiling_lab.cli.comparison import markdown, show_comparison
 from profiling_lab.cli.options import against_option, range_option
 from profiling_lab.cli.printing import has_references
-from profiling_lab.cli.running import diagnosed
 from profiling_lab.cli.screen import dim, note_while, wrap
 from profiling_lab.errors import CaptureError, LabError
-from profiling_lab.mine.asking import Verdict, ask_all, range_fits
-from profiling_lab.mine.functions import FunctionUnavailable, functions_for, functions_if_any
+from profiling_lab.mine.asking import range_fits
+from profiling_lab.mine.functions import FunctionUnavailable, functions_for
+
+if TYPE_CHECKING:
+    from profiling_lab.diagnosis.engine import Verdict
 
 
 class Sides(click.Command):
@@ -134,47 +137,43 @@ def _is_capture(place: Path) -> bool:
         return False
 
 
-_MEASURES = {Kind.TRACE: of_trace, Kind.TRACES: of_traces, Kind.KERNELS: of_kernels}
-
-
 def _run(name: str, against: str | None, nvtx_range: str | None, missing: list[str]) -> Run:
     """One capture, opened and measured; what its functions could not say goes to `missing`."""
     (part,) = inputs.read([name])
-    if part.kind == Kind.TIMELINE:
-        return _timeline(part, against, nvtx_range, missing)
-    range_fits([part], nvtx_range)
-    measure = _MEASURES.get(part.kind)
-    if measure is None:
+    if part.kind == Kind.KERNELS:
+        return _page(part, against, nvtx_range, missing)
+    if part.kind == Kind.COUNTERS:
         raise LabError(f"{name}: a capture of kind {part.kind} cannot be compared")
     with note_while(f"reading {part.name}"):
-        try:
-            run = measure(part, functions_for(part.kind.one, against))
-        except FunctionUnavailable as error:
-            also = "; or see with --against solutions" if has_references() else ""
-            raise LabError(f"{name}: {error}{also}") from None
-        missing += run.unanswered
-        if part.kind != Kind.KERNELS:
-            try:
-                _find(run, ask_all([part], partial(functions_for, against=against)), missing)
-            except LabError as error:  # it could be measured, so it can be compared
-                missing.append(str(error))
+        return measured(part, verdicts.judge([part], nvtx_range))
+
+
+def measured(part: Part, verdict: Verdict) -> Run:
+    """The numbers of a timeline, a trace, or the traces of all ranks, with the engine's verdict on them."""
+    # Here: a course without the engine comes without these, too.
+    from profiling_lab.analysis import measured_runs
+    from profiling_lab.diagnosis import headline
+
+    if part.kind == Kind.TIMELINE:
+        with captures.open(part.path) as recording:
+            run = measured_runs.of_timeline(part.name, verdict.seen[0], recording)
+    else:
+        runs = [measured_runs.of_trace(seen.name, seen) for seen in verdict.seen]
+        run = runs[0] if part.kind == Kind.TRACE else measured_runs.of_traces(part.name, runs)
+        run.add_provenance(part.path)
+    run.name, run.claim = part.name, headline.of(verdict)
+    run.findings = {"": verdict.findings[0]}
     return run
 
 
-def _find(run: Run, verdict: Verdict, missing: list[str]) -> None:
-    """The main finding of a run, and why some functions said nothing."""
-    missing += verdict.explain_unanswered()
-    run.findings = {"": verdict.findings[0]} if verdict.findings else {}
-
-
-def _timeline(part: Part, against: str | None, nvtx_range: str | None, missing: list[str]) -> Run:
-    """A timeline, with the verdict of all functions that can speak about it, if there are any."""
-    functions, why = functions_if_any(Kind.TIMELINE, against)
-    if functions is None:
-        missing.append(why or "no functions")
-        return of_timeline(diagnosed(str(part.path), None, nvtx_range))
+def _page(part: Part, against: str | None, nvtx_range: str | None, missing: list[str]) -> Run:
+    """A page of kernels, read by the course's functions."""
+    range_fits([part], nvtx_range)
     with note_while(f"reading {part.name}"):
-        verdict = ask_all([part], partial(functions_for, against=against), nvtx_range)
-    run = of_timeline(verdict.diagnoses[0])
-    _find(run, verdict, missing)
+        try:
+            run = of_kernels(part, functions_for(part.kind.one, against))
+        except FunctionUnavailable as error:
+            also = "; or see with --against solutions" if has_references() else ""
+            raise LabError(f"{part.name}: {error}{also}") from None
+    missing += run.unanswered
     return run

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from profiling_lab.analysis.compare import Compared, Row, Side, named_rows
 from profiling_lab.analysis.measures import NAMED
-from profiling_lab.cli.pages import section
-from profiling_lab.cli.printing import about, cut
+from profiling_lab.cli.printing import cut
 from profiling_lab.cli.screen import bold, dim, width, wrap
 from profiling_lab.findings import CAUSE_IN_WORDS
 from profiling_lab.reports.model import clean_text
 from profiling_lab.reports.terminal import print_time_bars
-from profiling_lab.units import format_ns, format_quantity, format_ratio, format_share
+from profiling_lab.units import format_ns, format_quantity, format_ratio
+
+if TYPE_CHECKING:
+    from profiling_lab.reports import CaptureSection
 
 SHOWN_CHANGE_PCT = 5  # counters of a kernel that changed by less are left to --json
 FIGURE_CELLS = 47  # what a row takes besides its name, a mark included
@@ -26,8 +29,8 @@ ARROW = " → "
 
 _GROUPS = {
     "time": "Time",
+    "spent": "Where the time went",
     "gaps": "Gaps of the device, by what ran before and after",
-    "host": "Host",
     "calls": "CUDA calls, total of each name",
     "copies": "Copies",
     "saved": "What would be saved without …",
@@ -57,6 +60,8 @@ def show_comparison(result: Compared) -> None:
         click.echo(wrap(clean_text(change), "  "))
     for change in _finding_changes(result):
         click.echo(wrap(f"Main finding: {change}", "  "))
+    for label, claim in _claims(result):
+        click.echo(wrap(claim, "            ", f"    {label:<8}"))
     click.echo()
     head = f"    {'':<{width() - FIGURE_CELLS}} {'before':>10} {'after':>10} {'after÷before':>13}"
     click.echo(dim(head))
@@ -100,9 +105,10 @@ def _shown(result: Compared, group: str) -> tuple[list[Row], list[Row]]:
 
 
 def _about(side: Side) -> str:
-    if side.diagnosis is not None:
-        return about(side.diagnosis)
-    return side.runs[0].conditions.get("device", "")
+    window = f"window {format_ns(side.length_ns)}" if side.length_ns else ""
+    return ", ".join(
+        text for text in (clean_text(side.runs[0].conditions.get("device", "")), window) if text
+    )
 
 
 def _show_row(row: Row) -> None:
@@ -149,6 +155,12 @@ def _finding_changes(result: Compared) -> list[str]:
         change = " → ".join(names) if names[0] != names[1] else f"{names[0]} before and after"
         out.append(f"{clean_text(subject, 60)}: {change}" if subject else change)
     return out
+
+
+def _claims(result: Compared) -> list[tuple[str, str]]:
+    """The verdict on each side in words, where there is one of the whole."""
+    sides = (("before", result.before), ("after", result.after))
+    return [(label, clean_text(side.runs[0].claim)) for label, side in sides if side.runs[0].claim]
 
 
 def _show_verdict(result: Compared) -> None:
@@ -207,33 +219,17 @@ def verdict_text(result: Compared) -> str:
     return f"No kernel changed beyond the tolerance of {result.tolerance:.1%}"
 
 
-def show_pair(result: Compared) -> None:
-    """Print a pair in a few lines: where the time went on one scale, the findings, how much faster."""
+def show_pair(result: Compared, sections: Sequence[CaptureSection]) -> None:
+    """Print a pair in a few lines: where the time went on one scale, the verdicts, how much faster."""
     from rich.console import Console
 
-    pair = [
-        (label, side.diagnosis)
-        for label, side in (("before", result.before), ("after", result.after))
-        if side.diagnosis is not None
-    ]
-    console = Console(highlight=False, width=width())
-    print_time_bars([section(diagnosis) for _, diagnosis in pair], console)
+    print_time_bars(sections, Console(highlight=False, width=width()))
     click.echo()
-    for label, diagnosis in pair:
-        finding = diagnosis.finding
-        if finding is None:
-            continue
-        color = "green" if finding.category == "healthy" else "yellow"
-        saved = finding.evidence.get("recoverable_ns")
-        text = ""
-        if saved is not None:
-            share = format_share(saved, diagnosis.length_ns)
-            most = "at most " if finding.category == "healthy" else ""
-            text = f"{most}{format_ns(saved)} ({share}) could be saved"
-        name = click.style(finding.category, fg=color, bold=True)
-        click.echo(f"  {label:<8}{name}  {text}")
-        if finding.recommendation != "none":
-            click.echo(wrap(finding.recommendation, "            ", "          → "))
+    for label, section in zip(("before", "after"), sections, strict=True):
+        name = section.findings[0].category
+        color = "green" if name == "healthy" else "yellow"
+        click.echo(f"  {label:<8}{click.style(name, fg=color, bold=True)}  {section.claim}")
+        click.echo(wrap(section.first, "            ", "          → "))
     _show_verdict(result)
 
 
@@ -252,6 +248,10 @@ def markdown(result: Compared) -> Iterator[str]:
     yield ""
     if changes := _finding_changes(result):
         yield "; ".join(_escape(change) for change in changes)
+        yield ""
+    for label, claim in _claims(result):
+        yield f"- {label}: {_escape(claim)}"
+    if _claims(result):
         yield ""
     first = "time" if result.before.length_ns else "kernels"
     main = [row for row in result.rows if row.group == first or row.grew]

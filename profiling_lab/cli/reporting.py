@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from profiling_lab.analysis.compare import compare as compare_diagnoses
+from profiling_lab.analysis.compare import compare_runs
 from profiling_lab.captures import Kind, Part
+from profiling_lab.cli import verdicts
+from profiling_lab.cli.comparing import measured
 from profiling_lab.cli.comparison import show_pair
 from profiling_lab.cli.options import against_option, range_option, seconds_option
-from profiling_lab.cli.pages import section, section_without_timeline, write_page
+from profiling_lab.cli.pages import section_without_timeline, write_page
 from profiling_lab.cli.printing import show_title
-from profiling_lab.cli.running import diagnosed
 from profiling_lab.cli.screen import LAB, bold, dim, note_while, short, wrap
 from profiling_lab.errors import CaptureError, LabError
-from profiling_lab.mine.diagnosis import Diagnosis
 from profiling_lab.mine.functions import FunctionUnavailable, functions_for
 
 if TYPE_CHECKING:
-    from profiling_lab.analysis.compare import Compared
+    from profiling_lab.analysis.measures import Run
     from profiling_lab.mine.asking import Verdict
     from profiling_lab.reports import CaptureSection
 
@@ -57,7 +56,7 @@ def report(
     nvtx_range: str | None,
     seconds: str | None,
 ) -> int:
-    """Write captures and what your functions found as one HTML page that works offline.
+    """Write captures and the verdict on them as one HTML page that works offline.
 
     FILE is what lab diagnose takes, or a capture of counters, which becomes a roofline. Files of one run
     are read together, as there. Of two timelines, or two traces, the page also compares the first with
@@ -106,55 +105,43 @@ def _write_captures(
     from profiling_lab.captures import cutting, inputs
 
     _writable(output)
-    diagnoses: list[Diagnosis] = []
     sections: list[CaptureSection] = []
+    runs: list[Run] = []
     missing: list[str] = []
     parts, notes = cutting.to_look_at(inputs.read(files), seconds)
     for note in notes:
         click.echo(wrap(note), err=True)
     for run in inputs.runs(parts):
-        verdict = _verdict(run, against, nvtx_range, missing)
         for part in run:
-            if part is not run[0]:  # pages of kernels: beside a run, and each by itself
-                verdict = _verdict([part], against, None, missing)
-            if part.kind == Kind.TIMELINE:
-                found = verdict.diagnoses or [diagnosed(str(part.path), None, nvtx_range)]
-                diagnoses += found
-                sections.append(section(found[0], verdict.findings))
-                continue
             with note_while(f"reading {part.name}"):
-                made, more = section_without_timeline(
-                    part, against, verdict.findings, len(sections)
-                )
+                if part.kind in (Kind.KERNELS, Kind.COUNTERS):
+                    found = _verdict([part], against, None, missing).findings
+                    made, more = section_without_timeline(part, against, found, len(sections))
+                    missing += more
+                else:
+                    made, measures = drawn(part, nvtx_range)
+                    runs.append(measures)
             sections.append(made)
-            missing += more
-    comparisons = _comparison(parts, diagnoses, against)
+    comparisons = [compare_runs([runs[0]], [runs[1]])] if _are_a_pair(parts) else []
     with note_while(f"writing {output}"):
         title = ", ".join(made.name for made in sections)
-        what = "From the first to the last device operation" if not diagnoses else ""
-        write_page(output, sections, comparisons, title=title, what=what)
+        write_page(output, sections, comparisons, title=title)
     for sentence in dict.fromkeys(missing):
         click.echo(dim(wrap(f"Not shown: {sentence}")), err=True)
 
 
-def _comparison(
-    parts: list[Part], diagnoses: list[Diagnosis], against: str | None
-) -> list[Compared]:
-    """The first of two timelines or traces compared with the second; empty for others."""
-    from profiling_lab.analysis.compare import compare_runs
-    from profiling_lab.analysis.measures import of_trace
+def drawn(part: Part, nvtx_range: str | None = None) -> tuple[CaptureSection, Run]:
+    """A run judged by the engine: the section that shows it, and its numbers for a comparison."""
+    verdict = verdicts.judge([part], nvtx_range)
+    # Here: a course without the engine comes without this, too.
+    from profiling_lab.reports import from_verdict
 
-    kinds = [part.kind for part in parts]
-    if kinds == [Kind.TIMELINE, Kind.TIMELINE]:
-        return [compare_diagnoses(*diagnoses)]
-    if kinds != [Kind.TRACE, Kind.TRACE]:
-        return []
-    try:
-        functions = functions_for(Kind.TRACE, against)
-        first, second = ([of_trace(part, functions)] for part in parts)
-        return [compare_runs(first, second)]
-    except FunctionUnavailable:
-        return []  # which function lacks is said of the captures already
+    return from_verdict.section(verdict, part), measured(part, verdict)
+
+
+def _are_a_pair(parts: list[Part]) -> bool:
+    """Whether the page compares: two timelines, or two traces, or two folders of traces."""
+    return len(parts) == 2 and parts[0].kind == parts[1].kind and parts[0].kind.is_of_a_run
 
 
 def _verdict(
@@ -190,12 +177,13 @@ def _verdict(
 )
 @click.option("--open", "open_page", is_flag=True, help="Open the page in the browser.")
 def demo(output: Path, open_page: bool) -> int:
-    """Diagnose real captures of an H200, before and after, with the reference functions.
+    """Diagnose real captures of an H200, before and after.
 
     Two pairs ship with the course: PyTorch inference, and a pipeline in CUDA C++. The page that is
     written shows both on a timeline. Needs no GPU.
     """
     from profiling_lab import captures
+    from profiling_lab.captures import inputs
 
     _writable(output)
     known = captures.names()
@@ -206,44 +194,28 @@ def demo(output: Path, open_page: bool) -> int:
             f"{captures.folder()}: holds none of the demo's captures ({wanted}); run lab demo "
             "inside a whole clone of the course"
         )
-    functions = functions_for(Kind.TIMELINE, _reference())
-    diagnoses: list[Diagnosis] = []
+    sections: list[CaptureSection] = []
     results = []
     for before, after, title in pairs:
-        pair = [diagnosed(name, functions, None) for name in (before, after)]
-        diagnoses += pair
-        results.append(compare_diagnoses(*pair))
+        with note_while(f"reading {title}"):
+            pair = [drawn(inputs.read([name])[0]) for name in (before, after)]
+        sections += [made for made, _ in pair]
+        results.append(compare_runs(*([run] for _, run in pair)))
         if len(results) > 1:
             click.echo()
         show_title(title)
-        show_pair(results[-1])
+        show_pair(results[-1], sections[-2:])
     with note_while(f"writing {output}"):
-        sections = [section(diagnosis) for diagnosis in diagnoses]
         write_page(output, sections, results, title="Two pipelines, before and after")
     click.echo()
     size = output.stat().st_size / 1e6
     click.echo(bold("Report: ") + f"{short(output.resolve())}  ({size:.1f} MB, works offline)")
-    click.echo(bold("Next:   ") + f"{LAB}" + dim("   where to begin writing these functions"))
+    click.echo(
+        bold("Next:   ") + f"{LAB}" + dim("   where to begin writing such an engine yourself")
+    )
     if open_page:
         click.launch(output.resolve().as_uri())
     return 0
-
-
-def _reference() -> str:
-    """The reference tree of the course around here, else of the one this library belongs to."""
-    from profiling_lab.course import manifest
-    from profiling_lab.errors import CourseError
-
-    for start in (Path.cwd(), Path(__file__).resolve().parent):
-        with contextlib.suppress(CourseError):
-            reference = manifest.find_root(start) / manifest.SOLUTIONS
-            if reference.is_dir():
-                return str(reference)
-            raise LabError(
-                "lab demo shows what the references find, and this copy of the course comes without "
-                "them; diagnose with your own: lab diagnose torch_inference_baseline"
-            )
-    raise LabError("lab demo needs a clone of the course: change into it and try again")
 
 
 def _writable(output: Path) -> None:

@@ -78,7 +78,7 @@ def _show_run(verdict: Verdict) -> None:
     seen = verdict.seen[0]
     length = seen.spent[0].length_ns
     show_table("What would be saved without …", advice.saved_rows(seen), length)
-    kernels = contributors.top(seen.recording, seen.window_ns, MOST_KERNELS)["kernels"]
+    kernels = contributors.kernels(seen.recording, seen.window_ns, MOST_KERNELS)
     show_table("Kernels", [(clean_text(k["name"]), k["total_ns"]) for k in kernels], length)
 
 

@@ -68,7 +68,7 @@ def rests_on(
     out = []
     top = [
         kernel
-        for kernel in contributors.top(seen.recording, seen.window_ns)["kernels"]
+        for kernel in contributors.kernels(seen.recording, seen.window_ns)
         if contributors.short(kernel["name"]) not in judged
     ][:KERNELS_NAMED]
     if top:

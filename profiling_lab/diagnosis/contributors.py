@@ -1,14 +1,22 @@
-"""What a window's time was spent on, by name: kernels, ranges, operators; and what lies outside of it."""
+"""What a window's time was spent on, by name: kernels, operators, modules, ranges, steps; and what lies outside."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from profiling_lab import devices
+from profiling_lab.analysis import nesting, operator_work, steps
 from profiling_lab.analysis.columns import GRAPH, KERNEL, Ranges, Recording
+from profiling_lab.units import without_serial_numbers
+
+if TYPE_CHECKING:
+    from profiling_lab.diagnosis.engine import Seen
 
 MOST = 10
+MODULE = "nn.Module: "
+Row = dict[str, Any]
 
 
 def outside_ns(recording: Recording, window: tuple[int, int]) -> int:
@@ -19,51 +27,41 @@ def outside_ns(recording: Recording, window: tuple[int, int]) -> int:
     return max(0, window[0] - min(starts)) + max(0, max(ends) - window[1])
 
 
-def top(
-    recording: Recording, window: tuple[int, int], count: int = MOST
-) -> dict[str, list[dict[str, Any]]]:
-    """The kernels, ranges and operators that took most time in the window, largest first."""
-    work = recording.operations
-    kernels = np.isin(work.kind, (KERNEL, GRAPH))
+def of(seen: Seen, count: int = MOST) -> dict[str, Any]:
+    """All that takes time in a recording's window, by name, largest first; lists are empty for what it lacks."""
+    recording, window = seen.recording, seen.window_ns
     return {
-        "kernels": _largest(recording, work.name, work.start, work.end, kernels, window, count),
-        "ranges": _of_table(recording, recording.ranges, window, count),
-        "operators": _of_table(recording, recording.operators, window, count),
+        "kernels": kernels(recording, window, count),
+        "operators": nested(recording, recording.operators, window, count),
+        "shapes": shapes(seen, count),
+        "modules": modules(seen, count),
+        "ranges": nested(recording, recording.ranges, window, count),
+        "steps": steps.read(recording, window, seen.trace),
     }
 
 
-def _of_table(recording: Recording, table: Ranges, window: tuple[int, int], count: int) -> list:
-    every = np.ones(len(table), dtype=bool)
-    return _largest(recording, table.name, table.start, table.end, every, window, count)
-
-
-def _largest(
-    recording: Recording,
-    names: np.ndarray,
-    starts: np.ndarray,
-    ends: np.ndarray,
-    chosen: np.ndarray,
-    window: tuple[int, int],
-    count: int,
-) -> list[dict[str, Any]]:
-    inside = np.minimum(ends, window[1]) - np.maximum(starts, window[0])
-    own = np.flatnonzero(chosen & (inside > 0))
+def kernels(recording: Recording, window: tuple[int, int], count: int = MOST) -> list[Row]:
+    """The kernels and graphs that took most time: total_ns, count, mean_ns, longest_ns, window_ratio a name."""
+    work = recording.operations
+    inside = np.minimum(work.end, window[1]) - np.maximum(work.start, window[0])
+    own = np.flatnonzero(np.isin(work.kind, (KERNEL, GRAPH)) & (inside > 0))
     if not len(own):
         return []
-    codes, place = np.unique(names[own], return_inverse=True)
-    total = np.zeros(len(codes), dtype=np.int64)
+    codes, place = np.unique(work.name[own], return_inverse=True)
+    total, longest = np.zeros((2, len(codes)), dtype=np.int64)
     np.add.at(total, place, inside[own])
+    np.maximum.at(longest, place, inside[own])
     times = np.bincount(place)
-    order = np.argsort(-total, kind="stable")[:count]
-    length = window[1] - window[0]
     return [
         {
             "name": recording.names[int(codes[row])],
             "total_ns": int(total[row]),
             "count": int(times[row]),
-            "window_ratio": int(total[row]) / length,
+            "mean_ns": int(total[row]) / int(times[row]),
+            "longest_ns": int(longest[row]),
+            "window_ratio": int(total[row]) / (window[1] - window[0]),
         }
-        for row in order.tolist()
+        for row in np.argsort(-total, kind="stable")[:count].tolist()
     ]
 
 
@@ -98,3 +96,106 @@ def alone_ns(recording: Recording, window: tuple[int, int]) -> dict[str, int]:
         name = short(recording.names[single])
         out[name] = out.get(name, 0) + alone
     return out
+
+
+def nested(
+    recording: Recording, table: Ranges, window: tuple[int, int], count: int = MOST
+) -> list[Row]:
+    """Ranges or operators by name, serial numbers left out; those first whose own launches take most device time.
+
+    total_ns: of the host, with all inside. own_host_ns: without what lies inside. device_ns: of all that was
+    launched inside; own_device_ns: inside of it and of nothing narrower. count: outermost ones. window_ratio: of
+    device_ns.
+    """
+    if not len(table):
+        return []
+    told = nesting.read(recording, table, window)
+    groups: dict[str, Row] = {}
+    own = np.flatnonzero(told.host > 0)
+    codes, place = np.unique(table.name[own], return_inverse=True)
+    outer = told.outermost[own]
+    sums = {
+        "total_ns": np.where(outer, told.host[own], 0),
+        "own_host_ns": told.host_own[own],
+        "device_ns": np.where(outer, told.device[own], 0),
+        "own_device_ns": told.device_own[own],
+        "count": outer.astype(np.int64),
+    }
+    added = {key: np.bincount(place, weights=values) for key, values in sums.items()}
+    for at, code in enumerate(codes.tolist()):
+        name = without_serial_numbers(recording.names[code]).removeprefix(MODULE)
+        row = groups.setdefault(name, {"name": name} | dict.fromkeys(sums, 0))
+        for key, values in added.items():
+            row[key] += int(values[at])
+    for row in groups.values():
+        row["mean_ns"] = row["total_ns"] / max(1, row["count"])
+        row["window_ratio"] = row["device_ns"] / (window[1] - window[0])
+    return sorted(groups.values(), key=lambda row: (-row["own_device_ns"], -row["own_host_ns"]))[
+        :count
+    ]
+
+
+def modules(seen: Seen, count: int = MOST) -> list[Row]:
+    """What `nested` says of the nn.Modules of a trace with stacks; numbers tell instances of one class apart."""
+    if seen.trace is None:
+        return []
+    table, names = seen.trace.python, seen.recording.names
+    known = np.array([name.startswith(MODULE) for name in names], dtype=bool)
+    rows = np.flatnonzero(known[table.name]) if len(table) else np.zeros(0, dtype=int)
+    chosen = Ranges(table.start[rows], table.end[rows], table.name[rows], table.thread[rows])
+    return nested(seen.recording, chosen, seen.window_ns, count)
+
+
+def shapes(seen: Seen, count: int = MOST) -> list[Row]:
+    """Operators by name and shape, where shapes were recorded, those first that take most device time.
+
+    own_device_ns, count, mean_ns; flops_per_s and bytes_per_s where the work is known (`analysis.operator_work`),
+    with the share of the device's roof where that is known: flops_ratio, bytes_ratio.
+    """
+    trace = seen.trace
+    if trace is None or not (trace.input_shape >= 0).any():
+        return []
+    table = seen.recording.operators
+    told = nesting.read(seen.recording, table, seen.window_ns)
+    rows = np.flatnonzero((trace.input_shape >= 0) & (told.device_own > 0))
+    keys = table.name[rows].astype(np.int64) << 32 | trace.input_shape[rows]
+    known, place = np.unique(keys, return_inverse=True)
+    total = np.bincount(place, weights=told.device_own[rows])
+    times = np.bincount(place)
+    roof = _roof(trace.device_names)
+    out = []
+    for at in np.argsort(-total, kind="stable")[:count].tolist():
+        name = seen.recording.names[int(known[at]) >> 32]
+        shape = trace.input_shapes[int(known[at]) & 0xFFFFFFFF]
+        tensors = [
+            "×".join(map(str, dims)) for dims in shape.dims if isinstance(dims, list) and dims
+        ]
+        work = operator_work.of(name, shape)
+        row: Row = {
+            "name": name,
+            "shape": ", ".join(tensors),
+            "dtype": work.dtype if work else "",
+            "own_device_ns": int(total[at]),
+            "count": int(times[at]),
+            "mean_ns": total[at] / times[at],
+            "window_ratio": total[at] / (seen.window_ns[1] - seen.window_ns[0]),
+        }
+        if work and work.operations:
+            row["flops_per_s"] = 1e9 * work.operations / row["mean_ns"]
+            peak = roof.peak_flops_per_s.get(work.dtype) if roof else None
+            row["flops_ratio"] = row["flops_per_s"] / peak if peak else None
+        if work and work.bytes:
+            row["bytes_per_s"] = 1e9 * work.bytes / row["mean_ns"]
+            peak = roof.memory_bandwidth_bytes_per_s if roof else None
+            row["bytes_ratio"] = row["bytes_per_s"] / peak if peak else None
+        out.append(row)
+    return out
+
+
+def _roof(names: dict[int, str]) -> devices.Device | None:
+    """The one device of a recording, if its maker's figures are known."""
+    try:
+        (name,) = set(names.values())
+        return devices.get(name)
+    except (ValueError, devices.DeviceError):
+        return None

@@ -137,9 +137,7 @@ class Verdict:
             ],
             "begin_with": self.begin_with,
             "cannot_be_judged": self.rests_on,
-            "top": contributors.top(first.recording, first.window_ns)
-            if first
-            else kernels.top(self.kernels),
+            "top": contributors.of(first) if first else kernels.top(self.kernels),
             "kernels": [one.to_dict() for one in self.kernels],
         }
 

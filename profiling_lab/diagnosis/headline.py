@@ -14,10 +14,15 @@ if TYPE_CHECKING:
 
 def of(verdict: Verdict) -> str:
     """The headline of a verdict ("The GPU waits for input 74% of the time: begin with more loader workers")."""
+    return ": ".join(parts(verdict))
+
+
+def parts(verdict: Verdict) -> tuple[str, str]:
+    """The headline in two: what is wrong with its share, and what to do first."""
     main = verdict.findings[0]
     begin = next((f for f in verdict.findings if f.category == verdict.begin_with), main)
     easier = "" if begin is main else f"; an easier fix saves {_share(begin)}"
-    return f"{_claim(main, verdict)}{easier}: {_first(begin)}"
+    return f"{_claim(main, verdict)}{easier}", _first(begin)
 
 
 def _claim(finding: Finding, verdict: Verdict) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from profiling_lab import captures
+from profiling_lab.analysis.columns import COLLECTIVE
 from profiling_lab.reports.model import (
     CaptureSection,
     Fact,
@@ -53,6 +54,7 @@ def section_from_capture(
     busy: Mapping[int, int] | int | None = None,
     gaps: Iterable[Any] = (),
     where_the_time_went: Sequence[TimeShare | tuple] = (),
+    shares_note: str = "",
     facts: Sequence[Fact | tuple] = (),
     places: Mapping[str, Place] | None = None,
     name: str | None = None,
@@ -84,6 +86,7 @@ def section_from_capture(
         window_ns=window_ns,
         lanes=lanes,
         where_the_time_went=where_the_time_went,
+        shares_note=shares_note,
         gaps=list(gaps),
         findings=list(findings),
         facts=[*facts, *_thinned_facts(lanes)],
@@ -147,18 +150,18 @@ def _host_lanes(
         for depth in sorted(nested["depth"].unique().to_list()):
             rows = nested.filter(pl.col("depth") == depth).with_columns(kind=pl.lit("nvtx"))
             label = of_thread("NVTX", thread) if depth == 0 else ""
-            lanes.append(_lane(group, label, rows, window_ns, key=f"nvtx:{depth}"))
+            lanes.append(lane(group, label, rows, window_ns, key=f"nvtx:{depth}"))
         rows = calls.filter(same)
         if rows.height:
             label = of_thread("CUDA calls", thread)
             waits = pl.col("name").fill_null("").str.contains(SYNCHRONIZING_CALL)
             kind = pl.when(waits).then(pl.lit("wait")).otherwise(pl.lit("api"))
-            lanes.append(_lane(group, label, rows.with_columns(kind=kind), window_ns, key="api"))
+            lanes.append(lane(group, label, rows.with_columns(kind=kind), window_ns, key="api"))
         rows = os_calls.filter(same)
         if rows.height:
             label = of_thread("OS calls", thread)
             rows = rows.with_columns(kind=pl.lit("os"))
-            lanes.append(_lane(group, label, rows, window_ns, key="os"))
+            lanes.append(lane(group, label, rows, window_ns, key="os"))
     return lanes
 
 
@@ -167,16 +170,29 @@ def _pid(process: int) -> int:
     return process >> 24 & 0xFFFFFF or process
 
 
+def launched_as(
+    grid: Sequence[int], block: Sequence[int], registers: int, shared_bytes: int
+) -> str:
+    """How a kernel was launched, in words; registers and shared bytes below 0 were not recorded."""
+    parts = [
+        f"{name} {' × '.join(map(str, sizes))}"
+        for name, sizes in (("grid", grid), ("block", block))
+        if sizes
+    ]
+    parts += [f"{registers} registers a thread"] if registers >= 0 else []
+    parts += [f"{format_bytes(shared_bytes)} shared"] if shared_bytes > 0 else []
+    return ", ".join(parts)
+
+
+def device_kind(kind: str, name: str) -> str:
+    """What a device operation is drawn as: collectives are kernels of their own look."""
+    return "collective" if kind == "kernel" and COLLECTIVE.match(name) else kind
+
+
 def _shape(kernel: dict[str, int]) -> str:
-    """How a kernel was launched, in words."""
-    grid, block = (
-        " × ".join(str(kernel[f"{part}_{axis}"]) for axis in "xyz") for part in ("grid", "block")
-    )
+    grid, block = ([kernel[f"{part}_{axis}"] for axis in "xyz"] for part in ("grid", "block"))
     shared = kernel["static_shared_bytes"] + kernel["dynamic_shared_bytes"]
-    return (
-        f"grid {grid}, block {block}, {kernel['registers_per_thread']} registers a thread"
-        f"{f', {format_bytes(shared)} shared' if shared else ''}"
-    )
+    return launched_as(grid, block, kernel["registers_per_thread"], shared)
 
 
 def _with_shapes(kernels: pl.DataFrame) -> pl.DataFrame:
@@ -205,7 +221,10 @@ def _device_lanes(
         *("process", "correlation"),
     )
     kernels = _with_shapes(_inside(capture.kernels, window_ns)).with_columns(
-        pl.lit("kernel").alias("kind"),
+        pl.when(pl.col("name").fill_null("").str.contains(f"^(?i:{COLLECTIVE.pattern})"))
+        .then(pl.lit("collective"))
+        .otherwise(pl.lit("kernel"))
+        .alias("kind"),
         # The demangled name says more only where it differs (templates, arguments).
         pl.when(pl.col("demangled_name") != pl.col("name"))
         .then(pl.col("demangled_name"))
@@ -247,7 +266,7 @@ def _device_lanes(
         rows = frame.filter((pl.col("device") == device) & (pl.col("stream") == stream))
         rows = rows.sort("start_ns", "end_ns")
         lanes.append(
-            _lane(
+            lane(
                 f"GPU {device}",
                 f"Stream {stream}",
                 rows,
@@ -259,7 +278,7 @@ def _device_lanes(
     return lanes
 
 
-def _lane(
+def lane(
     group: str,
     label: str,
     rows: pl.DataFrame,
@@ -267,7 +286,9 @@ def _lane(
     *,
     key: str,
     device: int | None = None,
+    rank: str = "",
 ) -> Lane:
+    """A lane of rows with start_ns, end_ns, name and kind, perhaps detail, shape and launch; thinned if too many."""
     rows = _thinned(rows, window_ns)
     return Lane(
         group=group,
@@ -279,6 +300,7 @@ def _lane(
         details=rows["detail"].to_list() if "detail" in rows.columns else (),
         key=key,
         device=device,
+        rank=rank,
         shapes=rows["shape"].to_list() if "shape" in rows.columns else (),
         launches=rows["launch"].to_list() if "launch" in rows.columns else (),
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from profiling_lab.units import format_ratio, is_number
+from profiling_lab.units import evidence, format_ratio, is_number
 
 if TYPE_CHECKING:
     from profiling_lab.findings import Finding
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 # The kinds of rectangle, in the order of the legend, and what each is called.
 KINDS: dict[str, str] = {
     "kernel": "Kernel",
+    "collective": "Collective",
     "graph": "CUDA graph",
     "copy_in": "Copy to device",
     "copy_out": "Copy to host",
@@ -28,7 +29,7 @@ KINDS: dict[str, str] = {
     "nvtx": "Range",
 }
 # Shares of time may also be idle, or of a kind of their own.
-SHARE_KINDS = (*KINDS, "idle", "other")
+SHARE_KINDS = (*KINDS, "beside", "idle", "other")
 T = TypeVar("T")
 
 MAX_NAME_CHARACTERS = 600
@@ -54,6 +55,25 @@ def sentence(text: Any, limit: int = 2000) -> str:
     text = clean_text(text, limit)
     first = text.split(" ", 1)[0].rstrip(",.:;")
     return text[:1].upper() + text[1:] if first.isalpha() and first.islower() else text
+
+
+# Said only where there are some.
+_ONLY_IF_ANY = ("left_out_count", "unjudged_count", "pageable_bytes", "late_work_ns")
+
+
+def evidence_of(finding: Finding) -> list[tuple[str, Any, str]]:
+    """A finding's evidence in words: (what, value, unit).
+
+    The distance from the share that counts is left out where the share itself is told.
+    """
+    out = []
+    for key, value in finding.evidence.items():
+        told = key == "margin_ratio" and "recoverable_ratio" in finding.evidence
+        if told or (key in _ONLY_IF_ANY and not value):
+            continue
+        label, value, unit = evidence(clean_text(key), value)
+        out.append((label, value if is_number(value) else clean_text(value), unit))
+    return out
 
 
 @dataclass(frozen=True)
@@ -192,7 +212,8 @@ class CaptureSection:
     subject, where on the timeline to look. links: for a subject, (words, id) of elements of the page,
     such as a point of a drawing. tables: more of what was recorded. drawings: (caption, SVG text) of
     plots that this library drew (`profiling_lab.roofline.svg`), shown as they are. provenance: how it
-    was recorded.
+    was recorded. claim, first: the verdict in words, what is wrong and what to do first; begin_with: a
+    finding's category of less effort. rests_on: what the verdict rests on and lacks, a sentence each.
     """
 
     name: str
@@ -212,6 +233,10 @@ class CaptureSection:
     links: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
     tables: Sequence[Table] = ()
     drawings: Sequence[tuple[str, str]] = ()
+    claim: str = ""
+    first: str = ""
+    begin_with: str = ""
+    rests_on: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         start, end = (int(edge) for edge in self.window_ns)

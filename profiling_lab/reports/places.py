@@ -10,13 +10,13 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from profiling_lab.analysis.columns import LOADER
 from profiling_lab.reports.model import CaptureSection, Lane, Place
 
 if TYPE_CHECKING:
     from profiling_lab.findings import Finding
 
 ALLOCATION = re.compile(r"cu(da)?(Mem|Host)?(Malloc|Alloc|Free|Create|Host(Alloc|Register))", re.I)
-COLLECTIVE = re.compile(r"nccl", re.I)
 COMPILATION = re.compile(r"compile_inner|_compile\.|\bcompile", re.I)
 
 # category: (words for the place, kinds of rectangle, what its name must hold, the host or the device).
@@ -24,14 +24,16 @@ _EVIDENCE: dict[str, tuple[str, frozenset[str], re.Pattern[str] | None]] = {
     "sync_bound": ("Longest wait of the host", frozenset({"wait"}), None),
     "allocation_bound": ("Longest allocation or release", frozenset({"api", "wait"}), ALLOCATION),
     "transfer_bound": ("Longest copy", frozenset({"copy_in", "copy_out"}), None),
-    "communication_bound": ("Longest collective", frozenset({"kernel"}), COLLECTIVE),
-    "rank_imbalance": ("Longest collective", frozenset({"kernel"}), COLLECTIVE),
+    "communication_bound": ("Longest collective", frozenset({"collective"}), None),
+    "rank_imbalance": ("Longest collective", frozenset({"collective"}), None),
+    "input_bound": ("Longest wait for input", frozenset({"operator", "nvtx", "os"}), LOADER),
+    "pipeline_bubble": ("Longest collective", frozenset({"collective"}), None),
     "recompilation": ("Longest compilation", frozenset({"operator", "nvtx"}), COMPILATION),
 }
 # What these findings explain is a device that does nothing: its longest gap shows it as well.
 _SEEN_IN_GAPS = {
     "sync_bound", "allocation_bound", "transfer_bound", "launch_bound", "host_bound",
-    "recompilation",
+    "recompilation", "input_bound", "unexplained",
 }  # fmt: skip
 
 
@@ -49,7 +51,7 @@ def places_of(section: CaptureSection, finding: Finding) -> list[Place]:
     if finding.category in _EVIDENCE:
         words, kinds, pattern = _EVIDENCE[finding.category]
         # A device's subject says nothing about the host's lanes.
-        on_device = "kernel" in kinds or "copy_in" in kinds
+        on_device = "collective" in kinds or "copy_in" in kinds
         # Of ranks it is not the late one that is seen waiting.
         on_device = on_device and finding.category != "rank_imbalance"
         among = lanes if on_device and lanes else range(len(section.lanes))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from profiling_lab.captures import kineto
-from profiling_lab.reports.builder import COPY_KIND, SYNCHRONIZING_CALL
+from profiling_lab.reports.builder import COPY_KIND, SYNCHRONIZING_CALL, device_kind
 from profiling_lab.reports.model import Lane, MetricSeries, Table
 from profiling_lab.reports.tables import kernel_table
 
@@ -208,7 +208,7 @@ def _host_look(event: Mapping[str, Any], look: str) -> str:
 
 def _device_look(event: Mapping[str, Any]) -> str:
     if event["kind"] != "copy":
-        return event["kind"]
+        return device_kind(event["kind"], str(event["name"]))
     return COPY_KIND.get(kineto.copy_direction(str(event["name"])), "copy_device")
 
 

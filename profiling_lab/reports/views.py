@@ -14,6 +14,7 @@ from profiling_lab.reports.model import (
     Place,
     Table,
     clean_text,
+    evidence_of,
 )
 from profiling_lab.reports.places import places_of
 
@@ -34,6 +35,10 @@ def view(index: int, section: CaptureSection) -> dict[str, Any]:
     return {
         "index": index,
         "name": clean_text(section.name),
+        "claim": clean_text(section.claim),
+        "first": clean_text(section.first),
+        "begin_with": clean_text(section.begin_with),
+        "rests_on": [clean_text(line, 2000) for line in section.rests_on],
         "duration_ns": section.duration_ns,
         "drawn": bool(section.duration_ns or section.lanes or section.metrics),
         "devices": sorted({clean_text(name) for name in section.devices.values()}),
@@ -85,10 +90,6 @@ def _minus(end: int, start: int) -> int:
 
 
 def _finding_view(index: int, section: CaptureSection, finding: Finding) -> dict[str, Any]:
-    evidence = []
-    for key, value in finding.evidence.items():
-        label, value, unit = units.evidence(clean_text(key), value)
-        evidence.append((label, value if units.is_number(value) else clean_text(value), unit))
     links = [
         (clean_text(words), target) for words, target in section.links.get(finding.subject, ())
     ]
@@ -99,7 +100,7 @@ def _finding_view(index: int, section: CaptureSection, finding: Finding) -> dict
     return {
         "category": clean_text(finding.category),
         "subject": clean_text(finding.subject),
-        "evidence": evidence,
+        "evidence": evidence_of(finding),
         "recommendation": clean_text(finding.recommendation, 2000),
         "places": [_placed(section, place) for place in places_of(section, finding)],
         "links": links,

@@ -23,14 +23,14 @@ from profiling_lab.analysis.measures import (
     WINDOW,
     Launches,
     Run,
-    of_timeline,
-    without_serial_numbers,
 )
-from profiling_lab.captures import Kind
+from profiling_lab.captures import Kind, inputs
 from profiling_lab.cli import lab
+from profiling_lab.cli.comparing import measured
 from profiling_lab.cli.comparison import and_more, main_change_text, markdown, verdict_text
+from profiling_lab.diagnosis import engine
 from profiling_lab.errors import CaptureError
-from profiling_lab.mine.diagnosis import Diagnosis
+from profiling_lab.units import without_serial_numbers
 
 ROOT = Path(__file__).resolve().parents[2]
 SOLUTIONS = str(ROOT / "solutions")
@@ -54,6 +54,12 @@ def sides(before: list[float], after: list[float], **more: float) -> Compared:
 def row(result: Compared, what: str) -> Row:
     """The row of this name."""
     return next(row for row in result.rows if row.what == what)
+
+
+def of_file(file: Path) -> Run:
+    """What a file says about itself, with the engine's verdict."""
+    (part,) = inputs.read([str(file)])
+    return measured(part, engine.judge([part]))
 
 
 def ask(*arguments: str) -> Result:
@@ -184,9 +190,11 @@ def test_gaps_calls_and_ranges_add_up(timeline: Path) -> None:
             ends = {"start_ns": last["end_ns"], "end_ns": one["start_ns"]}
             gaps.append(ends | {"device": 0, "names": f"{last['name']} → {one['name']}"})
         last = max(last, one, key=lambda operation: operation["end_ns"])
-    made = of_timeline(Diagnosis("a", recording, None, recording.span_ns, gaps=gaps))
+    made = of_file(timeline)
     found = {what: ns for (group, what, unit), ns in made.measures.items() if group == "gaps"}
     assert found.pop("Gaps (device 0)") == len(gaps)
+    idle = {what: ns for (group, what, _), ns in made.measures.items() if group == "spent"}
+    assert sum(ns or 0 for ns in idle.values()) == made.get("time", WINDOW)
     assert len(found) > 1
     for name, ns in found.items():
         lengths = [gap["end_ns"] - gap["start_ns"] for gap in gaps if gap["names"] == name]
@@ -208,7 +216,7 @@ def test_gaps_calls_and_ranges_add_up(timeline: Path) -> None:
 def test_devices_are_told_apart_where_there_are_several(timeline: Path, tmp_path: Path) -> None:
     two = SCENARIOS["two_devices"](seed=7, folder=tmp_path).path
     for other, wanted in ((timeline, {"Busy"}), (two, {"Busy (device 0)", "Busy (device 1)"})):
-        told = json.loads(ask(str(timeline), str(other), "--json", "--against", SOLUTIONS).stdout)
+        told = json.loads(ask(str(timeline), str(other), "--json").stdout)
         assert {r["what"] for r in told["rows"] if r["what"].startswith("Busy")} == wanted
         assert {r["what"][:4] for r in told["rows"] if r["group"] == "gaps"} >= {"Gaps"}
 
@@ -279,16 +287,16 @@ def trace(folder: Path, kernel_ns: int, steps: int = 2) -> str:
 def test_traces_by_the_work_of_their_steps(tmp_path: Path) -> None:
     fast, slow = trace(tmp_path / "fast", 5_000), trace(tmp_path / "slow", 6_000)
     more = trace(tmp_path / "more", 5_000, steps=3)
-    told = json.loads(ask(fast, slow, "--json", "--against", SOLUTIONS).stdout)
+    told = json.loads(ask(fast, slow, "--json").stdout)
     rows = {entry["what"]: (entry["before"], entry["after"]) for entry in told["rows"]}
     assert rows[WINDOW] == (10_000, 12_000)
     assert rows["A step, mean"] == (5_000, 6_000)
     assert rows["work"] == (10_000, 12_000) and "warm_up" not in rows
     assert told["verdict"] == "regression"
-    result = ask(fast, more, "--against", SOLUTIONS)
+    result = ask(fast, more)
     assert result.exit_code == 0  # three steps take longer than two, and a step does not
     assert "steps: 2 before and 3 after" in " ".join(result.stdout.split())
-    assert ask(fast, slow, "--against", SOLUTIONS).exit_code == 1
+    assert ask(fast, slow).exit_code == 1
 
 
 def test_traces_of_ranks_are_one_run(tmp_path: Path) -> None:
@@ -307,13 +315,22 @@ def test_traces_of_ranks_are_one_run(tmp_path: Path) -> None:
     assert result.exit_code == 1
 
 
+def test_both_verdicts_are_said_in_words(tmp_path: Path) -> None:
+    fast, slow = trace(tmp_path / "fast", 5_000), trace(tmp_path / "slow", 6_000)
+    claim = of_file(Path(fast)).claim
+    shown = " ".join(ask(fast, slow).stdout.split())
+    assert f"before {claim} after" in shown and claim
+    assert f"- before: {claim}" in " ".join(ask(fast, slow, "--markdown").stdout.split())
+
+
 def test_a_function_still_to_do_is_named(tmp_path: Path) -> None:
-    file = trace(tmp_path / "fast", 5_000)
+    file = page(tmp_path / "fast", k=5_000)
     functions = tmp_path / "mine.py"
-    functions.write_text("def read_trace(capture):\n    raise NotImplementedError\n")
+    functions.write_text("def read_metrics(capture):\n    raise NotImplementedError\n")
     result = ask(file, file, "--against", str(functions))
     assert result.exit_code == 2
-    assert "read_trace is still to do" in result.stderr and "--against solutions" in result.stderr
+    assert "read_metrics is still to do" in result.stderr
+    assert "--against solutions" in result.stderr
 
 
 # -- pages of kernels -----------------------------------------------------------------------------
@@ -415,6 +432,6 @@ def test_a_step_is_the_mean_time_from_one_start_of_a_range_to_the_next(tmp_path:
         drawn.kernel(begin + 100, begin + 500)
         drawn.nvtx(f"ProfilerStep#{step}", begin, begin + 800)
         drawn.nvtx("forward", begin + 10, begin + 300)
-    recording = captures.open(drawn.save())
-    found = of_timeline(Diagnosis("a", recording, None, recording.span_ns))
-    assert found.get("time", f"{STEP}, ProfilerStep#…") == 1_000
+    found = of_file(Path(drawn.save()))
+    # From one start to the next; the last one lasts as long as its range.
+    assert found.get("time", f"{STEP}, ProfilerStep#…") == (3_000 + 800) / 4

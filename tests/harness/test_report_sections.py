@@ -79,7 +79,7 @@ def drawn() -> CaptureSection:
         Lane(
             f"GPU {device}", "Stream 7", [0, 20, 40], [15 + device, 30, 41 + device],
             ["ncclDevKernel_AllReduce", "Copy, host to device", "gemm"],
-            ["kernel", "copy_in", "kernel"], ["", "", f"gemm<{device}>"],
+            ["collective", "copy_in", "kernel"], ["", "", f"gemm<{device}>"],
             key="stream:7", device=device, rank=str(device),
         )
         for device in (0, 1)
@@ -372,20 +372,6 @@ def test_without_functions_it_is_said(tmp_path: Path) -> None:
     assert missing == ["read_trace is still to do (read_trace)"] and not made.lanes
 
 
-def test_two_traces_are_compared(tmp_path: Path) -> None:
-    file = tmp_path / "functions.py"
-    file.write_text(FUNCTIONS.format(**ANSWERS), encoding="utf-8")
-    kernel = '{"traceEvents": [{"cat": "kernel"}]}'
-    for name in ("a.json", "b.json"):
-        (tmp_path / name).write_text(kernel, encoding="utf-8")
-    page = tmp_path / "report.html"
-    files = [str(tmp_path / name) for name in ("a.json", "b.json")]
-    run = CliRunner().invoke(lab, ["report", *files, "--against", str(file), "-o", str(page)])
-    assert run.exit_code == 0, run.output
-    text = Text(page.read_text(encoding="utf-8")).text
-    assert "No change From the first to the last device operation: 133 ns before" in text
-
-
 # -- timelines -------------------------------------------------------------------------------------
 
 
@@ -432,7 +418,7 @@ def test_a_lane_of_too_many_is_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
     told = sum(int(one[1].replace(",", "")) if one else 1 for one in said)
     assert told == count, "operations are lost"
     assert thinned["start_ns"].min() == 0 and thinned["end_ns"].max() == max(ends)
-    lane = builder._lane("GPU 0", "Stream 7", rows, (0, step * count), key="stream:7")
+    lane = builder.lane("GPU 0", "Stream 7", rows, (0, step * count), key="stream:7")
     [fact] = builder._thinned_facts([lane])
     assert "GPU 0, Stream 7" in fact.value and "--range" in fact.value
     few = rows.head(1_000)

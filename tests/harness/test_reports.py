@@ -547,7 +547,7 @@ def test_other_units() -> None:
     assert units.split_key("recoverable_ns") == ("recoverable", "ns")
     assert units.split_key("dram_bytes_per_s") == ("dram", "bytes_per_s")
     assert units.split_key("wait_count") == ("wait count", "count")
-    assert units.evidence("ceiling_ratio", 0.92) == ("ceiling ratio", 92.0, "pct")
+    assert units.evidence("ceiling_ratio", 0.92) == ("reached of its ceiling", 92.0, "pct")
     assert units.evidence("gain_ratio", 1.5) == ("gain ratio", 1.5, "ratio")
 
 

@@ -9,7 +9,7 @@
   // Where in a lane a kind is drawn (top and height as parts of it): the form tells kinds apart too.
   const FORM = {
     copy_in: [0.45, 0.55], copy_out: [0, 0.55], copy_device: [0.225, 0.55], memset: [0.35, 0.3],
-    os: [0.3, 0.7],
+    os: [0.3, 0.7], collective: [0.15, 0.7],
   };
   const GUTTER = 148, NARROW = 620, AXIS = 30, PAD = 26, MIN_SPAN_NS = 50, MARGIN = 400;
   const HEIGHT = { kernel: 28, api: 18, wait: 18, nvtx: 20, operator: 18, python: 18, os: 14 };

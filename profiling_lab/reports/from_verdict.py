@@ -1,0 +1,283 @@
+"""From the engine's verdict on a run to a section of a report: what is wrong, where the time went, by name, drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from profiling_lab import captures
+from profiling_lab.analysis import spent
+from profiling_lab.captures import MAIN_FILES, Kind
+from profiling_lab.diagnosis import advice, contributors, headline
+from profiling_lab.reports import trace_lanes
+from profiling_lab.reports.builder import section_from_capture
+from profiling_lab.reports.model import CaptureSection, Gap, Place, Table, TimeShare
+from profiling_lab.reports.tables import memory_table
+from profiling_lab.units import format_ns
+
+if TYPE_CHECKING:
+    from profiling_lab.captures import Part
+    from profiling_lab.diagnosis.engine import Seen, Verdict
+
+MOST_GAPS = 5000  # of a page; the rest is too short to be seen on it
+LEAST_GAP_RATIO = 1e-5  # of the window: shorter ones are below a pixel
+# How a class of `analysis.spent` looks: as what it is of on the timeline.
+LOOKS = {
+    spent.KERNELS_ALONE: "kernel",
+    spent.BESIDE_COPIES: "beside",
+    spent.COPIES_ALONE: "copy_in",
+    spent.COMMUNICATION_ALONE: "collective",
+    spent.MIGRATION: "copy_device",
+    "issuing": "api",
+    "waiting for results": "wait",
+    "copy calls": "copy_out",
+    "allocation": "memset",
+    "input": "os",
+    "own host code": "python",
+    "compiling": "operator",
+    "set-up": "idle",
+    spent.PEER: "nvtx",
+    spent.UNEXPLAINED: "other",
+}
+
+
+def section(verdict: Verdict, part: Part) -> CaptureSection:
+    """The section for a timeline, a trace, or the traces of all ranks, that a verdict is of."""
+    made = _of_timeline(verdict, part) if part.kind == Kind.TIMELINE else _of_traces(verdict, part)
+    made.claim, made.first = headline.parts(verdict)
+    made.begin_with = verdict.begin_with
+    made.rests_on = verdict.rests_on
+    made.tables = [*_time_tables(verdict), *_by_name(verdict), *made.tables]
+    return made
+
+
+def _of_timeline(verdict: Verdict, part: Part) -> CaptureSection:
+    (seen,) = verdict.seen
+    with captures.open(part.path) as capture:
+        return section_from_capture(
+            capture,
+            window_ns=seen.window_ns,
+            findings=verdict.findings,
+            busy=busy(seen),
+            gaps=gaps(seen),
+            where_the_time_went=shares(seen),
+            shares_note=_note(seen),
+            name=part.name,
+        )
+
+
+def _of_traces(verdict: Verdict, part: Part) -> CaptureSection:
+    kind = Kind.TRACE
+    if part.kind == Kind.TRACE:
+        read = {"": verdict.seen[0]}
+    else:
+        ranks = captures.rank_traces(part.path)
+        read = {str(rank): seen for rank, seen in zip(ranks, verdict.seen, strict=True)}
+    traces = {rank: seen.trace for rank, seen in read.items() if seen.trace is not None}
+    shift = trace_lanes.shifts(traces) if len(traces) > 1 else {}
+    starts = [seen.window_ns[0] + shift.get(rank, 0) for rank, seen in read.items()]
+    ends = [seen.window_ns[1] + shift.get(rank, 0) for rank, seen in read.items()]
+    window = min(starts), max(ends)
+    beside = part.path / MAIN_FILES[kind] if part.path.is_dir() else part.path
+    first = verdict.seen[0]
+    made = CaptureSection(
+        part.name,
+        provenance=captures.provenance_beside(beside),
+        window_ns=window,
+        findings=verdict.findings,
+    )
+    for rank, trace in traces.items():
+        by: Any = {"rank": rank, "shift_ns": shift.get(rank, 0)}
+        made.lanes += trace_lanes.lanes_of(trace, window, **by)
+        made.metrics += trace_lanes.memory_of(trace, window, **by)
+        made.devices = {**made.devices, **trace.device_names}
+    made.tables = [*trace_lanes.kernels_of(made.lanes, window), *memory_table(made.metrics)]
+    if len(read) == 1:
+        made.busy_ns, made.gaps = busy(first), gaps(first)
+    made.where_the_time_went = shares(first)
+    made.shares_note = _note(first, "rank 0" if len(read) > 1 else "")
+    if len(read) > 1 and not shift:
+        made.rests_on = ["the ranks on one clock: a trace does not tell its own; each begins at 0"]
+    return made
+
+
+def busy(seen: Seen) -> dict[int, int]:
+    """Per device, for how long something ran in the window."""
+    return {
+        one.device: one.length_ns - int((one.idle.ends_ns - one.idle.starts_ns).sum())
+        for one in seen.spent
+    }
+
+
+def gaps(seen: Seen) -> list[Gap]:
+    """When devices did nothing, the longest gaps first, with what most of each was spent on."""
+    out = []
+    for one in seen.spent:
+        lengths = one.idle.ends_ns - one.idle.starts_ns
+        rows = (-lengths).argsort(kind="stable")
+        for row in rows[: MOST_GAPS // len(seen.spent)].tolist():
+            if lengths[row] < LEAST_GAP_RATIO * one.length_ns:
+                break
+            cause = spent.IDLE[int(one.idle_parts[row].argmax())]
+            out.append(
+                Gap(int(one.idle.starts_ns[row]), int(one.idle.ends_ns[row]), one.device, cause)
+            )
+    return out
+
+
+def shares(seen: Seen) -> list[TimeShare]:
+    """Where the time of the device went that was idle for longest: all of its window."""
+    one = _most_idle(seen)
+    return [
+        TimeShare(spent.in_words(name), ns, LOOKS[name]) for name, ns in one.classes.items() if ns
+    ]
+
+
+def _most_idle(seen: Seen) -> spent.Spent:
+    return max(seen.spent, key=lambda one: (one.idle_ns, -one.device))
+
+
+def _note(seen: Seen, rank: str = "") -> str:
+    if len(seen.spent) == 1 and not rank:
+        return ""
+    where = ", ".join([*([rank] if rank else []), f"GPU {_most_idle(seen).device}"])
+    return f"Of {where}; the table below has all."
+
+
+def _time_tables(verdict: Verdict) -> list[Table]:
+    """What would be saved; and where the time went, of several devices or ranks."""
+    out = []
+    first = verdict.seen[0]
+    length = first.spent[0].length_ns
+    rows = [(name, ns, 100 * ns / length) for name, ns in advice.saved_rows(first)]
+    if rows:
+        columns = [("Without …", ""), ("The end would come earlier by", "ns"), ("Share", "pct")]
+        note = "Each cause taken away alone, and the end computed anew; causes overlap and do not add up."
+        out.append(Table("What would be saved", "Cause by cause", columns, rows, note))
+    told = [
+        (f"rank {number}, GPU {one.device}" if len(verdict.seen) > 1 else f"GPU {one.device}", one)
+        for number, seen in enumerate(verdict.seen)
+        for one in seen.spent
+    ]
+    if len(told) > 1:
+        used = [name for name in spent.CLASSES if any(one.classes[name] for _, one in told)]
+        out.append(
+            Table(
+                "Devices",
+                "Where the time of each went",
+                [("Class", ""), *((name, "pct") for name, _ in told)],
+                [
+                    (
+                        spent.in_words(name),
+                        *(100 * one.classes[name] / one.length_ns for _, one in told),
+                    )
+                    for name in used
+                ],
+            )
+        )
+    return out
+
+
+def _by_name(verdict: Verdict) -> list[Table]:
+    """Steps, operators, shapes, modules and ranges of the run, or of the first rank."""
+    seen = verdict.seen[0]
+    found = contributors.of(seen)
+    of = " of rank 0" if len(verdict.seen) > 1 else ""
+    out = []
+    if steps := found["steps"]:
+        out.append(_steps_table(steps, of))
+    launched = (
+        "Device time is that of what was launched inside, from the same thread; own: inside of nothing "
+        "narrower."
+    )
+    for key, topic, first, title in (
+        ("operators", "Operators", "Operator", "By the device time of their own launches"),
+        ("modules", "Modules", "Module", "nn.Module, forward"),
+        ("ranges", "Ranges", "Range", "By the device time of what was launched inside"),
+    ):
+        rows = [
+            (
+                row["name"],
+                row["count"],
+                row["own_device_ns"],
+                row["device_ns"],
+                100 * row["window_ratio"],
+                row["device_ns"] / row["count"] if row["count"] else None,
+                row["total_ns"],
+            )
+            for row in found[key]
+        ]
+        columns = [
+            (first, ""), ("Count", "count"), ("Device, own", "ns"), ("Device, all", "ns"),
+            ("Of the window", "pct"), ("Device, mean", "ns"), ("Host", "ns"),
+        ]  # fmt: skip
+        if rows:
+            out.append(Table(topic, title + of, columns, rows, launched))
+        if key == "operators" and found["shapes"]:
+            out.append(_shapes_table(found["shapes"], of))
+    return out
+
+
+def _steps_table(steps: dict[str, Any], of: str) -> Table:
+    rows = steps["rows"]
+    shown = sorted(rows, key=lambda row: -row["length_ns"])[: contributors.MOST]
+    return Table(
+        "Steps",
+        f"The longest of {steps['count']} ({steps['name']}){of}",
+        [("Step", ""), ("Length", "ns"), ("Busy", "ns"), ("Idle", "pct")],
+        [
+            (
+                f"Step {row['number']}",
+                row["length_ns"],
+                row["busy_ns"],
+                100 * (1 - row["busy_ns"] / row["length_ns"]) if row["length_ns"] else None,
+            )
+            for row in shown
+        ],
+        note=f"Mean {format_ns(steps['mean_ns'])}, standard deviation {format_ns(steps['stdev_ns'])}. "
+        "A step reaches from its start to the next one's: the device may still work on the one before.",
+        places=[Place("Show", row["start_ns"], row["start_ns"] + row["length_ns"]) for row in shown]
+        if not of
+        else (),
+    )
+
+
+def _shapes_table(shapes: Sequence[dict[str, Any]], of: str) -> Table:
+    def share(value: float | None) -> float | None:
+        return None if value is None else 100 * value
+
+    return Table(
+        "Operators",
+        "By shape, beside the roofs of the device" + of,
+        [
+            ("Operator and inputs", ""),
+            ("Type", ""),
+            ("Count", "count"),
+            ("Device, own", "ns"),
+            ("Mean", "ns"),
+            ("TFLOP/s", "count"),
+            ("Of the roof", "pct"),
+            ("TB/s at least", "count"),
+            ("Of the roof", "pct"),
+        ],
+        [
+            (
+                f"{row['name']} ({row['shape']})",
+                row["dtype"],
+                row["count"],
+                row["own_device_ns"],
+                row["mean_ns"],
+                _scaled(row.get("flops_per_s"), 1e12),
+                share(row.get("flops_ratio")),
+                _scaled(row.get("bytes_per_s"), 1e12),
+                share(row.get("bytes_ratio")),
+            )
+            for row in shapes
+        ],
+        "Operations and bytes are computed from the shapes: each input read once, the output written once. The "
+        "roofs are the maker's (devices.toml).",
+    )
+
+
+def _scaled(value: float | None, by: float) -> float | None:
+    return None if value is None else value / by
