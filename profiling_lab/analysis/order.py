@@ -746,7 +746,8 @@ class _Builder:
         self.call_own = np.where(waits, 0, self.end - self.start)
         submitted = np.zeros(len(self.op), dtype=np.int64)
         submitted[has] = self.start[call[has]] + self.call_own[call[has]]
-        idle = has & ((before < 0) | (self.op_end[before] <= submitted - self.call_own[call]))
+        own = np.append(self.call_own, 0)[call]  # (a recording may hold no call at all)
+        idle = has & ((before < 0) | (self.op_end[before] <= submitted - own))
         typical = {
             kind: _median(self.op_start[rows] - submitted[rows])
             for kind in np.unique(self.op_kind).tolist()

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from profiling_lab import captures
 from profiling_lab.analysis.columns import COLLECTIVE
+from profiling_lab.reports import series
 from profiling_lab.reports.model import (
     CaptureSection,
     Fact,
     Lane,
-    MetricSeries,
     Place,
     TimeShare,
 )
@@ -75,7 +75,7 @@ def section_from_capture(
         provenance = captures.provenance_beside(capture.file)
     numbers = _launch_numbers(capture, window_ns)
     lanes = _host_lanes(capture, window_ns, numbers) + _device_lanes(capture, window_ns, numbers)
-    memory = _memory_series(capture, window_ns)
+    memory = series.of_memory(capture, window_ns)
     if busy is None:
         busy = {}
     elif not isinstance(busy, Mapping):
@@ -90,7 +90,7 @@ def section_from_capture(
         gaps=list(gaps),
         findings=list(findings),
         facts=[*facts, *_thinned_facts(lanes)],
-        metrics=_metric_series(capture, window_ns, metrics or SHOWN_METRICS) + memory,
+        metrics=series.of_metrics(capture, window_ns, metrics or SHOWN_METRICS) + memory,
         busy_ns=busy,
         devices=dict(capture.devices.select("device", "name").iter_rows()),
         places=places or {},
@@ -355,61 +355,3 @@ def _thinned(rows: pl.DataFrame, window_ns: tuple[int, int]) -> pl.DataFrame:
         start_ns=pl.col("first_ns"), name=pl.Series(names, dtype=pl.String)
     ).select(rows.columns)
     return pl.concat([rows.filter(~short), few]).sort("start_ns", "end_ns")
-
-
-def _memory_series(capture: NsysCapture, window_ns: tuple[int, int]) -> list[MetricSeries]:
-    """Device memory over the window, counted from its lowest: what was held before is not recorded."""
-    import polars as pl
-
-    events = capture.memory_events.filter(
-        pl.col("kind").str.starts_with("device")
-        & (pl.col("start_ns") >= window_ns[0])
-        & (pl.col("start_ns") < window_ns[1])
-    )
-    series = []
-    for device in sorted(events["device"].unique().to_list()):
-        rows = events.filter(pl.col("device") == device)
-        totals = [0, *rows["bytes"].cum_sum().to_list()]
-        lowest = min(totals)
-        values = [total - lowest for total in totals]
-        series.append(
-            MetricSeries(
-                f"GPU {device}",
-                "Allocated, above the lowest",
-                [window_ns[0], *rows["start_ns"].to_list()],
-                values,
-                unit="bytes",
-                maximum=max(values),
-                holds_on=True,
-                key="memory",
-            )
-        )
-    return series
-
-
-def _metric_series(
-    capture: NsysCapture, window_ns: tuple[int, int], shown: Mapping[str, str]
-) -> list[MetricSeries]:
-    import polars as pl
-
-    samples = capture.gpu_metrics.filter(pl.col("metric").is_in(list(shown)))
-    series = []
-    for device in sorted(samples["device"].unique().to_list()):
-        for metric, label in shown.items():
-            rows = samples.filter((pl.col("device") == device) & (pl.col("metric") == metric))
-            # One sample past the window: it covers the window's last part.
-            last = rows.filter(pl.col("timestamp_ns") >= window_ns[1])["timestamp_ns"].min()
-            rows = rows.filter(
-                (pl.col("timestamp_ns") > window_ns[0])
-                & (pl.col("timestamp_ns") <= (window_ns[1] if last is None else last))
-            )
-            if rows.height:
-                series.append(
-                    MetricSeries(
-                        group=f"GPU {device}",
-                        label=label,
-                        timestamp_ns=rows["timestamp_ns"].to_list(),
-                        values=rows["value"].to_list(),
-                    )
-                )
-    return series

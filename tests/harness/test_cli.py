@@ -862,6 +862,8 @@ def test_bad_captures_are_one_line(
     kind: str, command: str, outside: Lab, scenario: Callable[..., Path], tmp_path: Path
 ) -> None:
     make, words = BAD[kind]
+    if kind == "without_kernels" and command != "diagnose":
+        return  # what copies cost can be judged; a function of the course wants a kernel
     good = scenario("transfer_bound")
     bad = tmp_path / f"{kind}.sqlite"
     make(good, bad)
@@ -932,7 +934,7 @@ def test_compare_flags_a_regression(
     assert "tolerance" in one_line(outside("compare", str(fast), str(slow), "--tolerance", "-1"))
 
 
-def test_compare_without_functions_still_compares(
+def test_compare_asks_the_engine_and_nobody_else(
     outside: Lab, scenario: Callable[..., Path]
 ) -> None:
     file = str(scenario("transfer_bound"))
@@ -940,9 +942,8 @@ def test_compare_without_functions_still_compares(
     assert result.exit_code == 0
     assert "Window" in result.stdout
     assert "Bytes copied" in result.stdout
-    assert "--against PATH" in result.stdout
     rows = json.loads(outside("compare", file, file, "--json", "--against", SOLUTIONS).stdout)
-    assert {row["group"] for row in rows["rows"]} >= {"time", "host", "copies", "saved", "kernels"}
+    assert {row["group"] for row in rows["rows"]} >= {"time", "spent", "copies", "saved", "kernels"}
     assert rows["window_ratio"] == 1.0
 
 

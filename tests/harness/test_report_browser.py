@@ -4,6 +4,8 @@ Needs Playwright (`uv sync --inexact --group browser`) and a Chromium that is in
 LAB_NEEDS_BROWSER=1, which CI sets, their absence is a failure and no skip.
 """
 
+# Long because one page in one browser is tried in all of them.
+
 from __future__ import annotations
 
 import contextlib

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from grading.checks.generate.drawn_timeline import Timeline
 from grading.checks.generate.kineto import Trace
-from profiling_lab.analysis import columns, kineto_columns, nesting, operator_work, steps
+from profiling_lab.analysis import columns, kineto_columns, nesting, operator_work, spent, steps
 from profiling_lab.analysis.columns import Ranges
 from profiling_lab.analysis.kineto_columns import InputShape
 from profiling_lab.captures import inputs
@@ -155,8 +155,6 @@ def test_the_parts_of_a_window_add_up_and_idle_gaps_say_what_they_are(name: str)
 
 
 def test_every_class_of_time_has_a_look_of_its_own() -> None:
-    from profiling_lab.analysis import spent
-
     assert set(from_verdict.LOOKS) == set(spent.CLASSES)
     assert len(set(from_verdict.LOOKS.values())) == len(spent.CLASSES)
 
