@@ -267,10 +267,8 @@ def read(place: Any) -> list[Judged]:
     return judge(kernel_page.read(place))
 
 
-def top(
-    judged: Sequence[Judged], count: int = contributors.MOST
-) -> dict[str, list[dict[str, Any]]]:
-    """The kernels of pages that took most time, in the form of `contributors.top`."""
+def top(judged: Sequence[Judged], count: int = contributors.MOST) -> dict[str, Any]:
+    """The kernels of pages that took most time, in the form of `contributors.of`."""
     total: dict[str, list[float]] = defaultdict(list)
     for one in judged:
         total[one.kernel.name].append(one.kernel.duration_ns or 0.0)
@@ -280,9 +278,12 @@ def top(
             "name": name,
             "total_ns": round(sum(ns)),
             "count": len(ns),
+            "mean_ns": sum(ns) / len(ns),
+            "longest_ns": round(max(ns)),
             "window_ratio": sum(ns) / whole,
         }
         for name, ns in total.items()
     ]
     rows.sort(key=lambda row: -row["total_ns"])
-    return {"kernels": rows[:count], "ranges": [], "operators": []}
+    nothing = {name: [] for name in ("operators", "shapes", "modules", "ranges")}
+    return {"kernels": rows[:count], **nothing, "steps": {}}
