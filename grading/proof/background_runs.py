@@ -20,19 +20,18 @@ import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, Any, Self
 
 from grading.errors import SandboxUnavailable
 from grading.grader.intake.submissions import Submission
 from grading.grader.judge import Judge
 from grading.grader.sandbox import strongest
-from grading.proof.prove import Prover
+from grading.proof.prove import Prover, verdict_on
 from grading.runner.preload import modules
 from grading.runner.results import Result
 from profiling_lab.course import manifest, mistakes
 from profiling_lab.course.manifest import Course, Exercise
-from profiling_lab.course.mistakes import Mistake
 from profiling_lab.errors import CourseError
 
 Asked = tuple[str, str]  # kind and name of a run
@@ -41,8 +40,8 @@ Asked = tuple[str, str]  # kind and name of a run
 processes: set[int] = set()
 
 
-def mistakes_of(course: Course) -> dict[str, tuple[Exercise, Mistake]]:
-    """Every mistake of a course by its name, and of which exercise it is.
+def mistakes_of(course: Course) -> dict[str, tuple[Exercise, PurePosixPath, str]]:
+    """Every mistake of a course by its name in the proof: of which exercise and stub, and its name there.
 
     Without those of a file that cannot be read: what is wrong with it is said where it is proved.
     """
@@ -50,8 +49,8 @@ def mistakes_of(course: Course) -> dict[str, tuple[Exercise, Mistake]]:
     for exercise in course.exercises:
         for stub in exercise.stubs:
             with contextlib.suppress(CourseError):
-                for mistake in mistakes.read(course, stub):
-                    out[f"{exercise.id}-{stub.stem}-{mistake.slug}"] = (exercise, mistake)
+                for slug in mistakes.names(course, stub):
+                    out[f"{exercise.id}-{stub.stem}-{slug}"] = (exercise, stub, slug)
     return out
 
 
@@ -135,6 +134,7 @@ class _Runs:
             course, sandbox=_sandbox(), seed=int(Prover.seed), server=self.prover.server
         )
         self._mistakes = mistakes_of(course)
+        self._read = functools.cache(functools.partial(mistakes.read, course))
         self._stack = contextlib.ExitStack()
         self._opening = threading.Lock()
         self._is_open = False
@@ -212,9 +212,9 @@ class _Runs:
         if kind == "examples":
             return functools.partial(self.prover.run_examples, name)
         isolated = {"mistake": False, "isolated mistake": True}[kind]
-        return functools.partial(
-            self.prover.run_mistake, self._mistakes[name][1], isolated=isolated
-        )
+        _, stub, slug = self._mistakes[name]
+        mistake = next(one for one in self._read(stub) if one.slug == slug)
+        return lambda: verdict_on(mistake, self.prover.run_mistake(mistake, isolated=isolated))
 
     def _graded(self, exercise: Exercise, folder: Path) -> tuple[Result, Result]:
         with self._opening:

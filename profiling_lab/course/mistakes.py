@@ -49,6 +49,20 @@ class Mistake:
     names: tuple[str, ...]
 
 
+def names(course: Course, stub: PurePosixPath) -> list[str]:
+    """The names of a stub's mistakes, in order; the reference is not looked at. Raises CourseError."""
+    return sorted(slug for group in _tables(course.mistakes(stub)).values() for slug in group)
+
+
+def _tables(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise CourseError(f"{file}: {error}") from None
+
+
 def read(course: Course, stub: PurePosixPath) -> list[Mistake]:
     """The mistakes of a stub, by name; none if it has no file of them.
 
@@ -56,15 +70,14 @@ def read(course: Course, stub: PurePosixPath) -> list[Mistake]:
     nothing, or if its check is not there.
     """
     file, solution = course.mistakes(stub), course.solution(stub)
+    if not (tables := _tables(file)):
+        return []
     try:
-        tables = tomllib.loads(file.read_text(encoding="utf-8"))
         reference = _Reference(solution, solution.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        if error.filename == str(file):
-            return []
+    except FileNotFoundError:
         raise CourseError(f"{solution}: missing, and {file} edits it") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise CourseError(f"{file}: {error}") from None
+    except UnicodeDecodeError as error:
+        raise CourseError(f"{solution}: {error}") from None
     checks = {name for name, _ in checks_in(course.checks(stub))}
     out: dict[str, Mistake] = {}
     for caught_by, group in tables.items():

@@ -18,7 +18,7 @@ import pytest
 
 from grading.proof import live_results, mutation
 from grading.proof.background_runs import mistakes_of
-from grading.proof.prove import Run, verdict_on
+from grading.proof.prove import Run
 from grading.runner.results import Result
 from grading.runner.scoring import NotGraded
 from grading.runner.session import bound_checks
@@ -33,7 +33,7 @@ MISTAKES = mistakes_of(COURSE)
 
 # In a process of its own a mistake takes twice the time, and the same way as the others: every fifth
 # stands for them. A compiled source is never imported.
-ISOLATED = [name for name, (_, mistake) in MISTAKES.items() if mistake.stub.suffix == ".py"][::5]
+ISOLATED = [name for name, (_, stub, _) in MISTAKES.items() if stub.suffix == ".py"][::5]
 
 each_exercise = pytest.mark.parametrize("identifier", EXERCISES)
 each_mistake = pytest.mark.parametrize("name", MISTAKES)
@@ -90,11 +90,7 @@ def test_stub_in_place_is_the_generated_one(identifier: str) -> None:
 @pytest.mark.background("mistake")
 @each_mistake
 def test_mistake_is_caught(name: str, background: Callable[..., Any]) -> None:
-    exercise, mistake = MISTAKES[name]
-    verdict = verdict_on(mistake, background("mistake", name))
-    if verdict == "not run":
-        raise not_run(exercise, mistake.caught_by)
-    assert not verdict, verdict
+    expect_caught(name, background("mistake", name))
 
 
 @pytest.mark.concerns("identifier")
@@ -112,6 +108,12 @@ def test_graders_verdicts_are_identical(identifier: str, background: Callable[..
     assert set(outcomes_of(of_stub).values()) == {"todo"}, of_stub
 
 
+def expect_caught(name: str, verdict: str) -> None:
+    if verdict == "not run":
+        raise not_run(MISTAKES[name][0], name)
+    assert not verdict, verdict
+
+
 def outcomes_of(graded: Result) -> dict[str, str]:
     """Outcome of every check, as `Run.outcomes` gives it."""
     return {
@@ -126,11 +128,7 @@ def outcomes_of(graded: Result) -> dict[str, str]:
 @pytest.mark.background("isolated mistake")
 @pytest.mark.parametrize("name", ISOLATED)
 def test_isolated_mistake_is_caught(name: str, background: Callable[..., Any]) -> None:
-    exercise, mistake = MISTAKES[name]
-    verdict = verdict_on(mistake, background("isolated mistake", name))
-    if verdict == "not run":
-        raise not_run(exercise, mistake.caught_by)
-    assert not verdict, verdict
+    expect_caught(name, background("isolated mistake", name))
 
 
 @pytest.mark.concerns("identifier")
