@@ -9,16 +9,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from profiling_lab.errors import EmptyCapture
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from profiling_lab.captures.nsys_export import NsysCapture
 
 KERNEL, GRAPH, COPY, MEMSET = range(4)
 DEVICE_KINDS = ("kernel", "graph", "copy", "memset")
@@ -163,19 +157,6 @@ class Vocabulary:
             self.names.append(name)
         return found
 
-    def codes(self, series: pl.Series) -> np.ndarray:
-        """The codes of a column of text."""
-        import polars as pl
-
-        unique = series.unique(maintain_order=True)
-        codes = [self.code(name or "") for name in unique.to_list()]
-        if len(unique) == 1:
-            return np.full(len(series), codes[0], dtype=np.int32)
-        table = pl.DataFrame({"name": unique, "code": pl.Series(codes, dtype=pl.Int32)})
-        frame = pl.DataFrame({"name": series})
-        joined = frame.join(table, on="name", how="left", maintain_order="left", nulls_equal=True)
-        return joined["code"].to_numpy()
-
 
 def number_rows(*columns: np.ndarray) -> tuple[np.ndarray, list[tuple[int, ...]]]:
     """Rows of several columns as numbers, and what each number stands for, in order."""
@@ -188,124 +169,6 @@ def number_rows(*columns: np.ndarray) -> tuple[np.ndarray, list[tuple[int, ...]]
     _, first, numbers = np.unique(key, return_index=True, return_inverse=True)
     rows = list(zip(*(column[first].tolist() for column in columns), strict=True))
     return numbers.astype(np.int32), rows
-
-
-def int64(series: pl.Series, absent: int = NO_NUMBER) -> np.ndarray:
-    """A column of whole numbers; null becomes `absent`."""
-    if series.null_count():
-        series = series.fill_null(absent)
-    return series.to_numpy().astype(np.int64, copy=False)
-
-
-def from_nsys(capture: NsysCapture) -> Recording:
-    """An export of Nsight Systems in columns. Raises EmptyCapture if nothing ran on a device."""
-    import polars as pl
-
-    words = Vocabulary()
-    work = capture.device_operations
-    copies = capture.copies
-    kind = work["kind"].replace_strict(
-        {name: number for number, name in enumerate(DEVICE_KINDS)}, return_dtype=pl.Int8
-    )
-    calls = capture.api_calls
-    processes = sorted({*work["process"].unique(), *calls["process"].unique()} - {None})
-    numbered = np.array(processes, dtype=np.int64)
-
-    def process_of(frame: pl.DataFrame) -> np.ndarray:
-        return np.searchsorted(numbered, int64(frame["process"])).astype(np.int32)
-
-    process = process_of(work)
-    stream, streams = number_rows(process, int64(work["device"]), int64(work["stream"]))
-    operations = DeviceOperations(
-        start=int64(work["start_ns"]),
-        end=int64(work["end_ns"]),
-        kind=kind.to_numpy(),
-        name=words.codes(work["name"]),
-        device=int64(work["device"]).astype(np.int32),
-        stream=stream,
-        process=process,
-        correlation=int64(work["correlation"]),
-        bytes=int64(work["bytes"]),
-        pageable=np.zeros(work.height, dtype=bool),
-        node=np.zeros(work.height, dtype=bool),
-        migration=np.zeros(work.height, dtype=bool),
-    )
-    if copies.height:
-        places = np.flatnonzero(operations.kind == COPY)
-        # Both tables are in order of start, end, device and stream: their copies stand in the same order.
-        pageable = (copies["source"] == "pageable") | (copies["destination"] == "pageable")
-        order = copies.with_row_index("row").sort(
-            "start_ns", "end_ns", "device", "stream", "correlation", maintain_order=True
-        )["row"]
-        operations.pageable[places] = pageable.to_numpy()[order.to_numpy()]
-        moved = copies["migration"].is_in(["page fault", "speculative prefetch"]).fill_null(
-            False
-        ) & (copies["kind"] == "UVM H2D")
-        operations.migration[places] = moved.to_numpy()[order.to_numpy()]
-    if (operations.kind == KERNEL).any() and capture.kernels["graph_node"].count():
-        nodes = capture.kernels.filter(pl.col("graph_node").is_not_null())
-        keys = ["start_ns", "device", "stream", "correlation"]
-        marked = work.select(keys).join(
-            nodes.select(*keys, node=pl.lit(True)).unique(),
-            on=keys,
-            how="left",
-            maintain_order="left",
-        )
-        operations.node[:] = marked["node"].fill_null(False).to_numpy()
-    thread, threads = number_rows(process_of(calls), int64(calls["thread"]))
-    host = HostCalls(
-        start=int64(calls["start_ns"]),
-        end=int64(calls["end_ns"]),
-        name=words.codes(calls["name"]),
-        thread=thread,
-        process=process_of(calls),
-        correlation=int64(calls["correlation"]),
-        returned=int64(calls["return_value"], 0),
-    )
-    numbers = {row: place for place, row in enumerate(threads)}
-
-    def ranges(frame: pl.DataFrame) -> Ranges:
-        place, rows = number_rows(int64(frame["process"]), int64(frame["thread"]))
-        own = {recorded: number for number, recorded in enumerate(processes)}
-        known = [
-            numbers.setdefault((own.get(process, NO_NUMBER), thread), len(numbers))
-            for process, thread in rows
-        ]
-        return Ranges(
-            int64(frame["start_ns"]),
-            int64(frame["end_ns"]),
-            words.codes(frame["name"]),
-            np.array(known, dtype=np.int32)[place],
-        )
-
-    def links(frame: pl.DataFrame) -> EventLinks:
-        known = frame.filter(pl.col("process").is_in(processes))
-        return EventLinks(
-            process_of(known),
-            int64(known["correlation"]),
-            int64(known["device"]),
-            int64(known["stream"]),
-            int64(known["event_sync"]),
-        )
-
-    recording = Recording(
-        file=str(capture.file),
-        source="nsys",
-        names=words.names,
-        processes=processes,
-        streams=streams,  # type: ignore[arg-type]
-        threads=[],
-        operations=operations,
-        calls=host,
-        syncs=links(capture.synchronizations),
-        event_records=links(capture.event_records),
-        ranges=ranges(capture.nvtx_ranges),
-        operators=Ranges(*(np.zeros(0, dtype=np.int64) for _ in range(4))),
-        os_calls=ranges(capture.os_calls),
-    )
-    recording.threads = [(key[0], key[1]) for key in sorted(numbers, key=lambda row: numbers[row])]
-    recording.__post_init__()
-    return recording
 
 
 def check_work(recording: Recording) -> None:

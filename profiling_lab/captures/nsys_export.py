@@ -266,7 +266,7 @@ class NsysCapture(SqliteTables):
         """
         import polars as pl
 
-        end = f'COALESCE("end", {self._last_ns if "NVTX_EVENTS" in self._columns else 0})'
+        end = f'COALESCE("end", {self.last_ns if "NVTX_EVENTS" in self._columns else 0})'
         frame = self._read(
             "NVTX_EVENTS",
             {
@@ -444,7 +444,7 @@ class NsysCapture(SqliteTables):
     # -- reading --------------------------------------------------------------------------------
 
     @cached_property
-    def _last_ns(self) -> int:
+    def last_ns(self) -> int:
         """The last moment of any recorded event: where ranges that were never closed end."""
         last = 0
         with connect(self.file) as connection:

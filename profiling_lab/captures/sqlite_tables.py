@@ -19,8 +19,27 @@ if TYPE_CHECKING:
 SQLITE_MAGIC = b"SQLite format 3\x00"
 
 # What is in the SQL expressions below besides names of columns.
-_SQL = {*"COALESCE CASE WHEN THEN ELSE END SELECT FROM WHERE StringIds id value".split()}  # noqa: SIM905
-_VERSION_SUFFIX = r"(_ptsz)?_v\d+(_ptsz)?$"
+_SQL = {
+    *[
+        "COALESCE",
+        "CASE",
+        "WHEN",
+        "THEN",
+        "ELSE",
+        "END",
+        "SELECT",
+        "FROM",
+        "WHERE",
+        "CAST",
+        "AS",
+        "INTEGER",
+        "StringIds",
+        "id",
+        "value",
+        "rowid",
+    ]
+}  # noqa: SIM905
+VERSION_SUFFIX = r"(_ptsz)?_v\d+(_ptsz)?$"
 
 # Above this many rows a table is read in parts, side by side.
 _PARALLEL_ROWS = 200_000
@@ -60,20 +79,7 @@ class SqliteTables:
         schema = {name: pl.String if name in names else pl.Int64 for name in columns}
         if table not in self._columns:
             return pl.DataFrame(schema=schema)
-        have = self._columns[table]
-        expressions = " ".join(re.sub(r"'[^']*'", "", e) for e in columns.values())
-        needed = set(re.findall(r"[A-Za-z]\w*", expressions)) - _SQL
-        missing = sorted(w for w in needed if w not in have and w not in optional)
-        if missing:
-            raise MissingTable(
-                f"{self.file}: table {table} lacks the column{'s' if len(missing) > 1 else ''} "
-                f"{', '.join(missing)}; this export's schema is not one that the course reads"
-            )
-        select = ", ".join(
-            (f'"{e}"' if e in have else "CAST(NULL AS INTEGER)" if e in optional else e)
-            + f" AS {n}"
-            for n, e in columns.items()
-        )
+        select = self.select_of(table, columns, optional)
         frame = self._query(select, table, where)
         frame = frame.select(
             pl.col(n).cast(pl.String if n in text else pl.Int64, strict=False) for n in columns
@@ -84,7 +90,7 @@ class SqliteTables:
         for name in strings:
             values = self._strings
             if plain_names:
-                values = values.with_columns(pl.col("value").str.replace(_VERSION_SUFFIX, ""))
+                values = values.with_columns(pl.col("value").str.replace(VERSION_SUFFIX, ""))
             values = values.rename({"value": "_resolved"})
             frame = frame.join(
                 values, left_on=name, right_on="id", how="left", maintain_order="left"
@@ -94,6 +100,27 @@ class SqliteTables:
             [column.lstrip("-") for column in order],
             descending=[column.startswith("-") for column in order],
             maintain_order=True,
+        )
+
+    def has(self, table: str, column: str = "") -> bool:
+        """Whether the file has a table, and this column in it."""
+        return table in self._columns and (not column or column in self._columns[table])
+
+    def select_of(self, table: str, columns: dict[str, str], optional: tuple[str, ...] = ()) -> str:
+        """What to select for columns (name → SQL expression). Raises MissingTable naming absent ones."""
+        have = self._columns[table]
+        expressions = " ".join(re.sub(r"'[^']*'", "", e) for e in columns.values())
+        needed = set(re.findall(r"[A-Za-z]\w*", expressions)) - _SQL
+        missing = sorted(w for w in needed if w not in have and w not in optional)
+        if missing:
+            raise MissingTable(
+                f"{self.file}: table {table} lacks the column{'s' if len(missing) > 1 else ''} "
+                f"{', '.join(missing)}; this export's schema is not one that the course reads"
+            )
+        return ", ".join(
+            (f'"{e}"' if e in have else "CAST(NULL AS INTEGER)" if e in optional else e)
+            + f" AS {n}"
+            for n, e in columns.items()
         )
 
     @cached_property

@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from profiling_lab import captures
 from profiling_lab.analysis import host_time, spent
 from profiling_lab.captures import Kind
 from profiling_lab.diagnosis import contributors
@@ -97,12 +96,8 @@ def rests_on(
         out.append(f"{job.left_out_count:,} collectives that not all ranks were recorded in")
     code = host_time.PURPOSES[host_time.OWN_CODE]
     if part.kind == Kind.TIMELINE:
-        with captures.open(part.path) as capture:
-            lost = [
-                text
-                for severity, text in capture.diagnostics.select("severity", "text").iter_rows()
-                if text and ("dropped" in text.lower() or "lost" in text.lower())
-            ]
+        if seen.export is not None:
+            lost = [t for t in seen.export.said() if "dropped" in t.lower() or "lost" in t.lower()]
             out += [f"the profiler says: {text}" for text in dict.fromkeys(lost)]
         if not len(seen.recording.calls):
             out.append("what the host did: no CUDA calls (record with --trace=cuda)")

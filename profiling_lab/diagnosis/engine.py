@@ -10,7 +10,6 @@ import numpy as np
 
 from profiling_lab import captures
 from profiling_lab.analysis import (
-    columns,
     host_time,
     kineto_columns,
     order,
@@ -20,6 +19,7 @@ from profiling_lab.analysis import (
 )
 from profiling_lab.analysis.columns import Recording
 from profiling_lab.analysis.host_time import HostTime
+from profiling_lab.analysis.nsys_columns import Export
 from profiling_lab.analysis.ranks import Job
 from profiling_lab.analysis.savings import Saved
 from profiling_lab.analysis.spent import Spent
@@ -51,6 +51,7 @@ class Seen:
     spent: list[Spent]
     saved: Saved
     trace: kineto_columns.Trace | None = None
+    export: Export | None = None
 
     @property
     def window_ns(self) -> tuple[int, int]:
@@ -199,15 +200,15 @@ def judge(parts: Sequence[Part], nvtx_range: str | None = None) -> Verdict:
 
 def see_timeline(part: Part, nvtx_range: str | None = None) -> Seen:
     """A recording of Nsight Systems, analysed."""
-    with captures.open(part.path) as capture:
-        recording = columns.from_nsys(capture)
+    export = Export(captures.open(part.path))
+    recording = export.recording
     window, closing = recording.span_ns, None
     if nvtx_range is not None:
         window, closing = _window_of_range(recording, nvtx_range)
     time = host_time.read(order.read(recording))
     time.closing_thread = closing
     where = spent.read(time, window, None, closing)
-    return Seen(part.name, recording, time, where, savings.read(time, where))
+    return Seen(part.name, recording, time, where, savings.read(time, where), export=export)
 
 
 def see_trace(name: str, file: Any) -> Seen:
@@ -289,14 +290,13 @@ def _decide(
             "communication_bound",
             min(one.classes[spent.COMMUNICATION_ALONE] for one in first.spent),
         )
-    if part.kind == Kind.TIMELINE and nvtx_range is None:
-        with captures.open(part.path) as capture:
-            for category, device, ns, evidence in (
-                *streams.judge(capture, first.time.order),
-                *clocks.judge(capture),
-            ):
-                if category not in found or found[category].evidence["recoverable_ns"] < ns:
-                    add(category, ns, f"device:{device}", evidence)
+    if first.export is not None and nvtx_range is None:
+        for category, device, ns, more in (
+            *streams.judge(first.export, first.time.order),
+            *clocks.judge(first.export),
+        ):
+            if category not in found or found[category].evidence["recoverable_ns"] < ns:
+                add(category, ns, f"device:{device}", more)
     findings = ranking.ranked(found, first, subject)
     growing = [
         finding

@@ -17,9 +17,7 @@ from profiling_lab.analysis.intervals import Intervals
 from profiling_lab.analysis.order import Order
 
 if TYPE_CHECKING:
-    import polars as pl
-
-    from profiling_lab.captures import NsysCapture
+    from profiling_lab.analysis.nsys_columns import Export
 
 Answer = tuple[str, int, int, dict[str, float]]
 
@@ -30,7 +28,7 @@ SM_PARTITIONS, PARTITION_REGISTERS, WARP_REGISTER_UNIT = 4, 16_384, 256
 SHARED_PER_SM_BYTES, SHARED_UNIT_BYTES, RESERVED_SHARED_BYTES = 228 * 1024, 128, 1024
 
 
-def judge(capture: NsysCapture, made: Order) -> list[Answer]:
+def judge(export: Export, made: Order) -> list[Answer]:
     """("serialized_streams", device, ns, evidence) for each device on which a process used several streams."""
     work = made.recording.operations
     nodes = np.flatnonzero(made.kind == order.DEVICE)
@@ -43,7 +41,7 @@ def judge(capture: NsysCapture, made: Order) -> list[Answer]:
         streams = work.stream[rows[own]]
         if len(np.unique(streams)) < 2 or (made.delay[nodes[own]] <= START_COST_NS).all():
             continue
-        shares = _shares(capture, device, made, rows[own])
+        shares = _shares(export, device, rows[own])
         saved = _saved(made, nodes[own], streams, shares)
         if saved > 0:
             count = float(len(np.unique(streams)))
@@ -81,56 +79,25 @@ def _saved(made: Order, nodes: np.ndarray, streams: np.ndarray, shares: np.ndarr
     return min(packing, intervals.total_ns(waiting))
 
 
-def _shares(capture: NsysCapture, device: int, made: Order, rows: np.ndarray) -> np.ndarray:
+def _shares(export: Export, device: int, rows: np.ndarray) -> np.ndarray:
     """Per operation the share of the device that a launch takes; 1 for a graph."""
-    import polars as pl
+    launch = {name: column[rows] for name, column in export.launches.items()}
 
-    info = capture.devices.filter(pl.col("device") == device)["sm_count"].to_list()
-    sms = (info[0] if info else None) or 1
-    kernels = capture.kernels.filter(pl.col("device") == device).with_columns(
-        share=_share(sms, "grid_", "block_")
-    )
-    work = made.recording.operations
-    asked = pl.DataFrame(
-        {
-            "start_ns": work.start[rows],
-            "end_ns": work.end[rows],
-            "stream": [made.recording.streams[s][2] for s in work.stream[rows].tolist()],
-        }
-    )
-    found = asked.join(
-        kernels.select("start_ns", "end_ns", "stream", "share").unique(
-            ["start_ns", "end_ns", "stream"]
-        ),
-        on=["start_ns", "end_ns", "stream"],
-        how="left",
-        maintain_order="left",
-    )
-    return found["share"].fill_null(1.0).to_numpy()
+    def times(of: str) -> np.ndarray:
+        return launch[f"{of}_x"] * launch[f"{of}_y"] * launch[f"{of}_z"]
 
-
-def _share(sms: int, grid: str, block: str) -> pl.Expr:
-    import polars as pl
-
-    def up(value: pl.Expr, unit: int) -> pl.Expr:
+    def up(value: np.ndarray, unit: int) -> np.ndarray:
         return (value + (unit - 1)) // unit * unit
 
-    def times(prefix: str) -> pl.Expr:
-        return pl.col(f"{prefix}x") * pl.col(f"{prefix}y") * pl.col(f"{prefix}z")
-
-    warps = (times(block) + (WARP_THREADS - 1)) // WARP_THREADS
-    registers = up(pl.col("registers_per_thread").fill_null(0) * WARP_THREADS, WARP_REGISTER_UNIT)
-    held = pl.when(registers > 0).then(
-        SM_PARTITIONS * (PARTITION_REGISTERS // pl.max_horizontal(registers, pl.lit(1)))
-    )
-    warps_held = pl.min_horizontal(pl.lit(WARPS_PER_SM), held.otherwise(WARPS_PER_SM))
-    shared = pl.col("static_shared_bytes").fill_null(0) + pl.col("dynamic_shared_bytes").fill_null(
-        0
-    )
+    warps = (times("block") + (WARP_THREADS - 1)) // WARP_THREADS
+    registers = up(launch["registers"] * WARP_THREADS, WARP_REGISTER_UNIT)
+    held = SM_PARTITIONS * (PARTITION_REGISTERS // np.maximum(registers, 1))
+    warps_held = np.minimum(WARPS_PER_SM, np.where(registers > 0, held, WARPS_PER_SM))
+    shared = launch["static_shared"] + launch["dynamic_shared"]
     block_bytes = up(shared + RESERVED_SHARED_BYTES, SHARED_UNIT_BYTES)
-    blocks = pl.min_horizontal(
-        pl.lit(BLOCKS_PER_SM),
-        warps_held // pl.max_horizontal(warps, pl.lit(1)),
+    blocks = np.minimum(
+        np.minimum(BLOCKS_PER_SM, warps_held // np.maximum(warps, 1)),
         SHARED_PER_SM_BYTES // block_bytes,
     )
-    return times(grid) / (sms * pl.max_horizontal(blocks, pl.lit(1)))
+    share = times("grid") / (export.sm_count(device) * np.maximum(blocks, 1))
+    return np.where(times("block") > 0, share, 1.0)

@@ -11,6 +11,7 @@ import pytest
 from grading.checks.generate import SCENARIOS
 from profiling_lab import captures
 from profiling_lab.analysis import columns, order
+from profiling_lab.analysis.nsys_columns import Export
 from profiling_lab.analysis.order import Order
 from profiling_lab.analysis.replay import Replay
 from profiling_lab.captures import dependencies
@@ -81,7 +82,7 @@ def saved_by_reference(reference: ModuleType, path: str) -> dict[str, int]:
 
 
 def compare(reference: ModuleType, path: str) -> dict[str, int]:
-    made = order.read(columns.from_nsys(captures.open(path)))
+    made = order.read(Export(captures.open(path)).recording)
     found = saved_by_engine(made, reference.DISPATCH_LIMIT_NS)
     assert found == saved_by_reference(reference, path)
     return found

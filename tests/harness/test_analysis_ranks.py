@@ -9,7 +9,8 @@ import pytest
 from grading.checks import case_labels
 from grading.checks.generate.drawn_timeline import Timeline
 from profiling_lab import captures
-from profiling_lab.analysis import columns, kineto_columns, ranks
+from profiling_lab.analysis import kineto_columns, ranks
+from profiling_lab.analysis.nsys_columns import Export
 from profiling_lab.analysis.ranks import Job
 
 FLOOR = 0.1
@@ -31,7 +32,7 @@ def job_of(name: str) -> tuple[Job, int]:
             for number, one in traces.items()
         ]
         return ranks.judge(found, one_clock=False), max(rank.length_ns for rank in found)
-    recording = columns.from_nsys(captures.open(name))
+    recording = Export(captures.open(name)).recording
     found = ranks.of_timeline(recording, recording.span_ns)
     return ranks.judge(found, one_clock=True), found[0].length_ns
 

@@ -14,7 +14,8 @@ import pytest
 from grading.checks.generate import SCENARIOS
 from grading.checks.generate.drawn_timeline import Timeline
 from profiling_lab import captures
-from profiling_lab.analysis import columns, host_time, order, savings, spent
+from profiling_lab.analysis import host_time, order, savings, spent
+from profiling_lab.analysis.nsys_columns import Export
 from profiling_lab.analysis.savings import Saved
 from profiling_lab.analysis.spent import Spent
 
@@ -23,7 +24,7 @@ US = 1_000
 
 
 def analysed(path: str) -> tuple[list[Spent], Saved]:
-    time = host_time.read(order.read(columns.from_nsys(captures.open(path))))
+    time = host_time.read(order.read(Export(captures.open(path)).recording))
     where = spent.read(time)
     return where, savings.read(time, where)
 
