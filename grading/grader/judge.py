@@ -22,6 +22,7 @@ from typing import Any, Self
 from grading.errors import SandboxError
 from grading.grader.intake.parsing import too_deep
 from grading.grader.intake.submissions import Submission
+from grading.grader.readable import copy_recordings, readable
 from grading.grader.sandbox import Sandbox, open_sandbox
 from grading.runner import scratch
 from grading.runner.forkserver import TIMED_OUT, ForkServer, Job
@@ -41,22 +42,6 @@ MOST_SANDBOXES = (
 MOST_MESSAGE = 8_000
 _ASKED_TO_END = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # by a person or the machine
 NO_KEY = Key("", "", "", 0)  # of a result that nobody keeps
-# What decides by itself what slows a program down: in the sandbox it would answer for the learner.
-ENGINE = ("analysis", "diagnosis")
-
-
-def readable(course: Course) -> list[Path]:
-    """What of the course the code in the sandbox may read: the captures; of the library all but the engine and
-    the analysis that it rests on; by name what the manifest gives with an exercise, and probes. What else
-    lies in their folders is not.
-    """
-    root = course.root
-    library = sorted((root / "profiling_lab").glob("*"))
-    given = sorted({file for exercise in course.exercises for file in exercise.given})
-    paths = [entry for entry in library if entry.name not in ENGINE]
-    paths += [root / name for name in ("captures", *given)]
-    paths += sorted({p for e in course.exercises for stub in e.stubs for p in course.probes(stub)})
-    return [path for path in paths if path.exists()]
 
 
 class Judge:
@@ -108,12 +93,18 @@ class Judge:
         exchange.mkdir()
         try:
             self._copy_private_captures(exchange / "cases")
+            copy_recordings(self.course, self._recordings)
             with self._sandboxes.use(()):  # whether there can be one is said now
                 pass
         except BaseException:
             self.__exit__()
             raise
         return self
+
+    @property
+    def _recordings(self) -> Path:
+        assert self._scratch is not None
+        return self._scratch / "captures"
 
     def _open_sandbox(self, preload: tuple[str, ...]) -> Sandbox:
         assert self._scratch is not None
@@ -123,6 +114,7 @@ class Judge:
                 *readable(self.course),
                 *([folder for folder in GPU_TOOLS if folder.exists()] if self.live else []),
             ],
+            instead={self.course.root / "captures": self._recordings},
             exchange=self._scratch / "exchange",
             preload=["numpy", "polars", "msgspec", "profiling_lab.captures", *preload],
             scratch=self._scratch,

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from grading.classroom import answers, class_repo
-from grading.grader.judge import readable
+from grading.grader.readable import copy_recordings, is_recorded, readable
 from profiling_lab.course import manifest
 from profiling_lab.course.manifest import Course
 
@@ -64,7 +64,7 @@ READABLE = readable(COURSE)
 
 
 def is_readable(inside: PurePosixPath) -> bool:
-    return any((ROOT / inside).is_relative_to(path) for path in READABLE)
+    return is_recorded(inside) or any((ROOT / inside).is_relative_to(path) for path in READABLE)
 
 
 @pytest.mark.proof
@@ -115,6 +115,22 @@ def test_what_stands_beside_checks_and_stubs_is_not_readable(tmp_path: Path) -> 
         file.write_text("")
     course = Course(tmp_path, "", (exercise,))
     assert readable(course) == beside[:1]
+
+
+def test_of_captures_only_recordings_are_shown(tmp_path: Path) -> None:
+    """What says how a capture was made, and with which fault, is not beside it while a submission is judged."""
+    copy_recordings(COURSE, tmp_path / "captures")
+    shown = [file.relative_to(tmp_path) for file in (tmp_path / "captures").rglob("*.*")]
+    assert {
+        Path("captures/alloc_cached/timeline.sqlite"),
+        Path("captures/case_mix_a/kernels.csv.gz"),
+    } <= {*shown}
+    told = [
+        file for file in shown if file.name.startswith("case_") or file.suffix in (".md", ".toml")
+    ]
+    told += [f for f in shown if "programs" in f.parts and f.suffix != ".cuh"]
+    told += [f for f in shown if "case_" in str(f) and f.name == "provenance.json"]
+    assert not [file for file in told if (tmp_path / file).is_file()]
 
 
 def test_given_files_are_there() -> None:

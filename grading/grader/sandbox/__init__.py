@@ -19,7 +19,7 @@ import sys
 import sysconfig
 import tempfile
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -137,6 +137,7 @@ def open_sandbox(
     kind: str = "auto",
     *,
     readable: Iterable[Path] = (),
+    instead: Mapping[Path, Path] | None = None,
     exchange: Path,
     preload: Sequence[str] = (),
     scratch: Path | None = None,
@@ -146,7 +147,8 @@ def open_sandbox(
 
     kind: "bubblewrap", "namespaces" (the same without its help), "none" (no protection at all), or "auto",
     the strongest. readable: files and folders
-    that jobs see, read-only, at their own paths. exchange: a folder of which a job sees one part. preload:
+    that jobs see, read-only, at their own paths. instead: folders at whose paths jobs see another folder, unless
+    there is no protection. exchange: a folder of which a job sees one part. preload:
     modules imported once, those that are not installed left out. scratch: where its own files go. devices:
     device files of GPUs that jobs may use.
     Raises SandboxUnavailable; SandboxError if it does not start.
@@ -161,7 +163,7 @@ def open_sandbox(
         if kind != "auto" and (why := _why_not(kind)):
             raise SandboxUnavailable(f"{why}; {best} works here")
         kind = best if kind == "auto" else kind
-    return Sandbox(kind, readable, exchange, preload, scratch, devices)
+    return Sandbox(kind, readable, instead or {}, exchange, preload, scratch, devices)
 
 
 class Sandbox:
@@ -171,6 +173,7 @@ class Sandbox:
         self,
         kind: str,
         readable: Iterable[Path],
+        instead: Mapping[Path, Path],
         exchange: Path,
         preload: Sequence[str],
         scratch: Path | None,
@@ -184,7 +187,7 @@ class Sandbox:
         self._devices = [str(device) for device in devices]
         if devices:  # the driver's library looks there
             readable = [*readable, Path("/sys")]
-        self._links, self._readable = _view(readable)
+        self._links, self._readable = _view([*readable, *instead])
         for path in self._readable:
             nested = self._exchange.is_relative_to(path) or Path(path).is_relative_to(
                 self._exchange
@@ -210,7 +213,11 @@ class Sandbox:
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self._folder = _private_folder(scratch)
-            self._copies = _copies(self._readable, self._folder / "files") if kind != "none" else {}
+            # What is shown at a path, where it is not what lies there.
+            self._sources = (
+                _copies(self._readable, self._folder / "files") if kind != "none" else {}
+            )
+            self._sources |= {os.path.abspath(path): str(other) for path, other in instead.items()}
             (self._folder / "settings.json").write_text(self._settings, encoding="utf-8")
             self.address = str(self._folder / "socket")
             self._listener.bind(self.address)
@@ -346,7 +353,7 @@ class Sandbox:
             "environment": _ENVIRONMENT,
             "links": self._links,
             "readable": {
-                path: self._copies.get(path, path)
+                path: self._sources.get(path, path)
                 for path in (*self._readable, str(self._exchange))
             },
             "devices": self._devices,
@@ -388,7 +395,7 @@ class Sandbox:
             if folder not in ("/", "/tmp"):
                 command += ["--dir", folder]
         for path in shown:
-            command += ["--ro-bind", self._copies.get(path, path), path]
+            command += ["--ro-bind", self._sources.get(path, path), path]
         command += ["--dev", "/dev", "--proc", "/proc"]
         for device in self._devices:
             command += ["--dev-bind", device, device]
