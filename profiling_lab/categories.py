@@ -271,6 +271,14 @@ _KERNEL = (
         first="begin with what they wait for",
     ),
     Category(
+        "above_roof",
+        "most of the device's time lies above the roofline, which does not say why; counters do",
+        remedy="look inside with Nsight Compute: neither roof explains the time",
+        effort=1,
+        headline="{kernel} spends most of its time above the roofline" + _UP_TO,
+        first="begin with its counters",
+    ),
+    Category(
         "uncoalesced_access",
         "loads or stores move more sectors than the bytes they use need",
         remedy="let neighbouring threads use neighbouring addresses",

@@ -35,9 +35,6 @@ GROUPS = {
     "nbformat": "authors",
     "yaml": "authors",
     "playwright": "browser",
-    "sphinx": "book",
-    "myst_parser": "book",
-    "furo": "book",
 }
 # Groups do not bring these everywhere: (platforms, and of each the architectures; none for all).
 LINUX: dict[str, tuple[str, ...]] = {"linux": ()}

@@ -869,8 +869,7 @@ def test_bad_captures_are_one_line(
     make(good, bad)
     before = hashlib.sha256(bad.read_bytes()).hexdigest()
     files = [str(bad)] if command != "compare" else [str(good), str(bad)]
-    whose = ["--against", SOLUTIONS] if command == "diagnose" else []
-    line = one_line(outside(command, *files, *whose))
+    line = one_line(outside(command, *files, "--against", SOLUTIONS))
     assert words in line
     assert bad.name in line
     assert hashlib.sha256(bad.read_bytes()).hexdigest() == before
@@ -920,13 +919,13 @@ def test_compare_flags_a_regression(
             'UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET "end" = "end" + 5000000 '
             "WHERE start = (SELECT MAX(start) FROM CUPTI_ACTIVITY_KIND_KERNEL)"
         )
-    same = outside("compare", str(fast), str(fast))
+    same = outside("compare", str(fast), str(fast), "--against", SOLUTIONS)
     assert same.exit_code == 0
     assert "No change beyond the tolerance of 2.0%" in same.stdout
-    better = outside("compare", str(slow), str(fast))
+    better = outside("compare", str(slow), str(fast), "--against", SOLUTIONS)
     assert better.exit_code == 0
     assert "faster" in better.stdout
-    worse = outside("compare", str(fast), str(slow))
+    worse = outside("compare", str(fast), str(slow), "--against", SOLUTIONS)
     assert worse.exit_code == 1
     assert "Regression" in worse.stdout
     assert "grew" in worse.stdout
@@ -943,7 +942,7 @@ def test_compare_asks_the_engine_and_nobody_else(
     assert result.exit_code == 0
     assert "Window" in result.stdout
     assert "Bytes copied" in result.stdout
-    rows = json.loads(outside("compare", file, file, "--json").stdout)
+    rows = json.loads(outside("compare", file, file, "--json", "--against", SOLUTIONS).stdout)
     assert {row["group"] for row in rows["rows"]} >= {"time", "spent", "copies", "saved", "kernels"}
     assert rows["window_ratio"] == 1.0
 

@@ -25,9 +25,7 @@ COURSE = manifest.load(ROOT)
 FRAMEWORKS = "uv sync --inexact --group frameworks"
 DECLARED = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["dependency-groups"]
 # What is declared under another name than it is imported by.
-PACKAGES = {
-    "nvcc": "nvidia-cuda-nvcc", "cosmic_ray": "cosmic-ray", "yaml": "pyyaml", "myst_parser": "myst-parser",
-}  # fmt: skip
+PACKAGES = {"nvcc": "nvidia-cuda-nvcc", "cosmic_ray": "cosmic-ray", "yaml": "pyyaml"}
 MACHINES = [
     ("linux", "x86_64"),
     ("linux", "aarch64"),

@@ -1,6 +1,6 @@
 """Day 4, bottlenecks and the roofline: how fast could this be, and what keeps it from being so?
 
-You count the work of an operation, predict its time on a device, hold the prediction against
+You count the work of an operation, predict its time on a device, compare the prediction with
 measurements, and choose the optimization that the evidence supports. The lesson is `README.md` in
 this folder, hints are in `hints.md`, and
 
@@ -16,9 +16,8 @@ tells what is right and wrong.
   that goes through memory on its way (an intermediate tensor) is written once by the step that makes
   it and read once by each step that uses it. All tensors have the given data type.
 
-A *cost* is {"flops": operations, "bytes": bytes}, both whole numbers. Sizes are whole numbers of at
-least 1: `check_sizes` raises ValueError for others. Devices and data types, with their names and
-peaks, come from `profiling_lab.devices`, which raises DeviceError (a LabError) for unknown ones:
+A *cost* is {"flops": operations, "bytes": bytes}, both whole numbers. Devices and data types, with their
+names and peaks, come from `profiling_lab.devices`, which raises DeviceError for unknown ones:
 
     devices.dtype("bf16").bytes                             # 2
     devices.get("H200").peak("bfloat16")                    # operations per second
@@ -29,7 +28,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,6 +45,12 @@ SAVING_FLOOR_RATIO = 0.10
 # If the two largest parts of the time are closer than this share of it, the finding is borderline.
 BORDERLINE_RATIO = 0.05
 
+# Two recordings of the same program on the same device may differ by this share of their length.
+NOISE_RATIO = 0.03
+
+# The upper end of a predicted window is at most this many times the lower end.
+WIDEST_RATIO = 1.2
+
 # What a file of measurements may give its times in.
 NS_PER_UNIT = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 
@@ -57,24 +62,36 @@ COUNTER_UNITS = {
     **{"inst": 1.0, "": 1.0},
 }
 
+# Counters of operations on single numbers in float32 (f) and float64 (d), with the operations that one
+# counted instruction of a thread does: a fused multiply-add is two.
+FLOP_COUNTERS = {
+    f"smsp__sass_thread_inst_executed_op_{kind}{name}_pred_on.sum": operations
+    for kind in "fd"
+    for name, operations in (("add", 1), ("mul", 1), ("fma", 2))
+}
+
 # Instructions of warps that the tensor pipe executed, as Nsight Compute counts them.
 TENSOR_COUNTER = "sm__inst_executed_pipe_tensor.sum"
 
 
-def check_sizes(**sizes: int) -> None:
-    """Given: raises ValueError, naming the argument, unless each size is an int of at least 1."""
-    for name, size in sizes.items():
-        if type(size) is not int or size < 1:
-            raise ValueError(f"{name} is {size!r}: a whole number of at least 1 is needed")
+def refuses_bad_input(**sizes: int) -> None:
+    """Refuse what is no size: every cost function of a tensor can begin with this call.
+
+    A size is an int of at least 1. Anything else (0, a negative number, 2.0, "3", True) raises ValueError,
+    and its message holds the argument's name and its value.
+
+    Example: refuses_bad_input(rows=4, width=0) raises ValueError("width is 0: …").
+    """
+    raise NotImplementedError
 
 
 def matmul_cost(m: int, k: int, n: int, dtype: str, batch: int = 1, shared_b: bool = False) -> Cost:
     """The cost of `batch` matrix products C = A @ B, A of shape (m, k), B (k, n), C (m, n).
 
-    shared_b: all products of the batch use the same B (a linear layer), which is then read once.
-
     Each element of C takes k multiplications and k additions (the first adds to zero).
-    Raises ValueError for a size that is no whole number of at least 1.
+    shared_b: all products of the batch use the same B, which is then read once (a linear layer).
+
+    Example: (2, 3, 5) in bf16 has {"flops": 60, "bytes": 62}.
     """
     raise NotImplementedError
 
@@ -82,16 +99,16 @@ def matmul_cost(m: int, k: int, n: int, dtype: str, batch: int = 1, shared_b: bo
 def elementwise_cost(
     element_count: int, extra_inputs: Sequence[int], dtype: str, fused: bool = False
 ) -> Cost:
-    """The cost of a chain of elementwise operations, one per entry of `extra_inputs`.
+    """The cost of a chain of elementwise operations, one for each entry of `extra_inputs`.
 
     The first operation works on an input tensor of `element_count` elements, each further one on
     the result of the one before. Entry i says how many *other* tensors of the same size operation i
-    reads: relu(x * w + b) is [1, 1, 0]. An operation is one operation per element.
-    fused: the whole chain is one kernel, and what lies between two operations stays in registers;
-    otherwise each operation is a kernel of its own.
+    reads. Each operation does one operation for each element.
+    fused: the whole chain is one kernel, and results between two operations stay in registers.
+    Otherwise each operation is a kernel of its own.
 
-    Raises ValueError for a size that is no whole number of at least 1, an empty chain, or an entry
-    that is no whole number of at least 0.
+    Example: relu(x * w + b) is [1, 1, 0]. With 10 elements in float32 it has 30 operations, and 320 bytes
+    in three kernels.
     """
     raise NotImplementedError
 
@@ -113,14 +130,13 @@ def layer_norm_cost(rows: int, width: int, dtype: str, affine: bool = True) -> C
 def softmax_cost(rows: int, width: int, dtype: str, fused: bool = True) -> Cost:
     """The cost of a softmax over rows of `width` elements.
 
-    Per row: the largest element, each element minus it, the exponentials, their sum, and each
-    exponential divided by it. The largest of w numbers takes w - 1 comparisons, their sum w - 1
-    additions.
-    fused: one kernel that keeps a row on chip. Otherwise each of the five steps is a kernel that
-    reads what it needs from memory and writes its result there; the largest elements and the sums
-    are tensors of one element a row.
+    A row takes five steps: its largest element, each element minus that, the exponentials, their sum, and
+    each exponential divided by the sum. The largest of w numbers takes w - 1 comparisons.
+    fused: one kernel that keeps a row on chip. Otherwise each step is a kernel that reads what it needs
+    from memory and writes its result there. The largest elements and the sums are tensors, too: one
+    element for each row.
 
-    Raises ValueError for a size that is no whole number of at least 1.
+    Example: one row of four numbers takes 18 operations.
     """
     raise NotImplementedError
 
@@ -136,22 +152,17 @@ def attention_cost(
     causal: bool = False,
     fused: bool = True,
 ) -> Cost:
-    """The cost of softmax(Q @ K.T) @ V, with Q of shape (batch, heads, query_tokens, head_dim),
-    K and V (batch, kv_heads, key_tokens, head_dim), and a result like Q.
+    """The cost of softmax(Q @ K.T) @ V, with Q of shape (batch, heads, query_tokens, head_dim), K and V
+    (batch, kv_heads, key_tokens, head_dim), and a result like Q.
 
-    Operations are those of the two matrix products alone, as is usual: beside them the softmax is
-    small where head_dim is not.
-    kv_heads: heads of K and V, each shared by the same number of query heads; None: as many as
-    `heads`.
-    causal: the queries are the last of the key tokens, and each sees the keys up to its own place:
-    with query_tokens = key_tokens the first query sees one key, the last all.
-    fused: scores and probabilities never go to memory, and pairs of query and key that the mask
-    forbids are not computed. Otherwise there are three kernels: the first product writes all scores
-    of every head, the softmax (which applies the mask) reads them and writes probabilities of the
-    same shape, the second product reads those; and masked pairs are computed like all others.
+    Count the operations of the two matrix products alone.
+    kv_heads: heads of K and V, each shared by equally many query heads. None: as many as `heads`.
+    causal: the queries are the last of the key tokens, and each sees the keys up to its own place.
+    fused: scores and probabilities never go to memory, and no masked pair is computed. Otherwise there are
+    three kernels: the first product writes the scores of every head, the softmax reads them and writes
+    equally many probabilities, the second product reads those. They compute masked pairs like all others.
 
-    Raises ValueError for a size that is no whole number of at least 1, kv_heads that does not divide
-    heads, and a causal mask with more queries than keys.
+    Example: one head, 2 queries, 2 keys, head_dim 4, causal: 48 operations fused, 64 in three kernels.
     """
     raise NotImplementedError
 
@@ -186,12 +197,9 @@ def conv2d_cost(
 def kv_cache_bytes(
     layers: int, kv_heads: int, head_dim: int, tokens: int, batch: int, dtype: str
 ) -> int:
-    """Bytes of the keys and values that a transformer keeps of `tokens` tokens of each of `batch`
-    sequences.
-
-    Raises ValueError for a size that is no whole number of at least 1.
-    """
-    raise NotImplementedError
+    """Given: bytes of the keys and values that a transformer keeps of `tokens` tokens of each of `batch`
+    sequences."""
+    return 2 * layers * kv_heads * head_dim * tokens * batch * devices.dtype(dtype).bytes
 
 
 def transformer_cost(
@@ -207,48 +215,67 @@ def transformer_cost(
     cached_tokens: int,
     dtype: str,
 ) -> Cost:
-    """The cost of one forward pass of a stack of transformer blocks, as a lower bound.
+    """Given: the cost of one forward pass of a stack of transformer blocks, as a lower bound.
 
-    Each of `batch` sequences has `cached_tokens` tokens (0: none) in its KV cache and gets
-    `new_tokens` more: decoding is 1 new token, prefill is a whole prompt with nothing cached.
+    Each of `batch` sequences has `cached_tokens` tokens (0: none) in its KV cache and gets `new_tokens`
+    more: decoding is 1 new token, prefill is a whole prompt with nothing cached.
     A layer has these matrices: hidden → the queries of `heads` heads and the keys and the values of
     `kv_heads` heads, of head_dim each; the heads' results → hidden; and `ffn_matrices` (2, or 3 if
     gated) of hidden × ffn elements. No embeddings, no biases; norms and activations are not counted.
 
-    Operations: each new token goes through all matrices, and causal attention (as `attention_cost`,
-    fused) lets it see the cached tokens and the new ones up to itself.
-    Bytes: every matrix is read once, keys and values of cached tokens are read, those of new tokens
-    written, and the input and the result of the whole stack (`hidden` elements a new token each)
-    are read and written. Everything in between is taken to stay on chip.
-
-    Raises ValueError for a size that is no whole number of at least 1 (cached_tokens: of at least 0)
-    and kv_heads that does not divide heads.
+    Operations: each new token goes through all matrices, and sees the cached tokens and the new ones up
+    to itself. Bytes: every matrix is read once, keys and values of cached tokens are read, those of new
+    tokens written, and the input and the result of the whole stack are read and written. Everything in
+    between is taken to stay on chip.
     """
-    raise NotImplementedError
-
-
-def cost_of(row: dict[str, Any]) -> Cost:
-    """Given: the cost of a measured row: your cost function of its "op", with its "arguments" and
-    "dtype". Raises CaptureError for an operation that has none."""
-    functions: dict[str, Callable[..., Cost]] = {
-        "matmul": matmul_cost,
-        "elementwise": elementwise_cost,
-        "layer_norm": layer_norm_cost,
-        "softmax": softmax_cost,
-        "attention": attention_cost,
-        "conv2d": conv2d_cost,
-        "transformer": transformer_cost,
+    weights = layers * (
+        hidden * (heads + 2 * kv_heads) * head_dim
+        + heads * head_dim * hidden
+        + ffn_matrices * hidden * ffn
+    )
+    pairs = new_tokens * cached_tokens + new_tokens * (new_tokens + 1) // 2
+    attention = 4 * batch * heads * pairs * head_dim
+    cache = kv_cache_bytes(layers, kv_heads, head_dim, cached_tokens + new_tokens, batch, dtype)
+    matrices_and_ends = weights + 2 * batch * new_tokens * hidden
+    return {
+        "flops": 2 * weights * batch * new_tokens + layers * attention,
+        "bytes": matrices_and_ends * devices.dtype(dtype).bytes + cache,
     }
+
+
+def cost_of(row: dict[str, Any], functions: Mapping[str, Callable[..., Cost]]) -> Cost:
+    """Given: the cost of a measured row: the function of its "op", with its "arguments" and "dtype".
+    Raises CaptureError for an operation that has none."""
     if row["op"] not in functions:
         raise CaptureError(f"{row['name']}: no cost function for {row['op']!r}")
     return functions[row["op"]](**row["arguments"], dtype=row["dtype"])
 
 
-def ridge_point(device: str, dtype: str) -> float:
-    """The arithmetic intensity, in operations per byte, at which the two roofs of a device meet:
-    where moving the bytes takes as long as the operations do, at peak rates for this data type.
+def core_costs() -> dict[str, Callable[..., Cost]]:
+    """Given: the cost functions of this day's core, by operation."""
+    return {
+        "matmul": matmul_cost,
+        "elementwise": elementwise_cost,
+        "softmax": softmax_cost,
+        "attention": attention_cost,
+    }
 
-    Raises DeviceError for an unknown device or data type, and one that has no peak on this device.
+
+def all_costs() -> dict[str, Callable[..., Cost]]:
+    """Given: every cost function, by operation."""
+    return core_costs() | {
+        "layer_norm": layer_norm_cost,
+        "conv2d": conv2d_cost,
+        "transformer": transformer_cost,
+    }
+
+
+def ridge_point(device: str, dtype: str) -> float:
+    """The arithmetic intensity, in operations per byte, at which the two roofs of a device meet.
+
+    There, moving the bytes takes as long as the operations do, at peak rates for this data type.
+
+    Example: 1,000 operations per ns and 10 bytes per ns meet at 100 operations per byte.
     """
     raise NotImplementedError
 
@@ -265,11 +292,28 @@ def attainable_rate(intensity: float, device: str, dtype: str) -> float:
 def predicted_time_ns(costs: Sequence[Cost], device: str, dtype: str) -> float:
     """The least time in ns in which a device can run kernels of these costs one after the other.
 
-    Within a kernel operations and traffic overlap completely; two kernels do not overlap at all.
-    This is a floor: no launch, no ramp-up, peak rates.
+    Within a kernel, operations and traffic overlap completely. Two kernels do not overlap at all.
+    Rates are the device's peaks, and nothing else takes time: no launch, no ramp-up.
 
-    Raises ValueError for an empty list, a negative count, and a cost of 0 operations and 0 bytes;
-    DeviceError as `ridge_point`.
+    Example: where the operations take 30 ns and the bytes 50 ns, one such kernel takes 50 ns, two take 100.
+    """
+    raise NotImplementedError
+
+
+def predict_window(facts: dict[str, Any], change: Mapping[str, float]) -> tuple[float, float]:
+    """How long a call will take after a change that nobody has made yet: (low_ns, high_ns).
+
+    facts: {"device_ns", "host_ns" (None: the host does nothing), "busy": {unit: share}}. A share says in
+    what part of device_ns a unit worked (from counters). change: {"host" or a unit: factor}: so many times
+    the work as before. What is not named keeps its work. Host and device work side by side, and so do the
+    units of the device. When the busiest unit gets less to do, the rest of the device's time may shrink
+    with it, or stay. Nobody knows which; some changes gain nothing.
+
+    high_ns is at most WIDEST_RATIO × low_ns. Of changes that were measured later, nine of ten must lie
+    inside, of each kind; measurements differ by NOISE_RATIO.
+
+    Example: 100 ns on the device, {"dram": 0.9}, no host. Half the DRAM work: between 50 and 55 ns, so
+    (48.5, 56.65) with the noise.
     """
     raise NotImplementedError
 
@@ -295,6 +339,16 @@ def load_document(capture: str, name: str) -> dict[str, Any]:
             if key not in row:
                 raise CaptureError(f"{capture}: {name} has a row without {key}")
     return document
+
+
+def counter(row: dict[str, Any], metric: str) -> float | None:
+    """Given: a metric's value in base units (ns, bytes, instructions), None where it is missing."""
+    found = row["metrics"].get(metric)
+    if found is None or found["value"] is None or math.isnan(found["value"]):
+        return None
+    if found["unit"] not in COUNTER_UNITS:
+        raise CaptureError(f"{row['name']}: {metric} has the unknown unit {found['unit']!r}")
+    return found["value"] * COUNTER_UNITS[found["unit"]]
 
 
 def read_measurements(capture: str) -> list[dict[str, Any]]:
@@ -342,29 +396,20 @@ def prediction_error(capture: str) -> list[dict[str, Any]]:
 def roofline_points(capture: str) -> list[dict[str, Any]]:
     """Where the kernels of a capture's `counters.json` lie on the roofline, in the file's order.
 
-    The file: {"format": 1, "device": …, "kernels": [row, …]}, a row: {"name", "op", "arguments",
-    "dtype" (these three null where the kernel is not a whole operation), "metrics": {metric: {"value",
-    "unit"}}}, as Nsight Compute gave them. Units of times and sizes: COUNTER_UNITS. A metric that is
-    absent, null or NaN is missing.
+    `load_document` reads the file and `counter` a metric of a row, in base units (None: not measured). Rows
+    have "name", "op", "arguments", "dtype" (the last three None where a kernel is no whole operation).
 
     Returns rows {"name", "flops", "flops_source", "dram_bytes", "duration_ns", "intensity",
     "rate_flops_per_s"}:
-        duration_ns  gpu__time_duration.sum
-        dram_bytes   dram__bytes_read.sum + dram__bytes_write.sum
-        flops        with flops_source "counters": from the thread instructions
-                     smsp__sass_thread_inst_executed_op_<x>_pred_on.sum, where <x> is fadd, fmul, ffma
-                     (float32) and dadd, dmul, dfma (float64), and a fused multiply-add is two
-                     operations. These count nothing of what the tensor pipe does: matrix
-                     products. Some instructions of it are none (HFMA2.MMA, a constant's move). So where
-                     TENSOR_COUNTER is missing or above 0, or one of the six is missing: flops_source
-                     "analytic", the operations of the row's cost; or, if it names no operation, None
-                     for both.
-        intensity    flops per byte of DRAM traffic, rate_flops_per_s: flops per second
-    What cannot be computed from what is there is None (also an intensity over 0 bytes). A counted 0 is
-    a number: a copy does 0 operations per second.
+        duration_ns, dram_bytes  gpu__time_duration.sum; dram__bytes_read.sum + dram__bytes_write.sum
+        flops         the sum of FLOP_COUNTERS, each with its weight: flops_source "counters". They count
+                      nothing of what the tensor pipe does. So where TENSOR_COUNTER or one of them is missing,
+                      or the tensor pipe worked: the operations of `cost_of`, "analytic"; None for both if
+                      the op is none of `core_costs`
+        intensity, rate_flops_per_s  flops per byte of DRAM traffic, and per second
+    What needs a missing counter is None (an intensity over 0 bytes, too). A counted 0 is a number.
 
-    Raises CaptureError for an unknown unit (naming the metric) and for a duration that is not above 0
-    (naming the row); besides what `load_document` raises.
+    Example: 4 operations, 8 bytes, 2 ns: an intensity of 0.5, 2e9 operations a second.
     """
     raise NotImplementedError
 
@@ -377,26 +422,21 @@ def classify_bound(
     device_ns: float,
     host_ns: float | None = None,
 ) -> Finding:
-    """What limits a call that is made again and again: the largest part of the time it takes.
+    """What bounds a call that is made again and again: the largest part of the time that it takes.
 
-    device_ns: how long the device needs for one call; host_ns: how long the host needs to issue one
-    (None: nothing, as in a replayed graph). Host and device work side by side, so a call takes the
-    longer of the two, the window. It has three parts:
-        idle         the device waits for the host              → "launch_bound"
+    device_ns: the device's time for one call; host_ns: the host's time to issue one (None: nothing). They
+    work side by side, and the longer one is the window. It has three parts:
+        idle         the device waits for the host  → "launch_bound"
         roof         the least time of the cost on this device  → "memory_bound" if the bytes take
                      longer than the operations, else "compute_bound"
-        above roof   the rest of the device's time: neither roof explains it  → "latency_bound"
-    The largest part names the category; of equal parts roof comes before above roof before idle.
+        above roof   the rest of the device's time  → "above_roof"
+    Of equal parts roof comes before above roof, before idle.
 
-    Returns a Finding with subject "kernel:<name>" and the evidence "window_ns", "idle_ns",
-    "memory_ns" and "compute_ns" (what bytes and operations take at least), "above_roof_ns",
-    "recoverable_ns" (the window without the roof: what can be saved at most with the work
-    as it is) and "margin_ratio" (largest minus second largest part, over the window). The
-    recommendation is a sentence; it begins with "borderline" if margin_ratio <= BORDERLINE_RATIO.
+    Returns a Finding with subject "kernel:<name>", evidence "window_ns", "idle_ns", "above_roof_ns",
+    "recoverable_ns" (the window less the roof) and "margin_ratio" (largest minus second largest part, over the
+    window), and a recommendation. It begins with "borderline" if margin_ratio <= BORDERLINE_RATIO.
 
-    Raises ValueError if a time is not a finite number above 0, and if the device was faster than the
-    roof allows: then cost, data type or device are not those of this measurement. DeviceError as
-    `ridge_point`.
+    Example: a roof of 60 ns, a device time of 100 ns and a host time of 130 ns: parts of 60, 40 and 30 ns.
     """
     raise NotImplementedError
 
@@ -445,17 +485,17 @@ def model_flops_utilization(capture: str) -> list[dict[str, Any]]:
 def prefill_decode(
     model: dict[str, int], batch: int, prompt_tokens: int, dtype: str, device: str
 ) -> dict[str, dict[str, Any]]:
-    """The two phases of generating text, held against the roofs of a device.
+    """The two phases of generating text, compared with the roofs of a device.
 
-    model: layers, hidden, heads, kv_heads, head_dim, ffn, ffn_matrices, as in `transformer_cost`.
-    "prefill" reads the whole prompt of each sequence at once; "decode" makes one more token of each
+    model: layers, hidden, heads, kv_heads, head_dim, ffn, ffn_matrices, as in `transformer_cost` (given).
+    "prefill" reads the whole prompt of each sequence at once. "decode" makes one more token of each
     sequence, with the prompt in the KV cache.
 
     Returns {"prefill": {…}, "decode": {…}}, each with "intensity" (operations per byte), "category"
     ("compute_bound" from the ridge point on, else "memory_bound"), "time_ns" (the least time, as one
-    kernel) and "tokens_per_s" (new tokens of all sequences, at that time).
+    kernel) and "tokens_per_s" (new tokens of all sequences in that time).
 
-    Raises as `transformer_cost` and `ridge_point`.
+    Example: 8 sequences, a decode step of at least 4 µs: 2 million tokens per second.
     """
     raise NotImplementedError
 
@@ -471,7 +511,7 @@ def decode_ridge_batch(
     largest batch with which the matrices and the KV cache (the new token's entry included) fit the
     device's memory_bytes; 0 if there is none.
 
-    Raises as `transformer_cost` and `ridge_point`.
+    Raises ValueError for cached_tokens that is no whole number of at least 0, and as `ridge_point`.
     """
     raise NotImplementedError
 
@@ -487,21 +527,19 @@ def choose_optimization(
 ) -> dict[str, Any]:
     """The change that the evidence supports: the one that saves most of the window, or "none".
 
-    Cost, times and window as in `classify_bound`. reachable_ratio: what share of the roof the best
-    kernels on this device reach (above 0, at most 1). Candidates, each with the window it predicts:
-        "issue_less"    the host's time per call vanishes (a CUDA graph, say)
+    Cost, times and window as in `classify_bound`. reachable_ratio: the share of the roof that the best
+    kernels on this device reach. Candidates, each with the window that it predicts:
+        "issue_less"    the host's time per call vanishes
         "tune_kernel"   the device's time comes down to the roof over reachable_ratio (if it is above)
-        each of `changes`, {"action", "cost", "dtype", "host_ns"}: other work with the same result (fewer
-                        bytes through fusion, a smaller data type). The roof of the new cost and
-                        data type takes the place of the old one, what lies above the roof stays, and
-                        the host takes the new host_ns; without that key the old one.
+        each of `changes`, {"action", "cost", "dtype", "host_ns"}: other work with the same result. The roof
+                        of the new cost and data type takes the place of the old one, what lies above the
+                        roof stays, and the host takes the new host_ns; without that key the old one.
 
-    Returns {"action", "saved_ns", "saved_ratio"} of the candidate with the largest saving, saved_ratio
-    being the share of the window; of equal ones the first in the order above. If its saved_ratio is
-    below SAVING_FLOOR_RATIO the action is "none" (with that candidate's numbers).
+    Returns {"action", "saved_ns", "saved_ratio"} of the candidate with the largest saving; saved_ratio is
+    its share of the window. Of equal ones the first in the order above. If saved_ratio is below
+    SAVING_FLOOR_RATIO the action is "none", with that candidate's numbers.
 
-    Raises ValueError as `classify_bound`, for the host_ns of a change as well, and for a reachable_ratio
-    that is not above 0 and at most 1; DeviceError as `ridge_point`.
+    Example: 100 ns on the device, 300 ns on the host, no changes: "issue_less" saves 200 ns.
     """
     raise NotImplementedError
 

@@ -1,6 +1,6 @@
 """Day 4, bottlenecks and the roofline: how fast could this be, and what keeps it from being so?
 
-You count the work of an operation, predict its time on a device, hold the prediction against
+You count the work of an operation, predict its time on a device, compare the prediction with
 measurements, and choose the optimization that the evidence supports. The lesson is `README.md` in
 this folder, hints are in `hints.md`, and
 
@@ -16,9 +16,8 @@ tells what is right and wrong.
   that goes through memory on its way (an intermediate tensor) is written once by the step that makes
   it and read once by each step that uses it. All tensors have the given data type.
 
-A *cost* is {"flops": operations, "bytes": bytes}, both whole numbers. Sizes are whole numbers of at
-least 1: `check_sizes` raises ValueError for others. Devices and data types, with their names and
-peaks, come from `profiling_lab.devices`, which raises DeviceError (a LabError) for unknown ones:
+A *cost* is {"flops": operations, "bytes": bytes}, both whole numbers. Devices and data types, with their
+names and peaks, come from `profiling_lab.devices`, which raises DeviceError for unknown ones:
 
     devices.dtype("bf16").bytes                             # 2
     devices.get("H200").peak("bfloat16")                    # operations per second
@@ -29,7 +28,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,6 +45,12 @@ SAVING_FLOOR_RATIO = 0.10
 # If the two largest parts of the time are closer than this share of it, the finding is borderline.
 BORDERLINE_RATIO = 0.05
 
+# Two recordings of the same program on the same device may differ by this share of their length.
+NOISE_RATIO = 0.03
+
+# The upper end of a predicted window is at most this many times the lower end.
+WIDEST_RATIO = 1.2
+
 # What a file of measurements may give its times in.
 NS_PER_UNIT = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 
@@ -57,12 +62,26 @@ COUNTER_UNITS = {
     **{"inst": 1.0, "": 1.0},
 }
 
+# Counters of operations on single numbers in float32 (f) and float64 (d), with the operations that one
+# counted instruction of a thread does: a fused multiply-add is two.
+FLOP_COUNTERS = {
+    f"smsp__sass_thread_inst_executed_op_{kind}{name}_pred_on.sum": operations
+    for kind in "fd"
+    for name, operations in (("add", 1), ("mul", 1), ("fma", 2))
+}
+
 # Instructions of warps that the tensor pipe executed, as Nsight Compute counts them.
 TENSOR_COUNTER = "sm__inst_executed_pipe_tensor.sum"
 
 
-def check_sizes(**sizes: int) -> None:
-    """Given: raises ValueError, naming the argument, unless each size is an int of at least 1."""
+def refuses_bad_input(**sizes: int) -> None:
+    """Refuse what is no size: every cost function of a tensor can begin with this call.
+
+    A size is an int of at least 1. Anything else (0, a negative number, 2.0, "3", True) raises ValueError,
+    and its message holds the argument's name and its value.
+
+    Example: refuses_bad_input(rows=4, width=0) raises ValueError("width is 0: …").
+    """
     for name, size in sizes.items():
         if type(size) is not int or size < 1:
             raise ValueError(f"{name} is {size!r}: a whole number of at least 1 is needed")
@@ -71,12 +90,11 @@ def check_sizes(**sizes: int) -> None:
 def matmul_cost(m: int, k: int, n: int, dtype: str, batch: int = 1, shared_b: bool = False) -> Cost:
     """The cost of `batch` matrix products C = A @ B, A of shape (m, k), B (k, n), C (m, n).
 
-    shared_b: all products of the batch use the same B (a linear layer), which is then read once.
-
     Each element of C takes k multiplications and k additions (the first adds to zero).
-    Raises ValueError for a size that is no whole number of at least 1.
+    shared_b: all products of the batch use the same B, which is then read once (a linear layer).
+
+    Example: (2, 3, 5) in bf16 has {"flops": 60, "bytes": 62}.
     """
-    check_sizes(m=m, k=k, n=n, batch=batch)
     size = devices.dtype(dtype).bytes
     matrices_b = 1 if shared_b else batch
     return {
@@ -88,20 +106,17 @@ def matmul_cost(m: int, k: int, n: int, dtype: str, batch: int = 1, shared_b: bo
 def elementwise_cost(
     element_count: int, extra_inputs: Sequence[int], dtype: str, fused: bool = False
 ) -> Cost:
-    """The cost of a chain of elementwise operations, one per entry of `extra_inputs`.
+    """The cost of a chain of elementwise operations, one for each entry of `extra_inputs`.
 
     The first operation works on an input tensor of `element_count` elements, each further one on
     the result of the one before. Entry i says how many *other* tensors of the same size operation i
-    reads: relu(x * w + b) is [1, 1, 0]. An operation is one operation per element.
-    fused: the whole chain is one kernel, and what lies between two operations stays in registers;
-    otherwise each operation is a kernel of its own.
+    reads. Each operation does one operation for each element.
+    fused: the whole chain is one kernel, and results between two operations stay in registers.
+    Otherwise each operation is a kernel of its own.
 
-    Raises ValueError for a size that is no whole number of at least 1, an empty chain, or an entry
-    that is no whole number of at least 0.
+    Example: relu(x * w + b) is [1, 1, 0]. With 10 elements in float32 it has 30 operations, and 320 bytes
+    in three kernels.
     """
-    check_sizes(element_count=element_count)
-    if not extra_inputs or any(type(count) is not int or count < 0 for count in extra_inputs):
-        raise ValueError(f"extra_inputs is {extra_inputs!r}: one count of at least 0 an operation")
     between = 0 if fused else len(extra_inputs) - 1
     tensors = 1 + sum(extra_inputs) + 2 * between + 1
     return {
@@ -121,7 +136,7 @@ def layer_norm_cost(rows: int, width: int, dtype: str, affine: bool = True) -> C
 
     Raises ValueError for a size that is no whole number of at least 1.
     """
-    check_sizes(rows=rows, width=width)
+    refuses_bad_input(rows=rows, width=width)
     row_flops = 5 * width + 2 + (2 * width if affine else 0)
     elements = 2 * rows * width + (2 * width if affine else 0)
     return {"flops": rows * row_flops, "bytes": elements * devices.dtype(dtype).bytes}
@@ -130,16 +145,14 @@ def layer_norm_cost(rows: int, width: int, dtype: str, affine: bool = True) -> C
 def softmax_cost(rows: int, width: int, dtype: str, fused: bool = True) -> Cost:
     """The cost of a softmax over rows of `width` elements.
 
-    Per row: the largest element, each element minus it, the exponentials, their sum, and each
-    exponential divided by it. The largest of w numbers takes w - 1 comparisons, their sum w - 1
-    additions.
-    fused: one kernel that keeps a row on chip. Otherwise each of the five steps is a kernel that
-    reads what it needs from memory and writes its result there; the largest elements and the sums
-    are tensors of one element a row.
+    A row takes five steps: its largest element, each element minus that, the exponentials, their sum, and
+    each exponential divided by the sum. The largest of w numbers takes w - 1 comparisons.
+    fused: one kernel that keeps a row on chip. Otherwise each step is a kernel that reads what it needs
+    from memory and writes its result there. The largest elements and the sums are tensors, too: one
+    element for each row.
 
-    Raises ValueError for a size that is no whole number of at least 1.
+    Example: one row of four numbers takes 18 operations.
     """
-    check_sizes(rows=rows, width=width)
     elements = 2 * rows * width if fused else 8 * rows * width + 4 * rows
     return {
         "flops": rows * (5 * width - 2),
@@ -158,36 +171,19 @@ def attention_cost(
     causal: bool = False,
     fused: bool = True,
 ) -> Cost:
-    """The cost of softmax(Q @ K.T) @ V, with Q of shape (batch, heads, query_tokens, head_dim),
-    K and V (batch, kv_heads, key_tokens, head_dim), and a result like Q.
+    """The cost of softmax(Q @ K.T) @ V, with Q of shape (batch, heads, query_tokens, head_dim), K and V
+    (batch, kv_heads, key_tokens, head_dim), and a result like Q.
 
-    Operations are those of the two matrix products alone, as is usual: beside them the softmax is
-    small where head_dim is not.
-    kv_heads: heads of K and V, each shared by the same number of query heads; None: as many as
-    `heads`.
-    causal: the queries are the last of the key tokens, and each sees the keys up to its own place:
-    with query_tokens = key_tokens the first query sees one key, the last all.
-    fused: scores and probabilities never go to memory, and pairs of query and key that the mask
-    forbids are not computed. Otherwise there are three kernels: the first product writes all scores
-    of every head, the softmax (which applies the mask) reads them and writes probabilities of the
-    same shape, the second product reads those; and masked pairs are computed like all others.
+    Count the operations of the two matrix products alone.
+    kv_heads: heads of K and V, each shared by equally many query heads. None: as many as `heads`.
+    causal: the queries are the last of the key tokens, and each sees the keys up to its own place.
+    fused: scores and probabilities never go to memory, and no masked pair is computed. Otherwise there are
+    three kernels: the first product writes the scores of every head, the softmax reads them and writes
+    equally many probabilities, the second product reads those. They compute masked pairs like all others.
 
-    Raises ValueError for a size that is no whole number of at least 1, kv_heads that does not divide
-    heads, and a causal mask with more queries than keys.
+    Example: one head, 2 queries, 2 keys, head_dim 4, causal: 48 operations fused, 64 in three kernels.
     """
     kv_heads = heads if kv_heads is None else kv_heads
-    check_sizes(
-        batch=batch,
-        heads=heads,
-        query_tokens=query_tokens,
-        key_tokens=key_tokens,
-        head_dim=head_dim,
-        kv_heads=kv_heads,
-    )
-    if heads % kv_heads:
-        raise ValueError(f"kv_heads is {kv_heads}, which does not divide the {heads} heads")
-    if causal and query_tokens > key_tokens:
-        raise ValueError(f"causal, but {query_tokens} queries for {key_tokens} keys")
     pairs = all_pairs = query_tokens * key_tokens
     if causal and fused:
         pairs -= query_tokens * (query_tokens - 1) // 2
@@ -224,10 +220,12 @@ def conv2d_cost(
     Raises ValueError for a size that is no whole number of at least 1 (padding: of at least 0), groups
     that do not divide both channel counts, and a filter that does not fit the padded input.
     """
-    check_sizes(batch=batch, in_channels=in_channels, out_channels=out_channels, groups=groups)
-    check_sizes(height=height, width=width)
+    refuses_bad_input(
+        batch=batch, in_channels=in_channels, out_channels=out_channels, groups=groups
+    )
+    refuses_bad_input(height=height, width=width)
     for name, pair in (("kernel", kernel), ("stride", stride), ("dilation", dilation)):
-        check_sizes(**{f"the vertical {name}": pair[0], f"the horizontal {name}": pair[1]})
+        refuses_bad_input(**{f"the vertical {name}": pair[0], f"the horizontal {name}": pair[1]})
     if any(type(value) is not int or value < 0 for value in padding):
         raise ValueError(f"padding is {padding!r}: whole numbers of at least 0 are needed")
     if in_channels % groups or out_channels % groups:
@@ -250,12 +248,8 @@ def conv2d_cost(
 def kv_cache_bytes(
     layers: int, kv_heads: int, head_dim: int, tokens: int, batch: int, dtype: str
 ) -> int:
-    """Bytes of the keys and values that a transformer keeps of `tokens` tokens of each of `batch`
-    sequences.
-
-    Raises ValueError for a size that is no whole number of at least 1.
-    """
-    check_sizes(layers=layers, kv_heads=kv_heads, head_dim=head_dim, tokens=tokens, batch=batch)
+    """Given: bytes of the keys and values that a transformer keeps of `tokens` tokens of each of `batch`
+    sequences."""
     return 2 * layers * kv_heads * head_dim * tokens * batch * devices.dtype(dtype).bytes
 
 
@@ -272,63 +266,67 @@ def transformer_cost(
     cached_tokens: int,
     dtype: str,
 ) -> Cost:
-    """The cost of one forward pass of a stack of transformer blocks, as a lower bound.
+    """Given: the cost of one forward pass of a stack of transformer blocks, as a lower bound.
 
-    Each of `batch` sequences has `cached_tokens` tokens (0: none) in its KV cache and gets
-    `new_tokens` more: decoding is 1 new token, prefill is a whole prompt with nothing cached.
+    Each of `batch` sequences has `cached_tokens` tokens (0: none) in its KV cache and gets `new_tokens`
+    more: decoding is 1 new token, prefill is a whole prompt with nothing cached.
     A layer has these matrices: hidden → the queries of `heads` heads and the keys and the values of
     `kv_heads` heads, of head_dim each; the heads' results → hidden; and `ffn_matrices` (2, or 3 if
     gated) of hidden × ffn elements. No embeddings, no biases; norms and activations are not counted.
 
-    Operations: each new token goes through all matrices, and causal attention (as `attention_cost`,
-    fused) lets it see the cached tokens and the new ones up to itself.
-    Bytes: every matrix is read once, keys and values of cached tokens are read, those of new tokens
-    written, and the input and the result of the whole stack (`hidden` elements a new token each)
-    are read and written. Everything in between is taken to stay on chip.
-
-    Raises ValueError for a size that is no whole number of at least 1 (cached_tokens: of at least 0)
-    and kv_heads that does not divide heads.
+    Operations: each new token goes through all matrices, and sees the cached tokens and the new ones up
+    to itself. Bytes: every matrix is read once, keys and values of cached tokens are read, those of new
+    tokens written, and the input and the result of the whole stack are read and written. Everything in
+    between is taken to stay on chip.
     """
-    check_sizes(layers=layers, hidden=hidden, ffn=ffn, ffn_matrices=ffn_matrices)
-    # A negative or broken cached_tokens leaves fewer keys than queries, which attention_cost refuses.
-    attention = attention_cost(
-        batch, heads, new_tokens, cached_tokens + new_tokens, head_dim, dtype, kv_heads, causal=True
-    )
     weights = layers * (
         hidden * (heads + 2 * kv_heads) * head_dim
         + heads * head_dim * hidden
         + ffn_matrices * hidden * ffn
     )
-    size = devices.dtype(dtype).bytes
+    pairs = new_tokens * cached_tokens + new_tokens * (new_tokens + 1) // 2
+    attention = 4 * batch * heads * pairs * head_dim
     cache = kv_cache_bytes(layers, kv_heads, head_dim, cached_tokens + new_tokens, batch, dtype)
+    matrices_and_ends = weights + 2 * batch * new_tokens * hidden
     return {
-        "flops": 2 * weights * batch * new_tokens + layers * attention["flops"],
-        "bytes": weights * size + cache + 2 * batch * new_tokens * hidden * size,
+        "flops": 2 * weights * batch * new_tokens + layers * attention,
+        "bytes": matrices_and_ends * devices.dtype(dtype).bytes + cache,
     }
 
 
-def cost_of(row: dict[str, Any]) -> Cost:
-    """Given: the cost of a measured row: your cost function of its "op", with its "arguments" and
-    "dtype". Raises CaptureError for an operation that has none."""
-    functions: dict[str, Callable[..., Cost]] = {
-        "matmul": matmul_cost,
-        "elementwise": elementwise_cost,
-        "layer_norm": layer_norm_cost,
-        "softmax": softmax_cost,
-        "attention": attention_cost,
-        "conv2d": conv2d_cost,
-        "transformer": transformer_cost,
-    }
+def cost_of(row: dict[str, Any], functions: Mapping[str, Callable[..., Cost]]) -> Cost:
+    """Given: the cost of a measured row: the function of its "op", with its "arguments" and "dtype".
+    Raises CaptureError for an operation that has none."""
     if row["op"] not in functions:
         raise CaptureError(f"{row['name']}: no cost function for {row['op']!r}")
     return functions[row["op"]](**row["arguments"], dtype=row["dtype"])
 
 
-def ridge_point(device: str, dtype: str) -> float:
-    """The arithmetic intensity, in operations per byte, at which the two roofs of a device meet:
-    where moving the bytes takes as long as the operations do, at peak rates for this data type.
+def core_costs() -> dict[str, Callable[..., Cost]]:
+    """Given: the cost functions of this day's core, by operation."""
+    return {
+        "matmul": matmul_cost,
+        "elementwise": elementwise_cost,
+        "softmax": softmax_cost,
+        "attention": attention_cost,
+    }
 
-    Raises DeviceError for an unknown device or data type, and one that has no peak on this device.
+
+def all_costs() -> dict[str, Callable[..., Cost]]:
+    """Given: every cost function, by operation."""
+    return core_costs() | {
+        "layer_norm": layer_norm_cost,
+        "conv2d": conv2d_cost,
+        "transformer": transformer_cost,
+    }
+
+
+def ridge_point(device: str, dtype: str) -> float:
+    """The arithmetic intensity, in operations per byte, at which the two roofs of a device meet.
+
+    There, moving the bytes takes as long as the operations do, at peak rates for this data type.
+
+    Example: 1,000 operations per ns and 10 bytes per ns meet at 100 operations per byte.
     """
     found = devices.get(device)
     return found.peak(dtype) / found.memory_bandwidth_bytes_per_s
@@ -349,24 +347,48 @@ def attainable_rate(intensity: float, device: str, dtype: str) -> float:
 def predicted_time_ns(costs: Sequence[Cost], device: str, dtype: str) -> float:
     """The least time in ns in which a device can run kernels of these costs one after the other.
 
-    Within a kernel operations and traffic overlap completely; two kernels do not overlap at all.
-    This is a floor: no launch, no ramp-up, peak rates.
+    Within a kernel, operations and traffic overlap completely. Two kernels do not overlap at all.
+    Rates are the device's peaks, and nothing else takes time: no launch, no ramp-up.
 
-    Raises ValueError for an empty list, a negative count, and a cost of 0 operations and 0 bytes;
-    DeviceError as `ridge_point`.
+    Example: where the operations take 30 ns and the bytes 50 ns, one such kernel takes 50 ns, two take 100.
     """
-    if not costs:
-        raise ValueError("no costs: there is nothing to predict a time of")
     found = devices.get(device)
-    total = 0.0
-    for cost in costs:
-        if min(cost["flops"], cost["bytes"]) < 0 or not cost["flops"] + cost["bytes"]:
-            raise ValueError(f"a cost of {cost!r} is that of no kernel")
-        total += max(
+    return sum(
+        max(
             cost["flops"] / found.peak(dtype),
             cost["bytes"] / found.memory_bandwidth_bytes_per_s,
         )
-    return total * 1e9
+        * 1e9
+        for cost in costs
+    )
+
+
+def predict_window(facts: dict[str, Any], change: Mapping[str, float]) -> tuple[float, float]:
+    """How long a call will take after a change that nobody has made yet: (low_ns, high_ns).
+
+    facts: {"device_ns", "host_ns" (None: the host does nothing), "busy": {unit: share}}. A share says in
+    what part of device_ns a unit worked (from counters). change: {"host" or a unit: factor}: so many times
+    the work as before. What is not named keeps its work. Host and device work side by side, and so do the
+    units of the device. When the busiest unit gets less to do, the rest of the device's time may shrink
+    with it, or stay. Nobody knows which; some changes gain nothing.
+
+    high_ns is at most WIDEST_RATIO × low_ns. Of changes that were measured later, nine of ten must lie
+    inside, of each kind; measurements differ by NOISE_RATIO.
+
+    Example: 100 ns on the device, {"dram": 0.9}, no host. Half the DRAM work: between 50 and 55 ns, so
+    (48.5, 56.65) with the noise.
+    """
+    busy = {unit: share * facts["device_ns"] for unit, share in facts["busy"].items()}
+    before = max(busy.values())
+    after = max(time * change.get(unit, 1) for unit, time in busy.items())
+    ends = (after * facts["device_ns"] / before, after + facts["device_ns"] - before)
+    host = (facts["host_ns"] or 0.0) * change.get("host", 1)
+    low, high = (max(end, host) for end in (min(ends), max(ends)))
+    low, high = low * (1 - NOISE_RATIO), high * (1 + NOISE_RATIO)
+    if high > WIDEST_RATIO * low:
+        middle = math.sqrt(low * high)
+        low, high = middle / math.sqrt(WIDEST_RATIO), middle * math.sqrt(WIDEST_RATIO)
+    return low, high
 
 
 def load_document(capture: str, name: str) -> dict[str, Any]:
@@ -390,6 +412,16 @@ def load_document(capture: str, name: str) -> dict[str, Any]:
             if key not in row:
                 raise CaptureError(f"{capture}: {name} has a row without {key}")
     return document
+
+
+def counter(row: dict[str, Any], metric: str) -> float | None:
+    """Given: a metric's value in base units (ns, bytes, instructions), None where it is missing."""
+    found = row["metrics"].get(metric)
+    if found is None or found["value"] is None or math.isnan(found["value"]):
+        return None
+    if found["unit"] not in COUNTER_UNITS:
+        raise CaptureError(f"{row['name']}: {metric} has the unknown unit {found['unit']!r}")
+    return found["value"] * COUNTER_UNITS[found["unit"]]
 
 
 def read_measurements(capture: str) -> list[dict[str, Any]]:
@@ -458,7 +490,7 @@ def prediction_error(capture: str) -> list[dict[str, Any]]:
     device = load_document(capture, "measurements.json")["device"]
     out = []
     for row in read_measurements(capture):
-        cost = cost_of(row)
+        cost = cost_of(row, all_costs())
         measured = row["device_ns"]
         predicted = error = verdict = None
         if row["dtype"] in devices.get(device).peak_flops_per_s:
@@ -483,36 +515,25 @@ def prediction_error(capture: str) -> list[dict[str, Any]]:
 def roofline_points(capture: str) -> list[dict[str, Any]]:
     """Where the kernels of a capture's `counters.json` lie on the roofline, in the file's order.
 
-    The file: {"format": 1, "device": …, "kernels": [row, …]}, a row: {"name", "op", "arguments",
-    "dtype" (these three null where the kernel is not a whole operation), "metrics": {metric: {"value",
-    "unit"}}}, as Nsight Compute gave them. Units of times and sizes: COUNTER_UNITS. A metric that is
-    absent, null or NaN is missing.
+    `load_document` reads the file and `counter` a metric of a row, in base units (None: not measured). Rows
+    have "name", "op", "arguments", "dtype" (the last three None where a kernel is no whole operation).
 
     Returns rows {"name", "flops", "flops_source", "dram_bytes", "duration_ns", "intensity",
     "rate_flops_per_s"}:
-        duration_ns  gpu__time_duration.sum
-        dram_bytes   dram__bytes_read.sum + dram__bytes_write.sum
-        flops        with flops_source "counters": from the thread instructions
-                     smsp__sass_thread_inst_executed_op_<x>_pred_on.sum, where <x> is fadd, fmul, ffma
-                     (float32) and dadd, dmul, dfma (float64), and a fused multiply-add is two
-                     operations. These count nothing of what the tensor pipe does: matrix
-                     products. Some instructions of it are none (HFMA2.MMA, a constant's move). So where
-                     TENSOR_COUNTER is missing or above 0, or one of the six is missing: flops_source
-                     "analytic", the operations of the row's cost; or, if it names no operation, None
-                     for both.
-        intensity    flops per byte of DRAM traffic, rate_flops_per_s: flops per second
-    What cannot be computed from what is there is None (also an intensity over 0 bytes). A counted 0 is
-    a number: a copy does 0 operations per second.
+        duration_ns, dram_bytes  gpu__time_duration.sum; dram__bytes_read.sum + dram__bytes_write.sum
+        flops         the sum of FLOP_COUNTERS, each with its weight: flops_source "counters". They count
+                      nothing of what the tensor pipe does. So where TENSOR_COUNTER or one of them is missing,
+                      or the tensor pipe worked: the operations of `cost_of`, "analytic"; None for both if
+                      the op is none of `core_costs`
+        intensity, rate_flops_per_s  flops per byte of DRAM traffic, and per second
+    What needs a missing counter is None (an intensity over 0 bytes, too). A counted 0 is a number.
 
-    Raises CaptureError for an unknown unit (naming the metric) and for a duration that is not above 0
-    (naming the row); besides what `load_document` raises.
+    Example: 4 operations, 8 bytes, 2 ns: an intensity of 0.5, 2e9 operations a second.
     """
     out = []
     for row in load_document(capture, "counters.json")["kernels"]:
-        duration = _counter(row, "gpu__time_duration.sum")
-        if duration is not None and duration <= 0:
-            raise CaptureError(f"{row['name']}: a duration of {duration} ns")
-        moved = [_counter(row, f"dram__bytes_{way}.sum") for way in ("read", "write")]
+        duration = counter(row, "gpu__time_duration.sum")
+        moved = [counter(row, f"dram__bytes_{way}.sum") for way in ("read", "write")]
         dram = None if None in moved else sum(moved)  # type: ignore[arg-type]
         flops, source = _counted_flops(row)
         out.append(
@@ -539,40 +560,30 @@ def classify_bound(
     device_ns: float,
     host_ns: float | None = None,
 ) -> Finding:
-    """What limits a call that is made again and again: the largest part of the time it takes.
+    """What bounds a call that is made again and again: the largest part of the time that it takes.
 
-    device_ns: how long the device needs for one call; host_ns: how long the host needs to issue one
-    (None: nothing, as in a replayed graph). Host and device work side by side, so a call takes the
-    longer of the two, the window. It has three parts:
-        idle         the device waits for the host              → "launch_bound"
+    device_ns: the device's time for one call; host_ns: the host's time to issue one (None: nothing). They
+    work side by side, and the longer one is the window. It has three parts:
+        idle         the device waits for the host  → "launch_bound"
         roof         the least time of the cost on this device  → "memory_bound" if the bytes take
                      longer than the operations, else "compute_bound"
-        above roof   the rest of the device's time: neither roof explains it  → "latency_bound"
-    The largest part names the category; of equal parts roof comes before above roof before idle.
+        above roof   the rest of the device's time  → "above_roof"
+    Of equal parts roof comes before above roof, before idle.
 
-    Returns a Finding with subject "kernel:<name>" and the evidence "window_ns", "idle_ns",
-    "memory_ns" and "compute_ns" (what bytes and operations take at least), "above_roof_ns",
-    "recoverable_ns" (the window without the roof: what can be saved at most with the work
-    as it is) and "margin_ratio" (largest minus second largest part, over the window). The
-    recommendation is a sentence; it begins with "borderline" if margin_ratio <= BORDERLINE_RATIO.
+    Returns a Finding with subject "kernel:<name>", evidence "window_ns", "idle_ns", "above_roof_ns",
+    "recoverable_ns" (the window less the roof) and "margin_ratio" (largest minus second largest part, over the
+    window), and a recommendation. It begins with "borderline" if margin_ratio <= BORDERLINE_RATIO.
 
-    Raises ValueError if a time is not a finite number above 0, and if the device was faster than the
-    roof allows: then cost, data type or device are not those of this measurement. DeviceError as
-    `ridge_point`.
+    Example: a roof of 60 ns, a device time of 100 ns and a host time of 130 ns: parts of 60, 40 and 30 ns.
     """
-    for label, value in (("device_ns", device_ns), ("host_ns", host_ns)):
-        if value is not None and not 0 < value < math.inf:
-            raise ValueError(f"{label} is {value!r}: a time above 0 is needed")
     found = devices.get(device)
-    memory = cost["bytes"] / found.memory_bandwidth_bytes_per_s * 1e9
-    compute = cost["flops"] / found.peak(dtype) * 1e9
+    memory = cost["bytes"] / found.memory_bandwidth_bytes_per_s
+    compute = cost["flops"] / found.peak(dtype)
     roof = predicted_time_ns([cost], device, dtype)
-    if device_ns < roof:
-        raise ValueError(f"{name}: {device_ns} ns is faster than the roof of {roof} ns allows")
     window = _window(device_ns, host_ns)
     parts = {
         "memory_bound" if memory > compute else "compute_bound": roof,
-        "latency_bound": device_ns - roof,
+        "above_roof": device_ns - roof,
         "launch_bound": window - device_ns,
     }
     category = max(parts, key=lambda part: parts[part])
@@ -589,8 +600,6 @@ def classify_bound(
         {
             "window_ns": window,
             "idle_ns": window - device_ns,
-            "memory_ns": memory,
-            "compute_ns": compute,
             "above_roof_ns": device_ns - roof,
             "recoverable_ns": window - roof,
             "margin_ratio": margin,
@@ -613,6 +622,7 @@ def class_by_device(
     Raises ValueError for a size that is no whole number of at least 1 and for an empty list of devices;
     DeviceError for an unknown device or data type.
     """
+    refuses_bad_input(m=m, k=k, n=n)
     if not device_names:
         raise ValueError("no device is named")
     name = devices.dtype(dtype).name
@@ -661,7 +671,7 @@ def model_flops_utilization(capture: str) -> list[dict[str, Any]]:
             continue
         sizes = dict(row["arguments"])
         again = sizes.pop("recompute")
-        check_sizes(**sizes)
+        refuses_bad_input(**sizes)
         tokens = sizes["batch"] * sizes["sequence"]
         attention = 4 * sizes["layers"] * sizes["hidden"] * sizes["sequence"] * tokens
         forward = 2 * sizes["parameter_count"] * tokens + attention
@@ -684,17 +694,17 @@ def model_flops_utilization(capture: str) -> list[dict[str, Any]]:
 def prefill_decode(
     model: dict[str, int], batch: int, prompt_tokens: int, dtype: str, device: str
 ) -> dict[str, dict[str, Any]]:
-    """The two phases of generating text, held against the roofs of a device.
+    """The two phases of generating text, compared with the roofs of a device.
 
-    model: layers, hidden, heads, kv_heads, head_dim, ffn, ffn_matrices, as in `transformer_cost`.
-    "prefill" reads the whole prompt of each sequence at once; "decode" makes one more token of each
+    model: layers, hidden, heads, kv_heads, head_dim, ffn, ffn_matrices, as in `transformer_cost` (given).
+    "prefill" reads the whole prompt of each sequence at once. "decode" makes one more token of each
     sequence, with the prompt in the KV cache.
 
     Returns {"prefill": {…}, "decode": {…}}, each with "intensity" (operations per byte), "category"
     ("compute_bound" from the ridge point on, else "memory_bound"), "time_ns" (the least time, as one
-    kernel) and "tokens_per_s" (new tokens of all sequences, at that time).
+    kernel) and "tokens_per_s" (new tokens of all sequences in that time).
 
-    Raises as `transformer_cost` and `ridge_point`.
+    Example: 8 sequences, a decode step of at least 4 µs: 2 million tokens per second.
     """
     ridge = ridge_point(device, dtype)
     out = {}
@@ -706,7 +716,7 @@ def prefill_decode(
         intensity = cost["flops"] / cost["bytes"]
         out[phase] = {
             "intensity": intensity,
-            "category": _roof(intensity, ridge),
+            "category": "compute_bound" if intensity >= ridge else "memory_bound",
             "time_ns": time_ns,
             "tokens_per_s": batch * new / time_ns * 1e9,
         }
@@ -724,8 +734,12 @@ def decode_ridge_batch(
     largest batch with which the matrices and the KV cache (the new token's entry included) fit the
     device's memory_bytes; 0 if there is none.
 
-    Raises as `transformer_cost` and `ridge_point`.
+    Raises ValueError for cached_tokens that is no whole number of at least 0, and as `ridge_point`.
     """
+    if type(cached_tokens) is not int or cached_tokens < 0:
+        raise ValueError(
+            f"cached_tokens is {cached_tokens!r}: a whole number of at least 0 is needed"
+        )
     ridge = ridge_point(device, dtype)
 
     def step(batch: int) -> Cost:
@@ -757,24 +771,20 @@ def choose_optimization(
 ) -> dict[str, Any]:
     """The change that the evidence supports: the one that saves most of the window, or "none".
 
-    Cost, times and window as in `classify_bound`. reachable_ratio: what share of the roof the best
-    kernels on this device reach (above 0, at most 1). Candidates, each with the window it predicts:
-        "issue_less"    the host's time per call vanishes (a CUDA graph, say)
+    Cost, times and window as in `classify_bound`. reachable_ratio: the share of the roof that the best
+    kernels on this device reach. Candidates, each with the window that it predicts:
+        "issue_less"    the host's time per call vanishes
         "tune_kernel"   the device's time comes down to the roof over reachable_ratio (if it is above)
-        each of `changes`, {"action", "cost", "dtype", "host_ns"}: other work with the same result (fewer
-                        bytes through fusion, a smaller data type). The roof of the new cost and
-                        data type takes the place of the old one, what lies above the roof stays, and
-                        the host takes the new host_ns; without that key the old one.
+        each of `changes`, {"action", "cost", "dtype", "host_ns"}: other work with the same result. The roof
+                        of the new cost and data type takes the place of the old one, what lies above the
+                        roof stays, and the host takes the new host_ns; without that key the old one.
 
-    Returns {"action", "saved_ns", "saved_ratio"} of the candidate with the largest saving, saved_ratio
-    being the share of the window; of equal ones the first in the order above. If its saved_ratio is
-    below SAVING_FLOOR_RATIO the action is "none" (with that candidate's numbers).
+    Returns {"action", "saved_ns", "saved_ratio"} of the candidate with the largest saving; saved_ratio is
+    its share of the window. Of equal ones the first in the order above. If saved_ratio is below
+    SAVING_FLOOR_RATIO the action is "none", with that candidate's numbers.
 
-    Raises ValueError as `classify_bound`, for the host_ns of a change as well, and for a reachable_ratio
-    that is not above 0 and at most 1; DeviceError as `ridge_point`.
+    Example: 100 ns on the device, 300 ns on the host, no changes: "issue_less" saves 200 ns.
     """
-    if not 0 < reachable_ratio <= 1:
-        raise ValueError(f"reachable_ratio is {reachable_ratio!r}: a share above 0, up to 1")
     evidence = classify_bound("call", cost, dtype, device, device_ns, host_ns).evidence
     window, above = evidence["window_ns"], evidence["above_roof_ns"]
     roof = device_ns - above
@@ -785,8 +795,6 @@ def choose_optimization(
     for change in changes:
         new_roof = predicted_time_ns([change["cost"]], device, change["dtype"])
         new_host_ns = change.get("host_ns", host_ns)
-        if new_host_ns is not None and not 0 < new_host_ns < math.inf:
-            raise ValueError(f"{change['action']}: host_ns is {new_host_ns!r}, not above 0")
         windows.append((change["action"], _window(above + new_roof, new_host_ns)))
     # Of equal ones min takes the first.
     action, predicted = min(windows, key=lambda candidate: candidate[1])
@@ -821,7 +829,7 @@ def measure_and_place(
 
     Raises ValueError unless repeats is a whole number of at least 1.
     """
-    check_sizes(repeats=repeats)
+    refuses_bad_input(repeats=repeats)
     import torch
 
     for _ in range(3):
@@ -849,7 +857,7 @@ def measure_and_place(
 _NEXT_STEPS = {
     "memory_bound": "move fewer bytes: fuse, use a smaller data type, or reuse what was read",
     "compute_bound": "do fewer operations, or do them in a data type with a higher peak",
-    "latency_bound": "look inside with Nsight Compute: neither bandwidth nor arithmetic is used up",
+    "above_roof": "look inside with Nsight Compute: neither roof explains most of the device's time",
     "launch_bound": "issue less: fuse operations, use larger batches, or replay a CUDA graph",
 }
 
@@ -870,34 +878,15 @@ def _samples(row: dict[str, Any], key: str) -> np.ndarray:
     return np.array(values, dtype=float)
 
 
-def _counter(row: dict[str, Any], metric: str) -> float | None:
-    """A metric's value in base units (ns, bytes, instructions), None where it is missing."""
-    found = row["metrics"].get(metric)
-    if found is None or found["value"] is None or math.isnan(found["value"]):
-        return None
-    if found["unit"] not in COUNTER_UNITS:
-        raise CaptureError(f"{row['name']}: {metric} has the unknown unit {found['unit']!r}")
-    return found["value"] * COUNTER_UNITS[found["unit"]]
-
-
 def _counted_flops(row: dict[str, Any]) -> tuple[float | None, str | None]:
     """Operations of a kernel and where the number comes from."""
-    counted = 0.0
-    tensor = _counter(row, TENSOR_COUNTER)
-    seen = tensor == 0
-    for kind in "fd":
-        for name, operations in (("add", 1), ("mul", 1), ("fma", 2)):
-            metric = f"smsp__sass_thread_inst_executed_op_{kind}{name}_pred_on.sum"
-            value = _counter(row, metric)
-            if value is None:
-                seen = False
-            else:
-                counted += operations * value
-    if seen:
-        return counted, "counters"
-    if row.get("op") is None:
+    counted = [counter(row, metric) for metric in FLOP_COUNTERS]
+    if None not in counted and counter(row, TENSOR_COUNTER) == 0:
+        weighted = zip(counted, FLOP_COUNTERS.values(), strict=True)
+        return sum(number * weight for number, weight in weighted), "counters"  # type: ignore[operator]
+    if row.get("op") not in core_costs():
         return None, None
-    return float(cost_of(row)["flops"]), "analytic"
+    return float(cost_of(row, core_costs())["flops"]), "analytic"
 
 
 def _matmul_intensity(m: int, k: int, n: int, dtype: str) -> float:

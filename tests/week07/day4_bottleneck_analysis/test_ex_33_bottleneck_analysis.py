@@ -181,6 +181,31 @@ def judge_cost(
             pytest.fail(f"{call}: {key} is {got[key]!r}: counts are whole numbers (int)", False)
 
 
+# -- bad input ---------------------------------------------------------------------------------------
+
+
+@task("ex_33.refuses_bad_input")
+@pytest.mark.parametrize("bad", [0, -3, 2.5, 2.0, "3", None, True])
+def test_what_is_no_size_is_refused(stub: Any, bad: Any) -> None:
+    for place in range(3):
+        sizes: dict[str, Any] = {"rows": 4, "width": 8, "layers": 2}
+        name = list(sizes)[place]
+        sizes[name] = bad
+        with stub.raises(ValueError, name, why=f"{name} is {bad!r}, and no tensor has such a size"):
+            stub.refuses_bad_input(**sizes)
+        with stub.raises(
+            ValueError, repr(bad), why=f"{name} is {bad!r}, and the message should show it"
+        ):
+            stub.refuses_bad_input(**sizes)
+
+
+@task("ex_33.refuses_bad_input")
+def test_sizes_are_taken(stub: Any, seed: int) -> None:
+    sizes = {f"size_{number}": random.Random(seed).randint(1, 10**9) for number in range(4)}
+    got = stub.refuses_bad_input(**sizes, smallest=1)
+    require(got is None, f"refuses_bad_input of good sizes returned {show(got)}, expected None")
+
+
 # -- costs ----------------------------------------------------------------------------------------
 
 
@@ -224,13 +249,6 @@ def test_a_batch_of_products(stub: Any, seed: int, shared_b: bool) -> None:
             ("bytes", others + k * n, "Each product has a B of its own, and all are read."),
         ],
     )
-
-
-@task("ex_33.matmul_cost")
-def test_products_that_do_not_exist(stub: Any) -> None:
-    good = {"m": 2, "k": 3, "n": 5, "dtype": "bf16", "batch": 2}
-    refuses_sizes(stub, "matmul_cost", good, "m", "k", "n", "batch")
-    refuses_names(stub, "matmul_cost", good, "dtype")
 
 
 @task("ex_33.elementwise_cost")
@@ -303,20 +321,6 @@ def test_a_softmax_by_default(stub: Any) -> None:
     judge_defaults(stub, "softmax_cost", {"rows": 3, "width": 5, "dtype": "bf16"}, {"fused": True})
 
 
-@task("ex_33.elementwise_cost")
-def test_chains_that_do_not_exist(stub: Any) -> None:
-    good = {"element_count": 8, "extra_inputs": [1, 0], "dtype": "bf16"}
-    refuses_sizes(stub, "elementwise_cost", good, "element_count")
-    refuses_names(stub, "elementwise_cost", good, "dtype")
-    for bad, why in (
-        ([], "a chain of no operations is none"),
-        ([1, -1], "no operation reads -1 tensors"),
-        ([0.5], "no operation reads half a tensor"),
-    ):
-        with stub.raises(ValueError, why=why):
-            stub.elementwise_cost(**(good | {"extra_inputs": bad}))
-
-
 @task("ex_33.layer_norm_cost")
 @pytest.mark.parametrize("affine", [True, False])
 @pytest.mark.parametrize("dtype", ["float32", "bf16"])
@@ -377,13 +381,6 @@ def test_a_softmax_is_counted(stub: Any, seed: int, fused: bool, dtype: str) -> 
             ("bytes", 8 * area + 4 * rows, "One kernel keeps the row on chip."),
         ],
     )
-
-
-@task("ex_33.softmax_cost")
-def test_softmaxes_that_do_not_exist(stub: Any) -> None:
-    good = {"rows": 3, "width": 5, "dtype": "bf16"}
-    refuses_sizes(stub, "softmax_cost", good, "rows", "width")
-    refuses_names(stub, "softmax_cost", good, "dtype")
 
 
 @task("ex_33.attention_cost")
@@ -494,25 +491,6 @@ def test_heads_that_share_keys(stub: Any, seed: int, fused: bool) -> None:
     judge_attention(stub, arguments, kv_heads, queries * (queries + 2))
 
 
-@task("ex_33.attention_cost")
-def test_attention_that_does_not_exist(stub: Any) -> None:
-    sizes = ("batch", "heads", "query_tokens", "key_tokens", "head_dim", "kv_heads")
-    good: dict[str, Any] = {**dict.fromkeys(sizes, 4), "dtype": "bf16"}
-    refuses_sizes(stub, "attention_cost", good, *sizes)
-    refuses_names(stub, "attention_cost", good, "dtype")
-    with stub.raises(ValueError, why="3 heads of keys cannot be shared evenly by 4 heads"):
-        stub.attention_cost(**(good | {"kv_heads": 3}))
-    for fused in (True, False):
-        with stub.raises(ValueError, why="with more queries than keys some would see none"):
-            stub.attention_cost(**(good | {"query_tokens": 5, "causal": True, "fused": fused}))
-    more = stub.attention_cost(**(good | {"query_tokens": 5}))
-    require(
-        value_of("attention_cost", more, "flops") == 4 * 4 * 4 * 5 * 4 * 4,
-        f"attention_cost with 5 queries and 4 keys returned {more}: without a mask that is fine, "
-        f"and takes {4 * 4 * 4 * 5 * 4 * 4} operations",
-    )
-
-
 CONVOLUTIONS: list[dict[str, Any]] = [
     {"kernel": [3, 3], "padding": [1, 1]},
     {"kernel": [1, 1]},
@@ -606,116 +584,6 @@ def test_convolutions_that_do_not_exist(stub: Any) -> None:
     )
 
 
-@task("ex_33.kv_cache_bytes")
-@pytest.mark.parametrize("dtype", ["bf16", "fp8", "float32"])
-def test_the_cache_holds_keys_and_values(stub: Any, seed: int, dtype: str) -> None:
-    pick = random.Random(f"{seed} {dtype}")
-    layers, kv_heads, tokens, batch = primes(pick, 4)
-    head_dim = pick.randrange(16, 257)
-    arguments = {
-        "layers": layers,
-        "kv_heads": kv_heads,
-        "head_dim": head_dim,
-        "tokens": tokens,
-        "batch": batch,
-        "dtype": dtype,
-    }
-    places = [
-        (part, layer, sequence, token, head)
-        for part in ("keys", "values")
-        for layer in range(layers)
-        for sequence in range(batch)
-        for token in range(tokens)
-        for head in range(kv_heads)
-    ]
-    size = bytes_of(dtype)
-    want = len(places) * head_dim * size
-    judge(
-        call_words("kv_cache_bytes", **arguments),
-        stub.kv_cache_bytes(**arguments),
-        want,
-        "bytes",
-        f"There are {len(places)} vectors of {head_dim} elements of {size} bytes.",
-        [
-            (want // 2, "Keys and values are kept, each as large as the other."),
-            (want // layers, "Every layer has a cache of its own."),
-            (want // batch, "Every sequence of the batch has a cache of its own."),
-            (want // size * 2, f"An element of {dtype} has {size} bytes in memory."),
-            (want // size * 4, f"An element of {dtype} has {size} bytes in memory."),
-        ],
-    )
-
-
-@task("ex_33.kv_cache_bytes")
-def test_caches_that_do_not_exist(stub: Any) -> None:
-    sizes = ("layers", "kv_heads", "head_dim", "tokens", "batch")
-    good: dict[str, Any] = {**dict.fromkeys(sizes, 2), "dtype": "bf16"}
-    refuses_sizes(stub, "kv_cache_bytes", good, *sizes)
-    refuses_names(stub, "kv_cache_bytes", good, "dtype")
-
-
-@task("ex_33.transformer_cost")
-@pytest.mark.parametrize("phase", ["prefill", "decode", "more of a prompt"])
-def test_a_forward_pass_is_counted(stub: Any, seed: int, phase: str) -> None:
-    pick = random.Random(seed)
-    hidden, head_dim, ffn = primes(pick, 3)
-    kv_heads, layers, batch = pick.randint(1, 2), pick.randint(2, 3), pick.randint(2, 3)
-    new, cached = {"prefill": (4, 0), "decode": (1, 5)}.get(phase, (3, 2))
-    arguments = {
-        "layers": layers,
-        "hidden": hidden,
-        "heads": 3 * kv_heads,
-        "kv_heads": kv_heads,
-        "head_dim": head_dim,
-        "ffn": ffn,
-        "ffn_matrices": pick.randint(2, 3),
-        "batch": batch,
-        "new_tokens": new,
-        "cached_tokens": cached,
-    }
-    pair = 4 * layers * batch * 3 * kv_heads * head_dim
-    token = 2 * layers * kv_heads * head_dim * batch
-    whole = cached + new
-    pairs = counting.triangle(new, whole)
-
-    def mistakes(flops: int, elements: int) -> list[tuple[str, int, str]]:
-        weights = elements - 2 * batch * new * hidden - token * whole
-        return [
-            (
-                "flops",
-                flops + pair * (new * whole - pairs),
-                "A token sees what came before it only.",
-            ),
-            ("flops", flops - pair * pairs, "Attention has operations, too."),
-            (
-                "bytes",
-                elements - token * whole,
-                "Keys and values are read from the cache, and added.",
-            ),
-            ("bytes", elements - token * cached, "Keys and values of cached tokens are read."),
-            ("bytes", elements - token * new, "Keys and values of new tokens are written."),
-            (
-                "bytes",
-                elements + weights * (batch - 1),
-                "All sequences of the batch use the same matrices, read once.",
-            ),
-            (
-                "bytes",
-                elements + weights * (batch * new - 1),
-                "All tokens use the same matrices, read once.",
-            ),
-            ("bytes", weights + token * whole, "The input is read and the result is written."),
-            (
-                "bytes",
-                elements + token * 2 * whole,
-                "Keys and values have kv_heads heads, shared by the query heads.",
-            ),
-        ]
-
-    machine = counting.transformer(**arguments)
-    judge_cost(stub, "transformer_cost", arguments, "bf16", machine, mistakes)
-
-
 MODEL = {
     "layers": 2,
     "hidden": 6,
@@ -725,21 +593,6 @@ MODEL = {
     "ffn": 5,
     "ffn_matrices": 3,
 }
-
-
-@task("ex_33.transformer_cost")
-def test_forward_passes_that_do_not_exist(stub: Any) -> None:
-    good = {**MODEL, "batch": 2, "new_tokens": 1, "cached_tokens": 4, "dtype": "bf16"}
-    sizes = [name for name in good if name not in ("dtype", "cached_tokens")]
-    refuses_sizes(stub, "transformer_cost", good, *sizes)
-    refuses_names(stub, "transformer_cost", good, "dtype")
-    for change, why in (
-        ({"cached_tokens": -1}, "a cache of -1 tokens does not exist"),
-        ({"cached_tokens": 0.5}, "a cache of half a token does not exist"),
-        ({"kv_heads": 3}, "3 heads of keys cannot be shared evenly by 4 heads"),
-    ):
-        with stub.raises(ValueError, why=why):
-            stub.transformer_cost(**(good | change))
 
 
 # -- roofs ----------------------------------------------------------------------------------------
@@ -801,13 +654,6 @@ def test_where_other_roofs_meet(stub: Any, seed: int) -> None:
             f"{name} does {peak:.4g} operations a second in {dtype} and moves {bandwidth:.4g} bytes.",
             (),
         )
-
-
-@task("ex_33.ridge_point")
-def test_roofs_that_are_not_known(stub: Any) -> None:
-    refuses_names(stub, "ridge_point", {"device": "H200", "dtype": "bf16"}, "device", "dtype")
-    with stub.raises(LabError, "float16", why="the T4 has no bfloat16 units, and no peak for them"):
-        stub.ridge_point("T4", "bfloat16")
 
 
 @task("ex_33.attainable_rate")
@@ -915,21 +761,11 @@ def test_kernels_run_one_after_the_other(stub: Any, seed: int) -> None:
 
 
 @task("ex_33.predicted_time_ns")
-def test_kernels_that_do_not_exist(stub: Any) -> None:
-    for costs, why in (
-        ([], "there is nothing to predict"),
-        ([{"flops": 0, "bytes": 0}], "a kernel that does nothing takes no time, and is none"),
-        ([{"flops": 5, "bytes": 5}, {"flops": -1, "bytes": 5}], "operations cannot be negative"),
-        ([{"flops": 5, "bytes": -2}], "bytes cannot be negative"),
-    ):
-        with stub.raises(ValueError, why=why):
-            stub.predicted_time_ns(costs, "H200", "bf16")
+def test_a_kernel_without_bytes(stub: Any) -> None:
     only = stub.predicted_time_ns([{"flops": 989, "bytes": 0}], "H200", "bf16")
     judge(
         "predicted_time_ns of 989 operations and no bytes", only, 0.001, "ns", "It has operations."
     )
-    good = {"costs": [{"flops": 5, "bytes": 5}], "device": "H200", "dtype": "bf16"}
-    refuses_names(stub, "predicted_time_ns", good, "device", "dtype")
 
 
 # -- measurements -----------------------------------------------------------------------------------
@@ -1366,6 +1202,12 @@ EXECUTED = {
     for name, weight in (("add", 1), ("mul", 1), ("fma", 2))
 }
 TENSOR = "sm__inst_executed_pipe_tensor.sum"
+CORE = (
+    "matmul",
+    "elementwise",
+    "softmax",
+    "attention",
+)  # the operations with a cost function in the core
 
 
 def points(document: dict[str, Any], **flips: Any) -> list[dict[str, Any]]:
@@ -1393,7 +1235,7 @@ def points(document: dict[str, Any], **flips: Any) -> list[dict[str, Any]]:
                 sum(w * (c or 0) for w, c in zip(weights.values(), counted, strict=True)),
                 "counters",
             )
-        elif row.get("op") is None:
+        elif row.get("op") not in CORE:
             flops, source = None, None
         else:
             flops, source = float(counting.closed(row["op"], row["arguments"])[0]), "analytic"
@@ -1532,57 +1374,23 @@ def test_a_kernel_without_operations(stub: Any, tmp_path: Path) -> None:
 
 
 @task("ex_33.roofline_points")
-def test_counters_that_say_nothing(stub: Any, tmp_path: Path) -> None:
+def test_counters_that_are_missing(stub: Any, tmp_path: Path) -> None:
     def file(**metrics: Any) -> dict[str, Any]:
         row = {"name": "the kernel", "op": None, "arguments": None, "dtype": None}
         return {"format": 1, "device": "H200", "kernels": [row | {"metrics": metrics}]}
 
-    duration = {"gpu__time_duration.sum": {"value": 5.0, "unit": "us"}}
-    for number, (document, words, why) in enumerate(
-        (
-            (
-                file(**{"gpu__time_duration.sum": {"value": 5.0, "unit": "fortnight"}}),
-                "gpu__time_duration.sum",
-                "a value in an unknown unit is no time",
-            ),
-            (
-                file(**duration, **{"dram__bytes_read.sum": {"value": 5.0, "unit": "MiB"}}),
-                "dram__bytes_read.sum",
-                "a value in an unknown unit is no size",
-            ),
-            (
-                file(**{"gpu__time_duration.sum": {"value": 0.0, "unit": "us"}}),
-                "the kernel",
-                "no kernel takes 0 ns",
-            ),
-            (json.dumps(file(**duration))[:-9], None, "the file is cut off"),
-            (file(**duration) | {"format": 3}, None, "the format is a newer one"),
-            (file(**duration) | {"device": 7}, None, "the file names no device"),
-            (
-                {"format": 1, "device": "H200", "measurements": []},
-                None,
-                "the file holds no kernels, but something else",
-            ),
-        )
-    ):
-        capture = write(tmp_path / f"bad_{number}", document, "counters.json")
-        with stub.raises(CaptureError, words, why=why):
-            stub.roofline_points(capture)
     short = file(**{"gpu__time_duration.sum": {"value": 0.5, "unit": "ns"}})
-    got = stub.roofline_points(write(tmp_path / "short", short, "counters.json"))
     judge_rows(
         "roofline_points of a kernel of 0.5 ns",
-        got,
+        stub.roofline_points(write(tmp_path / "short", short, "counters.json")),
         points(short),
         "ns",
         lambda key: "It is not 0.",
     )
-    capture = write(tmp_path / "bare", file(), "counters.json")
-    got = stub.roofline_points(capture)
     want = dict.fromkeys(points(file())[0], None) | {"name": "the kernel"}
     judge_rows(
         "roofline_points of a kernel without metrics",
-        got,
+        stub.roofline_points(write(tmp_path / "bare", file(), "counters.json")),
         [want],
         "None",
         lambda key: "Nothing was measured.",
@@ -1602,8 +1410,6 @@ def parts_of(
     return {
         "window_ns": window,
         "idle_ns": window - device_ns,
-        "memory_ns": memory,
-        "compute_ns": compute,
         "above_roof_ns": device_ns - roof,
         "recoverable_ns": window - roof,
     }
@@ -1625,13 +1431,14 @@ def judge_class(
     got = stub.classify_bound(name, cost, dtype, device, device_ns, host_ns)
     require(isinstance(got, Finding), f"{call} returned {show(got)}, expected a Finding")
     want = parts_of(cost, dtype, device, device_ns, host_ns)
-    roof = max(want["memory_ns"], want["compute_ns"])
+    memory, compute = floor_ns(cost, dtype=dtype, device=device)
+    roof = max(memory, compute)
     parts = sorted((roof, want["above_roof_ns"], want["idle_ns"]))
     margin = (parts[2] - parts[1]) / want["window_ns"]
     shares = (
         f"Of {want['window_ns']:.5g} ns the roof takes {roof:.5g}, the device is above it for "
         f"{want['above_roof_ns']:.5g} and idle for {want['idle_ns']:.5g}; bytes take "
-        f"{want['memory_ns']:.5g}, operations {want['compute_ns']:.5g}."
+        f"{memory:.5g}, operations {compute:.5g}."
     )
     if got.category != category:
         pytest.fail(
@@ -1687,9 +1494,7 @@ def test_each_class_once(stub: Any, seed: int, device: str, dtype: str) -> None:
             both | {"launch_bound": "The device never waits for the host: it is the slower one."},
         )
         judge_class(stub, cost, dtype, device, near, None, bound, both)
-        judge_class(
-            stub, cost, dtype, device, roof * pick.uniform(3, 9), roof, "latency_bound", far
-        )
+        judge_class(stub, cost, dtype, device, roof * pick.uniform(3, 9), roof, "above_roof", far)
         idle = "The device waits for the host most of the time."
         judge_class(
             stub,
@@ -1699,7 +1504,7 @@ def test_each_class_once(stub: Any, seed: int, device: str, dtype: str) -> None:
             near,
             near + roof * pick.uniform(4, 9),
             "launch_bound",
-            dict.fromkeys(("memory_bound", "compute_bound", "latency_bound"), idle),
+            dict.fromkeys(("memory_bound", "compute_bound", "above_roof"), idle),
         )
 
 
@@ -1731,12 +1536,10 @@ def test_intensity_alone_does_not_tell(stub: Any) -> None:
 def test_equal_parts_and_borders(stub: Any) -> None:
     copy = {"flops": 0, "bytes": 4_800_000}  # 1,000 ns on an H200
     first = "Of equal parts the roof comes first, then what lies above it."
-    judge_class(stub, copy, "bf16", "H200", 2_000.0, None, "memory_bound", {"latency_bound": first})
-    judge_class(stub, copy, "bf16", "H200", 2_100.0, None, "latency_bound", {})
-    judge_class(stub, copy, "bf16", "H200", 2_120.0, None, "latency_bound", {})
-    judge_class(
-        stub, copy, "bf16", "H200", 2_500.0, 4_000.0, "latency_bound", {"launch_bound": first}
-    )
+    judge_class(stub, copy, "bf16", "H200", 2_000.0, None, "memory_bound", {"above_roof": first})
+    judge_class(stub, copy, "bf16", "H200", 2_100.0, None, "above_roof", {})
+    judge_class(stub, copy, "bf16", "H200", 2_120.0, None, "above_roof", {})
+    judge_class(stub, copy, "bf16", "H200", 2_500.0, 4_000.0, "above_roof", {"launch_bound": first})
     # On the ridge point operations and bytes take the same time: from there on it is compute_bound.
     rate = {"flops": 989 * 10**6, "bytes": 4_800_000}
     judge_class(stub, rate, "bf16", "H200", 1_100.0, None, "compute_bound", {})
@@ -1755,28 +1558,9 @@ def test_on_the_roof_and_on_the_border(stub: Any) -> None:
     )
     # 19 ns of roof in 40 ns: the margin is 2 of 40, and that is 0.05 exactly.
     even = {"flops": 0, "bytes": 19 * 4800}
-    judge_class(stub, even, "bf16", "H200", 40.0, None, "latency_bound", {})
+    judge_class(stub, even, "bf16", "H200", 40.0, None, "above_roof", {})
     tiny = {"flops": 0, "bytes": 480}
     judge_class(stub, tiny, "bf16", "H200", 0.5, 1.0, "launch_bound", {})
-
-
-@task("ex_33.classify_bound")
-def test_times_that_cannot_be(stub: Any) -> None:
-    cost = {"flops": 0, "bytes": 4_800_000}
-    for device_ns, host_ns, why in (
-        (999.0, None, "4.8 MB take 1,000 ns on an H200, so the claim is wrong"),
-        (0.0, None, "no kernel takes 0 ns"),
-        (-5.0, None, "a time cannot be negative"),
-        (math.nan, None, "NaN is no time"),
-        (math.inf, None, "an infinite time was not measured"),
-        (2_000.0, -1.0, "a time cannot be negative"),
-        (2_000.0, 0.0, "None means that the host needs nothing; 0 was not measured"),
-        (2_000.0, math.nan, "NaN is no time"),
-    ):
-        with stub.raises(ValueError, why=why):
-            stub.classify_bound("op", cost, "bf16", "H200", device_ns, host_ns)
-    good = {"name": "op", "cost": cost, "dtype": "bf16", "device": "H200", "device_ns": 2e3}
-    refuses_names(stub, "classify_bound", good, "device", "dtype")
 
 
 FIVE = ["T4", "V100 SXM2", "A100 40GB", "H100 SXM", "H200"]
@@ -2139,13 +1923,6 @@ def test_a_phase_on_the_ridge(stub: Any) -> None:
     )
 
 
-@task("ex_33.prefill_decode")
-def test_phases_that_do_not_exist(stub: Any) -> None:
-    good = {"model": MODEL, "batch": 2, "prompt_tokens": 5, "dtype": "bf16", "device": "H200"}
-    refuses_sizes(stub, "prefill_decode", good, "batch", "prompt_tokens")
-    refuses_names(stub, "prefill_decode", good, "device", "dtype")
-
-
 @task("ex_33.decode_ridge_batch")
 @pytest.mark.parametrize(
     ("device", "dtype"),
@@ -2247,6 +2024,180 @@ def test_a_model_that_does_not_fit(stub: Any) -> None:
     refuses_names(stub, "decode_ridge_batch", good, "device", "dtype")
     with stub.raises(ValueError, why="a cache of -1 tokens does not exist"):
         stub.decode_ridge_batch(MODEL, -1, "bf16", "H200")
+
+
+# -- what a change will give -------------------------------------------------------------------------
+
+NOISE_RATIO, WIDEST_RATIO = 0.03, 1.2
+DRAWN, INSIDE = 60, 54  # nine of ten
+UNITS_OF_A_DEVICE = ("dram", "l2", "l1", "issue", "tensor")
+
+
+def drawn_pair(pick: random.Random, kind: str) -> tuple[dict[str, Any], dict[str, float], float]:
+    """A call, a change to it, and the window that is measured after it: made from the parts themselves."""
+    while True:
+        names = pick.sample(UNITS_OF_A_DEVICE, 3)
+        device = pick.uniform(20_000, 900_000)
+        work = [device * pick.uniform(0.6, 0.97)]
+        work += [work[0] * pick.uniform(0.1, 0.95) for _ in names[1:]]
+        factor = pick.uniform(0.3, 0.9)
+        host: float | None = pick.choice((None, device * pick.uniform(0.1, 0.4)))
+        change = {names[0]: factor}
+        match kind:
+            case "another unit":
+                change = {pick.choice(names[1:]): factor}
+            case "a unit with more to do":
+                change = {names[1]: pick.uniform(1.2, 4)}
+            case "a faster host that hides":
+                host, change = device * pick.uniform(0.3, 0.9), {"host": factor}
+            case "a faster host":
+                host, change = device * pick.uniform(1.2, 4), {"host": pick.uniform(0.1, 0.9)}
+            case "a faster kernel behind the host":
+                host = device * pick.uniform(1.2, 4)
+            case "everything larger":
+                change = dict.fromkeys(names, pick.uniform(1.5, 8))
+                host = device * pick.uniform(0.1, 0.9)
+        after = max(time * change.get(name, 1) for name, time in zip(names, work, strict=True))
+        rest = device - work[0]
+        shrinking = pick.random()  # how much of the rest goes with the busiest unit
+        rest_after = rest * (shrinking * after / work[0] + 1 - shrinking)
+        window = max(after + rest_after, (host or 0) * change.get("host", 1))
+        # Beyond this no interval of the width that is allowed could hold nine of ten.
+        if abs(rest * (after / work[0] - 1)) < 0.11 * (after + min(rest, rest * after / work[0])):
+            busy = {name: time / device for name, time in zip(names, work, strict=True)}
+            items = list(busy.items())
+            pick.shuffle(items)
+            facts = {"device_ns": device, "host_ns": host, "busy": dict(items)}
+            return facts, change, window * (1 + pick.uniform(-NOISE_RATIO, NOISE_RATIO))
+
+
+def judge_interval(call: str, got: Any) -> None:
+    """The form of a predicted window."""
+    fine = (
+        isinstance(got, tuple) and len(got) == 2 and all(type(end) in (int, float) for end in got)
+    )
+    if not fine or not 0 < got[0] <= got[1]:
+        pytest.fail(
+            f"{call} returned {show(got)}, expected (low_ns, high_ns) with low_ns <= high_ns", False
+        )
+    if got[1] > got[0] * WIDEST_RATIO * (1 + 1e-9):
+        pytest.fail(
+            f"{call} returned {show(got)}: high_ns is {got[1] / got[0]:.2f} times low_ns, at most "
+            f"{WIDEST_RATIO} is a prediction",
+            False,
+        )
+
+
+KINDS = {
+    "the busiest unit": "The rest of the device's time may shrink with the busiest unit, or stay.",
+    "another unit": "Another unit is the busiest, before and after: such a change gains nothing.",
+    "a unit with more to do": "The busiest unit after the change may be another one than before.",
+    "a faster host that hides": "The host worked beside the device and was done first: this gains nothing.",
+    "a faster host": "The window is the longer of host and device.",
+    "a faster kernel behind the host": "The window is the host's time, before and after: this gains nothing.",
+    "everything larger": "All units of the device have more to do, and the host as much as before.",
+}
+
+
+@task("ex_33.predict_window")
+@pytest.mark.parametrize("kind", KINDS)
+def test_changes_that_nobody_has_seen(stub: Any, seed: int, kind: str) -> None:
+    pick = random.Random(f"{seed} {kind}")
+    outside = []
+    for _ in range(DRAWN):
+        facts, change, measured = drawn_pair(pick, kind)
+        call = call_words("predict_window", facts, change)
+        got = stub.predict_window(facts, change)
+        judge_interval(call, got)
+        if not got[0] <= measured <= got[1]:
+            outside.append((call, got, measured))
+    if len(outside) > DRAWN - INSIDE:
+        call, got, measured = outside[0]
+        pytest.fail(
+            f"predict_window: of {DRAWN} changes to {kind}, {DRAWN - len(outside)} measured windows lie in "
+            f"the predicted interval; {INSIDE} are needed. {KINDS[kind]} One of the others: {call} returned "
+            f"{show(got)}, and {measured:.0f} ns were measured",
+            False,
+        )
+
+
+# What the counters of one recorded call say, the change, and the call that was measured with it. One of the ten, a
+# layer norm, became slower than its units explain; nine of ten are enough.
+RECORDED: list[tuple[str, str, str, str, dict[str, float]]] = [
+    (ops, before, ops, after, change)
+    for ops, before, after, change in (
+        ("roofline_ops", "chain fp32 67108864 fused", "chain bf16 67108864 fused", {"dram": 0.5}),
+        ("roofline_ops", "chain fp64 67108864 fused", "chain fp32 67108864 fused", {"dram": 0.5}),
+        ("roofline_ops", "softmax fp32 16384x4096", "softmax bf16 16384x4096", {"dram": 0.5}),
+        ("roofline_ops", "layer_norm bf16 16384x4096", "layer_norm fp32 16384x4096", {"dram": 2.0}),
+        (
+            "roofline_ops",
+            "matmul bf16 8192x8192x8192",
+            "matmul tf32 8192x8192x8192",
+            {"dram": 2.0, "sm": 2.0},
+        ),
+        ("roofline_ops", "matmul bf16 64x8192x8192", "matmul bf16 16x8192x8192", {"sm": 0.25}),
+        ("roofline_ops", "matmul bf16 1x8192x8192", "matmul bf16 16x8192x8192", {"sm": 2.0}),
+        (
+            "roofline_ops",
+            "attention bf16 4x32x4096x4096x128 flash",
+            "attention bf16 4x32x4096x4096x128 causal flash",
+            {"sm": 0.5},
+        ),
+        (
+            "roofline_ops_fp16",
+            "attention fp16 8x12x2048x2048x64 flash",
+            "attention fp16 8x12x2048x2048x64 causal flash",
+            {"sm": 0.5},
+        ),
+    )
+] + [
+    (
+        "roofline_ops_fp16",
+        "matmul fp16 6144x6144x6144",
+        "roofline_ops",
+        "matmul fp16 8192x8192x8192",
+        {"dram": (8192 / 6144) ** 2, "sm": (8192 / 6144) ** 3},
+    )
+]
+SHARES = {
+    "dram": "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
+    "sm": "sm__throughput.avg.pct_of_peak_sustained_elapsed",
+}
+
+
+def measured_row(capture: str, name: str) -> dict[str, Any]:
+    return next(row for row in measured_rows(document_of(capture)) if row["name"] == name)
+
+
+def recorded_pair(
+    capture: str, before: str, other: str, after: str
+) -> tuple[dict[str, Any], float]:
+    """Facts of a recorded call, and the window of another one."""
+    counters = document_of(capture.replace("ops", "counters"), "counters.json")
+    metrics = next(row for row in counters["kernels"] if row["name"] == before)["metrics"]
+    busy = {unit: metrics[name]["value"] / 100 for unit, name in SHARES.items()}
+    first, second = measured_row(capture, before), measured_row(other, after)
+    facts = {"device_ns": first["device_ns"], "host_ns": first["host_ns"], "busy": busy}
+    return facts, max(second["device_ns"], second["host_ns"])
+
+
+@task("ex_33.predict_window")
+def test_changes_that_were_recorded(stub: Any) -> None:
+    outside = []
+    for capture, before, other, after, change in RECORDED:
+        facts, measured = recorded_pair(capture, before, other, after)
+        call = call_words("predict_window", facts, change)
+        got = stub.predict_window(facts, change)
+        judge_interval(call, got)
+        if not got[0] <= measured <= got[1]:
+            outside.append(f"{before}, then {after}: {show(got)}, measured {measured:.0f} ns")
+    if len(outside) > 1:
+        pytest.fail(
+            f"predict_window: of {len(RECORDED)} recorded changes {len(RECORDED) - len(outside)} lie in the "
+            f"predicted interval, 9 are needed. Outside: {'; '.join(outside)}",
+            False,
+        )
 
 
 # -- what to do -----------------------------------------------------------------------------------
@@ -2519,21 +2470,7 @@ def test_equal_savings(stub: Any) -> None:
 
 
 @task("ex_33.choose_optimization")
-def test_evidence_that_cannot_be(stub: Any) -> None:
-    for change, why in (
-        ({"reachable_ratio": 0.0}, "no share of the roof would take forever"),
-        ({"reachable_ratio": 1.2}, "no kernel is above the roof"),
-        ({"reachable_ratio": -0.5}, "a share is not negative"),
-        ({"reachable_ratio": math.nan}, "NaN is no share"),
-        ({"device_ns": 8_000.0}, "it is faster than the roof allows"),
-        ({"host_ns": -1.0}, "a time cannot be negative"),
-    ):
-        with stub.raises(ValueError, why=why):
-            stub.choose_optimization(**(situation(copy_of(9_000), 10_000, None) | change))
-    for bad in (0.0, -1.0, math.nan, math.inf):
-        change = {"action": "fuse", "cost": copy_of(3_000), "dtype": "bf16", "host_ns": bad}
-        with stub.raises(ValueError, why=f"a host_ns of {bad} is no time; None is nothing"):
-            stub.choose_optimization(**situation(copy_of(9_000), 10_000, None, change))
+def test_all_of_the_roof(stub: Any) -> None:
     whole = situation(copy_of(9_000), 10_000, None) | {"reachable_ratio": 1.0}
     judge_choice(
         stub, whole, "tune_kernel", 1_000.0, 10_000.0, "All of the roof can be reached here."
