@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 
 # The group of pyproject.toml that brings a need of the manifest, or a module by the name it is imported by.
 GROUPS = {
+    "polars": "course",
+    "adbc_driver_manager": "course",
+    "adbc_driver_sqlite": "course",
+    "jinja2": "course",
+    "pynvml": "course",
+    "watchfiles": "course",
     "torch": "frameworks",
     "triton": "frameworks",
     "jax": "frameworks",
@@ -129,7 +135,10 @@ def module(name: str) -> Any:
 def explain(error: ModuleNotFoundError) -> str:
     """What to do about a module that is missing; "" where no group brings it."""
     name = (error.name or "").partition(".")[0]
-    return f"{name} is not installed: {install([found])}" if (found := group(name)) else ""
+    found = group(name)
+    if found == "course":  # every clone has it
+        return f"{name} comes with the course, and not with the tool alone: call this in a clone (uv run lab …)"
+    return f"{name} is not installed: {install([found])}" if found else ""
 
 
 def explained(text: str) -> str:

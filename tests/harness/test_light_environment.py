@@ -25,7 +25,14 @@ COURSE = manifest.load(ROOT)
 FRAMEWORKS = "uv sync --inexact --group frameworks"
 DECLARED = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["dependency-groups"]
 # What is declared under another name than it is imported by.
-PACKAGES = {"nvcc": "nvidia-cuda-nvcc", "cosmic_ray": "cosmic-ray", "yaml": "pyyaml"}
+PACKAGES = {
+    "adbc_driver_manager": "adbc-driver-manager",
+    "adbc_driver_sqlite": "adbc-driver-sqlite",
+    "pynvml": "nvidia-ml-py",
+    "nvcc": "nvidia-cuda-nvcc",
+    "cosmic_ray": "cosmic-ray",
+    "yaml": "pyyaml",
+}
 MACHINES = [
     ("linux", "x86_64"),
     ("linux", "aarch64"),
@@ -115,7 +122,7 @@ def test_missing_module_names_its_command() -> None:
 def light(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., subprocess.CompletedProcess]:
     """Runs that environment's Python with arguments, in the course's root."""
     made = load_file(Path(__file__).with_name("light.py"), "light")
-    python = made.make(tmp_path_factory.mktemp("light") / "environment")
+    python = made.make(tmp_path_factory.mktemp("light") / "environment", made.distributions())
     clean = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
 
     def run(*arguments: object, cwd: Path = ROOT) -> subprocess.CompletedProcess:

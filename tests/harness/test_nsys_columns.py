@@ -54,7 +54,7 @@ def test_columns_say_what_the_tables_say(name: str) -> None:
 def drawn(file: Path) -> Path:
     made = Timeline(file)
     made.kernel(2_000, 3_000, name="kernel", call=(0, 500))
-    return made.save()
+    return Path(made.save())
 
 
 def changed(file: Path, statement: str) -> Export:

@@ -133,7 +133,8 @@ def test_pins_are_stale_by_version_and_not_by_the_spelling_of_a_marker() -> None
 def declared() -> list[str]:
     """Every requirement that pyproject.toml declares itself."""
     out = [*PYPROJECT["project"]["dependencies"], *PYPROJECT["build-system"]["requires"]]
-    for group in PYPROJECT["dependency-groups"].values():
+    tables = (PYPROJECT["dependency-groups"], PYPROJECT["project"]["optional-dependencies"])
+    for group in (group for table in tables for group in table.values()):
         out += [entry for entry in group if isinstance(entry, str)]
     return out
 
@@ -159,8 +160,10 @@ def test_pins_of_indirect_dependencies_hold_versions_only() -> None:
 def test_light_dependencies_hold_no_framework() -> None:
     light = {re.split(r"[=\[; ]", name)[0] for name in PYPROJECT["project"]["dependencies"]}
     assert not light & (HEAVY | {"pytest", "jupyterlab"})
-    (default,) = PYPROJECT["tool"]["uv"]["default-groups"]
-    assert [name.split("==")[0] for name in PYPROJECT["dependency-groups"][default]] == ["pytest"]
+    course, test = PYPROJECT["tool"]["uv"]["default-groups"]
+    assert [name.split("==")[0] for name in PYPROJECT["dependency-groups"][test]] == ["pytest"]
+    groups = {name.split("==")[0] for name in PYPROJECT["dependency-groups"][course]}
+    assert not groups & HEAVY and not light & groups
 
 
 # -- layers stay apart ------------------------------------------------------------------------------

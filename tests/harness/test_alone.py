@@ -1,0 +1,108 @@
+"""The tool without the course: a wheel, in a folder with nothing but a recording."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from profiling_lab import captures
+from tests.harness import light
+
+ROOT = Path(__file__).resolve().parents[2]
+MOST_BYTES = 120_000_000
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bare environment with the wheel and what it declares; its folder."""
+    folder = tmp_path_factory.mktemp("alone")
+    build = ["uv", "build", "--wheel", "--quiet", "--out-dir", str(folder), str(ROOT)]
+    subprocess.run(build, check=True, capture_output=True, timeout=300)
+    (wheel,) = folder.glob("*.whl")
+    light.make(folder / "venv", light.distributions(groups=()) - {light.PROJECT})
+    (packages,) = (folder / "venv" / "lib").glob("*/site-packages")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(packages)
+    return folder / "venv"
+
+
+def call(installed: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    # No home, no git, no cache, no tool of NVIDIA's.
+    return subprocess.run(
+        [installed / "bin" / "python", *arguments],
+        cwd=folder,
+        env={"PATH": "/nowhere"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def lab(installed: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return call(installed, folder, "-m", "profiling_lab.cli", *arguments)
+
+
+def test_it_is_small_and_holds_no_grading(installed: Path) -> None:
+    (packages,) = (installed / "lib").glob("*/site-packages")
+    there = {entry.name for entry in packages.iterdir()}
+    assert "profiling_lab" in there and not there & {"grading", "tests", "polars", "torch"}
+    size = sum(
+        file.stat().st_size
+        for top in packages.iterdir()
+        for file in (top.resolve().rglob("*") if top.is_dir() else [top.resolve()])
+        if file.is_file()
+    )
+    assert size < MOST_BYTES
+
+
+@pytest.mark.parametrize(
+    ("capture", "main", "name", "category"),
+    [
+        ("overlap_legacy", "timeline.sqlite", "run.sqlite", "serialized_streams"),
+        ("torch_train_sync", "trace.json", "trace.json", "sync_bound"),
+        ("torch_train_sync", "trace.json", "trace.json.gz", "sync_bound"),
+        ("case_fields_a", "kernels.csv", "kernels.csv", "uncoalesced_access"),
+    ],
+)
+def test_it_reads_recordings_in_an_empty_folder(
+    installed: Path, tmp_path: Path, capture: str, main: str, name: str, category: str
+) -> None:
+    place = captures.file(capture, main)
+    if main.endswith(".sqlite"):
+        shutil.copyfile(place, tmp_path / name)
+    else:
+        text = captures.text(capture, main).encode()
+        (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    ran = lab(installed, tmp_path, "diagnose", name, "--json")
+    assert ran.returncode == 0, ran.stderr
+    told = json.loads(ran.stdout)
+    assert told["findings"][0]["category"] == category
+    shown = lab(installed, tmp_path, "diagnose", name)
+    assert shown.returncode == 0 and category in shown.stdout
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+
+
+def test_what_takes_the_course_says_so(installed: Path, tmp_path: Path) -> None:
+    shutil.copyfile(captures.path("overlap_legacy"), tmp_path / "run.sqlite")
+    for arguments in (["diagnose", "run.sqlite", "--mine"], ["check"]):
+        ran = lab(installed, tmp_path, *arguments)
+        assert ran.returncode == 2 and "course" in ran.stderr and ran.stderr.count("\n") == 1
+    ran = call(installed, tmp_path, "-c", "from profiling_lab.cli import grade; grade()")
+    assert (ran.returncode, ran.stdout) == (2, "") and "in a clone" in ran.stderr
+
+
+def test_reports_of_the_tools_ask_for_what_reads_them(installed: Path, tmp_path: Path) -> None:
+    for name, says in (("run.nsys-rep", "nsys"), ("run.ncu-rep", "ncu")):
+        (tmp_path / name).write_bytes(
+            b"NVIDIA Tegra Profiler Report" if name.startswith("run.nsys") else b"NVR\x00"
+        )
+        ran = lab(installed, tmp_path, "diagnose", name)
+        assert ran.returncode == 2 and says in ran.stderr, ran.stderr
+        assert sys.executable not in ran.stderr
