@@ -168,12 +168,12 @@ def grade(
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def status(folder: Path, as_json: bool) -> int:
     """How far a batch is, also while it runs. Exits with 3 if something is left."""
-    from grading.grader.batches import batch
+    from grading.grader.batches import plans, reports
     from grading.grader.batches.store import Store, holder
 
     course = load_course()
     with Store(folder, writing=False) as store:
-        summary = batch.summarise(batch.kept_plan(course, store), store)
+        summary = reports.summarise(plans.kept_plan(course, store), store)
         if who := holder(folder):
             summary.notes.append(f"being graded by {who}")
     return _end(summary, as_json)
@@ -252,12 +252,12 @@ def complain(message: str, code: int = USAGE) -> int:
 
 
 def _end(summary: Any, as_json: bool) -> int:
-    from grading.grader.batches import batch
+    from grading.grader.batches import reports
 
     if as_json:
         click.echo(json.dumps(summary.to_dict(), indent=1))
     else:
-        for line in batch.in_words(summary):
+        for line in reports.in_words(summary):
             click.echo(line)
     return INFRASTRUCTURE if summary.infrastructure or summary.ungraded else GRADED
 

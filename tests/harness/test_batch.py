@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from grading.checks.fixtures import MOST_SEED
-from grading.grader.batches import batch, engines, keys, progress, store
+from grading.grader.batches import batch, engines, keys, plans, progress, reports, store
 from grading.grader.batches.engines import Devices, JudgeSpec, Unit
 from grading.grader.batches.store import Busy, DiskError, Store, StoreError
 from grading.grader.intake.submissions import Submission
@@ -52,7 +52,7 @@ def drawn(course: Course, student: str = "ada", key: Key = KEY) -> Result:
     return fake.drawn(submission, course.exercise("nsys_ex02"), key)
 
 
-def grade(course: Course, source: Path, out: Path, **more: object) -> batch.Summary:
+def grade(course: Course, source: Path, out: Path, **more: object) -> reports.Summary:
     options = batch.Options(source, out, exercises=tuple(EXERCISES), **{"jobs": 2, **more})
     return batch.grade(course, options, engine_of=fake.fake_engine)
 
@@ -390,8 +390,8 @@ def test_what_could_not_be_taken_is_an_error_of_the_submission(
     summary = grade(course, source, tmp_path / "out")
     assert (summary.judged, summary.kept) == (2, 4) and list(summary.refused) == ["eve"]
     with Store(tmp_path / "out", writing=False) as kept:
-        plan = batch.kept_plan(course, kept)
-        eves = [r for r in batch.results(plan, kept) if r.student == "eve"]
+        plan = plans.kept_plan(course, kept)
+        eves = [r for r in plans.results(plan, kept) if r.student == "eve"]
     for task in (task for result in eves for task in result.tasks.values()):
         assert (task.outcome, task.cause, task.earned) == ("error", "refused file", 0)
         assert task.checks[0].message == summary.refused["eve"]
@@ -409,8 +409,8 @@ def test_infrastructure_is_retried_then_kept_apart_then_tried_anew(
     assert list(summary.infrastructure) == ["ben ex_31"]
     assert "RuntimeError: the fake judge was told to" in summary.infrastructure["ben ex_31"]
     with Store(out, writing=False) as kept:
-        plan = batch.kept_plan(course, kept)
-        found = {(r.student, r.exercise): r for r in batch.results(plan, kept)}
+        plan = plans.kept_plan(course, kept)
+        found = {(r.student, r.exercise): r for r in plans.results(plan, kept)}
     assert found["ada", "ex_31"].attempts == 2 and not found["ada", "ex_31"].infrastructure
     ben = found["ben", "ex_31"]
     assert ben.attempts == 2 and {t.outcome for t in ben.tasks.values()} == {"infrastructure"}
@@ -473,16 +473,16 @@ def test_bad_requests_are_refused_before_grading(course: Course, tmp_path: Path)
 def test_two_submissions_of_one_name_are_refused(course: Course) -> None:
     twice = [Submission("ada", Path(), ""), Submission("ada", Path(), "")]
     with pytest.raises(LabError, match="ada: handed in more than once"):
-        batch.make_plan(course, [], twice, environment="", seed=1)
+        plans.make_plan(course, [], twice, environment="", seed=1)
 
 
 def test_exercises_by_id_or_folder(course: Course) -> None:
-    week = batch.choose(course, ["week07"])
+    week = plans.choose(course, ["week07"])
     assert [e.id for e in week] == [f"ex_3{n}" for n in range(5)]
-    assert batch.choose(course, ["week07/", "ex_30"]) == week
-    assert batch.choose(course, []) == list(course.exercises)
+    assert plans.choose(course, ["week07/", "ex_30"]) == week
+    assert plans.choose(course, []) == list(course.exercises)
     with pytest.raises(LabError, match="did you mean ex_30"):
-        batch.choose(course, ["ex30"])
+        plans.choose(course, ["ex30"])
 
 
 def test_a_reporter_s_error_ends_the_engine(course: Course, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from grading.gradebook import by_hand, policy, reporting, roster
 from grading.gradebook.by_hand import HandError
-from grading.grader.batches import batch
+from grading.grader.batches import batch, reports
 from grading.grader.batches.batch import Options
 from grading.grader.intake.submissions import returned_name
 from grading.runner.results import Check, Key, Result, Task
@@ -248,7 +248,7 @@ def test_pages_bear_the_rosters_names(tmp_path: Path) -> None:
 # -- whose points changed ---------------------------------------------------------------------------
 
 
-def graded(source: Path, out: Path, **options) -> batch.Summary:
+def graded(source: Path, out: Path, **options) -> reports.Summary:
     asked = Options(source, out, exercises=("ex_33",), seed=7, **options)
     return batch.grade(COURSE, asked, engine_of=fake.fake_engine)
 

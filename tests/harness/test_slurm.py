@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from grading.grader.batches import batch, slurm, store
+from grading.grader.batches import batch, plans, reports, slurm, staging, store
 from grading.grader.batches.engines import JudgeSpec
 from grading.grader.batches.store import Store
 from profiling_lab.course import manifest
@@ -69,7 +69,7 @@ def engine_of(cluster: str, kind: type[slurm.Slurm] = Engine, **more: Any) -> An
     return make
 
 
-def grade(course: Course, source: Path, out: Path, engine: Any, **more: Any) -> batch.Summary:
+def grade(course: Course, source: Path, out: Path, engine: Any, **more: Any) -> reports.Summary:
     options = batch.Options(source, out, exercises=EXERCISES, **{"jobs": 2, **more})
     return batch.grade(course, options, engine_of=engine)
 
@@ -101,8 +101,8 @@ def test_a_killed_job_costs_one_attempt_of_what_it_had_begun(
     summary = grade(course, source, out, engine, slurm={"units": "6", "cpus": "1"}, retries=1)
     assert (summary.judged, summary.kept, summary.infrastructure) == (6, 6, {})
     with Store(out, writing=False) as kept:
-        plan = batch.kept_plan(course, kept)
-        attempts = {(r.student, r.exercise): r.attempts for r in batch.results(plan, kept)}
+        plan = plans.kept_plan(course, kept)
+        attempts = {(r.student, r.exercise): r.attempts for r in plans.results(plan, kept)}
     assert attempts.pop(("b", "ex_33")) == 2
     assert set(attempts.values()) == {1}
     same_as_here(course, source, tmp_path, summary.seed)
@@ -156,9 +156,9 @@ def test_a_requeued_job_goes_on_where_it_was(course: Course, tmp_path: Path) -> 
     source = fake.write_class(tmp_path / "in", course, ["a", "b"], list(EXERCISES))
     engine = engine_of("local")(course, batch.Options(source, tmp_path / "out"), 7)
     engine._make_folder()
-    taken = batch.take_in(source, course, tmp_path / "staged", lambda text: None)
+    taken = staging.take_in(source, course, tmp_path / "staged", lambda text: None)
     chosen = [course.exercise(name) for name in EXERCISES]
-    plan = batch.make_plan(course, chosen, taken, environment="", seed=7)
+    plan = plans.make_plan(course, chosen, taken, environment="", seed=7)
     spec = engine.run_folder / "1.json"
     chunk = slurm._Chunk(list(plan.units()), spec, spec.with_suffix(".results.jsonl"), 1)
     store.write_whole(spec, [json.dumps(slurm._pack(engine, chunk))])
@@ -199,9 +199,9 @@ def test_a_node_tells_its_environment(course: Course, tmp_path: Path) -> None:
 def test_stopped_jobs_are_ended_and_their_results_kept(course: Course, tmp_path: Path) -> None:
     lines = {"b": f"# fake: waits {tmp_path / 'never'}"}
     source = fake.write_class(tmp_path / "in", course, ["a", "b"], list(EXERCISES), **lines)
-    staged = batch.take_in(source, course, tmp_path / "staged", lambda text: None)
+    staged = staging.take_in(source, course, tmp_path / "staged", lambda text: None)
     chosen = [course.exercise(name) for name in EXERCISES]
-    plan = batch.make_plan(course, chosen, staged, environment="", seed=7)
+    plan = plans.make_plan(course, chosen, staged, environment="", seed=7)
     engine = engine_of("local")(course, batch.Options(source, tmp_path / "out", jobs=1), 7)
     engine.most_units = 9
     stop, kept = threading.Event(), []

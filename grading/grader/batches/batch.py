@@ -9,33 +9,41 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
-import hashlib
 import json
 import secrets
-import shutil
 import signal
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from grading.gradebook import by_hand
+from grading.gradebook.roster import entry_of, join
 from grading.grader.batches import keys
-from grading.grader.batches.engines import Engine, JudgeSpec, Local, Unit, not_judged, without_judge
-from grading.grader.batches.progress import Progress, duration
-from grading.grader.batches.store import WORK, DiskError, Store, StoreError, trouble, write_whole
-from grading.grader.intake import submissions
-from grading.grader.intake.submissions import Submission
+from grading.grader.batches.engines import Engine, JudgeSpec, Local, Unit, without_judge
+from grading.grader.batches.plans import Plan, choose, kept_plan, make_plan, what_changed
+from grading.grader.batches.progress import Progress
+from grading.grader.batches.reports import (
+    Reports,
+    Summary,
+    likeness,
+    summarise,
+    timestamp,
+    write_reports,
+)
+from grading.grader.batches.slurm import Slurm
+from grading.grader.batches.staging import read_json, staging_folder, take_in
+from grading.grader.batches.store import WORK, Store, write_whole
 from grading.runner.preload import modules
-from grading.runner.results import OUTCOMES, Key, Result
+from grading.runner.results import Result
 from profiling_lab import needs
-from profiling_lab.course.manifest import Course, Exercise
+from profiling_lab.course.manifest import Course
 from profiling_lab.errors import LabError
 
 if TYPE_CHECKING:
-    from grading.gradebook.reporting import Written
     from grading.gradebook.roster import Person
 
 MATCHES = "likeness.json"
@@ -68,37 +76,6 @@ class Options:
     slurm: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass
-class Summary:
-    """What a run did. changed: units whose verdict differs from the one before (with `again`).
-
-    needs_look: whom something keeps points from: who, why, and what to do. points_changed: since the last
-    reports, with the reason.
-    """
-
-    submissions: int = 0
-    exercises: int = 0
-    units: int = 0
-    kept: int = 0
-    judged: int = 0
-    infrastructure: dict[str, str] = field(default_factory=dict)
-    ungraded: int = 0
-    outcomes: dict[str, int] = field(default_factory=dict)
-    refused: dict[str, str] = field(default_factory=dict)
-    changed: list[str] = field(default_factory=list)
-    seed: int = 0
-    seconds: float = 0.0
-    sandbox: str = ""
-    reports: list[str] = field(default_factory=list)
-    needs_look: list[dict[str, str]] = field(default_factory=list)
-    points_changed: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain data: what `--json` prints."""
-        return dataclasses.asdict(self)
-
-
 class Stopped(Exception):
     """The instructor stopped the batch (Ctrl-C, or a signal); what was judged is kept."""
 
@@ -107,124 +84,7 @@ class Stopped(Exception):
         self.left = left
 
 
-def choose(course: Course, wanted: Sequence[str]) -> list[Exercise]:
-    """The exercises of ids or of folders of the course ("week07"), in the manifest's order.
-
-    Raises UnknownExercise, naming what comes close.
-    """
-    if not wanted:
-        return list(course.exercises)
-    chosen: set[str] = set()
-    for name in wanted:
-        folder = name.strip("/").removeprefix("./")
-        inside = [e.id for e in course.exercises if e.stub.is_relative_to(folder)]
-        chosen.update(inside or [course.exercise(name).id])
-    return [exercise for exercise in course.exercises if exercise.id in chosen]
-
-
 # -- the plan -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Who is judged in what, under which keys. submissions: sorted by student."""
-
-    course: Course
-    exercises: list[Exercise]
-    submissions: list[Submission]
-    hashes: dict[tuple[str, str], str]
-    checks: dict[str, str]
-    environment: str
-    seed: int
-
-    def units(self) -> Iterator[Unit]:
-        """Every unit, a student's together, in the order of the manifest."""
-        for submission in self.submissions:
-            for exercise in self.exercises:
-                yield Unit(submission, exercise, self.key(submission, exercise))
-
-    def key(self, submission: Submission, exercise: Exercise) -> Key:
-        """What the result of a unit depends on."""
-        mine = self.hashes[submission.student, exercise.id]
-        return Key(mine, self.checks[exercise.id], self.environment, self.seed)
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """As plain data, a row a submission."""
-        for submission in self.submissions:
-            row = dataclasses.asdict(submission) | {"tree": ""}
-            row["exercises"] = {e.id: self.hashes[submission.student, e.id] for e in self.exercises}
-            yield row
-
-    def facts(self) -> dict[str, Any]:
-        """What all rows share, as plain data."""
-        return {"environment": self.environment, "seed": self.seed, "checks": self.checks}
-
-
-def make_plan(
-    course: Course,
-    exercises: list[Exercise],
-    submissions: Iterable[Submission],
-    *,
-    environment: str,
-    seed: int,
-    cases: Path | None = None,
-) -> Plan:
-    """The plan of a batch. Raises LabError if two submissions have one student's name."""
-    ordered = sorted(submissions, key=lambda submission: submission.student)
-    counts = Counter(submission.student for submission in ordered)
-    if twice := [name for name, count in counts.items() if count > 1]:
-        raise LabError(f"{', '.join(twice)}: handed in more than once; keep one of each")
-    checks = keys.Checks(course, cases)
-    return Plan(
-        course,
-        exercises,
-        ordered,
-        {(s.student, e.id): keys.submission_hash(s, e) for s in ordered for e in exercises},
-        {exercise.id: checks.of(exercise) for exercise in exercises},
-        environment,
-        seed,
-    )
-
-
-def kept_plan(course: Course, store: Store) -> Plan:
-    """The plan of the folder's last run; trees are gone. Raises StoreError if there is none."""
-    facts = store.batch().get("keys", {})
-    submissions, hashes = [], {}
-    known = {exercise.id: exercise for exercise in course.exercises}
-    for row in store.plan():
-        mine = row.pop("exercises")
-        row |= {"tree": Path(), "extra": tuple(row["extra"])}
-        try:
-            submission = Submission(**row)
-        except TypeError:
-            raise StoreError(
-                f"{store.out}: was planned by another version of the course; run grade with the "
-                "submissions again: what is graded stays graded"
-            ) from None
-        submissions.append(submission)
-        hashes |= {(submission.student, exercise): value for exercise, value in mine.items()}
-    chosen = [known[name] for name in known if name in facts.get("checks", {})]
-    return Plan(
-        course,
-        chosen,
-        submissions,
-        hashes,
-        facts.get("checks", {}),
-        facts.get("environment", ""),
-        facts.get("seed", 0),
-    )
-
-
-def results(plan: Plan, store: Store) -> Iterator[Result]:
-    """The result of every unit of a plan, read from disk one at a time; sorted, whole.
-
-    What has none yet comes as infrastructure, so that no report takes it for a zero.
-    """
-    for unit in plan.units():
-        kept = store.get(unit.submission.student, unit.exercise.id, unit.key)
-        if kept is None:
-            kept = not_judged(unit, "not graded yet: run grade again, it goes on from there")
-        yield kept
 
 
 # -- grading --------------------------------------------------------------------------------------
@@ -241,8 +101,6 @@ def make_engine(course: Course, options: Options, seed: int) -> Engine:
         live=options.live,
     )
     if options.engine == "slurm":
-        from grading.grader.batches.slurm import Slurm
-
         folder = options.out.resolve() / WORK / "slurm"
         return Slurm(spec, folder, retries=options.retries, options=options.slurm)
     return Local(spec, retries=options.retries)
@@ -269,8 +127,8 @@ def grade(
         facts = store.batch()
         seed = _seed(facts, options)
         store.make_sure_of_room(results=0, students=1)
-        with _staging(options.out) as staging:
-            known = _read_json(options.out / BROKE_READER)
+        with staging_folder(options.out) as staging:
+            known = read_json(options.out / BROKE_READER)
             submissions = take_in(options.source, course, staging, say, known)
             if known:
                 write_whole(options.out / BROKE_READER, [json.dumps(known, indent=1) + "\n"])
@@ -306,7 +164,7 @@ def grade(
             matches = likeness(plan, summary)
         with contextlib.suppress(OSError):
             write_whole(options.out / MATCHES, [json.dumps(matches, indent=1) + "\n"])
-        _write_reports(reports, plan, store, matches, summary)
+        write_reports(reports, plan, store, matches, summary)
     return summary
 
 
@@ -328,15 +186,12 @@ def report(
             matches = json.loads((out / MATCHES).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             matches = []
-        _write_reports(reports, plan, store, matches, summary)
+        write_reports(reports, plan, store, matches, summary)
     return summary
 
 
 def write_sheet(course: Course, out: Path, policy: Path | None = None) -> Path:
     """Write the table in which a person enters points; what is entered already stays. Raises LabError."""
-    from grading.gradebook import by_hand
-    from grading.gradebook.roster import join
-
     with Store(out, new=False) as store:
         asked = store.batch().get("options", {})
         policy = policy or (Path(asked["policy"]) if asked.get("policy") else None)
@@ -354,30 +209,6 @@ def write_sheet(course: Course, out: Path, policy: Path | None = None) -> Path:
         by_hand.read(out, reports.policy, course, entries, reports.roster or ())
         write_whole(out / by_hand.SHEET, [by_hand.sheet(out, reports.policy, names)])
     return out / by_hand.SHEET
-
-
-def summarise(plan: Plan, store: Store) -> Summary:
-    """Where a batch stands."""
-    summary = Summary(
-        submissions=len(plan.submissions),
-        exercises=len(plan.exercises),
-        units=len(plan.submissions) * len(plan.exercises),
-        seed=plan.seed,
-        refused={s.student: s.error for s in plan.submissions if s.error},
-    )
-    outcomes: Counter[str] = Counter()
-    for unit in plan.units():
-        kept = store.get(unit.submission.student, unit.exercise.id, unit.key)
-        if kept is None:
-            summary.ungraded += 1
-            continue
-        if kept.infrastructure:
-            summary.infrastructure[unit.name] = kept.infrastructure
-        else:
-            summary.kept += 1
-        outcomes.update(task.outcome for task in kept.tasks.values())
-    summary.outcomes = {name: outcomes[name] for name in reversed(OUTCOMES) if outcomes[name]}
-    return summary
 
 
 def _run(
@@ -488,8 +319,6 @@ def _heeding_signals(say: Callable[[str], None]) -> Iterator[threading.Event]:
 def _chosen_students(
     plan: Plan, wanted: Sequence[str], roster: Sequence[Person] | None
 ) -> set[str]:
-    from grading.gradebook.roster import entry_of
-
     known = [submission.student for submission in plan.submissions]
     return {entry_of(name, known, roster or ()) for name in wanted} or set(known)
 
@@ -527,7 +356,7 @@ def _keep_plan(
     environment: dict[str, Any],
     facts: dict[str, Any],
 ) -> None:
-    now = _now()
+    now = timestamp()
     asked = {
         name: str(Path(value).resolve()) if isinstance(value, Path) else value
         for name, value in dataclasses.asdict(options).items()
@@ -548,209 +377,4 @@ def _keep_plan(
     )
 
 
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-
-
-def what_changed(plan: Plan, environment: dict[str, Any], before: dict[str, Any]) -> Iterator[str]:
-    """Why verdicts of the last run (its batch.json) do not hold any more, a sentence each."""
-    checks = before.get("keys", {}).get("checks", {})
-    new = [e.id for e in plan.exercises if checks.get(e.id, plan.checks[e.id]) != plan.checks[e.id]]
-    if new:
-        shown = ", ".join(new[:5]) + (f" and {len(new) - 5} more" if len(new) > 5 else "")
-        yield f"since the last run the checks, or what they use, have changed: {shown}: judged anew"
-    if before.get("environment", environment) != environment:
-        said = keys.differences(before["environment"], environment, "then", "now")
-        yield f"since the last run this machine has changed ({said}): all is judged anew"
-
-
-@contextlib.contextmanager
-def _staging(out: Path) -> Iterator[Path]:
-    """A private folder for what was taken in; what a killed run left there is removed."""
-    folder = out.resolve() / WORK / "submissions"
-    shutil.rmtree(folder, ignore_errors=True)
-    try:
-        folder.mkdir(parents=True, mode=0o700)
-    except OSError as error:
-        raise StoreError(
-            f"{folder}: cannot be made: {trouble(error)}; fix that or choose another --out"
-        ) from None
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            folder.parent.rmdir()
-
-
-def _read_json(file: Path) -> dict[str, str]:
-    try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-
-
-def take_in(
-    source: Path,
-    course: Course,
-    staging: Path,
-    say: Callable[[str], None],
-    broke_reader: dict[str, str] | None = None,
-) -> list[Submission]:
-    """Every submission of a folder, staged. Raises LabError if there is none, or no room for them."""
-    try:
-        taken = submissions.take_in(
-            source,
-            course,
-            staging,
-            notice=say,
-            progress=_taking_in,
-            broke_reader=broke_reader,
-        )
-    except OSError as error:
-        raise LabError(
-            f"{error.filename or source}: {trouble(error)}, while taking submissions in (nothing was "
-            "lost); fix that and run the same command again"
-        ) from None
-    for submission in taken:
-        if submission.error:
-            say(f"{submission.student}: not taken: {submission.error}")
-    return taken
-
-
-def _taking_in(done: int, of: int) -> None:
-    if sys.stderr.isatty():
-        end = "\r\033[K" if done == of else ""
-        sys.stderr.write(f"\rtaking in {done} of {of} submissions{end}")
-        sys.stderr.flush()
-
-
 # -- reports --------------------------------------------------------------------------------------
-
-
-class Reports:
-    """Policy, roster and a person's tables, read before hours of grading, and what is written from results."""
-
-    def __init__(self, course: Course, policy: Path | None, roster: Path | None) -> None:
-        from grading.gradebook import policy as policies
-        from grading.gradebook.roster import read_roster
-
-        self.course = course
-        self.policy = policies.load(policy, course) if policy else policies.Policy()
-        self.roster = read_roster(roster) if roster else None
-
-    def policy_digest(self) -> str:
-        """Tells two policies apart."""
-        return hashlib.sha256(
-            repr(dataclasses.replace(self.policy, source="")).encode()
-        ).hexdigest()
-
-    def open(
-        self, out: Path, submissions: Sequence[Submission], say: Callable[[str], None]
-    ) -> None:
-        """Say what was understood of class list, dates and policy. Raises LabError for a faulty table."""
-        from grading.gradebook import by_hand
-        from grading.gradebook.opening import opening
-
-        entries = [one.student for one in submissions]
-        by_hand.read(out, self.policy, self.course, entries, self.roster or ())
-
-        for line in opening(submissions, self.roster, self.policy):
-            say(line)
-
-    def write(self, results: Iterable[Result], out: Path, plan: Plan, matches: list) -> Written:
-        """Write all reports. Raises OSError."""
-        from grading.gradebook import reporting
-
-        return reporting.write_all(
-            self.course,
-            results,
-            out,
-            policy=self.policy,
-            roster=self.roster,
-            matches=matches,
-            submissions=plan.submissions,
-            exercises=[exercise.id for exercise in plan.exercises],
-        )
-
-
-def _write_reports(
-    reports: Reports, plan: Plan, store: Store, matches: list, summary: Summary
-) -> None:
-    from grading.gradebook import changes
-
-    found: list = []
-    if matches:
-        from grading.gradebook.similarity import Match
-
-        found = [Match(**(m | {"students": tuple(m["students"])})) for m in matches]
-    try:
-        written = reports.write(results(plan, store), store.out, plan, found)
-    except OSError as error:
-        raise DiskError(
-            f"{error.filename or store.out}: a report could not be written: {trouble(error)}. All "
-            f"results are safe; fix that, then: uv run grade report {store.out}"
-        ) from None
-    summary.reports = [str(path) for path in written.files]
-    summary.needs_look = [look.to_dict() for look in written.needs_look]
-    facts = store.batch()
-    students = {
-        entry: row
-        | {"handed_in": {e.id: plan.hashes.get((entry, e.id), "") for e in plan.exercises}}
-        for entry, row in written.students.items()
-    }
-    reported = {
-        "students": students,
-        "checks": plan.checks,
-        "environment": plan.environment,
-        "policy": reports.policy_digest(),
-    }
-    changed = list(changes.found(facts.get("reported", {}), reported, _now()))
-    changes.append(store.out, changed)
-    summary.points_changed = [str(change) for change in changed]
-    store.write_batch(facts | {"needs_look": summary.needs_look, "reported": reported})
-
-
-def likeness(plan: Plan, summary: Summary) -> list[dict]:
-    """Which submissions are alike, as plain data; a failure is a note and stops nothing."""
-    from grading.gradebook import similarity
-
-    asked = dataclasses.replace(plan.course, exercises=tuple(plan.exercises))
-    try:
-        return [dataclasses.asdict(m) for m in similarity.likeness(asked, plan.submissions)]
-    except Exception as error:  # noqa: BLE001 - the grades do not depend on it
-        summary.notes.append(
-            f"submissions were not compared with each other: {type(error).__name__}: {error}"
-        )
-        return []
-
-
-def in_words(summary: Summary) -> list[str]:
-    """A summary for people, a line each."""
-    now = f"{summary.judged} judged now in {duration(summary.seconds)}, " if summary.judged else ""
-    lines = [
-        f"{summary.submissions} submissions, {summary.exercises} exercises: {now}"
-        f"{summary.kept} of {summary.units} have their verdict"
-    ]
-    if summary.outcomes:
-        tasks = ", ".join(f"{count} {name}" for name, count in summary.outcomes.items())
-        lines.append(f"tasks: {tasks}")
-    for name in summary.changed:
-        lines.append(f"CHANGED: {name} has another verdict than before; please report this")
-    if summary.infrastructure:
-        lines.append(
-            f"{len(summary.infrastructure)} exercises could not be judged; this is not the students' "
-            "doing and no zero: run the same command again to try them again"
-        )
-        by_reason = Counter(summary.infrastructure.values())
-        lines += [f"  {count} × {why}" for why, count in by_reason.most_common(5)]
-    if summary.ungraded:
-        lines.append(f"{summary.ungraded} exercises are not graded yet")
-    lines += summary.notes
-    for name in ("gradebook.csv", "class.html", "unmatched.csv"):
-        lines += [f"{name}: {path}" for path in summary.reports if Path(path).name == name]
-    lines += [f"points changed: {one}" for one in summary.points_changed]
-    if summary.needs_look:
-        lines.append(f"{len(summary.needs_look)} to look at, which lack points until it is done:")
-        lines += [f"  {one['who']}: {one['why']}. To do: {one['do']}" for one in summary.needs_look]
-    return lines
