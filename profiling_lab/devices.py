@@ -75,6 +75,7 @@ class Device:
         from "tfloat32" down, CUDA cores for "float32".
     l2_bytes, sm_count: None where no sure figure is known.
     memory_bytes: nominal capacity.
+    host_link_bytes_per_s: peak of the link to the host, in one direction; None where no sure figure is known.
     sources: field (or "peak_flops_per_s.<dtype>") to document, place in it and address.
     unsure: field to the reason why no figure of it is given.
     compared: whether lessons that put several devices side by side show it.
@@ -87,6 +88,7 @@ class Device:
     memory_bytes: int
     l2_bytes: int | None = None
     sm_count: int | None = None
+    host_link_bytes_per_s: float | None = None
     aliases: tuple[str, ...] = ()
     sources: dict[str, str] = field(default_factory=dict)
     unsure: dict[str, str] = field(default_factory=dict)
@@ -136,6 +138,17 @@ def get(name: str) -> Device:
     raise DeviceError(f"unknown device {name!r}; {hint}{_known()}")
 
 
+def host_link_bytes_per_s(name: str) -> float:
+    """The peak of a device's link to its host, in one direction; of an unknown one the least that is known."""
+    try:
+        found = get(name).host_link_bytes_per_s
+    except DeviceError:
+        found = None
+    return found or min(
+        d.host_link_bytes_per_s for d in _devices().values() if d.host_link_bytes_per_s
+    )
+
+
 def _known() -> str:
     return f"known: {', '.join(_devices())}"
 
@@ -171,6 +184,7 @@ def _devices() -> dict[str, Device]:
             memory_bytes=row["memory_bytes"],
             l2_bytes=row.get("l2_bytes"),
             sm_count=row.get("sm_count"),
+            host_link_bytes_per_s=row.get("host_link_bytes_per_s"),
             aliases=tuple(row["aliases"]),
             sources={what: source(*where) for what, where in row["sources"].items()},
             unsure=dict(row.get("unsure", {})),

@@ -101,7 +101,7 @@ class Recording:
 
     streams: (process, device, number). threads: (process, thread). processes: as recorded; elsewhere a process
     is its place in this list. ranges: NVTX, or PyTorch's own annotations. operators: PyTorch's. os_calls: what
-    the threads asked of the operating system. source: "nsys" or "kineto".
+    the threads asked of the operating system. device_names: as far as recorded. source: "nsys" or "kineto".
     """
 
     file: str
@@ -117,7 +117,7 @@ class Recording:
     ranges: Ranges
     operators: Ranges
     os_calls: Ranges
-    notes: list[str] = field(default_factory=list)
+    device_names: dict[int, str] = field(default_factory=dict)
 
     def names_like(self, pattern: str) -> np.ndarray:
         """Per name code, whether a regular expression matches from the name's beginning."""

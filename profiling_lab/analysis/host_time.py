@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from profiling_lab import devices
 from profiling_lab.analysis import columns, intervals, order
 from profiling_lab.analysis.columns import LOADER, Recording
 from profiling_lab.analysis.intervals import Intervals
@@ -55,9 +56,9 @@ OS_WAITS = (
     r"(pthread_cond_|pthread_mutex_lock|pthread_rwlock|pthread_join|sem_|futex|poll|ppoll|select|pselect"
     r"|epoll_|read|pread|recv|accept|waitpid|wait4|sigwait|clock_nanosleep|nanosleep|usleep)"
 )
-# What pinned memory reaches across the link, where the recording has no large pinned copy: PCIe 4.0 with 16
-# lanes, 32 GB/s by its standard, of which copies reach about four fifths.
-PINNED_BYTES_PER_NS = 25.0
+# Of the link's peak, what large copies of pinned memory reach: the median of 321 in the course's recordings of an
+# H200, 54 of 64 GB/s.
+LINK_REACHED_RATIO = 0.85
 LARGE_COPY_BYTES = 2**20  # from this size on, a copy's rate is the link's
 COPY_LATENCY_NS = (
     1_500  # of a copy of a few bytes (the least in recordings of an H200: 1.2 to 2 µs)
@@ -80,7 +81,8 @@ class LinkCopies:
     """The nodes that copy between host and device.
 
     link, upload, pageable: per node, whether it is such a copy, to the device, of pageable memory. bytes: of each, -1
-    where unknown. rates: bytes per ns of pinned memory, for uploads (True) and downloads (False). few_bytes: copies
+    where unknown. rates: bytes per ns of pinned memory, for uploads (True) and downloads (False): the recording's own, else
+    what its device's link reaches. few_bytes: copies
     whose bytes take less time on the link than its latency: who blocks in one waits for what comes before it.
     """
 
@@ -103,11 +105,18 @@ def link_copies(made: Order) -> LinkCopies:
     upload = link & (name == directions[0])
     size = np.where(link, work.bytes[rows], 0)
     pageable = link & work.pageable[rows]
+    names = made.recording.device_names
+    peak = min(
+        (devices.host_link_bytes_per_s(names.get(d, "")) for d in made.recording.devices),
+        default=0.0,
+    )
     rates = {}
     for to_device in (True, False):
         own = link & ~pageable & (upload == to_device) & (size >= LARGE_COPY_BYTES)
         spent = made.own[own].sum()
-        rates[to_device] = float(size[own].sum() / spent) if spent else PINNED_BYTES_PER_NS
+        rates[to_device] = float(
+            size[own].sum() / spent if spent else LINK_REACHED_RATIO * peak / 1e9
+        )
     rate = np.where(upload, rates[True], rates[False])
     few = link & (size >= 0) & (size / rate < COPY_LATENCY_NS)
     return LinkCopies(link, upload, pageable, size, rates, few)

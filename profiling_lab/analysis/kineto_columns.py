@@ -456,6 +456,11 @@ def _trace(found: _Found, document: _Document, file: Path) -> Trace:
     )
     job = document.distributedInfo if isinstance(document.distributedInfo, dict) else {}
     devices = document.deviceProperties if isinstance(document.deviceProperties, list) else []
+    recording.device_names = {
+        _number(one.get("id")): str(one.get("name") or "")
+        for one in devices
+        if isinstance(one, dict)
+    }
     return Trace(
         recording,
         MemoryEvents(*memory.T),
@@ -469,11 +474,7 @@ def _trace(found: _Found, document: _Document, file: Path) -> Trace:
         steps[0][2] if steps else -1,
         _number(job.get("rank")),
         max(0, _number(job.get("world_size"))),
-        {
-            _number(one.get("id")): str(one.get("name") or "")
-            for one in devices
-            if isinstance(one, dict)
-        },
+        recording.device_names,
         {
             _number(one.get("id")): _number(one.get("totalGlobalMem"))
             for one in devices

@@ -201,7 +201,15 @@ class Export:
             os_calls=ranges(os_calls, self._codes(words, os_calls["name"])),
             names=words.names,
             threads=sorted(numbers, key=lambda row: numbers[row]),
+            device_names=self._device_names,
         )
+
+    @property
+    def _device_names(self) -> dict[int, str]:
+        if not self.capture.has("TARGET_INFO_GPU", "name"):
+            return {}
+        rows = self._rows("SELECT COALESCE(cuDevice, id), name FROM TARGET_INFO_GPU")
+        return {number: str(name) for number, name in rows if name}
 
     @cached_property
     def _work(self) -> Columns:
@@ -325,13 +333,6 @@ class Export:
         )
         own = known["sms"][known["device"] == device]
         return max(1, int(own[0])) if len(own) else 1
-
-    def device_name(self, device: int) -> str:
-        """The name of a device as recorded, "" if it was not."""
-        if not self.capture.has("TARGET_INFO_GPU", "name"):
-            return ""
-        rows = self._rows("SELECT COALESCE(cuDevice, id), name FROM TARGET_INFO_GPU")
-        return next((str(name) for number, name in rows if number == device and name), "")
 
     def metric(self, name: str) -> Columns:
         """The samples of a metric: time, device, value, ordered by time. Empty where it was not sampled."""

@@ -200,6 +200,11 @@ def _finding(category: str, group: list[Judged]) -> Finding:
         "unjudged_count": len(unjudged),
     }
     words = advice(category, longest)
+    if unjudged and category != "unexplained":
+        words = "it is at its peak" if words == "none" else words
+        words += (
+            f"; not judged for want of counters: {', '.join(unjudged)} (record with ncu --set full)"
+        )
     if evidence["margin_ratio"] <= BORDERLINE_RATIO and category != "unexplained":
         words = f"borderline (by {evidence['margin_ratio']:.1%} of the duration): {words}"
     return Finding(category, f"kernel:{longest.kernel.name}", evidence, words)

@@ -19,7 +19,8 @@ FIGURES = ("compute_capability", "memory_bandwidth_bytes_per_s", "memory_bytes")
 def test_every_figure_has_a_source_or_is_said_to_be_unsure(name: str) -> None:
     device = devices.get(name)
     expected = {*FIGURES, *(f"peak_flops_per_s.{kind}" for kind in device.peak_flops_per_s)}
-    expected |= {what for what in ("l2_bytes", "sm_count") if getattr(device, what) is not None}
+    known = ("l2_bytes", "sm_count", "host_link_bytes_per_s")
+    expected |= {what for what in known if getattr(device, what) is not None}
     assert set(device.sources) == expected
     assert not set(device.unsure) & set(device.sources)
     for what in ("l2_bytes", "sm_count"):
@@ -36,6 +37,7 @@ def test_the_figures_are_of_a_plausible_size(name: str) -> None:
     assert all(5e12 < peak < 5e15 for peak in device.peak_flops_per_s.values())
     assert set(device.peak_flops_per_s) <= set(devices.DTYPES)
     assert 2**33 < device.memory_bytes < 2**38
+    assert device.host_link_bytes_per_s is None or 1e10 < device.host_link_bytes_per_s < 1e12
     assert device.l2_bytes is None or 2**21 < device.l2_bytes < 2**28
     order = [device.peak_flops_per_s.get(kind) for kind in ("float32", "tfloat32", "float16")]
     known = [peak for peak in order if peak]
@@ -124,3 +126,8 @@ def test_a_missing_peak_says_why_and_what_there_is() -> None:
         devices.get("T4").peak("bf16")
     with pytest.raises(DeviceError, match=r"L40S: no peak for float16 \(the datasheet prints"):
         devices.get("L40S").peak("half")
+
+
+def test_the_link_of_an_unknown_device_is_the_slowest_that_is_known() -> None:
+    assert devices.host_link_bytes_per_s("NVIDIA H200") == 64e9
+    assert devices.host_link_bytes_per_s("Some GPU") == devices.host_link_bytes_per_s("T4") == 16e9
