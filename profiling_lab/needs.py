@@ -41,6 +41,8 @@ GROUPS = {
     "nbformat": "authors",
     "yaml": "authors",
     "playwright": "browser",
+    "mcp": "assistants",
+    "skills_ref": "assistants",
 }
 # Groups do not bring these everywhere: (platforms, and of each the architectures; none for all).
 LINUX: dict[str, tuple[str, ...]] = {"linux": ()}

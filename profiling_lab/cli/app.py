@@ -35,6 +35,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str, str]]] = {
         "diagnose": ("diagnosing", "diagnose", "Name what is wrong with a capture."),
         "compare": ("comparing", "compare", "Two captures side by side; fails on a regression."),
         "report": ("reporting", "report", "Write captures and findings as one HTML page."),
+        "mcp": ("serving", "mcp", "Serve answers about recordings to an assistant (MCP)."),
         "record": ("machine", "record", "Record the course's captures again (needs a GPU)."),
     },
     "Your work": {

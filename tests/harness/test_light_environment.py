@@ -29,6 +29,7 @@ PACKAGES = {
     "adbc_driver_manager": "adbc-driver-manager",
     "adbc_driver_sqlite": "adbc-driver-sqlite",
     "pynvml": "nvidia-ml-py",
+    "skills_ref": "skills-ref",
     "nvcc": "nvidia-cuda-nvcc",
     "cosmic_ray": "cosmic-ray",
     "yaml": "pyyaml",
