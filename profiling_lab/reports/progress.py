@@ -46,7 +46,7 @@ CHECKLIST: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (
         "I can optimize from a profile and show the gain.",
-        ("ex_30.pipeline_improved", "ex_34.pipeline_optimized", "ex_34.evidence_verdict"),
+        ("ex_30.pipeline_schedule", "ex_34.pipeline_optimized", "ex_34.evidence_verdict"),
     ),
     (
         "I can analyse end-to-end latency.",

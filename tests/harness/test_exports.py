@@ -60,7 +60,7 @@ def test_gradescope_gets_a_test_a_task():
     apart = [test for test in data["tests"] if "further" in test["tags"]]
     assert apart and not any("score" in test for test in apart)
     test = next(test for test in data["tests"] if test["name"].startswith("ex_30.busy_time"))
-    assert (test["score"], test["status"], test["number"]) == (0, "failed", "1.3")
+    assert (test["score"], test["status"], test["number"]) == (0, "failed", "1.1")
     assert (
         "returned 3 <b>" in test["output"] and "uv run lab hint ex_30.busy_time" in test["output"]
     )
@@ -122,7 +122,7 @@ def test_junit_has_a_case_a_check_and_counts_them():
         result(
             busy_time=FAILED,
             idle_gaps=("error", Check("test_a", "error", "no answer", "time-out")),
-            find_window=("todo", Check("test_a", "todo", "todo")),
+            blocking_time=("todo", Check("test_a", "todo", "todo")),
             utilization=BROKEN,
             launch_latency=("blocked",),
         )

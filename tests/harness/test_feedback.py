@@ -92,7 +92,7 @@ def test_a_failed_task_says_what_was_called_what_came_back_and_what_to_read(tmp_
     ):
         assert "busy_time('decode_eager') returned 3, expected 4 (ns)" in text
         assert "uv run lab hint ex_30.busy_time" in text
-        assert "week07/day1_nsight_systems/README.md, “4. Was it busy?”" in text
+        assert "week07/day1_nsight_systems/README.md, “2. Was it busy?”" in text
         assert "Ask yourself: Two kernels of 10 µs run at the same time" in text
         assert "Of its other checks 1 passed." in text
         assert f"0 of {EX_30.points}" in text
@@ -101,7 +101,7 @@ def test_a_failed_task_says_what_was_called_what_came_back_and_what_to_read(tmp_
 def test_every_outcome_is_explained(tmp_path):
     tasks = {
         "busy_time": ("error", Check("test_a", "error", "no answer in 20 s", "time-out")),
-        "find_window": ("blocked", Check("test_a", "blocked", "needs busy_time, which is todo")),
+        "launch_latency": ("blocked", Check("test_a", "blocked", "needs busy_time, which is todo")),
         "idle_gaps": ("failed", Check("test_a", "failed", "x")),
         "utilization": ("infrastructure", Check("test_a", "infrastructure", "no sandbox")),
         "nsys_command": ("passed", Check("test_a", "passed")),
@@ -142,7 +142,7 @@ def test_what_befalls_a_whole_file_is_told_once(tmp_path):
         busy_time=("error", *broken),
         idle_gaps=("error", *broken),
         utilization=("error", *other),
-        find_window=("error", *broken, Check("test_c", "failed", "returned 3")),
+        launch_latency=("error", *broken, Check("test_c", "failed", "returned 3")),
     )
     write(tmp_path, result)
     for page in ("ada.html", "ada.md"):
@@ -152,8 +152,8 @@ def test_what_befalls_a_whole_file_is_told_once(tmp_path):
         assert text.count("So there is no verdict on busy_time, idle_gaps.") == 1
         assert "lab hint ex_30.idle_gaps" not in text  # the file comes first
         first = text.split("What to do next")[1].split("Exercises")[0]
-        assert first.index("ex_30_nsight_systems.py") < first.index("ex_30.find_window")
-        assert "lab check ex_30" in first.split("ex_30.find_window")[0]
+        assert first.index("ex_30_nsight_systems.py") < first.index("ex_30.launch_latency")
+        assert "lab check ex_30" in first.split("ex_30.launch_latency")[0]
 
 
 def test_a_class_page_tells_of_a_whole_file_once(tmp_path):

@@ -202,7 +202,7 @@ def test_an_exercises_weight_is_shared_by_its_tasks_exactly():
     policy = read("[weights]\nex_30 = 10\n'ex_30.busy_time' = 0")
     mark = marked(policy, result())
     assert mark.after == mark.possible == 10
-    task = COURSE.task("ex_30.find_window")
+    task = COURSE.task("ex_30.utilization")
     rest = EX_30.points - COURSE.task("ex_30.busy_time").points
     assert policy.weight(EX_30, task) == Fraction(10 * task.points, rest)
     assert policy.weight(EX_30, COURSE.task("ex_30.busy_time")) == 0
@@ -236,8 +236,8 @@ def test_infrastructure_is_no_number():
 
 
 def test_what_the_machine_cannot_judge_counts_for_nobody():
-    points = COURSE.task("ex_30.pipeline_improved").points
-    assert marked(Policy(), result(pipeline_improved="not run")).possible == EX_30.points - points
+    points = COURSE.task("ex_30.blocking_time").points
+    assert marked(Policy(), result(blocking_time="not run")).possible == EX_30.points - points
     # Judged for one, not run for another: that one is left to grade.
     survey = Survey()
     mine = result(pipeline_improved="not run")
@@ -257,16 +257,14 @@ def test_live_points_stand_apart():
 def test_only_a_passed_task_earns():
     """Points beside another outcome, or more than a task has, are not taken."""
     one = result(outcome="failed", busy_time="passed")
-    one.tasks["ex_30.find_window"].earned = 1000
+    one.tasks["ex_30.utilization"].earned = 1000
     one.tasks["ex_30.busy_time"].earned = 1000
     assert marked(Policy(), one).after == COURSE.task("ex_30.busy_time").points
 
 
 def test_claims_are_counted_apart_or_left_out():
-    exercise = next(
-        e for e in COURSE.exercises for t in e.tasks if t.trust == "claim" and not t.live
-    )
-    claims = sum(t.points for t in exercise.tasks if t.trust == "claim" and not t.live)
+    exercise = next(e for e in COURSE.exercises for t in e.tasks if t.trust == "claim" and t.core)
+    claims = sum(t.points for t in exercise.tasks if t.trust == "claim" and t.core)
     counted = marked(Policy(), result(exercise), exercises=(exercise,))
     assert counted.claims == claims and counted.after == exercise.points
     without = marked(Policy(count_claims=False), result(exercise), exercises=(exercise,))

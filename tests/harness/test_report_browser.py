@@ -333,7 +333,7 @@ def test_colours_follow_the_system_and_the_switch(show: Callable[..., Page], sch
 def pages() -> dict[str, str]:
     known = course.load(course.find_root(Path(__file__)))
     verdicts = progress.verdicts(known)
-    verdicts["ex_30.find_window"] = Verdict("failed", "w" * 300 + " <script>window.hit=1</script>")
+    verdicts["ex_30.idle_gaps"] = Verdict("failed", "w" * 300 + " <script>window.hit=1</script>")
     done = steps(known, verdicts, {"linux"})
     columns = [("Kernel", ""), *((f"Throughput {number}", "ns") for number in range(12))]
     row = ("k" * 80, *range(1_000, 1_012))

@@ -471,9 +471,9 @@ def test_progress_page(known: course.Course) -> None:
 def test_next_steps(known: course.Course) -> None:
     verdicts = todo(known)
     ids = [step.task.id for step in steps(known, verdicts, ())]
-    assert ids == ["ex_30.nsys_command", "ex_30.busy_time", "ex_30.utilization"]
+    assert ids == ["ex_30.busy_time", "ex_30.utilization", "ex_30.blocking_time"]
     verdicts["ex_33.matmul_cost"] = Verdict("unchecked")
-    verdicts["ex_30.nsys_command"] = Verdict("passed")
+    verdicts["ex_30.blocking_time"] = Verdict("passed")
     first, second, _ = steps(known, verdicts, ())
     assert (first.task.id, second.task.id) == ("ex_33.matmul_cost", "ex_30.busy_time")
     assert (ROOT / first.lesson).is_file() and (ROOT / first.stub).is_file()
@@ -482,7 +482,7 @@ def test_next_steps(known: course.Course) -> None:
     try:
         assert steps(known, verdicts, ())[1].task.id == "ex_30.utilization"
         assert steps(known, verdicts, {"gpu"})[1].task.id == "ex_30.busy_time"
-        further = known.tasks["ex_30.find_window"]
+        further = known.tasks["ex_30.missed_overlap"]
         assert further.further and further.id not in ids
         rest = [step.task for step in steps(known, verdicts, {"gpu"}, 10**6)[1:]]
         assert (

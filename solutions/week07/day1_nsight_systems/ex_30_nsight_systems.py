@@ -10,9 +10,11 @@ tells what is right and wrong. A capture is opened by its name or path:
     with captures.open(capture) as recording:
         recording.kernels        # a polars DataFrame; see `help(captures.NsysCapture)`
 
-Two definitions hold throughout. **Window**: the named NVTX range, else first to last device
-operation. **Busy**: the union of kernels, graph launches, copies and memsets on a device.
-All times are integer nanoseconds since the start of the recording.
+These definitions hold throughout. **Window**: the named NVTX range, else first to last device
+operation (`find_window`). **Operations** of a device: kernels, whole CUDA graphs, copies and memsets, of
+all its streams and processes. **Busy**: the union of their intervals inside the window. All times are
+integer nanoseconds since the start of the recording. What bad input gets is said in `week07/README.md`,
+and only `refuses_bad_input` is asked for it.
 """
 
 from __future__ import annotations
@@ -64,34 +66,23 @@ def nsys_command(questions: list[str], program: list[str], output: str) -> list[
     """The `nsys profile` command that answers some questions, and records nothing else.
 
     questions: one or more of
-        "timeline"       when did kernels, copies and CUDA calls run, and which NVTX range were they in?
-        "steady_state"   the same between cudaProfilerStart and cudaProfilerStop only, and let the
-                         program run on to its own end after that
+        "timeline"       when did kernels, copies and CUDA calls run, in which NVTX range?
+        "steady_state"   the same from cudaProfilerStart to cudaProfilerStop; the program runs on to its end
         "python_lines"   which line of Python made each CUDA call?
         "graph_kernels"  which kernels run inside a CUDA graph?
-        "sm_activity"    how many SMs are active and how busy is DRAM, sampled on every device?
+        "sm_activity"    how many SMs of every device are active, sampled?
         "device_memory"  which allocations hold the device's memory?
-        "os_waits"       in which operating-system calls do the host threads wait?
+        "os_waits"       in which calls of the operating system do threads wait?
         "event_waits"    which stream waits for which CUDA event?
-    program: the program and its arguments, unchanged at the end of the command.
-    output: where the report goes, without the suffix; an older report of that name is overwritten.
 
-    Returns the command as a list of words, one option a word in the form `--option=value` (long
-    names). Tracing has a cost, so what no question asks for stays off: what to trace is always said
-    (`--trace=…`, the default is broader than needed; `none` where a question needs no source), CPU
-    sampling and context-switch tracing are off unless a question needs them, and no costly option
-    appears unasked.
+    Words: `nsys`, `profile`, options as `--option=value` (long names), the program unchanged. `--trace` names
+    just the sources that the questions need, or `none`; CPU sampling, context switches and costly options
+    stay off unless one needs them; `output` is overwritten. The options:
+    captures/tool_help/nsys_profile.txt. Some do nothing unless another is on.
 
-    The options of the tool that made this course's captures: captures/tool_help/nsys_profile.txt. Read
-    an option's note to its end: some do nothing unless another one is on.
-    Raises ValueError, naming the question, for one that is not in this list, and for an empty list.
+    Example: `nsys_command(["timeline"], ["./app"], "r1")` is `["nsys", "profile", "--trace=cuda,nvtx",
+    "--sample=none", "--cpuctxsw=none", "--output=r1", "--force-overwrite=true", "./app"]`.
     """
-    known = _OPTIONS_OF_QUESTION.keys()
-    if not questions:
-        raise ValueError(f"ask at least one question of: {', '.join(known)}")
-    for question in questions:
-        if question not in known:
-            raise ValueError(f"unknown question {question!r}; known: {', '.join(known)}")
     sources = {source for question in questions for source in _SOURCES_OF_QUESTION[question]}
     options = [
         f"--trace={','.join(sorted(sources)) or 'none'}",
@@ -100,9 +91,8 @@ def nsys_command(questions: list[str], program: list[str], output: str) -> list[
         f"--sample={'process-tree' if 'python_lines' in questions else 'none'}",
         "--cpuctxsw=none",
     ]
-    for question in known:
-        if question in questions:
-            options += _OPTIONS_OF_QUESTION[question]
+    for question in dict.fromkeys(questions):
+        options += _OPTIONS_OF_QUESTION[question]
     return [
         "nsys",
         "profile",
@@ -140,10 +130,8 @@ def find_window(capture: str, nvtx_range: str | None = None) -> tuple[int, int]:
 
     nvtx_range: the name of an NVTX range; the window reaches from the first start to the last end
     of the ranges of that name, whatever thread or process they are on. Without it, the window
-    reaches from the start of the first device operation to the end of the last to end.
-
-    Raises CaptureError if no range has that name; the message holds the names that exist, sorted and
-    separated by ", ".
+    reaches from the start of the first device operation to the end of the last to end. Raises CaptureError
+    if no range has that name; the message holds the names that exist. Given: there is nothing to write here.
     """
     with captures.open(capture) as recording:
         if nvtx_range is None:
@@ -159,10 +147,10 @@ def find_window(capture: str, nvtx_range: str | None = None) -> tuple[int, int]:
 def busy_time(capture: str, nvtx_range: str | None = None) -> dict[int, int]:
     """Per device, the time in ns in which at least one operation ran on it.
 
-    Operations are kernels, whole CUDA graphs, copies and memsets, from all streams and processes.
     What runs at the same time counts once. Only the part inside the window counts.
-
     Returns {device: busy_ns} with every device that has an operation in the capture, 0 included.
+
+    Example: kernels from 0 to 10 and from 5 to 20 µs on two streams, a copy from 30 to 40 µs: `{0: 30_000}`.
     """
     start, end = find_window(capture, nvtx_range)
     return {
@@ -174,11 +162,11 @@ def busy_time(capture: str, nvtx_range: str | None = None) -> dict[int, int]:
 def utilization(capture: str, nvtx_range: str | None = None) -> dict[int, float]:
     """Per device, the share of the window in which it was busy: 0.0 to 1.0.
 
-    The window is the same for all devices. Raises ValueError if the window has no length.
+    The window is the same for all devices.
+
+    Example: busy for 30 of a window of 40 µs, and not at all: `{0: 0.75, 1: 0.0}`.
     """
     start, end = find_window(capture, nvtx_range)
-    if end <= start:
-        raise ValueError(f"{capture}: the window from {start} ns to {end} ns has no length")
     return {
         device: busy_ns / (end - start)
         for device, busy_ns in busy_time(capture, nvtx_range).items()
@@ -194,10 +182,10 @@ def idle_gaps(
     at least `min_gap_ns` and at least 1 ns. The time before a device's first operation in the window
     and after its last are gaps too; a device without an operation in the window has one gap, the
     whole window. Per device, the gaps (min_gap_ns=0) and busy_time add up to the window.
-    Raises ValueError if min_gap_ns is negative.
+
+    Example: in a window from 0 to 40 µs, busy from 5 to 20 and from 30 to 40 µs, with a minimum of 6 µs:
+    `[{"device": 0, "start_ns": 20_000, "end_ns": 30_000}]`.
     """
-    if min_gap_ns < 0:
-        raise ValueError(f"min_gap_ns must not be negative, got {min_gap_ns}")
     start, end = find_window(capture, nvtx_range)
     gaps = []
     for device, (starts, ends) in _busy_intervals(capture, start, end).items():
@@ -224,6 +212,8 @@ def launch_latency(capture: str) -> dict[str, np.ndarray]:
     A kernel and its call belong together when correlation and process are the same. Kernels without
     a recorded call are left out, and so are the nodes of a CUDA graph: one call launched them all.
     These are the definitions of Nsight Systems' own report `cuda_kern_exec_trace`.
+
+    Example: a call from 0 to 5 µs, its kernel from 12 to 20 µs: api 5,000, queue 7,000, execution 8,000.
     """
     with captures.open(capture) as recording:
         kernels = recording.kernels.filter(pl.col("graph_node").is_null())
@@ -253,6 +243,9 @@ def blocking_time(capture: str, nvtx_range: str | None = None) -> dict[str, int]
     Only the part of a call inside the window counts. Calls of different threads add up.
 
     Returns {name: total_ns}, names without version suffix, only names with more than 0 ns.
+
+    Example: a cudaMemcpyAsync of 30 µs to pinned memory, one of 50 µs to pageable memory, of which 20 µs lie in
+    the window: `{"cudaMemcpyAsync": 20_000}`.
     """
     start, end = find_window(capture, nvtx_range)
     with captures.open(capture) as recording:
@@ -276,6 +269,43 @@ def blocking_time(capture: str, nvtx_range: str | None = None) -> dict[str, int]
     )
     totals = blocking.group_by("name").agg(pl.col("inside_ns").sum()).sort("name")
     return {name: int(total) for name, total in totals.iter_rows() if total > 0}
+
+
+def slow_schedule(batches: int, slots: int) -> list[dict]:
+    """The pipeline as it was first written: one stream, one slot, one thing after the other. Given."""
+    return [
+        {"operation": operation, "batch": batch, "slot": 0, "stream": 0, "after": []}
+        for batch in range(batches)
+        for operation in ("copy_in", "compute", "copy_out")
+    ]
+
+
+def pipeline_schedule(batches: int, slots: int) -> list[dict]:
+    """`slow_schedule`, repaired: what the host issues, in order, so that copies and kernels overlap.
+
+    A slot is a pair of buffers on the device: "copy_in" writes its input, "compute" reads that and writes its output,
+    "copy_out" reads the output. There are `slots` of them, numbered from 0. The host issues without waiting. Operations of
+    a stream (any number) run in order; "after" holds places in the list, earlier ones, whose events the stream waits for first.
+    The device has three engines: one copies in, one computes, one copies out. Each serves in the order of the list.
+
+    Each batch is done once, whole, in one slot. Whatever the three take: nothing is read before it is written or
+    overwritten before it is read, and each operation starts as early as data, slots and engines allow.
+
+    Example: three operations of 10 µs, 3 batches, 2 slots: `slow_schedule` ends after 90 µs, a repaired one after 50.
+    """
+    issued = []
+    for batch in range(batches):
+        first, earlier = 3 * batch, 3 * (batch - slots)  # of the batch that had this slot before
+        reused = batch >= slots
+        after = {
+            "copy_in": [earlier + 1] if reused else [],
+            "compute": [first, earlier + 2] if reused else [first],
+            "copy_out": [first + 1],
+        }
+        for stream, operation in enumerate(after):
+            one = {"operation": operation, "batch": batch, "slot": batch % slots, "stream": stream}
+            issued.append(one | {"after": after[operation]})
+    return issued
 
 
 def missed_overlap(capture: str, nvtx_range: str | None = None) -> dict[int, dict[str, int]]:
@@ -419,143 +449,139 @@ def replay_end(operations: list[Operation]) -> int:
     `at`) of the operation that it is on, as replayed. An operation without dependencies starts at its
     recorded `start_ns`. Each ends `duration_ns` after it started. Host operations have device -1.
 
-    Played unchanged, this is the recorded end. Raises ValueError if there is no device operation.
+    Played unchanged, this is the recorded end.
+
+    Example: the five operations of the lesson's section "Five operations by hand" end at 57 µs.
     """
     starts: list[int] = []
     ends: list[int] = []
-    last = None
     for operation in operations:
-        allowed = None
-        for dependency in operation.after:
-            moments = starts if dependency.at == "start" else ends
-            moment = moments[dependency.on] + dependency.lag_ns
-            if allowed is None or moment > allowed:
-                allowed = moment
-        start = operation.start_ns if allowed is None else allowed + operation.delay_ns
+        allowed = [
+            (starts if dependency.at == "start" else ends)[dependency.on] + dependency.lag_ns
+            for dependency in operation.after
+        ]
+        start = max(allowed) + operation.delay_ns if allowed else operation.start_ns
         starts.append(start)
         ends.append(start + operation.duration_ns)
-        if operation.device >= 0:
-            last = ends[-1] if last is None else max(last, ends[-1])
-    if last is None:
-        raise ValueError("there is no device operation to replay")
-    return last
+    return max(end for o, end in zip(operations, ends, strict=True) if o.device >= 0)
+
+
+def operations_of(capture: str, nvtx_range: str | None = None) -> list[Operation]:
+    """The operations that calls in an NVTX range issued, or all, each after those that it depends on. Given."""
+    with captures.open(capture) as recording:
+        window = find_window(capture, nvtx_range) if nvtx_range is not None else None
+        return read_dependencies(recording, window)
+
+
+def without_copies(operation: Operation) -> Operation:
+    """Copies between host and device, and their calls, take no time. Given."""
+    if operation.kind == "copy" and operation.name in ("H2D", "D2H"):
+        return replace(operation, duration_ns=0, delay_ns=0)
+    if operation.kind == "copy_call":
+        return replace(operation, duration_ns=0)
+    if operation.waits_in == "copy_call":
+        after = tuple(
+            replace(d, lag_ns=min(d.lag_ns, 0)) if d.why == "wait" else d for d in operation.after
+        )
+        return replace(operation, after=after)
+    return operation
+
+
+def without_allocation(operation: Operation) -> Operation:
+    """The driver's allocations take no time, and wait for nothing. Given."""
+    if operation.kind == "allocation":
+        return replace(operation, duration_ns=0)
+    if operation.waits_in == "allocation":
+        return replace(operation, after=tuple(d for d in operation.after if d.why != "wait"))
+    return operation
+
+
+def without_host_code(operation: Operation) -> Operation:
+    """The program's own code, longer than DISPATCH_LIMIT_NS, takes no time. Given."""
+    long = operation.kind == "host_code" and operation.duration_ns > DISPATCH_LIMIT_NS
+    own = long or operation.kind == "host_function"
+    return replace(operation, duration_ns=0) if own else operation
+
+
+GIVEN_CHANGES = {
+    "copies": without_copies,
+    "allocation": without_allocation,
+    "host_code": without_host_code,
+}
+
+
+def most_recoverable(capture: str, operations: list[Operation]) -> dict[str, int]:
+    """Per cause, more than which it cannot save, in ns. Given.
+
+    Whatever the host does, the device has as much to do: no cause but "copies" saves more than the device with
+    the least idle time was idle, between first start and last end of these operations. And overlap hides copies,
+    it does not shorten them: from the first start on, the busiest direction of a device takes as long as it
+    did, and one copy of the other direction comes before or after it.
+    """
+    on_device = [operation for operation in operations if operation.device >= 0]
+    start = min(operation.start_ns for operation in on_device)
+    end = max(operation.end_ns for operation in on_device)
+    idle = dict.fromkeys((operation.device for operation in on_device), 0)
+    for gap in idle_gaps(capture):
+        if gap["device"] in idle:
+            inside = min(gap["end_ns"], end) - max(gap["start_ns"], start)
+            idle[gap["device"]] += max(0, inside)
+    least_ns = 0
+    for device in idle:
+        of = {
+            way: [
+                o.duration_ns
+                for o in on_device
+                if (o.device, o.kind, o.name) == (device, "copy", way)
+            ]
+            for way in ("H2D", "D2H")
+        }
+        for busiest, other in (("H2D", "D2H"), ("D2H", "H2D")):
+            if sum(of[busiest]) >= sum(of[other]):
+                least_ns = max(least_ns, sum(of[busiest]) + min(of[other], default=0))
+    most = dict.fromkeys(CATEGORY_OF_CAUSE, min(idle.values()))
+    return most | {"copies": end - start - least_ns}
 
 
 def recoverable_time(capture: str, nvtx_range: str | None = None) -> dict[str, int]:
     """Per cause, how many ns earlier the device would have finished without it.
 
-    Takes the operations of the window (`read_dependencies(recording, window)` for an NVTX range, all
-    of the recording without one), changes them, and compares `replay_end` before and after. The
-    causes, one at a time:
-        "waits"        the host never waits in a synchronizing call: drop the "wait" dependencies of
-                       operations whose `waits_in` is "synchronize"
-        "launch_cost"  issuing work costs nothing: operations of kind "launch", and host code of at
-                       most DISPATCH_LIMIT_NS, take no time; but for those with which the host goes on
-                       after a wait (`resumes`): no fusing and no graph reaches across that
-        "copies"       copies between host and device (H2D, D2H) take no time and add no delay,
-                       operations of kind "copy_call" take no time, and where `waits_in` is
-                       "copy_call" a positive lag of a "wait" dependency becomes 0.
-                       But overlap hides a copy, it does not shorten it, and the first batch must
-                       come in before anything and the last go out after all. So the end is never
-                       earlier than the first recorded start of any device operation, nor, for each
-                       device with such copies (H2D, D2H), than this start
-                           + the sum of the copies of its busiest direction
-                           + its shortest copy of the other direction (0 without one);
-                       if both directions are equally busy, the later of the two ends counts
-        "allocation"   operations of kind "allocation" take no time, and the "wait" dependencies of
-                       operations whose `waits_in` is "allocation" are dropped
-        "host_code"    host code longer than DISPATCH_LIMIT_NS, and operations of kind "host_function",
-                       take no time
-    Whatever the host does, the device has as much to do, one thing at a time or more as recorded. So no
-    cause but "copies" saves more than a device was idle between the first recorded start and the last
-    recorded end of these device operations: that time less its busy time (busy_time says what is busy;
-    here in that time). Of several devices that ran some of them the one with the least idle time counts.
-    Returns {cause: ns}, all five; never negative.
+    Change the window's operations (`operations_of`), one cause at a time, and compare `replay_end` before and
+    after. GIVEN_CHANGES holds three changes; two are yours:
+        "waits"        the host never waits in a synchronizing call: operations whose `waits_in` is
+                       "synchronize" lose their "wait" dependencies
+        "launch_cost"  issuing work costs nothing: launches, and host code of at most DISPATCH_LIMIT_NS, take no
+                       time; but not where the host goes on after a wait (`resumes`)
+    No cause saves more than `most_recoverable` says, and none less than 0.
+    Returns {cause: ns} for the five causes of CATEGORY_OF_CAUSE.
+
+    Example: launch (0–5 µs), kernel (10–110), wait for it (until 112), launch (–117), kernel (122–222). Without
+    the wait the second launch comes at once; the device was idle for 12 µs, and no more can be saved.
     """
-    with captures.open(capture) as recording:
-        window = find_window(capture, nvtx_range) if nvtx_range is not None else None
-        operations = read_dependencies(recording, window)
+    operations = operations_of(capture, nvtx_range)
     recorded_end = replay_end(operations)
-    saved = {
-        cause: recorded_end - replay_end([change(operation) for operation in operations])
-        for cause, change in _CHANGES.items()
-    }
-    device_operations = [operation for operation in operations if operation.device >= 0]
-    copies: dict[int, dict[str, list[int]]] = {}
-    for operation in filter(_is_transfer, device_operations):
-        directions = copies.setdefault(operation.device, {"H2D": [], "D2H": []})
-        directions[operation.name].append(operation.duration_ns)
-    least_ns = max(
-        (
-            sum(copies[device][busiest]) + min(copies[device][other], default=0)
-            for device in copies
-            for busiest, other in (("H2D", "D2H"), ("D2H", "H2D"))
-            if sum(copies[device][busiest]) >= sum(copies[device][other])
-        ),
-        default=0,
-    )
-    least_end = min(operation.start_ns for operation in device_operations) + least_ns
-    idle_ns = _least_idle_ns(capture, device_operations)
-    bound = dict.fromkeys(saved, idle_ns) | {"copies": recorded_end - least_end}
-    return {cause: max(0, min(saved[cause], bound[cause])) for cause in CATEGORY_OF_CAUSE}
+    most = most_recoverable(capture, operations)
+    changes = {"waits": _without_waits, "launch_cost": _without_launch_cost, **GIVEN_CHANGES}
+    saved = {}
+    for cause, change in changes.items():
+        earlier = recorded_end - replay_end([change(operation) for operation in operations])
+        saved[cause] = max(0, min(earlier, most[cause]))
+    return saved
 
 
-def _least_idle_ns(capture: str, operations: list[Operation]) -> int:
-    """Idle time, of the busiest of their devices, from the first start to the last end of operations."""
-    start = min(operation.start_ns for operation in operations)
-    end = max(operation.end_ns for operation in operations)
-    busy = _busy_intervals(capture, start, end)
-    most = max(
-        int((ends - starts).sum())
-        for starts, ends in (busy[device] for device in {o.device for o in operations})
-    )
-    return end - start - most
+def _without_waits(operation: Operation) -> Operation:
+    if operation.waits_in != "synchronize":
+        return operation
+    return replace(operation, after=tuple(d for d in operation.after if d.why != "wait"))
 
 
-def name_bottleneck(capture: str, nvtx_range: str | None = None) -> Finding:
-    """The main finding of a capture: the cause whose removal saves most, or "healthy".
-
-    The window's length here is from the first start to the last end of the device operations that
-    recoverable_time looked at. If the largest saving is less than HEALTHY_FLOOR_RATIO of it, the
-    category is "healthy" and the recommendation "none". Equal savings: the category with the lower
-    precedence number in `profiling_lab.findings.CATEGORIES` wins.
-
-    subject: "range:<name>" if an NVTX range is given, else "device:<n>" of the device that was idle
-    longest in the window (the lowest number if equal).
-    evidence: "recoverable_ns" (the largest saving), "window_ns", "recoverable_ratio" (their quotient)
-    and "margin_ratio" (recoverable_ratio minus HEALTHY_FLOOR_RATIO).
-    recommendation: one sentence; if |margin_ratio| <= BORDERLINE_RATIO it begins with "borderline",
-    for a healthy capture too.
-    """
-    saved = recoverable_time(capture, nvtx_range)
-    with captures.open(capture) as recording:
-        window = find_window(capture, nvtx_range) if nvtx_range is not None else None
-        operations = [o for o in read_dependencies(recording, window) if o.device >= 0]
-    window_ns = max(o.end_ns for o in operations) - min(o.start_ns for o in operations)
-    cause = max(saved, key=lambda name: (saved[name], -_precedence(name)))
-    ratio = saved[cause] / window_ns
-    margin = ratio - HEALTHY_FLOOR_RATIO
-    category = CATEGORY_OF_CAUSE[cause] if margin >= 0 else "healthy"
-    recommendation = _RECOMMENDATIONS[category]
-    if abs(margin) <= BORDERLINE_RATIO:
-        recommendation = (
-            f"borderline ({ratio:.1%} of the window against a floor of {HEALTHY_FLOOR_RATIO:.0%}): "
-            + (recommendation if category != "healthy" else f"watch {CATEGORY_OF_CAUSE[cause]}")
-        )
-    return Finding(
-        category,
-        f"range:{nvtx_range}" if nvtx_range is not None else f"device:{_most_idle(capture)}",
-        {
-            "recoverable_ns": saved[cause],
-            "window_ns": window_ns,
-            "recoverable_ratio": ratio,
-            "margin_ratio": margin,
-        },
-        recommendation,
-    )
+def _without_launch_cost(operation: Operation) -> Operation:
+    dispatch = operation.kind == "host_code" and operation.duration_ns <= DISPATCH_LIMIT_NS
+    issuing = (dispatch or operation.kind == "launch") and not operation.resumes
+    return replace(operation, duration_ns=0) if issuing else operation
 
 
-_RECOMMENDATIONS = {
+RECOMMENDATIONS = {
     "healthy": "none",
     "sync_bound": "let the host run ahead: keep results on the device and read them a step later",
     "launch_bound": "issue less: fuse operations, use larger batches, or replay a CUDA graph",
@@ -563,6 +589,67 @@ _RECOMMENDATIONS = {
     "allocation_bound": "allocate once outside the loop, or use a caching or stream-ordered allocator",
     "host_bound": "move host work off the critical path: prefetch it on another thread or process",
 }
+
+
+def name_bottleneck(capture: str, nvtx_range: str | None = None) -> Finding:
+    """The main finding of a capture: the cause whose removal saves most, or "healthy".
+
+    It is "healthy" if the largest saving is less than HEALTHY_FLOOR_RATIO of the window. The window here is from
+    first start to last end of the device operations in `operations_of`. Equal savings: the category
+    with the lower `precedence` in CATEGORIES.
+
+    subject: "range:<name>" if an NVTX range is given, else "device:<n>" of the device that was busy least
+    (the lowest number if equal).
+    evidence: "recoverable_ns" (the largest saving), "window_ns", "recoverable_ratio" (their quotient)
+    and "margin_ratio" (recoverable_ratio minus HEALTHY_FLOOR_RATIO).
+    recommendation: of RECOMMENDATIONS; if |margin_ratio| <= BORDERLINE_RATIO it begins with "borderline: ", for a
+    healthy capture too.
+
+    Example: waits save 30 of 100 µs, the rest less: `Finding("sync_bound", "device:0", {"recoverable_ns": 30_000,
+    "window_ns": 100_000, "recoverable_ratio": 0.3, "margin_ratio": 0.2}, "let the host run ahead: …")`.
+    """
+    saved = recoverable_time(capture, nvtx_range)
+    operations = [o for o in operations_of(capture, nvtx_range) if o.device >= 0]
+    window_ns = max(o.end_ns for o in operations) - min(o.start_ns for o in operations)
+    cause = max(
+        saved, key=lambda name: (saved[name], -CATEGORIES[CATEGORY_OF_CAUSE[name]].precedence)
+    )
+    ratio = saved[cause] / window_ns
+    margin = ratio - HEALTHY_FLOOR_RATIO
+    category = CATEGORY_OF_CAUSE[cause] if margin >= 0 else "healthy"
+    busy = busy_time(capture)
+    idlest = min(busy, key=lambda device: (busy[device], device))
+    return Finding(
+        category,
+        f"range:{nvtx_range}" if nvtx_range is not None else f"device:{idlest}",
+        {
+            "recoverable_ns": saved[cause],
+            "window_ns": window_ns,
+            "recoverable_ratio": ratio,
+            "margin_ratio": margin,
+        },
+        ("borderline: " if abs(margin) <= BORDERLINE_RATIO else "") + RECOMMENDATIONS[category],
+    )
+
+
+def refuses_bad_input(
+    capture: str, nvtx_range: str | None = None, min_gap_ns: int = 0
+) -> tuple[int, int]:
+    """The window in which `idle_gaps` would look, or an error that helps whoever asked for nonsense.
+
+    Raises ValueError for a `min_gap_ns` that is negative, or no whole number (True and 5.0 are none), and for a
+    window without length; CaptureError for a range that is not there. Messages: `week07/README.md`, "Bad input".
+
+    Example: `refuses_bad_input("decode_eager", None, -5)` raises ValueError("min_gap_ns must not be negative: -5").
+    """
+    if type(min_gap_ns) is not int:
+        raise ValueError(f"min_gap_ns must be a whole number: {min_gap_ns!r}")
+    if min_gap_ns < 0:
+        raise ValueError(f"min_gap_ns must not be negative: {min_gap_ns}")
+    start, end = find_window(capture, nvtx_range)
+    if end <= start:
+        raise ValueError(f"{capture}: the window from {start} ns to {end} ns has no length")
+    return start, end
 
 
 def _busy_intervals(capture: str, start: int, end: int) -> dict[int, tuple[np.ndarray, np.ndarray]]:
@@ -593,64 +680,3 @@ def _merge(frame: pl.DataFrame, start: int, end: int) -> tuple[np.ndarray, np.nd
 def _union_ns(frame: pl.DataFrame, start: int, end: int) -> int:
     starts, ends = _merge(frame, start, end)
     return int((ends - starts).sum())
-
-
-def _is_transfer(operation: Operation) -> bool:
-    return operation.kind == "copy" and operation.name in ("H2D", "D2H")
-
-
-def _drop_wait(operation: Operation) -> Operation:
-    return replace(operation, after=tuple(d for d in operation.after if d.why != "wait"))
-
-
-def _without_waits(operation: Operation) -> Operation:
-    return _drop_wait(operation) if operation.waits_in == "synchronize" else operation
-
-
-def _without_launch_cost(operation: Operation) -> Operation:
-    dispatch = operation.kind == "host_code" and operation.duration_ns <= DISPATCH_LIMIT_NS
-    issuing = (dispatch or operation.kind == "launch") and not operation.resumes
-    return replace(operation, duration_ns=0) if issuing else operation
-
-
-def _without_copies(operation: Operation) -> Operation:
-    if _is_transfer(operation):
-        return replace(operation, duration_ns=0, delay_ns=0)
-    if operation.kind == "copy_call":
-        return replace(operation, duration_ns=0)
-    if operation.waits_in == "copy_call":
-        after = tuple(
-            replace(d, lag_ns=min(d.lag_ns, 0)) if d.why == "wait" else d for d in operation.after
-        )
-        return replace(operation, after=after)
-    return operation
-
-
-def _without_allocation(operation: Operation) -> Operation:
-    if operation.kind == "allocation":
-        return replace(operation, duration_ns=0)
-    return _drop_wait(operation) if operation.waits_in == "allocation" else operation
-
-
-def _without_host_code(operation: Operation) -> Operation:
-    long = operation.kind == "host_code" and operation.duration_ns > DISPATCH_LIMIT_NS
-    own = long or operation.kind == "host_function"
-    return replace(operation, duration_ns=0) if own else operation
-
-
-_CHANGES = {
-    "waits": _without_waits,
-    "launch_cost": _without_launch_cost,
-    "copies": _without_copies,
-    "allocation": _without_allocation,
-    "host_code": _without_host_code,
-}
-
-
-def _precedence(cause: str) -> int:
-    return CATEGORIES[CATEGORY_OF_CAUSE[cause]].precedence
-
-
-def _most_idle(capture: str) -> int:
-    busy = busy_time(capture)
-    return min(busy, key=lambda device: (busy[device], device))

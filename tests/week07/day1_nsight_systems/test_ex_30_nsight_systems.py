@@ -29,10 +29,12 @@ from grading.checks import oracles, task
 from grading.checks.assertions import agree, call_words, show
 from grading.checks.fixtures import recordings
 from grading.checks.fixtures import repeat_hint as hint_of_seed
-from profiling_lab import captures
+from grading.checks.generate import bottleneck_worlds
+from grading.checks.worlds import judge_families
+from profiling_lab import captures, schedules
 from profiling_lab.captures import dependencies
 from profiling_lab.captures.dependencies import Dependency, Operation
-from profiling_lab.errors import CaptureError, NoSuchCapture
+from profiling_lab.errors import CaptureError
 from profiling_lab.findings import CATEGORIES, Finding, problems
 
 Window = tuple[int, int]
@@ -471,196 +473,6 @@ def test_every_option_is_one_of_the_tool(stub):
         )
 
 
-@task("ex_30.nsys_command")
-@pytest.mark.parametrize(
-    ("questions", "unknown"),
-    [
-        (["gpu_activity"], "gpu_activity"),
-        (["timeline", "Timeline"], "Timeline"),
-        (["os_wait", "os_waits", "timeline"], "os_wait\\b"),
-    ],
-)
-def test_unknown_question_is_refused(stub, questions, unknown):
-    with stub.raises(ValueError, unknown, "a question that is not in the list has no answer"):
-        stub.nsys_command(questions, ["./app"], "report")
-
-
-@task("ex_30.nsys_command")
-def test_no_question_is_refused(stub):
-    with stub.raises(ValueError, why="a recording that answers nothing should not be made"):
-        stub.nsys_command([], ["./app"], "report")
-
-
-# == find_window ==================================================================================
-
-
-def window_mistakes(capture: str, nvtx_range: str | None, want: Window) -> Variants:
-    """(value, sentence) of the typical mistakes."""
-    path = captures.path(capture)
-    rows = device_rows(capture)
-    kernels = [row for row in rows if row["kind"] == "kernel"]
-    if nvtx_range is not None:
-        found = query(
-            capture,
-            f"""SELECT n.start, n."end" FROM NVTX_EVENTS AS n
-                LEFT JOIN StringIds AS s ON s.id = n.textId
-                WHERE n.eventType IN (59, 60) AND COALESCE(n.text, s.value) = '{nvtx_range}'
-                ORDER BY n.start, n."end" DESC""",
-        )
-        yield found[0], f"That is the first range of {len(found)} with this name."
-        yield (
-            (want[0], found[-1][1]),
-            "That is the end of the range that started last; another of this name ends later.",
-        )
-        every = query(
-            capture,
-            """SELECT n.start, n."end", COALESCE(n.text, s.value), n.globalTid >> 24
-               FROM NVTX_EVENTS AS n LEFT JOIN StringIds AS s ON s.id = n.textId
-               WHERE n.eventType IN (59, 60) AND n."end" IS NOT NULL""",
-        )
-        first = min(process for *_, process in every)
-        for kept, sentence in (
-            (
-                [r for r in every if nvtx_range.lower() in r[2].lower()],
-                "Ranges whose name only resembles the one asked for are in it.",
-            ),
-            (
-                [r for r in every if nvtx_range.lower() == r[2].lower()],
-                "A name that only resembles the one asked for, by its capital letters, is another.",
-            ),
-            (
-                [r for r in every if r[2] == nvtx_range and r[3] == first],
-                "Ranges of this name in other processes count too.",
-            ),
-        ):
-            if kept:
-                yield (min(r[0] for r in kept), max(r[1] for r in kept)), sentence
-        if rows:
-            yield oracles.span(path), "That is the window without a range."
-        return
-    last = max(rows, key=lambda row: (row["start"], row["end"]))
-    yield (
-        (want[0], last["end"]),
-        "That is the end of the operation that started last; one that started earlier ends later.",
-    )
-    if kernels:
-        yield (
-            (min(r["start"] for r in kernels), max(r["end"] for r in kernels)),
-            "That is from first to last kernel; copies, memsets and graphs are device operations too.",
-        )
-
-
-def judge_window(stub: Any, capture: str, nvtx_range: str | None) -> None:
-    want = window_of(capture, nvtx_range)
-    arguments = (capture,) if nvtx_range is None else (capture, nvtx_range)
-    got = stub.find_window(*arguments)
-    why = "The window reaches from the first start to the last end of any device operation."
-    if nvtx_range is not None:
-        why = (
-            f"The window reaches from the first start to the last end of the ranges {nvtx_range!r}, "
-            "whatever thread they are on."
-        )
-    call = call_words("find_window", *arguments)
-    mistakes = partial(window_mistakes, capture, nvtx_range, want)
-    judge(call, capture, got, want, "ns", mistakes, why)
-
-
-@task("ex_30.find_window")
-@recordings("torch_inference_baseline", "cuda_pipeline_improved")
-def test_window_of_a_recording(stub, recording, seed):
-    judge_window(stub, recording, None)
-    name = some_range(recording, seed)
-    if name is not None:
-        judge_window(stub, recording, name)
-
-
-@task("ex_30.find_window")
-def test_window_is_first_start_to_last_end(stub, generated, draw):
-    judge_window(stub, str(generated("two_processes_same_correlation").path), None)
-    timeline = draw()
-    timeline.copy(1_000, 2_000)
-    timeline.kernel(3_000, 90_000, stream=13)
-    timeline.kernel(4_000, 5_000, stream=14)
-    judge_window(stub, timeline.save(), None)
-
-
-@task("ex_30.find_window")
-def test_window_of_all_ranges_of_a_name(stub, generated, draw):
-    judge_window(stub, str(generated("sync_bound").path), "step")
-    judge_window(stub, str(generated("with_overhead").path), "work")  # one is never closed
-    timeline = draw()
-    timeline.kernel(500, 70_000)
-    timeline.nvtx("step", 2_000, 60_000, thread=1)
-    timeline.nvtx("step", 3_000, 9_000, thread=2, kind="start_end", registered=True)
-    timeline.nvtx("step", 1_000, None, thread=3, kind="mark")
-    judge_window(stub, timeline.save(), "step")
-
-
-@task("ex_30.find_window")
-def test_ranges_of_other_names_do_not_count(stub, draw):
-    timeline = draw()
-    timeline.kernel(500, 70_000)
-    timeline.nvtx("step 1", 2_000, 9_000)
-    for start, name in enumerate(("step 10", "step", "Step 1", "last step 1", "")):
-        timeline.nvtx(name, 1_000 + start, 60_000 - start, thread=2)
-    capture = timeline.save()
-    judge_window(stub, capture, "step 1")
-    judge_window(stub, capture, "step")
-    with stub.raises(CaptureError, "last step 1", "no range is called 'tep 1'"):
-        stub.find_window(capture, "tep 1")
-
-
-@task("ex_30.find_window")
-def test_empty_name_is_a_name(stub, draw):
-    timeline = draw()
-    timeline.kernel(500, 70_000)
-    timeline.nvtx("step", 2_000, 9_000)
-    why = "no range bears the empty name; only None means the whole capture"
-    with stub.raises(CaptureError, "step", why):
-        stub.find_window(timeline.save(), "")
-
-
-@task("ex_30.find_window")
-def test_window_of_ranges_in_several_processes(stub, draw):
-    timeline = draw()
-    timeline.kernel(500, 70_000)
-    timeline.nvtx("epoch", 1_000, 65_000, process=1)
-    timeline.nvtx("step", 5_000, 20_000, process=1)  # inside another range
-    timeline.nvtx("step", 8_000, 25_000, process=1)
-    timeline.nvtx("step", 10_000, 30_000, process=2)
-    judge_window(stub, timeline.save(), "step")
-
-
-@task("ex_30.find_window")
-def test_range_without_device_work(stub, draw):
-    """A range is a window whether or not a device did anything."""
-    timeline = draw()
-    timeline.nvtx("tokenize", 2_000, 9_000)
-    timeline.api("cudaGetDeviceCount_v3020", 3_000, 4_000)
-    judge_window(stub, timeline.save(), "tokenize")
-
-
-@task("ex_30.find_window")
-def test_unknown_range_names_those_that_exist(stub, draw):
-    timeline = draw()
-    timeline.kernel(0, 10_000)
-    for start, name in enumerate(["warmup", "decode", "attention", "decode"]):
-        timeline.nvtx(name, start * 100, start * 100 + 50)
-    capture = timeline.save()
-    why = "the reader must learn which ranges there are, sorted"
-    with stub.raises(CaptureError, why=why) as raised:
-        stub.find_window(capture, "prefill")
-    if not re.search(r"attention\W+decode\W+warmup", raised.message):
-        pytest.fail(
-            f"{call_words('find_window', capture, 'prefill')} raised CaptureError, which is right, "
-            f"with the message {raised.message!r}; the names must stand in it in this order: "
-            f'attention, decode, warmup (sorted, separated by ", ", each once).{repeat_hint(capture)}',
-            pytrace=False,
-        )
-    with stub.raises(NoSuchCapture, why="there is no such file"):
-        stub.find_window("no_such_capture")
-
-
 # == busy_time ====================================================================================
 
 
@@ -968,16 +780,6 @@ def test_utilization_of_each_device_by_its_number(stub, draw):
     judge_utilization(stub, few_devices(draw), "window")
 
 
-@task("ex_30.utilization")
-def test_window_without_length_is_refused(stub, draw):
-    timeline = draw()
-    timeline.kernel(0, 10_000)
-    timeline.nvtx("moment", 5_000, 5_000)
-    capture = timeline.save()
-    with stub.raises(ValueError, why="nothing can be a share of no time"):
-        stub.utilization(capture, "moment")
-
-
 # == idle_gaps ====================================================================================
 
 
@@ -1150,15 +952,6 @@ def test_gaps_of_devices_and_processes(stub, draw):
     capture = few_devices(draw)
     judge_gaps(stub, capture, "window")
     judge_gaps(stub, capture, "window", min_gap_ns=2_000)
-
-
-@task("ex_30.idle_gaps")
-def test_negative_minimum_is_refused(stub, draw):
-    timeline = draw()
-    timeline.kernel(0, 10_000)
-    capture = timeline.save()
-    with stub.raises(ValueError, why="no gap can be shorter than nothing"):
-        stub.idle_gaps(capture, None, -1)
 
 
 # == launch_latency ===============================================================================
@@ -1519,6 +1312,75 @@ def test_call_longer_than_the_window(stub, draw):
     timeline.kernel(2_000, 30_000, call=(0, 1_000))
     timeline.api("cudaDeviceSynchronize_v3020", 1_000, 31_000)
     judge_blocking(stub, timeline.save(), "window")
+
+
+# == pipeline_schedule ============================================================================
+
+
+def schedule_of(stub: Any, batches: int, slots: int) -> list[dict[str, Any]]:
+    """The learner's schedule, once it can be issued and no two operations race."""
+    got = stub.pipeline_schedule(batches, slots)
+    call = call_words("pipeline_schedule", batches, slots)
+    if type(got) is not list:
+        pytest.fail(f"{call} returned {show(got)}; expected a list of operations", pytrace=False)
+    if wrong := schedules.problem(got, batches, slots):
+        pytest.fail(f"{call}: {wrong}", pytrace=False)
+    if found := schedules.race(got):
+        pytest.fail(
+            f"{call}: {found}. Nothing orders the two: no stream that both are on, no event. It may go well on most runs.",
+            pytrace=False,
+        )
+    return got
+
+
+def earliest_ends(batches: int, slots: int, took_ns: dict[str, int]) -> dict[str, list[int]]:
+    """When each batch's operations can end at the earliest: by data, slots and engines alone."""
+    ends: dict[str, list[int]] = {name: [] for name in schedules.ENGINES}
+    into, compute, out = (ends[name] for name in schedules.ENGINES)
+
+    def end(which: list[int], batch: int) -> int:
+        return which[batch] if batch >= 0 else 0
+
+    for batch in range(batches):
+        start = max(end(into, batch - 1), end(compute, batch - slots))
+        into.append(start + took_ns["copy_in"])
+        start = max(end(compute, batch - 1), into[batch], end(out, batch - slots))
+        compute.append(start + took_ns["compute"])
+        start = max(end(out, batch - 1), compute[batch])
+        out.append(start + took_ns["copy_out"])
+    return ends
+
+
+@task("ex_30.pipeline_schedule")
+@pytest.mark.parametrize("slots", [1, 2, 3, 5])
+def test_nothing_is_overwritten_before_it_is_read(stub, slots):
+    for batches in (1, 2, slots, slots + 1, 4 * slots + 3):
+        schedule_of(stub, batches, slots)
+
+
+@task("ex_30.pipeline_schedule")
+def test_operations_start_as_early_as_they_can(stub, seed):
+    rng = random.Random(seed)
+    draws = [({"copy_in": 10, "compute": 10, "copy_out": 10}, 3, 2)]
+    for longest in schedules.ENGINES:
+        took_ns = {name: rng.randint(5, 60) for name in schedules.ENGINES}
+        draws.append(
+            (took_ns | {longest: rng.randint(61, 150)}, rng.randint(6, 20), rng.randint(1, 4))
+        )
+    for took_ns, batches, slots in draws:
+        issued = schedule_of(stub, batches, slots)
+        ends = earliest_ends(batches, slots, took_ns)
+        times = schedules.run(issued, took_ns)
+        for one, (_, end) in sorted(zip(issued, times, strict=True), key=lambda pair: pair[1]):
+            best = ends[one["operation"]][one["batch"]]
+            if end > best:
+                pytest.fail(
+                    f"{call_words('pipeline_schedule', batches, slots)}: with {took_ns} µs a batch, {one['operation']} of batch "
+                    f"{one['batch']} ends after {end} µs. Its data, its slot and its engine were ready earlier: it could "
+                    f"end after {best}. The whole takes {max(e for _, e in times)} µs, and needs {ends['copy_out'][-1]}. "
+                    "What does it wait for that it does not need?",
+                    pytrace=False,
+                )
 
 
 # == missed_overlap ===============================================================================
@@ -2284,14 +2146,6 @@ def test_generated_recording_replayed(stub, generated):
     )
 
 
-@task("ex_30.replay_end")
-def test_nothing_to_replay_is_refused(stub):
-    with stub.raises(ValueError, why="without a device operation there is no end"):
-        stub.replay_end([host(0, 0, 5_000)])
-    with stub.raises(ValueError, why="without a device operation there is no end"):
-        stub.replay_end([])
-
-
 # == recoverable_time =============================================================================
 
 CAUSES = {
@@ -2990,9 +2844,20 @@ def test_bottleneck_follows_from_the_savings(stub, recording):
 
 
 @task("ex_30.name_bottleneck")
-@pytest.mark.parametrize("scenario", [*CAUSES.values(), "healthy"])
-def test_bottleneck_that_was_built_in(stub, generated, scenario):
-    judge_category(stub, str(generated(scenario).path), scenario)
+@pytest.mark.parametrize("cause", [*CAUSES, "none"])
+def test_verdict_changes_with_its_cause_alone(stub, cause, seed, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("worlds")
+    family = (
+        bottleneck_worlds.healthy(seed, folder)
+        if cause == "none"
+        else bottleneck_worlds.with_and_without(cause, CAUSES[cause], seed, folder)
+    )
+
+    def verdict(path: str) -> Any:
+        found = stub.name_bottleneck(path)
+        return found.category if type(found) is Finding else found
+
+    judge_families(verdict, [family], "name_bottleneck", repeat_hint(family.world.shown))
 
 
 @task("ex_30.name_bottleneck")
@@ -3048,3 +2913,49 @@ def test_equal_savings_go_by_precedence(stub, draw):
     timeline.kernel(10_000, 12_000, call=(0, 5_000))
     timeline.kernel(310_000, 610_000, call=(155_000, 300_000))
     judge_bottleneck(stub, timeline.save(), category="launch_bound")
+
+
+# == refuses_bad_input ============================================================================
+
+
+@task("ex_30.refuses_bad_input")
+def test_good_input_gives_the_window(stub, draw, seed):
+    timeline = draw()
+    timeline.nvtx("step", 1_000, 30_000)
+    timeline.kernel(5_000, 40_000)
+    timeline.kernel(7_000, 9_000)
+    capture = timeline.save()
+    for arguments, want in (((capture,), (5_000, 40_000)), ((capture, "step", 0), (1_000, 30_000))):
+        got = stub.refuses_bad_input(*arguments)
+        call = call_words("refuses_bad_input", *arguments)
+        assert agree(got, want), f"{call} returned {show(got)}; expected the window {want}, in ns"
+
+
+@task("ex_30.refuses_bad_input")
+@pytest.mark.parametrize("value", [-1, -5_000, True, 5.0, "5"])
+def test_minimum_that_makes_no_sense(stub, draw, value):
+    timeline = draw()
+    timeline.kernel(5_000, 40_000)
+    why = "min_gap_ns is a length in whole ns; the message names the argument and the value"
+    shown = re.escape(repr(value))
+    with stub.raises(ValueError, f"min_gap_ns.*{shown}", why):
+        stub.refuses_bad_input(timeline.save(), None, value)
+
+
+@task("ex_30.refuses_bad_input")
+def test_window_that_makes_no_sense(stub, draw):
+    timeline = draw()
+    timeline.nvtx("nothing", 20_000, 20_000)
+    timeline.nvtx("step", 1_000, 30_000)
+    timeline.kernel(5_000, 40_000)
+    capture = timeline.save()
+    with stub.raises(
+        ValueError, "20000.*20000", "a window without length has no gaps, and no shares"
+    ):
+        stub.refuses_bad_input(capture, "nothing")
+    with stub.raises(
+        CaptureError,
+        "nothing.*step",
+        "no range is called 'Step'; the message names those there are",
+    ):
+        stub.refuses_bad_input(capture, "Step")

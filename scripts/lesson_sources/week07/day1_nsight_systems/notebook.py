@@ -122,6 +122,12 @@ A launch is asynchronous: the host hands the kernels over and goes on. `forward`
 The host is in `copy_out` for {{pct(ranges.filter(name="copy_out")["duration_ns"][0] / step["duration_ns"])}} of the step. That is the range to look into, and a range is not yet a cause.
 </details>
 
+Now back to the [lesson](README.md): write down who is right, and a number.
+
+## Further
+
+More pictures, for when the day's core is done.
+
 ## 4. How fast is a copy?
 
 Bytes over time is a rate. Each dot is one copy; the lines are rates. The improved version of the same program is beside it.
@@ -257,7 +263,7 @@ device *busy*? Do it with a pencil for the first few bars: which stretches of th
 have to remember while you go from left to right?
 
 That is where your work begins. The [lesson](README.md) has the definitions and the traps; the stub is
-[ex_30_nsight_systems.py](ex_30_nsight_systems.py). Its first functions ask the profiler and choose the window, the next is this one:
+[ex_30_nsight_systems.py](ex_30_nsight_systems.py). Its first function is this one:
 
 ```console
 uv run lab check ex_30.busy_time
