@@ -240,7 +240,7 @@ def test_what_the_machine_cannot_judge_counts_for_nobody():
     assert marked(Policy(), result(blocking_time="not run")).possible == EX_30.points - points
     # Judged for one, not run for another: that one is left to grade.
     survey = Survey()
-    mine = result(pipeline_improved="not run")
+    mine = result(blocking_time="not run")
     for one in (mine, result()):
         survey.add(one)
     mark = mark_student("ada", {"ex_30": mine}, Sheet((EX_30,), Policy(), survey))
