@@ -43,6 +43,9 @@ GROUPS = {
     "playwright": "browser",
     "mcp": "assistants",
     "skills_ref": "assistants",
+    "sphinx": "book",
+    "myst_parser": "book",
+    "furo": "book",
 }
 # Groups do not bring these everywhere: (platforms, and of each the architectures; none for all).
 LINUX: dict[str, tuple[str, ...]] = {"linux": ()}

@@ -16,7 +16,7 @@ _INT64 = np.iinfo(np.int64)
 
 
 class Intervals(NamedTuple):
-    """Starts and ends in ns: two int64 arrays of the same length, in any order."""
+    """Starts and ends in ns: two arrays of the same length, in any order; int64, or float of simulated time."""
 
     starts_ns: np.ndarray
     ends_ns: np.ndarray

@@ -10,7 +10,10 @@ import numpy as np
 
 from profiling_lab.analysis import columns, spent, steps
 from profiling_lab.analysis.columns import Recording
+from profiling_lab.analysis.kernel_page import Kernel
 from profiling_lab.analysis.measures import (
+    COUNTERS,
+    DURATION,
     STEP,
     WINDOW,
     Launches,
@@ -23,8 +26,10 @@ from profiling_lab.units import without_serial_numbers
 
 if TYPE_CHECKING:
     from profiling_lab.analysis.spent import Spent
-    from profiling_lab.captures import NsysCapture
+    from profiling_lab.captures import NsysCapture, Part
     from profiling_lab.diagnosis.engine import Seen
+    from profiling_lab.diagnosis.kernels import Judged
+    from profiling_lab.findings import Finding
 
 NO_NAME = "(no name)"
 
@@ -120,6 +125,33 @@ def of_traces(name: str, runs: Sequence[Run]) -> Run:
             count = launches.count + out.launches.get(kernel, Launches()).count
             out.launches[kernel] = replace(launches, count=count)
     return out
+
+
+def of_pages(part: Part, judged: Sequence[Judged], findings: Sequence[Finding]) -> Run:
+    """What a page of kernels says. Launches of a kernel in the same shape count as one, with their mean."""
+    run = Run(part.name, Kind.KERNELS)
+    by_shape: dict[str, dict[str, list[Kernel]]] = {}
+    for one in judged:
+        shape = f"{one.kernel.grid} × {one.kernel.block}"
+        by_shape.setdefault(one.kernel.name, {}).setdefault(shape, []).append(one.kernel)
+    first = {finding.subject: finding for finding in reversed(findings)}
+    for name, shapes in by_shape.items():
+        for shape, kernels in shapes.items():
+            label = name if len(shapes) == 1 else f"{name} {shape}"
+            run.put("kernels", label, _mean(kernels, DURATION))
+            for counter, (what, unit) in COUNTERS.items():
+                run.put("counters", f"{label}: {what}", _mean(kernels, counter), unit)
+            run.launches[label] = Launches(len(kernels), frozenset((shape,)))
+            if found := first.get(f"kernel:{name}"):
+                run.findings[label] = found
+    run.conditions["compute capability"] = ", ".join(sorted({one.kernel.cc for one in judged}))
+    run.add_provenance(part.path)
+    return run
+
+
+def _mean(kernels: Sequence[Kernel], counter: str) -> float | None:
+    known = [value for kernel in kernels if (value := kernel.get(counter)) is not None]
+    return sum(known) / len(known) if known else None
 
 
 def _tables(recording: Recording) -> tuple:

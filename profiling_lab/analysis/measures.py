@@ -2,22 +2,19 @@
 
 A timeline gives window, busy and idle time, gaps, calls, copies, NVTX ranges and kernels; a trace what
 of these it holds, and operators (`analysis.measured_runs`); a page of kernels each kernel's duration and main
-counters, read by `read_metrics` of the course, which the caller brings.
+counters.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profiling_lab import captures
-from profiling_lab.captures import Kind, Part
-from profiling_lab.errors import LabError
-from profiling_lab.mine.functions import Functions, FunctionUnavailable
+from profiling_lab.captures import Kind
 
 if TYPE_CHECKING:
     from profiling_lab.findings import Finding
@@ -79,7 +76,6 @@ class Run:
     conditions: dict[str, str] = field(default_factory=dict)
     work: dict[str, float] = field(default_factory=dict)
     findings: dict[str, Finding] = field(default_factory=dict)
-    unanswered: list[str] = field(default_factory=list)
     claim: str = ""
     devices: tuple[int, ...] = ()
 
@@ -112,54 +108,3 @@ class Run:
         for option in DECISIVE_OPTIONS:
             found = re.search(rf"{option}[ =](\S+)", command)
             self.conditions[option] = found[1] if found else "default" if command else ""
-
-
-# -- pages of kernels -----------------------------------------------------------------------------
-
-
-def _ask(run: Run, functions: Functions, name: str, *arguments: Any) -> Any:
-    """What a function returns; None, with a sentence kept, if it gives no answer."""
-    try:
-        return functions.call(name, *arguments)
-    except LabError as error:
-        run.unanswered.append(str(error))
-        return None
-
-
-def of_kernels(part: Part, functions: Functions) -> Run:
-    """What a page of kernels says. Raises FunctionUnavailable if `read_metrics` gave no answer.
-
-    Launches of a kernel in the same shape count as one, with their mean.
-    """
-    path = str(part.path)
-    run = Run(part.name, Kind.KERNELS)
-    kernels = functions.call("read_metrics", path)
-    if not isinstance(kernels, list) or not all(
-        isinstance(kernel, dict) and isinstance(kernel.get("metrics"), dict) for kernel in kernels
-    ):
-        task = functions.tasks.get("read_metrics", "read_metrics")
-        raise FunctionUnavailable(f"read_metrics returned no kernels; lab check {task}")
-    findings = _ask(run, functions, "classify_kernels", path) or []
-    by_shape: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
-    for number, kernel in enumerate(kernels):
-        shape = f"{kernel['grid']} × {kernel['block']}"
-        by_shape[kernel["name"]][shape].append(number)
-    for name, shapes in by_shape.items():
-        for shape, numbers in shapes.items():
-            label = name if len(shapes) == 1 else f"{name} {shape}"
-            metrics = [kernels[number]["metrics"] for number in numbers]
-            run.put("kernels", label, _mean(row.get(DURATION) for row in metrics))
-            for counter, (what, unit) in COUNTERS.items():
-                value = _mean(row.get(counter) for row in metrics)
-                run.put("counters", f"{label}: {what}", value, unit)
-            run.launches[label] = Launches(len(numbers), frozenset((shape,)))
-            if len(findings) == len(kernels):
-                run.findings[label] = findings[numbers[0]]
-    run.conditions["compute capability"] = ", ".join(sorted({str(k.get("cc")) for k in kernels}))
-    run.add_provenance(part.path)
-    return run
-
-
-def _mean(values: Iterable[Any]) -> float | None:
-    known = [value for value in values if type(value) in (int, float)]
-    return sum(known) / len(known) if known else None

@@ -640,6 +640,7 @@ class _Builder:
             & (copies["kind"] == "UVM H2D")
         )
         found = set()
+        # Not by `analysis.intervals`: submissions are judged with this file, and without that one.
         for row in demanded.iter_rows(named=True):
             found.add((row["device"], row["start_ns"]))
             spans = self.faults[row["device"]]

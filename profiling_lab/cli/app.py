@@ -30,6 +30,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str, str]]] = {
         "hint": ("hints", "hint", "A question that helps; asked again, a stronger hint."),
         "quiz": ("quizzing", "quiz", "An interviewer's questions, about real captures."),
         "solution": ("solution", "solution", "The reference, once your own passes."),
+        "book": ("book", "book", "Build the course as a book of pages with live recordings."),
     },
     "Profile": {
         "diagnose": ("diagnosing", "diagnose", "Name what is wrong with a capture."),

@@ -12,16 +12,13 @@ import click
 
 from profiling_lab import captures
 from profiling_lab.analysis.compare import TOLERANCE, compare_runs
-from profiling_lab.analysis.measures import Run, of_kernels
+from profiling_lab.analysis.measures import Run
 from profiling_lab.captures import Kind, Part, inputs
 from profiling_lab.cli import verdicts
 from profiling_lab.cli.comparison import markdown, show_comparison
-from profiling_lab.cli.options import against_option, range_option
-from profiling_lab.cli.printing import has_references
-from profiling_lab.cli.screen import dim, note_while, wrap
+from profiling_lab.cli.options import range_option
+from profiling_lab.cli.screen import note_while
 from profiling_lab.errors import CaptureError, LabError
-from profiling_lab.mine.asking import range_fits
-from profiling_lab.mine.functions import FunctionUnavailable, functions_for
 
 if TYPE_CHECKING:
     from profiling_lab.diagnosis.engine import Verdict
@@ -47,7 +44,6 @@ class Sides(click.Command):
 @click.argument("captures", metavar="[BEFORE AFTER]", nargs=-1)
 @click.option("--before", metavar="FILE...", multiple=True, help="Several runs before the change.")
 @click.option("--after", metavar="FILE...", multiple=True, help="Several runs after it.")
-@against_option
 @range_option
 @click.option(
     "--tolerance",
@@ -62,7 +58,6 @@ def compare(
     captures: tuple[str, ...],
     before: tuple[str, ...],
     after: tuple[str, ...],
-    against: str | None,
     nvtx_range: str | None,
     tolerance: float,
     as_json: bool,
@@ -96,10 +91,7 @@ def compare(
         raise click.UsageError("name a capture before and one after: lab compare BEFORE AFTER")
     if as_json and as_markdown:
         raise click.UsageError("--json or --markdown, not both")
-    missing: list[str] = []
-    sides = [
-        [_run(name, against, nvtx_range, missing) for name in _named(s)] for s in (before, after)
-    ]
+    sides = [[_run(name, nvtx_range) for name in _named(s)] for s in (before, after)]
     result = compare_runs(*sides, tolerance=tolerance)
     if as_json:
         click.echo(json.dumps(result.to_dict(), indent=2, ensure_ascii=False))
@@ -107,9 +99,6 @@ def compare(
         click.echo("\n".join(markdown(result)))
     else:
         show_comparison(result)
-        for sentence in dict.fromkeys(missing):
-            click.echo()
-            click.echo(dim(wrap(f"Not shown: {sentence}", "  ")))
     return 1 if result.is_regression else 0
 
 
@@ -137,11 +126,9 @@ def _is_capture(place: Path) -> bool:
         return False
 
 
-def _run(name: str, against: str | None, nvtx_range: str | None, missing: list[str]) -> Run:
-    """One capture, opened and measured; what its functions could not say goes to `missing`."""
+def _run(name: str, nvtx_range: str | None) -> Run:
+    """One capture, opened and measured."""
     (part,) = inputs.read([name])
-    if part.kind == Kind.KERNELS:
-        return _page(part, against, nvtx_range, missing)
     if part.kind == Kind.COUNTERS:
         raise LabError(f"{name}: a capture of kind {part.kind} cannot be compared")
     with note_while(f"reading {part.name}"):
@@ -149,11 +136,13 @@ def _run(name: str, against: str | None, nvtx_range: str | None, missing: list[s
 
 
 def measured(part: Part, verdict: Verdict) -> Run:
-    """The numbers of a timeline, a trace, or the traces of all ranks, with the engine's verdict on them."""
+    """The numbers of a capture, with the engine's verdict on it."""
     # Here: a course without the engine comes without these, too.
     from profiling_lab.analysis import measured_runs
     from profiling_lab.diagnosis import headline
 
+    if part.kind == Kind.KERNELS:
+        return measured_runs.of_pages(part, verdict.kernels, verdict.findings)
     if part.kind == Kind.TIMELINE:
         with captures.open(part.path) as recording:
             run = measured_runs.of_timeline(part.name, verdict.seen[0], recording)
@@ -163,17 +152,4 @@ def measured(part: Part, verdict: Verdict) -> Run:
         run.add_provenance(part.path)
     run.name, run.claim = part.name, headline.of(verdict)
     run.findings = {"": verdict.findings[0]}
-    return run
-
-
-def _page(part: Part, against: str | None, nvtx_range: str | None, missing: list[str]) -> Run:
-    """A page of kernels, read by the course's functions."""
-    range_fits([part], nvtx_range)
-    with note_while(f"reading {part.name}"):
-        try:
-            run = of_kernels(part, functions_for(part.kind.one, against))
-        except FunctionUnavailable as error:
-            also = "; or see with --against solutions" if has_references() else ""
-            raise LabError(f"{part.name}: {error}{also}") from None
-    missing += run.unanswered
     return run

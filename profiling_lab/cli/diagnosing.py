@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 from collections.abc import Sequence
@@ -19,12 +20,10 @@ from profiling_lab.cli.screen import LAB, note_while, wrap
 from profiling_lab.errors import LabError
 from profiling_lab.findings import CATEGORIES, Finding, is_borderline
 from profiling_lab.mine.functions import functions_for
-from profiling_lab.units import format_ns
 
 if TYPE_CHECKING:
     from profiling_lab.diagnosis.engine import Verdict as EngineVerdict
     from profiling_lab.mine.asking import Verdict
-    from profiling_lab.reports.model import Lane
 
 
 @click.command()
@@ -129,9 +128,13 @@ def diagnose(
         if not as_json:
             if number:
                 click.echo()
-            _show(run, title, verdict, against, {"--range": nvtx_range, "--seconds": seconds})
-            if mine:
-                verdicts.show_beside(verdicts.judge(run, nvtx_range), verdict.findings)
+            whole = None
+            with contextlib.suppress(LabError):  # left out of this course, or it has no verdict
+                whole = verdicts.judge(run, nvtx_range)
+            looked_at = {"--range": nvtx_range, "--seconds": seconds}
+            _show(run, title, verdict, against, looked_at, whole)
+            if mine and whole is not None:
+                verdicts.show_beside(whole, verdict.findings)
     if as_json:
         if silent:
             raise LabError(f"{silent[0][0]}: no finding: {silent[0][1]}")
@@ -168,7 +171,8 @@ def _by_engine(
         if not as_json:
             if number:
                 click.echo()
-            verdicts.show(title, verdict)
+            given = shlex.join(name for part in run for name in part.given)
+            verdicts.show(title, verdict, f"{LAB} report {given}")
     if as_json:
         click.echo(json.dumps(verdicts.as_data(found), indent=2, ensure_ascii=False))
     hits = [
@@ -205,91 +209,19 @@ def _show(
     verdict: Verdict,
     against: str | None,
     looked_at: dict[str, str | None],
+    whole: EngineVerdict | None,
 ) -> None:
-    """looked_at: the options that say which part of the run, by their names."""
+    """looked_at: the options that say which part of the run, by their names. whole: what the engine says."""
     from profiling_lab.diagnosis import limits
     from profiling_lab.mine import asking
 
     options = (word for name, value in looked_at.items() if value for word in (name, value))
     given = shlex.join([*(name for part in run for name in part.given), *options])
-    places = _places(run[0], verdict, against)
     devices = asking.busy_devices(run[0], verdict, partial(functions_for, against=against))
     unseen = limits.of_run(run, verdict, devices)
     rest = limits.unexplained(verdict.findings[0], devices) if verdict.findings else ""
+    places = verdicts.places(whole, verdict.findings[0]) if whole and verdict.findings else []
     show_verdict(title, verdict, unseen, places, f"{LAB} report {given}", devices, rest)
-
-
-def _places(part: Part, verdict: Verdict, against: str | None) -> list[str]:
-    """Where on the timeline the main finding can be seen, from the window's start."""
-    from profiling_lab import captures
-    from profiling_lab.cli.pages import section, section_without_timeline
-    from profiling_lab.reports.places import places_of
-
-    if part.kind == Kind.KERNELS or not verdict.findings:
-        return []
-    if verdict.findings[0].category in ("healthy", "memory_growth"):  # of no one place
-        return []
-    main = verdict.findings[0]
-    if part.kind == Kind.TIMELINE:
-        made = section(verdict.diagnoses[0])
-    else:
-        made, _ = section_without_timeline(part, against, [main], 0)
-    out = []
-    if part.kind == Kind.TRACE and main.category == "host_bound":
-        out = _longest_host_code(str(captures.file(part.path, "trace.json")), against)
-    places = places_of(made, main)
-    for place in places:
-        if (place.start_ns, place.end_ns) == tuple(made.window_ns):
-            continue  # it is everywhere
-        lane = "" if place.lane is None else f", on {_lane(made.lanes[place.lane], part)}"
-        length = format_ns(place.end_ns - place.start_ns)
-        start = format_ns(place.start_ns - made.window_ns[0])
-        out.append(f"{place.label or main.subject}: {length} at {start}{lane}")
-    if main.category == "allocation_bound" and places:
-        once_ns = places[0].end_ns - places[0].start_ns
-        if 2 * once_ns > main.evidence["recoverable_ns"]:
-            out.append(
-                "That one call takes most of it. Is it made once, at the start? Record after it then: what "
-                "sets up once is no cost of a step"
-            )
-    return out
-
-
-def _longest_host_code(file: str, against: str | None) -> list[str]:
-    """The longest time between CUDA calls of a thread, and what that thread was in meanwhile.
-
-    That is the innermost operator, range or Python function that takes at least half of it.
-    """
-    from profiling_lab.captures import kineto
-    from profiling_lab.mine import asking
-    from profiling_lab.reports import traces
-
-    trace = asking.of_trace(partial(functions_for, against=against), "read_trace", file)
-    if trace is None or traces.problem(trace):
-        return []
-    window = traces.window_of(trace["events"])
-    code = [o for o in kineto.operations(trace["events"], window) if o.kind == "host_code"]
-    if not code:
-        return []
-    longest = max(code, key=lambda o: o.duration_ns)
-    inside = [
-        event
-        for event in trace["events"]
-        if event["kind"] in ("operator", "range", "python")
-        and f"thread:{event['thread']}" == longest.where
-        and 2 * (min(event["end_ns"], longest.end_ns) - max(event["start_ns"], longest.start_ns))
-        >= longest.duration_ns
-        and not kineto.STEP_RANGE.match(event["name"])
-    ]
-    innermost = min(inside, key=lambda event: event["end_ns"] - event["start_ns"], default=None)
-    where = f", most of it in {innermost['name']}" if innermost else ""
-    length, start = format_ns(longest.duration_ns), format_ns(longest.start_ns - window[0])
-    return [f"Longest time between CUDA calls: {length} at {start}{where}"]
-
-
-def _lane(lane: Lane, part: Part) -> str:
-    named = part.kind == Kind.TRACES or lane.group.startswith("GPU")
-    return f"{lane.group}, {lane.label}" if named else lane.label
 
 
 def _categories(fail_on: tuple[str, ...]) -> set[str]:

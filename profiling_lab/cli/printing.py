@@ -49,7 +49,7 @@ def show_verdict(
     if verdict.findings:
         show_finding(verdict.findings[0])
         if places:
-            _show_places(places, report)
+            show_places(places, report)
         show_others(verdict.findings[1:])
         said = RANK_FUNCTIONS if verdict.unjudged else ()
         names = ", ".join(name for name in verdict.unanswered if name not in said)
@@ -160,7 +160,7 @@ def show_list(title: str, lines: Sequence[str]) -> None:
         click.echo(wrap(clean_text(line, MOST_CHARACTERS), "    ", "  - "))
 
 
-def _show_places(places: Sequence[str], report: str) -> None:
+def show_places(places: Sequence[str], report: str) -> None:
     from profiling_lab.reports.model import clean_text
 
     click.echo()
@@ -171,7 +171,7 @@ def _show_places(places: Sequence[str], report: str) -> None:
 
 
 def show_finding(finding: Finding) -> None:
-    from profiling_lab.reports.model import clean_text
+    from profiling_lab.reports.model import clean_text, evidence_of
 
     heading = _heading(finding, width() - 2)
     click.echo(f"  {heading}")
@@ -179,35 +179,10 @@ def show_finding(finding: Finding) -> None:
     if subject not in heading:  # it was cut: the main finding's is shown whole
         click.echo(wrap(subject, "      ", "    "))
     click.echo(wrap(CATEGORIES[finding.category].definition, "  "))
-    for key, value in finding.evidence.items():
-        what, value, unit = evidence(key, value)
-        if not value and key in _ONLY_IF_ANY:
-            continue
-        what = _in_words(finding, key) or what
-        click.echo(f"    {clean_text(what):<20} {format_quantity(value, unit):>10}")
+    for what, value, unit in evidence_of(finding):
+        click.echo(f"    {what:<30} {format_quantity(value, unit):>10}")
     if finding.recommendation != "none":
         click.echo(wrap(clean_text(finding.recommendation, MOST_CHARACTERS), "    ", "  → "))
-
-
-_EVIDENCE = {
-    "growth_bytes": "growth a step",
-    "step_end_bytes": "in use at the end",
-    "left_out_count": "collectives left out",
-    "unjudged_count": "causes not judged",
-    "steps_left_count": "steps until full",
-}
-
-_ONLY_IF_ANY = ("left_out_count", "unjudged_count")
-
-
-def _in_words(finding: Finding, key: str) -> str:
-    """What a piece of evidence is called here; "" for its own name."""
-    from profiling_lab.mine.asking import floor_of
-
-    floor = floor_of(finding)
-    if key == "margin_ratio" and floor is not None and not finding.subject.startswith("kernel:"):
-        return f"from the floor, {floor:.0%}"
-    return _EVIDENCE.get(key, "")
 
 
 def show_others(findings: Sequence[Finding]) -> None:

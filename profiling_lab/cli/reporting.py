@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,15 +14,13 @@ from profiling_lab.cli import verdicts
 from profiling_lab.cli.comparing import measured
 from profiling_lab.cli.comparison import show_pair
 from profiling_lab.cli.options import against_option, range_option, seconds_option
-from profiling_lab.cli.pages import section_without_timeline, write_page
+from profiling_lab.cli.pages import counters, write_page
 from profiling_lab.cli.printing import show_title
 from profiling_lab.cli.screen import LAB, bold, dim, note_while, short, wrap
-from profiling_lab.errors import CaptureError, LabError
-from profiling_lab.mine.functions import FunctionUnavailable, functions_for
+from profiling_lab.errors import LabError
 
 if TYPE_CHECKING:
     from profiling_lab.analysis.measures import Run
-    from profiling_lab.mine.asking import Verdict
     from profiling_lab.reports import CaptureSection
 
 DEMO_PAIRS = (
@@ -112,16 +110,15 @@ def _write_captures(
     for note in notes:
         click.echo(wrap(note), err=True)
     for run in inputs.runs(parts):
-        for part in run:
-            with note_while(f"reading {part.name}"):
-                if part.kind in (Kind.KERNELS, Kind.COUNTERS):
-                    found = _verdict([part], against, None, missing).findings
-                    made, more = section_without_timeline(part, against, found, len(sections))
-                    missing += more
-                else:
-                    made, measures = drawn(part, nvtx_range)
-                    runs.append(measures)
-            sections.append(made)
+        with note_while(f"reading {' + '.join(part.name for part in run)}"):
+            if run[0].kind == Kind.COUNTERS:
+                made, more = counters(run[0], against, len(sections))
+                sections.append(made)
+                missing += more
+                continue
+            made_of_run, measures = drawn(run, nvtx_range, len(sections))
+        sections += made_of_run
+        runs.append(measures)
     comparisons = [compare_runs([runs[0]], [runs[1]])] if _are_a_pair(parts) else []
     with note_while(f"writing {output}"):
         title = ", ".join(made.name for made in sections)
@@ -130,40 +127,20 @@ def _write_captures(
         click.echo(dim(wrap(f"Not shown: {sentence}")), err=True)
 
 
-def drawn(part: Part, nvtx_range: str | None = None) -> tuple[CaptureSection, Run]:
-    """A run judged by the engine: the section that shows it, and its numbers for a comparison."""
-    verdict = verdicts.judge([part], nvtx_range)
+def drawn(
+    run: Sequence[Part], nvtx_range: str | None = None, number: int = 0
+) -> tuple[list[CaptureSection], Run]:
+    """A run judged by the engine: its sections, the first with a number, and its numbers for a comparison."""
+    verdict = verdicts.judge(run, nvtx_range)
     # Here: a course without the engine comes without this, too.
     from profiling_lab.reports import from_verdict
 
-    return from_verdict.section(verdict, part), measured(part, verdict)
+    return from_verdict.sections(verdict, run, number), measured(run[0], verdict)
 
 
 def _are_a_pair(parts: list[Part]) -> bool:
     """Whether the page compares: two timelines, or two traces, or two folders of traces."""
     return len(parts) == 2 and parts[0].kind == parts[1].kind and parts[0].kind.is_of_a_run
-
-
-def _verdict(
-    run: list[Part], against: str | None, nvtx_range: str | None, missing: list[str]
-) -> Verdict:
-    """What the functions say about a run; what they do not say goes into `missing`."""
-    from profiling_lab.mine.asking import Verdict, ask_all
-
-    verdict = Verdict()
-    if run[0].kind != Kind.COUNTERS:  # these are drawn; nothing is found in them
-        try:
-            with note_while(f"reading {run[0].name}"):
-                verdict = ask_all(run, partial(functions_for, against=against), nvtx_range)
-        except FunctionUnavailable as error:
-            missing.append(str(error))
-        except CaptureError as error:
-            # A page with too little for a verdict still has rows; a timeline without work has nothing.
-            if run[0].kind != Kind.KERNELS:
-                raise
-            missing.append(str(error))
-    missing += verdict.explain_unanswered()
-    return verdict
 
 
 @click.command()
@@ -198,8 +175,8 @@ def demo(output: Path, open_page: bool) -> int:
     results = []
     for before, after, title in pairs:
         with note_while(f"reading {title}"):
-            pair = [drawn(inputs.read([name])[0]) for name in (before, after)]
-        sections += [made for made, _ in pair]
+            pair = [drawn(inputs.read([name])) for name in (before, after)]
+        sections += [made for (made,), _ in pair]
         results.append(compare_runs(*([run] for _, run in pair)))
         if len(results) > 1:
             click.echo()

@@ -15,6 +15,7 @@ from profiling_lab.cli.printing import (
     show_finding,
     show_list,
     show_others,
+    show_places,
     show_table,
 )
 from profiling_lab.cli.screen import bar, bold, dim, width, wrap
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from profiling_lab.captures import Part
     from profiling_lab.diagnosis.engine import Seen, Verdict
 
-MOST_KERNELS = 5
+MOST_SHOWN = 5
 MOST_LAUNCHES = 12
 # A share that closer verdicts agree on: recordings of one program differ by as much.
 SAME_RATIO = 0.02
@@ -50,12 +51,26 @@ def engine() -> Any:
         ) from None
 
 
-def show(title: str, verdict: Verdict) -> None:
-    """Print a verdict: findings, the two tables, the kernels, and what it rests on."""
-    from profiling_lab.diagnosis import headline
+def places(verdict: Verdict, finding: Finding) -> list[str]:
+    """Where on the timeline a finding can be seen."""
+    from profiling_lab.diagnosis import where
+
+    return where.of(verdict.seen[0], finding) if verdict.seen else []
+
+
+def show(title: str, verdict: Verdict, report: str) -> None:
+    """Print a verdict: findings, the two tables, what took the time by name, and what it rests on.
+
+    report: the command that draws it.
+    """
+    from profiling_lab.diagnosis import contributors, headline
     from profiling_lab.reports.model import clean_text
 
     about = f"window {format_ns(verdict.seen[0].spent[0].length_ns)}" if verdict.seen else "kernels"
+    if verdict.seen and (
+        ns := contributors.outside_ns(verdict.seen[0].recording, verdict.seen[0].window_ns)
+    ):
+        about += f"; {format_ns(ns)} of the recording lie outside of it"
     click.echo(bold(clean_text(title)) + dim(f"  {about}"))
     click.echo(click.style(wrap(headline.of(verdict)), bold=True))
     click.echo()
@@ -64,6 +79,8 @@ def show(title: str, verdict: Verdict) -> None:
         begin = next(f for f in verdict.findings if f.category == verdict.begin_with)
         text = f"begin with {begin.category}: less effort, and {finding_in_few_words(begin)}"
         click.echo(wrap(text, "    ", "  → "))
+    if found := places(verdict, verdict.findings[0]):
+        show_places(found, report)
     show_others(verdict.findings[1:])
     click.echo()
     _show_run(verdict)
@@ -73,7 +90,6 @@ def show(title: str, verdict: Verdict) -> None:
 
 def _show_run(verdict: Verdict) -> None:
     from profiling_lab.diagnosis import advice, contributors
-    from profiling_lab.reports.model import clean_text
 
     if not verdict.seen:
         return
@@ -82,8 +98,84 @@ def _show_run(verdict: Verdict) -> None:
     seen = verdict.seen[0]
     length = seen.spent[0].length_ns
     show_table("What would be saved without …", advice.saved_rows(seen), length)
-    kernels = contributors.kernels(seen.recording, seen.window_ns, MOST_KERNELS)
-    show_table("Kernels", [(clean_text(k["name"]), k["total_ns"]) for k in kernels], length)
+    found = contributors.of(seen, MOST_SHOWN)
+    _show_steps(found["steps"])
+    kernels = [
+        (contributors.readable(row["name"]), row["total_ns"], row["count"], row["mean_ns"])
+        for row in found["kernels"]
+    ]
+    _show_by_name("Kernels", "all launches of a name", kernels, length)
+    for key, title, note in (
+        ("operators", "Operators", "device time of what each launched itself"),
+        ("modules", "Modules", "device time of what was launched in their forward pass"),
+        ("ranges", "Ranges", "device time of what their thread launched in them"),
+    ):
+        own = "own_device_ns" if key == "operators" else "device_ns"
+        rows = [
+            (row["name"], row[own], row["count"], row[own] / max(1, row["count"]))
+            for row in found[key]
+            if row[own]
+        ]
+        _show_by_name(title, note, sorted(rows, key=lambda row: -row[1]), length)
+    _show_shapes(found["shapes"])
+
+
+def _show_by_name(
+    title: str, note: str, rows: Sequence[tuple[str, int, int, float]], length: int
+) -> None:
+    """rows: name, total in ns, how often, mean in ns."""
+    from profiling_lab.reports.model import clean_text
+
+    if not rows:
+        return
+    room = max(20, min(60, width() - 46))
+    click.echo(bold(f"  {title}") + dim(f"  {note}"))
+    click.echo(dim(f"    {'':<{room}} {'total':>9} {'share':>7} {'count':>9} {'mean':>9}"))
+    for name, total, count, mean in rows:
+        figures = f"{format_ns(total):>9} {format_share(total, length):>7} {count:>9,} {format_ns(mean):>9}"
+        click.echo(f"    {cut(clean_text(name), room):<{room}} {figures}")
+    click.echo()
+
+
+def _show_steps(steps: dict[str, Any]) -> None:
+    from profiling_lab.reports.model import clean_text
+
+    if not steps:
+        return
+    text = (
+        f"{steps['count']} ({clean_text(steps['name'])}): mean {format_ns(steps['mean_ns'])}, standard deviation "
+        f"{format_ns(steps['stdev_ns'])}; the slowest is number {steps['slowest']} with {format_ns(steps['slowest_ns'])}"
+    )
+    click.echo(wrap(text, "         ", "  Steps  "))
+    click.echo()
+
+
+def _show_shapes(shapes: Sequence[dict[str, Any]]) -> None:
+    """What operators reached, by shape, where their work is known."""
+    from profiling_lab.reports.model import clean_text
+
+    known = [row for row in shapes if "flops_per_s" in row or "bytes_per_s" in row]
+    if not known:
+        return
+    room = max(20, min(60, width() - 46))
+    click.echo(bold("  By shape") + dim("  work by the shapes, beside the roofs of the device"))
+    click.echo(
+        dim(f"    {'':<{room}} {'mean':>9} {'TFLOP/s':>8} {'roof':>5} {'TB/s':>6} {'roof':>5}")
+    )
+    for row in known:
+        name = f"{row['name'].removeprefix('aten::')} ({row['shape']})"
+        cells = [
+            "" if row.get(key) is None else text.format(row[key] * by)
+            for key, by, text in (
+                ("flops_per_s", 1e-12, "{:.1f}"),
+                ("flops_ratio", 1, "{:.0%}"),
+                ("bytes_per_s", 1e-12, "{:.2f}"),
+                ("bytes_ratio", 1, "{:.0%}"),
+            )
+        ]
+        figures = f"{format_ns(row['mean_ns']):>9} {cells[0]:>8} {cells[1]:>5} {cells[2]:>6} {cells[3]:>5}"
+        click.echo(f"    {cut(clean_text(name), room):<{room}} {figures}")
+    click.echo()
 
 
 def _show_kernels(verdict: Verdict) -> None:

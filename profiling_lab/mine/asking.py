@@ -30,6 +30,7 @@ from profiling_lab import captures
 from profiling_lab.captures import Kind, inputs
 from profiling_lab.errors import CaptureError, EmptyCapture, LabError
 from profiling_lab.findings import CATEGORIES, CATEGORY_OF_CAUSE, Finding
+from profiling_lab.mine import traces
 from profiling_lab.mine.diagnosis import Busy, Diagnosis, diagnose, misfit
 from profiling_lab.mine.functions import Functions, FunctionUnavailable
 
@@ -277,8 +278,6 @@ def _devices_of_trace(
 
 def _before_first(file: str, device: int, functions_for: Callable[[str], Functions]) -> int:
     """Time of a trace's window before a device's first operation; 0 where no function says so."""
-    from profiling_lab.reports import traces
-
     trace = of_trace(functions_for, "read_trace", file)
     if trace is None or traces.problem(trace):
         return 0

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from profiling_lab import captures
-from profiling_lab.analysis import spent
+from profiling_lab.analysis import kernel_page, spent
 from profiling_lab.captures import MAIN_FILES, Kind
 from profiling_lab.diagnosis import advice, contributors, headline
-from profiling_lab.reports import trace_lanes
+from profiling_lab.reports import kernel_pages, trace_lanes
 from profiling_lab.reports.builder import section_from_capture
 from profiling_lab.reports.model import CaptureSection, Gap, Place, Table, TimeShare
 from profiling_lab.reports.tables import memory_table
@@ -41,14 +41,33 @@ LOOKS = {
 }
 
 
-def section(verdict: Verdict, part: Part) -> CaptureSection:
-    """The section for a timeline, a trace, or the traces of all ranks, that a verdict is of."""
-    made = _of_timeline(verdict, part) if part.kind == Kind.TIMELINE else _of_traces(verdict, part)
-    made.claim, made.first = headline.parts(verdict)
-    made.begin_with = verdict.begin_with
-    made.rests_on = verdict.rests_on
-    made.tables = [*_time_tables(verdict), *_by_name(verdict), *made.tables]
-    return made
+def sections(verdict: Verdict, run: Sequence[Part], first: int = 0) -> list[CaptureSection]:
+    """The sections for the captures of a run that a verdict is of; first: the number of the first on its page.
+
+    The verdict's words stand with the run; with its pages of kernels what was found in these, or all where there
+    is no run.
+    """
+    out: list[CaptureSection] = []
+    begin = 0
+    for part in run:
+        if part.kind == Kind.KERNELS:
+            # `Verdict.kernels` holds the launches of all pages, in the order of the pages.
+            count = len(kernel_page.read(part.path))
+            judged = verdict.kernels[begin : begin + count]
+            begin += count
+            subjects = {f"kernel:{one.kernel.name}" for one in judged}
+            found = [f for f in verdict.findings if f.subject in subjects]
+            out.append(kernel_pages.section(part, judged, found, first + len(out)))
+        elif part.kind == Kind.TIMELINE:
+            out.append(_of_timeline(verdict, part))
+        else:
+            out.append(_of_traces(verdict, part))
+        if part.kind != Kind.KERNELS:
+            out[-1].tables = [*_time_tables(verdict), *_by_name(verdict), *out[-1].tables]
+    out[0].claim, out[0].first = headline.parts(verdict)
+    out[0].begin_with = verdict.begin_with
+    out[0].rests_on = [*out[0].rests_on, *verdict.rests_on]
+    return out
 
 
 def _of_timeline(verdict: Verdict, part: Part) -> CaptureSection:

@@ -24,6 +24,7 @@ from profiling_lab.reports.model import CaptureSection, Comparison, clean_text, 
 HERE = Path(__file__).parent
 UPLOT = HERE / "vendor" / "uplot"
 
+LINKED = ("report.css", "theme.js", "report.js", "uplot.js")
 FINDINGS_SHOWN = 3  # of a capture; the rest is folded away
 
 
@@ -51,10 +52,25 @@ def write(path: str | os.PathLike[str], page: str) -> Path:
     return target
 
 
+def write_linked_files(folder: Path) -> None:
+    """Write what reports with `linked` share: LINKED, to the folder that they lie in."""
+    uplot_script, uplot_style = _vendored()
+    templates = HERE / "templates"
+    texts = {name: (templates / name).read_text(encoding="utf-8") for name in LINKED[1:3]}
+    texts |= {"uplot.js": uplot_script}
+    texts["report.css"] = uplot_style + (templates / "report.css").read_text(encoding="utf-8")
+    for name in LINKED:
+        write(folder / name, texts[name])
+
+
 def render_report(
-    sections: Sequence[CaptureSection], *, title: str, comparison: Comparison | None = None
+    sections: Sequence[CaptureSection],
+    *,
+    title: str,
+    comparison: Comparison | None = None,
+    linked: bool = False,
 ) -> str:
-    """The page as text."""
+    """The page as text; linked: with scripts and style beside it (`write_linked_files`), not in it."""
     uplot_script, uplot_style = _vendored()
     shown = [views.view(index, section) for index, section in enumerate(sections)]
     looks = views.looks(sections)
@@ -76,6 +92,7 @@ def render_report(
         data=_script_json(timeline_data.payload(sections)),
         uplot_script=uplot_script,
         uplot_style=uplot_style,
+        linked=LINKED if linked else (),
     )
 
 
@@ -108,7 +125,8 @@ def render(template: str, scripts: Sequence[str], styles: Sequence[str], **given
     }
     allowed = [files[name.replace(".", "_")] for name in scripts]
     allowed += [text for name, text in given.items() if name.endswith("_script")]
-    page = environment.get_template(template).render(policy=_policy(*allowed), **files, **given)
+    policy = _policy(*allowed, linked=bool(given.get("linked")))
+    page = environment.get_template(template).render(policy=policy, **files, **given)
     # Text that UTF-8 cannot hold must not stop the report.
     return page.encode("utf-8", "replace").decode("utf-8")
 
@@ -135,13 +153,17 @@ def _vendored() -> tuple[str, str]:
     return f"/*! uPlot 1.6.32\n{licence}*/\n{script}", style
 
 
-def _policy(*scripts: str) -> str:
-    """The page's content security policy: these scripts, its own styles, and nothing else."""
+def _policy(*scripts: str, linked: bool = False) -> str:
+    """The page's content security policy: these scripts, its own styles, and nothing else.
+
+    linked: they are files of the same place, a host's or a disk's.
+    """
     hashes = " ".join(
         "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
         for text in scripts
     )
+    files = " 'self' file:" if linked else ""
     return (
-        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:; "
+        f"default-src 'none'; script-src {files or hashes}; style-src 'unsafe-inline'{files}; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )

@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import os
+import re
 import shutil
 import sqlite3
 import stat
@@ -608,7 +609,7 @@ def test_what_the_host_was_in_is_named(tmp_path: Path) -> None:
     assert words in said
     trace.events = [event for event in trace.events if not event["name"].startswith("aten::")]
     said = " ".join(diagnose(trace.save()).stdout.split())
-    assert "Longest time between CUDA calls: 2.98 ms at 30.0 µs Step" in said
+    assert "Longest time between CUDA calls: 2.98 ms at 30.0 µs Longest idle gap" in said
     assert "between CUDA calls" not in diagnose("torch_train_sync").stdout
 
 
@@ -846,9 +847,11 @@ def test_of_a_range_it_is_said_that_ranks_were_not_compared() -> None:
     assert "cannot be judged" not in diagnose("ddp_timeline_straggler").stdout
 
 
-def test_the_floor_stands_beside_the_distance_from_it() -> None:
-    said = diagnose("torch_inference_baseline").stdout
-    assert "from the floor, 10%" in said and "margin ratio" not in said
+def test_what_evidence_is_called_can_be_read() -> None:
+    for name in ("torch_inference_baseline", "ncu_memory"):
+        said = diagnose(name).stdout
+        assert not re.search("margin ratio|ceiling ratio|unjudged count|from the floor", said)
+    assert "of the window" in diagnose("torch_inference_baseline").stdout
 
 
 def test_of_memory_that_grows_the_allocating_line_is_asked_for(tmp_path: Path) -> None:
@@ -869,5 +872,5 @@ def test_a_count_of_zero_is_shown_where_it_says_something(
     evidence = {"growth_bytes": 512, "steps_left_count": 0, "unjudged_count": 0}
     show_finding(Finding("memory_growth", "device:0", evidence, "detach"))
     said = " ".join(capsys.readouterr().out.split())
-    assert "steps until full 0" in said
+    assert "steps until memory is full 0" in said
     assert "causes not judged" not in said

@@ -33,7 +33,6 @@ from profiling_lab.errors import CaptureError
 from profiling_lab.units import without_serial_numbers
 
 ROOT = Path(__file__).resolve().parents[2]
-SOLUTIONS = str(ROOT / "solutions")
 
 
 def run(window_ns: float, name: str = "a", **kernels_ns: float) -> Run:
@@ -305,9 +304,7 @@ def test_traces_of_ranks_are_one_run(tmp_path: Path) -> None:
             place = Path(trace(tmp_path / "drawn", kernel_ns)) / "trace.json.gz"
             (tmp_path / job).mkdir(exist_ok=True)
             shutil.copy(place, tmp_path / job / f"trace_rank{rank}.json.gz")
-    result = ask(
-        *(str(tmp_path / job) for job in ("before", "after")), "--json", "--against", SOLUTIONS
-    )
+    result = ask(*(str(tmp_path / job) for job in ("before", "after")), "--json")
     rows = {entry["what"]: entry for entry in json.loads(result.stdout)["rows"]}
     assert (rows[WINDOW]["before"], rows[WINDOW]["after"]) == (12_000, 13_200)
     assert (rows["work"]["before"], rows["work"]["after"]) == (22_000, 23_200)
@@ -321,16 +318,6 @@ def test_both_verdicts_are_said_in_words(tmp_path: Path) -> None:
     shown = " ".join(ask(fast, slow).stdout.split())
     assert f"before {claim} after" in shown and claim
     assert f"- before: {claim}" in " ".join(ask(fast, slow, "--markdown").stdout.split())
-
-
-def test_a_function_still_to_do_is_named(tmp_path: Path) -> None:
-    file = page(tmp_path / "fast", k=5_000)
-    functions = tmp_path / "mine.py"
-    functions.write_text("def read_metrics(capture):\n    raise NotImplementedError\n")
-    result = ask(file, file, "--against", str(functions))
-    assert result.exit_code == 2
-    assert "read_metrics is still to do" in result.stderr
-    assert "--against solutions" in result.stderr
 
 
 # -- pages of kernels -----------------------------------------------------------------------------
@@ -354,19 +341,19 @@ def page(folder: Path, **durations_ns: float) -> str:
 def test_pages_judge_each_kernel(tmp_path: Path) -> None:
     before = page(tmp_path / "before", first=50_000, twice=10_000, third=1_000)
     after = page(tmp_path / "after", first=20_000, twice=10_000, third=1_100)
-    told = json.loads(ask(before, after, "--json", "--against", SOLUTIONS).stdout)
+    told = json.loads(ask(before, after, "--json").stdout)
     rows = {entry["what"]: entry for entry in told["rows"]}
     assert (rows["twice"]["before"], rows["twice"]["after"]) == (11_000, 11_000)
     assert rows["third"]["grew"] and not rows["first"]["grew"]
     assert told["verdict"] == "regression"  # though all together are faster
     assert told["window_ratio"] == pytest.approx(32_100 / 62_000)
-    result = ask(before, after, "--against", SOLUTIONS)
+    result = ask(before, after)
     assert result.exit_code == 1
     said = " ".join(result.stdout.split())
     assert "1 of 3 kernels take longer, third 1.10×" in said
     assert "DRAM throughput 40.0% 70.0% 1.75×" in said
-    assert ask(before, after, "--against", SOLUTIONS, "--tolerance", "0.2").exit_code == 0
-    assert ask(after, after, "--against", SOLUTIONS).exit_code == 0
+    assert ask(before, after, "--tolerance", "0.2").exit_code == 0
+    assert ask(after, after).exit_code == 0
 
 
 # -- Markdown -------------------------------------------------------------------------------------

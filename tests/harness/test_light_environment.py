@@ -33,6 +33,7 @@ PACKAGES = {
     "nvcc": "nvidia-cuda-nvcc",
     "cosmic_ray": "cosmic-ray",
     "yaml": "pyyaml",
+    "myst_parser": "myst-parser",
 }
 MACHINES = [
     ("linux", "x86_64"),

@@ -220,21 +220,6 @@ def test_the_timeline_by_keys(show: Callable[..., Page]) -> None:
     assert page.evaluate("document.activeElement.id") == "find"
 
 
-def test_a_part_and_a_place_for_a_page_that_frames_it(show: Callable[..., Page]) -> None:
-    page = show(render_report([section()], title="A"))
-    whole = page.evaluate("document.documentElement.offsetHeight")
-    page.goto(f"{page.url}?parts=timeline&start=20000&end=30000&theme=dark")
-    assert view(page) == (20_000, 30_000)
-    shown = page.evaluate(
-        "[...document.querySelectorAll('main > *')].filter((n) => n.offsetHeight).map((n) => n.id)"
-    )
-    assert shown == ["timeline"]
-    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
-    assert page.evaluate("document.documentElement.offsetHeight") < whole
-    page.goto(page.url.replace("start=20000&end=30000", "start=x&end=%3Cb%3E"))
-    assert view(page) == (0, 100_000), "what is no number is no place"
-
-
 def test_from_a_launch_to_its_kernel_and_back(show: Callable[..., Page]) -> None:
     calls = Lane(
         "Host", "CUDA calls", [1_000, 40_000], [2_000, 41_000], ["cudaLaunchKernel"] * 2, ["api"] * 2,

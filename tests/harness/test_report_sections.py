@@ -14,20 +14,22 @@ from click.testing import CliRunner
 
 from grading.checks.generate.drawn_timeline import Timeline
 from profiling_lab import captures
-from profiling_lab.captures import Kind, Part
+from profiling_lab.analysis import kernel_page, kernel_roof
+from profiling_lab.captures import inputs
 from profiling_lab.cli import lab
-from profiling_lab.cli.pages import section_without_timeline
 from profiling_lab.course import manifest as course
 from profiling_lab.course import progress
 from profiling_lab.course.progress import Verdict
+from profiling_lab.diagnosis import engine
 from profiling_lab.findings import Finding
+from profiling_lab.mine import functions, traces
 from profiling_lab.reports import (
     CaptureSection,
     Lane,
     MetricSeries,
     builder,
+    from_verdict,
     section_from_capture,
-    traces,
 )
 from profiling_lab.reports.page import render_report
 from profiling_lab.reports.places import places_of
@@ -164,46 +166,6 @@ def trace(offset: int = 0, **more: Any) -> dict[str, Any]:
     } | more
 
 
-def test_a_trace_in_lanes() -> None:
-    window = traces.window_of(trace()["events"])
-    assert window == (100, 300)
-    lanes = traces.lanes_of(trace(), window)
-    shown = [(lane.group, lane.label, lane.names) for lane in lanes]
-    assert shown == [
-        ("Host", "Ranges, thread 2", ["ProfilerStep#3"]),
-        ("Host", "Operators, thread 2", ["aten::linear"]),
-        ("Host", "", ["aten::addmm", "aten::relu"]),
-        ("Host", "CUDA calls, thread 2", ["cudaLaunchKernel", "cudaStreamSynchronize"]),
-        ("Host", "Operators, thread 9", ["of another thread"]),
-        (
-            "GPU 0", "Stream 7",
-            ["Memcpy HtoD (Pageable -> Device)", "gemm", "Memcpy DtoH (Device -> Pageable)"],
-        ),
-        ("GPU 0", "Stream 8", ["Memset (Device)"]),
-    ]  # fmt: skip
-    assert lanes[3].kinds == ["api", "wait"]
-    assert lanes[5].kinds == ["copy_in", "kernel", "copy_out"]
-    assert [(lane.device, lane.key) for lane in lanes[5:]] == [(0, "stream:7"), (0, "stream:8")]
-    assert traces.window_of([event("kernel", "k", 3, 9)]) == (3, 9)
-
-
-def test_nothing_is_drawn_below_the_deepest_row() -> None:
-    nested = [event("operator", f"op{depth}", depth, 100 - depth) for depth in range(20)]
-    assert len(traces.lanes_of({"events": nested}, (0, 100))) == traces.DEEPEST
-
-
-def test_memory_of_a_trace() -> None:
-    in_use, held = traces.memory_of(trace(), (100, 300))
-    # What was in use before the window still is when it begins; what comes after it is left out.
-    assert (in_use.timestamp_ns, in_use.values) == ([90, 150, 250], [200, 700, 400])
-    assert in_use.holds_on and in_use.key == "memory" and in_use.unit == "bytes"
-    assert in_use.maximum == held.maximum == 999
-    older = trace(memory=[{"time_ns": 120, "device": 0, "allocated_bytes": None}])
-    assert traces.memory_of(older, (100, 300)) == []
-    on_host = trace(memory=[{"time_ns": 120, "device": None, "allocated_bytes": 5}])
-    assert traces.memory_of(on_host, (100, 300)) == []
-
-
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
@@ -219,157 +181,58 @@ def test_what_is_no_trace(answer: Any, words: str) -> None:
     assert traces.problem(trace()) == ""
 
 
-def test_ranks_on_one_clock() -> None:
-    both = {"0": trace(40), "1": trace()}
-    assert traces.shifts(both) == {"0": 40, "1": 0}
-    assert traces.shifts(both | {"1": trace(epoch_ns=None)}) == {}
-    lanes = traces.lanes_of(both["0"], (140, 340), rank="0", shift_ns=40)
-    assert lanes[0].group == "Rank 0, host" and lanes[0].start_ns == [140]
-    assert lanes[-1].group == "Rank 0, GPU 0" and lanes[-1].rank == "0"
-
-
-# -- sections from a tree's functions --------------------------------------------------------------
-
-FUNCTIONS = """
-CALLS = {calls!r}
-
-
-def read_trace(capture):
-    return {trace!r}
-
-
-def step_breakdown(capture):
-    return {steps!r}
-
-
-def read_metrics(capture):
-    return {kernels!r}
-
-
-def under_the_roofs(kernel):
-    return {point!r}
-
-
-def roofs_of(kernel):
-    return {roofs!r}
-"""
-KERNELS = [
-    {
-        "name": name, "grid": (64, 2, 1), "block": (256, 1, 1),
-        "metrics": {"gpu__time_duration.sum": 1_000 * number, "launch__registers_per_thread": 32},
-    }
-    for number, name in enumerate(("void gemm<float>(float *, int)", "(anonymous namespace)::b(int)"))
-]  # fmt: skip
-ANSWERS: dict[str, Any] = {
-    "calls": 0,
-    "trace": trace(),
-    "steps": [{"step": 3, "device": 0, "step_ns": 200, "busy_ns": 120, "kernel_ns": 90}],
-    "kernels": KERNELS,
-    "point": {"dtype": "float32", "intensity": {"dram": 2.0}, "flops_per_s": 1e12},
-    "roofs": {"dram": 4e12, "float32": 6e13},
-}
-
-
-def section_by(folder: Path, kind: str, findings: tuple = (), **answers: Any):
-    """A section made with functions that give these answers."""
-    file = folder / "functions.py"
-    file.write_text(FUNCTIONS.format(**(ANSWERS | answers)), encoding="utf-8")
-    names = ["trace_rank0.json", "trace_rank1.json"] if kind == "traces" else ["trace.json"]
-    for name in names:
-        (folder / name).write_text('{"traceEvents": []}', encoding="utf-8")
-    path = folder if kind == "traces" else folder / names[0]
-    return section_without_timeline(Part("mine", Kind(kind), path), str(file), findings, 0)
-
-
-def test_a_trace_as_a_section(tmp_path: Path) -> None:
-    made, missing = section_by(tmp_path, "trace")
-    assert missing == []
-    assert made.window_ns == (100, 300) and made.busy_ns == {0: 120}
-    assert [(share.label, share.ns) for share in made.shares()] == [
-        ("Kernels", 90), ("Copies and memsets alone", 30), ("Idle", 80),
-    ]  # fmt: skip
-    assert [table.topic for table in made.tables] == ["Steps", "Kernels", "Memory"]
-    steps_table, kernels, memory = made.tables
-    assert steps_table.rows == [("Step 3", 200, 120, 90, 40.0)]
-    place = steps_table.places[0]
-    assert place is not None and (place.start_ns, place.end_ns) == (100, 300)
-    [idle] = places_of(made, Finding("launch_bound", "device:0"))
-    assert (idle.label, idle.start_ns, idle.end_ns) == ("Step 3, the most idle", 100, 300)
-    assert kernels.rows[0][:4] == ("gemm", 1, 90, 45.0)
-    assert memory.rows[0] == ("GPU 0: in use by tensors", 200, 700, 400)
-    highest = memory.places[0]
-    assert highest is not None and (highest.start_ns, highest.end_ns) == (150, 250)
-    assert made.devices == {0: "A GPU"}
-    page = Text(render_report([made], title="A")).text
-    assert "steps as the host went through them" in page
-    assert "Step 3" in page and "In use by tensors" not in page, "the series' name is drawn"
-
-
-@pytest.mark.parametrize(
-    ("answers", "words"),
-    [
-        ({"trace": {"events": [1]}}, "read_trace returned an event without"),
-        ({"trace": None}, None),
-        ({"steps": [{"step": 3}]}, None),
-        ({"steps": "none"}, None),
-    ],
-)
-def test_wrong_answers_of_a_trace(tmp_path: Path, answers: dict, words: str | None) -> None:
-    made, missing = section_by(tmp_path, "trace", **answers)
-    assert bool(words) == bool(missing) and (words or "") in " ".join(missing)
-    assert made.where_the_time_went == []
-    assert render_report([made], title="A")
-
-
-def test_ranks_as_a_section(tmp_path: Path) -> None:
-    made, missing = section_by(tmp_path, "traces")
-    assert missing == []
-    groups = list(dict.fromkeys(lane.group for lane in made.lanes))
-    assert groups == ["Rank 0, host", "Rank 0, GPU 0", "Rank 1, host", "Rank 1, GPU 0"]
-    _, missing = section_by(tmp_path, "traces", trace=trace(epoch_ns=None))
-    assert "each begins at 0" in missing[0]
+# -- pages of kernels ------------------------------------------------------------------------------
 
 
 def test_kernels_as_a_section(tmp_path: Path) -> None:
-    subject = f"kernel:{KERNELS[0]['name']}"
-    found = (Finding("latency_bound", subject, {"recoverable_ns": 5}, "more warps"),)
-    (tmp_path / "trace.json").touch()
-    made, missing = section_by(tmp_path, "kernels", found)
-    assert missing == []
+    (part,) = inputs.read(["ncu_roofline"])
+    verdict = engine.judge([part])
+    (made,) = from_verdict.sections(verdict, [part])
     [table] = made.tables
-    assert table.columns[-1] == ("Registers a thread", "count")
-    assert table.rows[0] == (KERNELS[0]["name"], "latency bound", 0, "64 × 2 of 256", 32)
-    assert table.rows[1][1] == "–"
+    assert len(table.rows) == len(verdict.kernels)
+    said = {row[0]: row[1] for row in table.rows}
+    for finding in verdict.findings:
+        name = finding.subject.removeprefix("kernel:")
+        assert finding.category.replace("_", " ") in said[name]
     page = Text(render_report([made], title="A"))
     targets = [link[1:] for link in page.links if link != "#findings"]
-    assert len(targets) == 2 and set(targets) <= page.ids, "a finding leads nowhere"
+    assert len(set(targets)) >= len(made.findings) and set(targets) <= page.ids, "leads nowhere"
     assert any(target.startswith("point-") for target in targets)
-    drawing = made.drawings[0][1]
-    assert ">gemm&lt;float&gt;<" in drawing, "a label is not the kernel's short name"
+    caption, drawing = made.drawings[0]
+    assert "tensor cores" in caption and "(float *" not in drawing and "(const" not in drawing, (
+        "a label is the whole signature"
+    )
 
 
-@pytest.mark.parametrize(
-    "answers",
-    [
-        {"point": None}, {"point": {}}, {"roofs": {}}, {"roofs": {"dram": "4", "float32": 1}},
-        {"point": {"dtype": "float32", "intensity": {"dram": None}, "flops_per_s": 1e12}},
-        {"point": {"dtype": "float32", "intensity": {"dram": 2}, "flops_per_s": -1.0}},
-        {"kernels": [{"name": 5}]}, {"kernels": []},
-    ],
-)  # fmt: skip
-def test_wrong_answers_on_kernels(tmp_path: Path, answers: dict) -> None:
-    made, _ = section_by(tmp_path, "kernels", **answers)
-    assert not made.drawings
-    assert render_report([made], title="A")
+def test_a_run_and_its_kernels_are_one_verdict_on_two_sections() -> None:
+    run = inputs.read(["case_one_thread_a", "case_sum_a"])
+    verdict = engine.judge(run)
+    whole, kernels = from_verdict.sections(verdict, run)
+    assert whole.claim and not kernels.claim
+    assert list(whole.findings) == verdict.findings
+    assert {f.subject.partition(":")[0] for f in kernels.findings} <= {"kernel"}
 
 
-def test_without_functions_it_is_said(tmp_path: Path) -> None:
-    file = tmp_path / "functions.py"
-    file.write_text('def read_trace(capture):\n    """D."""\n    raise NotImplementedError\n')
-    (tmp_path / "trace.json").write_text("{}")
-    part = Part("mine", Kind.TRACE, tmp_path / "trace.json")
-    made, missing = section_without_timeline(part, str(file), (), 0)
-    assert missing == ["read_trace is still to do (read_trace)"] and not made.lanes
+def test_a_kernel_stands_where_the_reference_puts_it() -> None:
+    file = ROOT / "solutions" / course.load(ROOT).exercise("ncu_ex03").stub
+    reference = functions.load_file(file)
+    (part,) = inputs.read(["ncu_roofline"])
+    compared = 0
+    for kernel in kernel_page.read(part.path):
+        place = kernel_roof.of(kernel)
+        metrics = {name: kernel.get(name) for name in kernel.cells}
+        told = reference.under_the_roofs({"name": kernel.name, "metrics": metrics})
+        if place is None:
+            assert not told["flops_per_s"] or not told["intensity"]["dram"]
+            continue
+        above = reference.roofs_of({"name": kernel.name, "metrics": metrics})
+        assert place.dtype == told["dtype"]
+        assert place.flops_per_s == pytest.approx(told["flops_per_s"])
+        assert place.intensity == pytest.approx(told["intensity"]["dram"])
+        assert place.roof_bytes_per_s == pytest.approx(above["dram"])
+        assert place.roof_flops_per_s == pytest.approx(above[place.dtype])
+        compared += 1
+    assert compared > 2
 
 
 # -- timelines -------------------------------------------------------------------------------------

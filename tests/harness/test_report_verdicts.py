@@ -48,7 +48,7 @@ def read(folder: Path) -> kineto_columns.Trace:
 def section(*names: str) -> CaptureSection:
     """The section of a capture, with the engine's verdict."""
     (part,) = inputs.read(list(names))
-    return from_verdict.section(engine.judge([part]), part)
+    return from_verdict.sections(engine.judge([part]), [part])[0]
 
 
 # -- lanes of a trace ---------------------------------------------------------------------------------

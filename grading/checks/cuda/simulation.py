@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import ClassVar
+
+import numpy as np
 
 from grading.checks.cuda.schedule import (
     FLOAT_BYTES,
@@ -13,6 +16,8 @@ from grading.checks.cuda.schedule import (
     Schedule,
     stream_name,
 )
+from profiling_lab.analysis import intervals
+from profiling_lab.analysis.intervals import Intervals
 
 
 @dataclass(frozen=True)
@@ -88,23 +93,13 @@ class Simulation:
 
     def busy_ns(self, *engines: str) -> float:
         """Time in which all the named engines work at once."""
-        edges: list[tuple[float, int, str]] = []
-        for t in self.timed:
-            if (
-                t.engine in engines
-                and t.end is not None
-                and t.start is not None
-                and t.end > t.start
-            ):
-                edges += [(t.start, 1, t.engine), (t.end, -1, t.engine)]
-        running: Counter[str] = Counter()
-        total, last = 0.0, 0.0
-        for at, change, engine in sorted(edges, key=lambda e: (e[0], e[1])):
-            if all(running[e] > 0 for e in engines):
-                total += at - last
-            running[engine] += change
-            last = at
-        return total
+        at_once = functools.reduce(intervals.intersection, map(self._working, engines))
+        return float((at_once.ends_ns - at_once.starts_ns).sum())
+
+    def _working(self, engine: str) -> Intervals:
+        done = [t for t in self.timed if t.engine == engine and t.end is not None]
+        starts, ends = [t.start for t in done], [t.end for t in done]
+        return intervals.union(Intervals(np.array(starts, float), np.array(ends, float)))
 
     def waits_ns(self, engine: str) -> Counter[str]:
         """For how long the operations of an engine left it idle, by what they waited for."""

@@ -1,0 +1,83 @@
+"""Triton: attention in one kernel
+
+The lesson is `README.md` in this folder, hints are in `hints.md`.
+"""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+try:
+    import torch
+    import triton
+    import triton.language as tl
+except ModuleNotFoundError:  # macOS and Windows have no Triton, and only the kernel needs it
+    triton: Any = SimpleNamespace(jit=lambda function: function)
+
+State = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def online_step(state: State, scores: np.ndarray, values: np.ndarray) -> State:
+    """Attention over one more block of keys, when the earlier blocks are gone.
+
+    state: (largest, total, weighted) of shapes (rows,), (rows,), (rows, head), in float64. Over all keys so
+    far, m being the largest score of a row: largest is m, total the sum of exp(score - m), and
+    weighted the sum of exp(score - m) · value. Before the first block they are -inf, 0 and 0.
+    scores: (rows, n) of the new block; -inf stands for a key that a row does not see. values: (n, head).
+
+    Returns the new state. A row that has seen only -inf stays as it was. So weighted / total is the
+    attention over all keys so far, whatever the blocks and their order were.
+
+    Example: of scores [0, 2] with values [[1], [5]], a row's state is (2, exp(-2) + 1, [exp(-2) + 5]).
+    """
+    raise NotImplementedError
+
+
+def attention_bytes(
+    queries: int,
+    keys: int,
+    head: int,
+    block_m: int,
+    block_n: int,
+    causal: bool,
+    element_bytes: int,
+) -> dict[str, int]:
+    """What attention of one head moves to and from memory.
+
+    Fused: a program takes block_m queries (the last may have fewer) and loads them once. It loads
+    K and V a block of block_n keys at a time, both (the last block may have fewer), and stores its rows of the
+    result. With causal, query i sees the keys 0 to i; a block that no query of the program sees is
+    not loaded. Scores never leave the chip.
+    Materialised: three calls, each of which reads its inputs from memory and writes its result there:
+    scores = Q Kᵀ; weights = softmax(scores); result = weights V. Nothing is left out with causal.
+
+    Returns "load_bytes" and "store_bytes" of the fused kernel, "least_bytes" (Q, K, V and the result moved
+    once each), and "materialised_bytes".
+
+    Example: 4 queries, 4 keys, blocks of 2 by 2, head 1, causal, 1 byte: 4 + 2 · (2 + 4) = 16 loaded.
+    """
+    raise NotImplementedError
+
+
+def attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, config: dict[str, int]
+) -> torch.Tensor:
+    """softmax(Q Kᵀ / √head) V for each head, by one launch of a Triton kernel: write yours above this.
+
+    q: (batch, heads, queries, head), k and v: (batch, heads, keys, head), all float16 or bfloat16. head is a
+    power of two from 16 on; queries and keys are any numbers from 1 on. The elements of a row are
+    neighbours in memory, all other strides are free. With causal, query i sees the keys 0 to i.
+    config: block_m, block_n (powers of two from 16 on), num_warps, num_stages, used as given.
+
+    Returns a new contiguous tensor like q, computed in float32; only the weights are rounded for their
+    product with V, and the result. A key may score -inf: it counts nothing. A query that sees no other
+    key gets 0 or nan. Elements of a masked key must not matter.
+
+    There is a program for each block_m queries of a head. All programs together load and store what
+    `attention_bytes` says, and torch only allocates the result.
+    """
+    raise NotImplementedError
