@@ -1,0 +1,172 @@
+"""How true is what the engine says would be saved? Pairs of programs, a faulty one and one without the named fault.
+
+    uv run python benchmarks/engine_pairs.py RECORDINGS [--run first|last] [--show look|all]
+
+The programs, their labels and the fixes stand in pairs/pairs.toml, written before the engine saw a recording of them;
+pairs/run.py times and records them on a GPU. RECORDINGS is the folder that it wrote: times and recordings, which are
+not kept in the repository. results/engine_pairs.json keeps of each its hash, the times of both versions, and what the
+engine said in its first run over them and in its last. Half of the pairs, drawn by a seed (pairs/draw.py), is not
+shown unless asked for: it is looked at once, when the engine is done.
+
+said       what the engine says the label's cause costs, over the recorded window
+measured   1 - fixed / faulty, medians of runs in turns, without a profiler
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import statistics
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from pairs import draw, harness
+
+from profiling_lab.captures import inputs
+from profiling_lab.diagnosis import engine
+from profiling_lab.errors import LabError
+from profiling_lab.findings import CATEGORIES
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULT = ROOT / "benchmarks/results/engine_pairs.json"
+PAGE = ROOT / "benchmarks/PAIRS.md"
+TABLE = "<!-- table: engine_pairs.py -->\n"
+
+
+def measured(times: dict[str, list[float]]) -> dict[str, float]:
+    """The share that the fix saves, and the least and most that single runs in turns say."""
+    single = sorted(1 - b / a for a, b in zip(times["faulty"], times["fixed"], strict=True))
+    middle = 1 - statistics.median(times["fixed"]) / statistics.median(times["faulty"])
+    return {"saved_ratio": middle, "least_ratio": single[0], "most_ratio": single[-1]}
+
+
+def verdict(file: Path, label: str) -> dict[str, Any]:
+    """The engine's main finding, and what it says of the label's category."""
+    begun = time.process_time()
+    found = engine.judge(inputs.read([str(file)]))
+    seen = found.seen[0]
+    ratios = {f.category: f.evidence.get("recoverable_ratio", 0.0) for f in found.findings}
+    causes = seen.saved.causes.get(CATEGORIES[label].cause, 0) / seen.judged_ns
+    return {
+        "main": found.findings[0].category,
+        "main_ratio": round(found.findings[0].evidence.get("recoverable_ratio", 0.0), 4),
+        "said_ratio": round(ratios.get(label, causes), 4),
+        "findings": {name: round(ratio, 4) for name, ratio in ratios.items()},
+        "cpu_s": round(time.process_time() - begun, 2),
+    }
+
+
+def table(rows: dict[str, dict], names: list[str]) -> list[str]:
+    lines = [
+        "| pair | library | label | measured (single runs) | first run: said, main finding | last run: said, main finding |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name in names:
+        row = rows[name]
+        m = row["measured"]
+        cells = [
+            f"{row[run]['said_ratio']:.2f}, {row[run]['main']}" if run in row else ""
+            for run in ("first", "last")
+        ]
+        spread = f"{m['saved_ratio']:.2f} ({m['least_ratio']:.2f} to {m['most_ratio']:.2f})"
+        lines.append(
+            f"| `{name}` | {row['library']} | {row['label']} | {spread} | {cells[0]} | {cells[1]} |"
+        )
+    return lines
+
+
+def summary(rows: dict[str, dict], names: list[str], run: str) -> str:
+    away = sorted(
+        abs(rows[n][run]["said_ratio"] - rows[n]["measured"]["saved_ratio"])
+        for n in names
+        if run in rows[n]
+    )
+    named = sum(rows[n][run]["main"] == rows[n]["label"] for n in names if run in rows[n])
+    if not away:
+        return f"{run}: none"
+    return (
+        f"{run} run, {len(away)} pairs: |said - measured| {statistics.median(away):.2f} in the median, "
+        f"{away[-1]:.2f} at most, {sum(a > 0.25 for a in away)} above 0.25; "
+        f"the label is the main finding of {named}"
+    )
+
+
+def write_page(rows: dict[str, dict], names: list[str]) -> None:
+    """The table, behind the page's own text."""
+    text = PAGE.read_text(encoding="utf-8")
+    head = text[: text.index(TABLE) + len(TABLE)]
+    runs = [summary(rows, names, run) for run in ("first", "last")]
+    lines = ["", *table(rows, names), "", *(f"- {line}" for line in runs if ": none" not in line)]
+    PAGE.write_text(head + "\n".join(lines) + "\n", encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("recordings", type=Path)
+    parser.add_argument("--run", choices=("first", "last"), default="last")
+    parser.add_argument("--show", choices=("look", "all"), default="look")
+    options = parser.parse_args()
+
+    plan = harness.plan()
+    times: dict[str, dict] = {}
+    for file in sorted(options.recordings.glob("times*.json")):
+        found = json.loads(file.read_text())
+        times |= {name: row for name, row in found.items() if row["times_s"]["fixed"]}
+    kept = json.loads(RESULT.read_text()) if RESULT.exists() else {"pairs": {}}
+    rows: dict[str, dict] = {}
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    for name, pair in plan.items():
+        if name not in times:
+            continue
+        row: dict[str, Any] = {
+            "label": pair.label,
+            "library": pair.library,
+            "recorder": pair.recorder,
+            "times_s": times[name]["times_s"],
+            "measured": measured(times[name]["times_s"]),
+        }
+        for version in harness.VERSIONS:
+            files = [
+                *options.recordings.glob(f"{name}_{version}.sqlite"),
+                *options.recordings.glob(f"{name}_{version}.json.gz"),
+            ]
+            if not files:
+                continue
+            held = row if version == "faulty" else row.setdefault("fixed", {})
+            held["sha256"] = hashlib.sha256(files[0].read_bytes()).hexdigest()
+            held["bytes"] = files[0].stat().st_size
+            held |= {k: v for k, v in _kept(kept, name, version).items() if k in ("first", "last")}
+            try:
+                held[options.run] = verdict(files[0], pair.label)
+            except LabError as error:
+                held["refused"] = str(error).replace(str(files[0]), files[0].name)
+        rows[name] = row
+    kept = {"commits": kept.get("commits", {}) | {options.run: commit}, "pairs": rows}
+    RESULT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    apart = draw.hidden(plan)
+    judged = [name for name in rows if options.run in rows[name]]
+    look = [name for name in judged if name not in apart]
+    shown = look if options.show == "look" else judged
+    write_page(rows, shown)
+    print("\n".join(table(rows, shown)))
+    print(summary(rows, look, options.run))
+    if options.show == "all":
+        print("hidden:", summary(rows, [n for n in judged if n in apart], options.run))
+
+
+def _kept(kept: dict, name: str, version: str) -> dict:
+    row = kept["pairs"].get(name, {})
+    return row if version == "faulty" else row.get("fixed", {})
+
+
+if __name__ == "__main__":
+    main()
