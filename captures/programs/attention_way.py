@@ -6,7 +6,8 @@ multiprocessors before each round. bfloat16, random numbers.
     steps    full and causal at one shape (4 by 32 heads, 8,192 tokens, head 128): each step, each backend
              of scaled_dot_product_attention, its own choice ("default"), and "materialised": scores,
              softmax and product as calls of their own
-    parts    two of the steps, each with one thing left out at a time: wrong results, telling times
+    parts    two of the steps, whole and with one thing left out, in pairs: wrong results, telling times.
+             A pair of the whole with itself ("without" is "") shows what two samples differ by
     sweep    512 to 16,384 tokens and heads of 64 and 128, of about as many rows each
 
 A sample is the time between two events around a few calls, while the host is ahead of the device.
@@ -145,13 +146,20 @@ def parts_of(shape: tuple[int, int, int, int]) -> Any:
         chosen = STEPS[step] | {"without": part}
         return lambda: attention(*inputs, False, out=out, **chosen)
 
-    found = {(step, part): of(step, part) for step in ("tma", "capped") for part in ("", *PARTS)}
+    # Each variant right after the whole step, so that a clock that moves moves both.
+    found: dict[str, Call] = {}
+    for step in ("tma", "capped"):
+        for part in ("", *PARTS):
+            found |= {f"{step}/{part}/whole": of(step, ""), f"{step}/{part}": of(step, part)}
     clocks: list[int] = []
-    samples = in_turns({f"{step}/{part}": call for (step, part), call in found.items()}, clocks)
-    return [
-        {"name": name.partition("/")[0], "without": name.partition("/")[2], "device_time": times}
-        for name, times in samples.items()
-    ], clocks
+    samples = in_turns(found, clocks)
+    rows = []
+    for name, times in samples.items():
+        step, part, *whole = name.split("/")
+        if not whole:
+            row = {"name": step, "without": part, "whole_time": samples[f"{name}/whole"]}
+            rows.append(row | {"device_time": times})
+    return rows, clocks
 
 
 def main() -> None:
