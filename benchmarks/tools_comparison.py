@@ -4,7 +4,8 @@
     uv run python benchmarks/tools_comparison.py judge                       # writes TOOLS.md
 
 TOOL                what is asked, and what it needs
-`lab`               `lab diagnose --json --against solutions`; any machine
+`lab`               `lab diagnose --json`: the engine; any machine
+`references`        the same with `--against solutions`: the course's functions, solved; any machine
 `nsys_analyze`      `nsys analyze` with its default rules, and gpu_gaps from 1 ms on; nsys
 `nsys_ai`           `nsys-ai diagnose` and its root_cause_matcher, no language model; a Python with nsys-ai,
                     duckdb 1.4.4 and duckdb-ext-sqlite (--python PATH)
@@ -57,14 +58,23 @@ def in_parallel(ask: Callable[[str], Any], names: list[str]) -> dict[str, Any]:
 
 def lab(_options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     """The findings of `lab diagnose`, main one first; all captures of a case in one call."""
+    return _lab_says()
+
+
+def references(_options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
+    """The same by the course's functions, solved."""
+    return _lab_says("--against", "solutions")
+
+
+def _lab_says(*more: str) -> tuple[str, dict[str, Any]]:
     program = [sys.executable, "-m", "profiling_lab.cli", "diagnose"]
 
     def ask(name: str) -> Any:
-        captures = cases()[name]["captures"]
-        done = run([*program, *captures, "--json", "--against", "solutions"], cwd=ROOT)
+        done = run([*program, *cases()[name]["captures"], "--json", *more], cwd=ROOT)
         if done.returncode:
             return {"exit_code": done.returncode, "error": done.stderr.strip()[:300]}
-        return {"findings": json.loads(done.stdout)}
+        told = json.loads(done.stdout)
+        return {"findings": told if isinstance(told, list) else told["findings"]}
 
     commit = run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT).stdout.strip()
     return f"commit {commit}", in_parallel(ask, list(cases()))
@@ -227,7 +237,7 @@ def _installed(python: Path, package: str) -> str:
     return run([str(python), "-c", code]).stdout.strip()
 
 
-TOOLS = {f.__name__: f for f in (lab, nsys_analyze, nsys_ai, hta, nsight_compute)}
+TOOLS = {f.__name__: f for f in (lab, references, nsys_analyze, nsys_ai, hta, nsight_compute)}
 
 
 def main() -> None:

@@ -39,6 +39,7 @@ LARGE_TOOLS = {"lab": "`lab diagnose`", "nsys": "nsys analyze", "nsys_ai": "nsys
 FLOOR = 0.10
 TITLES = {
     "lab": "`lab diagnose`",
+    "references": "the references (`--mine`)",
     "nsys_analyze": "nsys analyze",
     "nsys_ai": "nsys-ai",
     "hta": "HTA",
@@ -127,16 +128,18 @@ class Verdict:
 
 def verdict(case: dict[str, Any], statements: list[Statement]) -> Verdict:
     """The verdict on a case: see the head of this file."""
-    planted = case["expect"]
+    # What was planted, and what the engine's definitions call it where they are others (cases.toml).
+    planted = {case["expect"], case.get("engine", case["expect"])}
     headlines = [one for one in statements if one.headline]
     named = {name for one in headlines for name in one.categories}
     names = " or ".join(sorted(named))
-    if planted == "healthy":
+    if case["expect"] == "healthy":
         said = {name for one in statements for name in one.categories}
         astray = said & set(case["must_not"])
-        return Verdict("wrong" if headlines else "right", "wrong" if astray else "right", names)
-    main = "right" if planted in named else "wrong" if named else "silent"
-    fits = any(planted in one.categories for one in statements)
+        alarm = any(not planted & set(one.categories) for one in headlines)
+        return Verdict("wrong" if alarm else "right", "wrong" if astray else "right", names)
+    main = "right" if planted & named else "wrong" if named else "silent"
+    fits = any(planted & set(one.categories) for one in statements)
     return Verdict(main, "right" if fits else "wrong" if statements else "silent", names)
 
 
@@ -238,6 +241,7 @@ def _ncu_categories(rule: dict[str, str]) -> tuple[str, ...]:
 
 STATEMENTS: dict[str, Callable[[dict[str, Any]], list[Statement]]] = {
     "lab": of_lab,
+    "references": of_lab,
     "nsys_analyze": of_nsys_analyze,
     "nsys_ai": of_nsys_ai,
     "hta": of_hta,

@@ -27,6 +27,7 @@ sys.path.insert(0, str(ROOT))
 from grading.checks import case_labels  # noqa: E402
 from profiling_lab import captures  # noqa: E402
 from profiling_lab.captures import inputs  # noqa: E402
+from profiling_lab.diagnosis import engine  # noqa: E402
 from profiling_lab.errors import LabError  # noqa: E402
 from profiling_lab.findings import Finding, is_borderline  # noqa: E402
 from profiling_lab.mine import asking  # noqa: E402
@@ -60,13 +61,20 @@ class Listening:
 
 @dataclasses.dataclass
 class Score:
-    """A case's label, what was found, and what is wrong with that ([] if nothing is)."""
+    """A case's label, what was found, and what is wrong with that ([] if nothing is); the engine's finding."""
 
     name: str
     label: dict[str, Any]
     findings: list[Finding]
     said: dict[str, Any]
     wrong: list[str]
+    engine: Finding | None = None
+
+    @property
+    def is_engine_right(self) -> bool:
+        """Whether the engine names what was planted, by its own definitions."""
+        named = self.label.get("engine", self.label["expect"])
+        return self.engine is not None and self.engine.category == named
 
     @property
     def found(self) -> str:
@@ -86,11 +94,12 @@ def score(name: str, label: dict[str, Any]) -> Score:
     try:
         [run] = inputs.runs(inputs.read(label["captures"]))
         findings = asking.ask_all(run, ask).findings
+        main = engine.judge(run).findings[0]
     except (LabError, ValueError) as error:
         return Score(name, label, [], {}, [f"no verdict: {error}"])
     if not heard or not findings:
-        return Score(name, label, findings, {}, ["diagnose_run was not asked"])
-    return Score(name, label, findings, _plain(heard[-1]), wrong(name, label, findings[0]))
+        return Score(name, label, findings, {}, ["diagnose_run was not asked"], main)
+    return Score(name, label, findings, _plain(heard[-1]), wrong(name, label, findings[0]), main)
 
 
 def wrong(name: str, label: dict[str, Any], main: Finding) -> list[str]:
@@ -161,19 +170,22 @@ def page(scores: list[Score], first: dict[str, Any]) -> str:
     lines = [
         "# Scores of the case files",
         "",
-        "Written by `scripts/case_scores.py --write`: `lab diagnose` with the references on every case, held",
-        "against the labels in `cases.toml`. **It gives the verdicts by hand away.**",
+        "Written by `scripts/case_scores.py --write`: the references (`lab diagnose --mine --against solutions`) and",
+        "the engine (`lab diagnose`) on every case, held against the labels in `cases.toml`.",
+        "**It gives the verdicts by hand away.**",
         "",
         f"{right} of {len(scores)} right: the category, none that must not be named, the place, the evidence",
-        f"within its tolerance. {len(near)} are borderline and say so.",
+        f"within its tolerance. {len(near)} are borderline and say so. The engine names",
+        f"{sum(one.is_engine_right for one in scores)} of {len(scores)} right by its own definitions; where they are others, [ENGINE.md]"
+        "(../../../benchmarks/ENGINE.md) says why.",
         "",
         "Margin: how far the main finding is from another verdict, in points of the window (of a kernel's",
         "duration), below 0 where nothing reaches the floor. Next: the second finding, and its saving. Saved:",
         "what the program's other variant saves of a step, both timed in turns without a profiler, right",
         "before the recording.",
         "",
-        "| case | expected | found | saving | margin | borderline | next | saved | |",
-        "|---|---|---|--:|--:|---|---|--:|---|",
+        "| case | expected | found | saving | margin | borderline | next | saved | | engine | |",
+        "|---|---|---|--:|--:|---|---|--:|---|---|---|",
     ]
     lines += [_row(one) for one in scores]
     if first:
@@ -193,6 +205,8 @@ def _row(one: Score) -> str:
         ", ".join(f"{f.category} {_percent(f, 'recoverable_ratio')}" for f in one.findings[1:2]),
         saved(one.label),
         "; ".join(one.wrong) or "right",
+        f"{one.engine.category} {_percent(one.engine, 'recoverable_ratio')}" if one.engine else "",
+        "right" if one.is_engine_right else "wrong",
     )
     return f"| {' | '.join(cells)} |"
 

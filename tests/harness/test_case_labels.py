@@ -35,6 +35,7 @@ KEYS = {
         "twin_variant",
         "twin",
         "expect",
+        "engine",
         "subject",
     ),
     *(
@@ -97,6 +98,7 @@ def test_label_is_whole(name):
     assert label.get("gpus", 1) == recipe.gpus
     assert {label["expect"], *label["must_not"]} <= CATEGORIES.keys()
     assert label["expect"] not in label["must_not"]
+    assert label.get("engine") in {None, *CATEGORIES} - {label["expect"], *label["must_not"]}
     assert ("usable" in label) <= ("note" in label)
     if label["expect"] != "healthy":
         assert label["cause"] and label["fix"] and label["subject"]

@@ -19,14 +19,6 @@ from profiling_lab.errors import CaptureError
 from profiling_lab.findings import CATEGORIES, problems
 
 US = 1_000
-# Labels that change under the engine's definitions; why is in benchmarks/ENGINE.md.
-CHANGED = {
-    "case_autoencoder_b": "transfer_bound",
-    "case_translation_b": "input_bound",
-    "case_translation_a": "input_bound",
-    "case_letters_a": "input_bound",
-    "case_residual_a": "input_bound",
-}
 TIMED = [
     name
     for name, label in case_labels.labels().items()
@@ -43,7 +35,7 @@ def test_a_case_has_its_label(name: str) -> None:
     label = case_labels.labels()[name]
     verdict = judge(name)
     main = verdict.findings[0]
-    assert main.category == CHANGED.get(name, label["expect"])
+    assert main.category == label.get("engine", label["expect"])
     assert all(not problems(finding) for finding in verdict.findings), verdict.findings
     if label["expect"] in (main.category, CATEGORIES[main.category].parent):
         for key, bounds in case_labels.expected(name).items():
