@@ -321,7 +321,7 @@ here). Nsight Compute's rules need its own report: its programs were recorded on
         )
     yield ""
     yield f"""\\* Labelled before they were recorded, and recorded after the course's rules were settled. Here the present
-answers are counted; the first run of `lab diagnose` over them, before anything was mended, was right in {_first_run()}
+answers are counted; the first run of `lab diagnose` over them, before anything was changed, was right in {_first_run()}
 (SCORES.md).
 
 Right, wrong or silent by the main column; (+) where the planted cause, or its symptom, stands elsewhere in the answer."""

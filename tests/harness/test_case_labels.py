@@ -24,6 +24,7 @@ ENGINE_ONLY = {
     "unexplained",
     "narrow_access",
     "double_precision",
+    "above_roof",  # Day 4 alone
 }
 KEYS = {
     *(

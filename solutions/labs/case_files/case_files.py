@@ -27,6 +27,7 @@ EVIDENCE = {
     "sync_bound": "waiting_ns",
     "transfer_bound": "copy_alone_ns",
     "host_bound": "longest_gap_ns",
+    "input_bound": "longest_gap_ns",
     "allocation_bound": "allocating_ns",
     "serialized_streams": "one_stream_ns",
     "communication_bound": "collective_alone_ns",
