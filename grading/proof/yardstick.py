@@ -119,9 +119,26 @@ def measure(course: Course, exercise: Exercise) -> Measure:
     examples = sum(
         words_in(ast.get_docstring(function) or "") for _, function in _functions(course, tasks)
     )
+    return _measure(course, exercise, tasks, words + more + examples, lines)
+
+
+def before_repair(course: Course, exercise: Exercise) -> float | None:
+    """Minutes of the lesson up to the first repair, with the tasks before it; None without a repair."""
+    text = core_text(course.lesson(exercise).read_text(encoding="utf-8"))
+    place = {task: text.find(f"lab check {task.id}\n") for task in core(exercise)}
+    repairs = [place[task] for task in place if task.asks == "repair" and place[task] >= 0]
+    if not repairs:
+        return None
+    tasks = [task for task in place if 0 <= place[task] < min(repairs)]
+    return _measure(course, exercise, tasks, words_in(text[: min(repairs)]), 0).minutes
+
+
+def _measure(
+    course: Course, exercise: Exercise, tasks: list[Task], words: int, lines: int
+) -> Measure:
     return Measure(
-        words=words + more + examples,
-        statements=sum(_statements(course, exercise).values()),
+        words=words,
+        statements=sum(_statements(course, exercise, tasks).values()),
         tasks=len(tasks),
         decisions=sum(task.asks in ("choose", "predict") for task in tasks),
         repairs=sum(task.asks == "repair" for task in tasks),
@@ -138,8 +155,8 @@ def _functions(course: Course, tasks: Iterable[Task]) -> Iterator[tuple[Task, as
                 yield task, node
 
 
-def _statements(course: Course, exercise: Exercise) -> dict[str, int]:
-    """Statement lines that a learner writes for the core, by file.
+def _statements(course: Course, exercise: Exercise, tasks: list[Task]) -> dict[str, int]:
+    """Statement lines that a learner writes for some tasks, by file.
 
     What stands in the stub or in a given file is not written: of a repair, only changed lines count.
     """
@@ -153,10 +170,10 @@ def _statements(course: Course, exercise: Exercise) -> dict[str, int]:
             given.append((course.root / name).read_text(encoding="utf-8"))
     known = {line.strip() for text in given for line in text.splitlines()}
     out = {}
-    for stub in {task.stub for task in core(exercise)}:
+    for stub in {task.stub for task in tasks}:
         source = course.solution(stub).read_text(encoding="utf-8")
         if stub.suffix == ".py":
-            names = {task.name for task in core(exercise) if task.stub == stub}
+            names = {task.name for task in tasks if task.stub == stub}
             lines = source.splitlines()
             numbers = _lines_of_statements(source, _written(source, names))
             out[stub.as_posix()] = sum(lines[n - 1].strip() not in known for n in numbers)

@@ -25,6 +25,7 @@ COURSE = manifest.load(ROOT)
 DAYS = {"ex_30": 240, "ex_31": 240, "ex_32": 240, "ex_33": 240, "ex_34": 180}  # minutes at most
 MODULE_MIN = 120
 DAY_POINTS = 60
+FIRST_REPAIR_MIN = 60
 CONTRACT_MEDIAN, CONTRACT_LONGEST = 120, 170  # words, without the worked example
 # What the week promises (week07/README.md), and the core tasks that show it.
 OBJECTIVES = {
@@ -81,8 +82,8 @@ def test_nothing_else_is_excused():
     assert set(known()) <= {exercise.id for exercise in COURSE.exercises}
     keys = {key for entry in known().values() for key in entry}
     assert keys <= {
-        *("points", "thinking", "minutes", "contract_median", "contract_longest", "no_example"),
-        *("bad_input", "calls_further", "not_apart"),
+        *("points", "minutes", "contract_median", "contract_longest", "no_example"),
+        *("first_repair", "bad_input", "calls_further", "not_apart"),
     }
 
 
@@ -106,6 +107,15 @@ def test_a_day_has_its_points_and_half_of_them_for_thinking(identifier):
 def test_the_core_fits_its_time(identifier, minutes):
     found = yardstick.measure(COURSE, COURSE.exercise(identifier))
     at_most(identifier, "minutes", round(found.minutes), minutes, "min")
+
+
+@pytest.mark.parametrize("identifier", DAYS)
+def test_the_first_repair_comes_within_the_first_hour(identifier):
+    """Of Day 4, whose core derives and predicts, there is none."""
+    minutes = yardstick.before_repair(COURSE, COURSE.exercise(identifier))
+    assert (minutes is None) == (identifier == "ex_33"), "no repair in the lesson's core"
+    if minutes is not None:
+        at_most(identifier, "first_repair", round(minutes), FIRST_REPAIR_MIN, "min")
 
 
 @pytest.mark.parametrize("identifier", DAYS)
