@@ -9,7 +9,7 @@ from profiling_lab import captures
 from profiling_lab.analysis import kernel_page, spent
 from profiling_lab.captures import MAIN_FILES, Kind
 from profiling_lab.diagnosis import advice, contributors, headline
-from profiling_lab.reports import kernel_pages, trace_lanes
+from profiling_lab.reports import flame, kernel_pages, trace_lanes
 from profiling_lab.reports.builder import section_from_capture
 from profiling_lab.reports.model import CaptureSection, Gap, Place, Table, TimeShare
 from profiling_lab.reports.tables import memory_table
@@ -112,6 +112,7 @@ def _of_traces(verdict: Verdict, part: Part) -> CaptureSection:
         made.devices = {**made.devices, **trace.device_names}
     made.tables = [*trace_lanes.kernels_of(made.lanes, window), *memory_table(made.metrics)]
     if len(read) == 1:
+        made.flame = flame.of_trace(first.trace, window) if first.trace is not None else {}
         made.busy_ns, made.gaps = busy(first), gaps(first)
     made.where_the_time_went = shares(first)
     made.shares_note = _note(first, "rank 0" if len(read) > 1 else "")
@@ -234,6 +235,13 @@ def _by_name(verdict: Verdict) -> list[Table]:
             out.append(Table(topic, title + of, columns, rows, launched))
         if key == "operators" and found["shapes"]:
             out.append(_shapes_table(found["shapes"], of))
+    if found["functions"]:
+        columns = [("Function", ""), ("Count", "count"), ("Host, own", "ns"), ("Host, all", "ns")]
+        rows = [
+            (row["name"], row["count"], row["own_host_ns"], row["total_ns"])
+            for row in found["functions"]
+        ]
+        out.append(Table("Functions", "By their own host time" + of, columns, rows))
     return out
 
 
