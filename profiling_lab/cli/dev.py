@@ -22,6 +22,8 @@ from profiling_lab.course import stubs
 from profiling_lab.course.manifest import MANIFEST
 from profiling_lab.errors import CourseError, LabError
 
+GUIDE = "docs/instructor-guide.md"
+
 
 @click.group()
 def dev() -> None:
@@ -74,10 +76,7 @@ def new(
         raise LabError(f"--folder {folder}: name a folder inside the course, such as week07/day6")
     words = {"id": identifier, "name": name, "title": title, "task": task, "folder": str(inside)}
     words |= {"about": about, "skill": skill, "points": str(points)}
-    files = {
-        course.root / PurePosixPath(skeleton.fill(path, words)): skeleton.fill(text, words)
-        for path, text in skeleton.FILES.items()
-    }
+    files = {course.root / path: text for path, text in skeleton.texts(words).items()}
     lesson = course.root / inside / "README.md"
     source = course.root / "scripts" / "lesson_sources" / inside / "README.md"
     if lesson.exists() and not source.exists():
@@ -92,7 +91,7 @@ def new(
         file.write_text(text, encoding="utf-8", newline="\n")
     manifest = course.root / MANIFEST
     text = skeleton.in_order(
-        course, manifest.read_text(encoding="utf-8"), inside, skeleton.fill(skeleton.TABLE, words)
+        course, manifest.read_text(encoding="utf-8"), inside, skeleton.table(words)
     )
     tomllib.loads(text)
     manifest.write_text(text, encoding="utf-8", newline="\n")
@@ -103,6 +102,10 @@ def new(
     for file in files:
         click.echo(f"new      {short(file)}")
     click.echo(f"changed  {short(manifest)}")
+    if (course.root / GUIDE).is_file():  # it lists all points
+        lessons = [sys.executable, str(course.root / "scripts" / "lessons.py"), "--write", GUIDE]
+        subprocess.run(lessons, cwd=course.root, check=True, stdout=subprocess.DEVNULL)
+        click.echo(f"changed  {GUIDE}")
     click.echo(f"Next: {LAB} dev check {identifier}; then replace the example part by part")
     return 0
 
