@@ -103,7 +103,13 @@ def new(
         click.echo(f"new      {short(file)}")
     click.echo(f"changed  {short(manifest)}")
     if (course.root / GUIDE).is_file():  # it lists all points
-        lessons = [sys.executable, str(course.root / "scripts" / "lessons.py"), "--write", GUIDE]
+        lessons = [
+            sys.executable,
+            str(course.root / "scripts" / "lessons.py"),
+            "--write",
+            GUIDE,
+            str(lesson),
+        ]
         subprocess.run(lessons, cwd=course.root, check=True, stdout=subprocess.DEVNULL)
         click.echo(f"changed  {GUIDE}")
     click.echo(f"Next: {LAB} dev check {identifier}; then replace the example part by part")
