@@ -131,7 +131,7 @@ def render(template: str, scripts: Sequence[str], styles: Sequence[str], **given
         for name in (*scripts, *styles)
     }
     allowed = [files[name.replace(".", "_")] for name in scripts]
-    allowed += [text for name, text in given.items() if name.endswith("_script")]
+    allowed += [text for name, text in given.items() if name.endswith("_script") and text]
     policy = _policy(*allowed, linked=bool(given.get("linked")))
     page = environment.get_template(template).render(policy=policy, **files, **given)
     # Text that UTF-8 cannot hold must not stop the report.
