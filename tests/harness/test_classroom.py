@@ -893,8 +893,7 @@ def test_policy_of_the_guide_is_one() -> None:
 @pytest.mark.concerns()
 def test_guide_lists_the_points_that_can_be_forged() -> None:
     again = "uv run scripts/lessons.py --write docs/instructor-guide.md"
-    told = claims.table(manifest.load(ROOT)) in GUIDE
-    assert told, again
+    assert claims.table(manifest.load(ROOT)) in GUIDE, again
 
 
 def test_guide_names_every_outcome() -> None:

@@ -4,6 +4,32 @@ Choose a question about the captures of this week, one that you could be asked i
 with numbers from your own functions, and write it down below. The checks derive every number again,
 with the course's functions, and look whether each stands for what the text says. Whether the
 reasoning convinces, a person must judge: read it aloud to somebody.
+
+**A piece of evidence** is a dictionary of
+
+    "function"    "ex_34.best_batch" for example: a function of ex_30 to ex_34 whose first
+                  parameter is a capture
+    "arguments"   its arguments by name; "capture" is the name of a capture of the course
+    "pick"        which part of what it returns: a list of keys and places, in order; "*" stands
+                  for every entry of a list; [] for the whole
+    "percent"     only where the pick is a list of numbers: the value is this percentile of it,
+                  by nearest rank
+    "value"       the number, at least to half a per cent
+    "unit"        one of UNITS; a result whose name ends in a unit (_ns, _ratio, _per_s, _count,
+                  _bytes) cannot be given in another kind of unit
+
+**The sections** answer:
+
+    situation   What does the program do, and which number is too large?
+    diagnosis   What limits it? Which evidence rules out the next best explanation?
+    change      What did you change, and what should therefore *not* change?
+    result      Before and after, with noise; and did what should not change stay?
+    limits      What would you measure next, and what might not hold elsewhere?
+
+In them a number stands before the label of its evidence, with at most three words in
+between: "4.4 ms [E1]", rounded as you like (but not to nothing), with its sign, in the unit of
+the evidence. Any other number is one without evidence and may not stand there (names may: p99,
+H200, and what can be said in words, too).
 """
 
 from __future__ import annotations
@@ -28,33 +54,20 @@ SECTIONS = ("situation", "diagnosis", "change", "result", "limits")
 
 
 def deep_dive() -> dict:
-    """A performance question, answered with evidence.
+    """A performance question, answered with evidence, in the form that the head of this file describes.
 
     Returns a dictionary of
         "question"    one sentence, with a question mark at its end
         "system"      {"gpu": …, "driver": …} as in the provenance.json of every capture it rests on
-        "evidence"    label ("E1", "E2", …) → number, at least six different ones, from at least
-                      two captures; each a dictionary of
-            "function"    "ex_34.read_runs" for example: a function of ex_30 to ex_34 whose first
-                          parameter is a capture
-            "arguments"   its arguments by name; "capture" is the name of a capture of the course
-            "pick"        which part of what it returns: a list of keys and places, in order; "*" stands
-                          for every entry of a list; [] for the whole
-            "percent"     only where the pick is a list of numbers: the value is this percentile of it,
-                          by nearest rank
-            "value"       the number, at least to half a per cent
-            "unit"        one of UNITS; a result whose name ends in a unit (_ns, _ratio, _per_s, _count,
-                          _bytes) cannot be given in another kind of unit
+        "evidence"    label ("E1", "E2", …) → a piece of evidence, at least six different numbers, from at
+                      least two captures. Every label is cited in a section
         "comparison"  {"before": label, "after": label}: two numbers of the same function, pick, percent
-                      and unit, for two captures or runs
+                      and unit, for two captures or runs. "result" cites both
         "verdict"     {"capture": …, "run": …, "verdict": …}: what ex_34.evidence_verdict says of a run
                       of an evidence.json
         "sections"    SECTIONS → text of at least 150 characters and twelve different words each
 
-    In the sections, a number stands before the label of its evidence, with at most three words in
-    between: "4.4 ms [E1]", rounded as you like (but not to nothing), with its sign, in the unit of
-    the evidence. Any other number is one without evidence and may not stand there (names may: p99,
-    H200, and what can be said in words, too). Every label of the evidence is cited somewhere;
-    "result" cites both sides of the comparison, with their numbers.
+    Example: {"function": "ex_30.utilization", "arguments": {"capture": "decode_eager"}, "pick": [0],
+    "value": 10.74, "unit": "pct"} is cited as "busy for 10.7 % [E7]".
     """
     raise NotImplementedError

@@ -3,6 +3,24 @@
 The slow one is `pipeline_slow.py` in this folder. Without a GPU the checks run your function on a
 stand-in for one, which counts what it is asked for; with `--live` it is also timed on the GPU of this
 machine, with your own `pipeline_speedup` and `pipeline_on_gpu`.
+
+**Texts and answers**, as in `pipeline_slow`: the words of a text are text.lower().split(), the first LONGEST of
+them. The id of a word is its place in the vocabulary, UNKNOWN if it is not there. A text without a word is one
+unknown word. The vocabulary holds every word once, and no text holds the word at PADDING. `model(ids, mask)` gives
+scores (batch, labels) of a batch (batch, length) of ids, PADDING behind the end of a text, and of a mask, True
+where there is a word.
+
+**What n texts in b = ceil(n / max_batch) batches may need at most**:
+
+    b calls of the model, with gradients off, over at most 1.25 times as many places (texts times
+    length, padding included) as batches of texts in the order of their lengths have
+    2 b copies to the device, of at most 9 bytes a place (an id of 8 bytes and a mask of 1)
+    b copies back, of at most 16 bytes a label of the answer
+    b waits of the host for the device (every copy back to pageable memory is one)
+    12 operations started on the device in each batch, besides the model's own
+    no search through the vocabulary from its beginning
+
+Streams, events and pinned memory are not needed, nor part of the stand-in's count.
 """
 
 from __future__ import annotations
@@ -28,27 +46,15 @@ def pipeline_optimized(
 ) -> list[list[tuple[int, float]]]:
     """The answers of `pipeline_slow`, in the order of the texts, with less work.
 
-    texts: the words of a text are text.lower().split(), the first LONGEST of them; the id of a word is
-    its place in `vocabulary`, UNKNOWN if it is not there. A text without a word is one unknown word.
-    The vocabulary holds every word once, and no text holds the word at PADDING.
-    model: `model(ids, mask)` gives scores (batch, labels) of a batch (batch, length) of ids, PADDING
-    behind the end of a text, and of a mask, True where there is a word. It lives on `device`
-    ("cuda" or "cpu") and takes at most max_batch texts at once.
-    best: how many labels a text's answer has, at most as many as there are labels.
+    texts, vocabulary and model: as described at the head of this file. The model lives on `device` ("cuda" or
+    "cpu") and takes at most max_batch texts at once. best: how many labels a text's answer has, at most as many
+    as there are labels.
 
     Returns for each text its `best` most probable labels (softmax of the scores), highest first, as
-    (label, probability); whole numbers and floats of Python. An empty list for no texts.
-    Raises ValueError for max_batch or best below 1.
+    (label, probability): ints and floats. An empty list for no texts. It may need at most what the head of
+    this file allows.
 
-    For n texts in b = ceil(n / max_batch) batches it needs at most
-        b calls of the model, with gradients off, over at most 1.25 times as many places (texts times
-        length, padding included) as batches of texts in the order of their lengths have
-        2 b copies to the device, of at most 9 bytes a place (an id of 8 bytes and a mask of 1)
-        b copies back, of at most 16 bytes a label of the answer
-        b waits of the host for the device (every copy back to pageable memory is one)
-        12 operations started on the device in each batch, besides the model's own
-        no search through the vocabulary from its beginning
-    Streams, events and pinned memory are not needed, nor part of the stand-in's count.
+    Example: 30 texts with max_batch=8 are four batches: at most 4 calls of the model and 4 waits.
     """
     raise NotImplementedError
 

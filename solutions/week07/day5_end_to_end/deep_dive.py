@@ -4,6 +4,32 @@ Choose a question about the captures of this week, one that you could be asked i
 with numbers from your own functions, and write it down below. The checks derive every number again,
 with the course's functions, and look whether each stands for what the text says. Whether the
 reasoning convinces, a person must judge: read it aloud to somebody.
+
+**A piece of evidence** is a dictionary of
+
+    "function"    "ex_34.best_batch" for example: a function of ex_30 to ex_34 whose first
+                  parameter is a capture
+    "arguments"   its arguments by name; "capture" is the name of a capture of the course
+    "pick"        which part of what it returns: a list of keys and places, in order; "*" stands
+                  for every entry of a list; [] for the whole
+    "percent"     only where the pick is a list of numbers: the value is this percentile of it,
+                  by nearest rank
+    "value"       the number, at least to half a per cent
+    "unit"        one of UNITS; a result whose name ends in a unit (_ns, _ratio, _per_s, _count,
+                  _bytes) cannot be given in another kind of unit
+
+**The sections** answer:
+
+    situation   What does the program do, and which number is too large?
+    diagnosis   What limits it? Which evidence rules out the next best explanation?
+    change      What did you change, and what should therefore *not* change?
+    result      Before and after, with noise; and did what should not change stay?
+    limits      What would you measure next, and what might not hold elsewhere?
+
+In them a number stands before the label of its evidence, with at most three words in
+between: "4.4 ms [E1]", rounded as you like (but not to nothing), with its sign, in the unit of
+the evidence. Any other number is one without evidence and may not stand there (names may: p99,
+H200, and what can be said in words, too).
 """
 
 from __future__ import annotations
@@ -28,65 +54,85 @@ SECTIONS = ("situation", "diagnosis", "change", "result", "limits")
 
 
 def deep_dive() -> dict:
-    """A performance question, answered with evidence.
+    """A performance question, answered with evidence, in the form that the head of this file describes.
 
     Returns a dictionary of
         "question"    one sentence, with a question mark at its end
         "system"      {"gpu": …, "driver": …} as in the provenance.json of every capture it rests on
-        "evidence"    label ("E1", "E2", …) → number, at least six different ones, from at least
-                      two captures; each a dictionary of
-            "function"    "ex_34.read_runs" for example: a function of ex_30 to ex_34 whose first
-                          parameter is a capture
-            "arguments"   its arguments by name; "capture" is the name of a capture of the course
-            "pick"        which part of what it returns: a list of keys and places, in order; "*" stands
-                          for every entry of a list; [] for the whole
-            "percent"     only where the pick is a list of numbers: the value is this percentile of it,
-                          by nearest rank
-            "value"       the number, at least to half a per cent
-            "unit"        one of UNITS; a result whose name ends in a unit (_ns, _ratio, _per_s, _count,
-                          _bytes) cannot be given in another kind of unit
+        "evidence"    label ("E1", "E2", …) → a piece of evidence, at least six different numbers, from at
+                      least two captures. Every label is cited in a section
         "comparison"  {"before": label, "after": label}: two numbers of the same function, pick, percent
-                      and unit, for two captures or runs
+                      and unit, for two captures or runs. "result" cites both
         "verdict"     {"capture": …, "run": …, "verdict": …}: what ex_34.evidence_verdict says of a run
                       of an evidence.json
         "sections"    SECTIONS → text of at least 150 characters and twelve different words each
 
-    In the sections, a number stands before the label of its evidence, with at most three words in
-    between: "4.4 ms [E1]", rounded as you like (but not to nothing), with its sign, in the unit of
-    the evidence. Any other number is one without evidence and may not stand there (names may: p99,
-    H200, and what can be said in words, too). Every label of the evidence is cited somewhere;
-    "result" cites both sides of the comparison, with their numbers.
+    Example: {"function": "ex_30.utilization", "arguments": {"capture": "decode_eager"}, "pick": [0],
+    "value": 10.74, "unit": "pct"} is cited as "busy for 10.7 % [E7]".
     """
-    sweep = "ex_34.read_runs"
+    sweep = {"function": "ex_34.read_runs", "unit": "ms"}
     eager = {"capture": "serving_sweep_eager", "file": "service.json"}
     graph = {"capture": "serving_sweep_graph", "file": "service.json"}
-    small, large = ["batch_8", "service_ns"], ["batch_256", "service_ns"]
     share = {"function": "ex_30.utilization", "pick": [0], "unit": "pct"}
-    limit = {"limit_ns": 4_000_000}
-    in_time = {"function": "ex_34.best_batch", "pick": ["throughput_per_s"], "unit": "per_s"}
     ab = {
         "function": "ex_34.evidence_verdict",
         "arguments": {"capture": "serving_evidence", "run": "change_a"},
         "unit": "ratio",
     }
-    half = {"function": sweep, "percent": 50, "unit": "ms"}
-    tail = {"function": sweep, "percent": 99, "unit": "ms"}
     return {
         "question": "Would CUDA graphs let this server keep a promise of a few milliseconds?",
         "system": {"gpu": "NVIDIA H200", "driver": "580.159.04"},
         "evidence": {
-            "E1": {**half, "arguments": eager, "pick": small, "value": 4.443},
-            "E2": {**half, "arguments": graph, "pick": small, "value": 2.222},
-            "E3": {**tail, "arguments": eager, "pick": small, "value": 7.829},
-            "E4": {**tail, "arguments": graph, "pick": small, "value": 2.336},
-            "E5": {**half, "arguments": eager, "pick": large, "value": 33.08},
-            "E6": {**half, "arguments": graph, "pick": large, "value": 33.84},
+            "E1": {
+                **sweep,
+                "percent": 50,
+                "arguments": eager,
+                "pick": ["batch_8", "service_ns"],
+                "value": 4.443,
+            },
+            "E2": {
+                **sweep,
+                "percent": 50,
+                "arguments": graph,
+                "pick": ["batch_8", "service_ns"],
+                "value": 2.222,
+            },
+            "E3": {
+                **sweep,
+                "percent": 99,
+                "arguments": eager,
+                "pick": ["batch_8", "service_ns"],
+                "value": 7.829,
+            },
+            "E4": {
+                **sweep,
+                "percent": 99,
+                "arguments": graph,
+                "pick": ["batch_8", "service_ns"],
+                "value": 2.336,
+            },
+            "E5": {
+                **sweep,
+                "percent": 50,
+                "arguments": eager,
+                "pick": ["batch_256", "service_ns"],
+                "value": 33.08,
+            },
+            "E6": {
+                **sweep,
+                "percent": 50,
+                "arguments": graph,
+                "pick": ["batch_256", "service_ns"],
+                "value": 33.84,
+            },
             "E7": {**share, "arguments": {"capture": "decode_eager"}, "value": 10.74},
             "E8": {**share, "arguments": {"capture": "decode_graph"}, "value": 94.07},
             "E9": {
-                **in_time,
-                "arguments": {"capture": "serving_sweep_graph", **limit},
+                "function": "ex_34.best_batch",
+                "arguments": {"capture": "serving_sweep_graph", "limit_ns": 4_000_000},
+                "pick": ["throughput_per_s"],
                 "value": 4958,
+                "unit": "per_s",
             },
             "E10": {**ab, "pick": ["ratio"], "value": 0.2881},
             "E11": {**ab, "pick": ["noise_ratio"], "value": 0.0603},

@@ -17,6 +17,9 @@ Four moments of a request, in order, in ns since its run began:
     end_ns        when the answer was there
 
 Unless something else is said, *latency* is end_ns - intended_ns: what the user met.
+
+Given are the readers: `read_runs` gives the runs of a file and raises CaptureError for a broken one, `run_of` one
+run of it, `moments_of` its four columns as arrays; and `percentile_interval`, for how sure a percentile is.
 """
 
 from __future__ import annotations
@@ -36,8 +39,6 @@ from profiling_lab.errors import CaptureError
 SCHEMA = 1
 UNIT = "ns"
 
-# How `percentile` may choose a value.
-METHODS = ("nearest_rank", "linear")
 
 # A product this close to a whole number is that number: 55 / 100 * 100 is 55.00000000000001 in binary.
 RANK_TOLERANCE = 1e-9
@@ -47,24 +48,11 @@ STAGES = ("tokenize", "copy_in", "forward", "copy_out", "postprocess")
 
 
 def read_runs(capture: str, file: str) -> dict[str, dict]:
-    """The runs that a program wrote into one JSON file of a capture: name → run.
+    """Given: the runs that a program wrote into one JSON file of a capture: name → run.
 
-    capture: a capture's name, or the path of its folder. file: "requests.json", "service.json",
-    "tokens.json" or "evidence.json". The text (see `profiling_lab.captures.text`) is one object:
-
-        {"schema": 1, "unit": "ns", "runs": [{"run": "open_400", "loop": "open", …, "sent_ns": […]}, …]}
-
-    A run's *columns* are its values that are lists; all columns of a run have one entry a request (or
-    a repeat). The rest are facts about the run. A value whose name ends in "_ns" is a column of whole
-    numbers, 0 or more, or of lists of such numbers.
-
-    Returns {name: run}, in the file's order, each run as it is in the file, with its "run".
-    Raises CaptureError, never an incomplete answer, if the text is no JSON (cut off?) or no such
-    object, if the schema is not SCHEMA (true is not 1) or the unit not UNIT (the message holds what
-    stands there and what is known), if there are no runs, if a run has no name or a name occurs twice, if a run's
-    columns have different lengths (the message holds the run's name), and if an "_ns" value is or
-    holds anything else than it may: null, text, NaN, true, a fraction, a negative number (the message
-    holds the run's and the value's name).
+    file: "requests.json", "service.json", "tokens.json" or "evidence.json". A run's values that are lists
+    are its columns, one entry a request (or a repeat). The rest are facts about the run.
+    Raises CaptureError for a file that is cut off, of another schema or unit, or inconsistent.
     """
     try:
         content = json.loads(captures.text(capture, file))
@@ -88,7 +76,7 @@ def read_runs(capture: str, file: str) -> dict[str, dict]:
         if len({len(column) for column in columns.values()}) > 1:
             raise CaptureError(f"{capture}, {file}, run {name}: columns of different lengths")
         for key, value in run.items():
-            if key.endswith("_ns") and not _all_times(value):
+            if key.endswith("_ns") and not all_times(value):
                 raise CaptureError(
                     f"{capture}, {file}, run {name}: {key} must hold whole numbers of {UNIT}"
                 )
@@ -96,7 +84,8 @@ def read_runs(capture: str, file: str) -> dict[str, dict]:
     return runs
 
 
-def _all_times(value: object) -> bool:
+def all_times(value: object) -> bool:
+    """Given: whether a value is a list of times, or of lists of them."""
     if not isinstance(value, list):
         return False
     for entry in value:
@@ -106,64 +95,65 @@ def _all_times(value: object) -> bool:
     return True
 
 
-def _run(capture: str, file: str, run: str) -> dict:
+def run_of(capture: str, file: str, run: str) -> dict:
+    """Given: one run of a file. Raises CaptureError for an unknown one, with those that are known."""
     runs = read_runs(capture, file)
     if run not in runs:
         raise CaptureError(f"{capture}, {file}: no run {run!r}; runs here: {', '.join(runs)}")
     return runs[run]
 
 
-def percentile(samples: Sequence[float], percent: float, method: str = "nearest_rank") -> float:
-    """The value that `percent` of 100 samples do not exceed, by a stated method.
+def moments_of(run: dict) -> list[np.ndarray]:
+    """Given: intended_ns, sent_ns, start_ns and end_ns of a run's requests, int64 (requests,) each. Raises
+    CaptureError for a missing column and for a request whose moments are not in order."""
+    names = ("intended_ns", "sent_ns", "start_ns", "end_ns")
+    missing = [name for name in names if name not in run]
+    if missing:
+        raise CaptureError(f"run {run['run']} has no column {', '.join(missing)}")
+    moments = [np.array(run[name], dtype=np.int64) for name in names]
+    for earlier, later in pairwise(moments):
+        if (earlier > later).any():
+            raise CaptureError(f"run {run['run']}: a request's moments are not in order")
+    return moments
 
-    samples: numbers in any order and unit. percent: above 0, at most 100.
-    method: with the n samples in order, x(1) the smallest,
-        "nearest_rank"  x(r) with r = the smallest whole number that is at least percent / 100 · n:
-                        always a sample that occurred (type 1 of Hyndman and Fan)
-        "linear"        with h = (n - 1) · percent / 100 + 1, the point between x(floor(h)) and the
-                        next that lies h - floor(h) of the way (type 7 of Hyndman and Fan; the default
-                        of numpy.percentile)
-    In the first, a product within RANK_TOLERANCE of a whole number is that number.
 
-    Raises ValueError for no samples, for a sample that is NaN, for a percent outside (0, 100] or NaN,
-    and for an unknown method (the message lists METHODS).
-    Source: R. J. Hyndman, Y. Fan, "Sample Quantiles in Statistical Packages", The American
-    Statistician 50(4), 1996.
+def refuses_bad_input(samples: Sequence[float], percent: float) -> None:
+    """Refuse what has no percentile: whoever asks for one can begin with this call.
+
+    Raises ValueError whose message holds the argument's name, "samples" or "percent": for no samples, for a
+    sample that is NaN, and for a percent that is not above 0 and at most 100 (NaN is neither).
+
+    Example: refuses_bad_input([3.0, 4.0], 0) raises ValueError("percent is 0: …").
     """
-    if method not in METHODS:
-        raise ValueError(f"unknown method {method!r}; known: {', '.join(METHODS)}")
-    if not 0 < percent <= 100:
-        raise ValueError(f"percent must be above 0 and at most 100, got {percent}")
-    ordered = sorted(samples)
-    if not ordered or any(math.isnan(sample) for sample in ordered):
+    if not len(samples) or any(math.isnan(sample) for sample in samples):
         raise ValueError("samples must be numbers, at least one, and none of them NaN")
-    n = len(ordered)
-    if method == "nearest_rank":
-        rank = math.ceil(n * percent / 100 - RANK_TOLERANCE)
-        return float(ordered[max(rank, 1) - 1])
-    place = (n - 1) * percent / 100
-    below = math.floor(place)
-    above = min(below + 1, n - 1)
-    return float(ordered[below] + (place - below) * (ordered[above] - ordered[below]))
+    if not 0 < percent <= 100:
+        raise ValueError(f"percent is {percent}: it must be above 0 and at most 100")
+
+
+def percentile(samples: Sequence[float], percent: float) -> float:
+    """The value that `percent` of 100 samples do not exceed, by nearest rank: always a sample that occurred.
+
+    samples: n numbers in any order; in order they are x(1), the smallest, to x(n). The result is x(r) with r =
+    the smallest whole number, from 1 on, that is at least percent / 100 · n. A product within RANK_TOLERANCE of a
+    whole number is that number.
+    Source: R. J. Hyndman, Y. Fan, "Sample Quantiles in Statistical Packages", The American
+    Statistician 50(4), 1996: type 1.
+
+    Example: of 40, 10, 30, 20 the 50th percentile is 20, and the 51st is 30.
+    """
+    rank = math.ceil(len(samples) * percent / 100 - RANK_TOLERANCE)
+    return float(sorted(samples)[max(rank, 1) - 1])
 
 
 def percentile_interval(
     samples: Sequence[float], percent: float, confidence: float = 0.95
 ) -> tuple[float | None, float | None]:
-    """Between which two samples the true percentile lies, with at least this confidence.
+    """Given: (low, high), two samples between which the true percentile lies with at least this confidence.
 
-    samples: independent samples, n of them, in any order. percent: above 0, below 100.
-    confidence: between 0 and 1.
-
-    How many samples fall below the true percentile is binomial, n trials with p = percent / 100,
-    whatever the distribution of the samples. F(k): the probability of at most k. With
-    tail = (1 - confidence) / 2 and x(1) the smallest sample,
-        low   x(l), l the largest rank with F(l - 1) <= tail; None if there is none
-        high  x(u), u the smallest rank with F(u - 1) >= 1 - tail; None if there is none in 1 … n
-    None says that so few samples cannot bound the percentile on that side.
-
-    Returns (low, high). Raises ValueError for no samples, NaN among them, and a percent or a
-    confidence outside its range.
+    How many of n independent samples fall below it is binomial, whatever their distribution. None says that so
+    few samples cannot bound the percentile on that side.
+    Raises ValueError for no samples, NaN among them, and a percent or a confidence outside its range.
     Source: H. A. David, H. N. Nagaraja, "Order Statistics", 3rd ed., 2003, section 7.1.
     """
     if not 0 < percent < 100 or not 0 < confidence < 1:
@@ -176,7 +166,7 @@ def percentile_interval(
         raise ValueError("samples must be numbers, at least one, and none of them NaN")
     tail = (1 - confidence) / 2
     low = high = None
-    at_most = np.cumsum(_binomial(len(ordered), percent / 100))
+    at_most = np.cumsum(binomial(len(ordered), percent / 100))
     for rank, sample in enumerate(ordered, 1):
         if at_most[rank - 1] <= tail:
             low = float(sample)
@@ -186,7 +176,8 @@ def percentile_interval(
     return low, high
 
 
-def _binomial(n: int, p: float) -> list[float]:
+def binomial(n: int, p: float) -> list[float]:
+    """Given: the probabilities of 0 … n - 1 successes in n trials of probability p."""
     # In logarithms: the binomial coefficients of a thousand samples do not fit into a float.
     return [
         math.exp(
@@ -204,34 +195,20 @@ def latency_from_intended(capture: str, run: str) -> dict[str, list[int]]:
     """What users of a run waited, what its client measured, and what the client left out.
 
     Of a run of requests.json, three lists in ns, one entry a request, in the file's order:
-        "latency_ns"   from intended_ns to end_ns
-        "measured_ns"  from sent_ns to end_ns
-        "late_ns"      from intended_ns to sent_ns
-
-    Raises CaptureError for an unknown run (the message lists the runs), for a column that is missing
-    (named in the message), and for a request whose moments are not in order (the message holds the
-    run's name): intended_ns <= sent_ns <= start_ns <= end_ns.
+        "latency_ns"   what the user waited, from when the request was due
+        "measured_ns"  what the client measured, from when it sent the request
+        "late_ns"      the difference of the two
     Source of the term "coordinated omission": G. Tene, "How NOT to Measure Latency", QCon San
     Francisco, 2012.
+
+    Example: due at 10, sent at 20, answered at 60: 50, 40 and 10 ns.
     """
-    intended, sent, _, end = _moments(_run(capture, "requests.json", run))
+    intended, sent, _, end = moments_of(run_of(capture, "requests.json", run))
     return {
         "latency_ns": (end - intended).tolist(),
         "measured_ns": (end - sent).tolist(),
         "late_ns": (sent - intended).tolist(),
     }
-
-
-def _moments(run: dict) -> list[np.ndarray]:
-    names = ("intended_ns", "sent_ns", "start_ns", "end_ns")
-    missing = [name for name in names if name not in run]
-    if missing:
-        raise CaptureError(f"run {run['run']} has no column {', '.join(missing)}")
-    moments = [np.array(run[name], dtype=np.int64) for name in names]
-    for earlier, later in pairwise(moments):
-        if (earlier > later).any():
-            raise CaptureError(f"run {run['run']}: a request's moments are not in order")
-    return moments
 
 
 def littles_law(
@@ -254,7 +231,7 @@ def littles_law(
     `latency_from_intended`.
     Source: J. D. C. Little, "A Proof for the Queuing Formula: L = λW", Operations Research 9(3), 1961.
     """
-    _, sent, _, end = _moments(_run(capture, "requests.json", run))
+    _, sent, _, end = moments_of(run_of(capture, "requests.json", run))
     first, last = window if window is not None else (int(sent.min()), int(end.max()))
     if last <= first:
         raise ValueError(f"the window from {first} ns to {last} ns has no length")
@@ -280,18 +257,15 @@ def throughput_latency_curve(capture: str) -> list[dict]:
     Returns a list of dictionaries, ordered by throughput_per_s (equal ones by run), of
         "run"                its name
         "throughput_per_s"   requests a second, from the earliest sent_ns to the latest end_ns
-        "p50_ns", "p99_ns"   percentiles of the latency (from intended_ns), by nearest rank
+        "p50_ns", "p99_ns"   percentiles of the latency, by nearest rank
         "mean_batch"         how many requests a batch held on average. Requests with the same
                              start_ns were in the same batch.
 
-    Raises CaptureError as `latency_from_intended` does, and for a run without requests or one that
-    took no time (the message holds its name).
+    Example: three requests from 0 to 60 ns in two batches: 5e7 a second, a mean batch of 1.5.
     """
     points = []
     for run, found in read_runs(capture, "requests.json").items():
-        intended, sent, start, end = _moments(found)
-        if not len(sent) or end.max() <= sent.min():
-            raise CaptureError(f"{capture}, run {run}: no requests, or no time between them")
+        intended, sent, start, end = moments_of(found)
         latency = (end - intended).tolist()
         points.append(
             {
@@ -315,31 +289,21 @@ def best_batch(capture: str, limit_ns: float, percent: float = 99) -> dict | Non
 
     Returns {"batch", "throughput_per_s", "percentile_ns"} of the size within the limit with the
     highest throughput, of equal ones the smaller size; None if no size is within the limit.
-    Raises ValueError for a limit that is not above 0, and CaptureError (the message holds the run's
-    name) for a run whose "batch" is not a whole number above 0, or that has no service_ns, or whose
-    times add up to 0.
+
+    Example: 2 in 10 ns and 4 in 20 ns, a limit of 15 ns: a batch of 2, 2e8 a second.
     """
-    if not limit_ns > 0:
-        raise ValueError(f"limit_ns must be above 0, got {limit_ns}")
-    best = None
-    for name, run in read_runs(capture, "service.json").items():
-        batch, samples = run.get("batch"), run.get("service_ns")
-        if type(batch) is not int or batch < 1:
-            raise CaptureError(f"{capture}, run {name}: batch is {batch!r}, not a size")
-        if not samples or not sum(samples):
-            raise CaptureError(f"{capture}, run {name}: has no service times")
-        point = {
-            "batch": batch,
-            "throughput_per_s": batch * len(samples) / (sum(samples) / 1e9),
-            "percentile_ns": percentile(samples, percent),
+    points = [
+        {
+            "batch": run["batch"],
+            "throughput_per_s": run["batch"]
+            * len(run["service_ns"])
+            / (sum(run["service_ns"]) / 1e9),
+            "percentile_ns": percentile(run["service_ns"], percent),
         }
-        if point["percentile_ns"] <= limit_ns and (best is None or _rank(point) > _rank(best)):
-            best = point
-    return best
-
-
-def _rank(point: dict) -> tuple[float, int]:
-    return point["throughput_per_s"], -point["batch"]
+        for run in read_runs(capture, "service.json").values()
+    ]
+    within = [point for point in points if point["percentile_ns"] <= limit_ns]
+    return max(within, key=lambda p: (p["throughput_per_s"], -p["batch"]), default=None)
 
 
 def token_metrics(capture: str, run: str) -> dict:
@@ -371,7 +335,7 @@ def token_metrics(capture: str, run: str) -> dict:
 
 
 def _tokens(capture: str, run: str) -> tuple[list[int], list[list[int]]]:
-    found = _run(capture, "tokens.json", run)
+    found = run_of(capture, "tokens.json", run)
     sent, tokens = found.get("sent_ns"), found.get("token_ns")
     if not sent or not tokens:
         raise CaptureError(f"{capture}, run {run}: no requests, or no sent_ns or token_ns")
@@ -416,47 +380,53 @@ def goodput(
     }
 
 
+def ranges_of(
+    capture: str,
+) -> tuple[list[tuple[int, int, int]], list[tuple[int, int]], list[tuple[str, int, int]]]:
+    """Given: the requests (number, start_ns, end_ns) in the order of their numbers, the batches (start_ns,
+    end_ns), and the stages (name, start_ns, end_ns) of a recorded pipeline. Raises CaptureError if there is no
+    request, and for a request that ends in no batch."""
+    with captures.open(capture) as recording:
+        ranges = recording.nvtx_ranges.select("name", "start_ns", "end_ns").rows()
+    requests = [
+        (int(name.removeprefix("request ")), start, end)
+        for name, start, end in ranges
+        if re.fullmatch(r"request \d+", name)
+    ]
+    batches = [(start, end) for name, start, end in ranges if re.fullmatch(r"batch \d+", name)]
+    if not requests:
+        raise CaptureError(f'{capture}: has no NVTX range "request <i>"')
+    for number, _, end in requests:
+        if not any(first < end <= last for first, last in batches):
+            raise CaptureError(f"{capture}: request {number} ends in no batch")
+    return sorted(requests), batches, [row for row in ranges if row[0] in STAGES]
+
+
 def request_breakdown(capture: str) -> list[dict[str, int]]:
     """Where the time of each request went, from the NVTX ranges of a Nsight Systems recording.
 
-    capture: a recording with ranges "request <i>" (from arrival to answer), "batch <k>" (the work on
-    one batch; they follow one another) and, inside a batch, ranges named as in STAGES. A request
-    belongs to the batch in whose range it ends (batch start < request end <= batch end).
+    `ranges_of` gives the ranges "request <i>" (from arrival to answer), "batch <k>" (the work on one batch) and,
+    inside a batch, those named as in STAGES. A request belongs to the batch in whose range it ends
+    (batch start < request end <= batch end).
 
     Returns one dictionary a request, in the order of their numbers, of
         "request"    its number
         "total_ns"   the length of its range
         "queue_ns"   from its start to its batch's start; 0 if the batch had begun by then
-        "<stage>_ns" for each of STAGES: the part of the ranges of that name inside the batch that
-                     lies inside the request's range; 0 where there is none
-        "other_ns"   the rest: inside the request, after its batch began, in none of the stages
-    so that queue, stages and other add up to the total. A stage's range on the host ends when its
-    result is there: the recorded programs wait for the device at its end.
+        "<stage>_ns" for each of STAGES: how long ranges of that name inside the batch lie inside the request's
+        "other_ns"   the rest, so that queue, stages and other add up to the total
 
-    Raises CaptureError if there is no range of a request, and for a request that ends in no batch
-    (the message holds its name).
+    Example: a request from 0 to 100 whose batch began at 30 and whose forward took 50: a queue of 30, other 20.
     """
-    with captures.open(capture) as recording:
-        ranges = recording.nvtx_ranges.select("name", "start_ns", "end_ns").rows()
-    requests, batches = [], []
-    for name, start, end in ranges:
-        found = re.fullmatch(r"request (\d+)", name)
-        if found:
-            requests.append((int(found[1]), start, end))
-        elif re.fullmatch(r"batch \d+", name):
-            batches.append((start, end))
-    if not requests:
-        raise CaptureError(f'{capture}: has no NVTX range "request <i>"')
+    requests, batches, stages = ranges_of(capture)
     out = []
-    for number, start, end in sorted(requests):
-        batch = next(((a, b) for a, b in batches if a < end <= b), None)
-        if batch is None:
-            raise CaptureError(f"{capture}: request {number} ends in no batch")
+    for number, start, end in requests:
+        batch = next((a, b) for a, b in batches if a < end <= b)
         begun = max(start, batch[0])
         parts = {
             f"{stage}_ns": sum(
                 max(0, min(b, end) - max(a, begun))
-                for name, a, b in ranges
+                for name, a, b in stages
                 if name == stage and batch[0] <= a and b <= batch[1]
             )
             for stage in STAGES
@@ -478,19 +448,11 @@ def amdahl_bound(parts_ns: dict[str, float], faster: dict[str, float]) -> float:
 
     parts_ns: part → time; the parts follow one another and make up the whole. faster: part → how many
     times faster it becomes; math.inf takes it away; below 1 it becomes slower. The rest stays.
-
-    Returns old time / new time; math.inf if nothing is left. Raises ValueError for no parts, for a
-    time that is negative, infinite or NaN, for a whole of 0, for a part in `faster` that is not in `parts_ns`
-    (named in the message), and for a factor that is not above 0.
+    Returns old time / new time; math.inf if nothing is left.
     Source: G. M. Amdahl, AFIPS Spring Joint Computer Conference, 1967.
+
+    Example: parts of 60 and 40, the first twice as fast: 100 / 70.
     """
-    if not all(0 <= time < math.inf for time in parts_ns.values()) or not any(parts_ns.values()):
-        raise ValueError("parts_ns must be finite times of 0 or more, and not all of them 0")
-    for part, factor in faster.items():
-        if part not in parts_ns:
-            raise ValueError(f"unknown part {part!r}; known: {', '.join(parts_ns)}")
-        if not factor > 0:
-            raise ValueError(f"{part}: a factor must be above 0, got {factor}")
     after = sum(time / faster.get(part, 1) for part, time in parts_ns.items())
     return sum(parts_ns.values()) / after if after > 0 else math.inf
 
@@ -588,43 +550,34 @@ def choose_batcher(
 def evidence_verdict(capture: str, run: str, confidence: float = 0.95) -> dict:
     """Is the program after a change faster than before? With the noise of the measurement beside it.
 
-    A run of evidence.json holds the columns before_ns, after_ns and again_ns: in each round the old
-    program was measured, the new one, and the old one again. Rounds are what may be compared: clocks
-    and neighbours change from round to round. So take, for each round, after / before and, as the
-    noise of the measurement, again / before, an A/A comparison. Returns
-        "ratio"          median of after / before (percentile 50, "linear"); below 1 is faster
+    A run of evidence.json holds the columns before_ns, after_ns and again_ns: in each round the old program was
+    measured, the new one, and the old one again. Compare within rounds only: clocks and neighbours change from
+    round to round. Again against before is the noise, an A/A comparison. Returns
+        "ratio"          median over the rounds of after / before
         "low_ratio",
         "high_ratio"     its interval (`percentile_interval`), None where there is none
-        "noise_ratio"    how far from 1 the interval of again / before reaches, on the side where it
-                         reaches further; None if one of its sides is None
-        "verdict"        "win" if high_ratio is below 1 - noise_ratio, "regression" if low_ratio is
-                         above 1 + noise_ratio, else "no_win"; "undecided" if any of these three
-                         numbers is None: too few rounds to say anything
+        "noise_ratio"    how far from 1 the interval of the noise reaches, on the side where it reaches
+                         further; None if one of its sides is None
+        "verdict"        "win" if the whole interval lies below what noise reaches, "regression" if it lies
+                         above, else "no_win"; "undecided" if one of these three numbers is None
 
-    Raises CaptureError for an unknown run (the message lists the runs), for a missing column, for no
-    rounds and for a time of 0, and ValueError as `percentile_interval` does.
+    Example: an interval of 0.91 to 0.94 and a noise of 0.05: a win. With a noise of 0.06: no win.
     """
-    found = _run(capture, "evidence.json", run)
-    before, after, again = (found.get(f"{name}_ns") or [0] for name in ("before", "after", "again"))
-    if not min(*before, *after, *again) > 0:
-        raise CaptureError(f"{capture}, run {run}: needs times above 0 before, after and again")
-    ratios = [b / a for a, b in zip(before, after, strict=True)]
-    repeats = [b / a for a, b in zip(before, again, strict=True)]
-    low, high = percentile_interval(ratios, 50, confidence)
-    noise_low, noise_high = percentile_interval(repeats, 50, confidence)
-    noise = verdict = None
-    if noise_low is not None and noise_high is not None:
-        noise = max(abs(noise_low - 1), abs(noise_high - 1))
+    found = run_of(capture, "evidence.json", run)
+    before, after, again = (np.array(found[f"{name}_ns"]) for name in ("before", "after", "again"))
+    low, high = percentile_interval(after / before, 50, confidence)
+    noise_ends = percentile_interval(again / before, 50, confidence)
+    noise, verdict = None, "no_win"
+    if None not in noise_ends:
+        noise = max(abs(end - 1) for end in noise_ends if end is not None)
     if noise is None or low is None or high is None:
         verdict = "undecided"
     elif high < 1 - noise:
         verdict = "win"
     elif low > 1 + noise:
         verdict = "regression"
-    else:
-        verdict = "no_win"
     return {
-        "ratio": percentile(ratios, 50, "linear"),
+        "ratio": float(np.median(after / before)),
         "low_ratio": low,
         "high_ratio": high,
         "noise_ratio": noise,

@@ -3,6 +3,24 @@
 The slow one is `pipeline_slow.py` in this folder. Without a GPU the checks run your function on a
 stand-in for one, which counts what it is asked for; with `--live` it is also timed on the GPU of this
 machine, with your own `pipeline_speedup` and `pipeline_on_gpu`.
+
+**Texts and answers**, as in `pipeline_slow`: the words of a text are text.lower().split(), the first LONGEST of
+them. The id of a word is its place in the vocabulary, UNKNOWN if it is not there. A text without a word is one
+unknown word. The vocabulary holds every word once, and no text holds the word at PADDING. `model(ids, mask)` gives
+scores (batch, labels) of a batch (batch, length) of ids, PADDING behind the end of a text, and of a mask, True
+where there is a word.
+
+**What n texts in b = ceil(n / max_batch) batches may need at most**:
+
+    b calls of the model, with gradients off, over at most 1.25 times as many places (texts times
+    length, padding included) as batches of texts in the order of their lengths have
+    2 b copies to the device, of at most 9 bytes a place (an id of 8 bytes and a mask of 1)
+    b copies back, of at most 16 bytes a label of the answer
+    b waits of the host for the device (every copy back to pageable memory is one)
+    12 operations started on the device in each batch, besides the model's own
+    no search through the vocabulary from its beginning
+
+Streams, events and pinned memory are not needed, nor part of the stand-in's count.
 """
 
 from __future__ import annotations
@@ -28,30 +46,16 @@ def pipeline_optimized(
 ) -> list[list[tuple[int, float]]]:
     """The answers of `pipeline_slow`, in the order of the texts, with less work.
 
-    texts: the words of a text are text.lower().split(), the first LONGEST of them; the id of a word is
-    its place in `vocabulary`, UNKNOWN if it is not there. A text without a word is one unknown word.
-    The vocabulary holds every word once, and no text holds the word at PADDING.
-    model: `model(ids, mask)` gives scores (batch, labels) of a batch (batch, length) of ids, PADDING
-    behind the end of a text, and of a mask, True where there is a word. It lives on `device`
-    ("cuda" or "cpu") and takes at most max_batch texts at once.
-    best: how many labels a text's answer has, at most as many as there are labels.
+    texts, vocabulary and model: as described at the head of this file. The model lives on `device` ("cuda" or
+    "cpu") and takes at most max_batch texts at once. best: how many labels a text's answer has, at most as many
+    as there are labels.
 
     Returns for each text its `best` most probable labels (softmax of the scores), highest first, as
-    (label, probability); whole numbers and floats of Python. An empty list for no texts.
-    Raises ValueError for max_batch or best below 1.
+    (label, probability): ints and floats. An empty list for no texts. It may need at most what the head of
+    this file allows.
 
-    For n texts in b = ceil(n / max_batch) batches it needs at most
-        b calls of the model, with gradients off, over at most 1.25 times as many places (texts times
-        length, padding included) as batches of texts in the order of their lengths have
-        2 b copies to the device, of at most 9 bytes a place (an id of 8 bytes and a mask of 1)
-        b copies back, of at most 16 bytes a label of the answer
-        b waits of the host for the device (every copy back to pageable memory is one)
-        12 operations started on the device in each batch, besides the model's own
-        no search through the vocabulary from its beginning
-    Streams, events and pinned memory are not needed, nor part of the stand-in's count.
+    Example: 30 texts with max_batch=8 are four batches: at most 4 calls of the model and 4 waits.
     """
-    if max_batch < 1 or best < 1:
-        raise ValueError(f"max_batch and best must be at least 1, got {max_batch} and {best}")
     place = {word: number for number, word in enumerate(vocabulary)}
     rows = [
         [place.get(word, UNKNOWN) for word in text.lower().split()[:LONGEST]] or [UNKNOWN]
@@ -62,19 +66,17 @@ def pipeline_optimized(
     waiting = []
     with torch.inference_mode():
         for first in range(0, len(order), max_batch):
-            batch = [rows[number] for number in order[first : first + max_batch]]
-            longest = max(len(row) for row in batch)
-            padded = [row + [PADDING] * (longest - len(row)) for row in batch]
-            ids = torch.tensor(padded).to(device, non_blocking=True)
+            batch = [torch.tensor(rows[number]) for number in order[first : first + max_batch]]
+            ids = nn.utils.rnn.pad_sequence(batch, batch_first=True, padding_value=PADDING).to(
+                device
+            )
             scores = model(ids, ids != PADDING)
             values, labels = scores.softmax(dim=-1).topk(best, dim=-1)
             waiting.append(torch.stack([values.double(), labels.double()], dim=-1))
         # One copy, and one wait, for all of them.
         found = torch.cat(waiting).tolist() if waiting else []
-    answers: list[list[tuple[int, float]]] = [[] for _ in texts]
-    for number, pairs in zip(order, found, strict=True):
-        answers[number] = [(int(label), value) for value, label in pairs]
-    return answers
+    answers = dict(zip(order, found, strict=True))
+    return [[(int(label), value) for value, label in answers[n]] for n in range(len(texts))]
 
 
 def pipeline_speedup(

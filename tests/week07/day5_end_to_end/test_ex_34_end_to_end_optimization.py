@@ -8,7 +8,6 @@ which evidence it contradicts.
 
 from __future__ import annotations
 
-import copy
 import json
 import math
 import random
@@ -179,154 +178,12 @@ def judge(
     )
 
 
-# == read_runs ====================================================================================
-
-GOOD = {
-    "schema": 1,
-    "unit": "ns",
-    "runs": [
-        {"run": "a", "loop": "open", "sent_ns": [0, 5], "token_ns": [[1, 2], [7]], "batch": [1, 2]},
-        {"run": "b", "note": "no columns"},
-    ],
-}
-
-
-def spoiled(folder: Path, change: Callable[[dict[str, Any]], Any]) -> str:
-    """A capture whose requests.json is GOOD but for one change; returns its folder."""
-    content = copy.deepcopy(GOOD)
-    change(content)
-    return serving.write_text(folder, "requests.json", json.dumps(content))
-
-
-@task("ex_34.read_runs")
-@recordings(*OPEN_LOOP)
-def test_runs_of_a_recording(stub, recording, own_recording):
-    want = runs_of(recording, "requests.json", own_recording)
-    got = stub.read_runs(recording, "requests.json")
-    why = "Every run stands there as in the file, by its name, in the file's order."
-    judge(call_words("read_runs", recording, "requests.json"), got, want, "", why)
-    assert list(got) == list(want), f"read_runs gives the runs {list(got)}; the file {list(want)}"
-
-
-@task("ex_34.read_runs")
-@pytest.mark.parametrize("kind", ["requests", "service", "tokens", "evidence"])
-def test_runs_of_every_kind_of_file(stub, simulated, kind):
-    capture, file = simulated(kind), f"{kind}.json"
-    want = runs_of(capture, file)
-    got = stub.read_runs(capture, file)
-    why = "Every run stands there as in the file, by its name, columns and facts."
-    judge(call_words("read_runs", capture, file), got, want, "", why, capture=capture)
-
-
-@task("ex_34.read_runs")
-def test_a_good_file_is_taken_as_it_is(stub, tmp_path):
-    capture = spoiled(tmp_path, lambda content: None)
-    why = "Columns may hold lists of times, and a run may have no columns."
-    want = {run["run"]: run for run in GOOD["runs"]}
-    judge("read_runs of a small file", stub.read_runs(capture, "requests.json"), want, "", why)
-
-
-@task("ex_34.read_runs")
-def test_a_file_cut_off_is_an_error(stub, tmp_path):
-    text = json.dumps(GOOD)
-    for i, length in enumerate((0, 1, len(text) // 2, len(text) - 1)):
-        folder = serving.write_text(tmp_path / str(i), "requests.json", text[:length])
-        with stub.raises(CaptureError, why=f"the file ends after {length} of {len(text)} letters"):
-            stub.read_runs(folder, "requests.json")
-    zipped = serving.write_text(tmp_path / "zipped", "requests.json", text, compressed=True)
-    packed = Path(zipped) / "requests.json.gz"
-    packed.write_bytes(packed.read_bytes()[:-9])
-    with stub.raises(CaptureError, why="the compressed file is cut off"):
-        stub.read_runs(zipped, "requests.json")
-    with stub.raises(CaptureError, "tokens.json", why="the capture has no such file"):
-        stub.read_runs(folder, "tokens.json")
-
-
-@task("ex_34.read_runs")
-@pytest.mark.parametrize("key", ["schema", "unit"])
-@pytest.mark.parametrize("found", [0, 2, "2", None, True, "ms", "absent"])
-def test_another_schema_or_unit_is_an_error(stub, tmp_path, key, found):
-    def change(content: dict[str, Any]) -> None:
-        content[key] = found
-        if found == "absent":
-            del content[key]
-
-    capture = spoiled(tmp_path, change)
-    shown = repr(None if found == "absent" else found)
-    # In any order, quoted or not; digits of a folder's name do not count.
-    told = [str(GOOD[key]), *([] if found == "absent" else [str(found)])]
-    words = "".join(rf"(?=.*(?<![\w/.-]){word}(?![\w/-]))" for word in told)
-    with stub.raises(
-        CaptureError,
-        f"(?s){words}",
-        why=f"{key} is {'missing' if found == 'absent' else shown}: "
-        "what the numbers mean is not known",
-    ):
-        stub.read_runs(capture, "requests.json")
-
-
-@task("ex_34.read_runs")
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("[1, 2]", "a list is no object with schema, unit and runs"),
-        ("3", "a number is no object with schema, unit and runs"),
-        ('{"schema": 1, "unit": "ns"}', "there are no runs"),
-        ('{"schema": 1, "unit": "ns", "runs": []}', "there are no runs"),
-        ('{"schema": 1, "unit": "ns", "runs": {}}', "runs are a list"),
-        ('{"schema": 1, "unit": "ns", "runs": {"a": 1}}', "runs are a list"),
-        ('{"schema": 1, "unit": "ns", "runs": [3]}', "a number is no run"),
-        ('{"schema": 1, "unit": "ns", "runs": [{"loop": "open"}]}', "a run has no name"),
-        ('{"schema": 1, "unit": "ns", "runs": [{"run": 3}]}', "a run's name is no text"),
-        ('{"schema": 1, "unit": "ns", "runs": [{"run": "a"}, {"run": "a"}]}', "two are called a"),
-    ],
-)
-def test_what_is_no_list_of_named_runs_is_an_error(stub, tmp_path, text, why):
-    capture = serving.write_text(tmp_path, "requests.json", text)
-    with stub.raises(CaptureError, why=why):
-        stub.read_runs(capture, "requests.json")
-
-
-@task("ex_34.read_runs")
-def test_columns_of_different_lengths_are_an_error(stub, tmp_path):
-    for i, (column, value) in enumerate(
-        [("sent_ns", [0]), ("token_ns", [[1]]), ("batch", [1, 2, 3]), ("end_ns", [])]
-    ):
-        capture = spoiled(tmp_path / str(i), lambda c: c["runs"][0].update({column: value}))  # noqa: B023
-        with stub.raises(CaptureError, r"\ba\b", why=f"{column} has {len(value)} entries, not 2"):
-            stub.read_runs(capture, "requests.json")
-
-
-@task("ex_34.read_runs")
-@pytest.mark.parametrize(
-    "bad", [None, True, "5", 5.5, 5.0, -1, float("nan"), float("inf"), {"a": 1}, [5, None], [[5]]]
-)
-def test_what_is_no_time_is_an_error(stub, tmp_path, bad):
-    def change(content: dict[str, Any]) -> None:
-        content["runs"][0]["sent_ns"][1] = bad
-
-    capture = spoiled(tmp_path, change)
-    with stub.raises(
-        CaptureError, r"\ba\b.*sent_ns|sent_ns.*\ba\b", why=f"sent_ns[1] is {bad!r}, not a time"
-    ):
-        stub.read_runs(capture, "requests.json")
-
-
-@task("ex_34.read_runs")
-@pytest.mark.parametrize("bad", [None, 5, "5"])
-def test_a_column_of_times_is_a_list(stub, tmp_path, bad):
-    capture = spoiled(tmp_path, lambda c: c["runs"][1].update(end_ns=bad))
-    with stub.raises(CaptureError, "end_ns", why=f"end_ns is {bad!r}, and no list of times"):
-        stub.read_runs(capture, "requests.json")
-
-
 # == percentile ===================================================================================
 
 
-def judge_percentile(stub: Any, samples: list[float], percent: float, method: str, why: str):
+def judge_percentile(stub: Any, samples: list[float], percent: float, why: str) -> None:
     """Check one percentile against exact fractions."""
-    want = (nearest_rank if method == "nearest_rank" else linear)(samples, percent)
-    other = (linear if method == "nearest_rank" else nearest_rank)(samples, percent)
+    want = nearest_rank(samples, percent)
 
     def mistakes() -> Iterable[tuple[Any, str]]:
         yield float(sorted(samples)[0]), f"That is the smallest sample. {why}"
@@ -340,10 +197,38 @@ def judge_percentile(stub: Any, samples: list[float], percent: float, method: st
                     f"{place}. {why}",
                 )
         yield float(samples[min(place, len(samples)) - 1]), f"Are the samples in order? {why}"
-        yield other, f"That is the other method. {why}"
+        yield linear(samples, percent), f"That is the linear method, numpy.percentile's. {why}"
 
-    got = stub.percentile(samples, percent, method)
-    judge(call_words("percentile", samples, percent, method), got, want, "", why, mistakes)
+    got = stub.percentile(samples, percent)
+    judge(call_words("percentile", samples, percent), got, want, "", why, mistakes)
+
+
+@task("ex_34.refuses_bad_input")
+@pytest.mark.parametrize(
+    ("samples", "percent", "argument", "why"),
+    [
+        ([], 50, "samples", "no samples have no percentile"),
+        ([1.0, math.nan, 3.0], 50, "samples", "a sample is NaN: it has no place in an order"),
+        ([1.0, 2.0, math.nan], 50, "samples", "a sample is NaN: it has no place in an order"),
+        *(
+            ([1, 2, 3], percent, "percent", f"percent is {percent}")
+            for percent in (0, -1, 100.5, math.nan, math.inf)
+        ),
+    ],
+)
+def test_what_has_no_percentile_is_refused(stub, samples, percent, argument, why):
+    with stub.raises(ValueError, argument, why=why):
+        stub.refuses_bad_input(samples, percent)
+
+
+@task("ex_34.refuses_bad_input")
+@pytest.mark.parametrize("percent", [1e-12, 50, 99.9, 100])
+def test_samples_are_taken(stub, seed, percent):
+    samples = [random.Random(seed).uniform(-5, 5) for _ in range(4)]
+    got = stub.refuses_bad_input(samples, percent)
+    judge(
+        call_words("refuses_bad_input", samples, percent), got, None, "", "These have percentiles."
+    )
 
 
 @task("ex_34.percentile")
@@ -396,7 +281,7 @@ def test_percentiles_by_nearest_rank_of_drawn_samples(stub, seed):
     for n in (1, 2, 10, 999, 1000, 1001):
         samples = [rng.uniform(0, 1e9) for _ in range(n)]
         for percent in (0.1, 7, 28, 50, 55, 90, 99, 99.9, 99.95, 100):
-            judge_percentile(stub, samples, percent, "nearest_rank", why)
+            judge_percentile(stub, samples, percent, why)
 
 
 @task("ex_34.percentile")
@@ -412,119 +297,6 @@ def test_a_rank_that_is_nearly_whole_is_whole(stub):
         got = stub.percentile(samples, rank / 10)
         why = f"{rank / 10} % of 1,000 samples are {rank}: see RANK_TOLERANCE."
         judge(call_words("percentile", samples, rank / 10), got, float(rank), "", why)
-
-
-@task("ex_34.percentile")
-def test_percentiles_by_linear_interpolation(stub, seed):
-    rng = random.Random(f"linear {seed}")
-    why = "h = (n - 1) · percent / 100 + 1 counts ranks from 1, and lies between two of them."
-    for n in (1, 2, 5, 64, 1000):
-        samples = [rng.uniform(0, 1e9) for _ in range(n)]
-        for percent in (0.1, 25, 50, 90, 99, 99.9, 100):
-            judge_percentile(stub, samples, percent, "linear", why)
-    got = stub.percentile([10, 20], 75, "linear")
-    judge("percentile([10, 20], 75, 'linear')", got, 17.5, "", "Three quarters of the way to 20.")
-
-
-@task("ex_34.percentile")
-def test_percentiles_of_bad_input(stub):
-    nan, inf = float("nan"), float("inf")
-    for method in ("nearest_rank", "linear"):
-        with stub.raises(ValueError, why="no samples have no percentile"):
-            stub.percentile([], 50, method)
-        with stub.raises(ValueError, why="a sample is NaN: it has no place in an order"):
-            stub.percentile([1.0, nan, 3.0], 50, method)
-        for percent in (0, -1, 100.5, nan, inf):
-            with stub.raises(ValueError, why=f"percent is {percent}"):
-                stub.percentile([1, 2, 3], percent, method)
-    with stub.raises(ValueError, "nearest_rank.*linear|linear.*nearest_rank", why="unknown method"):
-        stub.percentile([1, 2, 3], 50, "median_unbiased")
-
-
-# == percentile_interval ==========================================================================
-
-
-@task("ex_34.percentile_interval")
-def test_intervals_by_hand(stub):
-    for n, percent, confidence, want, why in (
-        (5, 50, 0.95, (None, None), "All five on one side of the median: 2 · 1/32, more than 5 %."),
-        (6, 50, 0.95, (1, 6), "All six on one side: 2 · 1/64, less than 5 %."),
-        (6, 50, 0.98, (None, None), "All six on one side: 2 · 1/64, more than 2 %."),
-        (
-            9,
-            50,
-            0.95,
-            (2, 8),
-            "At most one of nine below the median: 10 / 512; at most two: 46 / 512.",
-        ),
-        (100, 99, 0.95, (97, None), "All 100 lie below p99 with 0.99^100 = 37 %: no upper bound."),
-        (400, 99, 0.95, (392, 400), "All 400 lie below p99 with 0.99^400 = 1.8 %."),
-        (60, 1, 0.9, (None, 3), "The lowest percentile has no lower bound in 60 samples."),
-    ):
-        samples = [10 * rank for rank in range(n, 0, -1)]
-        expected = tuple(None if rank is None else 10.0 * rank for rank in want)
-        assert interval(samples, percent, confidence) == expected
-        got = stub.percentile_interval(samples, percent, confidence)
-        call = f"percentile_interval([10, 20, … {10 * n}], {percent}, {confidence})"
-        judge(call, got, expected, "", why)
-
-
-@task("ex_34.percentile_interval")
-def test_intervals_of_drawn_samples(stub, seed):
-    rng = random.Random(f"interval {seed}")
-    for n in (20, 1, 137, 400, 2_000):
-        samples = [rng.uniform(0, 1e9) for _ in range(n)]
-        for percent in (10, 50, 90, 99, 99.9):
-            for confidence in (0.9, 0.95, 0.99):
-                want = interval(samples, percent, confidence)
-                got = stub.percentile_interval(samples, percent, confidence)
-                if agree(got, want):
-                    continue
-                low, high = _ranks(n, percent, confidence)
-                call = call_words("percentile_interval", samples, percent, confidence)
-                why = (
-                    f"Of {n} the ranks are {low} and {high}: the number of samples below "
-                    f"the true percentile is binomial ({n} trials, p = {percent / 100}), and each "
-                    "side may be missed with half of what the confidence leaves over. A side that "
-                    "no rank bounds is None."
-                )
-                judge(call, got, want, "", why)
-
-
-@task("ex_34.percentile_interval")
-def test_the_interval_says_95_percent_unless_asked_otherwise(stub):
-    samples = list(range(1, 501))
-    got = stub.percentile_interval(samples, 90)
-    why = "Without a confidence it is 0.95."
-    judge("percentile_interval([1, … 500], 90)", got, interval(samples, 90), "", why)
-
-
-@task("ex_34.percentile_interval")
-def test_intervals_hold_what_they_promise(stub, seed):
-    """A server whose true p90 is known, measured again and again."""
-    rng = random.Random(f"coverage {seed}")
-    true, held, times = -math.log(0.1), 0, 150
-    for _ in range(times):
-        low, high = stub.percentile_interval([rng.expovariate(1) for _ in range(80)], 90, 0.9)
-        held += (low is None or low <= true) and (high is None or true <= high)
-    assert held >= 0.8 * times, (
-        f"percentile_interval(…, 90, 0.9) held the true p90 in {held} of {times} measurements of a "
-        "simulated server; it promises nine of ten."
-    )
-
-
-@task("ex_34.percentile_interval")
-def test_intervals_of_bad_input(stub):
-    with stub.raises(ValueError, why="there are no samples"):
-        stub.percentile_interval([], 50)
-    with stub.raises(ValueError, why="a sample is NaN"):
-        stub.percentile_interval([1.0, float("nan")] * 20, 50)
-    for percent in (0, 100, -5, 120, float("nan")):
-        with stub.raises(ValueError, why=f"percent is {percent}"):
-            stub.percentile_interval([1, 2, 3], percent)
-    for confidence in (0, 1, -0.5, 95, float("nan")):
-        with stub.raises(ValueError, why=f"confidence is {confidence}"):
-            stub.percentile_interval([1, 2, 3], 50, confidence)
 
 
 # == latency_from_intended ========================================================================
@@ -597,23 +369,17 @@ BAD_REQUESTS: list[tuple[dict[str, Any], str, str]] = [
 
 
 @task("ex_34.latency_from_intended")
-def test_latency_of_bad_input(stub, tmp_path):
+def test_latency_by_hand(stub, tmp_path):
     good = small_requests(tmp_path / "good")
     got = stub.latency_from_intended(good, "small")
     want = {"latency_ns": [20, 50], "measured_ns": [20, 40], "late_ns": [0, 10]}
     judge("latency_from_intended of two requests", got, want, "ns", "Two requests by hand.")
-    with stub.raises(CaptureError, "small", why="there is no such run; the message lists the runs"):
-        stub.latency_from_intended(good, "large")
     same = small_requests(
         tmp_path / "same", intended_ns=[3, 4], sent_ns=[3, 4], start_ns=[3, 4], end_ns=[3, 4]
     )
     got = stub.latency_from_intended(same, "small")
     want = {key: [0, 0] for key in want}
     judge("latency_from_intended", got, want, "ns", "Moments may fall together.")
-    for i, (columns, words, why) in enumerate(BAD_REQUESTS):
-        capture = small_requests(tmp_path / str(i), **columns)
-        with stub.raises(CaptureError, words, why=why):
-            stub.latency_from_intended(capture, "small")
 
 
 # == littles_law ==================================================================================
@@ -814,7 +580,7 @@ def test_curve_of_simulated_requests(stub, simulated):
 
 
 @task("ex_34.throughput_latency_curve")
-def test_curve_of_equal_runs_and_bad_input(stub, tmp_path):
+def test_curve_of_equal_runs(stub, tmp_path):
     moments = {"intended_ns": [0], "sent_ns": [0], "start_ns": [0], "end_ns": [500_000_000]}
     runs = [{"run": name, **moments} for name in ("c", "a", "b")]
     got = stub.throughput_latency_curve(serving.write(tmp_path / "equal", "requests.json", runs))
@@ -827,15 +593,6 @@ def test_curve_of_equal_runs_and_bad_input(stub, tmp_path):
     )
     got = stub.throughput_latency_curve(turned)
     judge("throughput_latency_curve of a run that is not in order", got, want, "", why)
-    for i, bad in enumerate(({key: [] for key in moments}, {key: [7] for key in moments})):
-        capture = serving.write(
-            tmp_path / str(i), "requests.json", [runs[0], {"run": "bad", **bad}]
-        )
-        with stub.raises(CaptureError, "bad", why="the run served nothing, or took no time"):
-            stub.throughput_latency_curve(capture)
-    for i, (columns, words, why) in enumerate(BAD_REQUESTS):
-        with stub.raises(CaptureError, words, why=why):
-            stub.throughput_latency_curve(small_requests(tmp_path / f"bad{i}", **columns))
 
 
 # == best_batch ===================================================================================
@@ -900,7 +657,7 @@ def test_best_batch_of_a_simulated_sweep(stub, simulated):
 
 
 @task("ex_34.best_batch")
-def test_best_batch_by_hand_and_bad_input(stub, tmp_path):
+def test_best_batch_by_hand(stub, tmp_path):
     def sweep(name: str, *runs: tuple[Any, Any]) -> str:
         listed = [
             {"run": f"run {i}"}
@@ -923,25 +680,6 @@ def test_best_batch_by_hand_and_bad_input(stub, tmp_path):
     want = {"batch": 1, "throughput_per_s": 1e8, "percentile_ns": 10.0}
     why = "Batches of 2 take 32.5 ns on average: throughput goes by the mean, not by the median."
     judge("best_batch", stub.best_batch(mean, 1_000), want, "", why)
-    for limit in (0, -5, float("nan")):
-        with stub.raises(ValueError, why=f"the limit is {limit}"):
-            stub.best_batch(slow, limit)
-    for i, (batch, times) in enumerate(
-        [
-            (None, [5]),
-            (0, [5]),
-            (-1, [5]),
-            ("4", [5]),
-            (True, [5]),
-            (2.0, [5]),
-            (2, None),
-            (2, []),
-            (2, [0, 0]),
-        ]
-    ):
-        capture = sweep(f"bad{i}", (1, [10]), (batch, times))
-        with stub.raises(CaptureError, "run 1", why=f"run 1: batch {batch!r}, times {times!r}"):
-            stub.best_batch(capture, 1_000)
 
 
 # == token_metrics and goodput ====================================================================
@@ -1314,26 +1052,6 @@ def test_breakdown_by_hand(stub, draw):
     judge_breakdown(stub, timeline.save(), want)
 
 
-@task("ex_34.request_breakdown")
-def test_breakdown_of_bad_input(stub, draw):
-    nothing = draw()
-    nothing.nvtx("batch 0", 0, 100)
-    nothing.nvtx("request", 0, 100)
-    with stub.raises(CaptureError, "request", why="no range is called “request <i>”"):
-        stub.request_breakdown(nothing.save())
-    lost = draw()
-    lost.nvtx("batch 0", 100, 200)
-    lost.nvtx("request 3", 50, 200)
-    lost.nvtx("request 14", 60, 201)
-    with stub.raises(CaptureError, "request 14", why="request 14 ends after the only batch"):
-        stub.request_breakdown(lost.save())
-    early = draw()
-    early.nvtx("batch 0", 100, 200)
-    early.nvtx("request 3", 50, 100)
-    with stub.raises(CaptureError, "request 3", why="request 3 ends as the only batch begins"):
-        stub.request_breakdown(early.save())
-
-
 # == amdahl_bound =================================================================================
 
 
@@ -1381,19 +1099,6 @@ def test_bounds_of_drawn_parts(stub, seed):
 
         call = call_words("amdahl_bound", parts, faster)
         judge(call, got, float(whole / after), "", why, mistakes)
-
-
-@task("ex_34.amdahl_bound")
-def test_bounds_of_bad_input(stub):
-    nan = float("nan")
-    for parts in ({}, {"a": 0}, {"a": 5, "b": -1}, {"a": nan, "b": 1}, {"a": math.inf, "b": 1}):
-        with stub.raises(ValueError, why=f"the parts are {parts}"):
-            stub.amdahl_bound(parts, {})
-    with stub.raises(ValueError, "forwrd", why="there is no part of that name"):
-        stub.amdahl_bound({"forward": 3}, {"forwrd": 2})
-    for factor in (0, -2, nan):
-        with stub.raises(ValueError, why=f"the factor is {factor}"):
-            stub.amdahl_bound({"forward": 3}, {"forward": factor})
 
 
 # == simulate_batcher =============================================================================
@@ -1791,25 +1496,3 @@ def test_verdict_by_hand(stub, tmp_path):
     run = runs_of(even, "evidence.json")["small"]
     why = "The median of an even number of rounds lies between two: see the method."
     judge("evidence_verdict of six rounds", got, verdict_of(run), "", why)
-
-
-@task("ex_34.evidence_verdict")
-def test_verdict_on_bad_input(stub, tmp_path):
-    good = rounds(tmp_path / "good", [5] * 6, [4] * 6, [5] * 6)
-    with stub.raises(CaptureError, "small", why="there is no such run; the message lists the runs"):
-        stub.evidence_verdict(good, "large")
-    with stub.raises(ValueError, why="95 is no confidence: it lies between 0 and 1"):
-        stub.evidence_verdict(good, "small", 95)
-    for i, (before, after, again, why) in enumerate(
-        (
-            (None, [4], [5], "before_ns is missing"),
-            ([5], None, [5], "after_ns is missing"),
-            ([5], [4], None, "again_ns is missing: without it noise is not known"),
-            ([], [], [], "there are no rounds"),
-            ([5, 0], [4, 4], [5, 5], "a time is 0"),
-            ([5, 5], [4, 0], [5, 5], "a time is 0"),
-            ([5, 5], [4, 4], [0, 5], "a time is 0"),
-        )
-    ):
-        with stub.raises(CaptureError, why=why):
-            stub.evidence_verdict(rounds(tmp_path / str(i), before, after, again), "small")

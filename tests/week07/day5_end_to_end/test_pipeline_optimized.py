@@ -198,13 +198,6 @@ def test_vocabulary_is_not_searched(stub, seed: int) -> None:
     )
 
 
-@task("ex_34.pipeline_optimized")
-@pytest.mark.parametrize(("max_batch", "best"), [(0, 3), (-2, 3), (4, 0)])
-def test_sizes_that_make_no_sense(stub, seed: int, max_batch: int, best: int) -> None:
-    with stub.raises(ValueError, why="sizes are 1 or more"):
-        compared(stub, seed, 3, max_batch, best)
-
-
 # -- timing both ------------------------------------------------------------------------------------
 
 

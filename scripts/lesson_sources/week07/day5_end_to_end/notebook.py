@@ -20,22 +20,19 @@ from profiling_lab import captures
 plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "font.size": 9})
 
 
-def is_flat(value):
-    """Whether a value is a list of numbers."""
-    return isinstance(value, list) and not isinstance(value[0], list)
-
-
 def runs(name, file="requests.json"):
     """The runs of a capture by name, their lists of times as arrays, in ns."""
     document = json.loads(captures.text(name, file))
     return {
-        run["run"]: {k: np.array(v) if is_flat(v) else v for k, v in run.items()}
+        run["run"]: {
+            k: np.array(v) if isinstance(v, list) and not isinstance(v[0], list) else v
+            for k, v in run.items()
+        }
         for run in document["runs"]
     }
 
 
 eager = runs("serving_open_loop_eager")
-print({name: len(run["sent_ns"]) for name, run in eager.items()})
 
 # %% [markdown]
 """
@@ -54,7 +51,6 @@ measured_ms = (closed["end_ns"] - closed["sent_ns"]) / 1e6
 ax.plot(closed["sent_ns"] / 1e9, measured_ms, ".", color="#0072B2")
 ax.set(xlabel="sent at, s", ylabel="measured, ms")
 plt.show()
-print(f"median {np.median(measured_ms):.1f} ms; above 50 ms: {np.sum(measured_ms > 50)} of 400")
 
 # %% [markdown]
 """
@@ -65,6 +61,10 @@ print(f"median {np.median(measured_ms):.1f} ms; above 50 ms: {np.sum(measured_ms
 While the client waited for the slow answer it sent nothing, so the requests that were due meanwhile do not appear as slow: they were sent late, and quick.
 Counted from when each was due, {{count(np.sum((closed["end_ns"] - closed["intended_ns"]) / 1e6 > 50))}} of the 400 took more than 50 milliseconds. The client measured correctly, and left out the waiting.
 </details>
+
+## Further
+
+More pictures of today's recordings.
 
 ## 2. A client that does not wait
 
