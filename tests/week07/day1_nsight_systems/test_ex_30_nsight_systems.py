@@ -2723,6 +2723,15 @@ def test_savings_inside_a_range(stub, draw):
 # == name_bottleneck ==============================================================================
 
 FLOOR, NEAR = 0.10, 0.02
+# How the recommendations begin that the stub gives.
+ADVICE = {
+    "healthy": "none",
+    "sync_bound": "let the host run ahead",
+    "launch_bound": "issue less",
+    "transfer_bound": "pin host memory",
+    "allocation_bound": "allocate once",
+    "host_bound": "move host work off",
+}
 # What the recorded programs were written to show. Whoever records them again must find it again.
 RECORDED_CATEGORY = {
     "torch_inference_baseline": "transfer_bound",
@@ -2807,10 +2816,10 @@ def judge_bottleneck(
             f"{NEAR} on either side of the floor, for a healthy capture too{repeat_hint(capture)}",
             pytrace=False,
         )
-    if not near and (found.recommendation == "none") != (category == "healthy"):
+    if not found.recommendation.removeprefix("borderline: ").startswith(ADVICE[category]):
         pytest.fail(
-            f"{call} says {category!r} and recommends {found.recommendation!r}: a healthy capture "
-            f'needs nothing ("none"), a sick one a sentence{repeat_hint(capture)}',
+            f"{call} says {category!r} and recommends {found.recommendation!r}: RECOMMENDATIONS has "
+            f"other words for that category{repeat_hint(capture)}",
             pytrace=False,
         )
     return found
