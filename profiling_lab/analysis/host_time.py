@@ -128,8 +128,9 @@ class HostTime:
 
     own_setup, lead_setup, lead_input, lead_compiling: the parts of a node's own time and of its lead that have
     this purpose, in ns. own_code: whether the rest of the lead is the program's own code (else: issuing); own_is_code
-    says so of the own time of calls that do nothing to the device. pieces: all stretches of all
-    threads by `key` (thread and time in one number), and the purpose of each.
+    says so of the own time of calls that do nothing to the device. handed_input: per link, whether another thread
+    hands over input. pieces: all stretches of all threads by `key` (thread and time in one number), and the purpose
+    of each.
     """
 
     order: Order
@@ -147,6 +148,7 @@ class HostTime:
     stride_ns: int
     names: dict[str, int]
     links: LinkCopies
+    handed_input: np.ndarray
     closing_thread: int | None = None
 
     def key(self, thread: np.ndarray, time_ns: np.ndarray) -> np.ndarray:
@@ -210,8 +212,20 @@ def read(made: Order) -> HostTime:
         stride,
         _loader_names(recording),
         link_copies(made),
+        _handed_input(made, keyed, loading),
     )
     _paint(out, host, keyed, compiling, loading)
+    return out
+
+
+def _handed_input(made: Order, keyed: Keyed, loading: Intervals) -> np.ndarray:
+    """Links by which a thread that gives the device nothing to do hands input to one that waits in its loader."""
+    gives = np.zeros(int(made.thread.max(initial=0)) + 2, dtype=bool)
+    gives[made.thread[made.on[made.why == order.ISSUED]]] = True
+    out = (made.why == order.HAND_OVER) & ~gives[made.thread[made.on]]
+    rows = np.flatnonzero(out)
+    begun = made.start[made.on[rows]]
+    out[rows] = covered(loading, keyed(made.thread[made.to[rows]], begun, begun + 1)) > 0
     return out
 
 

@@ -41,6 +41,16 @@ _HOST_IDLE = tuple(
         host_time.COMPILING,
     )
 )
+# Behind a window's last operation the host alone works: what it does there goes with its cause.
+_TRAILING = {
+    WAITS: host_time.WAITING,
+    LAUNCHES: host_time.ISSUING,
+    COPIES: host_time.COPYING,
+    ALLOCATION: host_time.ALLOCATING,
+    INPUT: host_time.INPUT,
+    HOST_CODE: host_time.OWN_CODE,
+    COMPILATION: host_time.COMPILING,
+}
 # Per cause the classes of `analysis.spent` that it and its consequences can take up.
 EXPOSED = dict.fromkeys(CAUSES, _HOST_IDLE) | {COPIES: (COPIES_ALONE, *_HOST_IDLE)}
 
@@ -91,7 +101,7 @@ class _Savings:
         end = int(self.made.end[self.counted].max())
         causes = {}
         for cause, change in changes.items():
-            saved = end - self._end(**change())
+            saved = end - self._end(**change()) + self._trailing_ns(_TRAILING[cause])
             bound = min(s.total_ns(*EXPOSED[cause]) for s in self.spent)
             causes[cause] = max(0, min(saved, bound))
         moved_less = causes[COPIES]
@@ -105,6 +115,16 @@ class _Savings:
         return Saved(
             causes, remedies, int((self.few & ~self.upload & self.counted).sum()), pageable
         )
+
+    def _trailing_ns(self, purpose: int) -> int:
+        """Of the time behind the window's last operation on any device, what the host spent on this."""
+        least = []
+        for one in self.spent:
+            last = len(one.idle.ends_ns) - 1
+            if last < 0 or one.idle.ends_ns[last] < one.window_ns[1]:
+                return 0
+            least.append((int(one.idle.starts_ns[last]), int(one.idle_parts[last][purpose])))
+        return max(least)[1] if least else 0
 
     def _end(self, **changed: np.ndarray) -> int:
         """When the last operation of the window ends with these durations, lags and delays."""
@@ -136,7 +156,28 @@ class _Savings:
         # Reading back is waiting, whatever the call; so is a blocking copy of a few bytes to the device.
         copying = self._waiting_links(order.COPY_CALL)
         gone |= copying & self.link[made.on] & (~self.upload | self.few)[made.on]
-        return {"lag": np.where(gone, order.NEVER, made.lag)}
+        # What is read later is not read here: its copy goes, and so do the call that issues it and the one that waits.
+        read = np.zeros(len(made), dtype=bool)
+        read[made.on[gone]] = True
+        read &= self.few & ~self.upload
+        calls = np.zeros(len(made), dtype=bool)
+        issued = made.why == order.ISSUED
+        calls[made.on[issued & read[made.to]]] = True
+        asked = np.isin(made.kind, (order.COPY_CALL, order.SYNCHRONIZE))
+        waits = np.zeros(len(made), dtype=bool)
+        waits[made.to[gone & read[made.on]]] = True
+        chained = made.why == order.PROGRAM_ORDER
+        calls[made.on[chained & waits[made.to]]] = True
+        calls &= asked
+        time = self.time
+        kept = time.lead_input + time.lead_compiling + time.lead_setup
+        short = calls & ~time.own_code & ~time.allocating_lead
+        return {
+            "lag": np.where(gone, order.NEVER, made.lag),
+            "lead": np.where(short, np.minimum(made.lead, kept), made.lead),
+            "own": np.where(calls, time.own_setup, np.where(read, 0, made.own)),
+            "delay": np.where(read, 0, made.delay),
+        }
 
     def _without_launch_cost(self) -> dict[str, np.ndarray]:
         made, time = self.made, self.time
@@ -172,7 +213,11 @@ class _Savings:
         }
 
     def _without_input(self) -> dict[str, np.ndarray]:
-        return {"lead": self.made.lead - self.time.lead_input}
+        made, time = self.made, self.time
+        return {
+            "lead": made.lead - time.lead_input,
+            "lag": np.where(time.handed_input, order.NEVER, made.lag),
+        }
 
     def _without_host_code(self) -> dict[str, np.ndarray]:
         made, time = self.made, self.time

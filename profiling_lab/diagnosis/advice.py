@@ -97,8 +97,14 @@ def rests_on(
     code = host_time.PURPOSES[host_time.OWN_CODE]
     if part.kind == Kind.TIMELINE:
         if seen.export is not None:
-            lost = [t for t in seen.export.said() if "dropped" in t.lower() or "lost" in t.lower()]
+            told = seen.export.said()
+            lost = [t for t in told if "dropped" in t.lower() or "lost" in t.lower()]
             out += [f"the profiler says: {text}" for text in dict.fromkeys(lost)]
+            if damaged := sum(text.startswith("Error when processing events") for text in told):
+                out.append(
+                    f"what the profiler could not process ({damaged:,} errors in its own diagnostics): the "
+                    "recording may hold a small part of what ran; record again"
+                )
         if not len(seen.recording.calls):
             out.append("what the host did: no CUDA calls (record with --trace=cuda)")
         if not len(seen.recording.os_calls) and max(s.classes[code] for s in seen.spent):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import statistics
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -275,3 +277,44 @@ def test_9_work_in_turns_is_called_that(tmp_path: Path) -> None:
 def test_begin_with_names_a_smaller_effort_that_brings_half(tmp_path: Path) -> None:
     verdict = judge("torch_compile_fixed")
     assert verdict.findings[0].category == "launch_bound" and verdict.begin_with == "sync_bound"
+
+
+def test_what_the_host_does_at_a_windows_end_goes_with_its_cause(tmp_path: Path) -> None:
+    drawn = Drawn(tmp_path / "end.sqlite")
+    begin = drawn.now
+    for _ in range(4):
+        drawn.launch(100)
+        drawn.wait()
+        drawn.now += 900 * US  # also behind the last operation
+    drawn.api("cudaEventQuery_v3020", drawn.now, drawn.now + US)
+    drawn.nvtx("steps", begin, drawn.now + US)
+    main = judge(drawn.save(), nvtx_range="steps").findings[0]
+    assert main.category == "host_bound"
+    assert main.evidence["recoverable_ratio"] == pytest.approx(0.88, abs=0.02)
+
+
+def test_what_is_read_later_costs_neither_its_copy_nor_its_calls(tmp_path: Path) -> None:
+    drawn = Drawn(tmp_path / "items.sqlite")
+    for _ in range(20):
+        drawn.launch(200)
+        for _ in range(20):
+            drawn.now += 15 * US
+            drawn.blocking_copy("D2H", 2, 4, pinned=False, api="cudaMemcpyAsync_v3020")
+    main = of(drawn).findings[0]
+    assert main.category == "sync_bound"
+    # 200 µs are kernels; 20 times about 28 µs are reading, of which the first waits for the kernel.
+    assert main.evidence["recoverable_ratio"] == pytest.approx(0.72, abs=0.05)
+
+
+def test_a_damaged_recording_is_said_to_be_one(tmp_path: Path) -> None:
+    drawn = Drawn(tmp_path / "damaged.sqlite")
+    for _ in range(20):
+        drawn.launch(100)
+    path = drawn.save()
+    assert not [line for line in judge(path).rests_on if "could not process" in line]
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE IF NOT EXISTS DIAGNOSTIC_EVENT (timestamp INT, text TEXT)")
+        words = "Error when processing events: Cannot find string for an exterior index"
+        connection.execute("INSERT INTO DIAGNOSTIC_EVENT (timestamp, text) VALUES (1, ?)", (words,))
+    (line,) = [line for line in judge(path).rests_on if "could not process" in line]
+    assert "1 errors" in line or "1 error" in line
