@@ -21,9 +21,9 @@ from rich.text import Text
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "docs" / "pictures"
-RECORDING = "torch_inference_baseline"
+RECORDING = "loader_few"
 COLUMNS, LINES = 92, 24
-WIDTH, HEIGHT = 1280, 800
+WIDTH, HEIGHT = 1280, 1000
 LIGHT = TerminalTheme(
     (255, 255, 255),
     (36, 41, 47),
