@@ -33,7 +33,7 @@ LEFT_OUT = re.compile(
 TOKEN = re.compile(
     r"^(?P<mark>```+|~~~+)(?P<kind>[^\n]*)\n(?P<inside>.*?)^(?P=mark)[ \t]*$"
     r"|^(?P<heading>#+ [^\n]*)$"
-    r"|<!-- live: (?P<live>[^\n]+?) -->"
+    r"|(?P<live>(?:<!-- live: [^\n]+? -->\s*)+)"
     r"|(?P<code>``.+?``|`[^`\n]+(?:\n[^`\n]+)?`)"
     r"|(?P<image>!?)\[(?P<text>(?:[^\[\]]|\[[^\[\]]*\])*)\]\((?P<url>[^()\s]+)\)",
     re.MULTILINE | re.DOTALL,
@@ -89,7 +89,8 @@ class Pages:
             elif match["kind"] == "console":
                 return self._with_boxes(page, match["inside"].splitlines())
             elif match["live"]:
-                return self._live(page, *match["live"].split())
+                asked = re.findall(r"live: (.+?) -->", match["live"])
+                return "".join(self._live(page, not at, *a.split()) for at, a in enumerate(asked))
             elif match["url"]:
                 return self._link(page, match)
             elif (name := (match["code"] or "").strip("`")) in self.recordings.keys() - mentioned:
@@ -138,7 +139,13 @@ class Pages:
         return f"{match['image']}[{match['text']}]({url})"
 
     def _live(
-        self, page: PurePosixPath, name: str, part: str = "", start: str = "", end: str = ""
+        self,
+        page: PurePosixPath,
+        first: bool,
+        name: str,
+        part: str = "",
+        start: str = "",
+        end: str = "",
     ) -> str:
         """A part of a recording's report, which the page's script puts into a frame."""
         if name not in self.recordings:
@@ -146,7 +153,7 @@ class Pages:
         part = part or self.recordings[name]
         report = self._report(page, name) + "?" + f"start={start}&amp;end={end}&amp;" * bool(end)
         return (
-            f'\n\n<details class="live" open><summary><code>{name}</code>, live</summary>\n'
+            f'\n\n<details class="live"{" open" * first}><summary><code>{name}</code>, live</summary>\n'
             f'<div data-frame="{report}parts={part}" data-title="Recording {name}: {part}"></div>\n'
             f'<p><a href="{report}#{part}">The whole report at this place</a></p></details>\n\n'
         )
@@ -226,5 +233,5 @@ def _notebook(text: str, recordings: Mapping[str, str]) -> str:
             else:
                 out.append(_fence("text", "".join(shown.get("text") or data.get("text/plain", ""))))
         names = dict.fromkeys(re.findall(r'"(\w+)"', source)) if figure else ()
-        out += [f"<!-- live: {name} -->" for name in names if name in recordings]
+        out.append("\n".join(f"<!-- live: {name} -->" for name in names if name in recordings))
     return "\n\n".join(out)

@@ -7,16 +7,19 @@ recorded and nothing that was found. A lesson and a notebook show parts of these
 from __future__ import annotations
 
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from profiling_lab import captures
 from profiling_lab.analysis import intervals
 from profiling_lab.captures import Kind, inputs
-from profiling_lab.cli.pages import MOST_GAPS, section_without_timeline
+from profiling_lab.cli import verdicts
+from profiling_lab.cli.pages import counters
 from profiling_lab.course.manifest import SOLUTIONS
 from profiling_lab.errors import LabError
 from profiling_lab.reports import CaptureSection, page, section_from_capture
 
+MOST_GAPS = 5000  # of a page; the rest is too short to be seen on it
 PARTS = {Kind.TIMELINE: "timeline", Kind.TRACE: "timeline", Kind.TRACES: "timeline"}
 # Of a case file, whose cause a reader is to find, the command and the program's words would tell it.
 CASE, TELLS_NOTHING = "case_", ("gpu", "driver", "cuda", "tool", "date")
@@ -71,10 +74,21 @@ def section(root: Path, capture: Path) -> CaptureSection:
         with captures.open(capture) as recording:
             window = recording.span_ns
             made = section_from_capture(recording, window_ns=window, gaps=_gaps(recording, window))
-    else:
+    elif part.kind == Kind.COUNTERS:
         references = root / SOLUTIONS
-        against = str(references) if references.is_dir() else None
-        made, _ = section_without_timeline(part, against, (), 0)
+        made, _ = counters(part, str(references) if references.is_dir() else None, 0)
+    else:
+        # The engine reads, and what it found stays out.
+        verdict = verdicts.judge([part], None)
+        # Here: a course without the engine comes without these, too.
+        from profiling_lab.reports import from_verdict, kernel_pages
+
+        if part.kind == Kind.KERNELS:
+            made = kernel_pages.section(part, verdict.kernels, (), 0)
+        else:
+            [made] = from_verdict.sections(verdict, [part])
+        made = replace(made, findings=(), claim="", first="", begin_with="", rests_on=())
+        made = replace(made, where_the_time_went=(), busy_ns={})
     made.name = capture.name
     if capture.name.startswith(CASE):
         made.provenance = {

@@ -92,6 +92,13 @@ def number_word(number: int) -> str:
     return words[number] if number < len(words) else str(number)
 
 
+def place(capture: str, start_ns: float, end_ns: float) -> str:
+    """Where on a capture's clock something is, as `<!-- live: … -->` takes it (profiling_lab/book/pages.py)."""
+    with captures.open(capture) as recording:
+        origin_ns = recording.span_ns[0]
+    return f"{capture} timeline {round(start_ns - origin_ns)} {round(end_ns - origin_ns)}"
+
+
 SAID = {
     "torch": "PyTorch",
     "triton": "Triton (on Linux)",
@@ -121,7 +128,7 @@ def installs(identifier: str) -> str:
 
 @cache
 def _common_names() -> dict[str, Any]:
-    functions = (us, ms, pct, mb, times, count, number_word, told, source, installs)
+    functions = (us, ms, pct, mb, times, count, number_word, place, told, source, installs)
     names: dict[str, Any] = {f.__name__: f for f in functions}
     names |= {"captures": captures, "dependencies": dependencies, "needs": needs, "np": np}
     return names | {each.id: _Reference(each.id) for each in course.load(ROOT).exercises}

@@ -299,6 +299,12 @@ def sum_and_union() -> Figure:
     return figure
 
 
+def launch_window() -> tuple[int, int]:
+    """Of decode_eager, what the figure of one launch shows, in ns."""
+    start_ns = one_launch()["call_start_ns"]
+    return start_ns - 22_000, start_ns + 33_000
+
+
 def launch_anatomy() -> Figure:
     """One kernel of decode_eager: its call, the queue, its execution, and its neighbours."""
     import matplotlib.pyplot as plt
@@ -307,7 +313,7 @@ def launch_anatomy() -> Figure:
     with captures.open("decode_eager") as recording:
         calls = recording.api_calls.rows(named=True)
         kernels = recording.kernels.rows(named=True)
-    window = (it["call_start_ns"] - 22_000, it["call_start_ns"] + 33_000)
+    window = launch_window()
     origin = window[0]
     launches = [c for c in calls if "Launch" in c["name"]]
     mine = [c for c in launches if c["correlation"] == it["correlation"]]
@@ -350,12 +356,18 @@ def launch_anatomy() -> Figure:
     return figure
 
 
+def gap_window() -> tuple[int, int]:
+    """Of training_item, what the figure of the gap shows, in ns."""
+    it = item_gap()
+    return it["wait_start_ns"] - 350_000, it["gap_end_ns"] + 900_000
+
+
 def gap_after_item() -> Figure:
     """The host waits while the device is busy; then the device waits while the host works."""
     import matplotlib.pyplot as plt
 
     it = item_gap()
-    window = (it["wait_start_ns"] - 0.35e6, it["gap_end_ns"] + 0.9e6)
+    window = gap_window()
     origin = window[0]
     with captures.open("training_item") as recording:
         calls = recording.api_calls.rows(named=True)
