@@ -100,6 +100,8 @@ def uncoalesced_access(kernel: Kernel) -> Left:
     if not theoretical or not _too_many_sectors(kernel):
         return {}
     bulk = bulk_bytes(kernel) / SECTOR_BYTES
+    if bulk and not plain:
+        return {}  # bulk copies alone: no warp's own sectors to waste
     if bulk:
         theoretical = plain
         ideal = sum(
