@@ -5,7 +5,9 @@ It is in pyproject's addopts, so it imports at its start only what every run of 
 
 from __future__ import annotations
 
+import os
 import re
+import tempfile
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -48,6 +50,15 @@ def pytest_configure(config: pytest.Config) -> None:
         "background(kinds): asks for runs that begin with the session (grading.proof.background_runs)",
     ):
         config.addinivalue_line("markers", marker)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """A proof starts hundreds of Pythons: what one has compiled the next one reads, whatever was set."""
+    if _is_proof(session.config) and os.environ.get("PYTHONDONTWRITEBYTECODE"):
+        compiled = tempfile.TemporaryDirectory(prefix="lab-compiled-", ignore_cleanup_errors=True)
+        session.config.add_cleanup(compiled.cleanup)
+        del os.environ["PYTHONDONTWRITEBYTECODE"]
+        os.environ.setdefault("PYTHONPYCACHEPREFIX", compiled.name)
 
 
 def pytest_judging_begins(judging: GradingSession) -> None:
