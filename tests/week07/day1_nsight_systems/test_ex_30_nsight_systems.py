@@ -2108,6 +2108,34 @@ def test_replay_by_hand(stub):
 
 
 @task("ex_30.replay_end")
+@pytest.mark.parametrize(
+    ("takes_ns", "waits", "end_ns", "told"),
+    [
+        (20_000, True, 57_000, "as recorded"),
+        (20_000, False, 46_000, "without the wait"),
+        (15_000, True, 52_000, "with a kernel A that takes 5 µs less"),
+    ],
+)
+def test_five_operations_of_the_lesson(stub, takes_ns, waits, end_ns, told):
+    wait = [Dependency(1, "end", 2_000, "wait")] if waits else []
+    operations = [
+        host(0, 0, 5_000),
+        kernel(1, 10_000, takes_ns, Dependency(0, "end", 5_000, "launch")),
+        host(2, 32_000, 0, Dependency(0, "end", 0, "program order"), *wait),
+        host(3, 35_000, 5_000, Dependency(2, "end", 0, "program order"), delay=3_000),
+        kernel(
+            4,
+            42_000,
+            15_000,
+            Dependency(3, "end", 2_000, "launch"),
+            Dependency(1, "end", 1_000, "stream order"),
+        ),
+    ]
+    why = "The lesson plays them by hand, in its section Five operations by hand."
+    judge_replay(stub, operations, end_ns, f"five operations, {told}", why)
+
+
+@task("ex_30.replay_end")
 def test_replay_of_random_operations(stub, seed):
     rng = random.Random(seed)
     for count in (*[1] * 3, *[2] * 10, *[3] * 20, 5, 40, 150):  # a small one is shown whole
