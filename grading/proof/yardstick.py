@@ -72,7 +72,8 @@ def core(exercise: Exercise) -> list[Task]:
 
 
 def words_in(text: str) -> int:
-    """Words of a text: what stands between blanks and holds a letter or digit. A link's target is none."""
+    """Words of a text: what stands between blanks and holds a letter or digit; no comment, no link's target."""
+    text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
     text = re.sub(r"\]\([^)]*\)", "]", text)
     return sum(any(sign.isalnum() for sign in word) for word in text.split())
 

@@ -177,7 +177,7 @@ def test_every_objective_and_every_line_of_the_checklist_has_a_core_task():
 
 def test_a_yardstick_measures_what_is_written(tmp_path):
     """The parts of the measure, on a small exercise."""
-    assert yardstick.words_in("Two words, [a link](https://example.org/x) | – |") == 4
+    assert yardstick.words_in("Two words, <!-- none --> [a link](https://example.org/x) | – |") == 4
     assert yardstick.core_text("a\n## Further\nb") == "a\n"
     source = (
         "def _help(x):\n    return x\n\n\ndef task(x):\n    '''Says.'''\n    y = (\n        _help(x)\n    )\n"
