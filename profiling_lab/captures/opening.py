@@ -99,9 +99,10 @@ def path(name_or_path: str | os.PathLike[str]) -> Path:
 def _place(capture: str | os.PathLike[str]) -> Path:
     """The folder of a capture of this name, else the path itself, whether there is something or not."""
     text = os.fspath(capture)
-    named = folder() / text
     is_name = os.sep not in text and "/" not in text and text not in ("", ".", "..")
-    return named if is_name and named.is_dir() else Path(text)
+    if is_name and (named := folder() / text).is_dir():
+        return named
+    return Path(text)
 
 
 def place(capture: str | os.PathLike[str]) -> Path:
@@ -343,5 +344,5 @@ def open(name_or_path: str | os.PathLike[str]) -> NsysCapture:
 
 
 _opened: dict[tuple[str, int, int], NsysCapture] = {}
-_KEEP_OPENED = 32
+_KEEP_OPENED = 128
 _KEEP_BYTES = 256_000_000

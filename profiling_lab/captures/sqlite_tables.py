@@ -81,6 +81,8 @@ class SqliteTables:
             return pl.DataFrame(schema=schema)
         select = self.select_of(table, columns, optional)
         frame = self._query(select, table, where)
+        if frame.is_empty():
+            return pl.DataFrame(schema=schema)
         frame = frame.select(
             pl.col(n).cast(pl.String if n in text else pl.Int64, strict=False) for n in columns
         )
