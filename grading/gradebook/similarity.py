@@ -31,7 +31,7 @@ import contextlib
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
@@ -320,19 +320,25 @@ def prints(text: str, stub: PurePosixPath, exercise: Exercise, known: Given) -> 
     tree = parse_guarded(text)
     if tree is None:
         return {}
-    out = {}
+    out = prints_of(tree, stub, tasks, known)
     # What is in encoded text counts where a file has both: nobody hides what he does not run.
-    for place, source in enumerate((text, *hidden_texts(tree))):
-        tree = parse_guarded(source)
-        if tree is None:
-            continue
-        module = _Module(tree, known.names.get(stub, frozenset()), known.statements)
-        for name in sorted(tasks & set(module.functions)):
-            try:
-                if one := module.print_of(name):
-                    out[name] = replace(one, hidden=place > 0)
-            except RecursionError:
-                continue
+    for source in hidden_texts(tree):
+        if inner := parse_guarded(source):
+            found = prints_of(inner, stub, tasks, known)
+            out |= {name: replace(one, hidden=True) for name, one in found.items()}
+    return out
+
+
+def prints_of(
+    tree: ast.Module, stub: PurePosixPath, names: Collection[str], known: Given
+) -> dict[str, Print]:
+    """Functions of a module by name, each with what it is known by; what is encoded in it is not looked at."""
+    module = _Module(tree, known.names.get(stub, frozenset()), known.statements)
+    out = {}
+    for name in sorted(set(names) & set(module.functions)):
+        with contextlib.suppress(RecursionError):
+            if one := module.print_of(name):
+                out[name] = one
     return out
 
 

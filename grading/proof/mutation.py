@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import itertools
 import json
 import sys
 import tempfile
@@ -83,33 +84,40 @@ class Mutant:
 
 def mutants(source: str) -> Iterator[Mutant]:
     """The mutants of every function of a module, less those that only touch annotations."""
+    for node in _functions(source):
+        yield from _mutants_of(node, source)
+
+
+def _functions(source: str) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef
+    return [node for node in ast.parse(source).body if isinstance(node, kinds)]
+
+
+def _mutants_of(node: ast.FunctionDef | ast.AsyncFunctionDef, source: str) -> Iterator[Mutant]:
     from cosmic_ray.mutating import mutate_code
     from cosmic_ray.plugins import get_operator, operator_names
 
     known = set(operator_names())
-    for node in ast.parse(source).body:
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
-        segment = ast.get_source_segment(source, node) or ""
-        original = "\n".join(segment.splitlines()) + "\n"
-        for operator_name in OPERATORS:
-            if operator_name not in known:
-                raise SystemExit(f"cosmic-ray has no operator {operator_name}")
-            seen = {_meaning(original)}
-            for occurrence in range(1000):
-                mutated = mutate_code(original, get_operator(operator_name)(), occurrence)
-                if mutated is None:
-                    break
-                if _meaning(mutated) in seen:
-                    continue
-                seen.add(_meaning(mutated))
-                yield Mutant(
-                    f"{node.name}:{operator_name.removeprefix('core/')}:{occurrence}",
-                    node.name,
-                    # The whole module: what holds on to a function must get the changed one.
-                    source.replace(segment, mutated.rstrip("\n"), 1),
-                    _change(original, mutated),
-                )
+    segment = ast.get_source_segment(source, node) or ""
+    original = "\n".join(segment.splitlines()) + "\n"
+    for operator_name in OPERATORS:
+        if operator_name not in known:
+            raise SystemExit(f"cosmic-ray has no operator {operator_name}")
+        seen = {_meaning(original)}
+        for occurrence in range(1000):
+            mutant = mutate_code(original, get_operator(operator_name)(), occurrence)
+            if mutant is None:
+                break
+            if _meaning(mutant) in seen:
+                continue
+            seen.add(_meaning(mutant))
+            yield Mutant(
+                f"{node.name}:{operator_name.removeprefix('core/')}:{occurrence}",
+                node.name,
+                # The whole module: what holds on to a function must get the changed one.
+                source.replace(segment, mutant.rstrip("\n"), 1),
+                _change(original, mutant),
+            )
 
 
 def _meaning(source: str) -> str:
@@ -298,13 +306,12 @@ def changed(course: Course, exercise: Exercise, result: dict[str, Any]) -> list[
     for stub in python_stubs(exercise):
         basis = bases(course, exercise, stub)
         left_out = live_only(course, exercise, stub)
-        mutated = {m.function for m in mutants(course.solution(stub).read_text(encoding="utf-8"))}
-        out += [
-            name
-            for name in sorted(mutated - left_out)
-            if kept.get(f"{stub.stem}.{name}", {}).get("basis") != basis[name]
-        ]
-    return out
+        source = course.solution(stub).read_text(encoding="utf-8")
+        for node in _functions(source):
+            earlier = kept.get(f"{stub.stem}.{node.name}", {}).get("basis")
+            if node.name not in left_out and earlier != basis[node.name]:
+                out += [node.name for _ in itertools.islice(_mutants_of(node, source), 1)]
+    return sorted(out)
 
 
 def is_stale(course: Course, exercise: Exercise) -> bool:

@@ -43,7 +43,7 @@ REPORTS = {
     ".ncu-rep": "ncu --import FILE --page raw --csv > FILE.csv",
 }
 _NAMES = {"name", "names", "subject", "shape", "file", "files", "capture"}
-TOP = ("kernels", "operators", "shapes", "modules", "ranges", "steps")
+TOP = ("kernels", "operators", "shapes", "modules", "functions", "ranges", "steps")
 
 
 class Allowed:

@@ -63,7 +63,9 @@ def build(places: Iterable[str]) -> MCPServer:
     @tool
     def top(
         file: str,
-        what: Literal["kernels", "operators", "shapes", "modules", "ranges", "steps"] = "kernels",
+        what: Literal[
+            "kernels", "operators", "shapes", "modules", "functions", "ranges", "steps"
+        ] = "kernels",
         count: int = 10,
     ) -> str:
         """What took most time by name: total, count, mean and share; shapes with TFLOP/s and TB/s beside the roof."""

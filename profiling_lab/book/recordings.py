@@ -7,19 +7,24 @@ recorded and nothing that was found. A lesson and a notebook show parts of these
 from __future__ import annotations
 
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 from profiling_lab import captures
-from profiling_lab.analysis import intervals
-from profiling_lab.captures import Kind, inputs
-from profiling_lab.cli import verdicts
+from profiling_lab.analysis import intervals, kineto_columns
+from profiling_lab.captures import Kind, Part, inputs
 from profiling_lab.cli.pages import counters
 from profiling_lab.course.manifest import SOLUTIONS
+from profiling_lab.diagnosis import kernels
 from profiling_lab.errors import LabError
-from profiling_lab.reports import CaptureSection, page, section_from_capture
+from profiling_lab.reports import (
+    CaptureSection,
+    kernel_pages,
+    page,
+    section_from_capture,
+    trace_lanes,
+)
+from profiling_lab.reports.from_verdict import MOST_GAPS
 
-MOST_GAPS = 5000  # of a page; the rest is too short to be seen on it
 PARTS = {Kind.TIMELINE: "timeline", Kind.TRACE: "timeline", Kind.TRACES: "timeline"}
 # Of a case file, whose cause a reader is to find, the command and the program's words would tell it.
 CASE, TELLS_NOTHING = "case_", ("gpu", "driver", "cuda", "tool", "date")
@@ -74,27 +79,30 @@ def section(root: Path, capture: Path) -> CaptureSection:
         with captures.open(capture) as recording:
             window = recording.span_ns
             made = section_from_capture(recording, window_ns=window, gaps=_gaps(recording, window))
-    elif part.kind == Kind.COUNTERS:
-        references = root / SOLUTIONS
-        made, _ = counters(part, str(references) if references.is_dir() else None, 0)
     else:
-        # The engine reads, and what it found stays out.
-        verdict = verdicts.judge([part], None)
-        # Here: a course without the engine comes without these, too.
-        from profiling_lab.reports import from_verdict, kernel_pages
-
-        if part.kind == Kind.KERNELS:
-            made = kernel_pages.section(part, verdict.kernels, (), 0)
-        else:
-            [made] = from_verdict.sections(verdict, [part])
-        made = replace(made, findings=(), claim="", first="", begin_with="", rests_on=())
-        made = replace(made, where_the_time_went=(), busy_ns={})
+        made = _without_timeline(root, part)
     made.name = capture.name
     if capture.name.startswith(CASE):
         made.provenance = {
             key: made.provenance[key] for key in TELLS_NOTHING if key in made.provenance
         }
     return made
+
+
+def _without_timeline(root: Path, part: Part) -> CaptureSection:
+    if part.kind == Kind.KERNELS:
+        return kernel_pages.section(part, kernels.read(part.path), (), 0)
+    if part.kind == Kind.COUNTERS:
+        references = root / SOLUTIONS
+        return counters(part, str(references) if references.is_dir() else None, 0)[0]
+    files = (
+        captures.rank_traces(part.path).values()
+        if part.kind == Kind.TRACES
+        else [captures.file(part.path, captures.MAIN_FILES[Kind.TRACE])]
+    )
+    traces = [kineto_columns.read(file) for file in files]
+    windows = [trace.window_ns or trace.recording.span_ns for trace in traces]
+    return trace_lanes.section(part, traces, windows)
 
 
 def _gaps(recording: captures.NsysCapture, window: tuple[int, int]) -> list[dict[str, int]]:

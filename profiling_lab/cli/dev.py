@@ -6,29 +6,23 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
-import textwrap
 import time
 import tomllib
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from xml.etree import ElementTree
 
 import click
 
+from profiling_lab.cli import skeleton
 from profiling_lab.cli.app import complain
-from profiling_lab.cli.checking import configuration
-from profiling_lab.cli.hints import hint_steps
+from profiling_lab.cli.proving import NO_CHECKS_COLLECTED, own_words, parts, read, run_proof
 from profiling_lab.cli.screen import LAB, bold, find, load_course, note_while, short, wrap
-from profiling_lab.course import mistakes, stubs
-from profiling_lab.course.manifest import MANIFEST, SOLUTIONS, Course, Exercise, checks_in
+from profiling_lab.cli.work import back_up, function_lines
+from profiling_lab.course import stubs
+from profiling_lab.course.manifest import MANIFEST
 from profiling_lab.errors import CourseError, LabError
 
-PROOF = "tests/harness/test_proof.py"
-_DOTS = r"(\w+: )?[.FEsxXtbi-]+(\s*\[ *\d+%\])?"  # pytest's line of outcomes
-_MOST_LINES = 8  # of what a failed check says
-NO_CHECKS_COLLECTED = 5
+GUIDE = "docs/instructor-guide.md"
 
 
 @click.group()
@@ -52,11 +46,23 @@ def dev() -> None:
 @click.option("--name", help="The stub's file name without .py; ID by default.")
 @click.option("--title", default="A question?", show_default=True)
 @click.option("--task", "task", default="first_task", show_default=True, help="Its first task.")
-def new(identifier: str, folder: str, name: str | None, title: str, task: str) -> int:
+@click.option("--about", default="What the task is about", help="The task's title.")
+@click.option("--skill", default="say what the learner can do afterwards")
+@click.option("--points", default=1, show_default=True, help="Of the task.")
+def new(
+    identifier: str,
+    folder: str,
+    name: str | None,
+    title: str,
+    task: str,
+    about: str,
+    skill: str,
+    points: int,
+) -> int:
     """A skeleton of the five parts: lesson, stub, hints, checks, reference with mistakes.
 
     Adds the exercise to the manifest too, after those of its folder. Every part runs as it is, and `lab dev check ID` passes;
-    replace the placeholder task part by part.
+    replace the example part by part.
     """
     course = load_course()
     name = name or identifier
@@ -69,10 +75,8 @@ def new(identifier: str, folder: str, name: str | None, title: str, task: str) -
     if inside.is_absolute() or ".." in inside.parts or not inside.parts:
         raise LabError(f"--folder {folder}: name a folder inside the course, such as week07/day6")
     words = {"id": identifier, "name": name, "title": title, "task": task, "folder": str(inside)}
-    files = {
-        course.root / PurePosixPath(_fill(path, words)): _fill(text, words)
-        for path, text in _SKELETON.items()
-    }
+    words |= {"about": about, "skill": skill, "points": str(points)}
+    files = {course.root / path: text for path, text in skeleton.texts(words).items()}
     lesson = course.root / inside / "README.md"
     source = course.root / "scripts" / "lesson_sources" / inside / "README.md"
     if lesson.exists() and not source.exists():
@@ -82,11 +86,13 @@ def new(identifier: str, folder: str, name: str | None, title: str, task: str) -
         raise CourseError(f"{', '.join(there)}: there already; nothing was written")
     for file, text in files.items():
         file.parent.mkdir(parents=True, exist_ok=True)
-        if before := _read(file):  # another exercise of the folder shares its lesson and its hints
-            text = f"{before.rstrip()}\n\n{_as_section(text)}"
+        if before := read(file):  # another exercise of the folder shares its lesson and its hints
+            text = f"{before.rstrip()}\n\n{skeleton.as_section(text)}"
         file.write_text(text, encoding="utf-8", newline="\n")
     manifest = course.root / MANIFEST
-    text = _in_order(course, manifest.read_text(encoding="utf-8"), inside, _fill(_TABLE, words))
+    text = skeleton.in_order(
+        course, manifest.read_text(encoding="utf-8"), inside, skeleton.table(words)
+    )
     tomllib.loads(text)
     manifest.write_text(text, encoding="utf-8", newline="\n")
     course = load_course()
@@ -96,36 +102,18 @@ def new(identifier: str, folder: str, name: str | None, title: str, task: str) -
     for file in files:
         click.echo(f"new      {short(file)}")
     click.echo(f"changed  {short(manifest)}")
-    click.echo(f"Next: write the reference, then {LAB} dev stub {identifier} and dev check")
+    if (course.root / GUIDE).is_file():  # it lists all points
+        lessons = [
+            sys.executable,
+            str(course.root / "scripts" / "lessons.py"),
+            "--write",
+            GUIDE,
+            str(lesson),
+        ]
+        subprocess.run(lessons, cwd=course.root, check=True, stdout=subprocess.DEVNULL)
+        click.echo(f"changed  {GUIDE}")
+    click.echo(f"Next: {LAB} dev check {identifier}; then replace the example part by part")
     return 0
-
-
-def _as_section(page: str) -> str:
-    """A page as a section of another one: a title of "Hints" goes, others come one level deeper."""
-    title, _, rest = page.partition("\n")
-    if title == "# Hints":
-        return rest.lstrip("\n")
-    return re.sub(r"^#", "##", page, flags=re.MULTILINE)
-
-
-def _in_order(course: Course, text: str, folder: PurePosixPath, table: str) -> str:
-    """The manifest's text with a new table: after the exercises of its folder and of folders before it."""
-    blocks = re.split(r"^(?=\[\[exercises\]\])", text, flags=re.MULTILINE)
-    earlier = [
-        (exercise.folder, number)
-        for number, exercise in enumerate(course.exercises, 1)
-        if exercise.folder.parts[0] == folder.parts[0] and exercise.folder <= folder
-    ]
-    place = max(earlier)[1] + 1 if earlier else len(blocks)
-    blocks[place - 1] = blocks[place - 1].rstrip("\n") + "\n\n"
-    blocks.insert(place, table + ("\n" if place < len(blocks) else ""))
-    return "".join(blocks)
-
-
-def _fill(text: str, words: dict[str, str]) -> str:
-    for key, value in words.items():
-        text = text.replace(f"@{key}@", value)
-    return text
 
 
 # -- stub ---------------------------------------------------------------------------------------
@@ -143,14 +131,12 @@ def stub(identifier: str, check_only: bool, print_name: str | None) -> int:
     Overwrites the stubs in place: meant for authors. Learners use `lab reset`, which asks first and
     keeps a backup.
     """
-    from profiling_lab.cli.work import back_up
-
     course = load_course()
     exercise, _ = find(course, identifier)
     fresh = stubs.generate(course, exercise)
     if print_name is not None:
         return _print_stub(fresh, print_name)
-    differing = [file for file, text in fresh.items() if _read(file) != text]
+    differing = [file for file, text in fresh.items() if read(file) != text]
     if check_only:
         for file in differing:
             click.echo(f"differs  {short(file)}")
@@ -170,21 +156,12 @@ def stub(identifier: str, check_only: bool, print_name: str | None) -> int:
 
 
 def _print_stub(fresh: dict[Path, str], name: str) -> int:
-    from profiling_lab.cli.work import function_lines
-
     for file, text in fresh.items():
         lines = function_lines(text, name) if file.suffix == ".py" else None
         if lines is not None:
             click.echo("\n".join(text.splitlines()[lines[0] - 1 : lines[1]]))
             return 0
     raise CourseError(f"{name}: no stub defines it")
-
-
-def _read(file: Path) -> str | None:
-    try:
-        return file.read_text(encoding="utf-8")
-    except OSError:
-        return None
 
 
 # -- check --------------------------------------------------------------------------------------
@@ -215,12 +192,12 @@ def check(identifier: str, verbose: bool) -> int:
         )
     bad = 0
     click.echo(bold(f"{exercise.id}  {exercise.title}"))
-    for part, problem in _parts(course, exercise):
+    for part, problem in parts(course, exercise):
         bad += bool(problem)
         _report(part, not problem, None, problem)
     with note_while("running the proof"):
         started = time.perf_counter()
-        groups, output, code = _run_proof(course, exercise)
+        groups, output, code = run_proof(course, exercise)
         wall_s = time.perf_counter() - started
     for name, cases in groups.items():
         failed = [case for case in cases if case[2]]
@@ -228,7 +205,7 @@ def check(identifier: str, verbose: bool) -> int:
         seconds = sum(case[1] for case in cases)
         _report(name, not failed, seconds, count)
         for case, _, message in failed:
-            first, *more = _own_words(message) or ["failed"]
+            first, *more = own_words(message) or ["failed"]
             click.echo(wrap(f"{case}: {first}", "         ", "       "))
             for line in more:
                 click.echo(wrap(line, "         ", "         "))
@@ -254,106 +231,6 @@ def _report(what: str, good: bool, seconds: float | None, note: str) -> None:
     click.echo(f"  {mark} {what[:46]:<46} {cost:>9}  {brief}".rstrip())
     if note and not brief:
         click.echo(wrap(note, "       "))
-
-
-def _own_words(message: str) -> list[str]:
-    """The lines of a failure's message that say what is wrong, a few; not pytest's line of dots.
-
-    Where a run of pytest is in the message, its own errors are what is wrong.
-    """
-    lines = [line.rstrip() for line in message.splitlines()]
-    if errors := [line[1:].strip() for line in lines if re.match(r"E   +\S", line)]:
-        lines = errors
-    telling = [line for line in lines if line.strip() and not re.fullmatch(_DOTS, line)]
-    return [line[:300] for line in telling[:_MOST_LINES]]
-
-
-def _parts(course: Course, exercise: Exercise) -> list[tuple[str, str]]:
-    """The five parts of an exercise, each with what is wrong with it, or ""."""
-    out = []
-    lesson = course.lesson(exercise)
-    out.append(("lesson", "" if lesson.is_file() else f"{short(lesson)} is missing"))
-    try:
-        fresh = stubs.generate(course, exercise)
-        differing = [short(file) for file, text in fresh.items() if _read(file) != text]
-        problem = f"{', '.join(differing)} differs: {LAB} dev stub {exercise.id}"
-        out.append(("stubs as generated from the reference", problem if differing else ""))
-    except (CourseError, SyntaxError) as error:
-        out.append(("stubs as generated from the reference", str(error)))
-    lacking = []
-    for task in exercise.tasks:
-        try:
-            if len(hint_steps(course, task)) < 2:
-                lacking.append(task.name)
-        except CourseError:
-            lacking.append(task.name)
-    out.append(("a question and a stronger hint a task", _lack(lacking)))
-    task_of = {
-        check: task for stub in exercise.stubs for check, task in checks_in(course.checks(stub))
-    }
-    lacking = [task.name for task in exercise.tasks if task.id not in task_of.values()]
-    out.append(("checks of every task", _lack(lacking)))
-    try:
-        caught_by = [m.caught_by for stub in exercise.stubs for m in mistakes.read(course, stub)]
-    except CourseError as error:
-        return [*out, ("mistakes in the present reference", str(error))]
-    caught = Counter(task_of[check.split("[")[0]] for check in caught_by)
-    few = [task.name for task in exercise.tasks if not task.live and caught[task.id] < 2]
-    out.append((f"two mistakes caught a task ({len(caught_by)} in all)", _lack(few)))
-    return out
-
-
-def _lack(names: list[str]) -> str:
-    return f"lacking for {', '.join(names)}" if names else ""
-
-
-def _run_proof(
-    course: Course, exercise: Exercise
-) -> tuple[dict[str, list[tuple[str, float, str]]], str, int]:
-    """Run the proof of one exercise: cases by what they prove, pytest's output, its exit code.
-
-    A course without the proof (a small one of a test, say) has its checks run on the reference.
-    """
-    checks = [str(course.checks(stub)) for stub in exercise.stubs if course.checks(stub).is_file()]
-    proof = course.root / PROOF
-    runs = []
-    if proof.is_file():
-        harness = sorted(proof.parent.glob("test_*.py"))
-        concerned = [str(file) for file in harness if "mark.concerns(" in (_read(file) or "")]
-        runs.append(("", [*concerned, "--concerning", exercise.id]))
-    elif checks:
-        runs.append(("the checks, on the reference", checks))
-    groups: dict[str, list[tuple[str, float, str]]] = {}
-    outputs, worst = [], 0 if runs else NO_CHECKS_COLLECTED
-    for label, arguments in runs:
-        with tempfile.TemporaryDirectory(prefix="lab_") as scratch:
-            results = Path(scratch) / "results.xml"
-            command = [sys.executable, "-m", "pytest", *configuration(course), "-q", "--tb=short"]
-            command += ["--against", SOLUTIONS]
-            command += ["--junitxml", str(results), *arguments]
-            done = subprocess.run(
-                command,
-                cwd=course.root,
-                env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
-                capture_output=True,
-                encoding="utf-8",
-                errors="replace",
-                check=False,
-            )
-            outputs.append(done.stdout + done.stderr)
-            if done.returncode != NO_CHECKS_COLLECTED:
-                worst = max(worst, done.returncode)
-            if not results.is_file():
-                continue
-            for case in ElementTree.parse(results).iter("testcase"):
-                name = case.get("name", "")
-                bad = case.find("failure")
-                bad = case.find("error") if bad is None else bad
-                message = "" if bad is None else bad.text or bad.get("message") or "failed"
-                words = name.partition("[")[0].removeprefix("test_").replace("_", " ")
-                row = (name, float(case.get("time", 0)), message)
-                groups.setdefault(label or words, []).append(row)
-    return groups, "\n".join(outputs), worst
 
 
 # -- for a class --------------------------------------------------------------------------------
@@ -438,107 +315,3 @@ def _hand_out(
             words += [option] if value is True else [option, str(value)]
     sys.stdout.flush()
     return subprocess.run(words, cwd=course.root, check=False).returncode
-
-
-# -- the skeleton of an exercise ----------------------------------------------------------------
-
-
-def _text(text: str) -> str:
-    return textwrap.dedent(text).lstrip("\n")
-
-
-_TABLE = _text(
-    """
-
-    [[exercises]]
-    id = "@id@"
-    title = "@title@"
-    stub = "@folder@/@name@.py"
-    minutes = 30
-    difficulty = 1
-    skills = ["say in a few words what the learner can do afterwards"]
-    tasks = [
-      { name = "@task@", title = "What the task is about", points = 1 },
-    ]
-    """
-)
-_LESSON = _text(
-    """
-    # @title@
-
-    Begin with a question and a real capture. Every number comes from a source that a test
-    computes again.
-
-    ## Your task
-
-    Write `@task@` in `@name@.py`, then
-
-        uv run lab check @id@
-    """
-)
-_SKELETON = {
-    "@folder@/README.md": _LESSON,
-    "scripts/lesson_sources/@folder@/README.md": _LESSON,
-    "@folder@/hints.md": _text(
-        """
-        # Hints
-
-        ## @task@
-
-        ### A question
-
-        What do two numbers have in common that their sum has not?
-
-        ### A stronger hint
-
-        Which of them is at least as large as the other?
-        """
-    ),
-    "solutions/@folder@/@name@.py": _text(
-        '''
-        """@title@
-
-        The lesson is `README.md` in this folder, hints are in `hints.md`.
-        """
-
-        from __future__ import annotations
-
-
-        def @task@(first: int, second: int) -> int:
-            """The larger of two numbers of ns. Shapes, units, errors and the source stand here."""
-            return max(first, second)
-        '''
-    ),
-    "tests/@folder@/test_@name@.py": _text(
-        """
-        from __future__ import annotations
-
-        from grading.checks import task
-
-
-        @task("@id@.@task@")
-        def test_the_larger_is_found(stub) -> None:
-            got = stub.@task@(3, 5)
-            assert got == 5, f"@task@(3, 5) returned {got}, expected 5 ns: the larger of the two"
-
-
-        @task("@id@.@task@")
-        def test_the_order_does_not_matter(stub) -> None:
-            got = stub.@task@(7, 2)
-            assert got == 7, f"@task@(7, 2) returned {got}, expected 7 ns: the order is no clue"
-        """
-    ),
-    "tests/@folder@/mistakes_@name@.toml": _text(
-        """
-        [test_the_larger_is_found.smaller]
-        says = "the larger of the two"
-        find = 'max(first, second)'
-        put = 'min(first, second)'
-
-        [test_the_order_does_not_matter.always_the_second]
-        says = "the order is no clue"
-        find = 'max(first, second)'
-        put = 'second'
-        """
-    ),
-}

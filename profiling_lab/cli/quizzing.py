@@ -118,11 +118,8 @@ def _show_choices(asked: Asked) -> None:
 
 def place(question: Question) -> str:
     """The lesson that explains a question, as a file and the title of its section."""
-    file, _, anchor = question.lesson.partition("#")
-    if not anchor:
-        return file
-    section = anchor.partition("-")[0] if anchor[0].isdigit() else anchor
-    return f"{file}, section {section}"
+    file, _, title = question.lesson.partition("#")
+    return f"{file}, “{title}”" if title else file
 
 
 def _list(questions: list[Question], kept: dict[str, dict[str, Any]]) -> None:

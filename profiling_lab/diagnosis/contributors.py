@@ -36,6 +36,7 @@ def of(seen: Seen, count: int = MOST) -> dict[str, Any]:
         "operators": nested(recording, recording.operators, window, count),
         "shapes": shapes(seen, count),
         "modules": modules(seen, count),
+        "functions": functions(seen, count),
         "ranges": nested(recording, recording.ranges, window, count),
         "steps": steps.read(recording, window, seen.trace),
     }
@@ -151,6 +152,14 @@ def nested(
     return sorted(groups.values(), key=lambda row: (-row["own_device_ns"], -row["own_host_ns"]))[
         :count
     ]
+
+
+def functions(seen: Seen, count: int = MOST) -> list[Row]:
+    """What `nested` says of the Python functions of a trace with stacks, those first that take most host time."""
+    if seen.trace is None or not len(seen.trace.python):
+        return []
+    rows = nested(seen.recording, seen.trace.python, seen.window_ns, len(seen.recording.names))
+    return sorted(rows, key=lambda row: -row["own_host_ns"])[:count]
 
 
 def modules(seen: Seen, count: int = MOST) -> list[Row]:

@@ -290,5 +290,5 @@ def top(judged: Sequence[Judged], count: int = contributors.MOST) -> dict[str, A
         for name, ns in total.items()
     ]
     rows.sort(key=lambda row: -row["total_ns"])
-    nothing = {name: [] for name in ("operators", "shapes", "modules", "ranges")}
+    nothing = {name: [] for name in ("operators", "shapes", "modules", "functions", "ranges")}
     return {"kernels": rows[:count], **nothing, "steps": {}}

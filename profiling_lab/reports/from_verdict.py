@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from profiling_lab import captures
 from profiling_lab.analysis import kernel_page, spent
-from profiling_lab.captures import MAIN_FILES, Kind
+from profiling_lab.captures import Kind
 from profiling_lab.diagnosis import advice, contributors, headline
-from profiling_lab.reports import kernel_pages, trace_lanes
+from profiling_lab.reports import flame, kernel_pages, trace_lanes
 from profiling_lab.reports.builder import section_from_capture
 from profiling_lab.reports.model import CaptureSection, Gap, Place, Table, TimeShare
-from profiling_lab.reports.tables import memory_table
 from profiling_lab.units import format_ns
 
 if TYPE_CHECKING:
@@ -86,37 +85,15 @@ def _of_timeline(verdict: Verdict, part: Part) -> CaptureSection:
 
 
 def _of_traces(verdict: Verdict, part: Part) -> CaptureSection:
-    kind = Kind.TRACE
-    if part.kind == Kind.TRACE:
-        read = {"": verdict.seen[0]}
-    else:
-        ranks = captures.rank_traces(part.path)
-        read = {str(rank): seen for rank, seen in zip(ranks, verdict.seen, strict=True)}
-    traces = {rank: seen.trace for rank, seen in read.items() if seen.trace is not None}
-    shift = trace_lanes.shifts(traces) if len(traces) > 1 else {}
-    starts = [seen.window_ns[0] + shift.get(rank, 0) for rank, seen in read.items()]
-    ends = [seen.window_ns[1] + shift.get(rank, 0) for rank, seen in read.items()]
-    window = min(starts), max(ends)
-    beside = part.path / MAIN_FILES[kind] if part.path.is_dir() else part.path
+    traces = [seen.trace for seen in verdict.seen if seen.trace is not None]
     first = verdict.seen[0]
-    made = CaptureSection(
-        part.name,
-        provenance=captures.provenance_beside(beside),
-        window_ns=window,
-        findings=verdict.findings,
-    )
-    for rank, trace in traces.items():
-        by: Any = {"rank": rank, "shift_ns": shift.get(rank, 0)}
-        made.lanes += trace_lanes.lanes_of(trace, window, **by)
-        made.metrics += trace_lanes.memory_of(trace, window, **by)
-        made.devices = {**made.devices, **trace.device_names}
-    made.tables = [*trace_lanes.kernels_of(made.lanes, window), *memory_table(made.metrics)]
-    if len(read) == 1:
+    made = trace_lanes.section(part, traces, [seen.window_ns for seen in verdict.seen])
+    made.findings = verdict.findings
+    if len(traces) == 1:
+        made.flame = flame.of_trace(traces[0], made.window_ns)
         made.busy_ns, made.gaps = busy(first), gaps(first)
     made.where_the_time_went = shares(first)
-    made.shares_note = _note(first, "rank 0" if len(read) > 1 else "")
-    if len(read) > 1 and not shift:
-        made.rests_on = ["the ranks on one clock: a trace does not tell its own; each begins at 0"]
+    made.shares_note = _note(first, "rank 0" if len(traces) > 1 else "")
     return made
 
 
@@ -234,6 +211,13 @@ def _by_name(verdict: Verdict) -> list[Table]:
             out.append(Table(topic, title + of, columns, rows, launched))
         if key == "operators" and found["shapes"]:
             out.append(_shapes_table(found["shapes"], of))
+    if found["functions"]:
+        columns = [("Function", ""), ("Count", "count"), ("Host, own", "ns"), ("Host, all", "ns")]
+        rows = [
+            (row["name"], row["count"], row["own_host_ns"], row["total_ns"])
+            for row in found["functions"]
+        ]
+        out.append(Table("Functions", "By their own host time" + of, columns, rows))
     return out
 
 

@@ -24,7 +24,10 @@ KERNELS_SHOWN = 200
 def section(
     part: Part, judged: Sequence[Judged], findings: Sequence[Finding], number: int
 ) -> CaptureSection:
-    """The section for a page; findings: what was said of its kernels. number: of the section on its page."""
+    """The section for a page; findings: what was said of its kernels, none for what was recorded alone.
+
+    number: of the section on its page.
+    """
     beside = part.path / MAIN_FILES[Kind.KERNELS] if part.path.is_dir() else part.path
     made = CaptureSection(
         part.name, provenance=captures.provenance_beside(beside), findings=findings
@@ -71,18 +74,20 @@ def _table(judged: Sequence[Judged], findings: Sequence[Finding]) -> Table:
             (
                 kernel.name,
                 ", ".join(dict.fromkeys(said.get(subject, ()))) or "–",
-                kernel.duration_ns,
                 100 * one.headroom_ratio if one.class_ else None,
+                kernel.duration_ns,
                 f"{_size(kernel.grid)} of {_size(kernel.block)}",
                 *(kernel.get(metric) for metric, _, _ in shown),
             )
         )
         subjects.append(subject)
     columns = [
-        ("Kernel", ""), ("Finding", ""), ("Duration", "ns"), ("To the nearest peak", "pct"),
+        ("Kernel", ""), ("Finding", ""), ("To the nearest peak", "pct"), ("Duration", "ns"),
         ("Blocks of threads", ""),
     ]  # fmt: skip
     columns += [(heading, unit) for _, heading, unit in shown]
+    if not findings:  # what was recorded, without what was found
+        columns, rows = columns[:1] + columns[3:], [row[:1] + row[3:] for row in rows]
     more = len(judged) - len(rows)
     note = f"And {more:,} launches more." if more else ""
     return Table("Kernels", "In the order of the file", columns, rows, note, subjects=subjects)

@@ -213,7 +213,8 @@ class CaptureSection:
     such as a point of a drawing. tables: more of what was recorded. drawings: (caption, SVG text) of
     plots that this library drew (`profiling_lab.roofline.svg`), shown as they are. provenance: how it
     was recorded. claim, first: the verdict in words, what is wrong and what to do first; begin_with: a
-    finding's category of less effort. rests_on: what the verdict rests on and lacks, a sentence each.
+    finding's category of less effort. rests_on: what the verdict rests on and lacks, a sentence each. flame: host
+    time by call path (`reports.flame`).
     """
 
     name: str
@@ -237,6 +238,7 @@ class CaptureSection:
     first: str = ""
     begin_with: str = ""
     rests_on: Sequence[str] = ()
+    flame: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         start, end = (int(edge) for edge in self.window_ns)

@@ -23,6 +23,7 @@ from profiling_lab.reports.model import CaptureSection, Comparison, clean_text, 
 
 HERE = Path(__file__).parent
 UPLOT = HERE / "vendor" / "uplot"
+FLAME = HERE / "vendor" / "d3-flame-graph"
 
 LINKED = ("report.css", "theme.js", "report.js", "uplot.js")
 FINDINGS_SHOWN = 3  # of a capture; the rest is folded away
@@ -74,6 +75,8 @@ def render_report(
     uplot_script, uplot_style = _vendored()
     shown = [views.view(index, section) for index, section in enumerate(sections)]
     looks = views.looks(sections)
+    # A page with linked scripts shows parts of itself elsewhere; this is none of them.
+    flames = {index: one.flame for index, one in enumerate(sections) if one.flame and not linked}
     return render(
         "report.html.j2",
         ["theme.js", "report.js"],
@@ -92,6 +95,10 @@ def render_report(
         data=_script_json(timeline_data.payload(sections)),
         uplot_script=uplot_script,
         uplot_style=uplot_style,
+        flames=flames,
+        flames_data=_script_json(flames),
+        flame_library_script=_flame_library() if flames else "",
+        flame_script=(HERE / "templates" / "flame.js").read_text("utf-8") if flames else "",
         linked=LINKED if linked else (),
     )
 
@@ -124,7 +131,7 @@ def render(template: str, scripts: Sequence[str], styles: Sequence[str], **given
         for name in (*scripts, *styles)
     }
     allowed = [files[name.replace(".", "_")] for name in scripts]
-    allowed += [text for name, text in given.items() if name.endswith("_script")]
+    allowed += [text for name, text in given.items() if name.endswith("_script") and text]
     policy = _policy(*allowed, linked=bool(given.get("linked")))
     page = environment.get_template(template).render(policy=policy, **files, **given)
     # Text that UTF-8 cannot hold must not stop the report.
@@ -151,6 +158,12 @@ def _vendored() -> tuple[str, str]:
     licence = (UPLOT / "LICENSE").read_text(encoding="utf-8").replace("*/", "* /")
     style = (UPLOT / "uPlot.min.css").read_text(encoding="utf-8")
     return f"/*! uPlot 1.6.32\n{licence}*/\n{script}", style
+
+
+def _flame_library() -> str:
+    """d3-flame-graph with what it needs of D3, below their licences."""
+    licence = (FLAME / "LICENSE").read_text(encoding="utf-8").replace("*/", "* /")
+    return f"/*!\n{licence}*/\n" + (FLAME / "flame.iife.min.js").read_text(encoding="utf-8")
 
 
 def _policy(*scripts: str, linked: bool = False) -> str:

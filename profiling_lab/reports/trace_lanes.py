@@ -6,13 +6,15 @@ timeline, joined by the clock that they tell.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from profiling_lab import captures
 from profiling_lab.analysis import columns
 from profiling_lab.analysis.columns import Ranges
+from profiling_lab.captures import MAIN_FILES, Kind
 from profiling_lab.reports.builder import (
     COPY_KIND,
     SYNCHRONIZING_CALL,
@@ -20,17 +22,44 @@ from profiling_lab.reports.builder import (
     lane,
     launched_as,
 )
-from profiling_lab.reports.model import Lane, MetricSeries, Table
-from profiling_lab.reports.tables import COPY_NAME, kernel_table
+from profiling_lab.reports.model import CaptureSection, Lane, MetricSeries, Table
+from profiling_lab.reports.tables import COPY_NAME, kernel_table, memory_table
 from profiling_lab.units import format_bytes
 
 if TYPE_CHECKING:
     import polars as pl
 
     from profiling_lab.analysis.kineto_columns import LaunchShape, Trace
+    from profiling_lab.captures import Part
 
 DEEPEST = 6  # nested operators and functions below this depth are not drawn
 _KINDS = {columns.KERNEL: "kernel", columns.COPY: "copy_device", columns.MEMSET: "memset"}
+
+
+def section(
+    part: Part, traces: Sequence[Trace], windows: Sequence[tuple[int, int]]
+) -> CaptureSection:
+    """What was recorded in a trace, or in one a rank: lanes, memory, kernels by name."""
+    ranks = captures.rank_traces(part.path) if len(traces) > 1 else [""]
+    read = dict(zip(map(str, ranks), traces, strict=True))
+    shift = shifts(read) if len(read) > 1 else {}
+    moved = [shift.get(rank, 0) for rank in read]
+    window = (
+        min(start + by for (start, _), by in zip(windows, moved, strict=True)),
+        max(end + by for (_, end), by in zip(windows, moved, strict=True)),
+    )
+    beside = part.path / MAIN_FILES[Kind.TRACE] if part.path.is_dir() else part.path
+    made = CaptureSection(
+        part.name, provenance=captures.provenance_beside(beside), window_ns=window
+    )
+    for (rank, trace), by in zip(read.items(), moved, strict=True):
+        made.lanes += lanes_of(trace, window, rank=rank, shift_ns=by)
+        made.metrics += memory_of(trace, window, rank=rank, shift_ns=by)
+        made.devices = {**made.devices, **trace.device_names}
+    made.tables = [*kernels_of(made.lanes, window), *memory_table(made.metrics)]
+    if len(read) > 1 and not shift:
+        made.rests_on = ["the ranks on one clock: a trace does not tell its own; each begins at 0"]
+    return made
 
 
 def shifts(traces: Mapping[str, Trace]) -> dict[str, int]:

@@ -25,6 +25,7 @@ from click.testing import CliRunner, Result
 
 from profiling_lab.cli import checking, lab
 from profiling_lab.cli.app import COMMANDS, SECTIONS
+from profiling_lab.cli.proving import own_words
 from profiling_lab.course import doctor, manifest, mistakes, progress
 from profiling_lab.course.progress import Verdict
 from profiling_lab.errors import LabError
@@ -603,18 +604,18 @@ def test_dev_new_adds_a_second_exercise_to_a_folder_in_its_order(small: Lab) -> 
 
 
 def test_dev_check_says_a_failed_checks_own_words() -> None:
-    from profiling_lab.cli.dev import _own_words
-
-    assert _own_words("AssertionError: 19 points, not 20\nassert 19 == 20") == [
+    assert own_words("AssertionError: 19 points, not 20\nassert 19 == 20") == [
         "AssertionError: 19 points, not 20",
         "assert 19 == 20",
     ]
     inner = "..F.. [100%]\n> assert total == 3\nE   assert 2 == 3\nE    +  where 2 = f()\n1 failed"
-    assert _own_words(f"AssertionError: {inner}") == ["assert 2 == 3", "+  where 2 = f()"]
-    assert _own_words("AssertionError: ..F.. [100%]\nno such option: --x") == [
-        "no such option: --x"
-    ]
-    assert _own_words("") == []
+    assert own_words(f"AssertionError: {inner}") == ["assert 2 == 3", "+  where 2 = f()"]
+    assert own_words("AssertionError: ..F.. [100%]\nno such option: --x") == ["no such option: --x"]
+    collecting = (
+        "E   AssertionError: ImportError\nE   Traceback:\nE   E   ImportError: no such name"
+    )
+    assert own_words(collecting) == ["ImportError: no such name"]
+    assert own_words("") == []
 
 
 def test_dev_check_says_what_is_missing(small: Lab) -> None:

@@ -391,3 +391,24 @@ def test_paper_has_the_whole_page(show: Callable[..., Page]) -> None:
     assert not page.get_by_role("searchbox").is_visible()
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert page.evaluate("document.documentElement.dataset.theme") is None
+
+
+def test_a_flame_graph_of_stacks_fits_and_answers(show: Callable[..., Page]) -> None:
+    flame = {
+        "n": "all threads", "v": 1_000_000, "k": "other",
+        "c": [
+            {"n": "train.py(3): <b>main", "v": 900_000, "k": "python", "c": [
+                {"n": "aten::mm", "v": 400_000, "k": "operator"}]},
+        ],
+    }  # fmt: skip
+    made = section()
+    made.flame = flame
+    page = show(render_report([made], title="A"))
+    page.wait_for_selector(".flame rect")
+    assert page.evaluate("document.querySelectorAll('.flame rect').length") == 3
+    page.hover(".flame g >> nth=2")
+    assert "aten::mm, 400 µs (40.0%)" in page.inner_text(".flame-said")
+    page.click(".flame g >> nth=1", force=True)
+    assert "<b>main" in page.inner_text(".flame-said"), "a name is read as markup"
+    wide = page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert wide and not render_report([section()], title="A").count("flame-data")

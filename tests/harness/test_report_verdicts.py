@@ -17,7 +17,13 @@ from profiling_lab.analysis.kineto_columns import InputShape
 from profiling_lab.captures import inputs
 from profiling_lab.cli import lab
 from profiling_lab.diagnosis import contributors, engine
-from profiling_lab.reports import CaptureSection, from_verdict, render_report, trace_lanes
+from profiling_lab.reports import (
+    CaptureSection,
+    flame,
+    from_verdict,
+    render_report,
+    trace_lanes,
+)
 
 US = 1_000
 
@@ -265,3 +271,24 @@ def test_rates_stand_beside_the_roofs_of_the_device() -> None:
     assert product["dtype"] == "bfloat16" and 0.5 < product["flops_ratio"] < 1
     assert product["flops_per_s"] == pytest.approx(product["flops_ratio"] * 989e12)
     assert all((row.get("bytes_ratio") or 0) < 1.01 for row in rows), "faster than its roof"
+
+
+def test_a_flame_graph_adds_up(tmp_path: Path) -> None:
+    trace = read(tmp_path)
+    assert trace.window_ns is not None
+    root = flame.of_trace(trace, trace.window_ns)
+    (main,) = root["c"]
+    assert (main["n"], main["v"], main["k"]) == ("train.py(7): main", 800 * US, "python")
+    inside = {frame["n"]: frame for frame in main["c"]}
+    assert inside["nn.Module: Linear_0"]["v"] == 200 * US
+    assert inside["cudaDeviceSynchronize"]["v"] == 5 * US
+    (linear,) = inside["nn.Module: Linear_0"]["c"]
+    assert [one["n"] for one in linear["c"]] == ["aten::addmm", "cudaMemcpyAsync"]
+
+    def fits(frame: dict) -> bool:
+        inside = frame.get("c", ())
+        return sum(one["v"] for one in inside) <= frame["v"] and all(map(fits, inside))
+
+    assert fits(root)
+    trace.python = Ranges(*(np.zeros(0, dtype=np.int64) for _ in range(4)))
+    assert flame.of_trace(trace, trace.window_ns) == {}

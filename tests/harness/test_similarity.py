@@ -452,11 +452,11 @@ def test_the_floor_stands_above_what_coincides_in_this_course():
                 compared += one.whole_size >= FLOOR
                 forms[one.whole].add((exercise.id, name, one.whole_size))
             for mistake in mistakes.read(course, stub):
-                prints = similarity.prints(mistake.source, stub, exercise, given)
+                changed = own.keys() & set(mistake.names)
+                prints = similarity.prints_of(ast.parse(mistake.source), stub, changed, given)
                 for name, one in prints.items():
-                    if name in mistake.names:
-                        equal += [(mistake.slug, name)] if one.whole == own[name].whole else []
-                        forms[one.whole].add((exercise.id, name, one.whole_size))
+                    equal += [(mistake.slug, name)] if one.whole == own[name].whole else []
+                    forms[one.whole].add((exercise.id, name, one.whole_size))
     assert equal == []
     coincide = [next(iter(group))[2] for group in forms.values() if len(group) > 1]
     assert coincide and max(coincide) < FLOOR

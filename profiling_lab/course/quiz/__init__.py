@@ -64,7 +64,7 @@ class Asked:
 class Question:
     """A question as it can be asked about each of `captures`.
 
-    lesson: the page that explains it, with the heading, as `week07/…/README.md#heading`.
+    lesson: the page that explains it, with its section, as `week07/…/README.md#Heading without its number`.
     """
 
     name: str

@@ -32,7 +32,7 @@ def run(file: str | Path, sql: str, parameters: Sequence[Any] = ()) -> list[Row]
     connection = sqlite3.connect(uri, uri=True)
     queries.confine(connection)
     try:
-        return queries.apart(lambda: connection.execute(sql, parameters).fetchall())
+        return connection.execute(sql, parameters).fetchall()
     finally:
         connection.close()
 
@@ -45,7 +45,7 @@ def try_query(file: str | Path, sql: Any, call: str) -> list[Row]:
     """The rows of the learner's query, or a failure that says what SQLite said."""
     require(isinstance(sql, str), f"{call} returned {show(sql)}, expected a text of SQL")
     try:
-        return run(file, sql)
+        return queries.apart(lambda: run(file, sql))
     except sqlite3.Error as error:
         require(False, f"{call}: SQLite says of the query on {Path(str(file)).name}: {error}")
         raise

@@ -41,13 +41,9 @@ def run(file: str | Path, sql: str, most_steps: int = 0) -> tuple[list[str], lis
     uri = captures.path(str(file)).resolve().as_uri() + "?mode=ro&immutable=1"
     connection = sqlite3.connect(uri, uri=True)
     queries.confine(connection, most_steps or queries.MOST_STEPS)
-
-    def answer() -> tuple[list[str], list[Row]]:
+    try:
         cursor = connection.execute(sql)
         return [one[0] for one in cursor.description], cursor.fetchall()
-
-    try:
-        return queries.apart(answer)
     finally:
         connection.close()
 
@@ -90,7 +86,7 @@ def judge_query(
     where = f"{call} on {Path(file).name}"
     most_steps = STEPS_A_PAIR * len(calls_of(file)) ** 2 + 1_000_000
     try:
-        told, got = run(file, sql, most_steps)
+        told, got = queries.apart(lambda: run(file, sql, most_steps))
     except sqlite3.Error as error:
         require(
             "interrupted" not in str(error),
