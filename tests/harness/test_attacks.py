@@ -510,12 +510,12 @@ def rests_on_a_claim(file: Path) -> set[str]:
     return found
 
 
-@pytest.mark.concerns()
-def test_what_rests_on_a_claim_says_so(course: Course) -> None:
+@pytest.mark.concerns("identifier")
+@pytest.mark.parametrize("identifier", [one.id for one in manifest.load(ROOT).exercises])
+def test_what_rests_on_a_claim_says_so(course: Course, identifier: str) -> None:
     unmarked = {
         task
-        for exercise in course.exercises
-        for stub in exercise.stubs
+        for stub in course.exercise(identifier).stubs
         if (file := course.checks(stub)).is_file()
         for name, task in manifest.checks_in(file)
         if name in rests_on_a_claim(file) and course.task(task).trust != "claim"
