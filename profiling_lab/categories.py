@@ -104,7 +104,7 @@ _TIMELINE = (
         effort=2,
         record="--trace=cuda,nvtx,osrt with NVTX ranges around the program's parts",
         headline="The program's own host code costs {share} of the time",
-        first="begin by moving it off the critical path",
+        first="begin by moving host code off the critical path",
     ),
     Category(
         "input_bound",
@@ -152,7 +152,7 @@ _TIMELINE = (
         remedy="look at what the late rank does before each collective, and share it evenly",
         effort=2,
         headline="Waiting for a late rank costs {share} of the time",
-        first="begin with what that rank does before each collective",
+        first="begin with what the late rank does before each collective",
     ),
     Category(
         "pipeline_bubble",

@@ -28,6 +28,8 @@ _CALLED = {
     "margin_ratio": "above the share that counts",
     "lost_ratio": "idle or exposed",
     "ceiling_ratio": "reached of its ceiling",
+    "headroom_ratio": "left to the nearest peak",
+    "launch_count": "launches",
     "waves_ratio": "waves of blocks",
     "occupancy_ratio": "warps held, of the most possible",
     "achieved_ratio": "warps active, of the most possible",

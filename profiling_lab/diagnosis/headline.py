@@ -22,6 +22,10 @@ def parts(verdict: Verdict) -> tuple[str, str]:
     main = verdict.findings[0]
     begin = next((f for f in verdict.findings if f.category == verdict.begin_with), main)
     easier = "" if begin is main else f"; an easier fix saves {_share(begin)}"
+    if verdict.seen and main.category != "healthy" and main.evidence.get("margin_ratio", 0) < 0:
+        lost = min(seen.lost_ns / seen.judged_ns for seen in verdict.seen)
+        claim = f"{lost:.0%} of the time is idle or exposed, and no one cause explains a tenth"
+        return claim, _first(begin)
     return f"{_claim(main, verdict)}{easier}", _first(begin)
 
 

@@ -69,9 +69,13 @@ def evidence_of(finding: Finding) -> list[tuple[str, Any, str]]:
     out = []
     for key, value in finding.evidence.items():
         told = key == "margin_ratio" and "recoverable_ratio" in finding.evidence
+        # Of a kernel the window is its duration.
+        told = told or (key == "window_ns" and "duration_ns" in finding.evidence)
         if told or (key in _ONLY_IF_ANY and not value):
             continue
         label, value, unit = evidence(clean_text(key), value)
+        if key == "recoverable_ratio" and "duration_ns" in finding.evidence:
+            label = "of its duration"
         out.append((label, value if is_number(value) else clean_text(value), unit))
     return out
 

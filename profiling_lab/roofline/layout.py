@@ -219,7 +219,8 @@ def _bandwidth_texts(colours: dict[Roof, str], scale: Scale, taken: list[Box]) -
     texts = []
     lines: dict[float, list[tuple[Roof, str]]] = {}
     for r, colour in colours.items():
-        lines.setdefault(r.bytes_per_s, []).append((r, colour))
+        # What is written alike is one line to a reader.
+        lines.setdefault(float(f"{r.bytes_per_s:.3g}"), []).append((r, colour))
     # A text and its line, seen across the line, need about one and a half heights of a letter.
     per_decade = (scale.bottom - scale.top) / (scale.y1 - scale.y0)
     across = per_decade * math.cos(math.radians(scale.slope_degrees))
@@ -296,7 +297,7 @@ def _point_texts(points: Sequence[Point], scale: Scale, taken: list[Box]) -> lis
             (0, -near, "middle"),
             (0, near + SMALL - 2, "middle"),
         ]
-        for far in (10, FAR, 24, 34):
+        for far in (10, FAR, 24, 34, 48, 64, 82, 102, 124, 148):
             places += [
                 (near, far + 4, "start"),
                 (near, 4 - far, "start"),

@@ -15,9 +15,14 @@ from profiling_lab.findings import CATEGORIES, Finding
 WITH_HEADLINE = [name for name, row in CATEGORIES.items() if row.precedence < 100 and row.remedy]
 
 
-def sentence(*findings: Finding, begin_with: str = "") -> str:
+def sentence(*findings: Finding, begin_with: str = "", seen: tuple = ()) -> str:
     return headline.of(
-        cast(Verdict, SimpleNamespace(findings=list(findings), begin_with=begin_with, kernels=[]))
+        cast(
+            Verdict,
+            SimpleNamespace(
+                findings=list(findings), begin_with=begin_with, kernels=[], seen=list(seen)
+            ),
+        )
     )
 
 
@@ -49,6 +54,15 @@ def test_it_fits_the_recording() -> None:
     assert sentence(finding("transfer_bound", pinned_ns=5)).endswith(": begin with pinned memory")
     blocking = finding("sync_bound", words="… as with CUDA_LAUNCH_BLOCKING=1: unset it")
     assert sentence(blocking).endswith(": unset CUDA_LAUNCH_BLOCKING")
+
+
+def test_where_no_cause_brings_a_tenth_the_lost_time_is_said() -> None:
+    small = finding("unexplained", 0.001, margin_ratio=-0.099)
+    seen = (SimpleNamespace(lost_ns=90, judged_ns=100), SimpleNamespace(lost_ns=40, judged_ns=100))
+    assert sentence(small, seen=seen) == (
+        "40% of the time is idle or exposed, and no one cause explains a tenth: record more before you change "
+        "anything"
+    )
 
 
 KERNELS = [name for name, row in CATEGORIES.items() if row.precedence >= 100]

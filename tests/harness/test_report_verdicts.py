@@ -24,6 +24,7 @@ from profiling_lab.reports import (
     render_report,
     trace_lanes,
 )
+from profiling_lab.reports.model import sentence
 
 US = 1_000
 
@@ -141,7 +142,7 @@ def test_the_verdict_is_the_headline(name: str) -> None:
     page = render_report([made], title=name)
     hero = page[page.index('class="hero"') :]
     assert f"{main.evidence['recoverable_ratio']:.0%}" in hero[:600]
-    assert made.claim in hero[:600] and f"{made.first}." in hero[:900]
+    assert made.claim in hero[:600] and f"{sentence(made.first)}." in hero[:900]
     assert hero.index(made.claim) < hero.index("were looked at")
     labels = re.findall(r"<dt>([^<]*)</dt>", page)
     said = " ".join(labels).lower()
