@@ -94,12 +94,16 @@ def summary(rows: dict[str, dict], names: list[str], run: str) -> str:
     )
 
 
-def write_page(rows: dict[str, dict], names: list[str]) -> None:
-    """The table, behind the page's own text."""
+def write_page(rows: dict[str, dict], names: list[str], groups: dict[str, list[str]]) -> None:
+    """The table and its sums, behind the page's own text."""
     text = PAGE.read_text(encoding="utf-8")
     head = text[: text.index(TABLE) + len(TABLE)]
-    runs = [summary(rows, names, run) for run in ("first", "last")]
-    lines = ["", *table(rows, names), "", *(f"- {line}" for line in runs if ": none" not in line)]
+    sums = [
+        f"- {title}, {summary(rows, group, run)}"
+        for title, group in groups.items()
+        for run in ("first", "last")
+    ]
+    lines = ["", *table(rows, names), "", *sums]
     PAGE.write_text(head + "\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -156,7 +160,10 @@ def main() -> None:
     judged = [name for name in rows if options.run in rows[name]]
     look = [name for name in judged if name not in apart]
     shown = look if options.show == "look" else judged
-    write_page(rows, shown)
+    groups = {"looked at": look}
+    if options.show == "all":
+        groups["hidden until the end"] = [name for name in judged if name in apart]
+    write_page(rows, shown, groups)
     print("\n".join(table(rows, shown)))
     print(summary(rows, look, options.run))
     if options.show == "all":
