@@ -23,6 +23,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from grading.runner.forkserver import ForkServer
+from grading.runner.watch import Watcher
+from profiling_lab.course import manifest
+
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
@@ -44,8 +48,6 @@ AIMS_S = {
 
 def solved_course(folder: Path) -> Path:
     """A copy of the course with the references in place of the stubs."""
-    from profiling_lab.course import manifest
-
     skip = shutil.ignore_patterns(".*", "__pycache__", "lab-*.html")
     shutil.copytree(ROOT, folder, ignore=skip)
     course = manifest.load(folder)
@@ -70,10 +72,6 @@ def timed(command: list[str], cwd: Path) -> dict[str, float]:
 
 def rechecks(folder: Path, repeats: int) -> list[dict[str, float]]:
     """Change one function, as a learner who saves, and wait for the verdict."""
-    from grading.runner.forkserver import ForkServer
-    from grading.runner.watch import Watcher
-    from profiling_lab.course import manifest
-
     course = manifest.load(folder)
     exercise = course.exercise("ex_30")
     file = folder / exercise.stub

@@ -24,6 +24,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from grading.checks.generate import schema
+from profiling_lab import captures
+from profiling_lab.mine.functions import load_file
+
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
@@ -37,8 +41,6 @@ LIBRARIES = ("polars", "numpy", "adbc-driver-sqlite", "adbc-driver-manager")
 def generate(path: Path, kernels: int, seed: int = 7) -> None:
     """Write the capture: one device, four streams, kernels of 2 to 40 µs, idle stretches between."""
     import numpy as np
-
-    from grading.checks.generate import schema
 
     rng = np.random.default_rng(seed)
     api_ns = rng.integers(2_500, 9_000, kernels)
@@ -140,13 +142,9 @@ def measure(path: Path) -> dict[str, Any]:
         return value
 
     def load() -> Any:
-        from profiling_lab.mine.functions import load_file
-
         return load_file(REFERENCE)
 
     def open_capture() -> None:
-        from profiling_lab import captures
-
         with captures.open(path) as capture:
             results["kernels_count"] = capture.kernels.height
 

@@ -24,6 +24,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from profiling_lab.reports import CaptureSection, Lane, MetricSeries, write_report
+
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
@@ -69,8 +71,6 @@ async (frames) => {
 
 def section(operations: int, seed: int = 7):
     """A run of kernels, copies, calls and ranges in 64 lanes, dense enough that most are narrow."""
-    from profiling_lab.reports import CaptureSection, Lane, MetricSeries
-
     draw = random.Random(seed)
     kinds = ["kernel"] * 12 + ["copy_in", "copy_out", "memset", "graph"]
     lanes = []
@@ -108,8 +108,6 @@ def section(operations: int, seed: int = 7):
 
 def measure(operations: int, repeats: int, folder: Path) -> dict[str, Any]:
     from playwright.sync_api import sync_playwright
-
-    from profiling_lab.reports import write_report
 
     drawn = section(operations)
     begin = time.perf_counter()

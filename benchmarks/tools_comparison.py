@@ -38,6 +38,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.tools_cases import RESULTS, cases, of_kind, recordings  # noqa: E402
+from profiling_lab.record import tools  # noqa: E402
 
 KEPT_ROWS = 5  # of each table that a tool prints; its sums are over all rows
 
@@ -82,8 +83,6 @@ def _lab_says(*more: str) -> tuple[str, dict[str, Any]]:
 
 def nsys_analyze(_options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     """Each rule's table: number of rows, sum of its durations, first rows; or why it was skipped."""
-    from profiling_lab.record import tools
-
     nsys = str(tools.find_nsys())
     captures = of_kind("timeline")
     with tempfile.TemporaryDirectory() as folder:
@@ -184,8 +183,6 @@ def hta(options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
 
 def nsight_compute(_options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     """The rules' results of each kernel, from a new recording made as the case's was."""
-    from profiling_lab.record import tools
-
     ncu = str(tools.find_ncu())
     programs = ROOT / "captures/programs/case_kernels"
     with tempfile.TemporaryDirectory() as folder:

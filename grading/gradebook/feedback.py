@@ -18,6 +18,7 @@ from grading.gradebook.marks import NOT_GRADED, TOTAL, ExerciseMark, HandMark, M
 from grading.gradebook.policy import Policy
 from grading.runner import alike, results
 from grading.runner.printable import printable
+from profiling_lab.cli.hints import hint_steps
 from profiling_lab.course.manifest import Course, Task
 from profiling_lab.errors import CourseError
 
@@ -234,8 +235,6 @@ class Guide:
         return f"{file}, “{section}”" if section else file
 
     def _question(self, task: Task) -> str:
-        from profiling_lab.cli.hints import hint_steps
-
         try:
             first = hint_steps(self.course, task)[0]
         except (CourseError, IndexError):

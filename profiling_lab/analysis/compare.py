@@ -230,6 +230,7 @@ class Compared:
 
     def to_report(self, headline: str = "") -> Comparison:
         """The rows as a report shows them."""
+        # A report shows what is computed here; only as a report does it go there.
         from profiling_lab.reports import Comparison, ComparisonRow
 
         allowed_ns = self.tolerance * self.before.length_ns

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from profiling_lab import captures
 from profiling_lab.cli.app import complain
 from profiling_lab.cli.screen import LAB, find, load_course
 from profiling_lab.cli.status import next_task, say_waiting
@@ -142,8 +143,6 @@ def _own_capture(name: str, exercise: Exercise) -> Path:
 
     A timeline is opened too: it must be readable and hold device work.
     """
-    from profiling_lab import captures
-
     reads = {identifier: kind for kind, identifier in EXERCISES.items()}.get(exercise.id)
     place = captures.place(name)
     asked = reads in (captures.Kind.KERNELS, captures.Kind.TRACE)

@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from profiling_lab.captures import Kind, Part
+from profiling_lab.captures import Kind, Part, cutting, inputs
 from profiling_lab.cli import verdicts
 from profiling_lab.cli.app import complain
 from profiling_lab.cli.options import against_option, range_option, seconds_option
 from profiling_lab.cli.printing import show_verdict, why_not
 from profiling_lab.cli.screen import LAB, note_while, wrap
+from profiling_lab.diagnosis import limits
 from profiling_lab.errors import LabError
 from profiling_lab.findings import CATEGORIES, Finding, is_borderline
+from profiling_lab.mine import asking
+from profiling_lab.mine.asking import ask_all, range_fits
 from profiling_lab.mine.functions import functions_for
 
 if TYPE_CHECKING:
@@ -99,9 +102,6 @@ def diagnose(
 
     Exits with 0, healthy or not; with 1 on a --fail-on hit; with 2 if a FILE cannot be read.
     """
-    from profiling_lab.captures import cutting, inputs
-    from profiling_lab.mine.asking import ask_all
-
     rest, limit = verdicts.unexplained_limit(fail_on)
     unwanted = _categories(tuple(rest))
     with note_while("reading"):
@@ -194,8 +194,6 @@ def _by_engine(
 
 def _can_be_judged(runs: Sequence[Sequence[Part]], nvtx_range: str | None) -> None:
     """Raise LabError for captures that cannot be diagnosed, or not with these options."""
-    from profiling_lab.mine.asking import range_fits
-
     for run in runs:
         if run[0].kind == Kind.COUNTERS:
             name = run[0].name
@@ -212,9 +210,6 @@ def _show(
     whole: EngineVerdict | None,
 ) -> None:
     """looked_at: the options that say which part of the run, by their names. whole: what the engine says."""
-    from profiling_lab.diagnosis import limits
-    from profiling_lab.mine import asking
-
     options = (word for name, value in looked_at.items() if value for word in (name, value))
     given = shlex.join([*(name for part in run for name in part.given), *options])
     devices = asking.busy_devices(run[0], verdict, partial(functions_for, against=against))

@@ -12,7 +12,9 @@ from profiling_lab.cli.screen import LAB, bar, bold, dim, width, wrap
 from profiling_lab.course import manifest
 from profiling_lab.errors import CourseError
 from profiling_lab.findings import CATEGORIES, CAUSE_IN_WORDS, Finding, is_borderline
+from profiling_lab.mine.asking import RANK_FUNCTIONS
 from profiling_lab.mine.diagnosis import Busy, Diagnosis, largest
+from profiling_lab.reports.model import clean_text, evidence_of
 from profiling_lab.units import evidence, format_ns, format_quantity, format_share
 
 if TYPE_CHECKING:
@@ -38,9 +40,6 @@ def show_verdict(
     command that draws it. devices: all that worked, as far as it is known for how long. unexplained: a
     sentence if a healthy run leaves more open than it explains.
     """
-    from profiling_lab.mine.asking import RANK_FUNCTIONS
-    from profiling_lab.reports.model import clean_text
-
     facts = "; ".join(about(diagnosis) for diagnosis in verdict.diagnoses)
     click.echo(bold(clean_text(title)) + dim(f"  {facts}" if facts else ""))
     if verdict.unjudged:
@@ -95,8 +94,6 @@ def why_not(verdict: Verdict) -> str:
 
 def _show_details(diagnosis: Diagnosis) -> None:
     """Where the time of a timeline went: what the functions besides the findings say."""
-    from profiling_lab.reports.model import clean_text
-
     _show_time(diagnosis)
     _show_gaps(diagnosis)
     show_table(
@@ -151,8 +148,6 @@ def has_references() -> bool:
 
 
 def show_list(title: str, lines: Sequence[str]) -> None:
-    from profiling_lab.reports.model import clean_text
-
     if not lines:
         return
     click.echo(bold(f"  {title}"))
@@ -161,8 +156,6 @@ def show_list(title: str, lines: Sequence[str]) -> None:
 
 
 def show_places(places: Sequence[str], report: str) -> None:
-    from profiling_lab.reports.model import clean_text
-
     click.echo()
     click.echo(bold("  Where to look") + dim("  from the window's start"))
     for place in places:
@@ -171,8 +164,6 @@ def show_places(places: Sequence[str], report: str) -> None:
 
 
 def show_finding(finding: Finding) -> None:
-    from profiling_lab.reports.model import clean_text, evidence_of
-
     heading = _heading(finding, width() - 2)
     click.echo(f"  {heading}")
     subject = clean_text(finding.subject)
@@ -187,8 +178,6 @@ def show_finding(finding: Finding) -> None:
 
 def show_others(findings: Sequence[Finding]) -> None:
     """The second finding with what it would save; of the others their names."""
-    from profiling_lab.reports.model import clean_text
-
     if not findings:
         return
     click.echo()
@@ -214,8 +203,6 @@ def _saving(finding: Finding) -> str:
 
 def _compact(finding: Finding) -> list[str]:
     """The evidence in few words: what could be saved, then what else is measured."""
-    from profiling_lab.reports.model import clean_text
-
     saved = _saving(finding)
     told = {"recoverable_ns", "recoverable_ratio", "window_ns", "margin_ratio"} if saved else set()
     rest = [evidence(key, value) for key, value in finding.evidence.items() if key not in told]
@@ -230,8 +217,6 @@ def finding_in_few_words(finding: Finding) -> str:
 
 def _heading(finding: Finding, room: int) -> str:
     """Category, subject, and whether it is a close call, in at most `room` characters."""
-    from profiling_lab.reports.model import clean_text
-
     nothing_to_do = finding.category == "healthy" or finding.recommendation == "none"
     name = click.style(finding.category, fg="green" if nothing_to_do else "yellow", bold=True)
     mark = "  borderline" if is_borderline(finding) else ""

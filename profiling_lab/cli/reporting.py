@@ -8,16 +8,21 @@ from typing import TYPE_CHECKING
 
 import click
 
+from profiling_lab import captures
 from profiling_lab.analysis.compare import compare_runs
-from profiling_lab.captures import Kind, Part
+from profiling_lab.captures import Kind, Part, cutting, inputs
 from profiling_lab.cli import verdicts
 from profiling_lab.cli.comparing import measured
 from profiling_lab.cli.comparison import show_pair
 from profiling_lab.cli.options import against_option, range_option, seconds_option
 from profiling_lab.cli.pages import counters, write_page
 from profiling_lab.cli.printing import show_title
-from profiling_lab.cli.screen import LAB, bold, dim, note_while, short, wrap
+from profiling_lab.cli.screen import LAB, bold, dim, load_course, note_while, short, wrap
+from profiling_lab.cli.status import waiting
+from profiling_lab.course import progress
+from profiling_lab.course.doctor import capabilities
 from profiling_lab.errors import LabError
+from profiling_lab.reports.progress import steps, write_progress
 
 if TYPE_CHECKING:
     from profiling_lab.analysis.measures import Run
@@ -80,12 +85,6 @@ def report(
 
 
 def _write_progress(output: Path) -> None:
-    from profiling_lab.cli.screen import load_course
-    from profiling_lab.cli.status import waiting
-    from profiling_lab.course import progress
-    from profiling_lab.course.doctor import capabilities
-    from profiling_lab.reports.progress import steps, write_progress
-
     course = load_course()
     _writable(output)
     verdicts = progress.verdicts(course)
@@ -100,8 +99,6 @@ def _write_captures(
     nvtx_range: str | None,
     seconds: str | None,
 ) -> None:
-    from profiling_lab.captures import cutting, inputs
-
     _writable(output)
     sections: list[CaptureSection] = []
     runs: list[Run] = []
@@ -159,9 +156,6 @@ def demo(output: Path, open_page: bool) -> int:
     Two pairs ship with the course: PyTorch inference, and a pipeline in CUDA C++. The page that is
     written shows both on a timeline. Needs no GPU.
     """
-    from profiling_lab import captures
-    from profiling_lab.captures import inputs
-
     _writable(output)
     known = captures.names()
     pairs = [pair for pair in DEMO_PAIRS if pair[0] in known and pair[1] in known]

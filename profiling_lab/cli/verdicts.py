@@ -21,7 +21,10 @@ from profiling_lab.cli.printing import (
 from profiling_lab.cli.screen import bar, bold, dim, width, wrap
 from profiling_lab.errors import LabError
 from profiling_lab.findings import CATEGORIES, Finding
+from profiling_lab.reports.model import clean_text
 from profiling_lab.units import format_ns, format_share
+
+# Imported late: a course may come without the engine, and so without the modules that it alone rests on.
 
 if TYPE_CHECKING:
     from profiling_lab.captures import Part
@@ -64,7 +67,6 @@ def show(title: str, verdict: Verdict, report: str) -> None:
     report: the command that draws it.
     """
     from profiling_lab.diagnosis import contributors, headline
-    from profiling_lab.reports.model import clean_text
 
     about = f"window {format_ns(verdict.seen[0].spent[0].length_ns)}" if verdict.seen else "kernels"
     if verdict.seen and (
@@ -124,8 +126,6 @@ def _show_by_name(
     title: str, note: str, rows: Sequence[tuple[str, int, int, float]], length: int
 ) -> None:
     """rows: name, total in ns, how often, mean in ns."""
-    from profiling_lab.reports.model import clean_text
-
     if not rows:
         return
     room = max(20, min(60, width() - 46))
@@ -138,8 +138,6 @@ def _show_by_name(
 
 
 def _show_steps(steps: dict[str, Any]) -> None:
-    from profiling_lab.reports.model import clean_text
-
     if not steps:
         return
     text = (
@@ -152,8 +150,6 @@ def _show_steps(steps: dict[str, Any]) -> None:
 
 def _show_shapes(shapes: Sequence[dict[str, Any]]) -> None:
     """What operators reached, by shape, where their work is known."""
-    from profiling_lab.reports.model import clean_text
-
     known = [row for row in shapes if "flops_per_s" in row or "bytes_per_s" in row]
     if not known:
         return
@@ -181,7 +177,6 @@ def _show_shapes(shapes: Sequence[dict[str, Any]]) -> None:
 def _show_kernels(verdict: Verdict) -> None:
     """The launches on pages of kernels: how full their fullest unit is, and how far it is to a peak."""
     from profiling_lab.diagnosis import contributors, kernels
-    from profiling_lab.reports.model import clean_text
 
     longest = sorted(verdict.kernels, key=lambda one: -(one.kernel.duration_ns or 0))
     if not longest:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from profiling_lab import captures
 from profiling_lab.captures import MAIN_FILES, Kind, Part, inputs, merging
+from profiling_lab.captures.dependencies import HOST_FUNCTION_CALLS
 from profiling_lab.mine import asking
 from profiling_lab.units import format_ns
 
@@ -105,8 +106,6 @@ def _allocating_line(part: Part) -> list[str]:
 
 def _waits_unseen(recording: NsysCapture) -> list[str]:
     """A host that waits for another thread looks, between its CUDA calls, like one that works."""
-    from profiling_lab.captures.dependencies import HOST_FUNCTION_CALLS
-
     if recording.os_calls.height:
         return []
     told = recording.api_calls["name"].is_in(list(HOST_FUNCTION_CALLS)).sum()

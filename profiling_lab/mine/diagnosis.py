@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from profiling_lab import captures, devices, roofline
 from profiling_lab.errors import EmptyCapture
 from profiling_lab.findings import Finding, problems
 from profiling_lab.mine.functions import Functions, FunctionUnavailable
@@ -171,8 +172,6 @@ def roofline_of(capture: str, functions: Functions) -> tuple[list[Roof], list[Po
 
     Raises FunctionUnavailable if `roofline_points` gave no answer, DeviceError for an unknown device.
     """
-    from profiling_lab import captures, devices, roofline
-
     document = json.loads(captures.text(capture, "counters.json"))
     rows = functions.call("roofline_points", capture)
     known = devices.get(document["device"])

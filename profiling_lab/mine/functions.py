@@ -24,7 +24,7 @@ from typing import Any
 from profiling_lab.captures import Kind
 from profiling_lab.course import manifest
 from profiling_lab.course.manifest import Course
-from profiling_lab.errors import CourseError, LabError
+from profiling_lab.errors import CaptureError, CourseError, LabError
 
 # The exercise whose functions read a kind of capture.
 EXERCISES: dict[str, str] = {
@@ -61,8 +61,6 @@ class Functions:
 
         Errors about the capture itself (CaptureError) go on to the caller.
         """
-        from profiling_lab.errors import CaptureError
-
         function = self._function(name)
         try:
             return plain(function(*arguments, **keywords))

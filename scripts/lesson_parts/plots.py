@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scripts.lesson_parts import layout
 from scripts.lesson_sources import SOURCES, source
 from scripts.lesson_sources.drawing import ROOT, STYLE
 
@@ -48,8 +49,6 @@ def look(file: Path, image_format: str = "svg") -> tuple[bytes, list[str]]:
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
-
-    from scripts.lesson_parts import layout
 
     with matplotlib.rc_context({"figure.dpi": 100, **STYLE}):
         figure = drawings()[file]()

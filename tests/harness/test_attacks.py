@@ -54,6 +54,10 @@ from typing import Any
 
 import pytest
 
+from grading.errors import SandboxUnavailable
+from grading.grader.intake.submissions import take_in
+from grading.grader.judge import Judge
+from grading.grader.sandbox import strongest
 from grading.proof import background_runs
 from grading.runner.results import Key, Result
 from profiling_lab.course import manifest
@@ -346,9 +350,6 @@ def batch(
     folder: Path, course: Course, chosen: list[Attack], *, sandbox: str, every: int = 4
 ) -> Outcome:
     """Grade attacks in one batch, with a control after every few of them, several at a time."""
-    from grading.grader.intake.submissions import take_in
-    from grading.grader.judge import Judge
-
     key = Key("", "", "", SEED)
     before = descendants()
     ground = Ground(folder, course)
@@ -470,9 +471,6 @@ def course() -> Course:
 
 @pytest.fixture(scope="module")
 def sandbox_kind() -> str:
-    from grading.errors import SandboxUnavailable
-    from grading.grader.sandbox import strongest
-
     try:
         return strongest()
     except SandboxUnavailable as error:
@@ -687,9 +685,6 @@ def test_it_writes_nowhere_else(tmp_path):
 def test_a_private_recording_is_seen_only_where_what_is_said_is_hidden(
     course: Course, sandbox_kind: str, tmp_path: Path
 ) -> None:
-    from grading.grader.intake.submissions import take_in
-    from grading.grader.judge import Judge
-
     exercise = course.exercise("scaling_ex01")
     cases = tmp_path / "cases"
     for name in ("one", "other"):

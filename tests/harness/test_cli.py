@@ -23,10 +23,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from grading.checks.generate import SCENARIOS
+from grading.runner.forkserver import ForkServer
+from grading.runner.watch import Recheck, Screen, Watcher, affected, run, watch_files
+from profiling_lab import record
 from profiling_lab.cli import checking, lab
 from profiling_lab.cli.app import COMMANDS, SECTIONS
 from profiling_lab.cli.proving import own_words
-from profiling_lab.course import doctor, manifest, mistakes, progress
+from profiling_lab.course import closure, doctor, manifest, mistakes, progress
+from profiling_lab.course.closure import closure_hash
 from profiling_lab.course.progress import Verdict
 from profiling_lab.errors import LabError
 
@@ -630,8 +635,6 @@ def test_dev_check_says_what_is_missing(small: Lab) -> None:
 
 @pytest.fixture(scope="module")
 def scenario(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    from grading.checks.generate import SCENARIOS
-
     made: dict[tuple, Path] = {}
 
     def make(name: str, seed: int = 7, **options: object) -> Path:
@@ -1006,9 +1009,6 @@ def test_demo_without_captures(
 
 
 def test_doctor_and_record_pass_on(outside: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    from profiling_lab import record
-    from profiling_lab.course import doctor
-
     item = doctor.Item("GPU", "missing", "no NVIDIA GPU", "recorded work runs")
     monkeypatch.setattr(doctor, "examine", lambda: [item])
     result = outside("doctor")
@@ -1055,15 +1055,11 @@ def _helper():
     ],
 )
 def test_affected_follows_uses(old: str, new: str, direct: str, others: str) -> None:
-    from grading.runner.watch import affected
-
     after = BEFORE.replace(old, new) if old else BEFORE
     assert affected(BEFORE, after, {"a", "b", "c"}) == (set(direct), set(others))
 
 
 def test_closure_hash_changes_with_what_is_used() -> None:
-    from profiling_lab.course.closure import closure_hash
-
     names = ("a", "b", "c")
     before = {name: closure_hash(BEFORE, name) for name in names}
 
@@ -1089,13 +1085,13 @@ def shown(rows):
 
 
 def test_words_of_code_are_those_that_were_typed() -> None:
-    from profiling_lab.course.closure import closure_hash, words
-
-    assert words("def f( x ):  # why\n\n    return f'{x!r}' + 'a'\n") == (
+    assert closure.words("def f( x ):  # why\n\n    return f'{x!r}' + 'a'\n") == (
         "def f ( x ) : NEWLINE INDENT return f'{x!r}' + 'a' NEWLINE DEDENT"
     )
-    assert words(SAMPLE) == words(SAMPLE.replace("  # what is allowed", "").replace(", ", ",  "))
-    assert words(SAMPLE) != words(SAMPLE.replace("'ns'", "'us'"))
+    assert closure.words(SAMPLE) == closure.words(
+        SAMPLE.replace("  # what is allowed", "").replace(", ", ",  ")
+    )
+    assert closure.words(SAMPLE) != closure.words(SAMPLE.replace("'ns'", "'us'"))
     beside = "a = 1; b = (\n    2)\n"  # lines that two statements share
     assert closure_hash(beside, "a") != closure_hash(beside.replace("1", "3"), "a")
     # The same under every Python, where ast.unparse and ast.dump of it differ.
@@ -1104,17 +1100,12 @@ def test_words_of_code_are_those_that_were_typed() -> None:
 
 @pytest.fixture
 def watching(small: Lab) -> Iterator[tuple[Lab, object]]:
-    from grading.runner.forkserver import ForkServer
-    from grading.runner.watch import Watcher
-
     with ForkServer(parallel=1) as server:
         course = small.course
         yield small, Watcher(course, course.tasks.values(), server)
 
 
 def test_watch_checks_what_changed(watching: tuple, capsys: pytest.CaptureFixture[str]) -> None:
-    from grading.runner.watch import Screen
-
     small, watcher = watching
     small.solve("length", "    return 5\n")
     tasks = watcher.changed([small.root / STUB])
@@ -1140,8 +1131,6 @@ def test_watch_checks_what_changed(watching: tuple, capsys: pytest.CaptureFixtur
 def test_watch_says_why_something_is_not_run(
     watching: tuple, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from grading.runner.watch import Recheck, Screen
-
     _, watcher = watching
     screen = Screen(watcher, clears=False)
     why = "mini.mini_cu needs torch, which this machine lacks: uv sync --inexact --group frameworks"
@@ -1196,8 +1185,6 @@ def test_watch_survives_code_that_ends_the_process(watching: tuple) -> None:
 
 
 def test_watch_sees_a_save_and_keys(watching: tuple, capsys: pytest.CaptureFixture[str]) -> None:
-    from grading.runner.watch import Screen, run, watch_files
-
     small, watcher = watching
     events: queue.Queue = queue.Queue()
     stop = threading.Event()

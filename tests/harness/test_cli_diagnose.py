@@ -25,9 +25,11 @@ from grading.checks.generate.kineto import Trace
 from profiling_lab import captures
 from profiling_lab.captures import exports, inputs, opening
 from profiling_lab.cli import lab
+from profiling_lab.cli.printing import show_finding
 from profiling_lab.course import manifest as course
 from profiling_lab.course import stubs
 from profiling_lab.diagnosis import limits
+from profiling_lab.findings import Finding
 from profiling_lab.units import format_ns
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -866,9 +868,6 @@ def test_of_memory_that_grows_the_allocating_line_is_asked_for(tmp_path: Path) -
 def test_a_count_of_zero_is_shown_where_it_says_something(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from profiling_lab.cli.printing import show_finding
-    from profiling_lab.findings import Finding
-
     evidence = {"growth_bytes": 512, "steps_left_count": 0, "unjudged_count": 0}
     show_finding(Finding("memory_growth", "device:0", evidence, "detach"))
     said = " ".join(capsys.readouterr().out.split())

@@ -18,6 +18,8 @@ from pathlib import Path
 import pytest
 
 from grading import cli
+from grading.errors import SandboxUnavailable
+from grading.grader import sandbox
 from grading.grader.batches import store
 from profiling_lab.course import manifest
 from profiling_lab.course.manifest import Course
@@ -276,9 +278,6 @@ def test_wrong_usage_is_one_line_and_exit_code_2(
 def test_without_a_sandbox_it_refuses_and_says_the_words(
     capsys: pytest.CaptureFixture[str], source: Path, tmp_path: Path, monkeypatch
 ) -> None:
-    from grading.errors import SandboxUnavailable
-    from grading.grader import sandbox
-
     def none_here() -> str:
         raise SandboxUnavailable("no sandbox: install bubblewrap")
 

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from grading.cli import grade, report, status
 from grading.proof.prove import Run
 from grading.runner.scoring import installed, require_for
+from profiling_lab.cli import lab
 from profiling_lab.course import manifest as course
-from scripts.lesson_parts import plots
+from profiling_lab.tools.unified_profiler import parser
+from scripts.lesson_parts import layout, plots
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -97,8 +100,6 @@ def panel() -> Iterator[Axes]:
 def test_what_is_cut_off_or_overprinted_is_found(
     panel: Axes, spoil: Callable[[Axes], Any], words: str | None
 ) -> None:
-    from scripts.lesson_parts import layout
-
     spoil(panel)
     found = "; ".join(layout.faults(panel.get_figure()))
     assert words in found if words else not found, found
@@ -143,8 +144,6 @@ def test_examples_run_as_written(lesson: str, background: Callable[..., Run]) ->
 @pytest.mark.parametrize("lesson", PAGES)
 def test_lab_commands_exist(lesson: str) -> None:
     import click
-
-    from profiling_lab.cli import lab
 
     ids = {task.id for exercise in COURSE.exercises for task in exercise.tasks}
     ids |= {exercise.id for exercise in COURSE.exercises}
@@ -201,9 +200,6 @@ def own_options() -> frozenset[str]:
     """The options of every command of `lab` and of `grade`, and pytest's of this project."""
     import click
 
-    from grading.cli import grade, report, status
-    from profiling_lab.cli import lab
-
     def walk(command: click.Command) -> Iterator[str]:
         for parameter in command.params:
             yield from parameter.opts
@@ -253,8 +249,6 @@ def test_profiler_options_are_those_of_the_recorded_tool(lesson: str) -> None:
 
 @pytest.mark.parametrize("lesson", PAGES)
 def test_commands_of_the_unified_profiler_are_understood(lesson: str) -> None:
-    from profiling_lab.tools.unified_profiler import parser
-
     for words in commands(lesson):
         tool = next((n for n, word in enumerate(words) if "unified_profiler" in word), None)
         if tool is None or words[tool + 1 :] == ["--help"]:

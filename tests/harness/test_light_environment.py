@@ -203,7 +203,7 @@ class TestWithoutGroups:
 
 
 def test_plot_without_matplotlib_says_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    from profiling_lab import roofline
+    from profiling_lab import roofline  # with numpy, which the other tests do without
 
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from grading.classroom import answers
 from profiling_lab.course import manifest as course
 from profiling_lab.mine.functions import load_file
 from scripts.lesson_parts import notebooks, pages
@@ -165,8 +166,6 @@ def typed_numbers(source: Any) -> list[str]:
 
 
 def test_no_answer_stands_in_a_notebook(tmp_path: Path) -> None:
-    from grading.classroom import answers
-
     files = []
     for name in NAMES:
         files.append(tmp_path / f"{Path(name).name}.py")

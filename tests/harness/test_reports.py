@@ -474,19 +474,17 @@ def test_lanes_are_what_was_recorded(tmp_path: Path) -> None:
 def printed(encoding: str = "utf-8", terminal: bool = False) -> str:
     from rich.console import Console
 
-    from profiling_lab.reports import terminal as shown
-
     raw = io.BytesIO()
     file = io.TextIOWrapper(raw, encoding=encoding, errors="strict", write_through=True)
     console = Console(file=file, width=80, force_terminal=terminal, highlight=False)
     long = "kernel:" + "k" * 300
     evil = [Finding(text, f"kernel:{text}", {"a_ns": 1}, text) for text in EVIL]
-    shown.print_comparison(compared(), console)
-    shown.print_time_bars([section(), section("improved", window_ns=(0, 200_000))], console)
-    shown.print_findings([*section().findings, Finding("healthy", long, {}), *evil], console)
-    shown.print_findings([], console)
-    shown.print_time_bars(CaptureSection("nothing"), console)
-    shown.print_comparison(Comparison("a", "b"), console)
+    on_screen.print_comparison(compared(), console)
+    on_screen.print_time_bars([section(), section("improved", window_ns=(0, 200_000))], console)
+    on_screen.print_findings([*section().findings, Finding("healthy", long, {}), *evil], console)
+    on_screen.print_findings([], console)
+    on_screen.print_time_bars(CaptureSection("nothing"), console)
+    on_screen.print_comparison(Comparison("a", "b"), console)
     return raw.getvalue().decode(encoding)
 
 

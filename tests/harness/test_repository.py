@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from profiling_lab.cli.app import lab
 from profiling_lab.course import manifest
 from profiling_lab.mine.functions import load_file
 
@@ -360,8 +361,6 @@ def test_readme_holds_the_two_commands() -> None:
 def commands() -> dict[str, set[str]]:
     """Each `lab` command with its subcommands."""
     import click
-
-    from profiling_lab.cli.app import lab
 
     context = click.Context(lab)
     out = {}

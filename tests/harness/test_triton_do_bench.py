@@ -10,6 +10,7 @@ import pytest
 
 from grading.runner.scoring import installed
 from profiling_lab.course import manifest as course
+from profiling_lab.mine.functions import load_once
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -55,8 +56,6 @@ class Event:
 
 @pytest.fixture
 def plan():
-    from profiling_lab.mine.functions import load_once
-
     known = course.load(ROOT)
     stub = known.exercise("triton_ex05").stub
     return load_once(known.solution(stub), "reference_triton_ex05").do_bench_plan

@@ -19,11 +19,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
+from grading.grader import sandbox
+from grading.grader.batches import keys
 from grading.grader.intake.submissions import Submission
+from grading.grader.judge import Judge as CourseJudge
 from grading.runner.results import Check, Key, Result, Task
 from profiling_lab.course import manifest
 from profiling_lab.course.manifest import Exercise
 from profiling_lab.errors import LabError
+from profiling_lab.mine.functions import load_file
+from profiling_lab.record.tools import query_gpus
 
 PAUSES_S = (1.0, 5.0, 20.0)  # before each further attempt
 POLL_S = 0.1
@@ -110,16 +115,12 @@ class JudgeSpec:
         """The judge, to be entered."""
         module, _, function = self.opener.rpartition(":")
         if module.endswith(".py"):
-            from profiling_lab.mine.functions import load_file
-
             return getattr(load_file(Path(module)), function)(self)
         return getattr(import_module(module), function)(self)
 
 
 def open_judge(spec: JudgeSpec) -> AbstractContextManager[Judge]:
     """The course's own judge."""
-    from grading.grader.judge import Judge as CourseJudge
-
     return CourseJudge(
         manifest.load(Path(spec.root)),
         sandbox=spec.sandbox,
@@ -187,8 +188,6 @@ class Local:
 
     def environment(self) -> dict[str, Any]:
         """This machine's."""
-        from grading.grader.batches import keys
-
         kind = sandbox_kind(self.spec.sandbox)
         return keys.environment(sandbox=kind, live=self.spec.live)
 
@@ -270,8 +269,6 @@ class Local:
 
 def sandbox_kind(asked: str) -> str:
     """The kind of sandbox that `asked` ("auto" or a kind) gives here. Raises SandboxUnavailable."""
-    from grading.grader import sandbox
-
     return sandbox.strongest() if asked == "auto" else asked
 
 
@@ -351,6 +348,4 @@ def visible_devices(read: Callable[..., list] | None = None) -> list[str]:
     """The GPUs that this process may use: CUDA_VISIBLE_DEVICES, else all by their UUID."""
     if (given := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
         return [name.strip() for name in given.split(",") if name.strip()]
-    if read is None:
-        from profiling_lab.record.tools import query_gpus as read
-    return [str(gpu["uuid"]) for gpu in read(("uuid",))]
+    return [str(gpu["uuid"]) for gpu in (read or query_gpus)(("uuid",))]

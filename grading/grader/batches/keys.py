@@ -16,7 +16,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from grading.grader.intake.submissions import Submission
+from profiling_lab.course.doctor import capabilities
 from profiling_lab.course.manifest import Course, Exercise
+from profiling_lab.record.tools import query_gpus
 
 # What these modules do happens before a submission is judged or after; tests hold the judge to that.
 NOT_JUDGING = frozenset(
@@ -93,8 +95,6 @@ def environment(*, sandbox: str, live: bool = False) -> dict[str, object]:
 
     sandbox: its kind. live: whether the GPUs of this machine take part.
     """
-    from profiling_lab.course.doctor import capabilities
-
     out: dict[str, object] = {
         "python": platform.python_version(),
         "implementation": platform.python_implementation(),
@@ -105,8 +105,6 @@ def environment(*, sandbox: str, live: bool = False) -> dict[str, object]:
         "sandbox": sandbox,
     }
     if live:
-        from profiling_lab.record.tools import query_gpus
-
         out["gpus"] = [dict(gpu) for gpu in query_gpus(("name", "driver_version"))]
     return out
 
