@@ -20,6 +20,8 @@ otter-grader and nbgrader; where they are not installed they are left out:
 --load N says whether verdicts differ with N busy loops beside. With --write the figures go to benchmarks/results/grading.json.
 """
 
+# Long because one run measures all steps of grading in turn.
+
 from __future__ import annotations
 
 import argparse

@@ -12,6 +12,8 @@ stays on chip.
     machine.flops, machine.elements         # 2, 3
 """
 
+# Long because each kind of written-out kernel has its own way of counting.
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence

@@ -4,6 +4,8 @@ A policy changes what verdicts are worth, never a verdict: reports are written a
 without grading again. All arithmetic is exact (fractions); a number is rounded once, when it is shown.
 """
 
+# Long because each key of one file format is read, checked and explained.
+
 from __future__ import annotations
 
 import difflib

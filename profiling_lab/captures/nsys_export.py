@@ -11,6 +11,8 @@ Sources: the schema notes in Nsight Systems' own export (column comments), and "
 Guide", chapter "SQLite schema reference".
 """
 
+# Long because it has a reader for each table of one format.
+
 from __future__ import annotations
 
 from functools import cached_property

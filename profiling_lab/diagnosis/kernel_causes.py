@@ -6,6 +6,8 @@ function here says, for one cause, what is left: a share by unit, and for "waiti
 It raises Missing where the page lacks a counter that it needs.
 """
 
+# Long because each cause is a function of the same counters.
+
 from __future__ import annotations
 
 from collections.abc import Callable

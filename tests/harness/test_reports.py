@@ -35,6 +35,7 @@ from profiling_lab.reports import (
     section_from_capture,
     write_report,
 )
+from profiling_lab.reports import terminal as on_screen
 from profiling_lab.reports.model import sentence
 
 EVIL = [

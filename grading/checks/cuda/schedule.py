@@ -20,6 +20,8 @@ starts. The rules are those of the CUDA Runtime API reference ("Stream synchroni
 Not used as an order, although drivers often do it: cudaFree and cudaFreeHost waiting for the device.
 """
 
+# Long because the stand-in's record and what follows from it are one format.
+
 from __future__ import annotations
 
 import json

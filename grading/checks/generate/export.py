@@ -1,5 +1,7 @@
 """Write a simulated run as the SQLite file that `nsys export` would have made of its recording."""
 
+# Long because it writes each table of one format.
+
 from __future__ import annotations
 
 import random

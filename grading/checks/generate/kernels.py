@@ -10,6 +10,8 @@ the slowest unit needs at the rate that is reached in practice, or as its waves 
 whichever is longer. Where a unit is the slowest, warps queue for it, and their waiting shows there.
 """
 
+# Long because it writes each counter of one format.
+
 from __future__ import annotations
 
 import math

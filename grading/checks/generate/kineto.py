@@ -12,6 +12,8 @@ Field names and spellings are those of traces that torch 2.15 wrote; `style="old
 PyTorch 1.8 did (source: tb_plugin/torch_tb_profiler/profiler/trace.py in pytorch/kineto).
 """
 
+# Long because it writes each kind of event of one format.
+
 from __future__ import annotations
 
 import gzip

@@ -4,6 +4,8 @@ Every function takes a seed and a folder, and returns a `Scenario`. Sizes, count
 and offsets come from the seed, so that no number of one capture is right for another.
 """
 
+# Long because it is a list of scenarios.
+
 from __future__ import annotations
 
 import random

@@ -4,6 +4,8 @@ Each function raises OSError, naming the call, when the kernel refuses. Importin
 on every system; its functions exist on Linux only.
 """
 
+# Long because it is a list of system calls, each with its numbers.
+
 from __future__ import annotations
 
 import contextlib

@@ -5,6 +5,8 @@ explanation shows. What is asked of a page of Nsight Compute, a trace or a measu
 the file that the text names. None of them is what a task of the course asks for.
 """
 
+# Long because it is a list of questions.
+
 from __future__ import annotations
 
 import csv
