@@ -23,7 +23,7 @@ from profiling_lab.errors import LabError
 # a new kind of file stays with the instructor until it is named here.
 _LESSON = r"(\.(md|svg|ipynb|py|cu|cuh|mk|yml|sbatch)|/(Makefile|\.gitignore))"
 GOES = (
-    r"\.gitignore|AGENTS\.md|LICENSE|README\.md|course\.toml|pyproject\.toml",
+    r"\.github/workflows/book\.yml|\.gitignore|AGENTS\.md|LICENSE|README\.md|course\.toml|pyproject\.toml",
     r"profiling_lab/.*(\.(py|toml|css|j2|js)|/LICENSE)",
     r"grading/.*(\.(py|cpp|css|j2|md|sh|yml)|/occupancy_table\.csv\.gz)",
     rf"(week07|modules|labs)/.*{_LESSON}",

@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import http.server
 import io
+import re
 import shutil
 import threading
 from pathlib import Path
 
 from profiling_lab import needs
 from profiling_lab.book import recordings
-from profiling_lab.book.pages import Pages
+from profiling_lab.book.pages import FRONT, Pages
 from profiling_lab.course import manifest
 from profiling_lab.course.lab_folder import FOLDER
 from profiling_lab.course.manifest import Course
@@ -50,6 +51,11 @@ def build(course: Course, output: Path) -> list[str]:
     app.connect("source-read", read)
     app.build()
     shutil.copyfile(output / "README.html", output / "index.html")
+    for name in re.findall(
+        r'(?:src|srcset)="([\w./-]+)"', pages.texts[FRONT]
+    ):  # its HTML stays as it is
+        (output / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(course.root / name, output / name)
     return [line for line in said.getvalue().splitlines() if line.strip()]
 
 
