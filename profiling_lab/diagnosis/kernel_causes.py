@@ -102,8 +102,6 @@ def uncoalesced_access(kernel: Kernel) -> Left:
     if not theoretical or not _too_many_sectors(kernel):
         return {}
     bulk = bulk_bytes(kernel) / SECTOR_BYTES
-    if bulk and not plain:
-        return {}  # bulk copies alone: no warp's own sectors to waste
     if bulk:
         theoretical = plain
         ideal = sum(
@@ -112,7 +110,7 @@ def uncoalesced_access(kernel: Kernel) -> Left:
         )
     own = plain / (plain + bulk) if plain + bulk else 0.0
     twice = atomics / (atomics + plain) if atomics else 0.0
-    to_l1 = ideal / theoretical
+    to_l1 = ideal / theoretical if theoretical else 1.0  # bulk copies alone: nothing wasted
     asked = kernel.get("lts__t_sectors_srcunit_tex.sum")
     to_l2 = max(to_l1, min(1.0, (ideal + bulk) / asked)) if asked else to_l1
     needed = (ideal * (1 + twice) + bulk) * SECTOR_BYTES

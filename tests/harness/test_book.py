@@ -37,6 +37,7 @@ LIVE = "modules/01-nsight-systems/ex02-kernel-overlap/README.html"
 @pytest.fixture(scope="module")
 def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
     installed("sphinx")
+    # Here: without the group it is not there to be imported.
     from profiling_lab.book import build
 
     folder = tmp_path_factory.mktemp("book")
