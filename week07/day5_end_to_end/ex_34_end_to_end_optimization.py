@@ -143,7 +143,7 @@ def percentile(samples: Sequence[float], percent: float) -> float:
 
 
 def percentile_interval(
-    samples: Sequence[float], percent: float, confidence: float = 0.95
+    samples: Sequence[float] | np.ndarray, percent: float, confidence: float = 0.95
 ) -> tuple[float | None, float | None]:
     """Given: (low, high), two samples between which the true percentile lies with at least this confidence.
 
