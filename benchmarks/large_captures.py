@@ -4,8 +4,8 @@
         [--limit-s S] [--out FILE]
 
 Writes a Nsight Systems export with N/2 kernels and the N/2 calls that launched them (as
-million_kernels.py does), then runs, each in a fresh process and one after the other, `lab diagnose
---against solutions`, where there is nsys `nsys analyze` with its default rules, and by a Python that has
+million_kernels.py does), then runs, each in a fresh process and one after the other, `lab diagnose`,
+where there is nsys `nsys analyze` with its default rules, and by a Python that has
 it `nsys-ai diagnose`. Of each: wall time, CPU time, peak memory (the largest resident set of the process
 or of one of its children), exit code; what passes the limit is ended and noted as such. Raw figures go to
 benchmarks/results/large_captures.json.
@@ -79,7 +79,7 @@ def main() -> None:
     from benchmarks.million_kernels import generate
 
     report: dict[str, Any] = {
-        "what": "lab diagnose --against solutions; nsys analyze, default rules; nsys-ai diagnose",
+        "what": "lab diagnose; nsys analyze, default rules; nsys-ai diagnose",
         "machine": describe(*LIBRARIES),
         "limit_s": options.limit_s,
         "captures": [],
@@ -91,7 +91,7 @@ def main() -> None:
             row: dict[str, Any] = {"events_count": events, "file_bytes": path.stat().st_size}
             if importlib.util.find_spec("polars"):
                 lab = [sys.executable, "-m", "profiling_lab.cli", "diagnose", str(path), "--json"]
-                row["lab"] = measure([*lab, "--against", "solutions"], options.limit_s)
+                row["lab"] = measure(lab, options.limit_s)
             if options.nsys:
                 analyze = [options.nsys, "analyze", "--format=csv", "--output=-", str(path)]
                 row["nsys"] = measure(analyze, options.limit_s)
