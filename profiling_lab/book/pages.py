@@ -1,9 +1,9 @@
 """What the generator reads of the course: its Markdown, its notebooks and its stubs, as they lie in their folders.
 
 On the way the command that checks a task gets the task's box, hints fold their steps, and recordings lead to
-their reports. `<!-- live: NAME PART START END -->` behind a figure or a table becomes that part of the
-recording's report (PART: timeline, kernels, roofline or memory; START and END: ns from its window's start;
-all three may be left out).
+their reports. The title of a figure, `(figures/x.svg "NAME PART START END; NAME …")`, names what it shows: that part of
+the recording's report stands below it (PART: timeline, kernels, roofline or memory; START and END: ns from its window's
+start; all three may be left out).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import html
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from posixpath import normpath
 
@@ -41,6 +41,7 @@ TOKEN = re.compile(
 CHECK = re.compile(r"uv run lab check (\w+\.\w+)(?: --live)?")
 HINT = re.compile(r"^### ([^\n]+)\n(.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
 FRONT = PurePosixPath("README.md")
+TITLED = re.compile(r'(\]\(figures/[^\s)]+) "([^"\n]+)"\)')
 FIGURE = re.compile(r"# figure: (.+\n(?:#.*\n)*)")
 
 
@@ -80,7 +81,10 @@ class Pages:
 
     def _text(self, page: PurePosixPath) -> str:
         text = (self.root / page).read_text(encoding="utf-8")
-        text = _notebook(text, self.recordings) if page.suffix == ".ipynb" else text
+        if page.suffix == ".ipynb":
+            text = _notebook(text, self.recordings)
+        else:
+            text = TITLED.sub(lambda found: f"{found[1]}){_shown(found[2].split('; '))}", text)
         mentioned: set[str] = set()  # recordings since the last heading
 
         def token(match: re.Match[str]) -> str:
@@ -233,5 +237,10 @@ def _notebook(text: str, recordings: Mapping[str, str]) -> str:
             else:
                 out.append(_fence("text", "".join(shown.get("text") or data.get("text/plain", ""))))
         names = dict.fromkeys(re.findall(r'"(\w+)"', source)) if figure else ()
-        out.append("\n".join(f"<!-- live: {name} -->" for name in names if name in recordings))
+        out.append(_shown(name for name in names if name in recordings))
     return "\n\n".join(out)
+
+
+def _shown(recordings: Iterable[str]) -> str:
+    """Marks where live parts of recordings go, for the pass that puts them there."""
+    return "\n\n" + "\n".join(f"<!-- live: {name} -->" for name in recordings)

@@ -90,25 +90,8 @@ class ClockFunctions(Protocol):
 class KernelFunctions(Protocol):
     """What `ex_31` gives for a Nsight Compute capture (the raw page as CSV)."""
 
-    def read_metrics(self, capture: str) -> list[dict]:
-        """A row a launch, with "name", "grid", "block", "cc" and "metrics" in base units."""
-        ...
-
     def classify_kernels(self, capture: str) -> list[Finding]:
         """A finding a kernel, in the file's order."""
-        ...
-
-
-@runtime_checkable
-class RooflineFunctions(Protocol):
-    """What `ncu_ex03` gives for a row of `read_metrics`."""
-
-    def under_the_roofs(self, kernel: dict) -> dict:
-        """Where a launch lies: "dtype", "intensity" (FLOP/byte, by level), "flops_per_s"."""
-        ...
-
-    def roofs_of(self, kernel: dict) -> dict[str, float]:
-        """The roofs above it: bytes per second by level, operations per second by data type."""
         ...
 
 

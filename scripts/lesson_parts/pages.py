@@ -93,7 +93,7 @@ def number_word(number: int) -> str:
 
 
 def place(capture: str, start_ns: float, end_ns: float) -> str:
-    """Where on a capture's clock something is, as `<!-- live: … -->` takes it (profiling_lab/book/pages.py)."""
+    """Where on a capture's clock something is, as a figure's title names it (profiling_lab/book/pages.py)."""
     with captures.open(capture) as recording:
         origin_ns = recording.span_ns[0]
     return f"{capture} timeline {round(start_ns - origin_ns)} {round(end_ns - origin_ns)}"

@@ -25,13 +25,12 @@ PROTOCOLS: dict[str, Any] = {
     "nsys_ex04": contracts.RankFunctions,
     "energy_ex01": contracts.ClockFunctions,
     "ex_31": contracts.KernelFunctions,
-    "ncu_ex03": contracts.RooflineFunctions,
     "ex_32": contracts.TraceFunctions,
     "torch_ex03": contracts.RankTraceFunctions,
     "ex_33": contracts.CounterFunctions,
     "case_files": contracts.RunFunctions,
 }
-CALL = re.compile(r"""\b(?:call|ask|_ask)\(\s*(?:\w+, )*"(\w+)\"""")
+CALL = re.compile(r"""\b(?:call|ask|_ask|of_trace)\(\s*(?:\w+, )*"(\w+)\"""")
 
 
 def promised(exercise: str) -> set[str]:

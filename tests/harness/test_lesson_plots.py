@@ -115,7 +115,7 @@ def test_every_drawn_figure_is_shown_and_every_shown_one_is_described() -> None:
     shown = {}
     for lesson in PAGES:
         text = (ROOT / lesson).read_text(encoding="utf-8")
-        found = re.findall(r"!\[(.*?)\]\((.*?)\)", text, re.DOTALL)
+        found = re.findall(r'!\[(.*?)\]\((\S*?)(?: "[^"]*")?\)', text, re.DOTALL)
         shown |= {(ROOT / lesson).parent / path: alt for alt, path in found}
     drawn = set(plots.made())
     assert drawn == set(shown)

@@ -460,4 +460,4 @@ def test_the_floor_stands_above_what_coincides_in_this_course():
     assert equal == []
     coincide = [next(iter(group))[2] for group in forms.values() if len(group) > 1]
     assert coincide and max(coincide) < FLOOR
-    assert compared > 0.85 * len(references)
+    assert compared > 0.8 * len(references)

@@ -882,7 +882,7 @@ def _counted_flops(row: dict[str, Any]) -> tuple[float | None, str | None]:
     """Operations of a kernel and where the number comes from."""
     counted = [counter(row, metric) for metric in FLOP_COUNTERS]
     if None not in counted and counter(row, TENSOR_COUNTER) == 0:
-        weighted = zip(counted, FLOP_COUNTERS.values(), strict=True)
+        weighted = zip(counted, FLOP_COUNTERS.values())  # noqa: B905
         return sum(number * weight for number, weight in weighted), "counters"  # type: ignore[operator]
     if row.get("op") not in core_costs():
         return None, None

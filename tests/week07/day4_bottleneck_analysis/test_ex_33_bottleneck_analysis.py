@@ -491,6 +491,15 @@ def test_heads_that_share_keys(stub: Any, seed: int, fused: bool) -> None:
     judge_attention(stub, arguments, kv_heads, queries * (queries + 2))
 
 
+@task("ex_33.attention_cost")
+def test_attention_by_default(stub: Any) -> None:
+    sizes = ("batch", "heads", "query_tokens", "key_tokens", "head_dim")
+    given = dict.fromkeys(sizes, 4) | {"dtype": "bf16"}
+    judge_defaults(
+        stub, "attention_cost", given, {"kv_heads": None, "causal": False, "fused": True}
+    )
+
+
 CONVOLUTIONS: list[dict[str, Any]] = [
     {"kernel": [3, 3], "padding": [1, 1]},
     {"kernel": [1, 1]},
