@@ -184,13 +184,16 @@ def tasks_nearest(
     return sorted(tasks, key=lambda task: task.name != function)
 
 
-def live_only(course: Course, exercise: Exercise, stub: PurePosixPath) -> set[str]:
-    """The functions of a reference that live tasks alone use: their checks need a GPU."""
+def not_mutated(course: Course, exercise: Exercise, stub: PurePosixPath) -> set[str]:
+    """The functions of a reference that no check here judges: those that live tasks alone use, since their checks need
+    a GPU; and those that the stub gives, since no learner writes them."""
     source = course.solution(stub).read_text(encoding="utf-8")
+    tasks = {task.name for task in exercise.tasks}
     out = set()
     for function in definitions(source):
         using = tasks_using(course, exercise, stub, function)
-        if using and all(task.live for task in using):
+        given = function not in tasks and not function.startswith("_")
+        if given or (using and all(task.live for task in using)):
             out.add(function)
     return out
 
@@ -231,7 +234,7 @@ def run(course: Course, exercise: Exercise, only: str | None = None, again: bool
     taken_over: dict[str, list[tuple[PurePosixPath, Mutant]]] = {}  # by function
     samples: dict[str, str] = {}  # names of mutants that stand for others, by function
     for stub in python_stubs(exercise):
-        left_out = live_only(course, exercise, stub)
+        left_out = not_mutated(course, exercise, stub)
         for mutant in mutants(course.solution(stub).read_text(encoding="utf-8")):
             if mutant.function in left_out or (only is not None and only not in mutant.name):
                 continue
@@ -305,7 +308,7 @@ def changed(course: Course, exercise: Exercise, result: dict[str, Any]) -> list[
     out = []
     for stub in python_stubs(exercise):
         basis = bases(course, exercise, stub)
-        left_out = live_only(course, exercise, stub)
+        left_out = not_mutated(course, exercise, stub)
         source = course.solution(stub).read_text(encoding="utf-8")
         for node in _functions(source):
             earlier = kept.get(f"{stub.stem}.{node.name}", {}).get("basis")

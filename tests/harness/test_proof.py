@@ -181,7 +181,10 @@ def test_live_result_is_of_the_present_references(identifier: str) -> None:
         return
     kept = json.loads((ROOT / live_results.FILE).read_text(encoding="utf-8"))
     earned = {task.id: kept["tasks"].get(task.id, {}).get("outcome") for task in tasks}
-    assert set(earned.values()) == {"passed"}, earned
+    assert set(earned.values()) <= {"passed", None}, earned
+    if new := [name for name, outcome in earned.items() if outcome is None]:
+        # Only a machine with a GPU can run them, so this is said and does not fail.
+        raise NotGraded("not run", f"{live_results.FILE}: {', '.join(new)}: not yet run on a GPU")
     assert kept["live_run"]["gpus"], "the kept live result names no GPU"
     if stale := [task.id for task in live_results.stale(COURSE, kept, [exercise])]:
         # Only a machine with a GPU can make it new, so this is said and does not fail.

