@@ -135,6 +135,8 @@ def rates_of(capture: str, causal: bool) -> list[dict[str, Any]]:
 def test_recorded_rates(stub: Any, recording: str, causal: bool) -> None:
     got = stub.step_rates(recording, causal)
     judge_rows(f"step_rates({recording!r}, {causal})", got, rates_of(recording, causal), WHY_RATES)
+    full = rates_of(recording, False)
+    judge_rows(f"step_rates({recording!r})", stub.step_rates(recording), full, WHY_RATES)
 
 
 @task("triton_ex07.step_rates")
