@@ -124,7 +124,7 @@ FIGURES: dict[str, Callable[[], Figure]] = {}
 
 @cache
 def diagnosis(*arguments: str, until: str = "") -> str:
-    """What `lab diagnose` prints with the references, as a block; up to the line that holds `until`."""
+    """What `lab diagnose` prints, as a block; up to the line that holds `until`."""
     import os
     from unittest import mock
 
@@ -132,7 +132,7 @@ def diagnosis(*arguments: str, until: str = "") -> str:
 
     from profiling_lab.cli import lab
 
-    command = ["diagnose", *arguments, "--against", str(ROOT / "solutions")]
+    command = ["diagnose", *arguments]
     with mock.patch.dict(os.environ, {"COLUMNS": "80", "LAB_CAPTURES": str(ROOT / "captures")}):
         result = CliRunner().invoke(lab, command)
     if result.exit_code:
