@@ -6,6 +6,7 @@ recorded and nothing that was found. A lesson and a notebook show parts of these
 
 from __future__ import annotations
 
+import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -51,7 +52,8 @@ def write(root: Path, wanted: list[str], folder: Path) -> list[str]:
     for file in folder.glob("*.html"):
         if file.stem not in wanted:
             file.unlink()
-    with ProcessPoolExecutor() as workers:
+    # Spawned: a fork of a process with threads may hold a lock that nobody releases.
+    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as workers:
         drawn = workers.map(_write, [root] * len(wanted), wanted, [folder] * len(wanted))
         return [name for name, has in zip(wanted, drawn, strict=True) if has]
 
