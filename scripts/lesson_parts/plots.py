@@ -14,7 +14,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scripts.lesson_parts import layout
 from scripts.lesson_sources import SOURCES, source
 from scripts.lesson_sources.drawing import ROOT, STYLE
 
@@ -55,6 +54,10 @@ def look(file: Path, image_format: str = "svg") -> tuple[bytes, list[str]]:
         out = io.BytesIO()
         none = {"Date": None, "Creator": None} if image_format == "svg" else None
         figure.savefig(out, format=image_format, metadata=none)
+        from scripts.lesson_parts import (
+            layout,
+        )  # Imported late: Matplotlib is in the group notebooks.
+
         faults = layout.faults(figure)
         plt.close(figure)
     content = out.getvalue()

@@ -17,7 +17,7 @@ from grading.runner.scoring import installed, require_for
 from profiling_lab.cli import lab
 from profiling_lab.course import manifest as course
 from profiling_lab.tools.unified_profiler import parser
-from scripts.lesson_parts import layout, plots
+from scripts.lesson_parts import plots
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -101,6 +101,9 @@ def test_what_is_cut_off_or_overprinted_is_found(
     panel: Axes, spoil: Callable[[Axes], Any], words: str | None
 ) -> None:
     spoil(panel)
+    # Imported late: Matplotlib is in the group notebooks.
+    from scripts.lesson_parts import layout
+
     found = "; ".join(layout.faults(panel.get_figure()))
     assert words in found if words else not found, found
 

@@ -93,7 +93,7 @@ def test_one_command_brings_all_that_is_missing(
 def test_lesson_names_what_its_tasks_need(identifier: str) -> None:
     exercise = COURSE.exercise(identifier)
     asked = {need for task in exercise.tasks if not task.live for need in task.needs}
-    head = COURSE.lesson(exercise).read_text(encoding="utf-8").partition("\n## ")[0]
+    head = COURSE.lesson(exercise).read_text(encoding="utf-8").partition("\n## 1. ")[0]
     for group in {needs.GROUPS[need] for need in asked & set(needs.GROUPS)}:
         assert f"`{needs.install([group])}`" in head
 

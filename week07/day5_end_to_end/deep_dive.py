@@ -58,7 +58,7 @@ def deep_dive() -> dict:
 
     Returns a dictionary of
         "question"    one sentence, with a question mark at its end
-        "system"      {"gpu": …, "driver": …} as in the provenance.json of every capture it rests on
+        "system"      {"gpu": its name, "driver": its version} as in the provenance.json of every capture it rests on
         "evidence"    label ("E1", "E2", …) → a piece of evidence, at least six different numbers, from at
                       least two captures. Every label is cited in a section
         "comparison"  {"before": label, "after": label}: two numbers of the same function, pick, percent

@@ -401,13 +401,13 @@ def evidence_verdict(capture: str, run: str, confidence: float = 0.95) -> dict:
     A run of evidence.json holds the columns before_ns, after_ns and again_ns: in each round the old program was
     measured, the new one, and the old one again. Compare within rounds only: clocks and neighbours change from
     round to round. Again against before is the noise, an A/A comparison. Returns
-        "ratio"          median over the rounds of after / before
+        "ratio"          median over the rounds of after / before; of an even number, the mean of the middle two
         "low_ratio",
         "high_ratio"     its interval (`percentile_interval`), None where there is none
         "noise_ratio"    how far from 1 the interval of the noise reaches, on the side where it reaches
                          further; None if one of its sides is None
         "verdict"        "win" if the whole interval lies below what noise reaches, "regression" if it lies
-                         above, else "no_win"; "undecided" if one of these three numbers is None
+                         above, else "no_win"; "undecided" if an interval has no such end
 
     Example: an interval of 0.91 to 0.94 and a noise of 0.05: a win. With a noise of 0.06: no win.
     """

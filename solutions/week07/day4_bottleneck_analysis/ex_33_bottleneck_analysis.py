@@ -370,10 +370,11 @@ def predict_window(facts: dict[str, Any], change: Mapping[str, float]) -> tuple[
     what part of device_ns a unit worked (from counters). change: {"host" or a unit: factor}: so many times
     the work as before. What is not named keeps its work. Host and device work side by side, and so do the
     units of the device. When the busiest unit gets less to do, the rest of the device's time may shrink
-    with it, or stay. Nobody knows which; some changes gain nothing.
+    with it, or stay. Some changes gain nothing.
 
-    high_ns is at most WIDEST_RATIO × low_ns. Of changes that were measured later, nine of ten must lie
-    inside, of each kind; measurements differ by NOISE_RATIO.
+    Each end is widened by NOISE_RATIO, by which two recordings differ. high_ns is at most WIDEST_RATIO × low_ns:
+    where the ends are further apart, take that interval around their geometric mean. Of each kind of change nine of
+    ten that were measured later must lie inside.
 
     Example: 100 ns on the device, {"dram": 0.9}, no host. Half the DRAM work: between 50 and 55 ns, so
     (48.5, 56.65) with the noise.
@@ -570,7 +571,7 @@ def classify_bound(
         above roof   the rest of the device's time  → "above_roof"
     Of equal parts roof comes before above roof, before idle.
 
-    Returns a Finding with subject "kernel:<name>", evidence "window_ns", "idle_ns", "above_roof_ns",
+    Returns Finding(category, subject, evidence, recommendation) with subject "kernel:<name>", evidence "window_ns", "idle_ns", "above_roof_ns",
     "recoverable_ns" (the window less the roof) and "margin_ratio" (largest minus second largest part, over the
     window), and a recommendation. It begins with "borderline" if margin_ratio <= BORDERLINE_RATIO.
 
