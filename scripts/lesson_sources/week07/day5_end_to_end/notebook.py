@@ -221,6 +221,6 @@ That is where your work begins: read the runs, then one percentile at a time up 
 [ex_34_end_to_end_optimization.py](ex_34_end_to_end_optimization.py).
 
 ```console
-uv run lab check ex_34.read_runs
+uv run lab check ex_34.percentile
 ```
 """
