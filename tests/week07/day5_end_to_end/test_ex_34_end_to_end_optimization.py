@@ -244,6 +244,7 @@ def test_percentiles_by_nearest_rank_by_hand(stub):
         ([40, 10, 30, 20], 100, 40.0, "No sample exceeds the largest."),
         ([40, 10, 30, 20], 1e-12, 10.0, "However few percent: at least the first rank."),
         ([7], 99, 7.0, "Of one sample every percentile is that sample."),
+        ([10, 20, 10, 10], 75, 10.0, "Three of four samples are 10: equal samples all count."),
         (
             list(range(100, 0, -1)),
             99,
