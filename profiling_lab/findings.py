@@ -39,6 +39,17 @@ class Finding:
         }
 
 
+def base_name(kernel: str) -> str:
+    """A kernel's name without return type, template arguments, parameters and namespace.
+
+    Nsight Compute writes the signature where Nsight Systems has both; a trace has the signature.
+    """
+    name = kernel.removeprefix("void ").replace("(anonymous namespace)::", "")
+    for bracket in "<(":
+        name = name.partition(bracket)[0] or name
+    return name.rpartition("::")[2].strip()
+
+
 def is_borderline(finding: Finding) -> bool:
     """Whether the function that found this says that a little more or less would change it."""
     return finding.recommendation.startswith("borderline")

@@ -20,7 +20,7 @@ from profiling_lab.cli.printing import (
 )
 from profiling_lab.cli.screen import bar, bold, dim, width, wrap
 from profiling_lab.errors import LabError
-from profiling_lab.findings import CATEGORIES, Finding
+from profiling_lab.findings import CATEGORIES, Finding, base_name
 from profiling_lab.reports.model import clean_text
 from profiling_lab.units import format_ns, format_share
 
@@ -176,14 +176,14 @@ def _show_shapes(shapes: Sequence[dict[str, Any]]) -> None:
 
 def _show_kernels(verdict: Verdict) -> None:
     """The launches on pages of kernels: how full their fullest unit is, and how far it is to a peak."""
-    from profiling_lab.diagnosis import contributors, kernels
+    from profiling_lab.diagnosis import kernels
 
     longest = sorted(verdict.kernels, key=lambda one: -(one.kernel.duration_ns or 0))
     if not longest:
         return
     click.echo(bold("  How full units were"))
     for one in longest[:MOST_LAUNCHES]:
-        name = clean_text(contributors.short(one.kernel.name))
+        name = clean_text(base_name(one.kernel.name))
         cells = max(5, min(15, width() - 84))
         unit = f"{kernels.WORDS.get(one.unit, 'not recorded')} {one.ceiling_ratio:.0%}"
         figures = (

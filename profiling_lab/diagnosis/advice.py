@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from profiling_lab.analysis import host_time, spent
 from profiling_lab.captures import Kind
 from profiling_lab.diagnosis import contributors
-from profiling_lab.findings import CATEGORIES, Finding
+from profiling_lab.findings import CATEGORIES, Finding, base_name
 from profiling_lab.units import format_ns
 
 if TYPE_CHECKING:
@@ -68,17 +68,16 @@ def rests_on(
     top = [
         kernel
         for kernel in contributors.kernels(seen.recording, seen.window_ns)
-        if contributors.short(kernel["name"]) not in judged
+        if base_name(kernel["name"]) not in judged
     ][:KERNELS_NAMED]
     if top:
         shares = ", ".join(
-            f"{contributors.short(k['name'])[:NAME_CHARACTERS]} {k['window_ratio']:.0%}"
-            for k in top
+            f"{base_name(k['name'])[:NAME_CHARACTERS]} {k['window_ratio']:.0%}" for k in top
         )
         kept = "kept busy; " if main.category == "healthy" else ""
         out.append(
             f"{kept}kernels not judged (most time: {shares}); record their counters: "
-            + ncu_command([contributors.short(k["name"]) for k in top])
+            + ncu_command([base_name(k["name"]) for k in top])
         )
     if seen.setup_ns > SETUP_RATIO * seen.spent[0].length_ns:
         out.append(

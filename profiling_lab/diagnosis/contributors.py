@@ -10,6 +10,7 @@ import numpy as np
 from profiling_lab import devices
 from profiling_lab.analysis import nesting, operator_work, steps
 from profiling_lab.analysis.columns import GRAPH, KERNEL, Ranges, Recording
+from profiling_lab.findings import base_name
 from profiling_lab.units import without_serial_numbers
 
 if TYPE_CHECKING:
@@ -67,17 +68,6 @@ def kernels(recording: Recording, window: tuple[int, int], count: int = MOST) ->
     ]
 
 
-def short(name: str) -> str:
-    """A kernel's name without return type, template arguments, parameters and namespace.
-
-    Nsight Compute writes the signature where Nsight Systems has both; a trace has the signature.
-    """
-    name = name.removeprefix("void ").replace("(anonymous namespace)::", "")
-    for bracket in "<(":
-        name = name.partition(bracket)[0] or name
-    return name.rpartition("::")[2].strip()
-
-
 # What tells instances of one template apart: the operation that it was made for.
 _FUNCTOR = re.compile(
     r"CUDAFunctor\w*?_(\w+)|(\w+?)(?:_kernel_cuda|CUDAKernelImpl|_cuda_kernel|KernelImpl|Functor)\b"
@@ -86,7 +76,7 @@ _FUNCTOR = re.compile(
 
 def readable(name: str) -> str:
     """A kernel's short name, behind the operation that a template was made for ("add (elementwise_kernel)")."""
-    base = short(name)
+    base = base_name(name)
     rest = name[name.find(base) + len(base) :]
     for match in _FUNCTOR.finditer(rest):
         made_for = match[1] or match[2]
@@ -112,7 +102,7 @@ def alone_ns(recording: Recording, window: tuple[int, int]) -> dict[str, int]:
     out: dict[str, int] = {}
     for single in np.unique(code).tolist():
         alone = int(length[(running == 1) & (codes == single)].sum())
-        name = short(recording.names[single])
+        name = base_name(recording.names[single])
         out[name] = out.get(name, 0) + alone
     return out
 

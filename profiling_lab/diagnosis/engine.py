@@ -36,7 +36,7 @@ from profiling_lab.diagnosis import (
 )
 from profiling_lab.diagnosis.kernels import Judged
 from profiling_lab.errors import CaptureError, LabError
-from profiling_lab.findings import CATEGORY_OF_CAUSE, Finding
+from profiling_lab.findings import CATEGORY_OF_CAUSE, Finding, base_name
 
 SCHEMA_VERSION = 1
 
@@ -306,7 +306,7 @@ def _decide(
     findings = growing[:1] + ranking.with_kernels(findings, pages, first)
     verdict = Verdict(part.name, findings, seen, job=job, kernels=pages)
     verdict.begin_with = ranking.begin_with(findings)
-    counted = {contributors.short(one.kernel.name) for one in pages}
+    counted = {base_name(one.kernel.name) for one in pages}
     verdict.rests_on = advice.rests_on(part, first, job, findings[0], counted)
     verdict.rests_on += kernels.lacks(pages)
     return verdict

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from profiling_lab.diagnosis import contributors, kernels
-from profiling_lab.findings import CATEGORIES, Finding
+from profiling_lab.diagnosis import kernels
+from profiling_lab.findings import CATEGORIES, Finding, base_name
 from profiling_lab.units import format_bytes
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def _claim(finding: Finding, verdict: Verdict) -> str:
     judged = next((one for one in verdict.kernels if one.kernel.name == name), None)
     return CATEGORIES[finding.category].headline.format(
         share=_share(finding),
-        kernel=contributors.short(name) if kind == "kernel" else "",
+        kernel=base_name(name) if kind == "kernel" else "",
         unit=kernels.WORDS.get(judged.unit, "") if judged else "",
         use=f"{finding.evidence.get('ceiling_ratio', 0):.0%}",
         growth=format_bytes(finding.evidence.get("growth_bytes", 0)),

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from profiling_lab.diagnosis import contributors, kernels
-from profiling_lab.findings import CATEGORIES, Finding
+from profiling_lab.findings import CATEGORIES, Finding, base_name
 
 if TYPE_CHECKING:
     from profiling_lab.diagnosis.engine import Seen
@@ -98,7 +98,7 @@ def with_kernels(of_run: list[Finding], pages: list[Judged], seen: Seen) -> list
     alone = contributors.alone_ns(seen.recording, seen.window_ns) if pages else {}
     found = []
     for one in kernels.findings(pages):
-        time_ns = alone.get(contributors.short(one.subject.partition(":")[2]), 0)
+        time_ns = alone.get(base_name(one.subject.partition(":")[2]), 0)
         saved_ns = one.evidence["recoverable_ratio"] * time_ns
         ratio = saved_ns / seen.judged_ns
         evidence = one.evidence | {

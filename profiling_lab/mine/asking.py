@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 from profiling_lab import captures
 from profiling_lab.captures import Kind, inputs
 from profiling_lab.errors import CaptureError, EmptyCapture, LabError
-from profiling_lab.findings import CATEGORIES, CATEGORY_OF_CAUSE, Finding
+from profiling_lab.findings import CATEGORIES, CATEGORY_OF_CAUSE, Finding, base_name
 from profiling_lab.mine import traces
 from profiling_lab.mine.diagnosis import Busy, Diagnosis, diagnose, misfit
 from profiling_lab.mine.functions import Functions, FunctionUnavailable
@@ -569,17 +569,6 @@ def _distances(finding: Finding, saved_ns: float) -> dict[str, Any] | None:
 
 
 # -- pages of kernels beside a run ----------------------------------------------------------------
-
-
-def base_name(kernel: str) -> str:
-    """A kernel's name without return type, template arguments, parameters and namespace.
-
-    Nsight Compute writes the signature where Nsight Systems has both; a trace has the signature.
-    """
-    name = kernel.removeprefix("void ").replace("(anonymous namespace)::", "")
-    for bracket in "<(":
-        name = name.partition(bracket)[0] or name
-    return name.rpartition("::")[2].strip()
 
 
 def times_alone(part: Part) -> dict[str, int]:
