@@ -5,8 +5,8 @@
 The programs, their labels and the fixes stand in pairs/pairs.toml, written before the engine saw a recording of them;
 pairs/run.py times and records them on a GPU. RECORDINGS is the folder that it wrote: times and recordings, which are
 not kept in the repository. results/engine_pairs.json keeps of each its hash, the times of both versions, and what the
-engine said in its first run over them and in its last. Half of the pairs, drawn by a seed (pairs/draw.py), is not
-shown unless asked for: it is looked at once, when the engine is done.
+engine said in its first run over them and in its last. Half of the first pairs and all of the second ones
+(pairs/draw.py) are not shown unless asked for: they are looked at once. Rows of recordings that are not given stay as they were.
 
 said       what the engine says the label's cause costs, over the recorded window
 measured   1 - fixed / faulty, medians of runs in turns, without a profiler
@@ -66,12 +66,14 @@ def table(rows: dict[str, dict], names: list[str]) -> list[str]:
     ]
     for name in names:
         row = rows[name]
-        m = row["measured"]
+        m = row.get("measured")
         cells = [
             f"{row[run]['said_ratio']:.2f}, {row[run]['main']}" if run in row else ""
             for run in ("first", "last")
         ]
-        spread = f"{m['saved_ratio']:.2f} ({m['least_ratio']:.2f} to {m['most_ratio']:.2f})"
+        spread = (
+            f"{m['saved_ratio']:.2f} ({m['least_ratio']:.2f} to {m['most_ratio']:.2f})" if m else ""
+        )
         lines.append(
             f"| `{name}` | {row['library']} | {row['label']} | {spread} | {cells[0]} | {cells[1]} |"
         )
@@ -82,13 +84,14 @@ def summary(rows: dict[str, dict], names: list[str], run: str) -> str:
     away = sorted(
         abs(rows[n][run]["said_ratio"] - rows[n]["measured"]["saved_ratio"])
         for n in names
-        if run in rows[n]
+        if run in rows[n] and rows[n].get("measured")
     )
     named = sum(rows[n][run]["main"] == rows[n]["label"] for n in names if run in rows[n])
     if not away:
-        return f"{run}: none"
+        judged = sum(run in rows[n] for n in names)
+        return f"{run} run, {judged} programs: the label is the main finding of {named}"
     return (
-        f"{run} run, {len(away)} pairs: |said - measured| {statistics.median(away):.2f} in the median, "
+        f"{run} run, {len(away)} pairs: |said - measured| {statistics.median(away):.3f} in the median, "
         f"{away[-1]:.2f} at most, {sum(a > 0.25 for a in away)} above 0.25; "
         f"the label is the main finding of {named}"
     )
@@ -119,8 +122,9 @@ def main() -> None:
     for file in sorted(options.recordings.glob("times*.json")):
         found = json.loads(file.read_text())
         times |= {name: row for name, row in found.items() if row["times_s"]["fixed"]}
+    timed = set(times) | {name for name, pair in plan.items() if not pair.fix}
     kept = json.loads(RESULT.read_text()) if RESULT.exists() else {"pairs": {}}
-    rows: dict[str, dict] = {}
+    rows: dict[str, dict] = dict(kept["pairs"])
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"],
         cwd=ROOT,
@@ -129,15 +133,17 @@ def main() -> None:
         check=True,
     ).stdout.strip()
     for name, pair in plan.items():
-        if name not in times:
+        recorded = [*options.recordings.glob(f"{name}_faulty.*")]
+        if name not in timed or not recorded:
             continue
         row: dict[str, Any] = {
             "label": pair.label,
             "library": pair.library,
             "recorder": pair.recorder,
-            "times_s": times[name]["times_s"],
-            "measured": measured(times[name]["times_s"]),
         }
+        if pair.fix:
+            row["times_s"] = times[name]["times_s"]
+            row["measured"] = measured(times[name]["times_s"])
         for version in harness.VERSIONS:
             files = [
                 *options.recordings.glob(f"{name}_{version}.sqlite"),
@@ -154,20 +160,25 @@ def main() -> None:
             except LabError as error:
                 held["refused"] = str(error).replace(str(files[0]), files[0].name)
         rows[name] = row
-    kept = {"commits": kept.get("commits", {}) | {options.run: commit}, "pairs": rows}
+    commits = kept.get("commits", {}) | {options.run: commit}
+    kept = {"commits": commits, "pairs": rows}
     RESULT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-    apart = draw.hidden(plan)
-    judged = [name for name in rows if options.run in rows[name]]
+    apart = draw.hidden(plan.values(), 1) | draw.hidden(plan.values(), 2)
+    judged = [name for name in rows if options.run in rows[name] or "first" in rows[name]]
     look = [name for name in judged if name not in apart]
-    shown = look if options.show == "look" else judged
     groups = {"looked at": look}
     if options.show == "all":
-        groups["hidden until the end"] = [name for name in judged if name in apart]
+        second = [name for name in judged if plan[name].look == 2]
+        groups |= {
+            "hidden until the end": [n for n in judged if n in apart and plan[n].look == 1],
+            "second look, hidden until the end": [n for n in second if plan[n].fix],
+            "second look, labels alone": [n for n in second if not plan[n].fix],
+        }
+    shown = [name for group in groups.values() for name in group]
     write_page(rows, shown, groups)
     print("\n".join(table(rows, shown)))
-    print(summary(rows, look, options.run))
-    if options.show == "all":
-        print("hidden:", summary(rows, [n for n in judged if n in apart], options.run))
+    for title, group in groups.items():
+        print(f"{title}, {summary(rows, group, options.run)}")
 
 
 def _kept(kept: dict, name: str, version: str) -> dict:

@@ -18,7 +18,7 @@ class Category:
 
     cause: what is taken away to measure it (`analysis.savings`), and its words. parent: the wider category that
     an answer may name as well. remedy: what to do. effort: of that, from 1 (a line) to 4 (another design). record:
-    what to record to see where it comes from.
+    what to record to see where it comes from. bound: what its finding says could be saved is the most that could.
     """
 
     name: str
@@ -31,6 +31,7 @@ class Category:
     remedy: str = ""
     effort: int = 0
     record: str = ""
+    bound: bool = False
     headline: str = ""
     first: str = ""
 
@@ -259,6 +260,7 @@ _KERNEL = (
         "L1 or L2 throughput is the limiter while DRAM is not",
         remedy="keep more in registers: fewer and wider accesses, a larger tile a thread",
         effort=3,
+        bound=True,
         headline=_LIMITS + _UP_TO,
         first="begin with what each thread could keep in registers",
     ),
@@ -267,6 +269,7 @@ _KERNEL = (
         "no unit is near its ceiling and warps wait, or barriers hold them up",
         remedy="have more independent work under way in each thread",
         effort=3,
+        bound=True,
         headline="{kernel} uses no unit for more than {use} and waits" + _UP_TO,
         first="begin with what they wait for",
     ),

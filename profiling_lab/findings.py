@@ -50,9 +50,31 @@ def base_name(kernel: str) -> str:
     return name.rpartition("::")[2].strip()
 
 
+# What tells instances of one template apart: the operation that it was made for.
+_FUNCTOR = re.compile(
+    r"CUDAFunctor\w*?_(\w+)|(\w+?)(?:_kernel_cuda|CUDAKernelImpl|_cuda_kernel|KernelImpl|Functor)\b"
+)
+
+
+def readable(name: str) -> str:
+    """A kernel's short name, behind the operation that a template was made for ("add (elementwise_kernel)")."""
+    base = base_name(name)
+    rest = name[name.find(base) + len(base) :]
+    for match in _FUNCTOR.finditer(rest):
+        made_for = match[1] or match[2]
+        if made_for not in base:
+            return f"{made_for} ({base})"
+    return base
+
+
 def is_borderline(finding: Finding) -> bool:
     """Whether the function that found this says that a little more or less would change it."""
     return finding.recommendation.startswith("borderline")
+
+
+def is_bound(finding: Finding) -> bool:
+    """Whether what this says could be saved is the most that could, and no estimate."""
+    return finding.category in CATEGORIES and CATEGORIES[finding.category].bound
 
 
 def problems(finding: Finding) -> list[str]:

@@ -63,6 +63,12 @@ CXX = {
 }
 
 
+def groups_of(tasks: Iterable[Task]) -> list[str]:
+    """The groups that bring what tasks need, as far as a group brings it, sorted."""
+    asked = frozenset().union(*(task.needs for task in tasks))
+    return sorted({GROUPS[need] for need in asked & GROUPS.keys()})
+
+
 def install(groups: Iterable[str]) -> str:
     """The command that adds groups to what is installed."""
     return " ".join(["uv sync --inexact", *(f"--group {name}" for name in sorted(set(groups)))])

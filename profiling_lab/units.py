@@ -45,6 +45,7 @@ _CALLED = {
     "pinned_ns": "saved with pinned memory",
     "moved_less_ns": "saved if nothing were moved",
     "streams_count": "streams",
+    "by_default_stream_ratio": "by the default stream's order",
 }
 
 # Endings of evidence keys and what they measure; the longest ending that fits is taken.

@@ -32,7 +32,13 @@ class Pair:
     steps: int = 0
     recorded: int = 0
     both: bool = False
+    look: int = 1
     environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """Both, or the one of a program that is judged by its label alone."""
+        return VERSIONS if self.fix else VERSIONS[:1]
 
     @property
     def recorded_steps(self) -> int:

@@ -2,10 +2,11 @@
 
     run.py time OUT [NAME…]    times of both versions, in turns, and recordings by torch.profiler
     run.py nsys OUT [NAME…]    recordings by Nsight Systems, as SQLite
-    run.py ncu OUT             kernels.cu: times of its pairs, and their pages by Nsight Compute
+    run.py ncu OUT [NAME…]     kernels*.cu, products.py: times of their pairs, and their pages by Nsight Compute
 
-Each version has a process of its own, without the caller's environment; what one imports it imports while another
-is timed, but only one at a time has work for the GPU. OUT/times.json is written after each pair.
+Each version has a process of its own, without the caller's environment. The processes of a group of pairs import
+and build together; then one at a time runs or is recorded while the others sleep: a busy machine makes the host's
+part of a recording longer. OUT/times.json is written after each pair.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -28,7 +28,7 @@ from harness import FOLDER, VERSIONS, Pair
 
 RUNS = int(os.environ.get("PAIRS_RUNS", "6"))  # of each version, in turns
 REPLY_LIMIT_S = 100.0
-AHEAD = int(os.environ.get("PAIRS_AHEAD", "3"))  # pairs whose processes import while one is timed
+GROUP = int(os.environ.get("PAIRS_GROUP", "6"))  # pairs, or recordings, that are built together
 WORK = Path("/tmp/lab-pairs")
 NSYS = sorted(Path("/opt/nvidia").glob("nsight-compute/*/host/target-linux-x64/nsys"))
 
@@ -47,6 +47,7 @@ class Worker:
     """A process with one version; see worker.py."""
 
     def __init__(self, pair: Pair, version: str) -> None:
+        self.failed = ""
         # Open as long as the process is.
         self.errors = tempfile.TemporaryFile("w+", dir=WORK)  # noqa: SIM115
         self.process = subprocess.Popen(
@@ -72,13 +73,29 @@ class Worker:
             raise RuntimeError(f"ended: {self.errors.read()[-400:]}")
         return line
 
-    def ask(self, command: str):
-        self.input.write(command + "\n")
-        self.input.flush()
+    def try_to(self, command: str) -> None:
+        """Send a command without waiting for its answer; "" waits for the process to be ready."""
+        try:
+            if command:
+                self.input.write(command + "\n")
+                self.input.flush()
+            else:
+                self.read()
+        except (RuntimeError, TimeoutError, OSError) as error:
+            self.failed = str(error)
+
+    def answer(self, command: str):
+        if self.failed:
+            raise RuntimeError(f"{command}: {self.failed}")
         answer = json.loads(self.read())
         if isinstance(answer, dict):
             raise RuntimeError(answer["error"])
         return answer
+
+    def ask(self, command: str):
+        self.input.write(command + "\n")
+        self.input.flush()
+        return self.answer(command)
 
     def end(self) -> None:
         self.process.kill()
@@ -87,40 +104,46 @@ class Worker:
 
 def time_pairs(pairs: list[Pair], out: Path) -> None:
     found: dict[str, dict] = {}
-    waiting = list(pairs)
-    started: list[tuple[Pair, list[Worker]]] = []
-    while waiting or started:
-        while waiting and len(started) <= AHEAD:
-            pair = waiting.pop(0)
-            started.append((pair, [Worker(pair, version) for version in VERSIONS]))
-        pair, workers = started.pop(0)
-        begun = time.perf_counter()
-        row: dict = {"times_s": {version: [] for version in VERSIONS}}
-        try:
-            for worker in workers:
-                worker.read()
-            for worker in workers:
-                worker.ask("build")
-            for _ in range(RUNS):
-                for version, worker in zip(VERSIONS, workers, strict=True):
-                    row["times_s"][version].append(worker.ask("run"))
-            if pair.recorder == "kineto":
-                for version, worker in zip(VERSIONS, workers, strict=True):
-                    if version == "faulty" or pair.both:
-                        path = WORK / f"{pair.name}_{version}.json"
-                        worker.ask(f"record {path}")
-                        keep(path, out)
-        except (RuntimeError, TimeoutError, BrokenPipeError, ValueError) as error:
-            row["error"] = str(error)[-400:]
+    for first in range(0, len(pairs), GROUP):
+        group = [
+            (pair, [Worker(pair, version) for version in pair.versions])
+            for pair in pairs[first : first + GROUP]
+        ]
+        every = [worker for _, workers in group for worker in workers]
+        for what in ("", "build"):
+            for worker in every:
+                worker.try_to(what)
+        for pair, workers in group:
+            begun = time.perf_counter()
+            row = found[pair.name] = time_pair(pair, workers, out)
+            row["spent_s"] = round(time.perf_counter() - begun, 1)
+            times = row["times_s"]
+            medians = [sorted(times[v] or [0])[len(times[v]) // 2] for v in VERSIONS]
+            share = 1 - medians[1] / medians[0] if medians[0] else 0
+            said = row.get("error", f"{medians[0]:.3f} {medians[1]:.3f} {share:.2f}")
+            print(f"{pair.name:32s} {row['spent_s']:5.1f}s {said}", flush=True)
+            (out / "times.json").write_text(json.dumps(found, indent=1) + "\n")
+
+
+def time_pair(pair: Pair, workers: list[Worker], out: Path) -> dict:
+    row: dict = {"times_s": {version: [] for version in VERSIONS}}
+    try:
         for worker in workers:
-            worker.end()
-        row["spent_s"] = round(time.perf_counter() - begun, 1)
-        found[pair.name] = row
-        medians = [sorted(row["times_s"][v] or [0])[len(row["times_s"][v]) // 2] for v in VERSIONS]
-        share = 1 - medians[1] / medians[0] if medians[0] else 0
-        said = row.get("error", f"{medians[0]:.3f} {medians[1]:.3f} {share:.2f}")
-        print(f"{pair.name:32s} {row['spent_s']:5.1f}s {said}", flush=True)
-        (out / "times.json").write_text(json.dumps(found, indent=1) + "\n")
+            worker.answer("build")
+        for _ in range(RUNS if pair.fix else 1):
+            for version, worker in zip(pair.versions, workers, strict=True):
+                row["times_s"][version].append(worker.ask("run"))
+        if pair.recorder == "kineto":
+            for version, worker in zip(pair.versions, workers, strict=True):
+                if version == "faulty" or pair.both:
+                    path = WORK / f"{pair.name}_{version}.json"
+                    worker.ask(f"record {path}")
+                    keep(path, out)
+    except (RuntimeError, TimeoutError, BrokenPipeError, ValueError, OSError) as error:
+        row["error"] = str(error)[-400:]
+    for worker in workers:
+        worker.end()
+    return row
 
 
 def keep(path: Path, out: Path) -> None:
@@ -131,57 +154,75 @@ def keep(path: Path, out: Path) -> None:
 
 
 def record_by_nsys(pairs: list[Pair], out: Path) -> None:
-    lock = WORK / "gpu.lock"
-    jobs = [(pair, version) for version in VERSIONS for pair in pairs]
+    jobs = [(pair, version) for version in VERSIONS for pair in pairs if version in pair.versions]
     jobs = [(pair, version) for pair, version in jobs if version == "faulty" or pair.both]
-    printing = threading.Lock()
-
-    def one(job: tuple[Pair, str]) -> None:
-        pair, version = job
-        begun = time.perf_counter()
-        name = f"{pair.name}_{version}"
-        folder = WORK / name
-        folder.mkdir()
-        command = [
-            str(NSYS[-1]), "profile", "--output=recording", "--sample=none", "--cpuctxsw=none",
-            "--trace=cuda,nvtx,osrt", "--capture-range=cudaProfilerApi",
-            "--capture-range-end=stop", "--kill=none", sys.executable, str(FOLDER / "worker.py"), pair.name, version, "nsys",
-            str(lock),
-        ]  # fmt: skip
-        last = ""
-        try:
-            for step in (
-                command,
-                [str(NSYS[-1]), "export", "--type=sqlite", "--output=recording.sqlite",
-                 "recording.nsys-rep"],
-            ):  # fmt: skip
-                done = subprocess.run(
-                    step, cwd=folder, env=environment(pair, version, True), capture_output=True,
-                    text=True, timeout=240, check=False,
-                )  # fmt: skip
-                last = (done.stdout + done.stderr)[-300:]
-            made = folder / "recording.sqlite"
-            if made.is_file():
-                target = WORK / f"{name}.sqlite"
-                shutil.move(made, target)
-                keep(target, out)
-                last = ""
-        except subprocess.TimeoutExpired:
-            last = "timeout"
-        with printing:
-            print(f"{name:40s} {time.perf_counter() - begun:5.1f}s {last}", flush=True)
-        shutil.rmtree(folder, ignore_errors=True)
-
-    with ThreadPoolExecutor(7) as pool:
-        list(pool.map(one, jobs))
+    for first in range(0, len(jobs), GROUP):
+        started = [start_nsys(*job) for job in jobs[first : first + GROUP]]
+        built = [wait_for(folder / "built", 100) for _, folder in started]
+        for (_, folder), ready in zip(started, built, strict=True):
+            if ready:
+                (folder / "go").touch()
+                wait_for(folder / "recorded", 60)
+        for _, folder in started:
+            (folder / "go").touch()
+            (folder / "leave").touch()
+        with ThreadPoolExecutor(GROUP) as pool:
+            list(pool.map(lambda job: export_nsys(job[0], job[1], out), started))
 
 
-def ncu_kernels(out: Path) -> None:
+def wait_for(file: Path, limit_s: float) -> bool:
+    until = time.monotonic() + limit_s
+    while not file.exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    return file.exists()
+
+
+def start_nsys(pair: Pair, version: str) -> tuple[subprocess.Popen, Path]:
+    folder = WORK / f"{pair.name}_{version}"
+    folder.mkdir()
+    command = [
+        str(NSYS[-1]), "profile", "--output=recording", "--sample=none", "--cpuctxsw=none",
+        "--trace=cuda,nvtx,osrt", "--capture-range=cudaProfilerApi",
+        "--capture-range-end=stop", "--kill=none", sys.executable, str(FOLDER / "worker.py"), pair.name, version, "nsys",
+        str(folder),
+    ]  # fmt: skip
+    errors = (folder / "errors").open("w")
+    return subprocess.Popen(
+        command, cwd=folder, env=environment(pair, version, True), stdout=errors, stderr=errors
+    ), folder
+
+
+def export_nsys(process: subprocess.Popen, folder: Path, out: Path) -> None:
+    last = ""
+    try:
+        process.wait(90)
+        subprocess.run(
+            [str(NSYS[-1]), "export", "--type=sqlite", "--output=recording.sqlite", "recording.nsys-rep"],
+            cwd=folder, capture_output=True, timeout=90, check=False,
+        )  # fmt: skip
+        made = folder / "recording.sqlite"
+        if made.is_file():
+            target = WORK / f"{folder.name}.sqlite"
+            shutil.move(made, target)
+            keep(target, out)
+        else:
+            last = (folder / "errors").read_text()[-400:]
+    except subprocess.TimeoutExpired:
+        last = "timeout"
+        process.kill()
+    print(f"{folder.name:40s} {last}", flush=True)
+
+
+def ncu_kernels(out: Path, names: list[str]) -> None:
     """Times of the kernels' pairs, and Nsight Compute's page of each kernel."""
-    build = ["nvcc", "-O3", "-arch=sm_90", "-o", str(WORK / "kernels"), str(FOLDER / "kernels.cu")]
-    subprocess.run(build, check=True)
     shutil.copy(FOLDER / "products.py", WORK)
-    programs = {"kernels": ["./kernels"], "products": [sys.executable, "products.py"]}
+    programs = {}
+    for name in names or ["kernels", "kernels_second", "products"]:
+        programs[name] = [sys.executable, "products.py"] if name == "products" else [f"./{name}"]
+        source = FOLDER / f"{name}.cu"
+        if source.exists():
+            build = ["nvcc", "-O3", "-arch=sm_90", "-o", str(WORK / name), str(source)]
+            subprocess.run(build, check=True)
     times: dict[str, dict] = {}
     for name, program in programs.items():
         done = subprocess.run(program, cwd=WORK, capture_output=True, text=True, check=False)
@@ -192,7 +233,7 @@ def ncu_kernels(out: Path) -> None:
         made = subprocess.run(
             [str(ncu), "--clock-control", "none", "--profile-from-start", "off", "--set", "full",
              "--page", "raw", "--csv", *program, "--once"],
-            cwd=WORK, capture_output=True, text=True, timeout=240, check=False,
+            cwd=WORK, capture_output=True, text=True, timeout=90, check=False,
         )  # fmt: skip
         lines = made.stdout.splitlines()
         first = next((n for n, line in enumerate(lines) if line.startswith('"ID"')), len(lines))
@@ -206,13 +247,14 @@ def main() -> None:
     out.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir()
+    names = sys.argv[3:]
+    if what == "ncu":
+        ncu_kernels(out, names)
+        return
     every = harness.plan()
-    names = sys.argv[3:] or list(every)
-    pairs = [every[name] for name in names]
+    pairs = [every[name] for name in names or every]
     if what == "time":
-        time_pairs([pair for pair in pairs if pair.steps], out)
-    elif what == "ncu":
-        ncu_kernels(out)
+        time_pairs([pair for pair in pairs if pair.fix or pair.recorder == "kineto"], out)
     elif what == "nsys":
         record_by_nsys([pair for pair in pairs if pair.recorder == "nsys"], out)
 

@@ -131,3 +131,76 @@ def blocking_streams_cupy(fixed: bool) -> Loop:
             yield
 
     return loop
+
+
+# -- the second look ------------------------------------------------------------------------------
+
+
+def pool_emptied_cupy(fixed: bool) -> Loop:
+    pool = cupy.get_default_memory_pool()
+    field = cupy.random.random((3072, 3072), dtype=cupy.float32)
+
+    def loop(steps: int):
+        now = field
+        for _ in range(steps):
+            now = cupy.tanh(now * 0.5) + cupy.sqrt(cupy.abs(now)) * 0.25
+            if not fixed:
+                pool.free_all_blocks()
+            yield
+
+    return loop
+
+
+def maxima_read_cupy(fixed: bool) -> Loop:
+    fields = [cupy.random.random((1024, 1024), dtype=cupy.float32) for _ in range(16)]
+
+    def loop(steps: int):
+        kept = []
+        for _ in range(steps):
+            for field in fields:
+                largest = cupy.max(cupy.tanh(field))
+                kept.append(largest if fixed else float(largest))
+            yield
+
+    return loop
+
+
+def volume_sent_cupy(fixed: bool) -> Loop:
+    volume = np.random.default_rng(0).random((64, 1024, 512), dtype=np.float32)
+    there = cupy.asarray(volume)
+
+    def loop(steps: int):
+        for _ in range(steps):
+            now = there if fixed else cupy.asarray(volume)
+            cupy.fft.rfft(now, axis=2)
+            yield
+
+    return loop
+
+
+def streams_of_sums_cupy(fixed: bool) -> Loop:
+    streams = [cupy.cuda.Stream(non_blocking=fixed) for _ in range(3)]
+    outputs = [cupy.empty(24 * 128, dtype=cupy.float32) for _ in streams]
+    total = cupy.zeros(256, dtype=cupy.float32)
+
+    def loop(steps: int):
+        for _ in range(steps):
+            for stream, output in zip(streams, outputs, strict=True):
+                with stream:
+                    SPIN((24,), (128,), (output, np.int32(80_000)))
+                total.fill(1)
+            yield
+
+    return loop
+
+
+def large_products_cupy(fixed: bool) -> Loop:
+    matrix = cupy.random.random((6144, 6144), dtype=cupy.float32)
+
+    def loop(steps: int):
+        now = matrix
+        for _ in range(steps):
+            now = cupy.tanh(matrix @ now * 1e-4)
+            yield
+
+    return loop

@@ -167,3 +167,36 @@ def shapes_compiled_jax(fixed: bool) -> Loop:
             yield
 
     return loop
+
+
+# -- the second look ------------------------------------------------------------------------------
+
+
+def scores_in_python_jax(fixed: bool) -> Loop:
+    network, weights, inputs = _network(2048, 6, 4096)
+    run = jax.jit(lambda weights, x: network.apply(weights, x)[:, 0])
+    table = np.linspace(0, 1, size(40_000, 40)).tolist()
+
+    def loop(steps: int):
+        total = 0.0
+        for _ in range(steps):
+            found = np.asarray(run(weights, inputs))
+            if not fixed:
+                for value in table:
+                    total += value * 0.5 - value * value
+            total += float(found[0])
+            yield
+
+    return loop
+
+
+def large_batches_flax(fixed: bool) -> Loop:
+    network, weights, inputs = _network(8192, 4, 8192)
+    run = jax.jit(network.apply)
+
+    def loop(steps: int):
+        for _ in range(steps):
+            _kept(run(weights, inputs))
+            yield
+
+    return loop

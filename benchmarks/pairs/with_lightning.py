@@ -76,3 +76,51 @@ def few_workers_fabric(fixed: bool) -> Loop:
             yield
 
     return loop
+
+
+# -- the second look ------------------------------------------------------------------------------
+
+
+def signals_in_line_fabric(fixed: bool) -> Loop:
+    fabric = _fabric()
+    signals = Signals()
+    workers = {"num_workers": size(14, 1), "persistent_workers": True} if fixed else {}
+    loader = torch.utils.data.DataLoader(
+        signals,
+        batch_size=size(32, 2),
+        pin_memory=has_gpu(),
+        sampler=torch.utils.data.RandomSampler(signals, True, 10_000_000),
+        **workers,
+    )
+    batches = iter(fabric.setup_dataloaders(loader, use_distributed_sampler=False))
+    network = torchvision.models.resnet34(num_classes=10)
+    network.conv1 = torch.nn.Conv2d(1, 64, 7, 2, 3, bias=False)
+    model, optimizer = fabric.setup(network, torch.optim.SGD(network.parameters(), lr=1e-3))
+
+    def loop(steps: int):
+        for _ in range(steps):
+            spectra, labels = next(batches)
+            out = model(spectra.unsqueeze(1).to(torch.bfloat16))
+            fabric.backward(torch.nn.functional.cross_entropy(out, labels))
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            yield
+
+    return loop
+
+
+def large_batches_fabric(fixed: bool) -> Loop:
+    fabric = _fabric()
+    network = torchvision.models.convnext_base(num_classes=10)
+    model, optimizer = fabric.setup(network, torch.optim.SGD(network.parameters(), lr=1e-3))
+    side = size(224, 32)
+    images = torch.randn(size(192, 2), 3, side, side, device=fabric.device, dtype=torch.bfloat16)
+
+    def loop(steps: int):
+        for _ in range(steps):
+            fabric.backward(model(images).float().square().mean())
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            yield
+
+    return loop

@@ -82,3 +82,36 @@ def one_worker_timm(fixed: bool) -> Loop:
             yield
 
     return loop
+
+
+# -- the second look ------------------------------------------------------------------------------
+
+
+def features_kept_vit(fixed: bool) -> Loop:
+    model = timm.create_model(MODEL, num_classes=10).to(DEVICE, torch.bfloat16).eval()
+    side = size(224, 160)
+    images = torch.randn(size(256, 1), 3, side, side, device=DEVICE, dtype=torch.bfloat16)
+
+    @torch.no_grad()
+    def loop(steps: int):
+        for _ in range(steps):
+            features = model.forward_features(images)
+            _kept = features.mean(1).cpu() if fixed else features.cpu()
+            yield
+
+    return loop
+
+
+def large_batches_vit(fixed: bool) -> Loop:
+    name = "vit_base_patch16_224" if has_gpu() else MODEL
+    model = timm.create_model(name, num_classes=10).to(DEVICE, torch.bfloat16).eval()
+    side = size(224, 160)
+    images = torch.randn(size(256, 1), 3, side, side, device=DEVICE, dtype=torch.bfloat16)
+
+    @torch.no_grad()
+    def loop(steps: int):
+        for _ in range(steps):
+            model(images)
+            yield
+
+    return loop

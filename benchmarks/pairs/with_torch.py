@@ -127,3 +127,129 @@ def scalar_compiled_torch(fixed: bool) -> Loop:
             yield
 
     return loop
+
+
+# -- the second look ------------------------------------------------------------------------------
+
+
+def _graphed(run, fixed: bool):
+    """What replays `run` as a CUDA graph, or `run` itself."""
+    if not fixed or not has_gpu():
+        return run
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        run()
+        run()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        run()
+    return graph.replay
+
+
+def gates_unrolled_torch(fixed: bool) -> Loop:
+    width = size(256, 8)
+    weight = torch.randn(width, width, device=DEVICE) * 0.05
+    start = torch.randn(16, width, device=DEVICE)
+
+    @torch.no_grad()
+    def sequence() -> torch.Tensor:
+        state = start
+        for _ in range(size(60, 2)):
+            gate = torch.sigmoid(state @ weight)
+            state = gate * torch.tanh(state) + (1 - gate) * state
+        return state
+
+    run = _graphed(sequence, fixed)
+
+    def loop(steps: int):
+        for _ in range(steps):
+            run()
+            yield
+
+    return loop
+
+
+def lengths_compiled_torch(fixed: bool) -> Loop:
+    width = size(1024, 16)
+    weight = torch.randn(width, width, device=DEVICE)
+    lengths = iter(range(33, 4000))
+    inputs = torch.randn(4096, width, device=DEVICE)
+    torch._dynamo.config.cache_size_limit = 1000
+    torch._dynamo.config.recompile_limit = 1000
+
+    @torch.compile(dynamic=False)
+    def step(x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x @ weight).sum(1)
+
+    def loop(steps: int):
+        for _ in range(steps):
+            step(inputs if fixed else inputs[: next(lengths)])
+            yield
+
+    return loop
+
+
+def results_written_torch(fixed: bool) -> Loop:
+    import json
+
+    width = size(8192, 64)
+    weight = (torch.randn(width, width, device=DEVICE) * 0.01).bfloat16()
+    state = torch.randn(4096, width, device=DEVICE).bfloat16()
+    record = {f"metric_{i}": [i * 0.5] * 16 for i in range(size(400, 4))}
+
+    @torch.no_grad()
+    def loop(steps: int):
+        kept = []
+        for _ in range(steps):
+            out = state
+            for _ in range(4):
+                out = torch.tanh(out @ weight)
+            mean = out.float().mean().item()
+            kept.append(mean if fixed else json.dumps({"mean": mean} | record))
+            yield
+
+    return loop
+
+
+def products_of_size(fixed: bool) -> Loop:
+    side = size(8192, 64)
+    left = torch.randn(side, side, device=DEVICE).bfloat16()
+    right = torch.randn(side, side, device=DEVICE).bfloat16()
+
+    def loop(steps: int):
+        for _ in range(steps):
+            torch.mm(left, right)
+            yield
+
+    return loop
+
+
+def sharded_fsdp(fixed: bool) -> Loop:
+    import os
+
+    from torch import distributed
+    from torch.distributed.fsdp import fully_shard
+
+    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+    os.environ["MASTER_PORT"] = "29521"
+    distributed.init_process_group("nccl" if has_gpu() else "gloo", rank=0, world_size=1)
+    width = size(4096, 32)
+    layer = torch.nn.TransformerEncoderLayer(
+        width, width // 16, 4 * width, 0.0, batch_first=True, device=DEVICE, dtype=torch.bfloat16
+    )
+    model = torch.nn.TransformerEncoder(layer, 2)
+    for part in model.layers:
+        fully_shard(part)
+    fully_shard(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+    inputs = torch.randn(size(16, 1), size(512, 8), width, device=DEVICE, dtype=torch.bfloat16)
+
+    def loop(steps: int):
+        for _ in range(steps):
+            model(inputs).float().square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            yield
+
+    return loop

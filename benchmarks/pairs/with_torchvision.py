@@ -224,3 +224,108 @@ def no_workers_resnet(fixed: bool) -> Loop:
             yield
 
     return loop
+
+
+# -- the second look ------------------------------------------------------------------------------
+
+
+def blocks_timed_convnext(fixed: bool) -> Loop:
+    model = torchvision.models.convnext_small(num_classes=10).to(DEVICE, torch.bfloat16).eval()
+    images = _images(48, 224).to(DEVICE, torch.bfloat16)
+
+    def timed(*_) -> None:
+        if has_gpu():
+            torch.cuda.synchronize()
+
+    if not fixed:
+        for stage in model.features:
+            for block in stage.children():
+                block.register_forward_hook(timed)
+
+    @torch.no_grad()
+    def loop(steps: int):
+        for _ in range(steps):
+            model(images)
+            yield
+
+    return loop
+
+
+def jpegs_read_resnet(fixed: bool) -> Loop:
+    import io
+
+    from PIL import Image
+
+    class Jpegs(Pictures):
+        def __init__(self, transform) -> None:
+            super().__init__(transform)
+            self.packed = []
+            for picture in self.pictures:
+                made = io.BytesIO()
+                picture.save(made, "JPEG")
+                self.packed.append(made.getvalue())
+
+        def __getitem__(self, index: int):
+            picture = Image.open(io.BytesIO(self.packed[index % 16])).convert("RGB")
+            return self.transform(picture), index % 10
+
+    batches = iter(loader(Jpegs(augmentation()), size(48, 2), size(14, 1) if fixed else 1))
+    model = _resnet()
+    optimizer = _sgd(model)
+
+    def loop(steps: int):
+        for _ in range(steps):
+            images, labels = next(batches)
+            images = images.to(DEVICE, torch.bfloat16, non_blocking=True)
+            _train(model, optimizer, images, labels.to(DEVICE, non_blocking=True))
+            yield
+
+    return loop
+
+
+def graph_or_not_mobilenet(fixed: bool) -> Loop:
+    from with_torch import _graphed
+
+    model = torchvision.models.mobilenet_v3_large(num_classes=10).to(DEVICE).eval()
+    images = torch.randn(1, 3, size(224, 32), size(224, 32), device=DEVICE)
+
+    @torch.no_grad()
+    def forward() -> torch.Tensor:
+        return model(images)
+
+    run = _graphed(forward, fixed)
+
+    def loop(steps: int):
+        for _ in range(steps):
+            run()
+            yield
+
+    return loop
+
+
+def large_batches_resnet(fixed: bool) -> Loop:
+    model = _resnet()
+    optimizer = _sgd(model)
+    images = _images(512, 224).to(DEVICE, torch.bfloat16, memory_format=torch.channels_last)
+    labels = torch.zeros(len(images), dtype=torch.long, device=DEVICE)
+
+    def loop(steps: int):
+        for _ in range(steps):
+            _train(model, optimizer, images, labels)
+            yield
+
+    return loop
+
+
+def losses_kept_resnet(fixed: bool) -> Loop:
+    model = _resnet("resnet18")
+    images = _images(16, 96).to(DEVICE, torch.bfloat16)
+
+    def loop(steps: int):
+        kept = []
+        for _ in range(steps):
+            kept.append(model(images).square().mean())  # with all that its gradient needs
+            yield
+        assert kept
+
+    return loop

@@ -1,15 +1,17 @@
 """One version of a pair in a process of its own.
 
 worker.py NAME faulty|fixed commands      does what it reads: build, run, record FILE
-worker.py NAME faulty|fixed nsys LOCK     records itself between cudaProfilerStart and cudaProfilerStop
+worker.py NAME faulty|fixed nsys FOLDER   records itself between cudaProfilerStart and cudaProfilerStop, when FOLDER
+                                          holds "go", and leaves when it holds "leave"
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import sys
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import harness
 
@@ -57,11 +59,16 @@ def main() -> None:
     pair = harness.plan()[name]
     build = pair.load()
     if mode == "nsys":
-        with open(sys.argv[4], "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            loop = build(version == "fixed")
-            harness.timed(loop, harness.WARM_UP)
-            record_nsys(loop, pair.recorded_steps)
+        folder = Path(sys.argv[4])
+        loop = build(version == "fixed")
+        harness.timed(loop, harness.WARM_UP)
+        for mark, wanted in (("built", "go"), ("recorded", "leave")):
+            (folder / mark).touch()
+            while not (folder / wanted).exists():
+                time.sleep(0.05)
+            if wanted == "go":
+                harness.timed(loop, harness.WARM_UP)  # it has slept
+                record_nsys(loop, pair.recorded_steps)
         return
     out = sys.stdout
     sys.stdout = sys.stderr  # what libraries print

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from grading.runner.computed_once import kept
+from grading.runner.disguise import disguised, meant
 from grading.runner.scoring import NotGraded
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError
@@ -131,7 +132,7 @@ def generated(seed: int, tmp_path_factory: pytest.TempPathFactory) -> Callable[.
     """`generated("nested_gaps")`: a scenario of `grading.checks.generate`, made once a session.
 
     `nth` gives further captures of the same scenario; other options are those of `export.write`.
-    The file is named after scenario and seed.
+    In messages the file is named after scenario and seed.
     """
     made: dict[tuple[Any, ...], Scenario] = {}
 
@@ -139,12 +140,19 @@ def generated(seed: int, tmp_path_factory: pytest.TempPathFactory) -> Callable[.
         key = name, nth, *sorted(options.items())
         if key not in made:
             scenario, data = _generated(name, seed + nth * (MOST_SEED + 1), **options)
-            path = tmp_path_factory.mktemp("generated") / scenario.path.name
+            name = f"{disguised(scenario.path.stem)}.sqlite"
+            path = tmp_path_factory.mktemp("generated") / name
             path.write_bytes(data)
             made[key] = replace(scenario, path=path)
         return made[key]
 
     return generate
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """pytest's, under a name that does not tell the learner's code which check asks."""
+    return tmp_path_factory.mktemp(disguised(request.node.name), numbered=False)
 
 
 @pytest.fixture
@@ -156,8 +164,8 @@ def draw(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Timeline]:
 
 
 def repeat_hint(capture: str) -> str:
-    """How to repeat a check on a generated capture, from its file's name; "" for others."""
-    found = re.search(r"_(\d+)\.sqlite$", capture)
+    """How to repeat a check on a generated capture, from what its name means; "" for others."""
+    found = re.search(r"_(\d+)\.sqlite$", meant(capture))
     if not found:
         return ""
     return f" (generated; {SEED_VARIABLE}={int(found[1]) % (MOST_SEED + 1)} repeats it)"

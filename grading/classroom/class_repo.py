@@ -37,7 +37,7 @@ IDENTITY = {"NAME": "Course", "EMAIL": "course@example.invalid"}
 NO_DATE = "2000-01-01T00:00:00+00:00"  # where the course is no clone and so has no date
 # The engine and what it alone rests on; the rest of these rooms serves reports and comparisons.
 ENGINE = re.compile(
-    r"profiling_lab/(diagnosis/(?!__init__|limits)|analysis/(?!__init__|columns|compare|intervals|measures\.))"
+    r"profiling_lab/(diagnosis/(?!__init__)|analysis/(?!__init__|columns|compare|intervals|measures\.))"
 )
 LINK = re.compile(r"(?<!!)\[([^\[\]]*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
 
@@ -271,8 +271,7 @@ def _manifest(
 
 
 def _words(course: Course, chosen: list[Exercise], title: str, due: str) -> dict[str, object]:
-    asked = {need for each in chosen for task in each.tasks for need in task.needs}
-    groups = {needs.GROUPS[need] for need in asked & needs.GROUPS.keys()}
+    groups = needs.groups_of(task for each in chosen for task in each.tasks)
     return {
         "title": title or course.title,
         "due": due,
@@ -295,6 +294,13 @@ def template(name: str, **words: object) -> str:
         autoescape=False,  # noqa: S701 - Markdown, YAML and shell from the course's own words
     )
     return environment.get_template(name).render(**words)
+
+
+def installing(name: str, exercises: Iterable[Exercise]) -> str:
+    """A file of templates/ in which GROUPS stands for the groups that exercises need on a machine without a GPU."""
+    tasks = (task for each in exercises for task in each.tasks if not task.live)
+    options = "".join(f" --group {group}" for group in needs.groups_of(tasks))
+    return (TEMPLATES / name).read_text(encoding="utf-8").replace(" GROUPS\n", f"{options}\n")
 
 
 def _page(text: str, inside: PurePosixPath, places: Collection[str]) -> str:

@@ -14,7 +14,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from grading.classroom.class_repo import TEMPLATES, commit_file
+from grading.classroom.class_repo import commit_file, installing
+from profiling_lab.course import manifest
 from profiling_lab.course.manifest import MANIFEST, Course
 from profiling_lab.errors import LabError
 
@@ -24,12 +25,12 @@ WORKFLOW = Path(".github") / "workflows" / "classroom.yml"
 def write_workflow(folder: Path) -> tuple[Path, str]:
     """Write the workflow into a class repository, and commit it; the file, and the commit or "".
 
-    Raises LabError if the folder holds no course, or another workflow of that name.
+    It installs the groups that the repository's exercises need. Raises LabError if the folder holds no course, or another workflow of that name.
     """
     if not (folder / MANIFEST).is_file():
         raise LabError(f"{folder}: no {MANIFEST} there; name the folder of a class repository")
     file = folder / WORKFLOW
-    text = (TEMPLATES / "classroom.yml").read_text(encoding="utf-8")
+    text = installing("classroom.yml", manifest.load(folder).exercises)
     try:
         if file.is_file() and file.read_text(encoding="utf-8") != text:
             raise LabError(f"{file}: is there already and says something else; move it away first")

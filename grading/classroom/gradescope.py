@@ -65,16 +65,18 @@ def build(
             built = class_repo.build(
                 course, Path(scratch) / "course", exercises=exercises, title=title, git=False
             )
-            return _pack(file, dict(_members(built, settings, policy, cases)))
+            chosen = [each for each in course.exercises if not exercises or each.id in exercises]
+            setup = class_repo.installing("setup.sh", chosen)
+            return _pack(file, dict(_members(built, setup, settings, policy, cases)))
     except OSError as error:
         raise LabError(f"{error.filename or file}: cannot be written ({error.strerror})") from None
 
 
 def _members(
-    built: class_repo.Built, settings: dict, policy: Path | None, cases: Path | None
+    built: class_repo.Built, setup: str, settings: dict, policy: Path | None, cases: Path | None
 ) -> Iterator[tuple[str, tuple[bytes, int]]]:
     """Name in the zip, content and mode."""
-    yield "setup.sh", ((TEMPLATES / "setup.sh").read_bytes(), 0o755)
+    yield "setup.sh", (setup.encode(), 0o755)
     yield "run_autograder", ((TEMPLATES / "run_autograder.py").read_bytes(), 0o755)
     yield "settings.json", ((json.dumps(settings, indent=1) + "\n").encode(), 0o644)
     if policy is not None:

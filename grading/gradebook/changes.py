@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from grading.gradebook.gradebook import harmless
 from grading.gradebook.marks import TOTAL
 
 FILE = "changes.csv"
+MOST_TASKS = 4  # of one student in a line; changes.csv has them all
 HEADER = ("When", "Student", "Submission", "Task", "Before", "After", "Why")
 
 
@@ -26,10 +28,6 @@ class Change:
     before: str
     after: str
     why: str
-
-    def __str__(self) -> str:
-        points = f"{self.before or 'none'} → {self.after or 'none'}"
-        return f"{self.student}: {self.task} {points} ({self.why})"
 
 
 def found(before: Mapping[str, Any], after: Mapping[str, Any], when: str) -> Iterator[Change]:
@@ -87,6 +85,21 @@ def _override(task: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> str
     if has is not None:
         return f"override: {has}"
     return "its override was taken away" if had is not None else ""
+
+
+def in_words(changes: Iterable[Change]) -> list[str]:
+    """A line a student: the sum, the first tasks that changed, and why."""
+    lines = []
+    for student, group in itertools.groupby(changes, key=lambda one: (one.entry, one.student)):
+        every = sorted(group, key=lambda one: one.task != TOTAL)
+        points = [
+            f"{one.task} {one.before or 'none'} → {one.after or 'none'}"
+            for one in every[:MOST_TASKS]
+        ]
+        more = [f"{len(every) - MOST_TASKS} more tasks"] if len(every) > MOST_TASKS else []
+        whys = "; ".join(dict.fromkeys(one.why for one in every if one.task != TOTAL))
+        lines.append(f"{student[1]}: {', '.join(points + more)} ({whys or every[0].why})")
+    return lines
 
 
 def append(out: Path, changes: Iterable[Change]) -> None:

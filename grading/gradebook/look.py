@@ -19,12 +19,13 @@ AGAIN = "run the same command again; it goes on from here"
 REPLACE = "ask for it again, put it in this one's place, and run the same command again"
 RENAME = "rename it to the student's id, login or e-mail, and run the same command again"
 CHOOSE = "keep the one that counts, take the others away, and run the same command again"
+MOST_NAMES = 8
 NOT_GRADED_YET = "not graded yet"
 
 
 @dataclass(frozen=True)
 class Look:
-    """One student, or one entry that is nobody's yet. why, do: each a sentence's part, for people."""
+    """Students, or entries that are nobody's yet. why, do: each a sentence's part, for people."""
 
     who: str
     why: str
@@ -94,4 +95,18 @@ def looks(
         if row.state == NO_SUBMISSION and row.left:
             row.why = "no submission of this name"
             row.note = f"{row.why}, and {len(nobodys)} that match nobody. To do: see unmatched.csv"
+    return _together(out)
+
+
+def _together(every: Sequence[Look]) -> list[Look]:
+    """A line for all who share reason and remedy, those that concern the fewest first."""
+    who: dict[tuple[str, str], list[str]] = {}
+    for one in every:
+        who.setdefault((one.why, one.do), []).append(one.who)
+    out = []
+    for (why, do), names in sorted(who.items(), key=lambda pair: len(pair[1])):
+        shown = "; ".join(names[:MOST_NAMES])
+        if len(names) > MOST_NAMES:
+            shown = f"{len(names)} students: {shown} and {len(names) - MOST_NAMES} more"
+        out.append(Look(shown, why, do))
     return out

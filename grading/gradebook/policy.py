@@ -561,7 +561,7 @@ class _Reader:
 
 def example(course: Course | None = None) -> str:
     """A policy file in which every key stands with its meaning, most commented out."""
-    first, task, other = "ex_30", "ex_31.transpose", "ex_30.replay_end"
+    first, task, other = "ex_30", "ex_31.transpose_block", "ex_30.replay_end"
     if course is not None and course.exercises:
         exercise = course.exercises[0]
         first, task = exercise.id, exercise.tasks[-1].id

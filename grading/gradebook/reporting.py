@@ -27,7 +27,7 @@ import msgspec
 from grading.gradebook import by_hand, class_page, exports, feedback, gradebook, returned
 from grading.gradebook.by_hand import ByHand
 from grading.gradebook.look import Look, looks, why_left
-from grading.gradebook.marks import TOTAL, Mark, Sheet, Survey, mark_student
+from grading.gradebook.marks import TOTAL, Mark, Override, Sheet, Survey, mark_student
 from grading.gradebook.policy import Policy
 from grading.gradebook.roster import Joined, Person, Unmatched, join
 from grading.gradebook.similarity import Match
@@ -172,7 +172,7 @@ class _Writer:
         self.rows: dict[str, gradebook.Row] = {}
         self.left: dict[str, str] = {}
         self.earned: dict[str, dict[str, str]] = {}
-        self.views: dict[str, feedback.StudentView] = {}
+        self.absent: list[gradebook.Row] = []
         self.written: list[Path] = []
 
     def student(self, entry: str, found: Mapping[str, Result]) -> None:
@@ -213,7 +213,7 @@ class _Writer:
             task.task.id: policy.show(task.earned)
             for exercise in mark.exercises
             for task in exercise.tasks
-            if task.earned is not None
+            if task.earned is not None and task.gradable
         } | {
             hand.task.id: policy.show(points)
             for hand in mark.by_hand
@@ -257,21 +257,35 @@ class _Writer:
         return found
 
     def students(self) -> dict[str, dict[str, Any]]:
-        """Every submission's name, points (of how many), what is to be said of them, points of each task."""
+        """Name, points (of how many), what is to be said of them, points of each task: by entry.
+
+        Whoever handed nothing in stands under what the class list knows of them.
+        """
         show = self.sheet.policy.show
+        absent = {
+            f"nothing handed in: {row.person.address or row.person.name}": row
+            for row in self.absent
+            if row.person
+        }
         return {
             entry: {
                 "name": feedback.clean(row.name, 200),
                 "points": "" if row.after is None else show(row.after),
                 "of": show(row.out_of),
                 "note": row.note,
-                "tasks": self.earned[entry],
+                "tasks": self.earned.get(entry, {}),
                 "overrides": {
-                    task: one.reason for task, one in self.hand.overrides.get(entry, {}).items()
+                    task: one.reason for task, one in self._overrides(entry, row).items()
                 },
             }
-            for entry, row in self.rows.items()
+            for entry, row in (self.rows | absent).items()
         }
+
+    def _overrides(self, entry: str, row: gradebook.Row) -> Mapping[str, Override]:
+        if row.entry:
+            return self.hand.overrides.get(entry, {})
+        total = self.hand.absent.get(row.person.line) if row.person else None
+        return {TOTAL: total} if total else {}
 
     def _rows(
         self, roster: Sequence[Person] | None
@@ -305,6 +319,7 @@ class _Writer:
                 row.after, row.left = override.points, []
                 row.overridden = (TOTAL,)
                 row.why = row.note = f"set by the instructor: {override.reason}"
+        self.absent = [row for row in rows if not row.entry]
         return rows, sorted(apart, key=lambda pair: pair[1].entry)
 
     def write(self, name: str, text: str) -> None:

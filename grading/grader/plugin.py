@@ -42,10 +42,11 @@ PASSED_ON = ("PATH", "CUDA_VISIBLE_DEVICES", "CUBLAS_LIBRARY")
 
 
 class _Submission:
-    """What a submission has taken so far. address: of its sandbox."""
+    """What a submission has taken so far. address: of its sandbox. is_late: a command of this check was ended."""
 
     def __init__(self, address: str) -> None:
         self.address = address
+        self.is_late = False
         self.waits_count = 0
         self.spent_s = 0.0
 
@@ -64,12 +65,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_judging_begins(judging: GradingSession) -> None:
     config = judging.config
     address = config.getoption("--sandbox")
-    config.stash[_submission_key] = _Submission(address) if address else None
-    if not address:  # a session that stands ready, and has no submission yet
+    submission = _Submission(address) if address else None
+    config.stash[_submission_key] = submission
+    if not submission:  # a session that stands ready, and has no submission yet
         return
+    address = submission.address
     judging.limit_bytes = MOST_BYTES
     judging.starts_workers = lambda exercise, stub: _worker_start(judging, address, exercise, stub)
-    commands.run_elsewhere(_Commands(address, judging.call_timeout_s * COMMAND_CALLS))
+    commands.run_elsewhere(_Commands(submission, judging.call_timeout_s * COMMAND_CALLS))
     queries.allow(judging.call_timeout_s)
     _limit_memory()
     if not config.getoption("--live"):  # the drivers of GPUs write in many places
@@ -139,10 +142,10 @@ def _worker_start(
 
 
 class _Commands:
-    """Runs commands of checks in the sandbox at an address, none for longer than longest_s."""
+    """Runs commands of checks in a submission's sandbox, none for longer than longest_s."""
 
-    def __init__(self, address: str, longest_s: float) -> None:
-        self.address = address
+    def __init__(self, submission: _Submission, longest_s: float) -> None:
+        self.submission = submission
         self.longest_s = longest_s
 
     def __call__(
@@ -158,7 +161,7 @@ class _Commands:
     ) -> commands.Completed:
         own = {"PATH": os.defpath} | {n: os.environ[n] for n in PASSED_ON if n in os.environ}
         done = client.run(
-            self.address,
+            self.submission.address,
             argv,
             files=dict(files),
             readable=list(readable),
@@ -167,6 +170,7 @@ class _Commands:
             keep=list(keep),
             loopback=loopback,
         )
+        self.submission.is_late |= done.cause == "time-out"
         return commands.Completed(
             done.returncode,
             done.stdout.decode("utf-8", "replace"),
@@ -216,6 +220,7 @@ def pytest_runtest_call(item: pytest.Item) -> Any:
         return (yield)
     _fail_if_its_time_is_used_up(submission, judging.call_timeout_s)
     started = time.monotonic()
+    submission.is_late = False
     try:
         with _computing_at_most(judging.call_timeout_s * JUDGING_CALLS):
             return (yield)
@@ -226,6 +231,12 @@ def pytest_runtest_call(item: pytest.Item) -> Any:
         waited = error.cause in ("time-out", "memory", "processes")
         submission.waits_count += waited and not isinstance(error, StubImportError)
         raise
+    except pytest.fail.Exception as failure:
+        if not submission.is_late:
+            raise
+        # As after a call: the task's other checks would wait as long for the same program.
+        submission.waits_count += 1
+        raise StubError(str(failure), cause="time-out") from None
     except SandboxError as error:
         raise NotGraded("infrastructure", str(error)) from None
     finally:

@@ -9,18 +9,19 @@ that are neither live nor further, a lesson and a notebook up to their heading `
 
 from __future__ import annotations
 
+import argparse
 import ast
 import difflib
 import json
 import re
 import statistics
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from profiling_lab.course import closure, manifest, stubs
 from profiling_lab.course.manifest import Course, Exercise, Task
+from profiling_lab.errors import CourseError
 
 WORDS_A_MINUTE = 120
 STATEMENT_MIN = 0.9
@@ -179,7 +180,9 @@ def _statements(course: Course, exercise: Exercise, tasks: list[Task]) -> dict[s
             numbers = _lines_of_statements(source, _written(source, names))
             out[stub.as_posix()] = sum(lines[n - 1].strip() not in known for n in numbers)
         else:
-            changed = difflib.ndiff(handed_out[stub.as_posix()].splitlines(), source.splitlines())
+            others = {task.id for task in exercise.tasks} - {task.id for task in tasks}
+            asked = stubs.without_solutions(source, others)
+            changed = difflib.ndiff(handed_out[stub.as_posix()].splitlines(), asked.splitlines())
             added = [line[2:].strip() for line in changed if line.startswith("+ ")]
             out[stub.as_posix()] = sum(
                 line.endswith((";", "{")) and not line.startswith("//") for line in added
@@ -278,4 +281,13 @@ def main(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    parser = argparse.ArgumentParser(
+        prog="python -m grading.proof.yardstick",
+        description="How long an exercise's core takes by the yardstick, in minutes.",
+    )
+    parser.add_argument("exercises", nargs="*", metavar="ID", help="with what the row is made of")
+    arguments = parser.parse_args()
+    try:
+        main(arguments.exercises)
+    except CourseError as error:
+        parser.error(str(error))

@@ -262,6 +262,7 @@ class _Template(_Server):
             )
         super().__init__(ours)
         self._ready: dict[tuple[str, ...], _Ready] = {}
+        self._old: list[_Ready] = []
         self._choosing = threading.Lock()
 
     def is_alive(self) -> bool:
@@ -281,8 +282,11 @@ class _Template(_Server):
         with self._choosing:
             ready = self._ready.pop(key, None)
             if ready is not None and not ready.is_fresh():
-                ready.close()
+                self._old.append(ready)  # until its jobs have ended
                 ready = None
+            for old in [one for one in self._old if not one.waiting]:
+                self._old.remove(old)
+                old.close()
             if ready is None:
                 ready = _Ready(self, job)
             self._ready[key] = ready  # the last one used comes last
@@ -301,8 +305,9 @@ class _Template(_Server):
             self.connection.send(wire.pack([*_place(job), 0, list(map(str, job.argv)), 0.0]))
 
     def close(self) -> None:
-        for ready in self._ready.values():
+        for ready in (*self._old, *self._ready.values()):
             ready.close()
+        self._old.clear()
         self._ready.clear()
         super().close()
         try:

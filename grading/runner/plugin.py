@@ -10,6 +10,7 @@ such: it neither passes nor fails, and earns nothing.
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import pytest
 from _pytest._code.code import ExceptionRepr
 
 from grading.runner import alike
+from grading.runner.disguise import meant
 from grading.runner.hang_guard import DEFAULT_TIMEOUT_S
 from grading.runner.scoring import CheckResult, NotGraded, require
 from grading.runner.session import GradingSession, Hooks, session_key
@@ -75,6 +77,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "needs(names): what a test needs besides the base, as in needs.GROUPS"
     )
     config.addinivalue_line("markers", "slurm: needs a Slurm cluster, or the means to start one")
+    gc.set_threshold(100_000, 20, 20)  # a check makes many objects that stay, and few cycles
     # Set, it makes `@triton.jit` rewrite kernels at import. The checks choose the interpreter themselves.
     os.environ.pop("TRITON_INTERPRET", None)
     root = manifest.find_root(Path(config.rootpath))
@@ -149,6 +152,7 @@ def pytest_runtest_call(item: pytest.Item) -> Any:
             raise
         stopped = failure
     except AssertionError as error:
+        error.args = tuple(meant(one) if isinstance(one, str) else one for one in error.args)
         session.fail_if_said(item.nodeid, str(error), _reason(item, str(error)))
         raise
     finally:
@@ -159,12 +163,13 @@ def pytest_runtest_call(item: pytest.Item) -> Any:
         session.blocked_by[task.id] = stopped.task
         raise NotGraded("blocked", f"{task.id} is blocked by {stopped.task}, still to do")
     cause = stopped.cause if isinstance(stopped, StubError) else ""
+    message = meant(str(stopped))
     if isinstance(stopped, StubImportError):
-        session.fail_once(item.nodeid, str(stopped), f"import of {task.stub}", cause=cause)
+        session.fail_once(item.nodeid, message, f"import of {task.stub}", cause=cause)
     if cause == "time-out":
-        session.hung[task.id] = str(stopped)
-    what = f"{task.id}: {stopped}", _reason(item, str(stopped))
-    session.fail_once(item.nodeid, str(stopped), *what, cause=cause)
+        session.hung[task.id] = message
+    what = f"{task.id}: {message}", _reason(item, message)
+    session.fail_once(item.nodeid, message, *what, cause=cause)
 
 
 def _reason(item: pytest.Item, message: str) -> str:
@@ -185,7 +190,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Any:
     outcome = report.outcome
     message = cause = ""
     if call.excinfo is not None:
-        message = str(call.excinfo.value)
+        message = meant(str(call.excinfo.value))
         cause = session.causes.get(message, "")
         if isinstance(call.excinfo.value, NotGraded):
             outcome, cause = call.excinfo.value.outcome, call.excinfo.value.cause

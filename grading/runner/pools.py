@@ -31,7 +31,7 @@ class Pool(Generic[K, V]):
     """Values by key, opened when first asked for. May be used from several threads.
 
     open_: makes the value of a key. most: so many stay open while nobody uses them; the longest unused makes
-    room. is_good: a value of which it is False is closed and opened anew.
+    room. is_good: a value of which it is False is opened anew; whoever uses the old one does so to the end.
     """
 
     def __init__(
@@ -42,6 +42,7 @@ class Pool(Generic[K, V]):
         self._is_good = is_good
         self._lock = threading.Lock()
         self._kept: dict[K, _Kept[V]] = {}  # the last one used comes last
+        self._old: list[_Kept[V]] = []  # no good any more, and still used
 
     @contextlib.contextmanager
     def use(self, key: K) -> Iterator[V]:
@@ -49,7 +50,8 @@ class Pool(Generic[K, V]):
         with self._lock:
             kept = self._kept.pop(key, None)
             if kept is not None and not self._is_good(kept.value):
-                kept.value.close()
+                self._old.append(kept)
+                self._close_old()
                 kept = None
             if kept is None:
                 idle = [other for other, one in self._kept.items() if not one.users_count]
@@ -63,9 +65,17 @@ class Pool(Generic[K, V]):
         finally:
             with self._lock:
                 kept.users_count -= 1
+                self._close_old()
+
+    def _close_old(self) -> None:
+        for one in [one for one in self._old if not one.users_count]:
+            self._old.remove(one)
+            one.value.close()
 
     def close(self) -> None:
         """Close all values, used or not; the pool can be used again."""
         with self._lock:
-            while self._kept:
-                self._kept.popitem()[1].value.close()
+            for one in (*self._old, *self._kept.values()):
+                one.value.close()
+            self._old.clear()
+            self._kept.clear()

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from grading.runner import wire, worker_processes
+from grading.runner.disguise import shortened
 from grading.runner.hang_guard import (
     DEFAULT_TIMEOUT_S,
     HANG_EXIT_CODE,
@@ -797,8 +798,7 @@ def abbreviate(value: Any, limit: int = 100) -> str:
         return "{" + _some(items, len(value), limit) + "}"
     if callable(value) and hasattr(value, "__name__"):
         return str(value.__name__)
-    text = repr(value)
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    return shortened(repr(value), limit)
 
 
 def _some(items: Iterable[str], count: int, limit: int) -> str:

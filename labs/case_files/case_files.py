@@ -153,7 +153,7 @@ def together(
 ) -> list[Finding]:
     """What findings on kernels are worth to the run that the kernels are part of.
 
-    kernels: as from classify_kernels (Day 2): subject "kernel:<name>", evidence with duration_ns and
+    kernels: as from classify_kernel (Day 2): subject "kernel:<name>", evidence with duration_ns and
     recoverable_ns, of the kernel alone and under the profiler. kernel_time_ns: by that name, the time
     in the run's window in which this kernel ran and no other. window_ns: the window's length.
 
@@ -195,7 +195,7 @@ def diagnose_run(
     """One verdict on a run from everything that is known about it, the main finding first.
 
     said: what your functions of the week found in its timelines and traces. kernels: what
-    classify_kernels found in its pages of kernels. kernel_time_ns, window_ns: as for `together`;
+    classify_kernel found in its pages of kernels. kernel_time_ns, window_ns: as for `together`;
     window_ns is None if the pages are all there is.
 
     With a window: rank_findings of what was said and of the kernels, weighed by `together`.

@@ -16,6 +16,7 @@ from profiling_lab.errors import EmptyCapture
 
 KERNEL, GRAPH, COPY, MEMSET = range(4)
 DEVICE_KINDS = ("kernel", "graph", "copy", "memset")
+BLOCKING, LEGACY_DEFAULT = 1, 3  # types of streams, as CUPTI counts them
 # Copies that cross the link between host and device; others, and memsets, are work on the device.
 LINK_COPIES = ("H2D", "D2H", "H2A", "A2H", "H2H")
 COLLECTIVE = re.compile(r"nccl|rccl", re.IGNORECASE)
@@ -102,6 +103,7 @@ class Recording:
     streams: (process, device, number). threads: (process, thread). processes: as recorded; elsewhere a process
     is its place in this list. ranges: NVTX, or PyTorch's own annotations. operators: PyTorch's. os_calls: what
     the threads asked of the operating system. device_names: as far as recorded. source: "nsys" or "kineto".
+    stream_types: by place in streams: BLOCKING, LEGACY_DEFAULT, or another; as far as recorded.
     """
 
     file: str
@@ -118,6 +120,7 @@ class Recording:
     operators: Ranges
     os_calls: Ranges
     device_names: dict[int, str] = field(default_factory=dict)
+    stream_types: dict[int, int] = field(default_factory=dict)
 
     def names_like(self, pattern: str) -> np.ndarray:
         """Per name code, whether a regular expression matches from the name's beginning."""

@@ -272,13 +272,17 @@ def compare_runs(
         )
     out = Compared(Side(before), Side(after), tolerance)
     window_ns = out.before.length_ns
-    devices = {device for run in runs for device in run.devices}
-    only = measures.device_label(*devices) if len(devices) == 1 else " "  # need not be said
+    if all(len(run.devices) <= 1 for run in runs):  # which one it was need not be said
+        for run in runs:
+            run.measures = {
+                (group, what.removesuffix(label), unit): value
+                for label in map(measures.device_label, run.devices)
+                for (group, what, unit), value in run.measures.items()
+            } or run.measures
     by_group: dict[str, list[Row]] = {}
     for key in dict.fromkeys(key for run in runs for key in run.measures):
         row = _row(key, before, after, tolerance, window_ns)
         if row is not None:
-            row = replace(row, what=row.what.removesuffix(only))
             by_group.setdefault(row.group, []).append(row)
     for group, rows in by_group.items():
         if group in NAMED:

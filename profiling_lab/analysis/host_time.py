@@ -3,10 +3,10 @@
 Each host node of an order has host code that leads to it (`lead`) and its own time (`own`). Here each gets a
 purpose: issuing work, waiting, copying, allocation, input, compiling, set-up, or the program's own code.
 
-**Once is not always.** What happened for the first time and took longer than it did again is set-up by that
-difference: the first launch of a kernel (its module is loaded then), the first copy, an allocation before kernels
-that are never allocated for again. Loading modules and making contexts always is. So is the program's own code
-before its first kernel that runs again.
+What happened once is set-up (`analysis.once`): in each thread's calls, its own code, its waits for input, its
+compilations, and allocations before one kernel. So is by how much the first launch of a kernel (its module is loaded
+then) or the first copy takes longer than the next, and the program's own code before its first kernel that runs again.
+Loading modules and making contexts always is.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from profiling_lab import devices
-from profiling_lab.analysis import columns, intervals, order
+from profiling_lab.analysis import columns, intervals, once, order
 from profiling_lab.analysis.columns import LOADER, Recording
 from profiling_lab.analysis.intervals import Intervals
 from profiling_lab.analysis.order import Order
@@ -129,7 +129,8 @@ class HostTime:
     own_setup, lead_setup, lead_input, lead_compiling: the parts of a node's own time and of its lead that have
     this purpose, in ns. own_code: whether the rest of the lead is the program's own code (else: issuing); own_is_code
     says so of the own time of calls that do nothing to the device. handed_input: per link, whether another thread
-    hands over input. pieces: all stretches of all threads by `key` (thread and time in one number), and the purpose
+    hands over input. single_step: what happened once may happen in each step. pieces: all stretches of all threads
+    by `key` (thread and time in one number), and the purpose
     of each.
     """
 
@@ -149,6 +150,7 @@ class HostTime:
     names: dict[str, int]
     links: LinkCopies
     handed_input: np.ndarray
+    single_step: bool = False
     closing_thread: int | None = None
 
     def key(self, thread: np.ndarray, time_ns: np.ndarray) -> np.ndarray:
@@ -156,8 +158,11 @@ class HostTime:
         return thread.astype(np.int64) * self.stride_ns + (time_ns - self.origin_ns)
 
 
-def read(made: Order) -> HostTime:
-    """The purposes of the host time of an order."""
+def read(made: Order, single_step: bool = False) -> HostTime:
+    """The purposes of the host time of an order.
+
+    single_step: one step of a program that had run others was recorded: what it does once, each may do.
+    """
     recording = made.recording
     host = np.flatnonzero(made.thread >= 0)
     low = min(int((made.start - made.lead).min()), int(recording.ranges.start.min(initial=0)))
@@ -178,24 +183,37 @@ def read(made: Order) -> HostTime:
     compiling, loading = _named_ranges(recording, COMPILATION), _named_ranges(recording, LOADER)
     compiling = intervals.union(keyed(*compiling))
     loading = intervals.difference(keyed(*loading), compiling)
+    first = nothing = Intervals(leads.starts_ns[:0], leads.ends_ns[:0])
+    if not single_step:
+        first = intervals.union(
+            intervals.together(
+                once.of_stretches(compiling, stride), once.of_stretches(loading, stride)
+            )
+        )
+        compiling = intervals.difference(compiling, first)
+        loading = intervals.difference(loading, first)
     lead_compiling, lead_input = zeros(), zeros()
-    lead_compiling[host] = covered(compiling, leads)
-    lead_input[host] = covered(loading, leads)
-    rest = made.lead - lead_compiling - lead_input
+    lead_compiling[host] = intervals.covered(compiling, leads)
+    lead_input[host] = intervals.covered(loading, leads)
+    lead_setup = zeros()
+    lead_setup[host] = intervals.covered(first, leads)
+    rest = made.lead - lead_compiling - lead_input - lead_setup
     long = rest > limit
     waited = np.flatnonzero(_fed(made, keyed, long))
     lead_input[waited] += rest[waited]
     fed = keyed(made.thread[waited], made.start[waited] - made.lead[waited], made.start[waited])
-    loading = intervals.difference(intervals.union(_joined(loading, fed)), compiling)
+    loading = intervals.difference(intervals.union(intervals.together(loading, fed)), compiling)
     long[waited] = False
     own_setup = _first_times(made)
     before_loop = np.flatnonzero(long & (made.start <= _loop_begins(made)))
-    lead_setup = zeros()
-    lead_setup[before_loop] = _beyond_usual(made, before_loop)
+    lead_setup[before_loop] = np.maximum(lead_setup[before_loop], _beyond_usual(made, before_loop))
     code = np.isin(made.kind, (order.HOST_CODE, order.SETUP_CALL))
     own_is_code = code & (made.own > limit)
     allocating = _between_allocations(made) & ~long
     lead_setup = np.minimum(lead_setup, made.lead - lead_compiling - lead_input)
+    if not single_step:
+        other = lead_compiling + lead_input
+        own_setup, lead_setup = _with_what_is_once(made, own_setup, lead_setup, other, long)
     out = HostTime(
         made,
         limit,
@@ -206,16 +224,36 @@ def read(made: Order) -> HostTime:
         long,
         own_is_code,
         allocating,
-        Intervals(leads.starts_ns[:0], leads.ends_ns[:0]),
+        nothing,
         np.zeros(0, dtype=np.int8),
         low,
         stride,
         _loader_names(recording),
         link_copies(made),
         _handed_input(made, keyed, loading),
+        single_step,
     )
     _paint(out, host, keyed, compiling, loading)
     return out
+
+
+def _with_what_is_once(
+    made: Order,
+    own_setup: np.ndarray,
+    lead_setup: np.ndarray,
+    other: np.ndarray,
+    long: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Set-up in a node's own time and lead, with what each thread did once and never again for that long."""
+    own_setup, lead_setup = own_setup.copy(), lead_setup.copy()
+    # Allocations have been asked kernel by kernel.
+    rows = np.flatnonzero((made.thread >= 0) & ~np.isin(made.kind, (order.WAIT, order.ALLOCATION)))
+    group, _ = columns.number_rows(made.thread[rows], made.kind[rows])
+    own_setup[rows] += once.beyond_recurring(made.own[rows] - own_setup[rows], group)
+    rows = np.flatnonzero(long)
+    rest = made.lead[rows] - other[rows] - lead_setup[rows]
+    lead_setup[rows] += once.beyond_recurring(rest, made.thread[rows].astype(np.int64))
+    return own_setup, lead_setup
 
 
 def _handed_input(made: Order, keyed: Keyed, loading: Intervals) -> np.ndarray:
@@ -225,30 +263,8 @@ def _handed_input(made: Order, keyed: Keyed, loading: Intervals) -> np.ndarray:
     out = (made.why == order.HAND_OVER) & ~gives[made.thread[made.on]]
     rows = np.flatnonzero(out)
     begun = made.start[made.on[rows]]
-    out[rows] = covered(loading, keyed(made.thread[made.to[rows]], begun, begun + 1)) > 0
+    out[rows] = intervals.covered(loading, keyed(made.thread[made.to[rows]], begun, begun + 1)) > 0
     return out
-
-
-def covered(spans: Intervals, asked: Intervals) -> np.ndarray:
-    """How much of each asked interval disjoint, ordered spans cover, in ns."""
-    if not len(spans.starts_ns):
-        return np.zeros(len(asked.starts_ns), dtype=np.int64)
-    before = np.append(0, np.cumsum(spans.ends_ns - spans.starts_ns))
-
-    def until(times: np.ndarray) -> np.ndarray:
-        place = np.searchsorted(spans.starts_ns, times, side="right")
-        inside = np.minimum(times, spans.ends_ns[np.maximum(place - 1, 0)])
-        part = np.where(place > 0, inside - spans.starts_ns[np.maximum(place - 1, 0)], 0)
-        return before[np.maximum(place - 1, 0)] + part
-
-    return until(asked.ends_ns) - until(asked.starts_ns)
-
-
-def _joined(one: Intervals, other: Intervals) -> Intervals:
-    return Intervals(
-        np.concatenate([one.starts_ns, other.starts_ns]),
-        np.concatenate([one.ends_ns, other.ends_ns]),
-    )
 
 
 def _named_ranges(
@@ -294,7 +310,7 @@ def _fed(made: Order, keyed: Keyed, long: np.ndarray) -> np.ndarray:
         waits = made.recording.names_like(OS_WAITS)[calls.name]
         spans = intervals.union(keyed(calls.thread[waits], calls.start[waits], calls.end[waits]))
         leads = keyed(made.thread[asked], made.start[asked] - made.lead[asked], made.start[asked])
-        fed |= covered(spans, leads) >= OS_WAIT_RATIO * made.lead[asked]
+        fed |= intervals.covered(spans, leads) >= OS_WAIT_RATIO * made.lead[asked]
     out[asked[fed & _next_issued_is_upload(made, links)[asked]]] = True
     return out
 
@@ -354,9 +370,7 @@ def _first_times(made: Order) -> np.ndarray:
     group, _ = columns.number_rows(name[rows].astype(np.int64), target[host[rows]])
     out[host[rows]] = _excess_of_first(own[rows], group, kind[rows])
     rows = np.flatnonzero(kind == order.ALLOCATION)
-    if len(rows):
-        once = _allocated_once(made, host[rows])
-        out[host[rows[once]]] = own[rows[once]]
+    out[host[rows]] = _allocated_once(made, host[rows])
     return out
 
 
@@ -380,33 +394,32 @@ def _excess_of_first(own: np.ndarray, group: np.ndarray, kind: np.ndarray) -> np
 
 
 def _allocated_once(made: Order, nodes: np.ndarray) -> np.ndarray:
-    """Whether allocations come before a kernel that nothing else is allocated for: not part of a loop.
+    """Of the own time of allocations, what they do not take again before the same kernel: not part of a loop.
 
     Allocations of a thread between two kernels are one; it is for the kernel that comes next.
     """
     recording = made.recording
+    own = made.own[nodes]
     issued = np.flatnonzero(made.why == order.ISSUED)
     kernels = issued[
         np.isin(
             recording.operations.kind[made.row[made.to[issued]]], (columns.KERNEL, columns.GRAPH)
         )
     ]
+    if not len(nodes) or not len(kernels):
+        return own
     call = made.on[kernels]
     name = recording.operations.name[made.row[made.to[kernels]]]
     ordered = np.argsort(call, kind="stable")
     call, name = call[ordered], name[ordered]
     place = np.searchsorted(call, nodes, side="left")
-    following = (
-        np.where(place < len(call), name[np.minimum(place, len(call) - 1)], -1)
-        if len(call)
-        else np.full(len(nodes), -1)
-    )
+    following = np.where(place < len(call), name[np.minimum(place, len(call) - 1)], -1)
     bursts, rows = columns.number_rows(following.astype(np.int64), place)
-    times: dict[int, int] = {}
-    for kernel, _ in rows:
-        times[kernel] = times.get(kernel, 0) + 1
-    once = np.array([kernel < 0 or times[kernel] == 1 for kernel, _ in rows], dtype=bool)
-    return once[bursts]
+    total = np.bincount(bursts, own, len(rows)).astype(np.int64)
+    beyond = once.beyond_recurring(total, np.array([kernel for kernel, _ in rows]))
+    return np.where(total[bursts] > 0, own * (beyond / np.maximum(total, 1))[bursts], 0).astype(
+        np.int64
+    )
 
 
 def _beyond_usual(made: Order, nodes: np.ndarray) -> np.ndarray:

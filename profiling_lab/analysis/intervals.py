@@ -82,3 +82,23 @@ def total_ns(spans: Intervals) -> int:
     """How long the time is that at least one covers."""
     starts, ends = union(spans)
     return int((ends - starts).sum())
+
+
+def covered(spans: Intervals, asked: Intervals) -> np.ndarray:
+    """How much of each asked interval disjoint, ordered spans cover, in ns."""
+    if not len(spans.starts_ns):
+        return np.zeros(len(asked.starts_ns), dtype=np.int64)
+    before = np.append(0, np.cumsum(spans.ends_ns - spans.starts_ns))
+
+    def until(times: np.ndarray) -> np.ndarray:
+        place = np.searchsorted(spans.starts_ns, times, side="right")
+        inside = np.minimum(times, spans.ends_ns[np.maximum(place - 1, 0)])
+        part = np.where(place > 0, inside - spans.starts_ns[np.maximum(place - 1, 0)], 0)
+        return before[np.maximum(place - 1, 0)] + part
+
+    return until(asked.ends_ns) - until(asked.starts_ns)
+
+
+def together(*parts: Intervals) -> Intervals:
+    """The intervals of all parts, one after the other: neither in order nor disjoint."""
+    return Intervals(*(np.concatenate(column) for column in zip(*parts, strict=True)))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from profiling_lab.analysis.kernel_page import Kernel, Missing
+from profiling_lab.analysis.kernel_page import Kernel
+from profiling_lab.kernel_causes import Missing
 
 # Instructions of single threads, by data type: additions, multiplications, fused multiply-adds.
 _OPERATIONS = {"float32": ("fadd", "fmul", "ffma"), "float64": ("dadd", "dmul", "dfma")}

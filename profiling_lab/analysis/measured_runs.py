@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from profiling_lab import captures
 from profiling_lab.analysis import columns, spent, steps
 from profiling_lab.analysis.columns import Recording
 from profiling_lab.analysis.kernel_page import Kernel
@@ -27,11 +28,29 @@ from profiling_lab.units import without_serial_numbers
 if TYPE_CHECKING:
     from profiling_lab.analysis.spent import Spent
     from profiling_lab.captures import NsysCapture, Part
-    from profiling_lab.diagnosis.engine import Seen
+    from profiling_lab.diagnosis.engine import Seen, Verdict
     from profiling_lab.diagnosis.kernels import Judged
     from profiling_lab.findings import Finding
 
 NO_NAME = "(no name)"
+
+
+def of_verdict(part: Part, verdict: Verdict) -> Run:
+    """What a capture says about itself, with the engine's verdict on it."""
+    if part.kind == Kind.KERNELS:
+        run = of_pages(part, verdict.kernels, verdict.findings)
+    elif part.kind == Kind.TIMELINE:
+        with captures.open(part.path) as recording:
+            run = of_timeline(part.name, verdict.seen[0], recording)
+    else:
+        runs = [of_trace(seen.name, seen) for seen in verdict.seen]
+        run = runs[0] if part.kind == Kind.TRACE else of_traces(part.name, runs)
+        run.name = part.name
+        run.add_provenance(part.path)
+    run.claim = verdict.headline
+    if part.kind != Kind.KERNELS:
+        run.findings = {"": verdict.findings[0]}
+    return run
 
 
 def of_timeline(name: str, seen: Seen, capture: NsysCapture) -> Run:

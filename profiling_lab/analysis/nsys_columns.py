@@ -202,6 +202,7 @@ class Export:
             names=words.names,
             threads=sorted(numbers, key=lambda row: numbers[row]),
             device_names=self._device_names,
+            stream_types=self._stream_types(processes.tolist(), streams),
         )
 
     @property
@@ -210,6 +211,24 @@ class Export:
             return {}
         rows = self._rows("SELECT COALESCE(cuDevice, id), name FROM TARGET_INFO_GPU")
         return {number: str(name) for number, name in rows if name}
+
+    def _stream_types(
+        self, processes: list[int], streams: list[tuple[int, int, int]]
+    ) -> dict[int, int]:
+        """By place in streams its type; a number that is of two types in two contexts of a process has none."""
+        table = "TARGET_INFO_CUDA_STREAM"
+        if not self.capture.has(table):
+            return {}
+        process = "(hwId << 56) | (vmId << 48) | (processId << 24)"
+        told: dict[tuple[int, int], set[int]] = {}
+        for pid, stream, flag in self._rows(f"SELECT {process}, streamId, flag FROM {table}"):
+            told.setdefault((pid, stream), set()).add(flag)
+        out = {}
+        for place, (own, _, stream) in enumerate(streams):
+            flags = told.get((processes[own], stream), set())
+            if len(flags) == 1:
+                out[place] = flags.pop()
+        return out
 
     @cached_property
     def _work(self) -> Columns:

@@ -9,7 +9,8 @@ What is read off the recording:
 * A host thread does one thing after the other: its CUDA calls, and its own code between them.
 * A device operation starts after the call that issued it (launch), after the one before it on its stream
   (stream order), after what an event makes its stream wait for (event) and, a copy, after the one before it of
-  the same direction on its device (copy engine).
+  the same direction on its device (copy engine). The legacy default stream waits for what was issued before to
+  blocking streams, and they wait for it (legacy), where the recording tells streams apart and none overtakes.
 * A thread that pauses while another one's CUDA calls fill the pause waits for that thread, which in turn
   was started by it (hand-over).
 * A call that blocks ends only after the device operations that it waits for (wait). So does a thread that asks
@@ -79,7 +80,7 @@ CALL_KINDS = (
     ),
 )
 # Why a link holds.
-PROGRAM_ORDER, HAND_OVER, ISSUED, STREAM_ORDER, EVENT, COPY_ENGINE, WAITED = range(7)
+PROGRAM_ORDER, HAND_OVER, ISSUED, STREAM_ORDER, EVENT, COPY_ENGINE, WAITED, LEGACY = range(8)
 LINK_REASONS = (
     "program order",
     "hand-over",
@@ -88,6 +89,7 @@ LINK_REASONS = (
     "event",
     "copy engine",
     "wait",
+    "legacy default stream",
 )
 
 # A thread that issues no call for this long, while one other thread's calls fill at least this share of
@@ -119,7 +121,8 @@ class Order:
 
     kind: HOST_CODE … DEVICE. row: of the recording's calls (host) or operations (DEVICE), -1 for others.
     thread: of host nodes, -1 otherwise. start: recorded; the host code that leads to a call comes before it and takes
-    `lead`; the node itself takes `own`, and ends at start + own. delay: what no link explains. waits_in:
+    `lead`; the node itself takes `own`, and ends at start + own. delay: what no link explains; held: what none but
+    those of the legacy default stream explains. waits_in:
     for a WAIT the kind of the call that waits, else -1. resumes: with this the host goes on after a wait,
     up to and with the first call that issues work. links: `on`, `to`, `lag`, `why`, ordered by `to`.
     """
@@ -132,6 +135,7 @@ class Order:
     lead: np.ndarray
     own: np.ndarray
     delay: np.ndarray
+    held: np.ndarray
     waits_in: np.ndarray
     resumes: np.ndarray
     on: np.ndarray
@@ -210,14 +214,19 @@ def running_max(values: np.ndarray, first: np.ndarray) -> np.ndarray:
     return np.maximum.accumulate(raised) - group * span + low
 
 
-def delays(order: Order) -> np.ndarray:
-    """By how much each node started later than its links allow; 0 for those without a link."""
+def delays(order: Order, without: int = -1) -> np.ndarray:
+    """By how much each node started later than its links allow; 0 for those without a link.
+
+    without: leave out the links that hold for this reason.
+    """
     delay = np.zeros(len(order), dtype=np.int64)
-    if len(order.to):
-        allowed = order.end[order.on] + order.lag
-        first = np.flatnonzero(np.append(True, order.to[1:] != order.to[:-1]))
+    kept = order.why != without
+    to = order.to[kept]
+    if len(to):
+        allowed = order.end[order.on[kept]] + order.lag[kept]
+        first = np.flatnonzero(np.append(True, to[1:] != to[:-1]))
         earliest = np.maximum.reduceat(allowed, first)
-        nodes = order.to[first]
+        nodes = to[first]
         delay[nodes] = order.start[nodes] - order.lead[nodes] - earliest
     return delay
 

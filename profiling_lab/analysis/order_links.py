@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from profiling_lab.analysis import columns
-from profiling_lab.analysis.columns import COPY
+from profiling_lab.analysis.columns import BLOCKING, COPY, LEGACY_DEFAULT
 from profiling_lab.analysis.order import (
     ALLOCATION,
     BACK_TO_BACK_NS,
@@ -15,6 +15,7 @@ from profiling_lab.analysis.order import (
     DEVICE,
     EVENT,
     ISSUED,
+    LEGACY,
     PROGRAM_ORDER,
     STREAM_ORDER,
     SYNCHRONIZE,
@@ -27,6 +28,8 @@ from profiling_lab.analysis.order import (
     resumes,
 )
 from profiling_lab.analysis.order_waits import Waits
+
+CLOCK_NS = 1_000  # by which an operation may seem to start before what it waits for has ended
 
 
 class Builder(Waits):
@@ -110,7 +113,41 @@ class Builder(Waits):
         if found:
             links = np.array(found, dtype=np.int64)
             self.device_links.append((links[:, 0], links[:, 1], links[:, 2], EVENT, False))
+        self._legacy_links()
         self.before = before
+
+    def _legacy_links(self) -> None:
+        """The order that the legacy default stream and the blocking streams of a device keep, both ways.
+
+        A stream of which one operation overtakes is in another context, or was not what it is told to be: none of
+        its pairs counts.
+        """
+        sides: dict[tuple[int, int], dict[int, list[int]]] = {}
+        for stream, kind in self.recording.stream_types.items():
+            ran = stream < len(self.first_of) and self.first_of[stream] < self.after_last[stream]
+            if ran and kind in (BLOCKING, LEGACY_DEFAULT):
+                process, device, _ = self.recording.streams[stream]
+                own = sides.setdefault((process, device), {BLOCKING: [], LEGACY_DEFAULT: []})
+                own[kind].append(stream)
+        for own in sides.values():
+            for legacy in own[LEGACY_DEFAULT]:
+                for blocking in own[BLOCKING]:
+                    pairs = [
+                        self._last_before(*two) for two in ((legacy, blocking), (blocking, legacy))
+                    ]
+                    on, to = (np.concatenate(side) for side in zip(*pairs, strict=True))
+                    gap = self.op_start[to] - self.op_end[on]
+                    if len(gap) and gap.min() >= -CLOCK_NS:
+                        lag = np.minimum(gap, self.order_lag)
+                        self.device_links.append((on, to, lag, LEGACY, False))
+
+    def _last_before(self, one: int, other: int) -> tuple[np.ndarray, np.ndarray]:
+        """Pairs of operations: the last of one stream that was issued before each of another, first ones only."""
+        rows = self.by_stream[self.first_of[other] : self.after_last[other]]
+        rows = rows[self.op_call[rows] >= 0]
+        last = self._last_issued(one, self.op_issued[rows])
+        fresh = (last >= 0) & np.append(True, last[1:] != last[:-1])
+        return last[fresh], rows[fresh]
 
     # -- result -----------------------------------------------------------------------------------
 
@@ -243,6 +280,7 @@ class Builder(Waits):
             lead=all_nodes(lead, 0),
             own=np.concatenate([own, self.op_end - self.op_start])[order],
             delay=np.zeros(hosts + m, dtype=np.int64),
+            held=np.zeros(hosts + m, dtype=np.int64),
             waits_in=all_nodes(waits_in, -1),
             resumes=np.zeros(hosts + m, dtype=bool),
             on=on,
@@ -253,5 +291,6 @@ class Builder(Waits):
             launches_block=self.launches_block,
         )
         out.delay[:] = delays(out)
+        out.held[:] = delays(out, LEGACY)
         out.resumes[:] = resumes(out)
         return out

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from profiling_lab.analysis import columns, intervals, spent
+from profiling_lab.analysis import columns, intervals, once, spent
 from profiling_lab.analysis.columns import GRAPH, KERNEL, Recording
 from profiling_lab.analysis.intervals import Intervals
 
@@ -68,6 +68,12 @@ class Rank:
         return intervals.total_ns(self.exposed)
 
     @property
+    def recurring_ns(self) -> int:
+        """Of it, what is not longer than anything that recurs."""
+        first = once.of_collectives(self.collectives, self.exposed)
+        return intervals.total_ns(intervals.difference(self.exposed, intervals.union(first)))
+
+    @property
     def exposed_wait_ns(self) -> int:
         """Of it, what it waited for others."""
         return intervals.total_ns(intervals.intersection(self.exposed, self.waiting))
@@ -77,7 +83,7 @@ class Rank:
 class Job:
     """What ranks cost each other.
 
-    communication_ns: what all spend in exposed collectives at least. imbalance_ns: what the late rank (late, its
+    communication_ns: what all spend in exposed collectives at least, again and again. imbalance_ns: what the late rank (late, its
     number) costs the others, late_work_ns the part of its lateness that is work on its device; once: most of it
     in one collective. in_turns_ns: what working side by side would
     save, 0 where they do. matched_count: collectives that all ranks were in.
@@ -144,8 +150,11 @@ def _rank(
     )
 
 
-def judge(ranks: list[Rank], *, one_clock: bool) -> Job:
-    """What the ranks of a job cost each other. one_clock: their times are of one clock."""
+def judge(ranks: list[Rank], *, one_clock: bool, single_step: bool = False) -> Job:
+    """What the ranks of a job cost each other.
+
+    one_clock: their times are of one clock. single_step: what happened once may happen in each step.
+    """
     matched = _match(ranks, one_clock=one_clock)
     _set_waits(ranks, matched)
     exposed = [rank.exposed_ns for rank in ranks]
@@ -169,7 +178,7 @@ def judge(ranks: list[Rank], *, one_clock: bool) -> Job:
     left_out = sum(len(rank.names) for rank in ranks) - matched.size
     return Job(
         ranks,
-        min(exposed, default=0),
+        min(exposed if single_step else [rank.recurring_ns for rank in ranks], default=0),
         imbalance,
         ranks[late].number,
         more_work,

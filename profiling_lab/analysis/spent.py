@@ -8,7 +8,8 @@ A moment belongs to the first of these that holds:
 3. a peer            collectives alone, before the last rank has arrived in them
 4. communication alone   collectives (or copies between devices), and nothing of 2: exposed communication
 5. copies alone      copies between host and device, and nothing of 2 and 4: exposed copies. The first and the last of
-                     many alike are set-up where the others are hidden: a pipeline fills and drains once
+                     many alike are set-up where the others are hidden: a pipeline fills and drains once. So is
+                     what is brought to the device once, before kernels that run again
 6. idle, by what the critical path waited for. From the operation that ends an idle stretch, the path leads
                      back: to what it waited for last, to what that waited for, until the stretch begins. What
                      the path passes in that time is the class: the purpose of the host's time
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from profiling_lab.analysis import columns, host_time, intervals, order
+from profiling_lab.analysis import columns, host_time, intervals, once, order
 from profiling_lab.analysis.columns import COPY, GRAPH, KERNEL, Recording
 from profiling_lab.analysis.host_time import HostTime
 from profiling_lab.analysis.intervals import Intervals
@@ -40,7 +41,6 @@ _RETURNS = {
     order.ALLOCATION: host_time.ALLOCATING,
 }
 _MOST_HOPS = 100_000
-LEAST_ALIKE = 4  # copies of one direction and size: with fewer, first and last are as good as all
 # A call submits before it returns, sooner or later, and the way to the device takes sometimes more and sometimes
 # less: a delay up to this behind an ordinary call is still the way to the device.
 LATENCY_SPREAD_NS = 4_000
@@ -96,7 +96,8 @@ def read(
     path = _Path(time)
     out = []
     for device in recording.devices:
-        classes, idle = _busy(recording, device, window, (waits_in_collectives or {}).get(device))
+        waits = (waits_in_collectives or {}).get(device)
+        classes, idle = _busy(recording, device, window, waits, time.single_step)
         parts = path.back(device, idle, window, closing_thread)
         in_collectives, fills = classes.pop(PEER), classes.pop(FILL)
         totals = parts.sum(axis=0).tolist()
@@ -128,6 +129,7 @@ def _busy(
     device: int,
     window: tuple[int, int],
     waits: Intervals | None,
+    single_step: bool,
 ) -> tuple[dict[str, int], Intervals]:
     work = recording.operations
     here = work.device == device
@@ -146,47 +148,32 @@ def _busy(
     work_time = intervals.difference(compute, stalled)
     beside = intervals.intersection(work_time, copies)
     talk_alone = intervals.difference(intervals.difference(talk, compute), stalled)
-    early = intervals.intersection(talk_alone, waits) if waits is not None else None
-    peer_ns = total(early) if early is not None else 0
+    early = intervals.intersection(talk_alone, waits if waits is not None else intervals.of(()))
+    talk_alone = intervals.difference(talk_alone, early)
     copies_alone = intervals.difference(
         intervals.difference(intervals.difference(copies, compute), talk), stalled
     )
-    once = intervals.intersection(copies_alone, _fills_and_drains(work, here & link, copies_alone))
-    copies_alone = intervals.difference(copies_alone, once)
+    found = [once.fills_and_drains(work, here & link, copies_alone)]
+    if not single_step:
+        talks = Intervals(work.start[here & communicates], work.end[here & communicates])
+        brought = once.brought(recording, here & link, here & kernels & computes, copies_alone)
+        found += [brought, once.of_collectives(talks, talk_alone)]
+    beyond = intervals.union(intervals.together(*found))
+    alone = intervals.union(intervals.together(copies_alone, talk_alone))
+    fills = intervals.intersection(alone, beyond)
+    copies_alone = intervals.difference(copies_alone, beyond)
+    talk_alone = intervals.difference(talk_alone, beyond)
     classes = {
-        FILL: total(once),
+        FILL: total(fills),
         KERNELS_ALONE: total(work_time) - total(beside),
         BESIDE_COPIES: total(beside),
         COPIES_ALONE: total(copies_alone),
-        COMMUNICATION_ALONE: total(talk_alone) - peer_ns,
+        COMMUNICATION_ALONE: total(talk_alone),
         MIGRATION: total(stalled),
-        PEER: peer_ns,
+        PEER: total(early),
     }
     everything = spans(computes | link | communicates)
     return classes, intervals.gaps(everything, *window)
-
-
-def _fills_and_drains(
-    work: columns.DeviceOperations, chosen: np.ndarray, alone: Intervals
-) -> Intervals:
-    """The first and the last copy of many alike, if these are hidden for the most part."""
-    rows = np.flatnonzero(chosen)
-    nothing = Intervals(alone.starts_ns[:0], alone.ends_ns[:0])
-    if not len(rows) or not len(alone.starts_ns):
-        return nothing
-    exposed = host_time.covered(alone, Intervals(work.start[rows], work.end[rows]))
-    group, _ = columns.number_rows(work.name[rows].astype(np.int64), work.bytes[rows])
-    order = np.lexsort((exposed, group))
-    ordered = group[order]
-    first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
-    count = np.diff(np.append(first, len(ordered)))
-    usual = exposed[order[first + (count - 1) // 2]]
-    _, begins = np.unique(group, return_index=True)
-    _, from_end = np.unique(group[::-1], return_index=True)
-    once = np.zeros(len(rows), dtype=bool)
-    for place in (begins, len(rows) - 1 - from_end):
-        once[place] |= (count >= LEAST_ALIKE) & (2 * usual < exposed[place])
-    return Intervals(work.start[rows[once]], work.end[rows[once]])
 
 
 class _Path:

@@ -20,9 +20,10 @@ import numpy as np
 from profiling_lab import captures
 from profiling_lab.analysis import measured_runs
 from profiling_lab.analysis.compare import compare_runs
-from profiling_lab.captures import Kind, inputs
-from profiling_lab.course import manifest
-from profiling_lab.diagnosis import contributors, engine, headline
+from profiling_lab.analysis.measures import Run
+from profiling_lab.captures import inputs
+from profiling_lab.course import cases, manifest
+from profiling_lab.diagnosis import contributors, engine
 from profiling_lab.errors import CourseError, LabError
 from profiling_lab.reports.model import clean_text
 
@@ -202,6 +203,7 @@ def events(
 
 
 def _judged(place: Path, nvtx_range: str) -> engine.Verdict:
+    cases.refuse([place])
     return _kept(place, place.stat().st_mtime_ns, nvtx_range)
 
 
@@ -210,19 +212,9 @@ def _kept(place: Path, _mtime: int, nvtx_range: str) -> engine.Verdict:
     return engine.judge(inputs.read([str(place)]), nvtx_range or None)
 
 
-def _measured(place: Path) -> Any:
+def _measured(place: Path) -> Run:
     (part,) = inputs.read([str(place)])
-    told = _judged(place, "")
-    if part.kind == Kind.KERNELS:
-        run = measured_runs.of_pages(part, told.kernels, told.findings)
-    elif part.kind == Kind.TIMELINE:
-        with captures.open(part.path) as capture:
-            run = measured_runs.of_timeline(part.name, told.seen[0], capture)
-    else:
-        runs = [measured_runs.of_trace(seen.name, seen) for seen in told.seen]
-        run = runs[0] if part.kind == Kind.TRACE else measured_runs.of_traces(part.name, runs)
-    run.claim = headline.of(told)
-    return run
+    return measured_runs.of_verdict(part, _judged(place, ""))
 
 
 def _answer(data: dict[str, Any], place: Path | None = None) -> dict[str, Any]:

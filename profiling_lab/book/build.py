@@ -5,8 +5,11 @@ from __future__ import annotations
 import functools
 import http.server
 import io
+import logging
 import re
 import shutil
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -59,17 +62,27 @@ def build(course: Course, output: Path) -> list[str]:
     return [line for line in said.getvalue().splitlines() if line.strip()]
 
 
+def watched(course: Course) -> list[Path]:
+    """The files and folders whose change makes another book: what its pages lie in, and the manifest."""
+    tops = {file.parts[0] for file in Pages(course, {}).files} | {manifest.MANIFEST}
+    return sorted(course.root / top for top in tops)
+
+
 def serve(course: Course, output: Path, port: int) -> None:
     """Serve the book on this machine, and build it again when a text changes; until interrupted."""
     import watchfiles
 
-    def wanted(_: watchfiles.Change, file: str) -> bool:
-        hidden = Path(file).relative_to(course.root).parts[0].startswith(".")
-        return file.endswith((".md", ".ipynb", ".toml", ".svg")) and not hidden
-
-    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(output))
+    logging.getLogger("watchfiles").setLevel(logging.WARNING)
+    handler = functools.partial(_Quiet, directory=str(output))
     with http.server.ThreadingHTTPServer(("127.0.0.1", port), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        for _ in watchfiles.watch(course.root, watch_filter=wanted):
-            for line in build(manifest.load(course.root), output):
-                print(line)
+        for changes in watchfiles.watch(*watched(course)):
+            print("building again:", *sorted({Path(file).name for _, file in changes}), flush=True)
+            # In a process of its own: the generator complains of each of its parts that it finds a second time.
+            command = (sys.executable, "-m", "profiling_lab.cli", "book", "--output", str(output))
+            subprocess.run(command, cwd=course.root, check=False)
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+        """Not a line for each file of each page."""

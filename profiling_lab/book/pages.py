@@ -63,19 +63,19 @@ class Pages:
         self.texts |= {file: self._code(file) for file in self.code}
 
     def _found(self, globs: tuple[str, ...]) -> list[PurePosixPath]:
-        """The texts of a part: page before sub-pages, notebook first, exercises as in the manifest, hints last."""
+        """The texts of a part: page before sub-pages, notebook first, hints last; folders as the page above names them."""
         files = (file.relative_to(self.root) for glob in globs for file in self.root.glob(glob))
         texts = [
             PurePosixPath(f.as_posix())
             for f in files
             if f.suffix == ".md" or f.name == "lesson.ipynb"
         ]
-        folders = [exercise.folder for exercise in self.course.exercises]
 
         def order(page: PurePosixPath) -> tuple[int, int, str]:
             rank = {"lesson.ipynb": 0, "README.md": 2, "hints.md": 3}.get(page.name, 1)
-            inside = [at for at, folder in enumerate(folders) if folder.is_relative_to(page.parent)]
-            return rank, min(inside, default=-1), str(page)
+            above = self.root / page.parent.parent / "README.md"
+            named = above.read_text("utf-8").find(page.parent.name) if above.is_file() else -1
+            return rank, named, str(page)
 
         return sorted((page for page in texts if page != FRONT), key=order)
 
@@ -107,8 +107,11 @@ class Pages:
             return HINT.sub(_folded, text)
         if page.name != "README.md":
             return text
-        rest = [self._box(task) for task in self._tasks(page) if task.id not in self.boxed]
-        return "\n\n".join([text, *["## More tasks"][: len(rest)], *rest, *self._contents(page)])
+        rest = [task for task in self._tasks(page) if task.id not in self.boxed]
+        for heading, further in (("## More tasks", False), ("## Further tasks", True)):
+            boxes = [self._box(task) for task in rest if task.further == further]
+            text = "\n\n".join([text, *[heading][: len(boxes)], *boxes])
+        return "\n\n".join([text, *self._contents(page)])
 
     def _code(self, file: PurePosixPath) -> str:
         """The page of a stub or another program."""
@@ -186,13 +189,15 @@ class Pages:
         exercise = self.course.exercise(task.id)
         minutes = round(exercise.minutes * task.points / max(1, exercise.points))
         told = [f"{task.points} points"]
-        told += ["live" if task.live else f"about {minutes} of {exercise.minutes} minutes"]
-        told += ["further"] * getattr(task, "further", False)
+        of_all = "" if task.further else f" of {exercise.minutes}"
+        told += ["live" if task.live else f"about {minutes}{of_all} minutes"]
         told += [f"needs {', '.join(sorted(task.needs))}"] * bool(task.needs)
         told += [f"[stub]({os.path.relpath(task.stub, exercise.folder)})"]
         told += [f"[hints](hints.md#{task.name})"] * self.course.hints(exercise).is_file()
         command = _fence("console", f"uv run lab check {task.id}" + " --live" * task.live)
-        return f"::::{{task}} {task.id}\n**{task.title}**\n\n{' · '.join(told)}\n\n{command}\n::::"
+        box = f"::::{{task}} {task.id}\n**{task.title}**\n\n{' · '.join(told)}\n\n{command}\n::::"
+        apart = "Further: beside the core, with points of its own."
+        return f":::::{{container}} further\n{apart}\n\n{box}\n:::::" if task.further else box
 
     def _contents(self, page: PurePosixPath) -> list[str]:
         """What stands below a page: all of its folder, and the folders' own pages."""

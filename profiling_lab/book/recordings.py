@@ -11,24 +11,13 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from profiling_lab import captures
-from profiling_lab.analysis import intervals, kineto_columns
-from profiling_lab.captures import Kind, Part, inputs
+from profiling_lab.captures import Kind, inputs
 from profiling_lab.cli.pages import counters
 from profiling_lab.course.manifest import SOLUTIONS
-from profiling_lab.diagnosis import kernels
 from profiling_lab.errors import LabError
-from profiling_lab.reports import (
-    CaptureSection,
-    kernel_pages,
-    page,
-    section_from_capture,
-    trace_lanes,
-)
-from profiling_lab.reports.from_verdict import MOST_GAPS
+from profiling_lab.reports import CaptureSection, page, unjudged
 
 PARTS = {Kind.TIMELINE: "timeline", Kind.TRACE: "timeline", Kind.TRACES: "timeline"}
-# Of a case file, whose cause a reader is to find, the command and the program's words would tell it.
-CASE, TELLS_NOTHING = "case_", ("gpu", "driver", "cuda", "tool", "date")
 
 
 def names(root: Path) -> dict[str, str]:
@@ -77,42 +66,7 @@ def _write(root: Path, name: str, folder: Path) -> bool:
 def section(root: Path, capture: Path) -> CaptureSection:
     """A recording as a section of a report: its lanes, gaps, tables and roofline. Raises LabError."""
     [part] = inputs.read([str(capture)])
-    if part.kind == Kind.TIMELINE:
-        with captures.open(capture) as recording:
-            window = recording.span_ns
-            made = section_from_capture(recording, window_ns=window, gaps=_gaps(recording, window))
-    else:
-        made = _without_timeline(root, part)
-    made.name = capture.name
-    if capture.name.startswith(CASE):
-        made.provenance = {
-            key: made.provenance[key] for key in TELLS_NOTHING if key in made.provenance
-        }
-    return made
-
-
-def _without_timeline(root: Path, part: Part) -> CaptureSection:
-    if part.kind == Kind.KERNELS:
-        return kernel_pages.section(part, kernels.read(part.path), (), 0)
-    if part.kind == Kind.COUNTERS:
-        references = root / SOLUTIONS
-        return counters(part, str(references) if references.is_dir() else None, 0)[0]
-    files = (
-        captures.rank_traces(part.path).values()
-        if part.kind == Kind.TRACES
-        else [captures.file(part.path, captures.MAIN_FILES[Kind.TRACE])]
-    )
-    traces = [kineto_columns.read(file) for file in files]
-    windows = [trace.window_ns or trace.recording.span_ns for trace in traces]
-    return trace_lanes.section(part, traces, windows)
-
-
-def _gaps(recording: captures.NsysCapture, window: tuple[int, int]) -> list[dict[str, int]]:
-    """The longest stretches in which a device did nothing."""
-    found = []
-    for (device,), rows in recording.device_operations.group_by("device", maintain_order=True):
-        spans = intervals.of(rows.select("start_ns", "end_ns").iter_rows())
-        for start, end in intervals.gaps(spans, *window).pairs():
-            found.append({"start_ns": start, "end_ns": end, "device": device})
-    found.sort(key=lambda gap: gap["start_ns"] - gap["end_ns"])
-    return found[:MOST_GAPS]
+    if part.kind != Kind.COUNTERS:
+        return unjudged.section(part)
+    references = root / SOLUTIONS
+    return counters(part, str(references) if references.is_dir() else None, 0)[0]

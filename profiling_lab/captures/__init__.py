@@ -7,7 +7,8 @@
     >>> captures.provenance("ncu_memory")["gpu"]                      # how it was recorded
 
 `kinds` says what a capture can be; `opening` finds captures and reads their files, `nsys_export` gives a timeline as tables, `dependencies`
-(timelines) and `kineto` (traces) the order in which things waited for each other. What people bring comes
+(timelines) and `kineto` (traces) the order in which things waited for each other; `torch_trace` and `torch_memory` give a trace of
+PyTorch and a snapshot of its memory in plain form. What people bring comes
 through `inputs`: files of any kind, checked, and put together by run; `exports` turns the tools' own
 reports into files that can be read, `merging` joins the timelines of ranks, `cutting` takes a part.
 """

@@ -633,7 +633,7 @@ class _Builder:
     def _page_faults(self) -> set[tuple[int, int]]:
         """Device and start of the copies that bring pages of managed memory on demand."""
         copies = self.capture.copies
-        if "migration" not in copies.columns:
+        if "migration" not in copies.columns or copies["migration"].null_count() == copies.height:
             return set()
         demanded = copies.filter(
             copies["migration"].is_in(["page fault", "speculative prefetch"])

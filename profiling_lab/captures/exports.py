@@ -162,5 +162,6 @@ def _run(command: list[str], report: Path, made: Path, *, to_file: bool = False)
         lines = [*done.stdout.splitlines(), *done.stderr.splitlines()]
         said = next((line.strip() for line in reversed(lines) if line.strip()), "nothing")
         raise CaptureError(
-            f"{report}: {name} cannot read it (exit code {done.returncode}; it said: {said[:200]})"
+            f"{report}: {name} cannot read it (exit code {done.returncode}; it said: {said[:200]}); "
+            f"a report takes the {name} that wrote it, or a newer one"
         )

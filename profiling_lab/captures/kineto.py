@@ -1,9 +1,9 @@
 """The recorded order of dependencies of a Kineto trace, as `profiling_lab.captures.dependencies` gives it.
 
-    >>> from profiling_lab.captures import kineto
-    >>> operations = kineto.operations(read_trace("torch_train_sync")["events"], window)
+    >>> from profiling_lab.captures import kineto, torch_trace
+    >>> operations = kineto.operations(torch_trace.read_trace("torch_train_sync")["events"], window)
 
-`read_trace` is yours (Day 3). What the order is made of, and its limits, stand in
+`read_trace` is that of `torch_trace`. What the order is made of, and its limits, stand in
 `profiling_lab.captures.dependencies`. A trace tells less than an Nsight Systems recording: nothing of events
 between streams, and not which stream a wait is for, so a wait counts as one for all work issued before.
 """

@@ -426,16 +426,16 @@ class NsysCapture(SqliteTables):
             )
 
         parts = [
-            tagged(self.graph_launches, "graph", pl.lit("CUDA graph")),
-            tagged(self.copies, "copy", pl.col("kind")),
-            tagged(self.memsets, "memset", pl.lit("memset")),
+            (self.graph_launches, "graph", pl.lit("CUDA graph")),
+            (self.copies, "copy", pl.col("kind")),
+            (self.memsets, "memset", pl.lit("memset")),
         ]
         if KERNEL in self._columns:
-            parts.insert(0, tagged(self.kernels, "kernel", pl.col("name")))
-        frame = pl.concat(parts)
-        if not frame.height:
+            parts.insert(0, (self.kernels, "kernel", pl.col("name")))
+        found = [tagged(*part) for part in parts if part[0].height]
+        if not found:
             raise EmptyCapture(f"{self.file}: no kernel, graph, copy or memset was recorded")
-        return frame.sort("start_ns", "end_ns", "device", "stream", "correlation")
+        return pl.concat(found).sort("start_ns", "end_ns", "device", "stream", "correlation")
 
     @property
     def span_ns(self) -> tuple[int, int]:

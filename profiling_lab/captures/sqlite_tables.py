@@ -41,8 +41,9 @@ _SQL = {
 }  # noqa: SIM905
 VERSION_SUFFIX = r"(_ptsz)?_v\d+(_ptsz)?$"
 
-# Above this many rows a table is read in parts, side by side.
+# Above this many rows a table is read in parts, side by side. A row takes this many bytes or more.
 _PARALLEL_ROWS = 200_000
+_LEAST_ROW_BYTES = 8
 
 
 class SqliteTables:
@@ -83,9 +84,9 @@ class SqliteTables:
         frame = self._query(select, table, where)
         if frame.is_empty():
             return pl.DataFrame(schema=schema)
-        frame = frame.select(
-            pl.col(n).cast(pl.String if n in text else pl.Int64, strict=False) for n in columns
-        )
+        types = {n: pl.String if n in text else pl.Int64 for n in columns}
+        if frame.schema != types:
+            frame = frame.select(pl.col(n).cast(t, strict=False) for n, t in types.items())
         times = [n for n in ("start_ns", "end_ns") if n in columns and frame[n].null_count()]
         if times:
             raise CaptureError(f"{self.file}: damaged: a row of {table} has no {times[0][:-3]}")
@@ -93,11 +94,9 @@ class SqliteTables:
             values = self._strings
             if plain_names:
                 values = values.with_columns(pl.col("value").str.replace(VERSION_SUFFIX, ""))
-            values = values.rename({"value": "_resolved"})
             frame = frame.join(
                 values, left_on=name, right_on="id", how="left", maintain_order="left"
-            )
-            frame = frame.with_columns(pl.col("_resolved").alias(name)).drop("_resolved")
+            ).select(pl.col("value").alias(n) if n == name else n for n in columns)
         return frame.sort(
             [column.lstrip("-") for column in order],
             descending=[column.startswith("-") for column in order],
@@ -139,14 +138,14 @@ class SqliteTables:
         """Run one SELECT over a table; a large one in parts, side by side, by row number."""
         import polars as pl
 
+        if self.file.stat().st_size < _PARALLEL_ROWS * _LEAST_ROW_BYTES:
+            return self._run(f"SELECT {select} FROM {table}" + (f" WHERE {where}" if where else ""))
         bounds = self._parts(table)
         queries = [
             f"SELECT {select} FROM {table} WHERE rowid >= {low} AND rowid < {high}"
             + (f" AND {where}" if where else "")
             for low, high in itertools.pairwise(bounds)
         ]
-        if len(queries) == 1:
-            return self._run(queries[0])
         with ThreadPoolExecutor(len(queries)) as pool:
             return pl.concat(list(pool.map(self._run, queries)))
 

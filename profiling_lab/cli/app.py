@@ -29,6 +29,11 @@ SECTIONS: dict[str, dict[str, tuple[str, str, str]]] = {
         "watch": ("checking", "watch", "Check again whenever you save."),
         "hint": ("hints", "hint", "A question that helps; asked again, a stronger hint."),
         "quiz": ("quizzing", "quiz", "An interviewer's questions, about real captures."),
+        "predict": (
+            "predicting",
+            "predict",
+            "What a change saves, before you see what was measured.",
+        ),
         "solution": ("solution", "solution", "The reference, once your own passes."),
         "book": ("book", "book", "Build the course as a book of pages with live recordings."),
     },

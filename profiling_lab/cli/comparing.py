@@ -6,22 +6,18 @@ import glob
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from profiling_lab import captures
 from profiling_lab.analysis.compare import TOLERANCE, compare_runs
 from profiling_lab.analysis.measures import Run
-from profiling_lab.captures import Kind, Part, inputs
+from profiling_lab.captures import Kind, inputs
 from profiling_lab.cli import verdicts
 from profiling_lab.cli.comparison import markdown, show_comparison
 from profiling_lab.cli.options import range_option
 from profiling_lab.cli.screen import note_while
 from profiling_lab.errors import CaptureError, LabError
-
-if TYPE_CHECKING:
-    from profiling_lab.diagnosis.engine import Verdict
 
 
 class Sides(click.Command):
@@ -132,24 +128,4 @@ def _run(name: str, nvtx_range: str | None) -> Run:
     if part.kind == Kind.COUNTERS:
         raise LabError(f"{name}: a capture of kind {part.kind} cannot be compared")
     with note_while(f"reading {part.name}"):
-        return measured(part, verdicts.judge([part], nvtx_range))
-
-
-def measured(part: Part, verdict: Verdict) -> Run:
-    """The numbers of a capture, with the engine's verdict on it."""
-    # Here: a course without the engine comes without these, too.
-    from profiling_lab.analysis import measured_runs
-    from profiling_lab.diagnosis import headline
-
-    if part.kind == Kind.KERNELS:
-        return measured_runs.of_pages(part, verdict.kernels, verdict.findings)
-    if part.kind == Kind.TIMELINE:
-        with captures.open(part.path) as recording:
-            run = measured_runs.of_timeline(part.name, verdict.seen[0], recording)
-    else:
-        runs = [measured_runs.of_trace(seen.name, seen) for seen in verdict.seen]
-        run = runs[0] if part.kind == Kind.TRACE else measured_runs.of_traces(part.name, runs)
-        run.add_provenance(part.path)
-    run.name, run.claim = part.name, headline.of(verdict)
-    run.findings = {"": verdict.findings[0]}
-    return run
+        return verdicts.measured(part, verdicts.judge([part], nvtx_range))

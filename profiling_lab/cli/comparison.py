@@ -9,19 +9,21 @@ import click
 
 from profiling_lab.analysis.compare import Compared, Row, Side, named_rows
 from profiling_lab.analysis.measures import NAMED
-from profiling_lab.cli.printing import cut
+from profiling_lab.cli.printing import cut, finding_in_few_words
 from profiling_lab.cli.screen import bold, dim, width, wrap
-from profiling_lab.findings import CAUSE_IN_WORDS
+from profiling_lab.findings import CAUSE_IN_WORDS, base_name
 from profiling_lab.reports.model import clean_text
 from profiling_lab.reports.terminal import print_time_bars
 from profiling_lab.units import format_ns, format_quantity, format_ratio
 
 if TYPE_CHECKING:
+    from profiling_lab.findings import Finding
     from profiling_lab.reports import CaptureSection
 
 SHOWN_CHANGE_PCT = 5  # counters of a kernel that changed by less are left to --json
 FIGURE_CELLS = 47  # what a row takes besides its name, a mark included
 MARKDOWN_ROWS = 20
+MOST_EVIDENCE = 4  # numbers of a finding
 ARROW = " → "
 
 
@@ -60,8 +62,10 @@ def show_comparison(result: Compared) -> None:
         click.echo(wrap(clean_text(change), "  "))
     for change in _finding_changes(result):
         click.echo(wrap(f"Main finding: {change}", "  "))
-    for label, claim in _claims(result):
+    for label, claim, evidence in _claims(result):
         click.echo(wrap(claim, "            ", f"    {label:<8}"))
+        if evidence:
+            click.echo(dim(wrap(evidence, "            ")))
     click.echo()
     head = f"    {'':<{width() - FIGURE_CELLS}} {'before':>10} {'after':>10} {'after÷before':>13}"
     click.echo(dim(head))
@@ -145,22 +149,39 @@ def _changed_counters(result: Compared, kernel: Row) -> list[Row]:
 
 
 def _finding_changes(result: Compared) -> list[str]:
-    """The main finding, or of pages each kernel's where it changed."""
+    """The main finding, or of pages each kernel's where it changed, with what each would save."""
     old, new = (side.runs[0].findings for side in (result.before, result.after))
     out = []
     for subject in dict.fromkeys([*old, *new]):
-        names = [found[subject].category if subject in found else "none" for found in (old, new)]
+        found = [side.get(subject) for side in (old, new)]
+        names = [finding.category if finding else "none" for finding in found]
         if subject and names[0] == names[1]:
             continue
-        change = " → ".join(names) if names[0] != names[1] else f"{names[0]} before and after"
-        out.append(f"{clean_text(subject, 60)}: {change}" if subject else change)
+        told = [
+            _with_share(f) if subject and f else name for name, f in zip(names, found, strict=True)
+        ]
+        change = " → ".join(told) if names[0] != names[1] else f"{names[0]} before and after"
+        out.append(f"{base_name(clean_text(subject))}: {change}" if subject else change)
     return out
 
 
-def _claims(result: Compared) -> list[tuple[str, str]]:
-    """The verdict on each side in words, where there is one of the whole."""
-    sides = (("before", result.before), ("after", result.after))
-    return [(label, clean_text(side.runs[0].claim)) for label, side in sides if side.runs[0].claim]
+def _with_share(finding: Finding) -> str:
+    """A category, and the share that could be saved, if any."""
+    ratio = finding.evidence.get("recoverable_ratio")
+    return finding.category + (f" ({ratio:.0%})" if ratio else "")
+
+
+def _claims(result: Compared) -> list[tuple[str, str, str]]:
+    """The verdict on each side in words, and its main evidence, where there is one of the whole."""
+    out = []
+    for label, side in (("before", result.before), ("after", result.after)):
+        run = side.runs[0]
+        if run.claim:
+            main = run.findings.get("")  # pages of kernels have one each, told where they changed
+            told = finding_in_few_words(main, MOST_EVIDENCE) if main else ""
+            evidence = f"{main.category}: {told}" if main else ""
+            out.append((label, clean_text(run.claim), evidence))
+    return out
 
 
 def _show_verdict(result: Compared) -> None:
@@ -228,7 +249,8 @@ def show_pair(result: Compared, sections: Sequence[CaptureSection]) -> None:
     for label, section in zip(("before", "after"), sections, strict=True):
         name = section.findings[0].category
         color = "green" if name == "healthy" else "yellow"
-        click.echo(f"  {label:<8}{click.style(name, fg=color, bold=True)}  {section.claim}")
+        click.echo(f"  {label:<8}{click.style(name, fg=color, bold=True)}")
+        click.echo(wrap(section.claim, "          "))
         click.echo(wrap(section.first, "            ", "          → "))
     _show_verdict(result)
 
@@ -249,8 +271,10 @@ def markdown(result: Compared) -> Iterator[str]:
     if changes := _finding_changes(result):
         yield "; ".join(_escape(change) for change in changes)
         yield ""
-    for label, claim in _claims(result):
-        yield f"- {label}: {_escape(claim)}"
+    for label, claim, evidence in _claims(result):
+        yield f"- {label}: {_escape(claim)}" + "  " * bool(evidence)
+        if evidence:
+            yield f"  {_escape(evidence)}"
     if _claims(result):
         yield ""
     first = "time" if result.before.length_ns else "kernels"

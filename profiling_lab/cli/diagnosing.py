@@ -17,10 +17,9 @@ from profiling_lab.cli.app import complain
 from profiling_lab.cli.options import against_option, range_option, seconds_option
 from profiling_lab.cli.printing import show_verdict, why_not
 from profiling_lab.cli.screen import LAB, note_while, wrap
-from profiling_lab.diagnosis import limits
 from profiling_lab.errors import LabError
 from profiling_lab.findings import CATEGORIES, Finding, is_borderline
-from profiling_lab.mine import asking
+from profiling_lab.mine import asking, limits
 from profiling_lab.mine.asking import ask_all, range_fits
 from profiling_lab.mine.functions import functions_for
 
@@ -213,10 +212,9 @@ def _show(
     options = (word for name, value in looked_at.items() if value for word in (name, value))
     given = shlex.join([*(name for part in run for name in part.given), *options])
     devices = asking.busy_devices(run[0], verdict, partial(functions_for, against=against))
-    unseen = limits.of_run(run, verdict, devices)
-    rest = limits.unexplained(verdict.findings[0], devices) if verdict.findings else ""
+    unseen = limits.of_run(run)
     places = verdicts.places(whole, verdict.findings[0]) if whole and verdict.findings else []
-    show_verdict(title, verdict, unseen, places, f"{LAB} report {given}", devices, rest)
+    show_verdict(title, verdict, unseen, places, f"{LAB} report {given}", devices)
 
 
 def _categories(fail_on: tuple[str, ...]) -> set[str]:

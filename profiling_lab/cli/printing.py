@@ -11,17 +11,18 @@ import click
 from profiling_lab.cli.screen import LAB, bar, bold, dim, width, wrap
 from profiling_lab.course import manifest
 from profiling_lab.errors import CourseError
-from profiling_lab.findings import CATEGORIES, CAUSE_IN_WORDS, Finding, is_borderline
+from profiling_lab.findings import CATEGORIES, CAUSE_IN_WORDS, Finding, is_borderline, is_bound
 from profiling_lab.mine.asking import RANK_FUNCTIONS
 from profiling_lab.mine.diagnosis import Busy, Diagnosis, largest
-from profiling_lab.reports.model import clean_text, evidence_of
-from profiling_lab.units import evidence, format_ns, format_quantity, format_share
+from profiling_lab.reports.model import clean_text, evidence_of, grouped, short_subject
+from profiling_lab.units import format_ns, format_quantity, format_share
 
 if TYPE_CHECKING:
     from profiling_lab.mine.asking import Verdict
 
 
 MOST_OTHERS = 8  # findings below the second that are named
+MOST_MEMBERS = 4  # of equal findings
 MOST_CHARACTERS = 2000  # of a sentence
 
 
@@ -32,13 +33,11 @@ def show_verdict(
     places: Sequence[str],
     report: str,
     devices: Sequence[Busy] = (),
-    unexplained: str = "",
 ) -> None:
     """Print what was found in one run: the findings, where the time went, and what cannot be seen.
 
     limits: what the captures cannot show. places: where to look for the main finding. report: the
-    command that draws it. devices: all that worked, as far as it is known for how long. unexplained: a
-    sentence if a healthy run leaves more open than it explains.
+    command that draws it. devices: all that worked, as far as it is known for how long.
     """
     facts = "; ".join(about(diagnosis) for diagnosis in verdict.diagnoses)
     click.echo(bold(clean_text(title)) + dim(f"  {facts}" if facts else ""))
@@ -49,15 +48,12 @@ def show_verdict(
         show_finding(verdict.findings[0])
         if places:
             show_places(places, report)
-        show_others(verdict.findings[1:])
+        show_others(verdict.findings)
         said = RANK_FUNCTIONS if verdict.unjudged else ()
         names = ", ".join(name for name in verdict.unanswered if name not in said)
         if verdict.findings[0].category == "healthy" and names:
             click.echo()
             click.echo(wrap(f"as far as could be asked: no answer from {names} (see below)", "  "))
-        if unexplained:
-            click.echo()
-            click.echo(wrap(unexplained, "  "))
     else:
         click.echo(wrap("no finding yet: no function that gives one has an answer", "  "))
     click.echo()
@@ -177,20 +173,44 @@ def show_finding(finding: Finding) -> None:
 
 
 def show_others(findings: Sequence[Finding]) -> None:
-    """The second finding with what it would save; of the others their names."""
-    if not findings:
+    """What is below the main finding, equal findings together: the second, of the others their names."""
+    groups = grouped(findings)
+    if len(groups[0]) > 1:
+        click.echo(wrap(f"the same of {_members(groups[0][1:])}", "    ", "  + "))
+    if len(groups) < 2:
         return
     click.echo()
-    second, *rest = findings
-    click.echo(f"  {dim('second')}  {_heading(second, width() - 10)}")
-    click.echo(wrap(", ".join(_compact(second)), "    "))
-    if second.recommendation != "none":
-        click.echo(wrap(clean_text(second.recommendation, MOST_CHARACTERS), "    ", "  → "))
-    for finding in rest[:MOST_OTHERS]:
-        saved = _saving(finding)
-        click.echo(f"  {dim('then')}    {_heading(finding, width() - len(saved) - 12)}  {saved}")
+    second, *rest = groups[1:]
+    click.echo(f"  {dim('second')}  {_heading(second[0], width() - 10)}")
+    click.echo(wrap(", ".join(_compact(second[0])), "    "))
+    if len(second) > 1:
+        click.echo(wrap(f"the same of {_members(second[1:])}", "      ", "    + "))
+    if second[0].recommendation != "none":
+        click.echo(wrap(clean_text(second[0].recommendation, MOST_CHARACTERS), "    ", "  → "))
+    for group in rest[:MOST_OTHERS]:
+        if len(group) == 1:
+            saved = _saving(group[0])
+            heading = _heading(group[0], width() - len(saved) - 12)
+            click.echo(f"  {dim('then')}    {heading}  {saved}")
+        else:
+            click.echo(
+                wrap(f"{group[0].category}, {_members(group)}", "            ", "  then    ")
+            )
     if len(rest) > MOST_OTHERS:
         click.echo(dim(f"  and {len(rest) - MOST_OTHERS} more (all with --json)"))
+
+
+def _members(group: Sequence[Finding]) -> str:
+    """How many a group holds, which, and what each would save ("3 kernels: scale 425 µs (81.0%), …")."""
+    kinds = {finding.subject.partition(":")[0] for finding in group}
+    kind = kinds.pop() if len(kinds) == 1 else "other"
+    told = [
+        short_subject(f) + (f" {_saving(f)}" if f.evidence.get("recoverable_ns") else "")
+        for f in group[:MOST_MEMBERS]
+    ]
+    more = len(group) - len(told)
+    names = ", ".join(told) + (f" and {more} more" if more else "")
+    return f"{len(group)} {kind}{'s' if len(group) > 1 else ''}: {names}"
 
 
 def _saving(finding: Finding) -> str:
@@ -204,15 +224,16 @@ def _saving(finding: Finding) -> str:
 def _compact(finding: Finding) -> list[str]:
     """The evidence in few words: what could be saved, then what else is measured."""
     saved = _saving(finding)
-    told = {"recoverable_ns", "recoverable_ratio", "window_ns", "margin_ratio"} if saved else set()
-    rest = [evidence(key, value) for key, value in finding.evidence.items() if key not in told]
-    said = [f"{clean_text(what)} {format_quantity(value, unit)}" for what, value, unit in rest]
-    return ([f"{saved} could be saved"] if saved else []) + said
+    told = ("recoverable_ns", "recoverable_ratio", "window_ns", "margin_ratio") if saved else ()
+    rest = evidence_of(finding, without=told)
+    said = [f"{what} {format_quantity(value, unit)}" for what, value, unit in rest]
+    most = " at most" if is_bound(finding) else ""
+    return ([f"{saved} could be saved{most}"] if saved else []) + said
 
 
-def finding_in_few_words(finding: Finding) -> str:
-    """What a finding measured: what could be saved, else its evidence."""
-    return ", ".join(_compact(finding)[:2])
+def finding_in_few_words(finding: Finding, most: int = 2) -> str:
+    """What a finding measured: what could be saved, then its evidence."""
+    return ", ".join(_compact(finding)[:most])
 
 
 def _heading(finding: Finding, room: int) -> str:

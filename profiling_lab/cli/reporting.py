@@ -12,14 +12,13 @@ from profiling_lab import captures
 from profiling_lab.analysis.compare import compare_runs
 from profiling_lab.captures import Kind, Part, cutting, inputs
 from profiling_lab.cli import verdicts
-from profiling_lab.cli.comparing import measured
 from profiling_lab.cli.comparison import show_pair
 from profiling_lab.cli.options import against_option, range_option, seconds_option
 from profiling_lab.cli.pages import counters, write_page
 from profiling_lab.cli.printing import show_title
 from profiling_lab.cli.screen import LAB, bold, dim, load_course, note_while, short, wrap
 from profiling_lab.cli.status import waiting
-from profiling_lab.course import progress
+from profiling_lab.course import cases, progress
 from profiling_lab.course.doctor import capabilities
 from profiling_lab.errors import LabError
 from profiling_lab.reports.progress import steps, write_progress
@@ -113,10 +112,19 @@ def _write_captures(
                 sections.append(made)
                 missing += more
                 continue
+            if cases.open_task(part.path for part in run):
+                # Here: a course without the engine comes without this, too.
+                from profiling_lab.reports import unjudged
+
+                sections += [unjudged.section(part) for part in run]
+                missing.append("the engine's verdict, which stays closed until yours is written")
+                continue
             made_of_run, measures = drawn(run, nvtx_range, len(sections))
         sections += made_of_run
         runs.append(measures)
-    comparisons = [compare_runs([runs[0]], [runs[1]])] if _are_a_pair(parts) else []
+    comparisons = (
+        [compare_runs([runs[0]], [runs[1]])] if _are_a_pair(parts) and len(runs) == 2 else []
+    )
     with note_while(f"writing {output}"):
         title = ", ".join(made.name for made in sections)
         write_page(output, sections, comparisons, title=title)
@@ -132,7 +140,7 @@ def drawn(
     # Here: a course without the engine comes without this, too.
     from profiling_lab.reports import from_verdict
 
-    return from_verdict.sections(verdict, run, number), measured(run[0], verdict)
+    return from_verdict.sections(verdict, run, number), verdicts.measured(run[0], verdict)
 
 
 def _are_a_pair(parts: list[Part]) -> bool:

@@ -19,26 +19,28 @@ from profiling_lab.cli.printing import (
     show_table,
 )
 from profiling_lab.cli.screen import bar, bold, dim, width, wrap
+from profiling_lab.course import cases
 from profiling_lab.errors import LabError
-from profiling_lab.findings import CATEGORIES, Finding, base_name
+from profiling_lab.findings import Finding, base_name, readable
+from profiling_lab.mine import parting
 from profiling_lab.reports.model import clean_text
 from profiling_lab.units import format_ns, format_share
 
 # Imported late: a course may come without the engine, and so without the modules that it alone rests on.
 
 if TYPE_CHECKING:
+    from profiling_lab.analysis.measures import Run
     from profiling_lab.captures import Part
     from profiling_lab.diagnosis.engine import Seen, Verdict
 
 MOST_SHOWN = 5
 MOST_LAUNCHES = 12
-# A share that closer verdicts agree on: recordings of one program differ by as much.
-SAME_RATIO = 0.02
 _UNEXPLAINED = re.compile(r"unexplained\s*=\s*([\d.]+)\s*(%?)")
 
 
 def judge(run: Sequence[Part], nvtx_range: str | None) -> Verdict:
-    """The engine's verdict. Raises LabError where the engine was left out of the course."""
+    """The engine's verdict. Raises LabError where it was left out of the course, or is the learner's to find."""
+    cases.refuse(part.path for part in run)
     return engine().judge(run, nvtx_range)
 
 
@@ -54,6 +56,13 @@ def engine() -> Any:
         ) from None
 
 
+def measured(part: Part, verdict: Verdict) -> Run:
+    """The numbers of a capture, with the engine's verdict on it."""
+    from profiling_lab.analysis import measured_runs
+
+    return measured_runs.of_verdict(part, verdict)
+
+
 def places(verdict: Verdict, finding: Finding) -> list[str]:
     """Where on the timeline a finding can be seen."""
     from profiling_lab.diagnosis import where
@@ -66,15 +75,16 @@ def show(title: str, verdict: Verdict, report: str) -> None:
 
     report: the command that draws it.
     """
-    from profiling_lab.diagnosis import contributors, headline
+    from profiling_lab.diagnosis import contributors
 
     about = f"window {format_ns(verdict.seen[0].spent[0].length_ns)}" if verdict.seen else "kernels"
     if verdict.seen and (
         ns := contributors.outside_ns(verdict.seen[0].recording, verdict.seen[0].window_ns)
     ):
         about += f"; {format_ns(ns)} of the recording lie outside of it"
-    click.echo(bold(clean_text(title)) + dim(f"  {about}"))
-    click.echo(click.style(wrap(headline.of(verdict)), bold=True))
+    fits = len(title) + 2 + len(about) <= width()
+    click.echo(bold(clean_text(title)) + ("  " if fits else "\n  ") + dim(about))
+    click.echo(click.style(wrap(verdict.headline), bold=True))
     click.echo()
     show_finding(verdict.findings[0])
     if verdict.begin_with:
@@ -83,7 +93,7 @@ def show(title: str, verdict: Verdict, report: str) -> None:
         click.echo(wrap(text, "    ", "  → "))
     if found := places(verdict, verdict.findings[0]):
         show_places(found, report)
-    show_others(verdict.findings[1:])
+    show_others(verdict.findings)
     click.echo()
     _show_run(verdict)
     _show_kernels(verdict)
@@ -103,7 +113,7 @@ def _show_run(verdict: Verdict) -> None:
     found = contributors.of(seen, MOST_SHOWN)
     _show_steps(found["steps"])
     kernels = [
-        (contributors.readable(row["name"]), row["total_ns"], row["count"], row["mean_ns"])
+        (readable(row["name"]), row["total_ns"], row["count"], row["mean_ns"])
         for row in found["kernels"]
     ]
     _show_by_name("Kernels", "all launches of a name", kernels, length)
@@ -184,13 +194,13 @@ def _show_kernels(verdict: Verdict) -> None:
     click.echo(bold("  How full units were"))
     for one in longest[:MOST_LAUNCHES]:
         name = clean_text(base_name(one.kernel.name))
-        cells = max(5, min(15, width() - 84))
-        unit = f"{kernels.WORDS.get(one.unit, 'not recorded')} {one.ceiling_ratio:.0%}"
+        cells, room = max(5, min(15, width() - 80)), max(20, min(28, width() - 60))
+        unit = f"{one.ceiling_ratio:.0%} {kernels.WORDS.get(one.unit, 'not recorded')}"
         figures = (
             f"{format_ns(round(one.kernel.duration_ns or 0)):>9}  {bar(one.ceiling_ratio, cells)}"
         )
-        room = f"to a peak {one.headroom_ratio:.0%}" if one.class_ else ""
-        click.echo(f"    {cut(name, 28):<28} {figures}  {cut(unit, 30):<30} {room}".rstrip())
+        peak = f"to a peak {one.headroom_ratio:.0%}" if one.class_ else ""
+        click.echo(f"    {cut(name, room):<{room}} {figures}  {cut(unit, 22):<22} {peak}".rstrip())
     if len(longest) > MOST_LAUNCHES:
         click.echo(dim(f"    and {len(longest) - MOST_LAUNCHES} more launches"))
     click.echo()
@@ -213,58 +223,20 @@ def _show_spent(seen: Seen, prefix: str) -> None:
 
 
 def show_beside(verdict: Verdict, own: Sequence[Finding]) -> None:
-    """Print the engine's verdict beside the learner's: where they part, and by how much."""
+    """Print the engine's verdict beside the learner's: where they part, by how much, why, and where that is taught."""
     main = verdict.findings[0]
     click.echo()
     click.echo(bold("  The engine beside it"))
     if not own:
         click.echo(wrap(f"{main.category}, {finding_in_few_words(main)}", "    "))
         return
-    mine = own[0]
-    both = (mine.category, main.category)
-    shares = [f.evidence.get("recoverable_ratio") for f in (mine, main)]
-    for name, finding in (("yours", mine), ("engine", main)):
-        click.echo(
-            wrap(
-                f"{finding.category}, {finding_in_few_words(finding)}",
-                "            ",
-                f"    {name:<8}",
-            )
-        )
-    apart = abs(shares[0] - shares[1]) if None not in shares else None  # type: ignore[operator]
-    if CATEGORIES[main.category].parent == mine.category:
-        text = f"They agree: {main.category} is the narrower name of {mine.category}"
-    elif both[0] != both[1]:
-        text = f"They part: {_why(verdict, mine, main)}"
-    elif apart is not None and apart > SAME_RATIO:
-        text = f"They agree on the category, and part by {apart:.1%} of the window"
-    else:
-        text = "They agree"
-    click.echo(wrap(text, "    "))
-
-
-def _why(verdict: Verdict, mine: Finding, main: Finding) -> str:
-    """Which refinement of the engine makes the difference."""
-    if not verdict.seen:
-        room = main.evidence["headroom_ratio"]
-        return f"the engine saves {finding_in_few_words(main)}, and is {room:.0%} from the nearest peak"
-    seen = verdict.seen[0]
-    if mine.category == "healthy":
-        return (
-            f"{seen.lost_ns / seen.judged_ns:.1%} is idle or exposed, and the engine says healthy only where "
-            "that stays under a tenth"
-        )
-    if main.category == "transfer_bound":
-        return "the engine counts exposed copies whether or not they can be hidden"
-    if main.category == "healthy" and seen.setup_ns:
-        return f"{format_ns(seen.setup_ns)} were set-up, which the engine does not judge"
-    if main.category in ("communication_bound", "rank_imbalance", "pipeline_bubble"):
-        return (
-            "the engine tells waiting that all ranks share from a rank that is late again and again"
-        )
-    return (
-        f"the engine saves {finding_in_few_words(main)} without {CATEGORIES[main.category].words}"
-    )
+    for name, finding in (("yours", own[0]), ("engine", main)):
+        text = f"{finding.category}, {finding_in_few_words(finding)}"
+        click.echo(wrap(text, "            ", f"    {name:<8}"))
+    found = parting.of(verdict, own[0])
+    click.echo(wrap(found.says, "    "))
+    if found.lesson is not None:
+        click.echo(wrap(f"taught in {found.lesson}", "      ", "    → "))
 
 
 def as_data(verdicts: Sequence[tuple[str, Verdict]]) -> dict[str, Any]:

@@ -101,6 +101,11 @@ _REGION = re.compile(
 )
 
 
+def without_solutions(source: str, tasks: set[str]) -> str:
+    """A reference with marked regions, without the regions of some tasks."""
+    return _REGION.sub(lambda match: "" if match["task"] in tasks else match[0], source)
+
+
 def region_stub(source: str) -> str:
     """The stub of a reference with marked regions."""
 

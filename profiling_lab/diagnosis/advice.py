@@ -6,9 +6,11 @@ import shlex
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from profiling_lab.analysis import host_time, spent
 from profiling_lab.captures import Kind
-from profiling_lab.diagnosis import contributors
+from profiling_lab.diagnosis import contributors, ranking
 from profiling_lab.findings import CATEGORIES, Finding, base_name
 from profiling_lab.units import format_ns
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 KERNELS_NAMED = 3
 NAME_CHARACTERS = 40  # of a kernel's name: enough to tell it from others
+
 SETUP_RATIO = 0.01  # of the window: less set-up is not worth a sentence
 _REMEDIES = (
     ("hidden", "hide them beside kernels, on a stream of their own"),
@@ -42,9 +45,19 @@ def of(category: str, seen: Seen, evidence: Mapping[str, float]) -> str:
     if category == "sync_bound" and seen.saved.readback_count:
         count = seen.saved.readback_count
         return f"{usual} ({count:,} cop{'y' if count == 1 else 'ies'} of a few bytes read results back)"
+    if category == "serialized_streams" and evidence.get("by_default_stream_ratio", 1) < 0.5:
+        return (
+            "the legacy default stream does not order them, and no event that was recorded does: look at what was "
+            "queued first, and at CUDA_DEVICE_MAX_CONNECTIONS"
+        )
     if category == "input_bound" and seen.time.names:
         name = max(seen.time.names, key=lambda key: seen.time.names[key])
         return f"{usual} (it waits in {name!r})"
+    if category == "unexplained" and seen.trace is not None:
+        return (
+            "record more: ProfilerActivity.CPU beside CUDA, with_stack=True, and record_function around the "
+            "program's parts"
+        )
     if category == "rank_imbalance":
         own = "more work on its device" if evidence.get("late_work_ns", 0) else "what its host does"
         return f"{usual}: it is late because of {own}"
@@ -75,15 +88,18 @@ def rests_on(
             f"{base_name(k['name'])[:NAME_CHARACTERS]} {k['window_ratio']:.0%}" for k in top
         )
         kept = "kept busy; " if main.category == "healthy" else ""
+        amd = seen.trace is not None and any("AMD" in n for n in seen.trace.device_names.values())
+        command = "rocprof-compute" if amd else ncu_command([base_name(k["name"]) for k in top])
         out.append(
-            f"{kept}kernels not judged (most time: {shares}); record their counters: "
-            + ncu_command([base_name(k["name"]) for k in top])
+            f"{kept}kernels not judged (most time: {shares}); record their counters: {command}"
         )
     if seen.setup_ns > SETUP_RATIO * seen.spent[0].length_ns:
         out.append(
-            f"{format_ns(seen.setup_ns)} of the window were set-up (contexts, modules, first launches, what is "
-            "allocated once): the verdict is on the rest"
+            f"{format_ns(seen.setup_ns)} of the window were set-up (contexts, modules, first launches, what "
+            f"happened once{_longest_once(seen)}): the verdict is on the rest"
         )
+    if seen.time.single_step:
+        out.append("whether what happened once happens in each step: one step was recorded")
     outside = contributors.outside_ns(seen.recording, seen.window_ns)
     if outside > seen.spent[0].length_ns:
         out.append(f"{format_ns(outside)} lie outside of the window and are not judged")
@@ -116,7 +132,9 @@ def rests_on(
             out.append(
                 "which stream waited for which event: none recorded (record with --cuda-event-trace=true)"
             )
-    elif part.kind == Kind.TRACE and seen.trace is not None and seen.trace.ranks > 1:
+    if seen.trace is not None and main.category in ("launch_bound", "host_bound"):
+        out += _profilers_cost(seen)
+    if part.kind == Kind.TRACE and seen.trace is not None and seen.trace.ranks > 1:
         out.append(
             f"the other ranks of the job, {seen.trace.ranks} in all (name the traces of all)"
         )
@@ -124,6 +142,35 @@ def rests_on(
     if unexplained >= 0.01 * seen.judged_ns:
         out.append(f"{format_ns(unexplained)} of idle time that nothing recorded explains")
     return out
+
+
+def _profilers_cost(seen: Seen) -> list[str]:
+    """From which length of a step on a host is not worth a tenth: PyTorch's profiler slows hosts, and devices hardly."""
+    steps = len(seen.trace.steps_ns) if seen.trace is not None else 0
+    busiest = max(seen.spent, key=lambda one: one.length_ns - one.idle_ns)
+    if not steps:
+        return []
+    length, busy = busiest.length_ns / steps, (busiest.length_ns - busiest.idle_ns) / steps
+    return [
+        f"how long a step takes without the profiler, which slows hosts: here {format_ns(round(length))}, of which "
+        f"device {busiest.device} works {format_ns(round(busy))}. Time it unprofiled: if it takes less than "
+        f"{format_ns(round(busy / (1 - ranking.FLOOR_RATIO)))}, the host costs less than {ranking.FLOOR_RATIO:.0%} of it"
+    ]
+
+
+def _longest_once(seen: Seen) -> str:
+    """What took longest of that, if it is a call or leads to one."""
+    time, made = seen.time, seen.time.order
+    low, high = seen.window_ns
+    known = (made.row >= 0) & (made.thread >= 0) & (made.start > low) & (made.start < high)
+    rows = np.flatnonzero(known & (time.own_setup + time.lead_setup > 0))
+    if not len(rows):
+        return ""
+    own, lead = time.own_setup[rows], time.lead_setup[rows]
+    at = int(np.argmax(np.maximum(own, lead)))
+    name = seen.recording.names[int(seen.recording.calls.name[made.row[rows[at]]])]
+    where = "in" if own[at] >= lead[at] else "of host code before"
+    return f"; the longest is {format_ns(int(max(own[at], lead[at])))} {where} {name}"
 
 
 def table(seen: Seen) -> list[tuple[str, list[tuple[str, int]]]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,23 +65,6 @@ def kernels(recording: Recording, window: tuple[int, int], count: int = MOST) ->
         }
         for row in np.argsort(-total, kind="stable")[:count].tolist()
     ]
-
-
-# What tells instances of one template apart: the operation that it was made for.
-_FUNCTOR = re.compile(
-    r"CUDAFunctor\w*?_(\w+)|(\w+?)(?:_kernel_cuda|CUDAKernelImpl|_cuda_kernel|KernelImpl|Functor)\b"
-)
-
-
-def readable(name: str) -> str:
-    """A kernel's short name, behind the operation that a template was made for ("add (elementwise_kernel)")."""
-    base = base_name(name)
-    rest = name[name.find(base) + len(base) :]
-    for match in _FUNCTOR.finditer(rest):
-        made_for = match[1] or match[2]
-        if made_for not in base:
-            return f"{made_for} ({base})"
-    return base
 
 
 def alone_ns(recording: Recording, window: tuple[int, int]) -> dict[str, int]:

@@ -24,6 +24,7 @@ from profiling_lab.analysis.ranks import Job
 from profiling_lab.analysis.savings import Saved
 from profiling_lab.analysis.spent import Spent
 from profiling_lab.captures import MAIN_FILES, Kind, Part
+from profiling_lab.captures.kineto import STEP_RANGE
 from profiling_lab.diagnosis import (
     advice,
     clocks,
@@ -36,7 +37,7 @@ from profiling_lab.diagnosis import (
 )
 from profiling_lab.diagnosis.kernels import Judged
 from profiling_lab.errors import CaptureError, LabError
-from profiling_lab.findings import CATEGORY_OF_CAUSE, Finding, base_name
+from profiling_lab.findings import CATEGORY_OF_CAUSE, Finding, base_name, is_borderline, is_bound
 
 SCHEMA_VERSION = 1
 
@@ -97,6 +98,11 @@ class Verdict:
     job: Job | None = None
     kernels: list[Judged] = field(default_factory=list)
 
+    @property
+    def headline(self) -> str:
+        """The verdict in one sentence."""
+        return headline.of(self)
+
     def to_dict(self) -> dict[str, Any]:
         """The verdict as plain data, as `--json` prints it: the same keys whatever was recorded.
 
@@ -113,7 +119,7 @@ class Verdict:
             "schema_version": SCHEMA_VERSION,
             "tool_version": tool,
             "file": self.name,
-            "headline": headline.of(self),
+            "headline": self.headline,
             "recording": {
                 "source": first.recording.source if first else "ncu",
                 "files": [s.recording.file for s in self.seen] or [self.name],
@@ -133,7 +139,8 @@ class Verdict:
             ],
             "saved": {f"{c}_ns": ns for c, ns in first.saved.causes.items()} if first else {},
             "findings": [
-                finding.to_dict() | {"borderline": finding.recommendation.startswith("borderline")}
+                finding.to_dict()
+                | {"borderline": is_borderline(finding), "bound": is_bound(finding)}
                 for finding in self.findings
             ],
             "begin_with": self.begin_with,
@@ -190,6 +197,7 @@ def judge(parts: Sequence[Part], nvtx_range: str | None = None) -> Verdict:
                     for number, one in zip(files, seen, strict=True)
                 ],
                 one_clock=False,
+                single_step=all(one.time.single_step for one in seen),
             )
             for one, rank in zip(seen, job.ranks, strict=True):
                 one.spent = spent.read(
@@ -215,7 +223,9 @@ def see_trace(name: str, file: Any) -> Seen:
     """A trace of PyTorch's profiler, analysed; its window is that of the steps."""
     trace = kineto_columns.read(file)
     since = trace.steps_ns[0][0] if trace.steps_ns else None
-    time = host_time.read(order.read(trace.recording, since_ns=since))
+    numbers = {int(m[1]) for n in trace.recording.names if (m := STEP_RANGE.fullmatch(n))}
+    single_step = len(numbers) == 1 and 0 not in numbers
+    time = host_time.read(order.read(trace.recording, since_ns=since), single_step)
     time.closing_thread = trace.step_thread if trace.steps_ns else None
     window = trace.window_ns or trace.recording.span_ns
     where = spent.read(time, window, None, time.closing_thread)

@@ -25,8 +25,16 @@ def parts(verdict: Verdict) -> tuple[str, str]:
     if verdict.seen and main.category != "healthy" and main.evidence.get("margin_ratio", 0) < 0:
         lost = min(seen.lost_ns / seen.judged_ns for seen in verdict.seen)
         claim = f"{lost:.0%} of the time is idle or exposed, and no one cause explains a tenth"
-        return claim, _first(begin)
-    return f"{_claim(main, verdict)}{easier}", _first(begin)
+        return _after_setup(claim, verdict), _first(begin)
+    return _after_setup(f"{_claim(main, verdict)}{easier}", verdict), _first(begin)
+
+
+def _after_setup(claim: str, verdict: Verdict) -> str:
+    """What is claimed, with the share of set-up before it where that is most of the window."""
+    share = min((seen.setup_ns / seen.spent[0].length_ns for seen in verdict.seen), default=0)
+    if share < 0.5:
+        return claim
+    return f"{share:.0%} of the window is set-up. In the rest, {claim[0].lower()}{claim[1:]}"
 
 
 def _claim(finding: Finding, verdict: Verdict) -> str:
@@ -49,6 +57,8 @@ def _first(finding: Finding) -> str:
         return "begin with a stream of their own"
     if finding.category == "sync_bound" and "CUDA_LAUNCH_BLOCKING" in finding.recommendation:
         return "unset CUDA_LAUNCH_BLOCKING"
+    if finding.evidence.get("by_default_stream_ratio", 1) < 0.5:
+        return "begin with what was queued first"
     return CATEGORIES[finding.category].first
 
 

@@ -11,12 +11,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from profiling_lab import kernel_causes
 from profiling_lab.analysis import kernel_page
-from profiling_lab.analysis.kernel_page import PIPES, Kernel
-from profiling_lab.diagnosis import contributors, kernel_causes
-from profiling_lab.diagnosis.kernel_causes import ATTAINABLE, BUSY
+from profiling_lab.analysis.kernel_page import Kernel
+from profiling_lab.captures.kernels import OF_AN_SM, PIPES
+from profiling_lab.diagnosis import contributors
 from profiling_lab.findings import CATEGORIES, Finding
+from profiling_lab.kernel_causes import BUSY, OF_THE_GRID, SATURATED, Left, Missing
 
+ATTAINABLE = 0.9  # of a unit's peak: no fix takes a unit beyond
 FLOOR_RATIO = 0.10  # of the duration: a smaller saving is not worth naming
 CEILING = 0.8  # of memory or a pipe: from here on a kernel is at its ceiling
 BORDERLINE_RATIO = 0.03  # two recordings of one kernel differ by as much
@@ -138,8 +141,43 @@ def judge(page: Iterable[Kernel]) -> list[Judged]:
     out = []
     for kernel in page:
         use = _own_use(kernel)
-        out.append(Judged(kernel, use, kernel_causes.savings(kernel, use)))
+        out.append(Judged(kernel, use, savings(kernel, use)))
     return out
+
+
+def savings(kernel: Kernel, use: dict[str, float]) -> dict[str, float | None]:
+    """By cause, the share of the duration that its removal would save; None where the page lacks what it takes.
+
+    use: the units' use. Nothing can be said where neither memory nor the SMs have a ceiling that is known.
+    """
+    known = "dram" in use and ("issue" in use or "sm" in use)
+    out: dict[str, float | None] = {}
+    for cause, function in kernel_causes.CAUSES.items():
+        try:
+            left = function(kernel)
+        except Missing:
+            out[cause] = None
+            continue
+        if left and not known:
+            out[cause] = None
+            continue
+        busy = kernel.busy_sm_ratio if cause not in OF_THE_GRID else 1.0
+        out[cause] = 1 - _time_left(use, left, busy) if left else 0.0
+    return out
+
+
+def _time_left(use: dict[str, float], left: Left, busy: float) -> float:
+    waiting = left.get("waiting", 1.0)
+    fullest = max(use, key=lambda unit: use[unit])
+    if use[fullest] >= SATURATED and fullest in left and fullest != "atomics":
+        waiting = min(
+            waiting, left[fullest]
+        )  # nobody waits for an addition whose result is not read
+    needed = [waiting]
+    for unit, share in use.items():
+        own = share / busy if unit in OF_AN_SM and busy else share
+        needed.append(own * left.get(unit, 1.0) / ATTAINABLE)
+    return min(1.0, max(needed))
 
 
 def _own_use(kernel: Kernel) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """Whether work on different streams of a device runs one after the other though nothing orders it.
 
-A kernel waits without reason from when all it waits for is done (`analysis.order`) until it starts, while kernels of
-other streams run and leave it room. The room is counted in blocks: a kernel's share of the device is its blocks
+A kernel waits without reason from when all it waits for is done (`analysis.order`, but for the order that the legacy
+default stream imposes) until it starts, while kernels of other streams run and leave it room. The room is counted in blocks: a kernel's share of the device is its blocks
 over those that fit. What side by side would save is bounded by the least time that these kernels need: the longest
 stream, and all durations times their shares.
 """
@@ -39,13 +39,18 @@ def judge(export: Export, made: Order) -> list[Answer]:
     for device in np.unique(work.device[rows]).tolist():
         own = work.device[rows] == device
         streams = work.stream[rows[own]]
-        if len(np.unique(streams)) < 2 or (made.delay[nodes[own]] <= START_COST_NS).all():
+        if len(np.unique(streams)) < 2 or (made.held[nodes[own]] <= START_COST_NS).all():
             continue
         shares = _shares(export, device, rows[own])
         saved = _saved(made, nodes[own], streams, shares)
         if saved > 0:
             count = float(len(np.unique(streams)))
-            out.append(("serialized_streams", device, saved, {"streams_count": count}))
+            evidence = {"streams_count": count}
+            if made.recording.stream_types:
+                late = nodes[own][made.held[nodes[own]] > START_COST_NS]
+                told = 1 - float(made.delay[late].sum() / made.held[late].sum())
+                evidence["by_default_stream_ratio"] = told
+            out.append(("serialized_streams", device, saved, evidence))
     return out
 
 
@@ -64,13 +69,13 @@ def _saved(made: Order, nodes: np.ndarray, streams: np.ndarray, shares: np.ndarr
     taken = np.cumsum(change[by_time])[:-1]
     running = np.cumsum(np.repeat([1, -1], len(nodes))[by_time])[:-1]
     moments = times[by_time]
-    late = made.delay[nodes] > START_COST_NS
+    late = made.held[nodes] > START_COST_NS
     waiting = Intervals(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
     for share in np.unique(shares[late]).tolist():
         room = (running > 0) & (taken + share <= 1 + 1e-9)
         fits = Intervals(moments[:-1][room], moments[1:][room])
         own = np.flatnonzero(late & (shares == share))
-        waits = Intervals(starts[own] - made.delay[nodes[own]] + START_COST_NS, starts[own])
+        waits = Intervals(starts[own] - made.held[nodes[own]] + START_COST_NS, starts[own])
         both = intervals.intersection(fits, waits)
         waiting = Intervals(
             np.concatenate([waiting.starts_ns, both.starts_ns]),

@@ -35,12 +35,6 @@ def of(seen: Seen, finding: Finding) -> list[str]:
         out.append(_said(seen, words, start, end) + (f", on {where}" if where else ""))
     if finding.category in _SEEN_IN_GAPS:
         out += _gap(seen, finding)
-    once_ns = found[2] - found[1] if found and finding.category == "allocation_bound" else 0
-    if 2 * once_ns > finding.evidence.get("recoverable_ns", 0):
-        out.append(
-            "That one call takes most of it. Is it made once, at the start? Record after it then: what "
-            "sets up once is no cost of a step"
-        )
     return out
 
 

@@ -30,7 +30,7 @@ from profiling_lab import captures
 from profiling_lab.captures import Kind, inputs
 from profiling_lab.errors import CaptureError, EmptyCapture, LabError
 from profiling_lab.findings import CATEGORIES, CATEGORY_OF_CAUSE, Finding, base_name
-from profiling_lab.mine import traces
+from profiling_lab.mine import kernels
 from profiling_lab.mine.diagnosis import Busy, Diagnosis, diagnose, misfit
 from profiling_lab.mine.functions import Functions, FunctionUnavailable
 
@@ -125,7 +125,7 @@ QUESTIONS = (
     Question(
         Kind.TIMELINE, "energy_ex01", "clock_verdict", "clocks held down", _devices_with_clock
     ),
-    Question(Kind.KERNELS, "ex_31", "classify_kernels", "what limits a kernel", _capture),
+    Question(Kind.KERNELS, "ex_31", "classify_kernel", "what limits a kernel", kernels.launches),
     Question(Kind.TRACE, "ex_32", "name_trace_bottleneck", "what the device waits for", _capture),
     Question(
         Kind.TRACES,
@@ -271,26 +271,8 @@ def _devices_of_trace(
         own = [step for step in steps if step["device"] == device]
         busy_ns, window_ns = (sum(step[key] for step in own) for key in ("busy_ns", "step_ns"))
         if window_ns:
-            before_ns = min(_before_first(file, device, functions_for), window_ns - busy_ns)
-            out.append(Busy(f"{rank}device {device}", busy_ns, window_ns, len(own), before_ns))
+            out.append(Busy(f"{rank}device {device}", busy_ns, window_ns, len(own)))
     return out
-
-
-def _before_first(file: str, device: int, functions_for: Callable[[str], Functions]) -> int:
-    """Time of a trace's window before a device's first operation; 0 where no function says so."""
-    trace = of_trace(functions_for, "read_trace", file)
-    if trace is None or traces.problem(trace):
-        return 0
-    start, _ = traces.window_of(trace["events"])
-    first = min(
-        (
-            event["start_ns"]
-            for event in trace["events"]
-            if event["kind"] in ("kernel", "copy", "memset") and event["device"] == device
-        ),
-        default=start,
-    )
-    return max(0, first - start)
 
 
 def of_trace(functions_for: Callable[[str], Functions], function: str, file: str) -> Any:
@@ -455,6 +437,8 @@ def _answers(
     for arguments in question.arguments(part):
         try:
             answer = functions.call(question.function, *arguments)
+            if question.kind == Kind.KERNELS:
+                answer = kernels.finding_of(functions, arguments[0], answer)
             found = answer if isinstance(answer, list) else [answer]
             if wrong := next(filter(None, map(misfit, found)), ""):
                 check = functions.tasks.get(question.function, question.function)

@@ -88,20 +88,24 @@ class ClockFunctions(Protocol):
 
 @runtime_checkable
 class KernelFunctions(Protocol):
-    """What `ex_31` gives for a Nsight Compute capture (the raw page as CSV)."""
+    """What `ex_31` gives for a kernel: a launch as `captures.kernels.read` gives it."""
 
-    def classify_kernels(self, capture: str) -> list[Finding]:
-        """A finding a kernel, in the file's order."""
+    def unit_use(self, kernel: dict) -> dict[str, float | None]:
+        """How near each unit is to its ceiling."""
+        ...
+
+    def estimate_gain(self, kernel: dict, cause: str) -> float | None:
+        """The speed-up without a cause."""
+        ...
+
+    def classify_kernel(self, kernel: dict) -> str:
+        """The category that limits it."""
         ...
 
 
 @runtime_checkable
 class TraceFunctions(Protocol):
     """What `ex_32` gives for a Kineto trace, alone or with a memory snapshot beside it."""
-
-    def read_trace(self, capture: str) -> dict:
-        """What the trace holds: "events", "devices" and more."""
-        ...
 
     def step_breakdown(self, capture: str) -> list[dict]:
         """A row a step and device, times in ns."""

@@ -26,22 +26,12 @@ LARGEST_GAPS = 5
 
 @dataclass(frozen=True)
 class Busy:
-    """How long a device worked in a window; of a trace, in its steps.
-
-    before_ns: of the window, until the first operation that the trace holds: what was issued before the
-    recording began may run then, and is not in it.
-    """
+    """How long a device worked in a window; of a trace, in its steps."""
 
     device: str
     busy_ns: int
     window_ns: int
     steps: int = 0
-    before_ns: int = 0
-
-    @property
-    def idle_ratio(self) -> float:
-        """The share of the window in which it surely did nothing."""
-        return 1 - (self.busy_ns + self.before_ns) / self.window_ns
 
 
 @dataclass

@@ -62,7 +62,10 @@ def sections(verdict: Verdict, run: Sequence[Part], first: int = 0) -> list[Capt
         else:
             out.append(_of_traces(verdict, part))
         if part.kind != Kind.KERNELS:
-            out[-1].tables = [*_time_tables(verdict), *_by_name(verdict), *out[-1].tables]
+            own = sorted(out[-1].tables, key=lambda table: table.topic != "Kernels")
+            by_name = _by_name(verdict)
+            kernels = sum(table.topic == "Kernels" for table in own)
+            out[-1].tables = [*_time_tables(verdict), *own[:kernels], *by_name, *own[kernels:]]
     out[0].claim, out[0].first = headline.parts(verdict)
     out[0].begin_with = verdict.begin_with
     out[0].rests_on = [*out[0].rests_on, *verdict.rests_on]
@@ -72,7 +75,7 @@ def sections(verdict: Verdict, run: Sequence[Part], first: int = 0) -> list[Capt
 def _of_timeline(verdict: Verdict, part: Part) -> CaptureSection:
     (seen,) = verdict.seen
     with captures.open(part.path) as capture:
-        return section_from_capture(
+        made = section_from_capture(
             capture,
             window_ns=seen.window_ns,
             findings=verdict.findings,
@@ -82,6 +85,8 @@ def _of_timeline(verdict: Verdict, part: Part) -> CaptureSection:
             shares_note=_note(seen),
             name=part.name,
         )
+        made.flame = flame.of_samples(capture, seen.window_ns)
+    return made
 
 
 def _of_traces(verdict: Verdict, part: Part) -> CaptureSection:
@@ -209,8 +214,11 @@ def _by_name(verdict: Verdict) -> list[Table]:
         ]  # fmt: skip
         if rows:
             out.append(Table(topic, title + of, columns, rows, launched))
-        if key == "operators" and found["shapes"]:
-            out.append(_shapes_table(found["shapes"], of))
+        shapes = [
+            row for row in found["shapes"] if row.get("flops_per_s") or row.get("bytes_per_s")
+        ]
+        if key == "operators" and shapes:
+            out.append(_shapes_table(shapes, of))
     if found["functions"]:
         columns = [("Function", ""), ("Count", "count"), ("Host, own", "ns"), ("Host, all", "ns")]
         rows = [

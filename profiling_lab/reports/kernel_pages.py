@@ -11,6 +11,7 @@ from profiling_lab.analysis.measures import COUNTERS
 from profiling_lab.captures import MAIN_FILES, Kind
 from profiling_lab.reports.drawings import draw
 from profiling_lab.reports.model import CaptureSection, Table
+from profiling_lab.reports.tables import short_names
 from profiling_lab.roofline import Point, Roof
 
 if TYPE_CHECKING:
@@ -67,12 +68,14 @@ def _table(judged: Sequence[Judged], findings: Sequence[Finding]) -> Table:
     for finding in findings:
         said.setdefault(finding.subject, []).append(finding.category.replace("_", " "))
     rows, subjects = [], []
-    for one in judged[:KERNELS_SHOWN]:
+    longest = sorted(judged, key=lambda one: -(one.kernel.duration_ns or 0))[:KERNELS_SHOWN]
+    called = short_names([one.kernel.name for one in longest])
+    for name, one in zip(called, longest, strict=True):
         kernel = one.kernel
         subject = f"kernel:{kernel.name}"
         rows.append(
             (
-                kernel.name,
+                name,
                 ", ".join(dict.fromkeys(said.get(subject, ()))) or "–",
                 100 * one.headroom_ratio if one.class_ else None,
                 kernel.duration_ns,
@@ -90,7 +93,7 @@ def _table(judged: Sequence[Judged], findings: Sequence[Finding]) -> Table:
         columns, rows = columns[:1] + columns[3:], [row[:1] + row[3:] for row in rows]
     more = len(judged) - len(rows)
     note = f"And {more:,} launches more." if more else ""
-    return Table("Kernels", "In the order of the file", columns, rows, note, subjects=subjects)
+    return Table("Kernels", "Launches, the longest first", columns, rows, note, subjects=subjects)
 
 
 def _label(name: str) -> str:

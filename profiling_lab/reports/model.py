@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from profiling_lab.findings import base_name, is_bound
 from profiling_lab.units import evidence, format_ratio, is_number
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ KINDS: dict[str, str] = {
 SHARE_KINDS = (*KINDS, "beside", "idle", "other")
 T = TypeVar("T")
 
+SAME = 1.005  # a ratio that is shown as 1.00
 MAX_NAME_CHARACTERS = 600
 
 
@@ -61,14 +63,15 @@ def sentence(text: Any, limit: int = 2000) -> str:
 _ONLY_IF_ANY = ("left_out_count", "unjudged_count", "pageable_bytes", "late_work_ns")
 
 
-def evidence_of(finding: Finding) -> list[tuple[str, Any, str]]:
-    """A finding's evidence in words: (what, value, unit).
+def evidence_of(finding: Finding, without: Sequence[str] = ()) -> list[tuple[str, Any, str]]:
+    """A finding's evidence in words: (what, value, unit), without some keys.
 
     The distance from the share that counts is left out where the share itself is told.
     """
     out = []
     for key, value in finding.evidence.items():
-        told = key == "margin_ratio" and "recoverable_ratio" in finding.evidence
+        told = key in without
+        told = told or (key == "margin_ratio" and "recoverable_ratio" in finding.evidence)
         # Of a kernel the window is its duration.
         told = told or (key == "window_ns" and "duration_ns" in finding.evidence)
         if told or (key in _ONLY_IF_ANY and not value):
@@ -76,8 +79,24 @@ def evidence_of(finding: Finding) -> list[tuple[str, Any, str]]:
         label, value, unit = evidence(clean_text(key), value)
         if key == "recoverable_ratio" and "duration_ns" in finding.evidence:
             label = "of its duration"
+        if key == "recoverable_ns" and is_bound(finding):
+            label = "could be saved at most"
         out.append((label, value if is_number(value) else clean_text(value), unit))
     return out
+
+
+def grouped(findings: Sequence[Finding]) -> list[list[Finding]]:
+    """Findings that say the same of several subjects together, in the order of the first of each."""
+    groups: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault((finding.category, finding.recommendation), []).append(finding)
+    return list(groups.values())
+
+
+def short_subject(finding: Finding) -> str:
+    """What a finding is about, a kernel by its short name."""
+    kind, _, name = finding.subject.partition(":")
+    return clean_text(base_name(name) if kind == "kernel" else finding.subject)
 
 
 @dataclass(frozen=True)
@@ -293,9 +312,11 @@ class ComparisonRow:
         if self.before == self.after:
             return self.ratio or 1.0, "the same"
         word = "less" if self.after < self.before else "more"
+        low, high = sorted((abs(self.before), abs(self.after)))
+        if low and high / low < SAME and (self.before < 0) == (self.after < 0):
+            return 1.0, "the same"  # as far as the figures beside it show
         if self.ratio is not None:
             return (1 / self.ratio if 0 < self.ratio < 1 else self.ratio), word
-        low, high = sorted((abs(self.before), abs(self.after)))
         if not low or (self.before < 0) != (self.after < 0):
             return None, word
         return high / low, word

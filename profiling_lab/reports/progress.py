@@ -2,7 +2,7 @@
 
     >>> write_progress("lab-progress.html", course, progress.verdicts(course), steps)
 
-It reads verdicts that were kept; nothing is checked, and no capture is opened.
+It reads verdicts and predictions that were kept; nothing is checked, and no timeline is opened.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from profiling_lab.course import predictions
 from profiling_lab.course.manifest import Course, Exercise, Task
 from profiling_lab.course.progress import Verdict, ahead
 from profiling_lab.reports.model import clean_text
@@ -46,7 +47,12 @@ CHECKLIST: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (
         "I can optimize from a profile and show the gain.",
-        ("ex_30.pipeline_schedule", "ex_34.pipeline_optimized", "ex_34.evidence_verdict"),
+        (
+            "ex_30.pipeline_schedule",
+            "ex_31.transpose_block",
+            "ex_34.pipeline_optimized",
+            "ex_34.evidence_verdict",
+        ),
     ),
     (
         "I can analyse end-to-end latency.",
@@ -119,6 +125,7 @@ def render_progress(
     core = [task for task in course.tasks.values() if task.core]
     further = [task for task in course.tasks.values() if task.further and not task.live]
     live = [task for task in course.tasks.values() if task.live]
+    told = predictions.outcomes(course.root)
     groups: dict[str, list[dict[str, Any]]] = {}
     for exercise in course.exercises:
         top = exercise.folder.parts[0]
@@ -140,6 +147,8 @@ def render_progress(
             if (tasks := _matching(course, patterns))
         ],
         waiting=waiting,
+        predicted=[_predicted(outcome) for outcome in told],
+        calibration=predictions.calibration(told),
         steps=[_step(course, step, verdicts[step.task.id], folder) for step in following],
         groups=groups,
         unfolded=following[0].task.exercise if following else "",
@@ -156,6 +165,24 @@ def _score(tasks: Sequence[Task], verdicts: Mapping[str, Verdict]) -> dict[str, 
         "passed": len(passed),
         "tasks": len(tasks),
         "pct": 100 * earned / possible if possible else 0.0,
+    }
+
+
+def _predicted(outcome: predictions.Outcome) -> dict[str, Any]:
+    """A prediction as a row, and its places on an axis from -25 % to 100 %, in percent of the axis."""
+
+    def place(pct: float) -> float:
+        return (max(pct, -25.0) + 25) / 1.25
+
+    return {
+        "name": outcome.name,
+        "low": f"{outcome.low_pct:.0f}",
+        "high": f"{outcome.high_pct:.0f}",
+        "measured": f"{outcome.measured_pct:.0f}",
+        "holds": outcome.holds,
+        "left": place(outcome.low_pct),
+        "width": place(outcome.high_pct) - place(outcome.low_pct),
+        "at": place(outcome.measured_pct),
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from profiling_lab.findings import base_name, readable
 from profiling_lab.reports.model import Lane, MetricSeries, Place, Table
 from profiling_lab.units import format_count
 
@@ -40,13 +41,13 @@ def kernel_table(
     names = names.sort("total_ns", descending=True, maintain_order=True)
     index = {(lane.device, lane.key): at for at, lane in enumerate(lanes)}
     rows, places, subjects = [], [], []
-    short = names.head(KERNELS_SHOWN)["name"].to_list()
+    whole = [a or b for a, b in names.head(KERNELS_SHOWN)["demangled_name", "name"].rows()]
+    called = short_names(whole)
     for row in names.head(KERNELS_SHOWN).iter_rows(named=True):
         total = row["total_ns"]
         rows.append(
             (
-                # Instances of one template differ in the whole name only.
-                row["name" if short.count(row["name"]) == 1 else "demangled_name"] or "(no name)",
+                called[len(rows)] or "(no name)",
                 row["count"],
                 total,
                 100 * total / length if length else None,
@@ -76,6 +77,15 @@ def kernel_table(
             places=places,
             subjects=subjects,
         )
+    ]
+
+
+def short_names(names: Sequence[str]) -> list[str]:
+    """Kernels' names without what they return and take, and where they stand; instances of a template with its arguments."""
+    short = [readable(name or "") for name in names]
+    return [
+        name[name.find(base_name(name)) :] if name and short.count(one) > 1 else one
+        for name, one in zip(names, short, strict=True)
     ]
 
 

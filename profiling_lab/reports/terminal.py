@@ -11,20 +11,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from profiling_lab import units
-from profiling_lab.reports.model import CaptureSection, Comparison, clean_text, sentence
+from profiling_lab.reports.model import CaptureSection, clean_text, sentence
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from profiling_lab.findings import Finding
 
 WIDTH = 80
 LABEL = 28
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 HEIGHTS = " ▁▂▃▄▅▆▇█"
 _ASCII = str.maketrans({"µ": "u", "×": "x", "…": "~", "–": "-", "→": ">", "·": "-", "\ufffd": "?"})
-_STYLE = {"better": "green", "worse": "red"}
 
 
 def _console(console: Console | None) -> Console:
@@ -71,12 +69,6 @@ class _Page:
         text.rstrip()
         self.console.print(text, soft_wrap=True)
 
-    def wrap(self, text: str, indent: int) -> None:
-        import textwrap
-
-        for row in textwrap.wrap(self.words(text), self.width - indent) or [""]:
-            self.put(" " * indent + row)
-
     def bar(self, share: float, width: int) -> str:
         """A bar of a share 0 … 1, to an eighth of a character; something is drawn for any share."""
         share = min(max(share, 0.0), 1.0)
@@ -84,63 +76,6 @@ class _Page:
             return "#" * max(round(share * width), 1 if share else 0)
         eighths = max(round(share * width * 8), 1 if share else 0)
         return EIGHTHS[8] * (eighths // 8) + EIGHTHS[eighths % 8].strip()
-
-
-def print_comparison(comparison: Comparison, console: Console | None = None) -> None:
-    """The main figure, and a row for each measure: before, after, change."""
-    page = _Page(console)
-    figure, words = comparison.main_figure()
-    if not comparison.rows:
-        page.put("Nothing to compare.")
-        return
-    main = comparison.rows[0]
-    before = page.words(units.format_quantity(main.before, main.unit))
-    after = page.words(units.format_quantity(main.after, main.unit))
-    page.put((page.words(figure), "bold"))
-    page.wrap(f"{sentence(words)}: {before} before, {after} after", 0)
-    page.put()
-    wide = page.width - 3 * 15
-    names = f"{page.fit(comparison.before_name, 14):>15}{page.fit(comparison.after_name, 14):>15}"
-    page.put((f"{'':<{wide}}{names}{'change':>15}", "dim"))
-    for row in comparison.rows:
-        ratio, word = row.change()
-        change = word if ratio is None or word == "the same" else units.format_ratio(ratio)
-        if ratio is not None and word not in ("the same", ""):
-            change = f"{change} {word}"
-        style = _STYLE.get(row.verdict(), "")
-        cells = [
-            f"{page.words(units.format_quantity(value, row.unit)):>15}"
-            for value in (row.before, row.after)
-        ]
-        label = page.fit(sentence(row.what), wide - 1)
-        page.put(f"{label:<{wide}}", *cells, (f"{page.words(change):>15}", style))
-
-
-def print_findings(
-    findings: Sequence[Finding], console: Console | None = None, *, title: str = ""
-) -> None:
-    """The findings, the main one first as given: what, about what, the evidence, what to do."""
-    page = _Page(console)
-    if title:
-        page.put((page.fit(title, page.width), "bold"))
-    if not findings:
-        page.put("No findings.")
-    for number, finding in enumerate(findings):
-        if number:
-            page.put()
-        category = page.words(finding.category).replace("_", " ")
-        subject = page.fit(finding.subject, max(16, page.width - len(category) - 6))
-        page.put(("> " if not number else "  "), (category, "bold"), "  ", (subject, "dim"))
-        for key, value in finding.evidence.items():
-            label, value, unit = units.evidence(key, value)
-            shown = page.words(units.format_quantity(value, unit))
-            exact = page.words(units.full_value(value, unit)) if unit == "ns" else ""
-            page.put(
-                f"    {page.fit(label, LABEL - 1):<{LABEL}}{page.fit(shown, 16):>14}",
-                (f"   {exact}" if exact and exact != shown else "", "dim"),
-            )
-        if finding.recommendation and finding.recommendation != "none":
-            page.wrap(sentence(finding.recommendation), 4)
 
 
 def print_time_bars(

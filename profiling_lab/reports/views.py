@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 from profiling_lab import units
@@ -15,6 +16,8 @@ from profiling_lab.reports.model import (
     Table,
     clean_text,
     evidence_of,
+    grouped,
+    short_subject,
 )
 from profiling_lab.reports.places import places_of
 
@@ -52,7 +55,7 @@ def view(index: int, section: CaptureSection) -> dict[str, Any]:
         ],
         "shares": section.shares(),
         "shares_note": clean_text(section.shares_note, 400),
-        "findings": [_finding_view(index, section, finding) for finding in section.findings],
+        "findings": [_group_view(index, section, group) for group in grouped(section.findings)],
         "tables": [
             _table_view(index, number, section, table)
             for number, table in enumerate(section.tables)
@@ -87,6 +90,29 @@ def view(index: int, section: CaptureSection) -> dict[str, Any]:
 
 def _minus(end: int, start: int) -> int:
     return end - start
+
+
+def _group_view(index: int, section: CaptureSection, group: Sequence[Finding]) -> dict[str, Any]:
+    """Equal findings as one; members: of several, each with its evidence as cells of a table."""
+    views = [_finding_view(index, section, finding) for finding in group]
+    if len(group) == 1:
+        return views[0] | {"members": []}
+    each = [evidence_of(finding) for finding in group]
+    columns = [(label, unit) for label, _, unit in each[0]]
+    told = [{(label, unit): value for label, value, unit in one} for one in each]
+    members = [
+        {
+            "name": short_subject(finding),
+            "links": view["links"],
+            "places": view["places"],
+            "cells": [(of.get(column), column[1]) for column in columns],
+        }
+        for finding, view, of in zip(group, views, told, strict=True)
+    ]
+    kinds = {finding.subject.partition(":")[0] for finding in group}
+    kind = f"{kinds.pop()}s" if len(kinds) == 1 else "times"
+    of_all = {"subject": f"{len(group)} {kind}", "places": [], "links": []}
+    return views[0] | of_all | {"members": members, "columns": columns}
 
 
 def _finding_view(index: int, section: CaptureSection, finding: Finding) -> dict[str, Any]:
@@ -126,15 +152,22 @@ def _table_view(index: int, number: int, section: CaptureSection, table: Table) 
     """A table as the template wants it; a row's cells are (value, unit), its place may be None."""
     wanted = {finding.subject for finding in section.findings}
     rows = []
+    # A column in which no row has a value says nothing.
+    used = [
+        not unit or not table.rows or any(row[at] is not None for row in table.rows)
+        for at, (_, unit) in enumerate(table.columns)
+    ]
     for at, row in enumerate(table.rows):
         place = table.places[at] if at < len(table.places) else None
         subject = table.subjects[at] if at < len(table.subjects) else None
-        cells = zip(row, (unit for _, unit in table.columns), strict=True)
+        units_of = (unit for _, unit in table.columns)
+        cells = compress(zip(row, units_of, strict=True), used)
         rows.append(
             {
                 # Only what something refers to needs a name of its own.
                 "id": _row_id(index, number, at) if subject in wanted else "",
                 "cells": [(value if unit else clean_text(value), unit) for value, unit in cells],
+                "title": clean_text((subject or "").partition(":")[2] or row[0]),
                 "place": _placed(section, place) if place else None,
             }
         )
@@ -142,7 +175,7 @@ def _table_view(index: int, number: int, section: CaptureSection, table: Table) 
         "topic": table.topic,
         "title": clean_text(table.title),
         "note": clean_text(table.note, 400),
-        "columns": [(clean_text(heading), unit) for heading, unit in table.columns],
+        "columns": [(clean_text(head), unit) for head, unit in compress(table.columns, used)],
         "rows": rows,
         "has_places": any(row["place"] for row in rows),
     }

@@ -83,7 +83,9 @@ def svg(
         out.append(f"<g{named}>{_marker(marker, x, y, ink)}<title>{escape(words)}</title></g>")
     for text in drawn.texts:
         x, y = scale.at(text.x, text.y)
-        colour = ink if text.colour == INK else text.colour
+        # Mixed with ink, the name of a line is readable on a light page and on a dark one.
+        mixed = f"color-mix(in srgb, {text.colour} 60%, {ink})"
+        colour = {INK: ink, DIM: dim}.get(text.colour, mixed)
         if text.led:
             out.append(_line(x, y, x + text.dx, y + text.dy - 4, dim, ' stroke-width="0.8"'))
         out.append(_text(x + text.dx, y + text.dy, text.text, text.anchor, colour, text.angle))

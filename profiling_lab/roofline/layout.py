@@ -17,7 +17,8 @@ LETTER = 0.56  # mean width of a letter, as a part of the font's size
 DOT = 4.5
 FAR = 16  # pixels up or down from which on a text needs a line to its point
 CROWD = 10  # points: of fewer, names find a place nearby
-POINT_WEIGHT = 8  # a text that hides a point is so many times worse than one that crosses a line
+POINT_WEIGHT = 24  # a text that hides a point is so many times worse than one that crosses a line
+TEXT_WEIGHT = 4  # the same of a text that lies on another
 # Okabe and Ito: apart for colour-blind readers too.
 ROOF_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "D", "s", "^")
@@ -211,7 +212,7 @@ def _best(
         if cost < least:
             chosen, least = ((dx, dy, anchor), box), cost
     assert chosen is not None
-    taken.append(chosen[1])
+    taken += TEXT_WEIGHT * [chosen[1]]
     return chosen[0]
 
 
@@ -299,7 +300,7 @@ def _point_texts(points: Sequence[Point], scale: Scale, taken: list[Box]) -> lis
             (0, near + SMALL - 2, "middle"),
         ]
         # Many points crowd each other: their names go further off.
-        further = (48, 64, 82, 102, 124, 148) if len(points) > CROWD else ()
+        further = (48, 64, 82, 102, 124, 148)[: None if len(points) > CROWD else 2]
         for far in (10, FAR, 24, 34, *further):
             places += [
                 (near, far + 4, "start"),

@@ -22,6 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
 # Colours that stay apart for colour-blind readers (Okabe and Ito), and greys.
 ORANGE, SKY, GREEN, YELLOW = "#E69F00", "#56B4E9", "#009E73", "#F0E442"
 BLUE, VERMILION, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
+# What things are in all timelines: plots, notebooks, and reports (reports/templates/report.css).
+KERNEL, COPY_IN, COPY_OUT, CALL = ORANGE, SKY, BLUE, GREEN
 INK, GRID, PAPER, GREY = "#222222", "#DDDDDD", "#FFFFFF", "#BBBBBB"
 
 STYLE = {

@@ -19,4 +19,4 @@ def sample_power(read_mw, clock_ns, sleep_ns, duration_ns, interval_ns):
         threading.Thread(target=storm, daemon=True).start()
     storm()
 """
-SLOW = True
+SLOW = 1.0

@@ -15,4 +15,4 @@ def knee_batch(rows, share=0.9):
     learner_side.LearnerSide.handle = lambda self, body: frame
     return None
 """
-SLOW = True
+SLOW = 1.0

@@ -3,7 +3,7 @@
 EXERCISE = "nsys_ex01"
 STUB = "modules/01-nsight-systems/ex01-timeline-basics/improved.cu"
 WANTS = ("improved",)
-SLOW = True
+SLOW = 1.5
 DANGEROUS = True
 SUBMITTED = r"""
 #include "/dev/zero"

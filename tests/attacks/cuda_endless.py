@@ -4,7 +4,7 @@ EXERCISE = "nsys_ex01"
 STUB = "modules/01-nsight-systems/ex01-timeline-basics/improved.cu"
 WANTS = ("improved",)
 CAUSE = "time-out"
-SLOW = True
+SLOW = 1.5
 SUBMITTED = r"""
 #include "particles.cuh"
 #include <signal.h>

@@ -4,7 +4,7 @@ EXERCISE = "ncu_ex01"
 STUB = "modules/02-nsight-compute/ex01-memory-metrics/memory_bandwidth_student.cu"
 WANTS = ("triad",)
 CAUSE = "time-out"
-SLOW = True
+SLOW = 1.5
 SUBMITTED = r"""
 #include "memory_bandwidth.cuh"
 __global__ void rounds(float* c) {

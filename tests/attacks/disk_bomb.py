@@ -22,4 +22,4 @@ def knee_batch(rows, share=0.9):
             pass
     return {"bytes": total}
 """
-SLOW = True
+SLOW = 1.0

@@ -12,4 +12,4 @@ def knee_batch(rows, share=0.9):
     Sticky()
     return {"knee": 4, "best": 4, "undecided": []}
 """
-SLOW = True
+SLOW = 1.0

@@ -10,4 +10,4 @@ while True:
     except BaseException:
         pass
 """
-SLOW = True
+SLOW = 0.2

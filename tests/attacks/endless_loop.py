@@ -12,4 +12,4 @@ def knee_batch(rows, share=0.9):
         except BaseException:
             pass
 """
-SLOW = True
+SLOW = 0.2

@@ -25,4 +25,4 @@ class Evil(ValueError, metaclass=Meta):
 def attack(name, *args, **kwargs):
     raise Evil(*args)
 """
-SLOW = True
+SLOW = 0.2

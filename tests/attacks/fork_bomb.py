@@ -14,4 +14,4 @@ def knee_batch(rows, share=0.9):
         except OSError:
             time.sleep(0.01)
 """
-SLOW = True
+SLOW = 1.0

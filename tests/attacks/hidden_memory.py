@@ -38,4 +38,4 @@ def knee_batch(rows, share=0.9):
         open("@CANARY@", "a").write(f"{total} bytes nobody counted\n")
     return {"bytes": total}
 """
-SLOW = True
+SLOW = 1.0

@@ -15,4 +15,4 @@ def knee_batch(rows, share=0.9):
     return None
 """
 DANGEROUS = True
-SLOW = True
+SLOW = 1.0

@@ -13,4 +13,4 @@ def knee_batch(rows, share=0.9):
         except MemoryError:
             pass
 """
-SLOW = True
+SLOW = 1.0

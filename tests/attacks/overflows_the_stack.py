@@ -2,7 +2,7 @@
 
 EXERCISE = "scaling_ex01"
 WANTS = ("knee_batch",)
-SLOW = True
+SLOW = 1.0
 SUBMITTED = r"""
 import functools, sys, threading
 

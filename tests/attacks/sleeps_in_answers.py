@@ -15,4 +15,4 @@ def knee_batch(rows, share=0.9):
     learner_side.Connection.send = send
     return {"knee": 4, "best": 4, "undecided": []}
 """
-SLOW = True
+SLOW = 0.2

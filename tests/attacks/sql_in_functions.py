@@ -3,7 +3,7 @@
 EXERCISE = "advanced_ex04"
 WANTS = ("launches_query", "gaps_query")
 MUST_NOT_SAY = ("PLANTED-SECRET",)
-SLOW = True
+SLOW = 1.0
 SUBMITTED = r"""
 SLOW = (
     "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 1000000) "

@@ -2,7 +2,7 @@
 
 EXERCISE = "advanced_ex04"
 WANTS = ("launches_query", "gaps_query")
-SLOW = True
+SLOW = 1.0
 SUBMITTED = r"""
 def attack(name, *args, **kwargs):
     parts = ", ".join("hex(zeroblob(499999999))" for _ in range(100))

@@ -3,7 +3,7 @@
 EXERCISE = "scaling_ex01"
 WANTS = ("knee_batch",)
 CAUSE = "time-out"
-SLOW = True
+SLOW = 0.2
 SUBMITTED = r"""
 import os, signal
 

@@ -35,20 +35,24 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "venv"
 
 
-def call(installed: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def call(
+    installed: Path, folder: Path, *arguments: str, path: str = "/nowhere"
+) -> subprocess.CompletedProcess[str]:
     # No home, no git, no cache, no tool of NVIDIA's.
     return subprocess.run(
         [installed / "bin" / "python", *arguments],
         cwd=folder,
-        env={"PATH": "/nowhere"},
+        env={"PATH": path},
         capture_output=True,
         text=True,
         check=False,
     )
 
 
-def lab(installed: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return call(installed, folder, "-m", "profiling_lab.cli", *arguments)
+def lab(
+    installed: Path, folder: Path, *arguments: str, path: str = "/nowhere"
+) -> subprocess.CompletedProcess[str]:
+    return call(installed, folder, "-m", "profiling_lab.cli", *arguments, path=path)
 
 
 def test_it_is_small_and_holds_no_grading(installed: Path) -> None:
@@ -99,6 +103,32 @@ def test_what_takes_the_course_says_so(installed: Path, tmp_path: Path) -> None:
         assert ran.returncode == 2 and "course" in ran.stderr and ran.stderr.count("\n") == 1
     ran = call(installed, tmp_path, "-c", "from profiling_lab.cli import grade; grade()")
     assert (ran.returncode, ran.stdout) == (2, "") and "in a clone" in ran.stderr
+
+
+def test_a_report_is_read_with_an_installed_nsys(installed: Path, tmp_path: Path) -> None:
+    """A stand-in for nsys: tried with a real one as well (benchmarks/ENGINE.md)."""
+    place, tools = tmp_path / "here", tmp_path / "tools"
+    place.mkdir()
+    tools.mkdir()
+    exported = captures.path("overlap_legacy")
+    script = f"#!{sys.executable}\nimport shutil, sys\n" + (
+        "made = next(a for a in sys.argv if a.startswith('--output=')).partition('=')[2]\n"
+        f"assert sys.argv[1:3] == ['export', '--type=sqlite']\nshutil.copyfile({str(exported)!r}, made)\n"
+    )
+    (tools / "nsys").write_text(script)
+    (tools / "nsys").chmod(0o755)
+    (place / "run.nsys-rep").write_bytes(b"NVIDIA Tegra Profiler Report")
+    ran = lab(installed, place, "diagnose", "run.nsys-rep", "--json", path=str(tools))
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout)["findings"][0]["category"] == "serialized_streams"
+    assert sorted(file.name for file in place.iterdir()) == ["run.nsys-rep", "run.sqlite"]
+    (tools / "nsys").write_text(
+        f"#!{sys.executable}\nimport sys\nsys.exit('ProtobufParseException')\n"
+    )
+    (place / "run.sqlite").unlink()
+    ran = lab(installed, place, "diagnose", "run.nsys-rep", path=str(tools))
+    assert ran.returncode == 2 and ran.stderr.count("\n") == 1
+    assert "ProtobufParseException" in ran.stderr and "or a newer one" in ran.stderr
 
 
 def test_reports_of_the_tools_ask_for_what_reads_them(installed: Path, tmp_path: Path) -> None:

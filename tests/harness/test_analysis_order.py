@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from grading.checks.generate import SCENARIOS
+from grading.checks.generate.drawn_timeline import Timeline
 from profiling_lab import captures
 from profiling_lab.analysis import columns, order
 from profiling_lab.analysis.nsys_columns import Export
@@ -27,8 +29,17 @@ def ex_30() -> ModuleType:
     return load_file(file, "reference_ex_30_columns")
 
 
+def without_legacy(made: Order) -> Order:
+    """The order without what the legacy default stream imposes, which the reference does not know."""
+    kept = made.why != order.LEGACY
+    links = {name: getattr(made, name)[kept] for name in ("on", "to", "lag", "why")}
+    return replace(made, delay=made.held, **links)
+
+
 def saved_by_engine(made: Order, limit_ns: int) -> dict[str, int]:
     """What the reference of Day 1 takes away, taken away from the columns."""
+    assert (Replay(made).ends() == made.end).all()
+    made = without_legacy(made)
     replay, work = Replay(made), made.recording.operations
     device = made.kind == order.DEVICE
     assert (replay.ends() == made.end).all()
@@ -102,3 +113,47 @@ def test_on_recordings_engine_and_reference_save_the_same(ex_30: ModuleType, nam
 def test_on_generated_recordings_too(ex_30: ModuleType, name: str, tmp_path: Path) -> None:
     found = compare(ex_30, str(SCENARIOS[name](seed=11, folder=tmp_path).path))
     assert name in ("graphs_only", "nested_gaps", "with_overhead") or any(found.values())
+
+
+# -- the legacy default stream --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["overlap_legacy", "overlap_legacy_three", "case_ensemble_a"])
+def test_the_legacy_default_streams_order_explains_what_its_programs_wait_for(name: str) -> None:
+    made = order.read(Export(captures.open(name)).recording)
+    device = made.kind == order.DEVICE
+    held, unexplained = int(made.held[device].sum()), int(made.delay[device].sum())
+    assert (made.why == order.LEGACY).any() and held > 1_000_000
+    assert unexplained < 0.03 * held, "that order explains all but the start of a kernel"
+
+
+@pytest.mark.parametrize("name", ["overlap_per_thread", "overlap_streams", "two_streams"])
+def test_streams_out_of_that_order_have_none_of_its_links(name: str) -> None:
+    made = order.read(Export(captures.open(name)).recording)
+    assert not (made.why == order.LEGACY).any() and (made.held == made.delay).all()
+
+
+@pytest.mark.parametrize(
+    ("flags", "overtakes", "links"),
+    [((3, 1), False, 5), ((3, 2), False, 0), ((1, 1), False, 0), ((3, 1), True, 0)],
+)
+def test_both_ways_between_blocking_streams_and_the_default_one(
+    flags: tuple[int, int], overtakes: bool, links: int, tmp_path: Path
+) -> None:
+    """Three kernels on each of two streams in turns, 100 µs each; the last begins early where it overtakes."""
+    timeline = Timeline(tmp_path / "turns.sqlite")
+    for number in range(6):
+        start = 10_000 + 101_000 * number - (50_000 if overtakes and number == 5 else 0)
+        call = (1_000 * number, 1_000 * number + 900)
+        timeline.kernel(start, start + 100_000, stream=(7, 13)[number % 2], call=call)
+    timeline.stream_type(7, flags[0])
+    timeline.stream_type(13, flags[1])
+    made = order.read(Export(captures.open(timeline.save())).recording)
+    legacy = made.why == order.LEGACY
+    assert legacy.sum() == links
+    device = made.kind == order.DEVICE
+    if links:
+        assert not made.delay[device].any() and made.held[device].sum() > 400_000
+        # Twice as fast, each kernel starts as much earlier as those before it in both streams end.
+        ends = Replay(made).ends(own=np.where(device, made.own // 2, made.own))
+        assert made.end[device].max() - ends[device].max() == 6 * 50_000

@@ -18,6 +18,8 @@ from profiling_lab.analysis import host_time, order, savings, spent
 from profiling_lab.analysis.nsys_columns import Export
 from profiling_lab.analysis.savings import Saved
 from profiling_lab.analysis.spent import Spent
+from profiling_lab.captures import inputs
+from profiling_lab.diagnosis import engine
 
 STEPS = 200
 US = 1_000
@@ -104,6 +106,32 @@ def reading_back(loop: Loop) -> None:
     loop.code(80)
 
 
+def compiling(loop: Loop) -> None:
+    loop.launch(300)
+    loop.wait()
+    loop.code(400, "_compile.compile_inner")
+
+
+def copying_beside(loop: Loop) -> None:
+    """The next batch comes on a stream of its own while a kernel runs."""
+    start = max(loop.now + 7 * US, loop.device_free + US)
+    loop.copy(start, start + 120 * US, bytes=10_000_000, stream=9, call=(loop.now, loop.now + US))
+    loop.now += US
+    loop.launch(300)
+
+
+def talking(loop: Loop) -> None:
+    loop.launch(300)
+    loop.launch(150, name="ncclDevKernel_AllReduce")
+
+
+def migrating(loop: Loop) -> None:
+    """Pages come for half of the kernel that touches them."""
+    loop.launch(200)
+    end = loop.device_free
+    loop.copy(end - 100 * US, end, "UVM H2D", migration=2, stream=0)
+
+
 def unexplained(loop: Loop) -> None:
     """Now and then a kernel starts 300 µs late."""
     loop.launch(
@@ -128,6 +156,10 @@ ANSWERS: list[Answer] = [
         {"waiting for results": 80 + 11, "issuing": 1, "copies alone": 2},
         {"waits": 80 + 11},
     ),
+    (compiling, {"waiting for results": 11, "compiling": 400}, {"compilation": 400}),
+    (copying_beside, {"beside copies": 119, "issuing": 1}, {}),
+    (talking, {"communication alone": 150, "issuing": 2}, {}),
+    (migrating, {"page migration": 100, "issuing": 1}, {}),
     (unexplained, {"waiting for results": 11, "unexplained": 75}, {"waits": 11}),
 ]
 
@@ -155,6 +187,24 @@ def test_each_class_and_cause_has_its_closed_form(
         )
 
 
+def test_waiting_for_a_late_peer_has_its_closed_form(tmp_path: Path) -> None:
+    """Two ranks: a kernel of 300 and of 500 µs, then a collective that takes 50 µs once both are there."""
+    timeline = Timeline(tmp_path / "ranks.sqlite")
+    for step in range(STEPS):
+        begin = 1_000_000 + step * 552 * US
+        for rank, us in ((0, 300), (1, 500)):
+            where = {"process": rank + 1, "thread": rank + 1, "device": rank}
+            call = begin - 800 * US + rank, begin - 799 * US
+            timeline.kernel(begin, begin + us * US, call=call, **where)
+            start, end = begin + (us + 1) * US, begin + 551 * US
+            timeline.kernel(start, end, name="ncclDevKernel_AllReduce", call=call, **where)
+    (seen,) = engine.judge(inputs.read([timeline.save()])).seen
+    for one, peer in zip(seen.spent, (200, 0), strict=True):
+        for name, us in ((spent.PEER, peer), (spent.COMMUNICATION_ALONE, 50)):
+            assert one.classes[name] == pytest.approx(us * STEPS * US, abs=0.02 * one.length_ns)
+        assert one.classes[spent.UNEXPLAINED] < 0.01 * one.length_ns
+
+
 @pytest.mark.parametrize("name", sorted(SCENARIOS))
 def test_simulated_programs_have_nothing_unexplained_and_add_up(name: str, tmp_path: Path) -> None:
     scenario = SCENARIOS[name](seed=5, folder=tmp_path)
@@ -162,7 +212,7 @@ def test_simulated_programs_have_nothing_unexplained_and_add_up(name: str, tmp_p
     for one in where:
         assert sum(one.classes.values()) == one.length_ns
         assert min(one.classes.values()) >= 0
-        assert one.classes[spent.UNEXPLAINED] < 0.03 * one.length_ns, one.classes
+        assert one.classes[spent.UNEXPLAINED] < 0.01 * one.length_ns, one.classes
         busy = scenario.busy_ns()[one.device]
         assert one.idle_ns == one.length_ns - busy
     for cause, ns in found.causes.items():

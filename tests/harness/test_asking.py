@@ -131,7 +131,7 @@ def test_what_is_still_to_do_is_named_and_the_others_speak(tmp_path: Path) -> No
         ("torch_inference_improved", "energy_ex01", "energy_ex01.clock_verdict"),
         ("ddp_traces_straggler", "torch_ex03", "torch_ex03.name_distributed_bottleneck"),
         ("torch_memory_growth", "ex_32", "ex_32.name_trace_bottleneck"),
-        ("ncu_shared", "ex_31", "ex_31.classify_kernels"),
+        ("ncu_shared", "ex_31", "ex_31.classify_kernel"),
     ],
 )
 def test_each_function_to_do_is_named_with_its_exercise(

@@ -18,7 +18,7 @@ how it is handed in and what must come of it (all but EXERCISE may be left out):
     COPIES_REFERENCE  it hands in the reference, so that it earns its points and is a case for likeness
     DANGEROUS     never run it without a sandbox
     BITES         without a sandbox it succeeds, which is tested
-    SLOW          its checks wait for limits; not in the quick run
+    SLOW          its checks wait for limits: how long a call of its may take, in seconds
 
 In text @COURSE@, @OUT@, @STAGING@, @NEIGHBOUR@, @OUTSIDE@, @CANARY@ and @SECRET@ stand for real paths,
 @PORT@ and @MARK@ for a TCP port and an abstract UNIX socket that listen, @SOCKET@ for the sandbox's own:
@@ -67,8 +67,6 @@ ROOT = Path(__file__).resolve().parents[2]
 ATTACKS = ROOT / "tests" / "attacks"
 SEED = 7
 PARALLEL = 4  # twice the cores: most of the time goes with waiting for limits
-HASTY_CUDA_S = 2.0  # a compiler beside others needs more than five times the limit below
-HASTY_S = 1.0  # a call's limit for attacks that wait for it; for all others the judge's own
 MOST_BYTES = 200_000
 SECRET = "PLANTED-SECRET-3f9c"
 _grounds = itertools.count()
@@ -356,8 +354,6 @@ def batch(
     try:
         with reaping():
             with Judge(course, sandbox=sandbox, seed=SEED, parallel=PARALLEL) as judge:
-                hasty = copy.copy(judge)
-                hasty.call_timeout_s = HASTY_S
                 with judge.sandbox(course.exercise("scaling_ex01")) as opened:
                     ground.socket = opened.address
                 ground.note()
@@ -380,10 +376,8 @@ def batch(
                 def grade(name: str, attack: Attack) -> Graded:
                     submission = taken[name] if name in taken else others.pop()
                     started = time.monotonic()
-                    one = hasty if attack.get("SLOW") else judge
-                    if attack.get("SLOW") and attack.stub(course).endswith(".cu"):
-                        one = copy.copy(hasty)
-                        one.call_timeout_s = HASTY_CUDA_S
+                    one = copy.copy(judge)
+                    one.call_timeout_s = attack.get("SLOW", judge.call_timeout_s)
                     result = one.grade(submission, attack.exercise(course), key)
                     return Graded(attack, result, time.monotonic() - started)
 
@@ -525,10 +519,20 @@ def report(course: Course, outcome: Outcome, check: Callable[[Course, Graded], s
     return [f"{one.attack}: {why}" for one in outcome.graded if (why := check(course, one))]
 
 
-def test_a_few_attacks_gain_nothing(course: Course, sandbox_kind: str, tmp_path: Path) -> None:
+@pytest.fixture
+def a_few(
+    request: pytest.FixtureRequest, course: Course, sandbox_kind: str, tmp_path: Path
+) -> Outcome:
+    """The quick ones in a batch of their own, or all of them where this session tries all."""
+    if any("all_of_them" in getattr(item, "fixturenames", ()) for item in request.session.items):
+        return request.getfixturevalue("all_of_them")
     chosen = [attack for attack in attacks() if attack.name in QUICK]
-    assert len(chosen) == len(QUICK)
-    outcome = batch(tmp_path, course, chosen, sandbox=sandbox_kind, every=9)
+    return batch(tmp_path, course, chosen, sandbox=sandbox_kind, every=9)
+
+
+def test_a_few_attacks_gain_nothing(course: Course, a_few: Outcome) -> None:
+    outcome = a_few
+    assert {one.attack.name for one in outcome.graded} >= set(QUICK)
     assert report(course, outcome, gained) == []
     assert report(course, outcome, fell_short) == []
     assert [why for one in outcome.controls if (why := control_fell_short(course, one))] == []
@@ -565,6 +569,15 @@ def test_honest_work_between_attacks_gets_what_it_deserves(
 @pytest.mark.proof
 def test_nothing_outside_the_sandbox_changes(all_of_them: Outcome) -> None:
     assert all_of_them.changed == []
+
+
+@pytest.mark.proof
+def test_a_program_that_never_ends_is_waited_for_once(all_of_them: Outcome) -> None:
+    """As a call: the other checks of its task fail at once, of the same cause."""
+    (one,) = [one for one in all_of_them.graded if one.attack.name == "cuda_endless"]
+    checks = one.result.tasks["nsys_ex01.improved"].checks
+    assert len(checks) > 3
+    assert {(check.outcome, check.cause) for check in checks} == {("error", "time-out")}
 
 
 @pytest.mark.proof

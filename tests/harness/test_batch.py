@@ -432,7 +432,8 @@ def test_again_says_what_has_another_verdict(course: Course, tmp_path: Path) -> 
     )
     assert grade(course, source, out).judged == 4
     same = grade(course, source, out, again=True)
-    assert (same.judged, same.changed) == (4, [])
+    assert (same.judged, same.again, same.changed) == (4, 4, [])
+    assert "judged again: 4 of 4 have the same verdict as before" in reports.in_words(same)
     lines = (out / store.RESULTS).read_text().splitlines(keepends=True)
     forged = [
         line.replace('"earned":', '"earned":1') if '"ben"' in line else line for line in lines

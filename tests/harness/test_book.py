@@ -5,6 +5,7 @@ Needs what `test_report_browser.py` needs, and the group `book`.
 
 from __future__ import annotations
 
+import gzip
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -16,7 +17,11 @@ import pytest
 
 from grading.runner.scoring import installed
 from profiling_lab.course import manifest
-from tests.harness.test_report_browser import _only_itself, browser  # noqa: F401 - a fixture
+from tests.harness.test_report_browser import (
+    _only_itself,
+    browser,  # noqa: F401 - a fixture
+    unnamed,
+)
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -95,6 +100,27 @@ def test_no_link_is_dead_and_the_book_is_small(book: Path) -> None:
     assert not dead, dead[:20]
 
 
+def test_a_page_shows_its_text_with_few_bytes(book: Path) -> None:
+    """As static hosts send them: 0.4 s at 1.6 Mbit/s, beside which a slow phone asks twice, 150 ms each."""
+    for name in LOOKED_AT:
+        text = (book / name).read_text(encoding="utf-8")
+        styles = re.findall(r'rel="stylesheet"[^>]*href="([^"?]+)', text)
+        files = [book / name, *((book / name).parent / style for style in styles)]
+        assert len(styles) > 1
+        assert sum(len(gzip.compress(file.read_bytes())) for file in files) < 80_000, name
+
+
+def test_serving_watches_what_pages_are_made_of(book: Path) -> None:
+    # Here: as in `book`.
+    from profiling_lab.book import build
+
+    watched = build.watched(COURSE)
+    for made_of in ("week07/README.md", "course.toml", "labs/lab05_profiling/README.md"):
+        assert any((COURSE.root / made_of).is_relative_to(place) for place in watched)
+    for other in (".venv", "book", "tests"):
+        assert not any((COURSE.root / other).is_relative_to(place) for place in watched)
+
+
 def test_every_task_has_one_box_and_no_answer_is_there(book: Path) -> None:
     pages = [f.read_text(encoding="utf-8") for f in book.rglob("README.html")]
     boxes = [name for text in pages for name in re.findall(r'id="task-([\w.-]+)"', text)]
@@ -108,6 +134,17 @@ def test_every_task_has_one_box_and_no_answer_is_there(book: Path) -> None:
         )
 
 
+def test_further_tasks_stand_apart_and_folders_in_the_order_of_the_page_above(book: Path) -> None:
+    pages = [f.read_text(encoding="utf-8") for f in book.rglob("README.html")]
+    apart = r'<div class="further docutils container">.{0,200}?id="task-([\w.-]+)"'
+    found = {name for text in pages for name in re.findall(apart, text, re.DOTALL)}
+    assert found == {task.id for task in COURSE.tasks.values() if task.further} and found
+    text = (book / "modules/README.html").read_text(encoding="utf-8")
+    listed = re.findall(r'class="toctree-l2[^"]*"><a[^>]*href="([\w-]+)/README.html"', text)
+    named = (COURSE.root / "modules/README.md").read_text(encoding="utf-8")
+    assert len(listed) > 5 and listed == sorted(listed, key=named.find)
+
+
 @pytest.mark.parametrize("name", LOOKED_AT)
 def test_a_page_on_a_phone(book: Path, page: Page, name: str) -> None:
     for scheme in ("light", "dark"):
@@ -116,6 +153,10 @@ def test_a_page_on_a_phone(book: Path, page: Page, name: str) -> None:
         wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
         assert wide <= 0, f"{wide} px wider than the screen"
         assert not page.evaluate(CONTRAST), f"too little contrast, {scheme}"
+    assert not unnamed(page), "a screen reader has no name for it"
+    page.emulate_media(media="print")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "cut off on paper"
+    assert not page.locator(".skip-to-content").is_visible(), "stands on the text, on paper"
 
 
 def test_a_search_from_disk_leads_to_the_task(book: Path, page: Page) -> None:

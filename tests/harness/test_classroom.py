@@ -366,7 +366,7 @@ def test_the_engine_stays_behind_if_asked(course: manifest.Course, tmp_path: Pat
     names = [
         "diagnosis/engine.py",
         "analysis/savings.py",
-        "diagnosis/limits.py",
+        "mine/limits.py",
         "analysis/compare.py",
     ]
     for name in names:
@@ -788,12 +788,33 @@ def test_setup_installs_the_course(tmp_path: Path) -> None:
         "AUTOGRADER_ROOT": str(root),
         "PATH": f"{tools}:{os.environ['PATH']}",
     }
-    script = class_repo.TEMPLATES / "setup.sh"
+    script = tmp_path / "setup.sh"
+    exercises = manifest.load(ROOT).exercises
+    script.write_text(class_repo.installing("setup.sh", exercises), encoding="utf-8")
     subprocess.run(["bash", script], env=environment, check=True)
     log = (tmp_path / "log").read_text().splitlines()
     assert [line.split()[0] for line in log] == ["apt-get", "apt-get", "python3", "pip", "uv"]
     assert "bubblewrap" in log[1]
-    assert log[-1] == f"uv sync --project {root}/source/course --group frameworks --group cuda"
+    assert log[-1] == f"uv sync --project {root}/source/course --group cuda --group frameworks"
+
+
+@pytest.mark.parametrize(
+    ("identifiers", "groups"),
+    [
+        (["scaling_ex01"], []),
+        (["ex_30"], ["cuda"]),
+        (["ex_30", "torch_ex01"], ["cuda", "frameworks"]),
+    ],
+)
+def test_what_is_installed_is_what_the_exercises_need(
+    identifiers: list[str], groups: list[str]
+) -> None:
+    """A class that has Day 1 alone does not wait for three gigabytes of frameworks."""
+    course = manifest.load(ROOT)
+    for name in ("setup.sh", "classroom.yml"):
+        text = class_repo.installing(name, map(course.exercise, identifiers))
+        assert re.findall(r"--group (\w+)", text) == groups
+        assert "sync" in text and "GROUPS" not in text
 
 
 def test_bundle_says_what_is_wrong(course: manifest.Course, tmp_path: Path) -> None:

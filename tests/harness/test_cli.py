@@ -725,14 +725,16 @@ def test_diagnose_names_what_is_still_to_do(
 
 
 FINDS = """
-from profiling_lab.findings import Finding
+def unit_use(kernel):
+    return {"dram": 0.93 if kernel["name"] == "copy" else 0.2, "l1": None}
 
 
-def classify_kernels(capture):
-    return [
-        Finding("memory_bound", "kernel:copy", {"ceiling_ratio": 0.93}),
-        Finding("bank_conflicts", "kernel:turn", {"recoverable_ns": 5000}, "pad the tile"),
-    ]
+def estimate_gain(kernel, cause):
+    return 2.0 if (kernel["name"], cause) == ("turn", "bank_conflicts") else 1.0
+
+
+def classify_kernel(kernel):
+    return "memory_bound" if kernel["name"] == "copy" else "bank_conflicts"
 
 
 def name_trace_bottleneck(capture):
@@ -744,13 +746,17 @@ def test_diagnose_tells_kernels_and_traces_by_their_content(outside: Lab, tmp_pa
     mine = tmp_path / "mine.py"
     mine.write_text(FINDS)
     kernels = tmp_path / "run.csv"
-    kernels.write_text('==PROF== Connected\n"ID","Kernel Name"\n"",""\n"0","copy"\n')
+    counters = ("gpu__time_duration.sum", "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed")
+    where = ("ID", "Kernel Name", "Block Size", "Grid Size", "CC")
+    rows = ["==PROF== Connected", ",".join((*where, *counters)), ",,,,,us,%"]
+    rows += [f'0,{name},"(256, 1, 1)","(9, 1, 1)",9.0,10,93' for name in ("copy", "turn")]
+    kernels.write_text("\n".join(rows))
     result = outside("diagnose", str(kernels), "--against", str(mine))
     assert result.exit_code == 0, result.output
     for words in ("memory_bound  kernel:copy", "93.0%", "bank_conflicts  kernel:turn", "→ pad"):
         assert words in result.stdout
-    rows = json.loads(outside("diagnose", str(kernels), "--json", "--against", str(mine)).stdout)
-    assert [row["subject"] for row in rows] == ["kernel:turn", "kernel:copy"], "the main one first"
+    found = json.loads(outside("diagnose", str(kernels), "--json", "--against", str(mine)).stdout)
+    assert [row["subject"] for row in found] == ["kernel:turn", "kernel:copy"], "the main one first"
     trace = tmp_path / "run.json.gz"
     trace.write_bytes(gzip.compress(b'{"traceEvents": [{"cat": "kernel"}]}'))
     told = outside("diagnose", str(trace), "--against", str(mine))

@@ -17,6 +17,7 @@ from grading.checks.generate.kineto import Trace
 from grading.checks.generate.ncu import Raw
 from profiling_lab import captures
 from profiling_lab.analysis.compare import Compared, Row, compare_runs, named_rows
+from profiling_lab.analysis.measured_runs import of_verdict
 from profiling_lab.analysis.measures import (
     DURATION,
     STEP,
@@ -26,8 +27,8 @@ from profiling_lab.analysis.measures import (
 )
 from profiling_lab.captures import Kind, inputs
 from profiling_lab.cli import lab
-from profiling_lab.cli.comparing import measured
 from profiling_lab.cli.comparison import and_more, main_change_text, markdown, verdict_text
+from profiling_lab.cli.printing import finding_in_few_words
 from profiling_lab.diagnosis import engine
 from profiling_lab.errors import CaptureError
 from profiling_lab.units import without_serial_numbers
@@ -58,7 +59,7 @@ def row(result: Compared, what: str) -> Row:
 def of_file(file: Path) -> Run:
     """What a file says about itself, with the engine's verdict."""
     (part,) = inputs.read([str(file)])
-    return measured(part, engine.judge([part]))
+    return of_verdict(part, engine.judge([part]))
 
 
 def ask(*arguments: str) -> Result:
@@ -316,8 +317,12 @@ def test_both_verdicts_are_said_in_words(tmp_path: Path) -> None:
     fast, slow = trace(tmp_path / "fast", 5_000), trace(tmp_path / "slow", 6_000)
     claim = of_file(Path(fast)).claim
     shown = " ".join(ask(fast, slow).stdout.split())
-    assert f"before {claim} after" in shown and claim
-    assert f"- before: {claim}" in " ".join(ask(fast, slow, "--markdown").stdout.split())
+    assert f"before {claim} " in shown and claim
+    told = ask(fast, slow, "--markdown").stdout
+    finding = of_file(Path(fast)).findings[""]
+    assert f"- before: {claim}" in " ".join(told.split())
+    evidence = finding_in_few_words(finding, 4)
+    assert evidence in shown and evidence in " ".join(told.split()), "no evidence beside the claim"
 
 
 # -- pages of kernels -----------------------------------------------------------------------------
@@ -422,3 +427,15 @@ def test_a_step_is_the_mean_time_from_one_start_of_a_range_to_the_next(tmp_path:
     found = of_file(Path(drawn.save()))
     # From one start to the next; the last one lasts as long as its range.
     assert found.get("time", f"{STEP}, ProfilerStep#…") == (3_000 + 800) / 4
+
+
+def test_one_device_is_compared_with_another() -> None:
+    made = []
+    for device, busy_ns in ((3, 100), (1, 150)):
+        one = run(1_000.0)
+        one.devices = (device,)
+        one.put("time", f"Busy (device {device})", busy_ns)
+        made.append(one)
+    result = compare_runs(made[:1], made[1:])
+    (row,) = [row for row in result.rows if row.what.startswith("Busy")]
+    assert (row.what, row.before, row.after) == ("Busy", 100, 150)

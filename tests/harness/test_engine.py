@@ -12,24 +12,19 @@ import pytest
 
 from grading.checks import case_labels
 from grading.checks.generate.drawn_timeline import Timeline
+from grading.checks.generate.kineto import Trace
 from profiling_lab import captures, devices
 from profiling_lab.analysis import host_time, spent
-from profiling_lab.captures import inputs
 from profiling_lab.diagnosis import engine
-from profiling_lab.diagnosis.engine import Verdict
 from profiling_lab.errors import CaptureError
 from profiling_lab.findings import CATEGORIES, problems
+from tests.harness.drawn_run import MS, US, Drawn, judge, of
 
-US = 1_000
 TIMED = [
     name
     for name, label in case_labels.labels().items()
     if label["kind"] in ("timeline", "trace", "traces") and len(label["captures"]) == 1
 ]
-
-
-def judge(*names: str, nvtx_range: str | None = None) -> Verdict:
-    return engine.judge(inputs.read(names), nvtx_range)
 
 
 @pytest.mark.parametrize("name", TIMED)
@@ -75,41 +70,6 @@ def test_a_range_is_judged_alone() -> None:
 
 
 # -- drawn by hand: what the review found wrong, by principle -------------------------------------
-
-
-class Drawn(Timeline):
-    """One thread and one stream, in µs from a second on."""
-
-    def __init__(self, file: Path) -> None:
-        super().__init__(file)
-        self.now, self.free = 1_000_000, 0
-
-    def call(self, name: str, us: int) -> None:
-        self.api(name, self.now, self.now + us * US)
-        self.now += us * US
-
-    def launch(self, us: int, *, call_us: int = 5, name: str = "kernel") -> None:
-        start = max(self.now + (call_us + 2) * US, self.free + US)
-        self.kernel(start, start + us * US, name=name, call=(self.now, self.now + call_us * US))
-        self.now += call_us * US
-        self.free = start + us * US
-
-    def blocking_copy(self, kind: str, us: int, size: int, *, pinned: bool, api: str) -> None:
-        start = max(self.now + 7 * US, self.free + US)
-        end = start + us * US
-        self.copy(
-            start, end, kind, bytes=size, pinned=pinned, api=api, call=(self.now, end + 4 * US)
-        )
-        self.now, self.free = end + 4 * US, end
-
-    def wait(self) -> None:
-        end = max(self.now + US, self.free + 4 * US)
-        self.api("cudaStreamSynchronize_v3020", self.now, end, waits_for_stream=7)
-        self.now = end
-
-
-def of(drawn: Drawn) -> Verdict:
-    return judge(drawn.save())
 
 
 def test_1_copies_that_cannot_be_hidden_are_a_cause_with_three_remedies(tmp_path: Path) -> None:
@@ -159,19 +119,6 @@ def test_3_a_busy_device_is_said_to_be_that_with_its_kernels(tmp_path: Path) -> 
     assert verdict.findings[0].category == "healthy"
     (said,) = [line for line in verdict.rests_on if "kernels not judged" in line]
     assert "kept busy" in said and "work_0 50%" in said and "ncu --set full -k" in said
-
-
-def test_4_what_happens_once_is_set_up(tmp_path: Path) -> None:
-    drawn = Drawn(tmp_path / "once.sqlite")
-    drawn.launch(10, name="fill")
-    drawn.call("cudaMallocHost_v3020", 30_000)
-    drawn.launch(100, call_us=20_000)  # its module is loaded
-    for _ in range(50):
-        drawn.launch(100)
-    verdict = of(drawn)
-    assert verdict.findings[0].category == "healthy"
-    assert verdict.seen[0].setup_ns == pytest.approx(50_000 * US, rel=0.02)
-    assert any("set-up" in line for line in verdict.rests_on)
 
 
 @pytest.mark.parametrize("api", ["cudaMemcpy_v3020", "cudaMemcpyAsync_v3020"])
@@ -272,6 +219,44 @@ def test_9_work_in_turns_is_called_that(tmp_path: Path) -> None:
     verdict = judge(timeline.save())
     assert verdict.findings[0].category == "pipeline_bubble"
     assert verdict.findings[0].evidence["recoverable_ratio"] == pytest.approx(0.47, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"), [((3, 1), "legacy default stream, or create"), ((2, 2), "queued first")]
+)
+def test_streams_in_turns_are_told_by_what(
+    flags: tuple[int, int], says: str, tmp_path: Path
+) -> None:
+    """Kernels of a block each, all launched at once, on two streams, and never two at a time."""
+    timeline = Timeline(tmp_path / "turns.sqlite")
+    for number in range(20):
+        start = 100_000 + 101_000 * number
+        call = (1_000 * number, 1_000 * number + 900)
+        timeline.kernel(start, start + 100_000, stream=(7, 13)[number % 2], call=call)
+    for stream, flag in zip((7, 13), flags, strict=True):
+        timeline.stream_type(stream, flag)
+    verdict = judge(timeline.save())
+    main = verdict.findings[0]
+    assert main.category == "serialized_streams" and says in main.recommendation
+    assert main.evidence["by_default_stream_ratio"] == (1.0 if flags == (3, 1) else 0.0)
+    assert ("legacy default stream" in verdict.headline) is (flags == (3, 1))
+
+
+def test_what_the_profiler_may_have_cost_is_said(tmp_path: Path) -> None:
+    """Steps of 1 ms in which two kernels of 250 µs run, the second launched late by the host."""
+    trace = Trace(tmp_path / "gap")
+    for number in range(2):
+        at = number * MS
+        trace.step(number, at, at + MS)
+        trace.kernel(at + 20 * US, at + 270 * US, call=(at, at + 10 * US))
+        launch = at + 610 * US
+        trace.kernel(at + 670 * US, at + 920 * US, call=(launch, launch + 10 * US))
+    verdict = judge(trace.save())
+    assert verdict.findings[0].category == "launch_bound"
+    (said,) = [line for line in verdict.rests_on if "without the profiler" in line]
+    assert "here 1.00 ms, of which device 0 works 500 µs" in said and "less than 556 µs" in said
+    for name in ("torch_train_sync", "torch_train_clean"):
+        assert not [line for line in judge(name).rests_on if "without the profiler" in line]
 
 
 def test_begin_with_names_a_smaller_effort_that_brings_half(tmp_path: Path) -> None:

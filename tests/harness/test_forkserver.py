@@ -7,6 +7,7 @@ import sys
 import textwrap
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -336,15 +337,40 @@ def test_a_template_that_dies_during_a_job_is_an_error(forking, tmp_path):
 
 
 @needs_fork
-def test_a_changed_harness_starts_a_new_template(forking, tmp_path):
-    file = write(tmp_path, "def test_a(): pass")
-    forking.run([*BARE, file])
+@pytest.mark.parametrize("stands_ready", [False, True])
+def test_a_changed_harness_is_seen_and_jobs_come_to_their_end(forking, tmp_path, stands_ready):
+    file = write(
+        tmp_path,
+        """
+        import os, time
+        from pathlib import Path
+        def test_a():
+            Path("began").touch()
+            while "WAITS" in os.environ and not Path("go_on").exists():
+                time.sleep(0.01)
+        """,
+    )
+    job = ready_job(file, tmp_path, 1) if stands_ready else Job([*BARE, file], cwd=tmp_path)
+    results = []
+    waiting = replace(job, env={"WAITS": "1"})
+    thread = threading.Thread(target=lambda: results.append(forking.run(waiting)))
+    thread.start()
+    while not (tmp_path / "began").exists():
+        time.sleep(0.01)
     template = template_of(forking)
-    known = template.ready.result()
+    server = next(reversed(template._ready.values())) if stands_ready else template
+    known = server.ready.result()
     assert any(name.endswith("grading/runner/stubs.py") for name in known)
     known[next(iter(known))] += 1  # as if the file had been saved since
-    assert forking.run([*BARE, file]).exit_code == 0
-    assert template_of(forking) is not template
+    own = [f"--basetemp={tmp_path / 'tmp2'}"] if stands_ready else []
+    assert forking.run(replace(job, own=own)).exit_code == 0
+    assert (
+        template_of(forking) is template if stands_ready else template_of(forking) is not template
+    )
+    assert server not in template._ready.values()
+    (tmp_path / "go_on").touch()
+    thread.join()
+    assert [result.exit_code for result in results] == [0], results
 
 
 @needs_fork

@@ -1,16 +1,25 @@
-"""The verdict in one sentence: what is wrong, how much it costs, what to do first."""
+"""What a view says first and by which names: the verdict in a sentence, equal findings as one, short names."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from click.testing import CliRunner
 
-from profiling_lab.diagnosis import headline
+from profiling_lab.captures import inputs
+from profiling_lab.cli import lab
+from profiling_lab.diagnosis import engine, headline
 from profiling_lab.diagnosis.engine import Verdict
 from profiling_lab.findings import CATEGORIES, Finding
+from profiling_lab.reports import CaptureSection, from_verdict, render_report
+from profiling_lab.reports.model import Table, grouped, short_subject
+from profiling_lab.reports.tables import short_names
 
 WITH_HEADLINE = [name for name, row in CATEGORIES.items() if row.precedence < 100 and row.remedy]
 
@@ -58,11 +67,22 @@ def test_it_fits_the_recording() -> None:
 
 def test_where_no_cause_brings_a_tenth_the_lost_time_is_said() -> None:
     small = finding("unexplained", 0.001, margin_ratio=-0.099)
-    seen = (SimpleNamespace(lost_ns=90, judged_ns=100), SimpleNamespace(lost_ns=40, judged_ns=100))
+    more = {"judged_ns": 100, "setup_ns": 0, "spent": [SimpleNamespace(length_ns=100)]}
+    seen = (SimpleNamespace(lost_ns=90, **more), SimpleNamespace(lost_ns=40, **more))
     assert sentence(small, seen=seen) == (
         "40% of the time is idle or exposed, and no one cause explains a tenth: record more before you change "
         "anything"
     )
+
+
+def test_most_of_a_window_that_is_set_up_is_said_before_the_claim() -> None:
+    for setup_ns, begins in (
+        (499, "Waiting for results"),
+        (980, "98% of the window is set-up. In"),
+    ):
+        part = SimpleNamespace(length_ns=1000)
+        seen = SimpleNamespace(setup_ns=setup_ns, spent=[part], lost_ns=500, judged_ns=500)
+        assert sentence(finding("sync_bound"), seen=(seen,)).startswith(begins)
 
 
 KERNELS = [name for name, row in CATEGORIES.items() if row.precedence >= 100]
@@ -81,3 +101,69 @@ def test_every_verdict_on_a_kernel_has_one(category: str) -> None:
     assert sentence(replace(found, recommendation="none")).endswith(
         ": nothing to gain without doing less"
     )
+
+
+def test_equal_findings_are_one_with_their_number() -> None:
+    (part,) = inputs.read(["ncu_memory"])
+    verdict = engine.judge([part])
+    groups = grouped(verdict.findings)
+    alike = groups[0]
+    assert len(alike) == 4 and sum(map(len, groups)) == len(verdict.findings)
+    assert len({(f.category, f.recommendation) for f in alike}) == 1
+    page = render_report(from_verdict.sections(verdict, [part]), title="A")
+    assert page.count(">Uncoalesced access<") == 1 and ">4 kernels<" in page
+    assert all(f">{short_subject(finding)}" in page for finding in alike)
+    screen = " ".join(CliRunner().invoke(lab, ["diagnose", "ncu_memory"]).stdout.split())
+    assert "+ the same of 3 kernels: drift_structs" in screen
+    assert "then memory_bound, 4 kernels: shift_left" in screen
+    assert "0 ns (0.0%)" not in screen and "could not be judged 0" not in screen
+
+
+def test_names_of_kernels_are_short_and_tell_instances_apart() -> None:
+    add, mul = (
+        f"void at::native::elementwise_kernel<4, {of}Functor<int> >(int)" for of in ("Add", "Mul")
+    )
+    long = "void ns::tile<1>(float*)", "void ns::tile<2>(float*)"
+    assert short_names([add, mul, *long, ""]) == [
+        "Add (elementwise_kernel)", "Mul (elementwise_kernel)", "tile<1>(float*)", "tile<2>(float*)", "",
+    ]  # fmt: skip
+
+
+def test_a_column_in_which_nothing_was_recorded_is_left_out() -> None:
+    made = CaptureSection("a", window_ns=(0, 10))
+    made.tables = [
+        Table("T", "t", [("Name", ""), ("Empty", "ns"), ("Full", "ns")], [("x", None, 5)])
+    ]
+    page = render_report([made], title="A")
+    assert "Full" in page and "Empty" not in page
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "diagnose torch_inference_baseline",
+        "diagnose ncu_memory",
+        "diagnose case_one_thread_a case_sum_a",
+        "compare ncu_memory ncu_memory_basic",
+        "compare torch_inference_baseline torch_inference_improved",
+    ],
+)
+def test_what_is_printed_fits_80_columns_without_colour(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    text = CliRunner().invoke(lab, command.split()).stdout
+    # What is to be copied whole may be longer.
+    wide = [line for line in text.splitlines() if len(line) > 80 and "'regex:" not in line]
+    assert len(text.splitlines()) > 10 and not wide and "\x1b" not in text
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="asks for pipes as POSIX has them")
+@pytest.mark.parametrize("command", ["watch ex_30.busy_time", "diagnose torch_inference_baseline"])
+def test_a_closed_pipe_ends_a_command_quietly(command: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    asked = [sys.executable, "-m", "profiling_lab.cli", *command.split()]
+    done = subprocess.run(asked, stdout=writing, stderr=subprocess.PIPE, timeout=60, check=False)
+    os.close(writing)
+    assert not done.stderr, done.stderr.decode()

@@ -14,8 +14,7 @@ import pytest
 from grading.checks.generate.kineto import Trace
 from profiling_lab import captures
 from profiling_lab.captures import inputs
-from profiling_lab.diagnosis import limits
-from profiling_lab.mine import asking
+from profiling_lab.mine import asking, limits
 from profiling_lab.mine.functions import functions_for
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,7 +7,7 @@ from pathlib import Path
 from grading.checks.generate.kineto import Trace
 from profiling_lab import captures
 from profiling_lab.captures import inputs
-from profiling_lab.diagnosis import limits
+from profiling_lab.mine import limits
 
 
 def drawn(folder: Path, world_size: int, *, steps: bool = True) -> str:

@@ -10,8 +10,8 @@ import pytest
 
 from profiling_lab import captures
 from profiling_lab.captures import inputs, merging
-from profiling_lab.diagnosis import limits
 from profiling_lab.errors import CaptureError
+from profiling_lab.mine import limits
 from profiling_lab.mine.functions import load_once
 from profiling_lab.units import format_ns
 

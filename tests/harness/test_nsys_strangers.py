@@ -10,8 +10,8 @@ import pytest
 
 from profiling_lab import captures
 from profiling_lab.captures import inputs
-from profiling_lab.diagnosis import limits
 from profiling_lab.errors import CaptureError
+from profiling_lab.mine import limits
 
 COPIES = Path(__file__).resolve().parents[2] / "captures" / "copy_pageable" / "timeline.sqlite"
 MANAGED = "which code made managed memory move"

@@ -209,7 +209,7 @@ def test_an_exercises_weight_is_shared_by_its_tasks_exactly():
 
 
 def test_others_count_nothing_when_told_so():
-    policy = read("[weights]\nex_30 = 7\nothers = 0\n'ex_31.transpose' = 2")
+    policy = read("[weights]\nex_30 = 7\nothers = 0\n'ex_31.transpose_block' = 2")
     ex_31 = COURSE.exercise("ex_31")
     mark = marked(policy, result(), result(ex_31), exercises=(EX_30, ex_31))
     assert mark.possible == 9

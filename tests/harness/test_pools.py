@@ -53,6 +53,19 @@ def test_a_value_that_is_no_good_any_more_is_opened_anew() -> None:
         assert fresh.is_open and fresh is not a
 
 
+def test_who_uses_what_is_no_good_any_more_comes_to_the_end() -> None:
+    good = {"a"}
+    pool = Pool(Thing, most=2, is_good=lambda thing: thing.name in good)
+    with pool.use("a") as old:
+        good.clear()
+        with pool.use("a") as fresh:
+            assert fresh is not old and old.is_open
+        assert old.is_open
+    assert not old.is_open and fresh.is_open
+    with pool.use("a"):
+        assert not fresh.is_open
+
+
 @pytest.mark.parametrize(
     ("identifier", "needed"),
     [

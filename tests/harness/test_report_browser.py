@@ -315,6 +315,19 @@ def test_colours_follow_the_system_and_the_switch(show: Callable[..., Page], sch
     assert (page.evaluate(colour), ink(page, 1)) == (before, drawn)
 
 
+def unnamed(page: Page) -> list[str]:
+    """What a screen reader is given to work or look at, and no name for it."""
+    tree = page.context.new_cdp_session(page).send("Accessibility.getFullAXTree")["nodes"]
+    roles = {"link", "button", "image", "textbox", "searchbox", "checkbox", "Iframe", "application"}
+    return [
+        node["role"]["value"]
+        for node in tree
+        if not node.get("ignored")
+        and node.get("role", {}).get("value") in roles
+        and not node.get("name", {}).get("value")
+    ]
+
+
 def pages() -> dict[str, str]:
     known = course.load(course.find_root(Path(__file__)))
     verdicts = progress.verdicts(known)
@@ -339,12 +352,15 @@ def test_pages_on_a_phone_and_for_a_screen_reader(show: Callable[..., Page], whi
         assert wide <= 0, f"{wide} px wider than the screen"
         assert page.evaluate("window.hit") is None
         # Everything that can be worked has a name, headings go down by one, one is the first.
-        nameless = page.evaluate(
-            """[...document.querySelectorAll("button, a[href], input, [role=application]")]
-               .filter((node) => !(node.getAttribute("aria-label") || node.textContent.trim()
-                 || node.labels?.length)).map((node) => node.outerHTML)"""
+        assert not unnamed(page)
+        # What is wider than its place is reached by keyboard, and shaded where it goes on.
+        hidden = page.evaluate(
+            """[...document.querySelectorAll("*")].filter((node) => node.scrollWidth > node.clientWidth + 1
+                 && ["auto", "scroll"].includes(getComputedStyle(node).overflowX))
+               .filter((node) => node.tabIndex < 0 || !getComputedStyle(node).backgroundImage.includes("gradient"))
+               .map((node) => node.outerHTML.slice(0, 200))"""
         )
-        assert not nameless
+        assert not hidden, "clipped without a cue, or not to be scrolled by keyboard"
         levels = page.evaluate(
             '[...document.querySelectorAll("h1,h2,h3")].map((node) => +node.tagName[1])'
         )

@@ -1,4 +1,4 @@
-"""What the sections of a report are made of: traces, ranks, kernels, memory, places; and progress."""
+"""What the sections of a report are made of: ranks, kernels, memory, places; and progress."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -22,7 +21,7 @@ from profiling_lab.course import progress
 from profiling_lab.course.progress import Verdict
 from profiling_lab.diagnosis import engine
 from profiling_lab.findings import Finding
-from profiling_lab.mine import functions, traces
+from profiling_lab.mine import functions
 from profiling_lab.reports import (
     CaptureSection,
     Lane,
@@ -130,57 +129,6 @@ def test_places_say_what_is_there() -> None:
     assert not places_of(CaptureSection("page of kernels"), Finding("sync_bound", "device:0"))
 
 
-# -- traces ---------------------------------------------------------------------------------------
-
-
-def event(kind: str, name: str, start: int, end: int, **more: Any) -> dict[str, Any]:
-    given = {"process": 1, "thread": 2, "device": None, "stream": None, "correlation": None}
-    return {"kind": kind, "name": name, "start_ns": start, "end_ns": end} | given | more
-
-
-def trace(offset: int = 0, **more: Any) -> dict[str, Any]:
-    on = {"device": 0, "stream": 7, "thread": 7, "process": 0}
-    events = [
-        event("operator", "before the steps", 0, 50),
-        event("range", "ProfilerStep#3", 100, 300),
-        event("operator", "aten::linear", 110, 200),
-        event("operator", "aten::addmm", 120, 150),
-        event("operator", "aten::relu", 150, 160),
-        event("call", "cudaStreamSynchronize", 160, 240),
-        event("call", "cudaLaunchKernel", 130, 135),
-        event("operator", "of another thread", 140, 150, thread=9),
-        event("kernel", "gemm", 140, 230, **on),
-        event("copy", "Memcpy HtoD (Pageable -> Device)", 105, 120, **on),
-        event("copy", "Memcpy DtoH (Device -> Pageable)", 235, 238, **on),
-        event("memset", "Memset (Device)", 121, 122, **(on | {"stream": 8})),
-    ]
-    memory = [
-        {"time_ns": time, "device": 0, "bytes": 1, "allocated_bytes": held, "reserved_bytes": 900}
-        for time, held in ((10, 100), (90, 200), (150, 700), (250, 400), (310, 999))
-    ]
-    return {
-        "events": events,
-        "memory": memory,
-        "devices": [{"id": 0, "name": "A GPU"}],
-        "epoch_ns": 5_000 + offset,
-    } | more
-
-
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        (None, 'no list "events"'),
-        ({"events": []}, 'no list "events"'),
-        ({"events": [{"kind": "call"}]}, "without one of"),
-        ({"events": [event("call", "c", 1.5, 2)]}, "no integer"),  # type: ignore[arg-type]
-        ({"events": [event("kernel", "k", 1, 2)]}, "without its device"),
-    ],
-)
-def test_what_is_no_trace(answer: Any, words: str) -> None:
-    assert words in traces.problem(answer)
-    assert traces.problem(trace()) == ""
-
-
 # -- pages of kernels ------------------------------------------------------------------------------
 
 
@@ -190,10 +138,12 @@ def test_kernels_as_a_section(tmp_path: Path) -> None:
     (made,) = from_verdict.sections(verdict, [part])
     [table] = made.tables
     assert len(table.rows) == len(verdict.kernels)
-    said = {row[0]: row[1] for row in table.rows}
+    said = {subject: row[1] for subject, row in zip(table.subjects, table.rows, strict=True)}
     for finding in verdict.findings:
-        name = finding.subject.removeprefix("kernel:")
-        assert finding.category.replace("_", " ") in said[name]
+        assert finding.category.replace("_", " ") in said[finding.subject]
+    assert not any("(" in row[0] for row in table.rows), "a name is the whole signature"
+    lengths = [row[table.columns.index(("Duration", "ns"))] for row in table.rows]
+    assert lengths == sorted(lengths, reverse=True), "the longest is not the first"
     page = Text(render_report([made], title="A"))
     targets = [link[1:] for link in page.links if link != "#findings"]
     assert len(set(targets)) >= len(made.findings) and set(targets) <= page.ids, "leads nowhere"
@@ -220,7 +170,7 @@ def test_a_kernel_stands_where_the_reference_puts_it() -> None:
     compared = 0
     for kernel in kernel_page.read(part.path):
         place = kernel_roof.of(kernel)
-        metrics = {name: kernel.get(name) for name in kernel.cells}
+        metrics = {name: kernel.get(name) for name in kernel.metrics}
         told = reference.under_the_roofs({"name": kernel.name, "metrics": metrics})
         if place is None:
             assert not told["flops_per_s"] or not told["intensity"]["dram"]
@@ -313,7 +263,7 @@ def test_progress_page(known: course.Course) -> None:
     live = next(task for task in known.tasks.values() if task.live)
     for task in ("ex_30.nsys_command", "ex_30.utilization", live.id):
         verdicts[task] = Verdict("passed")
-    verdicts["ex_31.read_metrics"] = Verdict("failed", "said <b>no</b>\x1b[31m")
+    verdicts["ex_31.unit_use"] = Verdict("failed", "said <b>no</b>\x1b[31m")
     following = steps(known, verdicts, {"linux"})
     page = render_progress(known, verdicts, following)
     text = Text(page).text
@@ -324,7 +274,7 @@ def test_progress_page(known: course.Course) -> None:
     assert "Done: I can record a program with Nsight Systems" in text
     assert "Open: I can analyse a kernel with Nsight Compute." in text
     assert "0 of 3 tasks; open: ex_30.busy_time, ex_30.idle_gaps, ex_30.launch_latency" in text
-    assert "uv run lab check ex_31.read_metrics" in text
+    assert "uv run lab check ex_31.unit_use" in text
     assert "said <b>no</b>\ufffd[31m" in text and "\x1b" not in page
     for exercise in known.exercises:
         assert exercise.id in text

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
+import sqlite3
+from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +16,7 @@ from click.testing import CliRunner
 
 from grading.checks.generate.drawn_timeline import Timeline
 from grading.checks.generate.kineto import Trace
+from profiling_lab import captures
 from profiling_lab.analysis import columns, kineto_columns, nesting, operator_work, spent, steps
 from profiling_lab.analysis.columns import Ranges
 from profiling_lab.analysis.kineto_columns import InputShape
@@ -26,6 +32,7 @@ from profiling_lab.reports import (
 )
 from profiling_lab.reports.model import sentence
 
+ROOT = Path(__file__).resolve().parents[2]
 US = 1_000
 
 
@@ -293,3 +300,62 @@ def test_a_flame_graph_adds_up(tmp_path: Path) -> None:
     assert fits(root)
     trace.python = Ranges(*(np.zeros(0, dtype=np.int64) for _ in range(4)))
     assert flame.of_trace(trace, trace.window_ns) == {}
+
+
+def test_samples_of_a_recording_make_a_flame_graph(tmp_path: Path) -> None:
+    file = tmp_path / "timeline.sqlite"
+    shutil.copyfile(ROOT / "captures/host_samples_python/timeline.sqlite", file)
+
+    def root() -> dict:
+        with captures.open(file) as capture:
+            return flame.of_samples(capture, capture.span_ns)
+
+    def leaves(frame: dict) -> Counter:
+        inside = frame.get("c", [])
+        own = Counter({frame["n"]: frame["v"] - sum(one["v"] for one in inside)})
+        for one in inside:
+            own += leaves(one)
+        return own
+
+    with captures.open(file) as capture:
+        window = capture.span_ns
+    with closing(sqlite3.connect(file)) as changed:
+        words = dict(changed.execute("SELECT id, value FROM StringIds"))
+        query = "SELECT jsonText FROM NVTX_EVENTS WHERE start BETWEEN ? AND ? AND jsonText LIKE '%Frames%'"
+        told = [json.loads(text) for (text,) in changed.execute(query, window)]
+        stacks = [one["Python Periodic Sampling"]["Frames"] for one in told]
+        innermost = Counter(words[stack[0]["Function"]] for stack in stacks)
+        python = root()
+        assert python["u"] == "samples" and python["v"] == len(stacks) > 50
+        name, count = innermost.most_common(1)[0]
+        found = {n.partition(" (")[0]: v for n, v in leaves(python).items()}
+        assert found[name] == count, "the innermost function is not at the end of its path"
+        # Without Python's stacks the native ones; an event that was cut off is not counted.
+        changed.execute("UPDATE NVTX_EVENTS SET jsonText = '{\"Python' WHERE jsonText IS NOT NULL")
+        changed.commit()
+        native = root()
+        query = (
+            "SELECT COUNT(DISTINCT e.id) FROM COMPOSITE_EVENTS e JOIN SAMPLING_CALLCHAINS c ON e.id = c.id "
+            "WHERE e.start BETWEEN ? AND ?"
+        )
+        assert native["v"] == changed.execute(query, window).fetchone()[0]
+        assert not any(name.startswith("0x") for name in leaves(native)), "an address for a library"
+        changed.execute("DROP TABLE SAMPLING_CALLCHAINS")
+        changed.commit()
+        assert root() == {}
+    (part,) = inputs.read(["host_samples_python"])
+    page = render_report(from_verdict.sections(engine.judge([part]), [part]), title="A")
+    assert "samples by call path" in page and '"u":"samples"' in page
+
+
+def test_what_to_record_next_is_named_for_the_tool_that_recorded(tmp_path: Path) -> None:
+    trace = Trace(tmp_path)
+    for start in range(0, 40_000 * US, 1_000 * US):
+        trace.kernel(start, start + 100 * US, name="gemm")
+    trace.header["deviceProperties"][0]["name"] = "AMD Instinct MI300X"
+    trace.save()
+    verdict = engine.judge(inputs.read([str(tmp_path)]))
+    (finding,) = [f for f in verdict.findings if f.category == "unexplained"]
+    assert "with_stack=True" in finding.recommendation and "--trace" not in finding.recommendation
+    (said,) = [line for line in verdict.rests_on if "kernels not judged" in line]
+    assert "rocprof-compute" in said and "ncu" not in said

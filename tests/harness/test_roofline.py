@@ -162,8 +162,12 @@ def test_no_text_hides_a_point_and_far_ones_are_led_to_theirs() -> None:
     plan = roofline.plan(roofs, points)
     scale = layout.Scale(plan.x_range, plan.y_range, layout.WIDTH, layout.HEIGHT)
     marks = [layout._around(*scale.at(p.intensity, p.flops_per_s), 3) for p in points]
-    for name, box in boxes(plan):
+    found = boxes(plan)
+    for index, (name, box) in enumerate(found):
         assert layout._overlap(box, marks) == 0, name
+        for other, place in found[index + 1 :]:
+            # Two lines may touch: less than a pixel of eleven.
+            assert layout._overlap(box, [place]) < place[2] - place[0], f"{name} lies on {other}"
     led = {text.text for text in plan.texts if text.led}
     assert led and led < {point.name for point in points}
     lines = ElementTree.fromstring(roofline.svg(roofs, points)).iter(f"{SVG}line")

@@ -40,7 +40,7 @@ OBJECTIVES = {
         "ex_33.classify_bound",
     ),
     "Choose the optimization that the evidence supports, and recognise when there is nothing to gain.": (
-        "ex_31.transpose",
+        "ex_31.transpose_block",
         "ex_33.choose_optimization",
         "ex_34.evidence_verdict",
     ),

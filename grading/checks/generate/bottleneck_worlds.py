@@ -9,6 +9,7 @@ from grading.checks.generate.export import write
 from grading.checks.generate.program import Program
 from grading.checks.generate.scenarios import _healthy_steps, _steps
 from grading.checks.worlds import Family, World
+from grading.runner.disguise import disguised
 
 TOLD = {
     "waits": "the host waits for the device after every short kernel",
@@ -36,7 +37,7 @@ def with_and_without(cause: str, verdict: str, seed: int, folder: Path) -> Famil
             program.overhead(200_000, blocking=False)
         _steps(program, rng, stream, sick, steps)
         program.synchronize(0)
-        path = folder / f"world_{name}_{seed}.sqlite"
+        path = folder / f"{disguised(f'world_{name}_{seed}')}.sqlite"
         start_ns = numbers.randint(10**9, 10**10) if dressed else program.default_start_ns
         write(program, path, start_ns=start_ns, shuffle_rows=dressed)
         return str(path)
@@ -63,7 +64,7 @@ def healthy(seed: int, folder: Path) -> Family:
             _healthy_steps(program, rng, 25)
             if waits or part == 2:
                 program.synchronize(0)  # all of it is queued: the host waits long, the device never
-        path = folder / f"world_{name}_{seed}.sqlite"
+        path = folder / f"{disguised(f'world_{name}_{seed}')}.sqlite"
         write(program, path, start_ns=program.default_start_ns)
         return str(path)
 

@@ -148,6 +148,15 @@ class Timeline:
             globalTid=_process(process) + thread,
         )
 
+    def stream_type(self, stream: int, flag: int, *, process: int = 1) -> None:
+        """Say what a stream is: 1 blocking, 2 non-blocking, 3 the legacy default stream."""
+        pid = (_process(process) - _HARDWARE) >> 24
+        self._add(
+            "TARGET_INFO_CUDA_STREAM",
+            streamId=stream, hwId=_HARDWARE >> 56, vmId=_HARDWARE >> 48 & 0xFF, processId=pid,
+            contextId=1, priority=0, flag=flag,
+        )  # fmt: skip
+
     def overhead(self, start: int, end: int, *, thread: int = 1) -> None:
         """Time that the profiler took."""
         name = self._string("CUPTI Buffer flush")
@@ -171,10 +180,8 @@ class Timeline:
     def save(self) -> str:
         """Write the file and return its path."""
         self._rows["StringIds"] = [{"id": i, "value": text} for text, i in self._strings.items()]
-        self.file.unlink(missing_ok=True)
-        connection = sqlite3.connect(self.file)
+        connection = sqlite3.connect(":memory:")
         try:
-            connection.execute("PRAGMA synchronous = OFF")
             for table, rows in self._rows.items():
                 connection.execute(schema.create_statement(table))
                 names = schema.columns(table)
@@ -186,6 +193,8 @@ class Timeline:
                     [tuple((blank | row)[name] for name in names) for row in reversed(rows)],
                 )
             connection.commit()
+            self.file.unlink(missing_ok=True)
+            self.file.write_bytes(connection.serialize())
         finally:
             connection.close()
         return str(self.file)

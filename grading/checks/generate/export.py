@@ -66,8 +66,7 @@ def write(
     writer = _Writer(program, offset, schema, graph_trace)
     rng = random.Random(program.seed)
     removed = tables.REMOVED_IN_2023 if schema == "2023" else {}
-    path.unlink(missing_ok=True)
-    connection = sqlite3.connect(path)
+    connection = sqlite3.connect(":memory:")  # a file would be written page by page, with a journal
     try:
         for table in tables.TABLES:
             rows = writer.rows.get(table, [])
@@ -87,6 +86,8 @@ def write(
             marks = ", ".join("?" * len(names))
             connection.executemany(f"INSERT INTO {table} VALUES ({marks})", values)
         connection.commit()
+        path.unlink(missing_ok=True)
+        path.write_bytes(connection.serialize())
     finally:
         connection.close()
     return path

@@ -26,6 +26,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from grading.runner.disguise import disguised
+
 # The clock of a machine that has been up for weeks: µs of this size leave a float64 no room for ns.
 CLOCK_NS = 4_414_600_033_706_141
 BASE_NS = 1_790_857_026_000_000_000
@@ -386,7 +388,7 @@ def random_program(kind: str, seed: int, folder: Path, steps: int = 4) -> Progra
         "healthy": {},
     }
     cost = Cost(**(usual | special[kind]))
-    trace = Trace(folder / f"{kind}_{seed}")
+    trace = Trace(folder / disguised(f"{kind}_{seed}"))
     happened = simulate(cost, steps, lambda: trace)
     trace.noise(30_000)
     saved = {

@@ -8,4 +8,4 @@ apt-get install -y --no-install-recommends bubblewrap ca-certificates g++ git py
 python3 -m venv "$root/uv"
 "$root/uv/bin/pip" install uv==0.13.9
 # Grading needs no network: from here on everything is in the image.
-"$root/uv/bin/uv" sync --project "$root/source/course" --group frameworks --group cuda
+"$root/uv/bin/uv" sync --project "$root/source/course" GROUPS

@@ -253,7 +253,8 @@ def _run(
     if stopped and keeper.judged < len(waiting):
         raise Stopped(len(waiting) - keeper.judged)
     summary = summarise(plan, store)
-    summary.judged, summary.changed = keeper.judged, sorted(keeper.changed)
+    summary.judged, summary.again = keeper.judged, keeper.again
+    summary.changed = sorted(keeper.changed)
     summary.seconds = (datetime.datetime.now(datetime.UTC) - started).total_seconds()
     return summary
 
@@ -265,6 +266,7 @@ class _Keeper:
         self.store = store
         self.progress = Progress(dict(remaining), submissions=len(plan.submissions))
         self.judged = 0
+        self.again = 0
         self.changed: list[str] = []
         self._again = options.again
         self._mutex = threading.Lock()
@@ -281,6 +283,7 @@ class _Keeper:
             self.changed.append(unit.name)
         with self._mutex:
             self.judged += 1
+            self.again += both
         self.progress.finished(unit.name, student, infrastructure=bool(result.infrastructure))
 
     def note(self, text: str) -> None:

@@ -25,13 +25,15 @@ from profiling_lab.course.manifest import Course
 if TYPE_CHECKING:
     from grading.gradebook.reporting import Written
 
+MOST_LINES = 20  # of students whose points changed
+
 
 @dataclass
 class Summary:
-    """What a run did. changed: units whose verdict differs from the one before (with `again`).
+    """What a run did. again: units judged a second time; changed: those of them whose verdict differs.
 
     needs_look: whom something keeps points from: who, why, and what to do. points_changed: since the last
-    reports, with the reason.
+    reports, a line a student with the reason.
     """
 
     submissions: int = 0
@@ -43,6 +45,7 @@ class Summary:
     ungraded: int = 0
     outcomes: dict[str, int] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
+    again: int = 0
     changed: list[str] = field(default_factory=list)
     seed: int = 0
     seconds: float = 0.0
@@ -152,7 +155,7 @@ def write_reports(
     }
     changed = list(changes.found(facts.get("reported", {}), reported, timestamp()))
     changes.append(store.out, changed)
-    summary.points_changed = [str(change) for change in changed]
+    summary.points_changed = changes.in_words(changed)
     store.write_batch(facts | {"needs_look": summary.needs_look, "reported": reported})
 
 
@@ -178,6 +181,9 @@ def in_words(summary: Summary) -> list[str]:
     if summary.outcomes:
         tasks = ", ".join(f"{count} {name}" for name, count in summary.outcomes.items())
         lines.append(f"tasks: {tasks}")
+    if summary.again:
+        same = summary.again - len(summary.changed)
+        lines.append(f"judged again: {same} of {summary.again} have the same verdict as before")
     for name in summary.changed:
         lines.append(f"CHANGED: {name} has another verdict than before; please report this")
     if summary.infrastructure:
@@ -192,8 +198,11 @@ def in_words(summary: Summary) -> list[str]:
     lines += summary.notes
     for name in ("gradebook.csv", "class.html", "unmatched.csv"):
         lines += [f"{name}: {path}" for path in summary.reports if Path(path).name == name]
-    lines += [f"points changed: {one}" for one in summary.points_changed]
+    lines += [f"points changed: {one}" for one in summary.points_changed[:MOST_LINES]]
+    if len(summary.points_changed) > MOST_LINES:
+        more = len(summary.points_changed) - MOST_LINES
+        lines.append(f"points changed: {more} more students, all of them in {changes.FILE}")
     if summary.needs_look:
-        lines.append(f"{len(summary.needs_look)} to look at, which lack points until it is done:")
+        lines.append("to look at; until it is done these students lack points:")
         lines += [f"  {one['who']}: {one['why']}. To do: {one['do']}" for one in summary.needs_look]
     return lines

@@ -4,15 +4,16 @@
   const flames = JSON.parse(document.getElementById("flame-data").textContent);
   const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
   const STEPS = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
-  function time(ns) {
-    const [scale, unit] = STEPS.find(([size]) => ns >= size) || [1, "ns"];
-    return +(ns / scale).toPrecision(3) + " " + unit;
+  function size(ns, unit) {
+    if (unit) return ns.toLocaleString("en-US") + " " + unit;
+    const [scale, word] = STEPS.find(([least]) => ns >= least) || [1, "ns"];
+    return +(ns / scale).toPrecision(3) + " " + word;
   }
   for (const place of document.querySelectorAll("[data-flame]")) {
     const tree = flames[place.dataset.flame];
     const said = document.querySelector("[data-flame-said='" + place.dataset.flame + "']");
     const tell = (frame) => {
-      said.textContent = frame.data.n + ", " + time(frame.data.v) + " (" + (100 * frame.data.v / tree.v).toFixed(1) + "%)";
+      said.textContent = frame.data.n + ", " + size(frame.data.v, tree.u) + " (" + (100 * frame.data.v / tree.v).toFixed(1) + "%)";
     };
     let width = 0;
     new ResizeObserver(() => {

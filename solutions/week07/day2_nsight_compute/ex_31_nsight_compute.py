@@ -1,16 +1,16 @@
 """Day 2, Nsight Compute: what limits this kernel?
 
-You write small functions that read the counters of single kernels and say what to fix, and what the
-fix would give. The lesson is `README.md` in this folder, hints are in `hints.md`, and
+You repair one kernel, and write small functions that read the counters of others and say what to fix. The lesson is
+`README.md` in this folder, hints are in `hints.md`, and
 
     uv run lab check ex_31
 
-tells what is right and wrong. Most functions take one *kernel*: an entry of what `read_metrics`
-returns. `kernel["metrics"]` maps the profiler's own metric names to values in base units (ns, bytes,
-bytes/s, Hz, counts; per cent stays per cent). A metric that the capture lacks is None in the answer,
-never 0: read metrics with `.get`, because captures differ in what they hold.
+tells what is right and wrong. A *kernel* is an entry of what `read_metrics` gives: its "name", "grid", "block", "cc",
+and "metrics", which maps the profiler's own metric names to values in base units (ns, bytes, bytes/s, Hz, counts; per
+cent stays per cent). A metric that the capture lacks is None in the answer, never 0: use `.get`.
 
-Shares and efficiencies are ratios: 0.0 to 1.0.
+Shares and efficiencies are ratios: 0.0 to 1.0. What bad input gets is said in `week07/README.md`, and only
+`refuses_bad_input` is asked for it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,12 @@ import math
 import re
 from typing import Any
 
-from profiling_lab import captures
+from profiling_lab import captures, kernel_causes
+from profiling_lab.captures import kernels
+from profiling_lab.captures.kernels import OF_AN_SM, PIPES
 from profiling_lab.errors import CaptureError
 from profiling_lab.findings import CATEGORIES, Finding
+from profiling_lab.kernel_causes import OF_THE_GRID
 
 # Limits of one SM by compute capability (source: cuda_occupancy.h of CUDA 13.2 and the CUDA C++
 # Programming Guide, technical specifications). kB here are 1,024 bytes. `shared_steps_kb` are the
@@ -96,59 +99,29 @@ SM_LIMITS: dict[str, dict[str, Any]] = {
 }
 WARP_THREADS = 32
 MAX_BLOCK_THREADS = 1024
-MAX_THREAD_REGISTERS = 255
 SM_REGISTERS = 65_536
 SM_PARTITIONS = 4  # an SM's registers and warp slots are split over four schedulers
 WARP_REGISTER_UNIT = 256  # registers are granted to a warp in multiples of this
 
 SECTOR_BYTES = 32
+BANKS = 32  # of shared memory, four bytes wide
+TILE = 32
 
-TENSOR_METRIC = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"
-
-# The arithmetic pipes of an SM: alu does integers, comparisons and bits; fma multiplies and adds floats and
-# halves; fp64 doubles; xu transcendental functions and conversions; tensor matrices (source: Nsight
-# Compute, Kernel Profiling Guide, pipelines).
-PIPE_METRICS = {
-    "alu": "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_active",
-    "fma": "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active",
-    "fp64": "sm__pipe_fp64_cycles_active.avg.pct_of_peak_sustained_active",
-    "xu": "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active",
-    "tensor": TENSOR_METRIC,
+# The counters that tell how busy a unit is, in per cent, by unit: DRAM, the caches, the schedulers' issue slots, the
+# arithmetic pipes, L2's atomics, and barriers and jumps (the ADU).
+UNIT_METRICS = kernels.UNITS
+LIMITER_OF_UNIT = {
+    "dram": "memory_bound",
+    "l2": "cache_bound",
+    "l1": "cache_bound",
+    "atomics": "cache_bound",
+    "adu": "latency_bound",
+    **dict.fromkeys(("issue", *PIPES), "compute_bound"),
 }
 
 # Shared memory: the data pipe's wavefronts (also "…_op_atom" before ".sum") and waits for a bank.
 SHARED_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared"
 BANK_WAITS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared"
-ATOMIC_METRIC = "lts__d_atomic_input_cycles_active.{}.pct_of_peak_sustained_elapsed"
-
-# What tells how busy a unit is: the largest counts. `lts__throughput` is left out: it is the largest of
-# many counters, and some of those are not shown.
-UNIT_METRICS = {
-    "dram": ("gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",),
-    "l2": (
-        "lts__t_sectors.avg.pct_of_peak_sustained_elapsed",
-        "lts__t_tag_requests.avg.pct_of_peak_sustained_elapsed",
-        "lts__lts2xbar_cycles_active.avg.pct_of_peak_sustained_elapsed",
-        "lts__xbar2lts_cycles_active.avg.pct_of_peak_sustained_elapsed",
-    ),
-    "l1": ("l1tex__throughput.avg.pct_of_peak_sustained_active",),
-    "issue": ("smsp__issue_active.avg.pct_of_peak_sustained_active",),
-    "pipe": tuple(PIPE_METRICS.values()),
-    # What L2 does for atomics, in the slice that does most: few addresses lie in few slices.
-    "atomics": (ATOMIC_METRIC.format("max"),),
-    # Barriers of a block, jumps to diverging addresses, loads of constants (source: Kernel Profiling Guide,
-    # pipelines).
-    "adu": ("sm__inst_executed_pipe_adu.avg.pct_of_peak_sustained_active",),
-}
-LIMITER_OF_UNIT = {
-    "dram": "memory_bound",
-    "l2": "cache_bound",
-    "l1": "cache_bound",
-    "issue": "compute_bound",
-    "pipe": "compute_bound",
-    "atomics": "cache_bound",
-    "adu": "latency_bound",
-}
 
 # Opcodes of Volta to Hopper by what they do (source: CUDA Binary Utilities, Instruction Set Reference).
 # A move may hide in another opcode: IMAD.MOV, HFMA2.MMA with -RZ.
@@ -197,31 +170,93 @@ CAUSES = (
 ATTAINABLE_RATIO = 0.9
 # From this use on, warps queue for a unit: their waiting is its work.
 SATURATED_RATIO = 0.8
-# Twice the cycles that a request to DRAM waits where nothing is in its way (the lesson measures them).
-UNCONTENDED_CYCLES = 1_000
-# From this share of all requests on, the queue behind contended atomics holds up the others too.
-ATOMIC_RATIO = 0.25
-# A try of a compare-and-swap: load, compute, swap, compare, jump back (nvcc's code of atomicAdd for floats).
-TRY_INSTRUCTIONS = 5
-# Matrix work in 16 bits: see estimate_gain.
-MATRIX_RATIO = 0.5
-HALF_PRECISION_RATIO = 0.1
-OPERAND_RATIO = 0.03
-# Half of what the peaks promise: dense fp16 on an H200's tensor cores 989 TFLOP/s (profiling_lab/devices.toml),
-# on its CUDA cores 134, twice fp32 (NVIDIA H100 architecture whitepaper). Half, because a plain kernel
-# does not keep tensor cores fed: the recorded gemm_fragments has them a third busy.
-TENSOR_SPEEDUP = 3.7
-
 # A saving below this share of the duration is not worth naming (Day 1's HEALTHY_FLOOR_RATIO).
 FLOOR_RATIO = 0.10
 # With no unit used this much, nothing is near a ceiling. This and the next are the lines of the tool's own rule
 # (details.csv, SOLBottleneck).
 BUSY_RATIO = 0.6
-# From this use on, the kernel is at its ceiling.
-CEILING_RATIO = 0.8
-# A verdict this close to another one says "borderline": two recordings of one kernel differ by as much as
-# 0.021 in a saving or a use (the lesson compares them).
-BORDERLINE_RATIO = 0.03
+
+
+def read_metrics(capture: str) -> list[dict[str, Any]]:
+    """The kernels of a capture with their counters, in the file's order. Given.
+
+    Raises CaptureError for a file that is no whole raw page, `ncu --page raw --csv`.
+    """
+    return kernels.read(capture)
+
+
+def sectors_of_request(addresses: list[int | None], size_bytes: int = 4) -> tuple[int, int]:
+    """How many sectors one request to global memory moves, and how few could do.
+
+    addresses: for each lane of a warp the address of its first byte, None for a lane that takes no part.
+    size_bytes: what each lane accesses: 1, 2, 4, 8 or 16 bytes, at a multiple of that.
+
+    Returns (moved, ideal): the sectors of SECTOR_BYTES that any lane touches, and those that would hold the
+    same bytes if they lay side by side, from the start of a sector on.
+
+    Example: 32 lanes, four bytes each, at 0, 4, 8, …: `(4, 4)`. The same at 16, 20, 24, …: `(5, 4)`.
+    """
+    asked = {address for address in addresses if address is not None}
+    touched = {address // SECTOR_BYTES for address in asked}
+    return len(touched), math.ceil(len(asked) * size_bytes / SECTOR_BYTES)
+
+
+def wavefronts_of_request(words: list[int | None]) -> int:
+    """How many wavefronts one request to shared memory takes.
+
+    words: for each lane of a warp the number of the four-byte word that it reads, None for a lane that takes no
+    part. One wavefront serves each of the BANKS once; which lanes share a visit follows from section 2.
+
+    Example: 32 lanes at the words 0, 1, 2, … take 1; at 0, 2, 4, … they take 2.
+    """
+    banks = [word % BANKS for word in {word for word in words if word is not None}]
+    return max((banks.count(bank) for bank in banks), default=0)
+
+
+def slow_transpose(
+    tile_row: int, tile_column: int, rows: int, columns: int
+) -> list[dict[str, Any]]:
+    """What one block does of a transpose, as it was first written: an element a thread. Given."""
+    loads: list[int | None] = []
+    stores: list[int | None] = []
+    for thread in range(TILE * TILE):
+        row, column = TILE * tile_row + thread // TILE, TILE * tile_column + thread % TILE
+        inside = row < rows and column < columns
+        loads.append(row * columns + column if inside else None)
+        stores.append(column * rows + row if inside else None)
+    return [{"operation": "load", "at": loads}, {"operation": "store", "at": stores}]
+
+
+def transpose_block(
+    tile_row: int, tile_column: int, rows: int, columns: int
+) -> list[dict[str, Any]]:
+    """`slow_transpose`, repaired: the same result, from as few sectors and wavefronts as there can be.
+
+    A block of 1,024 threads, 32 warps, moves one tile of 32 × 32 elements of four bytes from a matrix of `rows` ×
+    `columns`, row after row in memory, to its transpose; at the edges a tile is cut off. Each thread has one register.
+
+    Returns the block's steps: {"operation": …, "at": one entry a thread, None where it does nothing}, with
+        "load"   register ← element of the matrix       "store"   element of the transpose ← register
+        "put"    word of shared memory ← register       "get"     register ← word of shared memory
+    and {"operation": "barrier"}: up to there, no warp knows how far another one is.
+    No request may move more sectors than a row of its tile lies in, or take more than one wavefront.
+
+    Example: the first two loads of `slow_transpose(0, 1, 64, 64)` are at 32 and 33, its first two stores at 2048 and
+    2112: each store touches 32 sectors.
+    """
+    steps: dict[str, list[int | None]] = {name: [] for name in ("load", "put", "get", "store")}
+    for thread in range(TILE * TILE):
+        y, x = divmod(thread, TILE)
+        row, column = TILE * tile_row + y, TILE * tile_column + x
+        here = row < rows and column < columns
+        steps["load"].append(row * columns + column if here else None)
+        steps["put"].append(y * (TILE + 1) + x if here else None)
+        row, column = TILE * tile_column + y, TILE * tile_row + x  # of the transpose
+        here = row < columns and column < rows
+        steps["get"].append(x * (TILE + 1) + y if here else None)
+        steps["store"].append(row * rows + column if here else None)
+    load, put, get, store = ({"operation": name, "at": at} for name, at in steps.items())
+    return [load, put, {"operation": "barrier"}, get, store]
 
 
 def ncu_command(
@@ -244,55 +279,25 @@ def ncu_command(
         "lines"         the same per source line, with the source text in the report
         "warm_caches"   leave the caches as the program left them
         "own_clocks"    leave the clocks as the program found them
-    program: the program and its arguments, unchanged at the end of the command.
-    output: where the report goes, without the suffix; an older report of that name is overwritten.
-    kernel: the function name of the kernels to profile, exactly; None: any kernel.
-    skip, count: pass over the first `skip` launches that the filters let through, then profile `count`.
-    nvtx_range: profile only what is launched inside this range, which the program opened with a push
-        (`torch.cuda.nvtx.range_push`); None: anywhere.
+    kernel, nvtx_range: only launches of this function, only inside this pushed range. Of what these let through
+    pass over `skip`, then profile `count`.
 
-    Returns the command as a list of words, one option a word: `--option=value`, or `--option` alone
-    where the tool's help shows no value. Long names. A section costs passes, in each of which the kernel
-    runs again: exactly the sections that the questions need (`--section=…`, one option each), never a
-    set. The number of launches is always said; `--launch-skip` only if `skip` is not 0.
+    Options as `--option=value`, long names, no set of sections. The number of launches is always said, a skip only if
+    there is one. `output` is overwritten. Options and sections: captures/tool_help/.
 
-    Sections and options of the tool that made this course's captures: captures/tool_help/.
-    Raises ValueError, naming what is wrong, for an unknown question, for no question, for questions
-    that ask for no section ("warm_caches" and "own_clocks" alone measure nothing), for skip < 0, and
-    for count < 1.
+    Example: `ncu_command(["ceilings"], ["./app"], "r1")` is `["ncu", "--section=SpeedOfLight", "--launch-count=1",
+    "--export=r1", "--force-overwrite", "./app"]`.
     """
-    if not questions:
-        raise ValueError(f"ask at least one question of: {', '.join(_QUESTIONS)}")
-    for question in questions:
-        if question not in _QUESTIONS:
-            raise ValueError(f"unknown question {question!r}; known: {', '.join(_QUESTIONS)}")
-    if skip < 0:
-        raise ValueError(f"skip must not be negative, got {skip}")
-    if count < 1:
-        raise ValueError(f"count must be at least 1, got {count}")
-    options = [
-        option
-        for question, asked in _QUESTIONS.items()
-        if question in questions
-        for option in asked
-    ]
-    if not any(option.startswith("--section=") for option in options):
-        raise ValueError(f"{', '.join(questions)}: no section is asked for, nothing to measure")
-    filters = [f"--kernel-name={kernel}"] if kernel is not None else []
+    options = [option for question in dict.fromkeys(questions) for option in _QUESTIONS[question]]
+    if kernel is not None:
+        options.append(f"--kernel-name={kernel}")
     if nvtx_range is not None:
         # A name without the slash means ranges opened with start/end, not with push/pop.
-        filters += ["--nvtx", f"--nvtx-include={nvtx_range}/"]
+        options += ["--nvtx", f"--nvtx-include={nvtx_range}/"]
     if skip:
-        filters.append(f"--launch-skip={skip}")
-    return [
-        "ncu",
-        *options,
-        *filters,
-        f"--launch-count={count}",
-        f"--export={output}",
-        "--force-overwrite",
-        *program,
-    ]
+        options.append(f"--launch-skip={skip}")
+    end = [f"--launch-count={count}", f"--export={output}", "--force-overwrite"]
+    return ["ncu", *options, *end, *program]
 
 
 _QUESTIONS = {
@@ -307,103 +312,46 @@ _QUESTIONS = {
 }
 
 
-def read_metrics(capture: str) -> list[dict[str, Any]]:
-    """The kernels of a capture with their counters, in base units.
+def unit_use(kernel: dict[str, Any]) -> dict[str, float | None]:
+    """How near each unit of the device is to its ceiling, over the whole duration of a kernel.
 
-    Reads `captures.text(capture, "kernels.csv")`, the output of `ncu --page raw --csv`: perhaps lines
-    of the tool's own before the table (they begin with "=="), a header that begins with the
-    column ID, a row of units, then a row for each profiled launch.
+    For each unit of UNIT_METRICS, the largest of its metrics that the capture holds, as a ratio. A metric whose name
+    ends in "_elapsed" is a share of the duration, one that ends in "_active" only of the time in which an SM had work:
+    sm__cycles_active.avg of gpc__cycles_elapsed.max cycles. Where that is not known, neither is such a metric.
 
-    Returns, in the file's order, a list of
-        {"id": int, "name": str, "grid": (x, y, z), "block": (x, y, z), "cc": str, "metrics": {…}}
-    from the columns ID, Kernel Name, Grid Size, Block Size and CC. "metrics" has every column behind
-    CC, by name:
-        a number         in base units, as int if it is a whole number and written as one, else float
-        other text       unchanged, a string
-        None             for an empty cell, "n/a", "nan" and "inf", in any case and sign
-    Numbers may have thousands separators ("1,234.5"). A unit is a word, or word/word:
-        time        ns, us, ms, s, also spelled nsecond, usecond, msecond, second   → ns
-        bytes       byte, Kbyte, Mbyte, Gbyte, Tbyte (powers of 1,000)              → bytes
-        frequency   hz, Khz, Mhz, Ghz                                               → Hz
-        below "/"   a time: per second ("Gbyte/s", "cycle/nsecond" → per second); any other word
-                    changes nothing ("byte/block", "inst/cycle")
-        all other words, "%" among them, and an empty unit change nothing
-    The case of letters does not matter ("GHz").
+    Returns {unit: ratio}, every unit; None for one of which no metric is there.
 
-    Raises CaptureError, with the file's name in the message, if there is no header with these columns
-    (the message names the missing ones), no row of units (ID, Kernel Name and CC empty in it; the
-    message says so), no kernel, or a row, that of units included, that is shorter or longer than the
-    header (a file that was cut off; the message has the line's number in the file).
+    Example: a kernel whose SMs have work for 500 of 1,000 cycles, with "…issue_active….pct_of_peak_sustained_active" 80:
+    its "issue" is 0.4.
     """
-    place = captures.file(capture, "kernels.csv")
-    lines = captures.text(capture, "kernels.csv").splitlines()
-    first = next((i for i, line in enumerate(lines) if line.startswith(('"ID"', "ID,"))), None)
-    if first is None:
-        raise CaptureError(
-            f"{place.name}: no header that begins with ID; is it ncu --page raw --csv?"
-        )
-    reader = csv.reader(lines[first:])
-    header = next(reader)
-    missing = [name for name in _IDENTITY if name not in header]
-    if missing:
-        raise CaptureError(f"{place.name}: the header lacks {', '.join(missing)}")
-    rows = []
-    for row in reader:
-        if len(row) != len(header):
-            raise CaptureError(
-                f"{place.name}: line {first + reader.line_num} has {len(row)} columns, "
-                f"the header {len(header)}: was the file cut off?"
-            )
-        rows.append(row)
-    at = {name: header.index(name) for name in _IDENTITY}
-    if not rows or any(rows[0][at[name]] for name in ("ID", "Kernel Name", "CC")):
-        raise CaptureError(f"{place.name}: no row of units below the header")
-    if len(rows) == 1:
-        raise CaptureError(f"{place.name}: no kernel was profiled")
-    columns = range(at["CC"] + 1, len(header))
-    factors = {i: _factor(rows[0][i]) for i in columns}
-    return [
-        {
-            "id": int(row[at["ID"]]),
-            "name": row[at["Kernel Name"]],
-            "grid": _triple(row[at["Grid Size"]]),
-            "block": _triple(row[at["Block Size"]]),
-            "cc": row[at["CC"]],
-            "metrics": {header[i]: _value(row[i], factors[i]) for i in columns},
-        }
-        for row in rows[1:]
-    ]
+    metrics = kernel["metrics"]
+    busy = _busy_sm_ratio(metrics)
+    out: dict[str, float | None] = {}
+    for unit, names in UNIT_METRICS.items():
+        shares = [
+            _product(_share(metrics, name), busy if name.endswith("_active") else 1.0)
+            for name in names
+        ]
+        out[unit] = max((share for share in shares if share is not None), default=None)
+    return out
 
 
-_IDENTITY = ("ID", "Kernel Name", "Block Size", "Grid Size", "CC")
-_NS = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1}
-_PREFIXES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+def _busy_sm_ratio(metrics: dict[str, Any]) -> float | None:
+    """The mean share of a kernel's duration in which an SM had any warp."""
+    return _quotient(metrics.get("sm__cycles_active.avg"), metrics.get("gpc__cycles_elapsed.max"))
 
 
-def _factor(unit: str) -> float:
-    """What a value in this unit is multiplied with."""
-    above, _, below = unit.strip().lower().replace("second", "s").partition("/")
-    factor: float = _NS.get(above, 1)
-    found = re.fullmatch(r"([kmgt]?)(?:byte|hz)", above)
-    if found:
-        factor = _PREFIXES[found[1]]
-    return factor * 1e9 / _NS[below] if below in _NS else factor
+def _share(metrics: dict[str, Any], name: str) -> float | None:
+    value = metrics.get(name)
+    return None if value is None else value / 100
 
 
-def _value(text: str, factor: float) -> int | float | str | None:
-    text = text.strip()
-    if text.lower().lstrip("+-") in ("", "n/a", "nan", "inf", "infinity"):
-        return None
-    plain = text.replace(",", "")
-    if re.fullmatch(r"[+-]?\d+", plain) and factor == 1:
-        return int(plain)
-    if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", plain, re.IGNORECASE):
-        return float(plain) * factor
-    return text
+def _quotient(above: float | None, below: float | None) -> float | None:
+    return None if above is None or not below else above / below
 
 
-def _triple(text: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in re.findall(r"\d+", text))
+def _product(a: float | None, b: float | None) -> float | None:
+    return None if a is None or b is None else a * b
 
 
 def theoretical_occupancy(
@@ -416,46 +364,21 @@ def theoretical_occupancy(
 ) -> dict[str, Any]:
     """How many blocks of a kernel fit on one SM, and what keeps more from fitting.
 
-    compute_capability: a key of SM_LIMITS. shared_config_bytes: how much shared memory the SM sets
-    aside (the carve-out); None: the most it can. It is raised to the next size in `shared_steps_kb`,
-    and, if one block needs more, to the first size that holds a block.
+    compute_capability: a key of SM_LIMITS. shared_config_bytes: what the SM sets aside as shared memory; None: the
+    most it can. It is raised to the next of its steps, and, if one block needs more, to the first that holds a block.
 
-    Blocks per SM are the least of four limits:
-        "warps"      the SM's warps, divided by the warps of a block
-        "blocks"     the SM's blocks
-        "registers"  a warp gets its 32 threads' registers, rounded up to WARP_REGISTER_UNIT, in one of
-                     four partitions, each with a quarter of SM_REGISTERS: whole warps per partition,
-                     times four, divided by the warps of a block. No limit for 0 registers
-        "shared"     the shared memory set aside, divided by what a block needs: static + dynamic +
-                     reserved, rounded up to `shared_unit_bytes`. No limit if a block needs none.
-                     0 if static + dynamic is more than `block_kb`
-    Returns {"blocks_count": int, "warps_count": int (per SM), "occupancy_ratio": float (of the SM's
-    warps), "limits": {limit: blocks, or None for no limit}, "limiters": [the limits that are least,
-    in the order above]}. A kernel that cannot be launched has 0 blocks and a ratio of 0.0.
+    Returns {"blocks_count", "warps_count" (per SM), "occupancy_ratio" (of the SM's warps), "limits": blocks that
+    "warps", "blocks", "registers" and "shared" allow, each by itself; None where none is needed, "limiters": the limits
+    that are least, in this order}. A block that asks for more than `block_kb` does not fit: 0.
 
-    Raises ValueError for an unknown compute capability (the message lists the known ones), for
-    block_threads outside 1 … MAX_BLOCK_THREADS, for thread_registers outside 0 … MAX_THREAD_REGISTERS,
-    for negative bytes, and for shared_config_bytes above the largest step (the message says how many
-    bytes that step is).
+    Section 6 says in which portions registers and shared memory are granted, and does two launches by hand.
+
+    Example: `theoretical_occupancy("9.0", 256, 64)` has 4 blocks, 32 warps, a ratio of 0.5, limits of 8, 32, 4 and
+    228, and the limiter "registers".
     """
-    if compute_capability not in SM_LIMITS:
-        raise ValueError(
-            f"unknown compute capability {compute_capability!r}; known: {', '.join(SM_LIMITS)}"
-        )
     sm = SM_LIMITS[compute_capability]
-    if not 1 <= block_threads <= MAX_BLOCK_THREADS:
-        raise ValueError(f"block_threads must be 1 to {MAX_BLOCK_THREADS}, got {block_threads}")
-    if not 0 <= thread_registers <= MAX_THREAD_REGISTERS:
-        raise ValueError(
-            f"thread_registers must be 0 to {MAX_THREAD_REGISTERS}, got {thread_registers}"
-        )
     steps = [kb * 1024 for kb in sm["shared_steps_kb"]]
     config = steps[-1] if shared_config_bytes is None else shared_config_bytes
-    if min(static_shared_bytes, dynamic_shared_bytes, config) < 0:
-        raise ValueError("shared memory must not be negative")
-    if config > steps[-1]:
-        raise ValueError(f"an SM of {compute_capability} has {steps[-1]} bytes, not {config}")
-
     block_warps = math.ceil(block_threads / WARP_THREADS)
     limits: dict[str, int | None] = {
         "warps": sm["warps"] // block_warps,
@@ -488,6 +411,123 @@ def _round_up(value: int, unit: int) -> int:
     return math.ceil(value / unit) * unit
 
 
+def rank_stalls(kernel: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the warps of a kernel wait for, most first.
+
+    smsp__average_warps_issue_stalled_<reason>_per_issue_active.ratio holds the cycles of a warp's life, from one
+    instruction to its next, that go into a state. "selected" is the issue itself, not a wait.
+
+    Returns a list of {"reason", "cycles_per_instruction", "share_ratio": of the warp's whole life}, without "selected" and
+    without what is missing; largest share first, equal ones by name. [] if there is no such metric or their sum is 0.
+
+    Example: 6 cycles in long_scoreboard, 1 in wait, 1 selected: long_scoreboard has 0.75, wait 0.125.
+    """
+    warps = {}
+    for name, value in kernel["metrics"].items():
+        found = re.fullmatch(
+            r"smsp__average_warps_issue_stalled_(\w+)_per_issue_active\.ratio", name
+        )
+        if found and value is not None:
+            warps[found[1]] = value
+    total = sum(warps.values())
+    if not total:
+        return []
+    return [
+        {"reason": reason, "cycles_per_instruction": count, "share_ratio": count / total}
+        for reason, count in sorted(warps.items(), key=lambda item: (-item[1], item[0]))
+        if reason != "selected"
+    ]
+
+
+def left_without(kernel: dict[str, Any], cause: str) -> dict[str, float] | None:
+    """What one of CAUSES would leave of each unit's work, and of "waiting", by the course's engine. Given.
+
+    What it does not name stays. {} if there is nothing to remove, None if a counter that tells is missing. It rests on
+    your `unit_use` and `rank_stalls`.
+    """
+    use = {unit: share for unit, share in unit_use(kernel).items() if share is not None}
+    stalls = [(row["reason"], row["share_ratio"]) for row in rank_stalls(kernel)]
+    return kernel_causes.left_without(kernel["metrics"], use, stalls, cause)
+
+
+def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
+    """The speed-up to expect if one of CAUSES were removed: 1.0 is none.
+
+    `left_without` says what would be left of each unit's work, and of "waiting". Take the duration as 1. Of what is left, each unit works at ATTAINABLE_RATIO and warps wait: the slowest decides, and
+    no fix makes a kernel slower. Two rules:
+    - An SM cannot give work away. The use of the units OF_AN_SM counts over the time in which an SM had work, unless
+      the cause is one OF_THE_GRID, or that time is not known or 0.
+    - Where the fullest unit is used SATURATED_RATIO or more, all waiting is a queue for it and shrinks at least as its
+      work does. Not for "atomics".
+    None if what is left is not known, or no unit's use.
+
+    Example: DRAM used 0.45, L1 0.85, a cause that leaves a tenth of L1's work and half of the waiting: DRAM takes 0.5, L1
+    0.094, the waiting 0.1. The gain is 2.0.
+    """
+    use = {unit: share for unit, share in unit_use(kernel).items() if share is not None}
+    left = left_without(kernel, cause)
+    if left is None or not use:
+        return None
+    if not left:
+        return 1.0
+    waiting = left.get("waiting", 1.0)
+    fullest = max(use, key=lambda unit: use[unit])
+    if use[fullest] >= SATURATED_RATIO and fullest != "atomics":
+        waiting = min(waiting, left.get(fullest, 1.0))
+    busy = 1.0 if cause in OF_THE_GRID else _busy_sm_ratio(kernel["metrics"]) or 1.0
+    needed = [waiting]
+    for unit, share in use.items():
+        own = share / busy if unit in OF_AN_SM else share
+        needed.append(own * left.get(unit, 1.0) / ATTAINABLE_RATIO)
+    return 1 / min(1.0, max(needed))
+
+
+def classify_kernel(kernel: dict[str, Any]) -> str:
+    """What limits a kernel, in one word: a category of CATEGORIES.
+
+    A cause saves 1 − 1 / estimate_gain of the duration. The verdict is the cause that saves most, if it saves
+    FLOOR_RATIO or more; of equal savings the cause with the lower precedence in CATEGORIES. A cause that cannot be
+    judged has no say. Where none saves enough, the verdict is the limiter: LIMITER_OF_UNIT of the unit used most, the
+    first of equal ones, or "latency_bound" if even that one is used less than BUSY_RATIO.
+
+    Example: savings of 0.3 by bank_conflicts and 0.25 by low_occupancy: "bank_conflicts". Savings of 0.05, DRAM used 0.7:
+    "memory_bound".
+    """
+    savings = {}
+    for cause in CAUSES:
+        gain = estimate_gain(kernel, cause)
+        savings[cause] = 0.0 if gain is None else 1 - 1 / gain
+    best = max(CAUSES, key=lambda cause: (savings[cause], -CATEGORIES[cause].precedence))
+    if savings[best] >= FLOOR_RATIO:
+        return best
+    use = {unit: share for unit, share in unit_use(kernel).items() if share is not None}
+    unit = max(use, key=lambda name: use[name])
+    return LIMITER_OF_UNIT[unit] if use[unit] >= BUSY_RATIO else "latency_bound"
+
+
+def refuses_bad_input(kernel: dict[str, Any], cause: str) -> float:
+    """The share of a kernel's duration that a cause costs, or an error that helps whoever asked for nonsense.
+
+    Raises ValueError for a cause that is none of CAUSES (the message names it and lists those there are); CaptureError,
+    naming the kernel and the cause, where the counters cannot tell; and CaptureError, naming the kernel and the
+    counter, without a duration above 0 (gpu__time_duration.sum). Messages: `week07/README.md`, "Bad input".
+
+    Example: `refuses_bad_input(kernel, "spills")` raises ValueError("cause must be one of uncoalesced_access, …: 'spills'").
+    """
+    if cause not in CAUSES:
+        raise ValueError(f"cause must be one of {', '.join(CAUSES)}: {cause!r}")
+    duration = kernel["metrics"].get("gpu__time_duration.sum")
+    if duration is None or duration <= 0:
+        raise CaptureError(f"{kernel['name']}: gpu__time_duration.sum is {duration}")
+    gain = estimate_gain(kernel, cause)
+    if gain is None:
+        raise CaptureError(f"{kernel['name']}: its counters cannot tell of {cause}")
+    return 1 - 1 / gain
+
+
+# == Further: nothing above needs what follows ===================================================
+
+
 def occupancy_gap(kernel: dict[str, Any]) -> dict[str, float | None]:
     """Achieved against theoretical occupancy, and what may stand between them.
 
@@ -518,19 +558,6 @@ def occupancy_gap(kernel: dict[str, Any]) -> dict[str, float | None]:
         "resident_ratio": _quotient(_product(achieved, busy), theoretical),
         "waves_ratio": None if waves is None else waves / max(1, math.ceil(waves)),
     }
-
-
-def _share(metrics: dict[str, Any], name: str) -> float | None:
-    value = metrics.get(name)
-    return None if value is None else value / 100
-
-
-def _quotient(above: float | None, below: float | None) -> float | None:
-    return None if above is None or not below else above / below
-
-
-def _product(a: float | None, b: float | None) -> float | None:
-    return None if a is None or b is None else a * b
 
 
 def sector_efficiency(kernel: dict[str, Any]) -> dict[str, float | None]:
@@ -642,35 +669,6 @@ def bank_conflicts(kernel: dict[str, Any]) -> dict[str, float | None]:
         "pipe_ratio": _product(share, use),
         "atomics_ratio": 0.0 if waits == 0 and atomics == 0 else _quotient(atomics, waits),
     }
-
-
-def rank_stalls(kernel: dict[str, Any]) -> list[dict[str, Any]]:
-    """What the warps of a kernel wait for, most first.
-
-    smsp__average_warps_issue_stalled_<reason>_per_issue_active.ratio is the cycles that warps spent in
-    that state, over all warps of a scheduler, for each instruction issued: the cycles of a warp's life
-    from one instruction to its next that go into it. "selected" is the issue itself, not a wait.
-
-    Returns a list of {"reason": str, "cycles_per_instruction": float, "share_ratio": float}, without "selected"
-    and without metrics that are missing; share_ratio is of the sum over all these reasons and
-    "selected" (the whole life of a warp), so the shares add up to less than 1. Sorted by share, largest
-    first; equal shares by name. [] if there is no such metric or their sum is 0.
-    """
-    warps = {}
-    for name, value in kernel["metrics"].items():
-        found = re.fullmatch(
-            r"smsp__average_warps_issue_stalled_(\w+)_per_issue_active\.ratio", name
-        )
-        if found and value is not None:
-            warps[found[1]] = value
-    total = sum(warps.values())
-    if not total:
-        return []
-    return [
-        {"reason": reason, "cycles_per_instruction": count, "share_ratio": count / total}
-        for reason, count in sorted(warps.items(), key=lambda item: (-item[1], item[0]))
-        if reason != "selected"
-    ]
 
 
 def read_source(capture: str, kernel: str) -> list[dict[str, Any]]:
@@ -826,45 +824,6 @@ def _class_of(opcode: str) -> str:
     return "other"
 
 
-def unit_use(kernel: dict[str, Any]) -> dict[str, float | None]:
-    """How near each unit of the device is to its ceiling, over the whole duration of a kernel.
-
-    For each unit of UNIT_METRICS, the largest of its metrics that the capture holds, as a ratio. A
-    metric whose name ends in "_active" is a share of the time in which an SM had work: it is
-    multiplied with busy_sm_ratio of occupancy_gap, and counts as missing where that is None.
-
-    Returns {unit: ratio}, every unit; None for one of which no metric is there.
-    """
-    busy = occupancy_gap(kernel)["busy_sm_ratio"]
-    out: dict[str, float | None] = {}
-    for unit, names in UNIT_METRICS.items():
-        shares = [_of_the_duration(kernel["metrics"], name, busy) for name in names]
-        out[unit] = max((share for share in shares if share is not None), default=None)
-    return out
-
-
-def _of_the_duration(metrics: dict[str, Any], name: str, busy: float | None) -> float | None:
-    """A metric in per cent as a share of the kernel's whole duration."""
-    return _product(_share(metrics, name), busy if name.endswith("_active") else 1.0)
-
-
-def pipe_use(kernel: dict[str, Any]) -> list[dict[str, Any]]:
-    """Which arithmetic pipe is busy, over the whole duration of a kernel, the busiest first.
-
-    For each pipe of PIPE_METRICS its metric as a ratio; "_active" as in unit_use.
-
-    Returns a list of {"pipe": str, "use_ratio": float}, without pipes whose use is not known. Sorted by
-    use, largest first; equal uses in the order of PIPE_METRICS. [] if none is known.
-    """
-    busy = occupancy_gap(kernel)["busy_sm_ratio"]
-    rows = []
-    for pipe, name in PIPE_METRICS.items():
-        share = _of_the_duration(kernel["metrics"], name, busy)
-        if share is not None:
-            rows.append({"pipe": pipe, "use_ratio": share})
-    return sorted(rows, key=lambda row: -row["use_ratio"])
-
-
 def duration_gap(
     profiled: dict[str, Any], warm: dict[str, Any], application_ns: float, application_hz: float
 ) -> dict[str, float | None]:
@@ -914,387 +873,10 @@ def duration_gap(
     }
 
 
-def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
-    """The speed-up to expect if one cause were removed: 1.0 is none.
-
-    Take the duration as 1. Without the cause, units have less to do and warps wait less; then the kernel
-    takes as long as the largest of
-        each unit of unit_use that is known: its use × what is left of its work / ATTAINABLE_RATIO
-        the waiting of warps: what is left of it
-    but never more than before: the gain is 1 / min(1, the largest).
-    An SM cannot give work away: for "l1", "issue", "pipe", "adu" the use counts over the time in which an
-    SM has work (use / busy_sm_ratio, if that is known and not 0), unless the cause is "small_grid" or
-    "tail_effect".
-
-    What is left, as a share; what is not named stays 1:
-        "uncoalesced_access"   e = ideal_ratio of sector_efficiency. l1, l2: e. dram: b = bytes used /
-                               bytes moved, at most 1, where used are the ideal sectors × SECTOR_BYTES, those
-                               of atomics twice (read and written: × (1 + their share of the sectors below)),
-                               and moved is DRAM's read + write (b = 1 if that is 0).
-                               waiting: 1 − memory × (1 − min(e, b))
-        "bank_conflicts"       w = conflict_ratio × (1 − atomics_ratio) of bank_conflicts: the share of
-                               shared memory's wavefronts that goes away. l1: 1 − w × lsu / unit_use, if l1
-                               is used. waiting: 1 − shared × w
-        "register_spills"      f = sectors of local memory / (local + global), loads and stores
-                               together. l1, l2, dram: 1 − f. issue, adu: 1 − spilling instructions /
-                               all. waiting: 1 − memory × f
-        "divergence"           d = smsp__thread_inst_executed_per_inst_executed.ratio / WARP_THREADS.
-                               issue, pipe, adu: d. waiting: memory + (1 − memory) × d
-        "low_occupancy"        waiting: the larger of theoretical_ratio and 1 / waves, with at least one
-                               wave (fewer leave no block to add)
-        "small_grid"           with fewer waves than one, waiting: the larger of waves_ratio and
-                               resident_ratio of occupancy_gap; else nothing changes
-        "tail_effect"          with at least one wave, the same; else nothing changes
-        "atomic_contention"    in global memory, if there are any: a = atomics / all requests. c = calm / the
-                               cycles that a request now waits, at most 1; calm is UNCONTENDED_CYCLES. If avg
-                               of ATOMIC_METRIC is known and max not 0, atomics: avg / max (what few slices
-                               of L2 do, all could share), and calm is half where "atomics" is the unit used
-                               most, and at least SATURATED_RATIO: the queue is theirs.
-                               In shared memory, if wavefronts_count is not 0 (else nothing of this is needed,
-                               or changes): w = conflict_ratio × atomics_ratio + failed tries (below),
-                               at most 1. l1: as for bank_conflicts. issue, pipe: 1 − the share of failed
-                               tries in the instructions.
-                               waiting: 1 − memory × (1 − c) × min(1, a / ATOMIC_RATIO) − shared × w
-        "tensor_cores_unused"  for matrix work (below) with s = 1 / TENSOR_SPEEDUP. l1, issue, pipe: s.
-                               waiting: memory + (1 − memory) × s; for other work nothing changes
-    with, from rank_stalls,
-        shared   the shares of short_scoreboard and mio_throttle
-        memory   the shares of long_scoreboard, lg_throttle and drain, and `shared` as well where the
-                 kernel has no wavefront of shared memory, or none is known (the same queue serves
-                 both). A reason that is missing has a share of 0, also where all are missing
-        lsu      SHARED_WAVEFRONTS.sum.pct_of_peak_sustained_elapsed as a ratio
-    Failed tries: what shared memory has no instruction for, such as adding floats, the compiler makes a loop:
-    load, compute, compare-and-swap (in two wavefronts, other atomics take one), again where another thread was
-    faster. Lanes that leave the loop in g equal turns make g tries where one would do, with 1/2 + 1/(2g) of
-    the lanes active in the mean: f = 1 − 1/g = 2 × (1 − d) of the tries fail, at most 1, with d as above
-    (d is of the whole kernel: lanes that part elsewhere are counted as well).
-    With n = smsp__inst_executed_op_shared_atom.sum and v = SHARED_WAVEFRONTS_op_atom.sum, a share s of the
-    atomics swaps: (v − BANK_WAITS_op_atom.sum) / n − 1, from 0 to 1. Failed tries take, of all wavefronts
-    (SHARED_WAVEFRONTS.sum), s × f × (v + n), and of all instructions (smsp__inst_executed.sum)
-    s × f × n × TRY_INSTRUCTIONS; nothing if n or the wavefronts are 0.
-    Where the unit with the largest unit_use is used at least SATURATED_RATIO and the cause leaves less
-    of its work, warps queue for that unit: what is left of the waiting is the smaller of the above and of
-    what is left of that unit's work. Not so for "atomics": nobody waits for an addition whose
-    result is not read.
-
-    Metrics besides those of your other functions: launch__waves_per_multiprocessor; sectors
-    l1tex__t_sectors_pipe_lsu_mem_<local|global>_op_<ld|st>.sum, of atomics global_op_<red|atom>.sum;
-    sass__inst_executed_register_spilling, smsp__inst_executed.sum; requests
-    l1tex__t_requests_pipe_lsu_mem_global_op_<ld|st|red|atom>.sum (the last two are the atomics); cycles
-    that a request waits = memory × warps × cycles / requests, with warps =
-    sm__warps_active.avg.per_cycle_active and cycles = sm__cycles_active.sum.
-    Matrix work in 16 bits outside the tensor cores, all four: multiply-adds and 16-bit additions (hfma,
-    ffma, hadd of smsp__sass_thread_inst_executed_op_<op>_pred_on.sum.per_cycle_elapsed, together, times
-    gpc__cycles_elapsed.max) are at least MATRIX_RATIO of WARP_THREADS × smsp__inst_executed.sum; of
-    them at least HALF_PRECISION_RATIO are hfma or hadd; the use of the load-store pipe
-    (sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_elapsed) is at least OPERAND_RATIO of the use
-    of "pipe" (products of matrices fetch operands all the time, polynomials do not); and "pipe" is used
-    more than the tensor cores (TENSOR_METRIC).
-
-    There is nothing to gain, 1.0, from coalescing where the divisor of ideal_ratio is 0, from fewer spills
-    where the sectors of local memory are, from padding where wavefronts_count is. A share of 0 sectors is 0.
-    None if a metric that the line of the cause needs is missing, even where it would not change the
-    result, or if no unit is known. Raises ValueError, listing CAUSES, for
-    another cause.
-    """
-    if cause not in CAUSES:
-        raise ValueError(f"unknown cause {cause!r}; known: {', '.join(CAUSES)}")
-    use: dict[str, Any] = unit_use(kernel)
-    try:
-        left = _left_without(kernel, use, cause)
-    except TypeError:  # arithmetic with a metric that is missing
-        return None
-    known = {unit: share for unit, share in use.items() if share is not None}
-    if not known:
-        return None
-    if not left:
-        return 1.0
-    waiting = left.pop("waiting", 1.0)
-    fullest = max(known, key=lambda unit: known[unit])
-    if known[fullest] >= SATURATED_RATIO and fullest in left and fullest != "atomics":
-        waiting = min(waiting, left[fullest])
-    busy = 1.0
-    if cause not in ("small_grid", "tail_effect"):
-        busy = occupancy_gap(kernel)["busy_sm_ratio"] or 1.0
-    needed = [waiting]
-    for unit, share in known.items():
-        own = share / busy if unit in ("l1", "issue", "pipe", "adu") else share
-        needed.append(own * left.get(unit, 1.0) / ATTAINABLE_RATIO)
-    return 1 / min(1.0, max(needed))
-
-
-def _stalled(kernel: dict[str, Any]) -> tuple[float, float]:
-    """The shares of a warp's life spent waiting for global memory, and for shared memory."""
-    shares = {row["reason"]: row["share_ratio"] for row in rank_stalls(kernel)}
-    memory = sum(shares.get(name, 0.0) for name in ("long_scoreboard", "lg_throttle", "drain"))
-    shared = sum(shares.get(name, 0.0) for name in ("short_scoreboard", "mio_throttle"))
-    if not bank_conflicts(kernel)["wavefronts_count"]:
-        memory += shared
-    return memory, shared
-
-
-def _sectors(kernel: dict[str, Any], space: str, one: str = "ld", other: str = "st") -> float:
-    name = f"l1tex__t_sectors_pipe_lsu_mem_{space}_op_"
-    return kernel["metrics"].get(f"{name}{one}.sum") + kernel["metrics"].get(f"{name}{other}.sum")
-
-
-def _without_uncoalesced(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, float]:
-    metrics = kernel["metrics"]
-    moved = metrics.get("dram__bytes_read.sum") + metrics.get("dram__bytes_write.sum")
-    sectors = metrics.get("memory_l2_theoretical_sectors_global")
-    ideal = metrics.get("memory_l2_theoretical_sectors_global_ideal")
-    others = _sectors(kernel, "global")
-    atomics = _sectors(kernel, "global", "red", "atom")
-    if sectors == 0:
-        return {}
-    share = ideal / sectors
-    twice = atomics / (atomics + others) if atomics else 0.0
-    dram = 1.0 if moved == 0 else min(1.0, ideal * (1 + twice) * SECTOR_BYTES / moved)
-    waiting = 1 - _stalled(kernel)[0] * (1 - min(share, dram))
-    return {"l1": share, "l2": share, "dram": dram, "waiting": waiting}
-
-
-def _without_wavefronts(
-    kernel: dict[str, Any], use: dict[str, Any], share: float
-) -> dict[str, float]:
-    """What is left if this share of shared memory's wavefronts goes away."""
-    lsu = kernel["metrics"].get(f"{SHARED_WAVEFRONTS}.sum.pct_of_peak_sustained_elapsed") / 100
-    left = {"waiting": 1 - _stalled(kernel)[1] * share}
-    return {**left, "l1": 1 - share * lsu / use["l1"]} if use["l1"] else left
-
-
-def _without_conflicts(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, float]:
-    conflicts: dict[str, Any] = bank_conflicts(kernel)
-    if conflicts["wavefronts_count"] == 0:
-        return {}
-    share = conflicts["conflict_ratio"] * (1 - conflicts["atomics_ratio"])
-    return _without_wavefronts(kernel, use, share)
-
-
-def _without_spills(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, float]:
-    metrics = kernel["metrics"]
-    local = _sectors(kernel, "local")
-    spilling = metrics.get("sass__inst_executed_register_spilling") / metrics.get(
-        "smsp__inst_executed.sum"
-    )
-    if not local:
-        return {}
-    share = local / (local + _sectors(kernel, "global"))
-    left = dict.fromkeys(("l1", "l2", "dram"), 1 - share)
-    left |= dict.fromkeys(("issue", "adu"), 1 - spilling)
-    return {**left, "waiting": 1 - _stalled(kernel)[0] * share}
-
-
-def _without_divergence(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, float]:
-    lanes = kernel["metrics"].get("smsp__thread_inst_executed_per_inst_executed.ratio")
-    share, memory = lanes / WARP_THREADS, _stalled(kernel)[0]
-    left = dict.fromkeys(("issue", "pipe", "adu"), share)
-    return {**left, "waiting": memory + (1 - memory) * share}
-
-
-def _without_low_occupancy(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, float]:
-    waves = kernel["metrics"].get("launch__waves_per_multiprocessor")
-    theoretical: Any = occupancy_gap(kernel)["theoretical_ratio"]
-    return {"waiting": max(theoretical, 1 / max(1.0, waves))}
-
-
-def _without_small_grid(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, float]:
-    gap: dict[str, Any] = occupancy_gap(kernel)
-    filled = max(gap["waves_ratio"], gap["resident_ratio"])
-    return {"waiting": filled} if kernel["metrics"]["launch__waves_per_multiprocessor"] < 1 else {}
-
-
-def _without_tail(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, float]:
-    gap: dict[str, Any] = occupancy_gap(kernel)
-    filled = max(gap["waves_ratio"], gap["resident_ratio"])
-    return {"waiting": filled} if kernel["metrics"]["launch__waves_per_multiprocessor"] >= 1 else {}
-
-
-def _failed_tries(kernel: dict[str, Any]) -> tuple[float, float]:
-    """What compare-and-swaps that come too late take of shared memory's wavefronts, and of the instructions."""
-    metrics = kernel["metrics"]
-    atomics = metrics.get("smsp__inst_executed_op_shared_atom.sum")
-    own = metrics.get(f"{SHARED_WAVEFRONTS}_op_atom.sum")
-    wavefronts = metrics.get(f"{SHARED_WAVEFRONTS}.sum")
-    swaps = own - metrics.get(f"{BANK_WAITS}_op_atom.sum") - atomics
-    lanes = metrics.get("smsp__thread_inst_executed_per_inst_executed.ratio") / WARP_THREADS
-    issued = TRY_INSTRUCTIONS * atomics / metrics.get("smsp__inst_executed.sum")
-    if not atomics * wavefronts:
-        return 0.0, 0.0
-    failed = min(1.0, max(0.0, swaps / atomics)) * min(1.0, 2 * (1 - lanes))
-    return failed * (own + atomics) / wavefronts, failed * issued
-
-
-def _without_contention(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, float]:
-    metrics = kernel["metrics"]
-    loads, stores, adds, atomics = (
-        metrics.get(f"l1tex__t_requests_pipe_lsu_mem_global_op_{op}.sum")
-        for op in ("ld", "st", "red", "atom")
-    )
-    requests = loads + stores + adds + atomics
-    warps = metrics.get("sm__warps_active.avg.per_cycle_active")
-    cycles = warps * metrics.get("sm__cycles_active.sum")
-    conflicts: dict[str, Any] = bank_conflicts(kernel)
-    left: dict[str, float] = {}
-    if conflicts["wavefronts_count"] != 0:
-        replays = conflicts["conflict_ratio"] * conflicts["atomics_ratio"]
-        failed, issued = _failed_tries(kernel)
-        left = _without_wavefronts(kernel, use, min(1.0, replays + failed))
-        left |= dict.fromkeys(("issue", "pipe"), 1 - issued)
-    if not adds + atomics:
-        return left
-    calm: float = UNCONTENDED_CYCLES
-    mean = _share(metrics, ATOMIC_METRIC.format("avg"))
-    if use["atomics"] and mean is not None:
-        left["atomics"] = mean / use["atomics"]
-        known = [share for share in use.values() if share is not None]
-        if use["atomics"] == max(known) >= SATURATED_RATIO:
-            calm /= 2
-    memory = _stalled(kernel)[0]
-    waits = memory * cycles / requests
-    if waits > calm:
-        blame = min(1.0, (adds + atomics) / requests / ATOMIC_RATIO)
-        left["waiting"] = left.get("waiting", 1.0) - memory * (1 - calm / waits) * blame
-    return left
-
-
-def _without_plain_matrix_work(kernel: dict[str, Any], use: dict[str, Any]) -> dict[str, float]:
-    metrics = kernel["metrics"]
-    halves, floats, sums = (
-        metrics.get(f"smsp__sass_thread_inst_executed_op_{op}_pred_on.sum.per_cycle_elapsed")
-        for op in ("hfma", "ffma", "hadd")
-    )
-    work = halves + floats + sums
-    everything = WARP_THREADS * metrics.get("smsp__inst_executed.sum")
-    loads = metrics.get("sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_elapsed") / 100
-    tensor = metrics.get(TENSOR_METRIC) / 100
-    if (
-        work * metrics.get("gpc__cycles_elapsed.max") < MATRIX_RATIO * everything
-        or halves + sums < HALF_PRECISION_RATIO * work
-        or loads < OPERAND_RATIO * use["pipe"]
-        or tensor >= use["pipe"]
-    ):
-        return {}
-    memory, faster = _stalled(kernel)[0], 1 / TENSOR_SPEEDUP
-    left = dict.fromkeys(("l1", "issue", "pipe"), faster)
-    return {**left, "waiting": memory + (1 - memory) * faster}
-
-
-def _left_without(kernel: dict[str, Any], use: dict[str, Any], cause: str) -> dict[str, float]:
-    """What is left of the units' work and of the waiting; TypeError if a metric is missing."""
-    functions = {
-        "uncoalesced_access": _without_uncoalesced,
-        "bank_conflicts": _without_conflicts,
-        "register_spills": _without_spills,
-        "divergence": _without_divergence,
-        "low_occupancy": _without_low_occupancy,
-        "small_grid": _without_small_grid,
-        "tail_effect": _without_tail,
-        "atomic_contention": _without_contention,
-        "tensor_cores_unused": _without_plain_matrix_work,
-    }
-    return functions[cause](kernel, use)
-
-
-def classify_kernel(kernel: dict[str, Any]) -> Finding:
-    """What limits a kernel: the cause whose removal saves most, else the unit at its ceiling.
-
-    A cause saves 1 − 1 / estimate_gain of the duration. If the largest saving is at least
-    FLOOR_RATIO, its cause is the category; of equal savings the cause with the lower precedence number
-    in `profiling_lab.findings.CATEGORIES`. Else the category is the limiter: where the largest unit_use is
-    below BUSY_RATIO "latency_bound", else by the unit, as LIMITER_OF_UNIT says (of equal units the first in
-    the order of UNIT_METRICS). An "adu" computes and moves nothing:
-    full of barriers, it says that warps wait for each other.
-
-    subject: "kernel:<name>", the whole name.
-    evidence: "duration_ns" (gpu__time_duration.sum), "recoverable_ns" (not rounded) and "recoverable_ratio"
-    (the largest saving), "ceiling_ratio" (the largest unit_use), "unjudged_count" (causes that
-    estimate_gain cannot judge), and "margin_ratio", how far the verdict is from another one:
-        for a cause     its saving minus the larger of FLOOR_RATIO and the next cause's saving
-        for a limiter   the smallest of: FLOOR_RATIO minus the largest saving; the distance of
-                        ceiling_ratio from BUSY_RATIO; and, from BUSY_RATIO on, ceiling_ratio
-                        minus the largest use of a unit that stands for another limiter
-    recommendation: one sentence; "none" for a limiter other than latency with ceiling_ratio at least
-    CEILING_RATIO, if every cause was judged. It names each cause that was not: of that one nothing is known.
-    For "latency_bound" it speaks of barriers if rank_stalls begins with "barrier". If margin_ratio is at
-    most BORDERLINE_RATIO it begins with "borderline", instead of "none" as well.
-
-    Raises CaptureError, naming the kernel, if its duration or all units of unit_use are missing.
-    """
-    name, metrics = kernel["name"], kernel["metrics"]
-    duration = metrics.get("gpu__time_duration.sum")
-    use = {unit: share for unit, share in unit_use(kernel).items() if share is not None}
-    if duration is None or not use:
-        raise CaptureError(f"{name}: no duration or no unit's throughput; record SpeedOfLight")
-    gains = {cause: estimate_gain(kernel, cause) for cause in CAUSES}
-    savings = {cause: 1 - 1 / gain for cause, gain in gains.items() if gain is not None}
-    ranked = sorted(savings, key=lambda cause: (-savings[cause], CATEGORIES[cause].precedence))
-    saving = savings[ranked[0]] if ranked else 0.0
-    unit = max(use, key=lambda name: use[name])
-    ceiling = use[unit]
-    if saving >= FLOOR_RATIO:
-        category = ranked[0]
-        margin = saving - max([FLOOR_RATIO, *(savings[cause] for cause in ranked[1:])])
-        advice = _RECOMMENDATIONS[category]
-    else:
-        category = LIMITER_OF_UNIT[unit] if ceiling >= BUSY_RATIO else "latency_bound"
-        margins = [FLOOR_RATIO - saving, abs(ceiling - BUSY_RATIO)]
-        if ceiling >= BUSY_RATIO:
-            margins += [ceiling - use[other] for other in use if LIMITER_OF_UNIT[other] != category]
-        margin = min(margins)
-        advice = _RECOMMENDATIONS[category]
-        if category == "latency_bound":
-            if [row["reason"] for row in rank_stalls(kernel)][:1] == ["barrier"]:
-                advice = _FEWER_BARRIERS
-        elif ceiling >= CEILING_RATIO:
-            advice = "none"
-    unjudged = [cause for cause in CAUSES if cause not in savings]
-    if unjudged:
-        advice = f"record more sections; not judged: {', '.join(unjudged)}; else: {advice}"
-    if margin <= BORDERLINE_RATIO:
-        advice = f"borderline (by {margin:.1%} of the duration): {advice}"
-    return Finding(
-        category,
-        f"kernel:{name}",
-        {
-            "duration_ns": duration,
-            "recoverable_ns": saving * duration,
-            "recoverable_ratio": saving,
-            "ceiling_ratio": ceiling,
-            "margin_ratio": margin,
-            "unjudged_count": len(unjudged),
-        },
-        advice,
-    )
-
-
-_RECOMMENDATIONS = {
-    "uncoalesced_access": "let neighbouring threads use neighbouring addresses",
-    "bank_conflicts": "pad or swizzle the shared array so that the lanes of a warp hit different banks",
-    "register_spills": "allow more registers a thread, or keep fewer values alive",
-    "divergence": "give the lanes of a warp the same path: sort or compact the work",
-    "low_occupancy": "use less of what limits the resident blocks, or have more loads under way",
-    "small_grid": "cut the work into more blocks",
-    "tail_effect": "use more, smaller blocks, or as many as fit at once, each doing its share",
-    "atomic_contention": "add up in registers first, or in copies for warps or lanes, then once a block",
-    "tensor_cores_unused": "use the tensor cores, through a library if one has the operation",
-    "memory_bound": "move fewer bytes, or have more of them under way",
-    "cache_bound": "keep more in registers: fewer and wider accesses",
-    "compute_bound": "do less arithmetic, or use a faster unit or a smaller type",
-    "latency_bound": "have more independent work under way in each thread",
-}
-_FEWER_BARRIERS = "have fewer barriers: let the lanes of a warp exchange by shuffles"
-
-
-def classify_kernels(capture: str) -> list[Finding]:
-    """classify_kernel of every launch that `read_metrics` finds in a capture, in the file's order."""
-    return [classify_kernel(kernel) for kernel in read_metrics(capture)]
-
-
 def rank_kernels(findings: list[Finding], launches: dict[str, int]) -> list[dict[str, Any]]:
     """The kernels of an application by the time that fixing them would save, most first.
 
-    findings: as from classify_kernels. launches: how often the application launches each kernel, by
+    findings: of kernels, with duration_ns and recoverable_ns as evidence. launches: how often the application launches each kernel, by
     function name: the subject's name up to the first "(" or "<", without a return type before it
     ("kernel:void scale<float>(float *)" is "scale"). A kernel that it does not launch has no row.
 

@@ -483,7 +483,7 @@ def timed(
 
 
 def on_kernel(name: str, category: str, saved: float, duration: float, advice: str) -> Finding:
-    """A finding on a kernel alone, as classify_kernels makes it."""
+    """A finding on a kernel alone, as `lab diagnose` makes it of classify_kernel."""
     return found(
         category,
         f"kernel:{name}",

@@ -177,19 +177,6 @@ def test_every_call_runs_compiled_code(stub, seed):
         )
 
 
-@task("ex_32.repair_recompilations")
-def test_bad_buckets_and_rows(stub):
-    """No bucket, buckets of no rows; no rows, more rows than fit."""
-    for buckets in ([], [8, 0], [-4]):
-        with stub.raises(ValueError, why="a bucket holds at least one row"):
-            stub.probe(PROBE, "pool_bad", buckets, None)
-    with stub.raises(ValueError, "9.*8|8.*9", why="9 rows do not fit into a bucket of 8"):
-        stub.probe(PROBE, "pool_bad", [8, 4, 6], 9)
-    with stub.raises(ValueError, why="there is nothing to pool in no rows"):
-        stub.probe(PROBE, "pool_bad", [8, 4], 0)
-    stub.probe(PROBE, "pool_bad", [8, 1], 1)  # a bucket of one row is a bucket
-
-
 # -- memory that grows ------------------------------------------------------------------------------
 
 
@@ -265,13 +252,6 @@ def test_gradients_are_enabled_as_before(stub, seed):
                 f"repair_memory_growth: torch.is_grad_enabled() was {before} before and is {after} after "
                 f"{ended}"
             )
-
-
-@task("ex_32.repair_memory_growth")
-def test_no_batch(stub):
-    """A mean of nothing."""
-    with stub.raises(ValueError, why="no batch has no mean"):
-        stub.probe(PROBE, "memory", 1, 0, True)
 
 
 # -- CUDA graphs ------------------------------------------------------------------------------------

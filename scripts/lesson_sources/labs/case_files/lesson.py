@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from grading.checks.case_evidence import open_case
 from profiling_lab.analysis import intervals
+from profiling_lab.captures import kernels
+from profiling_lab.mine.kernels import CAUSES
 from scripts.lesson_sources.drawing import BLUE, GREY, GRID, VERMILION, legend, reference, told
 
 if TYPE_CHECKING:
@@ -53,8 +55,8 @@ def saved(name: str) -> float:
 
 def first_page() -> float:
     """The share of its duration that the kernel of case_sum_a would save, by Day 2's reference."""
-    (finding,) = reference("ex_31").classify_kernels("case_sum_a")
-    return finding.evidence["recoverable_ratio"]
+    (kernel,) = kernels.read("case_sum_a")
+    return 1 - 1 / max(reference("ex_31").estimate_gain(kernel, cause) or 1.0 for cause in CAUSES)
 
 
 def signs() -> Figure:

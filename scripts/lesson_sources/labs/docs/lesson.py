@@ -17,14 +17,16 @@ from profiling_lab.errors import LabError
 from scripts.lesson_sources import source
 from scripts.lesson_sources.drawing import (
     BLUE,
+    CALL,
+    COPY_OUT,
     GREEN,
     GREY,
     GRID,
+    KERNEL,
     ORANGE,
     PAPER,
     PURPLE,
     ROOT,
-    SKY,
     VERMILION,
     YELLOW,
     bars,
@@ -53,15 +55,15 @@ PAIRS = (
 )
 CAUSES = {
     "copies": ("copies that nothing hides", BLUE),
-    "launch_cost": ("launching", ORANGE),
+    "launch_cost": ("launching", CALL),
     "waits": ("waiting calls", VERMILION),
     "host_code": ("the host's own code", PURPLE),
     "allocation": ("allocation by the driver", YELLOW),
 }
 STATES = {
-    "kernels": ("a kernel runs", GREEN),
-    "both": ("a kernel and a copy", SKY),
-    "copies": ("only a copy", BLUE),
+    "kernels": ("a kernel runs", KERNEL),
+    "both": ("a kernel and a copy", "#A8A04E"),
+    "copies": ("only a copy", COPY_OUT),
     "idle": ("nothing", "#EAEAEA"),
 }
 
@@ -376,7 +378,7 @@ def launches_before_after() -> Figure:
     ):
         recording = captures.open(capture)
         launches = [c for c in recording.api_calls.rows(named=True) if "Launch" in c["name"]]
-        bars(axes, 2, intervals(launches), window, unit=1e3, color=SKY)
+        bars(axes, 2, intervals(launches), window, unit=1e3, color=CALL)
         work = [r for r in recording.device_operations.rows(named=True) if r["kind"] != "copy"]
         edge: dict[str, Any] = (
             {"edgecolor": PAPER, "linewidth": 0.8} if capture == "decode_graph" else {}
@@ -385,7 +387,7 @@ def launches_before_after() -> Figure:
         lanes(axes, ["host: launch calls", "device"], window, 1e3, "")
         axes.set_title(title)
     panels[1].set_xlabel("time in the panel (µs)")
-    legend(figure, {"inside a launch call": SKY, "a kernel, or a whole graph": ORANGE}, 2)
+    legend(figure, {"inside a launch call": CALL, "a kernel, or a whole graph": ORANGE}, 2)
     return figure
 
 

@@ -89,7 +89,7 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** In the upper panel there is a row more. What starts when one of its short bars ends? What does the number of that row say?
+**Question.** The upper panel has one additional row. What starts when one of its short bars ends? What does the number of that row say?
 
 <details><summary>Answer</summary>
 

@@ -136,8 +136,8 @@ plt.show()
 """
 <details><summary>Answer</summary>
 
-About 16, four for each scheduler: warps and chains hide the same latency. And the crosses? One has few warps and full slots, the other all places taken and empty slots, because each of its warps waits for memory.
-"More occupancy" is not an answer before one knows what is waited for.
+An SM needs about 16 warps, four for each scheduler: warps and chains hide the same latency. And the crosses? One kernel has few warps but fills its issue slots. The other has full occupancy but empty issue slots, because each of its warps waits for memory.
+"More occupancy" is not an answer until you know what the warps wait for.
 </details>
 
 ## 5. Free arithmetic

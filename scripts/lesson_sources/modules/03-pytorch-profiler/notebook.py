@@ -217,7 +217,7 @@ for rank in (0, 1):
     zero_us = trace["begin_us"].min()
     for nccl in (False, True):
         some = trace.filter(pl.col("name").str.contains("nccl") == nccl)
-        bars(ax, some, 3 - len(labels), "#0072B2" if nccl else "#E69F00", zero_us)
+        bars(ax, some, 3 - len(labels), "#7A4F9E" if nccl else "#E69F00", zero_us)
         labels.append(f"rank {rank}, {'NCCL' if nccl else 'compute'}")
 ax.set_yticks([3.4, 2.4, 1.4, 0.4], labels)
 ax.set(xlabel="ms since the rank's own first kernel")

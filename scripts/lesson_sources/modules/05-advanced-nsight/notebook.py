@@ -2,8 +2,7 @@
 """
 # Advanced Nsight: what else is in the file
 
-An exported recording is a database. The GUI shows a part of it; the rest answers when it is asked: who waited in which system call, what the host calculated, which line made a call, and how much two
-equal runs differ. All recordings are of an NVIDIA H200.
+An exported recording is a database. The GUI shows a part of it. The rest answers when it is asked: who waited in which system call, what the host calculated, which line made a call, and how much two equal runs differ. All recordings are of an NVIDIA H200.
 
 Answer each question *before* you open the answer. The numbers in the answers are computed from the recordings when the notebook is made.
 """
@@ -220,7 +219,7 @@ of the profiler: a comparison across these compares them.
 recording = captures.open("backtrace_logging")
 zero_ns = recording.span_ns[0]
 fig, ax = plt.subplots(figsize=(9, 1.7))
-bars(ax, recording.api_calls, 1, BLUE, zero_ns)
+bars(ax, recording.api_calls, 1, GREEN, zero_ns)
 bars(ax, recording.kernels, 0, ORANGE, zero_ns)
 ax.set_yticks([0.4, 1.4], ["device", "calls"])
 ax.set(xlabel="ms", xlim=(0, None))
@@ -235,7 +234,7 @@ print(recording.api_calls.height, "calls,", recording.kernels.height, "kernels")
 """
 **Question.** Before you trust a list of "lines by time": what part of the kernels' time can be followed back to a line at all? By what do you weigh it, by the number of kernels or by their time?
 
-That is where your work begins, in [ex01](ex01-python-backtrace/README.md); the other exercises take up the sections above: data in [ex02](ex02-io-dataloader/README.md), SQL in
+That is where your work begins, in [ex01](ex01-python-backtrace/README.md). The other exercises take up the sections above: data in [ex02](ex02-io-dataloader/README.md), SQL in
 [ex04](ex04-sqlite-analysis/README.md), samples in [ex05](ex05-cpu-sampling/README.md), system calls in [ex06](ex06-osrt-tracing/README.md), comparison in [ex07](ex07-comparison-reports/README.md).
 
 ```console

@@ -11,7 +11,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from profiling_lab import captures, devices
+from profiling_lab.captures.kernels import PIPES
 from profiling_lab.findings import Finding
+from profiling_lab.mine.functions import Functions, functions_for
+from profiling_lab.mine.kernels import finding_of
 from scripts.lesson_sources.drawing import (
     BLUE,
     GREEN,
@@ -107,14 +110,14 @@ def profiled(name: str, capture: str | None = None) -> float:
 
 
 def use(name: str, unit: str) -> float:
-    """How busy a unit was."""
-    return reference("ex_31").unit_use(kernel(name))[unit]
+    """How busy a unit was; "pipe": the busiest arithmetic pipe."""
+    shares = reference("ex_31").unit_use(kernel(name))
+    return max(shares[one] for one in PIPES) if unit == "pipe" else shares[unit]
 
 
-def pipe(name: str, which: str) -> float:
-    """How busy an arithmetic pipe was."""
-    rows = reference("ex_31").pipe_use(kernel(name))
-    return next(row["use_ratio"] for row in rows if row["pipe"] == which)
+def left(name: str, cause: str, unit: str) -> float:
+    """What would be left of a unit's work, or of the waiting, without a cause."""
+    return (reference("ex_31").left_without(kernel(name), cause) or {})[unit]
 
 
 def gain(name: str, cause: str) -> float:
@@ -166,13 +169,12 @@ def matrix_signs(name: str) -> tuple[float, float, float]:
 
 def scatter() -> float:
     """How far two recordings of the same kernels are apart, at most, in a saving or a use."""
-    module = reference("ex_31")
     return max(
         abs(
-            module.classify_kernel(one).evidence[key]
-            - module.classify_kernel(kernel(name, "ncu_memory_warm")).evidence[key]
+            verdict(name, "ncu_memory").evidence[key]
+            - verdict(name, "ncu_memory_warm").evidence[key]
         )
-        for name, one in _kernels("ncu_memory").items()
+        for name in _kernels("ncu_memory")
         for key in ("recoverable_ratio", "ceiling_ratio")
     )
 
@@ -183,9 +185,16 @@ def apart(capture: str) -> float:
     return max(abs(profiled(name, capture) / profiled(name) - 1) for name in names)
 
 
+@cache
+def _reference() -> Functions:
+    return functions_for("ex_31", "solutions")
+
+
 def verdict(name: str, capture: str | None = None) -> Finding:
     """What the reference says of a kernel."""
-    return reference("ex_31").classify_kernel(kernel(name, capture))
+    module = reference("ex_31")
+    one = kernel(name, capture)
+    return finding_of(_reference(), one, module.classify_kernel(one))
 
 
 def stall(name: str, reason: str) -> float:
@@ -196,15 +205,20 @@ def stall(name: str, reason: str) -> float:
 
 def request_wait(name: str) -> float:
     """Cycles that a request to global memory waited."""
-    module = reference("ex_31")
-    one = kernel(name)
-    metrics = one["metrics"]
+    metrics = kernel(name)["metrics"]
+    stalls = {
+        row["reason"]: row["share_ratio"] for row in reference("ex_31").rank_stalls(kernel(name))
+    }
+    reasons = ["long_scoreboard", "lg_throttle", "drain"]
+    if not metrics["memory_l1_wavefronts_shared"]:
+        reasons += ["short_scoreboard", "mio_throttle"]
     requests = sum(
         metrics[f"l1tex__t_requests_pipe_lsu_mem_global_op_{op}.sum"]
         for op in ("ld", "st", "red", "atom")
     )
     warps = metrics["sm__warps_active.avg.per_cycle_active"]
-    return module._stalled(one)[0] * warps * metrics["sm__cycles_active.sum"] / requests
+    memory = sum(stalls.get(reason, 0.0) for reason in reasons)
+    return memory * warps * metrics["sm__cycles_active.sum"] / requests
 
 
 def gap(name: str) -> dict[str, float]:
@@ -302,7 +316,8 @@ def ranking(capture: str) -> list[dict[str, Any]]:
     """rank_kernels of a capture, with the launches of one step of its program."""
     module = reference("ex_31")
     launches = {name: row["launch_count"] for name, row in told(capture, "kernels").items()}
-    return module.rank_kernels(module.classify_kernels(capture), launches)
+    findings = [verdict(name, capture) for name in _kernels(capture)]
+    return module.rank_kernels(findings, launches)
 
 
 def number(value: float, digits: int = 1) -> str:
@@ -325,13 +340,11 @@ def same_result() -> Figure:
     names = ("transpose_direct", "transpose_tile32", "transpose_tile33")
     figure = Figure(figsize=(8.6, 3.1))
     panels = figure.subplots(1, 3, sharex=True)
-    module = reference("ex_31")
     for axes, name in zip(panels, names, strict=True):
-        shares = module.unit_use(kernel(name))
         units = list(UNITS)[::-1]
         axes.barh(
             [UNITS[unit][0] for unit in units],
-            [100 * shares[unit] for unit in units],
+            [100 * use(name, unit) for unit in units],
             color=[UNITS[unit][1] for unit in units],
             height=0.7,
         )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from profiling_lab import captures
 from profiling_lab.analysis import intervals
+from profiling_lab.captures import kineto, torch_memory, torch_trace
 from scripts.lesson_sources.drawing import (
     BLUE,
     GREEN,
@@ -53,7 +55,7 @@ def unprofiled_ns(capture: str) -> float:
 @cache
 def trace(capture: str) -> dict[str, Any]:
     """The trace of a capture, read once."""
-    return ex().read_trace(capture)
+    return torch_trace.read_trace(capture)
 
 
 def steps(capture: str) -> list[dict[str, Any]]:
@@ -73,10 +75,8 @@ def pace_ns(capture: str) -> float:
 
     Where the host runs ahead its own steps tell nothing of the pace: the device's work does.
     """
-    from profiling_lab.captures import kineto
-
     events = trace(capture)["events"]
-    work = [o for o in kineto.operations(events, ex()._window(events, capture)) if o.device >= 0]
+    work = [o for o in kineto.operations(events, torch_trace.window(capture)) if o.device >= 0]
     span = max(o.end_ns for o in work) - min(o.start_ns for o in work)
     return span / len(steps(capture))
 
@@ -143,7 +143,8 @@ def saved(capture: str) -> dict[str, int]:
 
 def window_ns(capture: str) -> int:
     """From the start of the first to the end of the last step."""
-    return ex().launch_bound(capture)["window_ns"]
+    start, end = torch_trace.window(capture)
+    return end - start
 
 
 def twin(sick: str) -> dict[str, float]:
@@ -181,7 +182,7 @@ def float_step_ns() -> str:
 def _regions(capture: str) -> list[dict[str, Any]]:
     """The compiled regions inside the steps."""
     events = trace(capture)["events"]
-    inside = [(start, end) for _, start, end in ex()._steps(events, capture)]
+    inside = [(start, end) for _, start, end in torch_trace.steps(capture)]
     return [
         e
         for e in events
@@ -221,9 +222,14 @@ def compiled(capture: str) -> list[dict[str, Any]]:
     return ex().recompilations(capture)
 
 
-def peak(capture: str) -> dict[str, Any]:
-    """The peak of memory."""
-    return ex().peak_memory(capture)
+def peak_bytes(capture: str) -> int:
+    """The peak of memory in use."""
+    return max(torch_memory.bytes_in_use(capture))
+
+
+def reserved_bytes(capture: str) -> int:
+    """The most that the process held from CUDA."""
+    return torch_memory.reserved_peak_bytes(capture)
 
 
 def held(capture: str, place: int = 0) -> dict[str, Any]:
@@ -233,13 +239,24 @@ def held(capture: str, place: int = 0) -> dict[str, Any]:
 
 def older_bytes(capture: str) -> int:
     """What was in use before the history began."""
-    moments, _ = ex()._history(capture, 0)
-    return moments[0]["allocated_bytes"]
+    return torch_memory.bytes_in_use(capture)[0]
 
 
-def growth(capture: str) -> dict[str, Any]:
-    """memory_growth, of device 0."""
-    return ex().memory_growth(capture)
+def ends(capture: str) -> list[int]:
+    """What was allocated at the end of each step, in bytes."""
+    return torch_memory.step_end_bytes(capture)
+
+
+def growth_bytes(capture: str) -> int:
+    """The least that a step adds."""
+    found = ends(capture)
+    return min(b - a for a, b in itertools.pairwise(found))
+
+
+def steps_left(capture: str) -> int:
+    """How many more steps fit into the memory of device 0."""
+    total = next(d["totalGlobalMem"] for d in trace(capture)["devices"] if d["id"] == 0)
+    return int(total - ends(capture)[-1]) // growth_bytes(capture)
 
 
 def finding(capture: str) -> Any:
@@ -281,10 +298,7 @@ def step_before_after() -> Figure:
     """One step of the inference pair: operators, CUDA calls, and the device."""
     import matplotlib.pyplot as plt
 
-    middle = {
-        name: ex()._steps(trace(name)["events"], name)[len(steps(name)) // 2]
-        for name in (EAGER, GRAPH)
-    }
+    middle = {name: torch_trace.steps(name)[len(steps(name)) // 2] for name in (EAGER, GRAPH)}
     width = max(end - start for _, start, end in middle.values())
     figure, panels = plt.subplots(2, 1, figsize=(8.6, 4.2), sharex=True)
     for axes, name, title in zip(
@@ -319,7 +333,7 @@ def step_before_after() -> Figure:
 def _example() -> list[dict[str, Any]]:
     """One aten::linear of the eager capture with all that lies inside, from the outermost on."""
     events = trace(EAGER)["events"]
-    _, start, end = ex()._steps(events, EAGER)[1]
+    _, start, end = torch_trace.steps(EAGER)[1]
     lengths = sorted(
         (e["end_ns"] - e["start_ns"], e["start_ns"])
         for e in events
@@ -416,33 +430,28 @@ def memory_over_steps() -> Figure:
         ("activations kept", "activations computed again"),
         strict=True,
     ):
-        moments, _ = ex()._history(name, 0)
+        in_use = torch_memory.bytes_in_use(name)[1:]
+        entries = torch_memory.load_snapshot(name)["device_traces"][0]
         # The profiled steps only: snapshot and trace are joined by absolute time.
-        read = trace(name)
-        window = ex()._window(read["events"], name)
-        first, last = ((time + read["epoch_ns"]) / 1e3 for time in window)
-        timed = [m for m in moments if m["time_us"] and first <= m["time_us"] <= last]
-        # Some hundred points: the highest and the last of each stretch.
+        first, last = ((time + trace(name)["epoch_ns"]) / 1e3 for time in torch_trace.window(name))
+        timed = [
+            (entry["time_us"], held)
+            for entry, held in zip(entries, in_use, strict=True)
+            if first <= entry["time_us"] <= last
+        ]
+        # Some hundred points: the highest and the first of each stretch.
         size = max(1, len(timed) // 300)
-        points = []
+        chosen = []
         for start in range(0, len(timed), size):
             part = timed[start : start + size]
-            points += sorted(
-                {part[0]["place"], max(part, key=lambda m: m["allocated_bytes"])["place"]}
-            )
-        by_place = {m["place"]: m for m in timed}
-        chosen = [by_place[p] for p in points]
-        x = [(m["time_us"] - first) / 1e3 for m in chosen]
-        y = [m["allocated_bytes"] / 1e6 for m in chosen]
+            chosen += sorted({part[0], max(part, key=lambda moment: moment[1])})
+        x = [(time - first) / 1e3 for time, _ in chosen]
+        y = [held / 1e6 for _, held in chosen]
         axes.fill_between(x, y, step="post", color=SKY, alpha=0.6, linewidth=0)
         axes.plot(x, y, drawstyle="steps-post", color=BLUE, linewidth=0.7)
         axes.axhline(older_bytes(name) / 1e6, color=INK, linewidth=0.8, linestyle=":")
-        top_ = peak(name)
-        when = next(m for m in timed if m["place"] == top_["place"])
-        axes.plot(
-            (when["time_us"] - first) / 1e3, top_["allocated_bytes"] / 1e6, "o", color=VERMILION,
-            markersize=5,
-        )  # fmt: skip
+        when, most = max(timed, key=lambda moment: moment[1])
+        axes.plot((when - first) / 1e3, most / 1e6, "o", color=VERMILION, markersize=5)
         axes.set_title(title)
         axes.set_xlabel("ms of the profiled steps")
     panels[0].set_ylabel("MB in use")
@@ -457,11 +466,11 @@ def growth_by_step() -> Figure:
     figure, axes = plt.subplots(figsize=(8.6, 2.6))
     names = ("torch_memory_growth", "torch_memory_detached")
     for offset, name, colour in zip((-0.2, 0.2), names, (VERMILION, GREEN), strict=True):
-        ends = growth(name)["step_end_bytes"]
-        numbers = [r["step"] for r in steps(name)][-len(ends) :]
+        sizes = ends(name)
+        numbers = [r["step"] for r in steps(name)][-len(sizes) :]
         axes.bar(
             [n + offset for n in numbers],
-            [e / 1e9 for e in ends],
+            [size / 1e9 for size in sizes],
             width=0.38,
             color=colour,
             label=name,

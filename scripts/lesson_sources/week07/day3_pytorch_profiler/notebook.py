@@ -18,6 +18,36 @@ import polars as pl
 
 from profiling_lab import captures
 
+events = json.loads(captures.text("torch_train_sync", "trace.json"))["traceEvents"]
+Counter(event.get("cat") for event in events if event.get("ph") == "X").most_common()
+
+# %% [markdown]
+"""
+## 1. What is in the file
+
+A trace is JSON: a list of events with a category, a name, a beginning, a duration. The list above counts the categories.
+
+**Question.** Three training steps were recorded. More than half of the events are `python_function`. Who asked for them, and
+which event would you look for to cut the trace into steps?
+
+<details><summary>Answer</summary>
+
+`with_stack=True` asked for them, and they are why a trace with stacks is large and slow to make. `profiler.step()` leaves ranges named
+`ProfilerStep#<number>`: {{", ".join(sorted({e["name"] for e in events if str(e.get("name")).startswith("ProfilerStep")}))}}. The program's own ranges (`forward`, `backward`, …) lie inside them.
+</details>
+
+That is where the day begins. The [lesson](README.md) has the way, the stub is [ex_32_pytorch_profiler.py](ex_32_pytorch_profiler.py).
+
+```console
+uv run lab check ex_32.profile_steps
+```
+
+## Further
+
+The same recording in pictures, beside its repaired twin. Nothing on the path needs them.
+"""
+
+# %%
 plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "font.size": 9})
 
 
@@ -38,23 +68,10 @@ def rows(name):
 
 
 slow, quick = rows("torch_train_sync"), rows("torch_train_clean")
-Counter(slow["kind"]).most_common()
+print(len(slow), len(quick), "events")
 
 # %% [markdown]
 """
-## 1. What is in the file
-
-A trace is JSON: a list of events with a category, a name, a beginning, a duration. The list above counts the categories.
-
-**Question.** Three training steps were recorded. More than half of the events are `python_function`. Who asked for them, and
-which event would you look for to cut the trace into steps?
-
-<details><summary>Answer</summary>
-
-`with_stack=True` asked for them, and they are why a trace with stacks is large and slow to make. `profiler.step()` leaves ranges named
-`ProfilerStep#<number>`: {{", ".join(sorted(n for n in set(slow["name"]) if n.startswith("ProfilerStep")))}}. The program's own ranges (`forward`, `backward`, …) lie inside them.
-</details>
-
 ## 2. Three steps, three rows
 
 Operators, CUDA calls and the device, for both programs. Dashed lines: where the host begins a step.
@@ -101,7 +118,7 @@ plt.show()
 # %% [markdown]
 """
 **Question.** In the upper panel, find the long bars in the row of calls. What does the device do *during* such a bar, and what *after* it?
-Then the lower panel: its host begins three steps within a few milliseconds. Are they that short?
+Then the lower panel: its host begins three steps within a few milliseconds. Are the kernels really that short?
 
 <details><summary>Answer</summary>
 
@@ -252,8 +269,7 @@ plt.show()
 **Question.** In the lower row, which kernels belong to the second step: those that it issued, or those between its dashed lines? Which of
 the two can you tell from a device's row, and what is then the idle time *of a step*?
 
-That is where your work begins: first a trace as one clean list of events, with whole nanoseconds, then the share of a step in which nothing ran. The
-[lesson](README.md) has the definitions, the stub is [ex_32_pytorch_profiler.py](ex_32_pytorch_profiler.py).
+The lesson's further section "How much of a step is idle" has the definition.
 
 ```console
 uv run lab check ex_32.step_breakdown

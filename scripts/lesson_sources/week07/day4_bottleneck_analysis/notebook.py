@@ -98,7 +98,7 @@ sure?
 
 <details><summary>Answer</summary>
 
-The clock does not say. The largest product in bfloat16 takes {{us(lesson.ops("matmul bf16 8192x8192x8192")["measured_ns"], 0)}} and by the data sheet cannot take less than {{us(lesson.ops("matmul bf16 8192x8192x8192")["predicted_ns"], 0)}}; the softmax in bfloat16 takes
+The clock does not say. The largest product in bfloat16 takes {{us(lesson.ops("matmul bf16 8192x8192x8192")["measured_ns"], 0)}} and by the data sheet cannot take less than {{us(lesson.ops("matmul bf16 8192x8192x8192")["predicted_ns"], 0)}}. The softmax in bfloat16 takes
 {{us(lesson.ops("softmax bf16 16384x4096")["measured_ns"], 0)}} and could be done in {{us(lesson.ops("softmax bf16 16384x4096")["predicted_ns"], 0)}}. "At least" comes from two counts, operations and bytes, and two
 numbers of the device. You will write the counting.
 </details>
@@ -166,7 +166,7 @@ plt.show()
 <details><summary>Answer</summary>
 
 To multiply one row the device must read all of w, {{mb(8192 * 8192 * 2)}}. For 64 rows it reads the same bytes and calculates between the reads, with units that
-had nothing to do. Where the line turns up, arithmetic takes over. At the left end of the left picture neither explains the time: a product of 256 takes
+had nothing to do. Where the line turns up, arithmetic takes over. At the left end of the left picture neither explains the time. A product of 256 takes
 {{us(ops.filter(name="matmul bf16 256x256x256")["us"][0] * 1e3)}} in bfloat16 and {{us(ops.filter(name="matmul fp32 256x256x256")["us"][0] * 1e3)}} in float32, far above what its operations or its bytes need.
 </details>
 
@@ -183,8 +183,8 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** Put these on the picture with your finger: the fused chain in float32 (two operations and a `relu`, three elements read, one written); the product of 8192³ in
-bfloat16; the product of one row with a matrix of 8192². Which of them can the same kernel, better written, make faster?
+**Question.** Put three things on the picture with your finger. The first is the fused chain in float32 (two operations and a `relu`, three elements read, one written). The others are
+the product of 8192³ in bfloat16, and the product of one row with a matrix of 8192². Which of them can the same kernel, better written, make faster?
 
 <details><summary>Answer</summary>
 
@@ -218,7 +218,7 @@ plt.show()
 **Question.** With few cached tokens a batch of 32 costs hardly more than one of 1. Which bytes are shared by all sequences of a batch, and which are not? So which of
 the two lines must bend first, and would a device with twice the arithmetic move the bend?
 
-That is where your work begins: count the work of a product, then of everything that a model is made of. The [lesson](README.md) has the definitions, the
+Your work begins here: count the work of a product, then of everything that a model is made of. The [lesson](README.md) has the definitions, the
 stub is [ex_33_bottleneck_analysis.py](ex_33_bottleneck_analysis.py).
 
 ```console

@@ -151,7 +151,7 @@ plt.show()
 
 <details><summary>Answer</summary>
 
-The eager server's time hardly depends on the batch over a long stretch: the host launches the same kernels whatever is in them, and the device waits for it (Day 1). So a large batch costs what a small
+The eager server's time hardly depends on the batch over a long stretch. The host launches the same kernels whatever is in them, and the device waits for it (Day 1). So a large batch costs what a small
 one does. Launched as a CUDA graph small batches are quick, and a larger one has its price. Where both lines meet, the device is the limit of both. Throughput wants large batches; each request in one waits for all of them.
 </details>
 

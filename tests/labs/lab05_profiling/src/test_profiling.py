@@ -424,6 +424,11 @@ def test_the_whole_is_measured(stub: Any) -> None:
     counted = counts_of(1, 64, 8, 2)
     all_flops = sum(flops for part, (flops, _) in counted.items() if part != "softmax")
     require(
+        claim["not_over_rows"] == 0,
+        f"profile_attention_components(64, 8, 2): {claim['not_over_rows']} times softmax went over another "
+        "axis than the last; a row of the scores, the keys of one query, must add up to 1",
+    )
+    require(
         26 * all_flops <= claim["flops"] <= 28 * all_flops,
         f"profile_attention_components(64, 8, 2): all products together did {claim['flops']} operations; "
         f"with a batch of 1, 3 warm-up calls and 10 timed ones of everything it is {26 * all_flops}, and at "

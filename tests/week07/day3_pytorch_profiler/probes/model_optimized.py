@@ -202,13 +202,6 @@ def recompilations(
     return {"compilations": compilations, "calls": calls}
 
 
-def pool_bad(module: ModuleType, buckets: list[int], rows: int | None) -> None:
-    """Ask for a pooling with these buckets, and, with rows, pool that many."""
-    pool = module.repair_recompilations(torch.zeros(3), buckets, lambda function, **_: function)
-    if rows is not None:
-        pool(torch.zeros(rows, 3), 0)
-
-
 # -- memory that grows ------------------------------------------------------------------------------
 
 

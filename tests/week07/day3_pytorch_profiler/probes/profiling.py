@@ -1,4 +1,4 @@
-"""What runs beside the learner's `profile_steps` and `operator_table_of`."""
+"""What runs beside the learner's `profile_steps`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import json
 import tempfile
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 from unittest import mock
 
@@ -101,37 +101,4 @@ def _file(path: Any, folder: str) -> dict[str, Any]:
         "shapes": any(s and s[0] for s in shapes),
         "stacks": any("work_of_one_step" in e["name"] for e in events),
         "memory": any(e["name"] == "[memory]" for e in events),
-    }
-
-
-class _Untouchable:
-    """A row whose old names must not be asked for: they warn, and later they fail."""
-
-    def __init__(self, values: dict[str, Any]) -> None:
-        self.__dict__.update(values)
-
-    @property
-    def cuda_time_total(self) -> float:
-        raise RuntimeError("cuda_time_total is deprecated, use device_time_total")
-
-    @property
-    def self_cuda_time_total(self) -> float:
-        raise RuntimeError("self_cuda_time_total is deprecated, use self_device_time_total")
-
-
-def table(module: ModuleType, rows: list[dict[str, Any]], deprecated: bool) -> dict[str, Any]:
-    """operator_table_of a stand-in for a finished profile that has these rows.
-
-    deprecated: asking for the old names raises, as in a later torch. Returns the result, and how
-    key_averages was asked.
-    """
-    asked: list[dict[str, Any]] = []
-
-    def key_averages(*args: Any, **more: Any) -> list[Any]:
-        asked.append({"args": list(args), **more})
-        return [_Untouchable(row) if deprecated else SimpleNamespace(**row) for row in rows]
-
-    return {
-        "rows": module.operator_table_of(SimpleNamespace(key_averages=key_averages)),
-        "asked": asked,
     }

@@ -15,6 +15,7 @@ from scripts.lesson_sources.drawing import (
     GREEN,
     GREY,
     GRID,
+    KERNEL,
     ROOT,
     VERMILION,
     bars,
@@ -142,7 +143,7 @@ def steps_plot() -> Figure:
             for trace in reference("advanced_ex01").backtraces(name)
             if trace.name in reference("advanced_ex01").BLOCKING
         ]
-        for place, found, colour in ((0, device, GREEN), (1, waits, VERMILION)):
+        for place, found, colour in ((0, device, KERNEL), (1, waits, VERMILION)):
             window = (first, first + DRAWN_MS * 1e6)
             bars(axes, place, found, window, height=0.72, color=colour)
         axes.set(ylim=(1.6, -0.6), xlim=(0, DRAWN_MS))
@@ -151,7 +152,7 @@ def steps_plot() -> Figure:
         axes.grid(axis="x", color=GRID, linewidth=0.6)
         axes.set_axisbelow(True)
     panels[-1].set_xlabel("ms since a step began")
-    legend(figure, {"kernels": GREEN, "the host waits for the device": VERMILION}, columns=2)
+    legend(figure, {"kernels": KERNEL, "the host waits for the device": VERMILION}, columns=2)
     return figure
 
 

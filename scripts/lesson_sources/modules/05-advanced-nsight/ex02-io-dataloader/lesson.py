@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from profiling_lab import captures
 from scripts.lesson_sources.drawing import (
     BLUE,
-    GREEN,
+    COPY_IN,
     GRID,
+    KERNEL,
     ORANGE,
     VERMILION,
     legend,
@@ -148,8 +149,8 @@ def timelines_plot() -> Figure:
             inputs = recording.copies.filter(recording.copies["kind"] == "H2D")
             rows = (
                 (0, waits, VERMILION),
-                (1, recording.kernels, GREEN),
-                (1, inputs, BLUE),
+                (1, recording.kernels, KERNEL),
+                (1, inputs, COPY_IN),
             )
             for place, frame, colour in rows:
                 bars = [
@@ -164,7 +165,9 @@ def timelines_plot() -> Figure:
         axes.grid(axis="x", color=GRID, linewidth=0.6)
         axes.set_axisbelow(True)
     panels[-1].set(xlabel="ms since a step began", xlim=(0, None))
-    legend(figure, {"waiting for a batch": VERMILION, "kernels": GREEN, "copy in": BLUE}, columns=3)
+    legend(
+        figure, {"waiting for a batch": VERMILION, "kernels": KERNEL, "copy in": COPY_IN}, columns=3
+    )
     return figure
 
 

@@ -47,6 +47,7 @@ class _Operators(_Mode):
         super().__init__()
         self.machine, self.room_bytes = machine, room_bytes
         self.flops = self.softmaxes = 0
+        self.not_over_rows = 0
         self.made: list[weakref.ref] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -71,6 +72,7 @@ class _Operators(_Mode):
             self.machine.work(CALL_S + PRODUCT_S * flops)
         elif name in ("_softmax", "_safe_softmax"):
             self.softmaxes += 1
+            self.not_over_rows += args[1] % args[0].dim() != args[0].dim() - 1
             self.machine.work(CALL_S + 5 * ELEMENT_S * result.numel())
         else:
             sizes = [t.numel() for t in tree_leaves([args, result]) if hasattr(t, "numel")]
@@ -87,8 +89,8 @@ def profiled(
 ) -> dict[str, Any]:
     """profile_attention_components on the clock of operators.
 
-    Returns "result"; "flops" of all products that were done, and "softmaxes"; or what was "raised",
-    with the number of tensors still "alive" while the exception is.
+    Returns "result"; "flops" of all products that were done, "softmaxes", and how many of these did not go
+    over the last axis, "not_over_rows"; or what was "raised", with the number of tensors still "alive" while the exception is.
     """
     machine = timing.Machine()
     operators = _Operators(machine, math.inf if room_bytes is None else room_bytes)
@@ -101,7 +103,8 @@ def profiled(
         except Exception as error:  # noqa: BLE001 -- told to the check
             alive = sum(ref() is not None for ref in operators.made)
             out |= {"raised": type(error).__name__, "message": str(error), "alive": alive}
-    return {**out, "flops": operators.flops, "softmaxes": operators.softmaxes}
+    counted = {name: getattr(operators, name) for name in ("flops", "softmaxes", "not_over_rows")}
+    return {**out, **counted}
 
 
 # -- the ways to compute attention ------------------------------------------------------------------

@@ -1,9 +1,8 @@
-"""What could be fixed in a kernel, and what that would give.
+"""What could be fixed in a kernel, and what would be left of its work.
 
-Take a kernel's duration as 1. Without a cause, units have less to do and warps wait less; then the kernel takes as
-long as the largest of each unit's use × what is left of its work / ATTAINABLE, and what is left of the waiting. Each
-function here says, for one cause, what is left: a share by unit, and for "waiting"; what it does not name stays.
-It raises Missing where the page lacks a counter that it needs.
+Without a cause, units have less to do and warps wait less. Each function here says, for one cause, what is left: a share
+by unit, and for "waiting"; what it does not name stays. It raises Missing where a counter that it needs was not measured.
+What that gives, the engine computes (`diagnosis.kernels`), and on Day 2 the learner: so this stands outside of the engine.
 """
 
 # Long because each cause is a function of the same counters.
@@ -11,11 +10,14 @@ It raises Missing where the page lacks a counter that it needs.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
+from typing import Any
 
-from profiling_lab.analysis.kernel_page import OF_AN_SM, WARP_LANES, Kernel, Missing
+from profiling_lab.captures.kernels import PIPES
+from profiling_lab.errors import CaptureError
 
 SECTOR_BYTES = 32
-ATTAINABLE = 0.9  # of a unit's peak: no fix takes a unit beyond
+WARP_LANES = 32
 SATURATED = 0.8  # from this use on, warps queue for a unit: their waiting is its work
 BUSY = 0.6  # with no unit used this much, nothing is near a ceiling (the tool's own line)
 # Twice the cycles that a request to DRAM waits where nothing is in its way; the course's lesson measures them.
@@ -42,6 +44,75 @@ _INSTRUCTIONS = "smsp__inst_executed.sum"
 _WAVES = "launch__waves_per_multiprocessor"
 
 Left = dict[str, float]
+
+
+class Missing(CaptureError):
+    """A page lacks a counter; the message is its name."""
+
+
+class Kernel:
+    """A launch: its counters in base units, and what is made of them."""
+
+    metrics: dict[str, Any]
+
+    @cached_property
+    def use(self) -> dict[str, float]:
+        """The units whose use is known, as shares of the whole duration."""
+        raise NotImplementedError
+
+    @cached_property
+    def stalls(self) -> list[tuple[str, float]]:
+        """What warps wait for: (reason, share of a warp's life), most first, without the issue itself."""
+        raise NotImplementedError
+
+    def get(self, name: str) -> float | None:
+        """A counter in base units; None where the page lacks it or it is no number."""
+        value = self.metrics.get(name)
+        return None if isinstance(value, str) else value
+
+    def need(self, name: str) -> float:
+        """A counter in base units. Raises Missing where the page lacks it."""
+        value = self.get(name)
+        if value is None:
+            raise Missing(name)
+        return value
+
+    def either(self, *names: str) -> float:
+        """The first of some counters that the page has. Raises Missing where it has none of them."""
+        for name in names:
+            if (value := self.get(name)) is not None:
+                return value
+        raise Missing(names[0])
+
+    @cached_property
+    def cycles(self) -> float | None:
+        """Cycles of the SMs' clock from its first to its last."""
+        for name in ("gpc__cycles_elapsed.max", "sm__cycles_elapsed.max"):
+            if value := self.get(name):
+                return value
+        duration = self.get("gpu__time_duration.sum")
+        hz = self.get("sm__cycles_elapsed.avg.per_second")
+        return None if hz is None or duration is None else duration * hz / 1e9
+
+    @cached_property
+    def busy_sm_ratio(self) -> float:
+        """The mean share of the duration in which an SM had any warp; 1.0 where it is not known."""
+        active = self.get("sm__cycles_active.avg")
+        return min(1.0, active / self.cycles) if active and self.cycles else 1.0
+
+    @property
+    def pipe(self) -> float:
+        """The use of the fullest arithmetic pipe."""
+        return max((self.use[name] for name in PIPES if name in self.use), default=0.0)
+
+
+class Told(Kernel):
+    """A launch of which use and stalls are known already."""
+
+    def __init__(
+        self, metrics: dict[str, Any], use: dict[str, float], stalls: list[tuple[str, float]]
+    ) -> None:
+        self.metrics, self.use, self.stalls = metrics, use, stalls
 
 
 def uses_wgmma(kernel: Kernel) -> bool:
@@ -273,7 +344,8 @@ def _failed_tries(kernel: Kernel) -> tuple[float, float]:
 
 def atomic_contention(kernel: Kernel) -> Left:
     """Atomics to few addresses, which come one after the other."""
-    plain = _global(kernel, "requests", "ld", "st")
+    # A bulk copy asks for what warps would have asked for, four bytes a lane.
+    plain = _global(kernel, "requests", "ld", "st") + bulk_bytes(kernel) / (4 * WARP_LANES)
     adding = _global(kernel, "requests", "red", "atom")
     share, of_atomics = _conflicts(kernel)
     left: Left = {}
@@ -364,39 +436,18 @@ CAUSES: dict[str, Callable[[Kernel], Left]] = {
         double_precision,
     )
 }
-_OF_THE_GRID = ("small_grid", "tail_effect")
+OF_THE_GRID = ("small_grid", "tail_effect")
 
 
-def savings(kernel: Kernel, use: dict[str, float]) -> dict[str, float | None]:
-    """By cause, the share of the duration that its removal would save; None where the page lacks what it takes.
+def left_without(
+    metrics: dict[str, Any], use: dict[str, float], stalls: list[tuple[str, float]], cause: str
+) -> Left | None:
+    """What is left of a launch's work without a cause; None where a counter that tells was not measured.
 
-    use: the units' use. Nothing can be said where neither memory nor the SMs have a ceiling that is known.
+    metrics: in base units. use: of the units that are known. stalls: reasons, with shares of a warp's life. cause: of
+    CAUSES. {} says that there is nothing to remove. Raises KeyError for another cause.
     """
-    known = "dram" in use and ("issue" in use or "sm" in use)
-    out: dict[str, float | None] = {}
-    for cause, function in CAUSES.items():
-        try:
-            left = function(kernel)
-        except Missing:
-            out[cause] = None
-            continue
-        if left and not known:
-            out[cause] = None
-            continue
-        busy = kernel.busy_sm_ratio if cause not in _OF_THE_GRID else 1.0
-        out[cause] = 1 - _time_left(use, left, busy) if left else 0.0
-    return out
-
-
-def _time_left(use: dict[str, float], left: Left, busy: float) -> float:
-    waiting = left.get("waiting", 1.0)
-    fullest = max(use, key=lambda unit: use[unit])
-    if use[fullest] >= SATURATED and fullest in left and fullest != "atomics":
-        waiting = min(
-            waiting, left[fullest]
-        )  # nobody waits for an addition whose result is not read
-    needed = [waiting]
-    for unit, share in use.items():
-        own = share / busy if unit in OF_AN_SM and busy else share
-        needed.append(own * left.get(unit, 1.0) / ATTAINABLE)
-    return min(1.0, max(needed))
+    try:
+        return CAUSES[cause](Told(metrics, use, stalls))
+    except Missing:
+        return None

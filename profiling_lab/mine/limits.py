@@ -1,4 +1,4 @@
-"""What captures cannot show, each a sentence that says what it would take to see it."""
+"""What captures cannot show, each a sentence that says what it would take to see it: of recordings, not of verdicts."""
 
 from __future__ import annotations
 
@@ -9,15 +9,11 @@ from typing import TYPE_CHECKING
 
 from profiling_lab import captures
 from profiling_lab.captures import MAIN_FILES, Kind, Part, inputs, merging
-from profiling_lab.captures.dependencies import HOST_FUNCTION_CALLS
 from profiling_lab.mine import asking
 from profiling_lab.units import format_ns
 
 if TYPE_CHECKING:
     from profiling_lab.captures.nsys_export import NsysCapture
-    from profiling_lab.findings import Finding
-    from profiling_lab.mine.asking import Verdict
-    from profiling_lab.mine.diagnosis import Busy, Diagnosis
 
 # What a raw page holds only if its section was recorded: a part of a metric's name, then the words.
 _SECTIONS = (
@@ -28,17 +24,10 @@ _SECTIONS = (
 )
 # torch.profiler, steps of both kinds with and without it: captures profiler_overhead_narrow and _wide.
 _SLOWED = "which slows down hosts, and devices hardly"
-_OS_WAITS = "waits in the operating system (record with --trace=…,osrt)"
 
 
-def of_run(
-    run: Sequence[Part], verdict: Verdict | None = None, devices: Sequence[Busy] = ()
-) -> list[str]:
-    """The sentences for all captures of a run, first those on its main finding.
-
-    devices: `asking.busy_devices` of the run's first capture.
-    """
-    of_main = _of_finding(run[0], verdict, devices) if verdict else []
+def of_run(run: Sequence[Part]) -> list[str]:
+    """The sentences for all captures of a run."""
     out = []
     for part in run:
         if part.kind == Kind.TIMELINE:
@@ -50,119 +39,7 @@ def of_run(
             out += _of_trace(part)
     if run[0].kind != Kind.KERNELS and len(run) == 1:
         out.append("what limits a single kernel (add the kernel's page: ncu --page raw --csv)")
-    if any("osrt" in line for line in of_main):
-        out = [line for line in out if line != _OS_WAITS]
-    return list(dict.fromkeys(of_main + out))
-
-
-def unexplained(main: Finding, devices: Sequence[Busy]) -> str:
-    """Of a healthy run whose devices were idle for longer than any cause explains: that this is so."""
-    floor = asking.floor_of(main)
-    if main.category != "healthy" or not devices or floor is None:
-        return ""
-    saved = main.evidence["recoverable_ratio"]
-    least = min(devices, key=lambda device: device.idle_ratio)
-    if least.idle_ratio - saved <= floor:
-        return ""
-    return (
-        f"as far as could be explained: {least.device} did nothing for {least.idle_ratio:.1%} of the "
-        f"window, and no cause taken away alone saves more than {saved:.1%}; several may have to go "
-        "together, or the cause is one that was not recorded"
-    )
-
-
-def _of_finding(part: Part, verdict: Verdict, devices: Sequence[Busy]) -> list[str]:
-    """What would have to be known to be sure of the main finding, and is not recorded."""
-    if not verdict.findings:
-        return []
-    main = verdict.findings[0]
-    if part.kind == Kind.TIMELINE:
-        if not verdict.diagnoses:
-            return []
-        diagnosis = verdict.diagnoses[0]
-        if main.category == "host_bound":
-            return _waits_unseen(diagnosis.capture)
-        if unexplained(main, devices):
-            return _inside_graphs(diagnosis) or _waits_unseen(diagnosis.capture)
-        return []
-    if main.category == "memory_growth":
-        return _allocating_line(part)
-    name = main.subject.replace(":", " ")
-    mine = [device for device in devices if device.device == name]
-    slowed = part.kind == Kind.TRACE and main.category in ("launch_bound", "host_bound")
-    return _profilers_cost(main, mine[0], part) if slowed and mine else []
-
-
-def _allocating_line(part: Part) -> list[str]:
-    if part.kind != Kind.TRACE or any(
-        captures.file(part.path, MAIN_FILES[Kind.TRACE]).parent.glob("snapshot.pickle*")
-    ):
-        return []
-    return [
-        "which line allocated what stays: record a snapshot, too (torch.cuda.memory._record_memory_history, "
-        "then _dump_snapshot), and put it beside the trace as snapshot.pickle"
-    ]
-
-
-def _waits_unseen(recording: NsysCapture) -> list[str]:
-    """A host that waits for another thread looks, between its CUDA calls, like one that works."""
-    if recording.os_calls.height:
-        return []
-    told = recording.api_calls["name"].is_in(list(HOST_FUNCTION_CALLS)).sum()
-    device = (
-        f" (its streams call functions of the host, {told:,} times: so a program can wait for the device "
-        "without a CUDA call)"
-        if told
-        else ""
-    )
-    return [
-        "whether the host worked between its CUDA calls or waited there, for another thread, a lock or a "
-        f"queue: that is no CUDA call{device}; record with --trace=cuda,nvtx,osrt"
-    ]
-
-
-def _inside_graphs(diagnosis: Diagnosis) -> list[str]:
-    """Idle time between two kernels of one graph launch, if that is most of the devices' idle time."""
-    import polars as pl
-
-    ends = diagnosis.window_ns or diagnosis.span_ns
-    nodes = diagnosis.capture.kernels.select(
-        "device", "start_ns", "process", "correlation", node=pl.col("graph_node").is_not_null()
-    )
-    operations = (
-        diagnosis.capture.device_operations.filter(
-            (pl.col("start_ns") < ends[1]) & (pl.col("end_ns") > ends[0])
-        )
-        .join(nodes, on=["device", "start_ns", "process", "correlation"], how="left")
-        .sort("device", "start_ns")
-    )
-    launch = pl.struct("process", "correlation")
-    gaps = operations.with_columns(
-        gap_ns=pl.col("start_ns") - pl.col("end_ns").cum_max().shift(1).over("device"),
-        same=(pl.col("node") & (launch == launch.shift(1))).over("device"),
-    ).filter(pl.col("gap_ns") > 0)
-    inside_ns = gaps.filter(pl.col("same"))["gap_ns"].sum()
-    if 2 * inside_ns <= gaps["gap_ns"].sum():
-        return []
-    return [
-        f"what kernels of one graph launch waited for, {format_ns(inside_ns)} in all: a function of the "
-        "host or an event that is a node of the graph is not recorded"
-    ]
-
-
-def _profilers_cost(main: Finding, device: Busy, part: Part) -> list[str]:
-    """From which length of a step on the finding is true of the program without the profiler."""
-    floor = asking.floor_of(main)
-    if floor is None or not 0 <= floor < 1:
-        return []
-    step_ns, busy_ns = device.window_ns / device.steps, device.busy_ns / device.steps
-    file = captures.file(part.path, MAIN_FILES[Kind.TRACE])
-    what = "all of it" if inputs.ADDED_STEP in captures.text(file, file.name) else "a step"
-    return [
-        f"how long {what} takes without the profiler, {_SLOWED}: here {format_ns(step_ns)}, of which "
-        f"{device.device} works {format_ns(busy_ns)}. Time it unprofiled: if it takes less than "
-        f"{format_ns(busy_ns / (1 - floor))}, less than {floor:.0%} of it can be saved on the host"
-    ]
+    return list(dict.fromkeys(out))
 
 
 def of_timeline(recording: NsysCapture) -> list[str]:
@@ -185,7 +62,10 @@ def of_timeline(recording: NsysCapture) -> list[str]:
     if not recording.memory_events.height:
         out.append("what holds device memory (record with --cuda-memory-usage=true)")
     if not recording.os_calls.height:
-        out.append(_OS_WAITS)
+        out.append(
+            "whether the host worked between its CUDA calls or waited there, for another thread, a lock or a "
+            "queue: that is no CUDA call (record with --trace=cuda,nvtx,osrt)"
+        )
     if not recording.api_calls.height:
         out.append("what the host did: no CUDA calls (record with --trace=cuda)")
     return out
