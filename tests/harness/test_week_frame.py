@@ -1,17 +1,13 @@
-"""The week fits a week: each day's core, held against its bounds.
+"""The week fits a week: each core, held against its bounds.
 
-What exceeds a bound while days are reworked stands in `week_known.toml`, by exercise; an entry may only shrink,
-and goes with what it excuses. `uv run python -m grading.proof.yardstick ID` shows the figures.
+`uv run python -m grading.proof.yardstick ID` shows the figures.
 """
 
 from __future__ import annotations
 
 import re
 import statistics
-import tomllib
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -52,39 +48,9 @@ OBJECTIVES = {
 }
 
 
-@cache
-def known() -> dict[str, dict[str, Any]]:
-    """What is excused, by exercise."""
-    return tomllib.loads((ROOT / "tests/harness/week_known.toml").read_text(encoding="utf-8"))
-
-
-def at_most(identifier: str, key: str, found: float, bound: float, unit: str) -> None:
-    """Hold a figure against its bound, or against what is excused."""
-    excused = known().get(identifier, {}).get(key)
-    if excused is None:
-        assert found <= bound, f"{identifier}: {key} is {found:g} {unit}, at most {bound:g}"
-    else:
-        assert found <= excused, f"{identifier}: {key} grew from {excused:g} to {found:g} {unit}"
-        assert found > bound, (
-            f"{identifier}: {key} is within its bound: delete it in week_known.toml"
-        )
-
-
-def none_of(identifier: str, key: str, found: list[str]) -> None:
-    """Hold a list that should be empty against what is excused."""
-    excused = known().get(identifier, {}).get(key, [])
-    assert not (new := sorted(set(found) - set(excused))), f"{identifier}: {key}: {new}"
-    gone = sorted(set(excused) - set(found))
-    assert not gone, f"{identifier}: {key}: delete in week_known.toml: {gone}"
-
-
-def test_nothing_else_is_excused():
-    assert set(known()) <= {exercise.id for exercise in COURSE.exercises}
-    keys = {key for entry in known().values() for key in entry}
-    assert keys <= {
-        *("points", "minutes", "contract_median", "contract_longest", "no_example"),
-        *("first_repair", "bad_input", "calls_further", "not_apart"),
-    }
+def at_most(key: str, found: float, bound: float, unit: str) -> None:
+    """Hold a figure against its bound."""
+    assert found <= bound, f"{key}: {found:g} {unit}, at most {bound:g}"
 
 
 @pytest.mark.parametrize("identifier", DAYS)
@@ -92,8 +58,7 @@ def test_a_day_has_its_points_and_half_of_them_for_thinking(identifier):
     tasks = yardstick.core(COURSE.exercise(identifier))
     points = sum(task.points for task in tasks)
     thinking = sum(task.points for task in tasks if task.asks in yardstick.THINKING)
-    excused = known().get(identifier, {})
-    assert points == excused.get("points", DAY_POINTS) and excused.get("points") != DAY_POINTS
+    assert points == DAY_POINTS
     assert thinking >= DAY_POINTS / 2, f"{thinking} points to choose, predict, repair or derive"
 
 
@@ -106,7 +71,7 @@ def test_a_day_has_its_points_and_half_of_them_for_thinking(identifier):
 )
 def test_the_core_fits_its_time(identifier, minutes):
     found = yardstick.measure(COURSE, COURSE.exercise(identifier))
-    at_most(identifier, "minutes", round(found.minutes), minutes, "min")
+    at_most("minutes", round(found.minutes), minutes, "min")
 
 
 @pytest.mark.parametrize("identifier", DAYS)
@@ -115,7 +80,7 @@ def test_the_first_repair_comes_within_the_first_hour(identifier):
     minutes = yardstick.before_repair(COURSE, COURSE.exercise(identifier))
     assert (minutes is None) == (identifier == "ex_33"), "no repair in the lesson's core"
     if minutes is not None:
-        at_most(identifier, "first_repair", round(minutes), FIRST_REPAIR_MIN, "min")
+        at_most("first_repair", round(minutes), FIRST_REPAIR_MIN, "min")
 
 
 @pytest.mark.parametrize("identifier", DAYS)
@@ -123,12 +88,12 @@ def test_contracts_are_short_and_have_an_example(identifier):
     found = yardstick.contracts(COURSE, COURSE.exercise(identifier))
     lengths = {name: contract.words for name, contract in found.items()}
     median = statistics.median(lengths.values())
-    at_most(identifier, "contract_median", median, CONTRACT_MEDIAN, "words")
+    at_most("contract_median", median, CONTRACT_MEDIAN, "words")
     longest = max(lengths, key=lengths.__getitem__)
     unit = f"words ({longest})"
-    at_most(identifier, "contract_longest", lengths[longest], CONTRACT_LONGEST, unit)
+    at_most("contract_longest", lengths[longest], CONTRACT_LONGEST, unit)
     without = [name for name, contract in found.items() if not contract.has_example]
-    none_of(identifier, "no_example", without)
+    assert not without, f"no_example: {without}"
 
 
 @pytest.mark.parametrize("identifier", DAYS)
@@ -137,12 +102,13 @@ def test_one_task_is_about_bad_input_and_no_other(identifier):
     found = yardstick.checks_of_bad_input(COURSE, exercise)
     if not any(task.name == "refuses_bad_input" for task in yardstick.core(exercise)):
         found.append("no task refuses_bad_input")
-    none_of(identifier, "bad_input", found)
+    assert not found, f"bad_input: {found}"
 
 
 @pytest.mark.parametrize("exercise", COURSE.exercises, ids=lambda exercise: exercise.id)
 def test_no_core_reference_calls_a_further_task(exercise):
-    none_of(exercise.id, "calls_further", yardstick.calls_of_further(COURSE, exercise))
+    found = yardstick.calls_of_further(COURSE, exercise)
+    assert not found, f"calls_further: {found}"
 
 
 @pytest.mark.parametrize("exercise", COURSE.exercises, ids=lambda exercise: exercise.id)
@@ -161,7 +127,7 @@ def test_further_tasks_stand_apart_in_the_lesson(exercise):
             task.further and not re.search(rf"\b{task.name}\b", here)
         ):
             found.append(task.name)
-    none_of(exercise.id, "not_apart", found)
+    assert not found, f"not_apart: {found}"
 
 
 def test_every_objective_and_every_line_of_the_checklist_has_a_core_task():

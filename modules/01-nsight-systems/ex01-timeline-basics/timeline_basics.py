@@ -79,11 +79,8 @@ def utilization_series(capture: str, period_ns: int) -> dict[int, list[dict[str,
 def idle_by_host(capture: str, device: int = 0, start_ns: int = 0) -> dict[str, Any]:
     """What the host did while a device stood still, and what it was doing when that began.
 
-    A gap is a stretch between operations of the device (kernels, graphs, copies, memsets, of all
-    streams) in which none ran; those that begin at start_ns or later count. A gap ends with an
-    operation; the thread that launched it is the one to look at. If several operations start at the
-    same time, the one with the smallest correlation counts. If the launching call of that operation
-    had ended when the gap began, or just then, the work was queued and the host is not to blame.
+    Of the device's gaps those that begin at start_ns or later count; `gaps_of` finds them. Where the
+    gap was queued, the host is not to blame.
 
     Returns
         "idle_ns"    the lengths of the gaps, added
@@ -92,11 +89,10 @@ def idle_by_host(capture: str, device: int = 0, start_ns: int = 0) -> dict[str, 
                      name; "": ns outside of every call}
         "opened_by"  {name: ns of the other gaps at whose start the thread was in a call of that name;
                      "" if it was in none}; each gap counts with its whole length, for one name
-    A call holds the moments from its start_ns up to, but not including, its end_ns. Of calls inside
-    calls the outermost counts. Where the launching call was not recorded, the whole gap goes to "" in
-    both. Names with 0 ns are left out; the values of each dict add up to idle_ns - queued_ns.
+    Names with 0 ns are left out; the values of each dict add up to idle_ns - queued_ns.
 
-    Raises EmptyCapture, with the device's number in its message, if no operation ran on it.
+    Example: one gap of 10 µs, 4 of them in cudaMalloc, in a cudaMemcpy when it began and for 1 µs more:
+    during is {"cudaMalloc": 4000, "cudaMemcpy": 1000, "": 5000}, opened_by {"cudaMemcpy": 10000}.
     """
     raise NotImplementedError
 
@@ -125,3 +121,91 @@ def read_timeline(capture: str, nvtx_range: str) -> Finding:
     recommendation: one sentence; "none" if healthy.
     """
     raise NotImplementedError
+
+
+@dataclass
+class Gap:
+    """A gap of a device, and what the thread that ended it did meanwhile."""
+
+    length_ns: int
+    queued: bool  # the call that launched its last operation was over when the gap began
+    calls: list[tuple[str, int]]  # calls of that thread: name, ns inside the gap
+    opener: str  # the call that the thread was in when the gap began; "" if it was in none
+
+
+def launched(capture: str) -> list[tuple[dict, dict | None]]:
+    """Every device operation with the call that launched it; None if the call was not recorded."""
+    recording = captures.open(capture)
+    calls: dict[tuple[int, int], dict] = {}
+    for call in recording.api_calls.rows(named=True):
+        calls.setdefault((call["process"], call["correlation"]), call)
+    operations = recording.device_operations.rows(named=True)
+    return [(o, calls.get((o["process"], o["correlation"]))) for o in operations]
+
+
+def gaps_of(capture: str, device: int, start_ns: int) -> list[Gap]:
+    """The gaps of a device that begin at start_ns or later, in order.
+
+    A gap is a stretch between operations of the device (kernels, graphs, copies, memsets, of all
+    streams) in which none ran. It ends with an operation, and the thread that launched this operation
+    is the one to look at; of several that start together, the one with the smallest correlation. Of
+    calls inside calls only the outermost is in `calls`. A gap whose launching call was not recorded is
+    not queued and has no calls.
+
+    Raises EmptyCapture, with the device's number in its message, if no operation ran on it.
+    """
+    work = [(o, call) for o, call in launched(capture) if o["device"] == device]
+    if not work:
+        raise EmptyCapture(f"{capture}: nothing ran on device {device}")
+    work.sort(key=lambda pair: (pair[0]["start_ns"], pair[0]["correlation"]))
+    calls = by_thread(captures.open(capture).api_calls.rows(named=True))
+    top = {thread: outermost(found) for thread, found in calls.items()}
+    gaps = []
+    reached = work[0][0]["start_ns"]
+    for operation, call in work:
+        start, end = reached, operation["start_ns"]
+        reached = max(reached, operation["end_ns"])
+        if start < start_ns or end <= start:
+            continue
+        found = []
+        if call is not None:
+            own = top[thread_of(call)]
+            first = bisect.bisect_right(own, start, key=lambda c: c["end_ns"])
+            last = bisect.bisect_left(own, end, key=lambda c: c["start_ns"])
+            found = own[first:last]
+        gaps.append(
+            Gap(
+                end - start,
+                call is not None and call["end_ns"] <= start,
+                [(c["name"], min(end, c["end_ns"]) - max(start, c["start_ns"])) for c in found],
+                found[0]["name"] if found and found[0]["start_ns"] <= start else "",
+            )
+        )
+    return gaps
+
+
+def outermost(calls: list[dict]) -> list[dict]:
+    """Calls of one thread, in order, without those inside others."""
+    out: list[dict] = []
+    for call in calls:
+        if not out or call["start_ns"] >= out[-1]["end_ns"]:
+            out.append(call)
+    return out
+
+
+def by_thread(rows: list[dict]) -> dict[tuple[int, int], list[dict]]:
+    """Rows of calls or ranges by their thread (`thread_of`), each thread's in the order of `rows`."""
+    out: dict[tuple[int, int], list[dict]] = {}
+    for row in rows:
+        out.setdefault(thread_of(row), []).append(row)
+    return out
+
+
+def thread_of(row: dict) -> tuple[int, int]:
+    """Process and thread of a call or a range."""
+    return row["process"], row["thread"]
+
+
+def holds(interval: dict, moment: int) -> bool:
+    """Whether an interval holds a moment: its start is inside, its end is not."""
+    return interval["start_ns"] <= moment < interval["end_ns"]

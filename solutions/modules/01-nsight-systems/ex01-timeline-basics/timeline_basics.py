@@ -35,12 +35,12 @@ def work_per_range(capture: str) -> dict[str, dict[str, int]]:
     Call and operation are joined on process and correlation. What was launched outside of every
     range, or by a call that was not recorded, is under "". Ranges without work are left out.
     """
-    ranges = _by_thread(captures.open(capture).nvtx_ranges.rows(named=True))
+    ranges = by_thread(captures.open(capture).nvtx_ranges.rows(named=True))
     out: dict[str, dict[str, int]] = {}
-    for operation, call in _launched(capture):
+    for operation, call in launched(capture):
         found = []
         if call is not None:
-            found = [r for r in ranges.get(_thread(call), []) if _holds(r, call["start_ns"])]
+            found = [r for r in ranges.get(thread_of(call), []) if holds(r, call["start_ns"])]
         name = max(found, key=lambda r: (r["start_ns"], r["depth"]))["name"] if found else ""
         entry = out.setdefault(name, {"operations_count": 0, "device_ns": 0})
         entry["operations_count"] += 1
@@ -71,12 +71,12 @@ def first_iteration_cost(capture: str, nvtx_range: str) -> dict[str, float]:
     if len(iterations) < 3:
         raise ValueError(f"{len(iterations)} iterations: three are needed for a first and a median")
     ends = [iterations[0]["start_ns"]] * len(iterations)
-    for operation, call in _launched(capture):
+    for operation, call in launched(capture):
         if call is None:
             continue
         for i, iteration in enumerate(iterations):
-            own = _thread(iteration) == _thread(call)
-            if own and _holds(iteration, call["start_ns"]):
+            own = thread_of(iteration) == thread_of(call)
+            if own and holds(iteration, call["start_ns"]):
                 ends[i] = max(ends[i], operation["end_ns"])
     over = list(accumulate(ends, max))
     first = over[0] - iterations[0]["start_ns"]
@@ -134,11 +134,8 @@ def utilization_series(capture: str, period_ns: int) -> dict[int, list[dict[str,
 def idle_by_host(capture: str, device: int = 0, start_ns: int = 0) -> dict[str, Any]:
     """What the host did while a device stood still, and what it was doing when that began.
 
-    A gap is a stretch between operations of the device (kernels, graphs, copies, memsets, of all
-    streams) in which none ran; those that begin at start_ns or later count. A gap ends with an
-    operation; the thread that launched it is the one to look at. If several operations start at the
-    same time, the one with the smallest correlation counts. If the launching call of that operation
-    had ended when the gap began, or just then, the work was queued and the host is not to blame.
+    Of the device's gaps those that begin at start_ns or later count; `gaps_of` finds them. Where the
+    gap was queued, the host is not to blame.
 
     Returns
         "idle_ns"    the lengths of the gaps, added
@@ -147,13 +144,12 @@ def idle_by_host(capture: str, device: int = 0, start_ns: int = 0) -> dict[str, 
                      name; "": ns outside of every call}
         "opened_by"  {name: ns of the other gaps at whose start the thread was in a call of that name;
                      "" if it was in none}; each gap counts with its whole length, for one name
-    A call holds the moments from its start_ns up to, but not including, its end_ns. Of calls inside
-    calls the outermost counts. Where the launching call was not recorded, the whole gap goes to "" in
-    both. Names with 0 ns are left out; the values of each dict add up to idle_ns - queued_ns.
+    Names with 0 ns are left out; the values of each dict add up to idle_ns - queued_ns.
 
-    Raises EmptyCapture, with the device's number in its message, if no operation ran on it.
+    Example: one gap of 10 µs, 4 of them in cudaMalloc, in a cudaMemcpy when it began and for 1 µs more:
+    during is {"cudaMalloc": 4000, "cudaMemcpy": 1000, "": 5000}, opened_by {"cudaMemcpy": 10000}.
     """
-    gaps = _gaps(capture, device, start_ns)
+    gaps = gaps_of(capture, device, start_ns)
     during: dict[str, int] = {}
     opened_by: dict[str, int] = {}
     for gap in gaps:
@@ -198,7 +194,7 @@ def read_timeline(capture: str, nvtx_range: str) -> Finding:
     """
     first = first_iteration_cost(capture, nvtx_range)
     start = int(first["steady_start_ns"])
-    gaps = _gaps(capture, 0, start)
+    gaps = gaps_of(capture, 0, start)
     saved = dict.fromkeys(_RECOMMENDATIONS, 0)
     for gap in gaps:
         if not gap.queued:
@@ -230,14 +226,16 @@ _RECOMMENDATIONS = {
 
 
 @dataclass
-class _Gap:
+class Gap:
+    """A gap of a device, and what the thread that ended it did meanwhile."""
+
     length_ns: int
-    queued: bool  # the operation that ends it had been issued before it began
-    calls: list[tuple[str, int]]  # outermost calls of the launching thread: name, ns inside the gap
-    opener: str  # of them, the one that held the gap's first moment
+    queued: bool  # the call that launched its last operation was over when the gap began
+    calls: list[tuple[str, int]]  # calls of that thread: name, ns inside the gap
+    opener: str  # the call that the thread was in when the gap began; "" if it was in none
 
 
-def _category(gap: _Gap) -> str:
+def _category(gap: Gap) -> str:
     kind = call_kind(gap.opener)
     if kind == "allocation":
         return "allocation_bound"
@@ -246,8 +244,8 @@ def _category(gap: _Gap) -> str:
     return "launch_bound" if gap.length_ns <= DISPATCH_LIMIT_NS else "host_bound"
 
 
-def _launched(capture: str) -> list[tuple[dict, dict | None]]:
-    """Every device operation with the call that launched it."""
+def launched(capture: str) -> list[tuple[dict, dict | None]]:
+    """Every device operation with the call that launched it; None if the call was not recorded."""
     recording = captures.open(capture)
     calls: dict[tuple[int, int], dict] = {}
     for call in recording.api_calls.rows(named=True):
@@ -256,29 +254,38 @@ def _launched(capture: str) -> list[tuple[dict, dict | None]]:
     return [(o, calls.get((o["process"], o["correlation"]))) for o in operations]
 
 
-def _gaps(capture: str, device: int, start_ns: int) -> list[_Gap]:
-    """The gaps of a device that begin at start_ns or later."""
-    launched = [(o, call) for o, call in _launched(capture) if o["device"] == device]
-    if not launched:
+def gaps_of(capture: str, device: int, start_ns: int) -> list[Gap]:
+    """The gaps of a device that begin at start_ns or later, in order.
+
+    A gap is a stretch between operations of the device (kernels, graphs, copies, memsets, of all
+    streams) in which none ran. It ends with an operation, and the thread that launched this operation
+    is the one to look at; of several that start together, the one with the smallest correlation. Of
+    calls inside calls only the outermost is in `calls`. A gap whose launching call was not recorded is
+    not queued and has no calls.
+
+    Raises EmptyCapture, with the device's number in its message, if no operation ran on it.
+    """
+    work = [(o, call) for o, call in launched(capture) if o["device"] == device]
+    if not work:
         raise EmptyCapture(f"{capture}: nothing ran on device {device}")
-    launched.sort(key=lambda pair: (pair[0]["start_ns"], pair[0]["correlation"]))
-    calls = _by_thread(captures.open(capture).api_calls.rows(named=True))
-    outermost = {thread: _outermost(found) for thread, found in calls.items()}
+    work.sort(key=lambda pair: (pair[0]["start_ns"], pair[0]["correlation"]))
+    calls = by_thread(captures.open(capture).api_calls.rows(named=True))
+    top = {thread: outermost(found) for thread, found in calls.items()}
     gaps = []
-    reached = launched[0][0]["start_ns"]
-    for operation, call in launched:
+    reached = work[0][0]["start_ns"]
+    for operation, call in work:
         start, end = reached, operation["start_ns"]
         reached = max(reached, operation["end_ns"])
         if start < start_ns or end <= start:
             continue
         found = []
         if call is not None:
-            own = outermost[_thread(call)]
+            own = top[thread_of(call)]
             first = bisect.bisect_right(own, start, key=lambda c: c["end_ns"])
             last = bisect.bisect_left(own, end, key=lambda c: c["start_ns"])
             found = own[first:last]
         gaps.append(
-            _Gap(
+            Gap(
                 end - start,
                 call is not None and call["end_ns"] <= start,
                 [(c["name"], min(end, c["end_ns"]) - max(start, c["start_ns"])) for c in found],
@@ -288,7 +295,7 @@ def _gaps(capture: str, device: int, start_ns: int) -> list[_Gap]:
     return gaps
 
 
-def _outermost(calls: list[dict]) -> list[dict]:
+def outermost(calls: list[dict]) -> list[dict]:
     """Calls of one thread, in order, without those inside others."""
     out: list[dict] = []
     for call in calls:
@@ -297,18 +304,21 @@ def _outermost(calls: list[dict]) -> list[dict]:
     return out
 
 
-def _by_thread(rows: list[dict]) -> dict[tuple[int, int], list[dict]]:
+def by_thread(rows: list[dict]) -> dict[tuple[int, int], list[dict]]:
+    """Rows of calls or ranges by their thread (`thread_of`), each thread's in the order of `rows`."""
     out: dict[tuple[int, int], list[dict]] = {}
     for row in rows:
-        out.setdefault(_thread(row), []).append(row)
+        out.setdefault(thread_of(row), []).append(row)
     return out
 
 
-def _thread(row: dict) -> tuple[int, int]:
+def thread_of(row: dict) -> tuple[int, int]:
+    """Process and thread of a call or a range."""
     return row["process"], row["thread"]
 
 
-def _holds(interval: dict, moment: int) -> bool:
+def holds(interval: dict, moment: int) -> bool:
+    """Whether an interval holds a moment: its start is inside, its end is not."""
     return interval["start_ns"] <= moment < interval["end_ns"]
 
 
