@@ -85,7 +85,7 @@ def _of_timeline(verdict: Verdict, part: Part) -> CaptureSection:
             shares_note=_note(seen),
             name=part.name,
         )
-        made.flame = flame.of_samples(capture, seen.window_ns)
+        made.flame = flame.of_stacks(capture, seen.window_ns)
     return made
 
 
