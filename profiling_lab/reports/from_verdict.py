@@ -246,7 +246,7 @@ def _steps_table(steps: dict[str, Any], of: str) -> Table:
             for row in shown
         ],
         note=f"Mean {format_ns(steps['mean_ns'])}, standard deviation {format_ns(steps['stdev_ns'])}. "
-        "A step reaches from its start to the next one's: the device may still work on the one before.",
+        "A step is over when the next begins and the device is done with what it launched.",
         places=[Place("Show", row["start_ns"], row["start_ns"] + row["length_ns"]) for row in shown]
         if not of
         else (),

@@ -223,6 +223,38 @@ def test_steps_from_one_start_to_the_next(tmp_path: Path) -> None:
     assert told["name"] == "step …"
 
 
+def test_a_step_is_over_when_the_device_is_done_with_it(tmp_path: Path) -> None:
+    drawing = Timeline(tmp_path / "steps.sqlite")
+    for number in range(4):  # the host issues a step in 100 ns, the device takes 1,000 for each
+        drawing.nvtx("step", 100 * number, 100 * number + 90)
+        begin = 1_000 * number + 50
+        drawing.kernel(begin, begin + 1_000, call=(100 * number + 10, 100 * number + 20))
+    (part,) = inputs.read([str(drawing.save())])
+    seen = engine.judge([part]).seen[0]
+    told = steps.read(seen.recording, seen.window_ns)
+    assert [row["length_ns"] for row in told["rows"]] == [1_050, 1_000, 1_000, 1_000]
+    assert [row["busy_ns"] for row in told["rows"]] == [1_000] * 4
+
+
+def test_steps_lie_in_what_comes_once_and_hold_what_comes_again(tmp_path: Path) -> None:
+    drawing = Timeline(tmp_path / "steps.sqlite")
+    drawing.nvtx("training", 0, 3_000)
+    for start in (0, 1_000, 2_000):
+        drawing.nvtx("step", start, start + 900)
+        for part in (
+            100,
+            300,
+            500,
+        ):  # as many of a library's own, and more time in all than other ranges
+            drawing.nvtx("sort", start + part, start + part + 150)
+        drawing.kernel(start + 100, start + 500, call=(start + 10, start + 20))
+    (part,) = inputs.read([str(drawing.save())])
+    seen = engine.judge([part]).seen[0]
+    told = steps.read(seen.recording, seen.window_ns)
+    assert (told["name"], told["count"]) == ("step", 3)
+    assert [row["length_ns"] for row in told["rows"]] == [1_000, 1_000, 900]
+
+
 MM = (["c10::BFloat16"] * 2, [[64, 32], [32, 16]])
 
 
