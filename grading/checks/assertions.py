@@ -93,9 +93,10 @@ def judge(call: str, got: Any, want: Mapping[str, Any], unit: str, why: Mapping[
         f"{call} returned {show(keys)}, expected a dict of: {', '.join(want)}",
     )
     for key, value in want.items():
+        whole = ", a whole number" * (type(value) is int and type(got[key]) is float)
         require(
             agree(got[key], value),
-            f"{call}: {key} is {show(got[key])}, expected {show(value)} ({unit}). "
+            f"{call}: {key} is {show(got[key])}, expected {show(value)}{whole} ({unit}). "
             f"{why.get(key, '')}",
         )
 

@@ -73,9 +73,9 @@ def attention(
     neighbours in memory, all other strides are free. With causal, query i sees the keys 0 to i.
     config: block_m, block_n (powers of two from 16 on), num_warps, num_stages, used as given.
 
-    Returns a new contiguous tensor like q, computed in float32; only the weights are rounded for their
-    product with V, and the result. A key may score -inf: it counts nothing. A query that sees no other
-    key gets 0 or nan. Elements of a masked key must not matter.
+    Returns a new contiguous tensor like q, computed in float32, the scale included; only the weights are
+    rounded for their product with V, and the result. A key may score -inf: it counts nothing. A query that
+    sees no other key gets 0 or nan. What lies in memory outside of the three tensors must not matter.
 
     There is a program for each block_m queries of a head. All programs together load and store what
     `attention_bytes` says, and torch only allocates the result.

@@ -31,11 +31,21 @@ def summed(scores: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return largest, powers.sum(axis=1), powers @ values
 
 
-def judge_steps(stub: Any, blocks: list[tuple[np.ndarray, np.ndarray]], what: str) -> None:
-    """Step over the blocks and hold each state against the sums over all keys so far."""
+def judge_steps(
+    stub: Any, blocks: list[tuple[np.ndarray, np.ndarray]], what: str, first: int = 0
+) -> None:
+    """Step over the blocks and hold each state against the sums over all keys so far.
+
+    first: the block to begin with; the state after those before it is given.
+    """
     rows, head = len(blocks[0][0]), blocks[0][1].shape[1]
     state = (np.full(rows, MINUS), np.zeros(rows), np.zeros((rows, head)))
-    for place in range(len(blocks)):
+    if first:
+        state = summed(
+            np.concatenate([block[0] for block in blocks[:first]], axis=1),
+            np.concatenate([block[1] for block in blocks[:first]]),
+        )
+    for place in range(first, len(blocks)):
         before = tuple(part.copy() for part in state)
         scores, values = blocks[place]
         call = f"online_step, block {place} of {len(blocks)}, {what}"
@@ -58,10 +68,15 @@ def judge_steps(stub: Any, blocks: list[tuple[np.ndarray, np.ndarray]], what: st
             off = ~(close & (np.isnan(got) == np.isnan(right)) & (np.isinf(got) == np.isinf(right)))
             if off.any():
                 row = int(np.nonzero(off)[0][0])
+                hint = (
+                    "What was summed up relative to the old largest score?"
+                    if place
+                    else "Nothing was summed up before this block: what is exp(-inf - largest)?"
+                )
                 fail(
                     f"{call}: {name} of row {row} is {show(np.asarray(got)[row])}, expected "
                     f"{show(right[row])}. largest was {show(before[0][row])}, the block's scores are "
-                    f"{show(scores[row])}. What was summed up relative to the old largest score?"
+                    f"{show(scores[row])}. {hint}"
                 )
         state = after
 
@@ -78,6 +93,7 @@ def drawn_blocks(seed: int, widths: list[int], rows: int, scale: float = 3.0) ->
 def test_any_blocks(stub: Any, seed: int) -> None:
     judge_steps(stub, drawn_blocks(seed, [4, 1, 7, 2], 5), "random scores")
     judge_steps(stub, drawn_blocks(seed + 1, [1] * 6, 1), "one row, one key a block")
+    judge_steps(stub, drawn_blocks(seed + 3, [3, 2, 4], 4), "the state after two blocks given", 2)
     rising = drawn_blocks(seed + 2, [3, 3, 3], 4)
     judge_steps(
         stub,
@@ -254,9 +270,10 @@ def judge_attention(
     off = np.where(unseen, ~(np.isnan(got) | (got == 0)), ~(np.abs(got - want) <= allowed))
     if off.any():
         at = tuple(int(axis[0]) for axis in np.nonzero(off))
+        right = "0 or nan" if unseen[at] else f"{want[at]:.6g} to {allowed[at]:.1g}"
         fail(
             f"{call}: {what}. Element {list(at)} (head {at[1]}, query {at[2]}) is {got[at]:.6g}, expected "
-            f"{want[at]:.6g} to {allowed[at]:.1g}; {int(off.sum())} of {off.size} elements are off"
+            f"{right}; {int(off.sum())} of {off.size} elements are off"
         )
     judge_counts(claim["counts"], arrays, dtype, causal, chosen, call)
 
@@ -327,6 +344,9 @@ CASES = [
     ((1, 1, 90, 40, 16), "float16", True, config(16, 16), "plain"),
     ((2, 2, 30, 41, 16), "float16", False, config(16, 16), "tokens first"),
     ((2, 2, 41, 41, 16), "bfloat16", True, config(32, 32), "parts of one tensor"),
+    ((1, 1, 20, 50, 16), "float16", True, config(64, 16), "plain"),
+    ((2, 2, 30, 41, 16), "float16", False, config(16, 16), "only V tokens first"),
+    ((1, 1, 33, 40, 64), "bfloat16", True, config(32, 32), "plain"),
 ]
 
 
@@ -335,6 +355,10 @@ CASES = [
 def test_shapes_and_blocks(stub: Any, seed: int, place: int) -> None:
     shape, dtype, causal, chosen, layout = CASES[place]
     what = "which keys does a query see, and what do lanes outside of the tensors add?"
+    if not causal and all(tokens % 32 == 0 for tokens in shape[2:4]):
+        what = "are scores scaled once, and both sums rescaled when a larger score comes?"
+    if layout != "plain":
+        what = "each of the three tensors has strides of its own"
     arrays = drawn(seed, shape, dtype, 1.5)
     judge_attention(stub, arrays, dtype, causal, chosen, what, layout)
 
@@ -379,6 +403,24 @@ def test_sums_are_kept_in_float32(stub: Any, dtype: str) -> None:
         abs(got - want) <= EPSILON[dtype] * want / 2,
         f"attention in {dtype}: {keys} equal scores, one value of {large:.0f} and then ones: {got:.6g}, "
         f"expected {want:.6g}. A sum that is rounded to {dtype} after each block loses what is small",
+    )
+
+
+@task("triton_ex06.attention")
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_the_total_is_kept_in_float32(stub: Any, dtype: str) -> None:
+    """One score of 0 and 511 weights of 2⁻¹⁶: a block of them is nothing beside 1 in 16 bits."""
+    keys = 512
+    arrays = [np.zeros((1, 1, tokens, 16), np.float32) for tokens in (16, keys, keys)]
+    arrays[0][..., 0] = 1.0
+    arrays[1][:, :, 1:, 0] = representable(np.array([-64 * np.log(2.0)]), dtype)[0]
+    arrays[2][:] = 1.0
+    claim = stub.probe(PROBE, "run", arrays, dtype, False, config(16, 16))
+    got = float(np.asarray(claim.get("numbers", np.nan)).ravel()[0])
+    require(
+        abs(got - 1) <= EPSILON[dtype] / 4,
+        f"attention in {dtype}: one score of 0, {keys - 1} of about -11.1, and all values 1: {got:.6g}, expected "
+        f"1. A total that is kept in {dtype} loses the small weights; the weighted values keep them",
     )
 
 

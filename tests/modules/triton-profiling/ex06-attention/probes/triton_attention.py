@@ -44,7 +44,10 @@ def run(
     """`attention` of q, k and v (float32 arrays) in the interpreter: its numbers and what was counted."""
     import torch
 
-    q, k, v = (_laid_out(numbers, dtype, layout) for numbers in arrays)
+    layouts = [layout] * 3
+    if layout.startswith("only V "):
+        layouts = ["plain", "plain", layout.removeprefix("only V ")]
+    q, k, v = (_laid_out(numbers, dtype, own) for numbers, own in zip(arrays, layouts, strict=True))
     before = [x.clone() for x in (q, k, v)]
     with np.errstate(all="ignore"):
         result, counts = _interpreter().counted(
