@@ -380,21 +380,9 @@ def counted(
     that are. dot_flops: 2·M·N·K of every tl.dot; dots: [K, type of the factors, precision], each kind of
     tl.dot once ("fp32", "ieee"). tensors: for each name {"tensor_bytes", "load_bytes",
     "store_bytes", "distinct_load_bytes", "distinct_store_bytes"}; distinct: each byte once.
-    torch_operators: names of PyTorch's operators that ran beside the kernels, without views and empties;
-    "numpy" where a tensor was handed to NumPy, which computes unseen.
+    torch_operators: names of PyTorch's operators that ran beside the kernels, without views and empties.
     """
-    to_numpy = torch.Tensor.numpy
-
-    def numpy(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not counter.running:
-            counter.torch_operators.append("numpy")
-        return to_numpy(self, *args, **kwargs)
-
-    with (
-        interpreted(module, config) as counter,
-        _Operators(counter),
-        mock.patch.object(torch.Tensor, "numpy", numpy),
-    ):
+    with interpreted(module, config) as counter, _Operators(counter):
         result = run()
     return result, counter.counts(**tensors, result=result)
 
