@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from profiling_lab.palette import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 from profiling_lab.roofline.model import Point, Roof, format_flops_per_s
 from profiling_lab.units import format_bytes_per_s
 
@@ -19,8 +20,7 @@ FAR = 16  # pixels up or down from which on a text needs a line to its point
 CROWD = 10  # points: of fewer, names find a place nearby
 POINT_WEIGHT = 24  # a text that hides a point is so many times worse than one that crosses a line
 TEXT_WEIGHT = 4  # the same of a text that lies on another
-# Okabe and Ito: apart for colour-blind readers too.
-ROOF_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+ROOF_COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY)
 MARKERS = ("o", "D", "s", "^")
 INK, DIM, LINE, PAPER = "#1b1f24", "#5b6470", "#d8dbdf", "#ffffff"
 

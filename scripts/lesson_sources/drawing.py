@@ -12,19 +12,35 @@ from profiling_lab import captures, devices
 from profiling_lab.analysis import intervals as sets
 from profiling_lab.course import manifest as course
 from profiling_lab.mine.functions import load_once
+from profiling_lab.palette import (  # noqa: F401 - lessons have their colours from here
+    BESIDE,
+    BLUE,
+    CALL,
+    COPY_IN,
+    COPY_OUT,
+    DARK,
+    FAINT,
+    GREEN,
+    GREY,
+    GRID,
+    INK,
+    KERNEL,
+    LIGHT,
+    NOTHING,
+    ORANGE,
+    PAPER,
+    PURPLE,
+    SKY,
+    VERMILION,
+    WAIT,
+    YELLOW,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 ROOT = Path(__file__).resolve().parents[2]
-
-# Colours that stay apart for colour-blind readers (Okabe and Ito), and greys.
-ORANGE, SKY, GREEN, YELLOW = "#E69F00", "#56B4E9", "#009E73", "#F0E442"
-BLUE, VERMILION, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
-# What things are in all timelines: plots, notebooks, and reports (reports/templates/report.css).
-KERNEL, COPY_IN, COPY_OUT, CALL = ORANGE, SKY, BLUE, GREEN
-INK, GRID, PAPER, GREY = "#222222", "#DDDDDD", "#FFFFFF", "#BBBBBB"
 
 STYLE = {
     "svg.fonttype": "none",

@@ -18,7 +18,6 @@ from profiling_lab.cli import lab
 from profiling_lab.course import manifest as course
 from profiling_lab.tools.unified_profiler import parser
 from scripts.lesson_parts import plots
-from scripts.lesson_sources import drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -269,17 +268,3 @@ def test_make_targets_exist(lesson: str) -> None:
                 encoding="utf-8"
             )
             assert re.search(rf"^{words[-1]}:", makefile, re.MULTILINE), " ".join(words)
-
-
-def test_colours_mean_in_plots_what_they_mean_in_reports() -> None:
-    css = (ROOT / "profiling_lab/reports/templates/report.css").read_text(encoding="utf-8")
-    meant = {"kernel": drawing.KERNEL, "copy_in": drawing.COPY_IN, "copy_out": drawing.COPY_OUT}
-    for kind, colour in (meant | {"api": drawing.CALL}).items():
-        found = re.search(rf"--{kind}: (#\w+);", css)
-        assert found and found[1].upper() == colour, f"{kind} is another colour in reports"
-    sources = (ROOT / "scripts/lesson_sources").rglob("*.py")
-    lines = [line for file in sources for line in file.read_text(encoding="utf-8").splitlines()]
-    drawn = re.compile(r'(?:\.kernels, (?:\d, )?|"kernels?": \(?(?:\d, )?)([A-Z]+|"#\w+")\b')
-    found = [colour for line in lines for colour in drawn.findall(line)]
-    wrong = set(found) - {"KERNEL", "ORANGE", '"#E69F00'}
-    assert len(found) > 8 and not wrong, f"kernels in another colour: {wrong}"

@@ -16,6 +16,7 @@ from profiling_lab.course import manifest as course
 from profiling_lab.errors import LabError
 from scripts.lesson_sources import source
 from scripts.lesson_sources.drawing import (
+    BESIDE,
     BLUE,
     CALL,
     COPY_OUT,
@@ -23,6 +24,8 @@ from scripts.lesson_sources.drawing import (
     GREY,
     GRID,
     KERNEL,
+    LIGHT,
+    NOTHING,
     ORANGE,
     PAPER,
     PURPLE,
@@ -62,9 +65,9 @@ CAUSES = {
 }
 STATES = {
     "kernels": ("a kernel runs", KERNEL),
-    "both": ("a kernel and a copy", "#A8A04E"),
+    "both": ("a kernel and a copy", BESIDE),
     "copies": ("only a copy", COPY_OUT),
-    "idle": ("nothing", "#EAEAEA"),
+    "idle": ("nothing", LIGHT),
 }
 
 
@@ -469,7 +472,7 @@ def roofline_model() -> Figure:
                 arrowprops={
                     "arrowstyle": "->",
                     "connectionstyle": "arc3,rad=0.2",
-                    "color": "#999999",
+                    "color": GREY,
                     "shrinkA": 6,
                     "shrinkB": 6,
                 },
@@ -552,7 +555,7 @@ def ridge_points() -> Figure:
     names = [name for name in devices.names() if any(name in found for _, found, _ in kinds)]
     figure, axes = plt.subplots(figsize=(8, 0.27 * len(names) + 1.3))
     figure.subplots_adjust(left=0.21, right=0.97, top=0.93, bottom=0.19)
-    axes.axvspan(*RULE, color="#F3E3D3", linewidth=0, zorder=0)
+    axes.axvspan(*RULE, color=NOTHING, linewidth=0, zorder=0)
     for _, found, colour in kinds:
         for name, value in found.items():
             y = len(names) - names.index(name)

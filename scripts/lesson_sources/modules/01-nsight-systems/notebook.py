@@ -12,10 +12,17 @@ Answer each question *before* you open the answer. The numbers in the answers ar
 import matplotlib.pyplot as plt
 import polars as pl
 
-from profiling_lab import captures
+from profiling_lab import captures, palette
 
-plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "font.size": 9})
-PALETTE = ["#E69F00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"]
+plt.rcParams.update(palette.NOTEBOOK)
+
+
+def looks(recording):
+    """The colour of each of the device's operations by name: copies and memsets as on all pages, kernels apart."""
+    kernels = recording.kernels["name"].unique().sort()
+    some = (palette.KERNEL, palette.PURPLE, palette.YELLOW, palette.VERMILION)
+    copies = {"H2D": palette.COPY_IN, "D2H": palette.COPY_OUT, "memset": palette.MEMSET}
+    return copies | {name: some[place % len(some)] for place, name in enumerate(kernels)}
 
 
 def bars(ax, rows, y, colour, zero_ns):
@@ -38,8 +45,7 @@ def timeline(ax, name, from_ms, to_ms, by="stream"):
     for y, label in enumerate(labels):
         mine = near.filter(pl.col(by) == label)
         for name_of, rows in mine.group_by("name", maintain_order=True):
-            place = sorted(recording.device_operations["name"].unique()).index(name_of[0])
-            bars(ax, rows, y, PALETTE[place % len(PALETTE)], zero_ns)
+            bars(ax, rows, y, looks(recording)[name_of[0]], zero_ns)
     ax.set_yticks([y + 0.4 for y in range(len(labels))], [str(label) for label in labels])
     ax.set(title=name, xlim=(0, to_ms - from_ms))
 
@@ -140,7 +146,7 @@ copies = captures.open("copy_sizes").copies.with_columns(
 )
 fig, axes = plt.subplots(1, 2, figsize=(9, 3))
 for colour, (what, some) in zip(
-    PALETTE, copies.group_by("what", maintain_order=True), strict=False
+    palette.SERIES, copies.group_by("what", maintain_order=True), strict=False
 ):
     best = (
         some.group_by("bytes", maintain_order=True)
@@ -167,7 +173,7 @@ for where one becomes the other.
 
 ## 5. Hidden copies
 
-The same batches, copied in (blue), computed (green) and copied out (orange): on one stream, and on four.
+The same batches, copied in (light blue), computed (orange) and copied out (dark blue): on one stream, and on four.
 """
 
 # %%
@@ -209,7 +215,7 @@ for y, (place, rows) in enumerate(
     .sort("device", "stream", descending=True)
     .group_by("device", "stream", maintain_order=True)
 ):
-    bars(ax, rows, y, PALETTE[place[1] == 17], zero_ns)
+    bars(ax, rows, y, palette.COLLECTIVE if place[1] == 17 else palette.KERNEL, zero_ns)
     labels.append(f"device {place[0]}, {'NCCL' if place[1] == 17 else 'compute'}")
 ax.set_yticks([0.4 + y for y in range(len(labels))], labels)
 ax.set(xlim=(0, 18), xlabel="ms")
@@ -246,12 +252,8 @@ for row in inner.iter_rows(named=True):
     ax.broken_barh([(begin, length)], (1, 0.8), color="0.85", ec="white")
     if length > 0.05:
         ax.text(begin + length / 2, 1.4, row["name"], ha="center", va="center", fontsize=7)
-for colour, (_, rows) in zip(
-    PALETTE,
-    recording.device_operations.sort("name").group_by("name", maintain_order=True),
-    strict=False,
-):
-    bars(ax, rows, 0, colour, zero_ns)
+for name_of, rows in recording.device_operations.group_by("name", maintain_order=True):
+    bars(ax, rows, 0, looks(recording)[name_of[0]], zero_ns)
 ax.set_yticks([0.4, 1.4], ["device", "host"])
 ax.set(xlim=(0, 0.5), xlabel="ms")
 plt.show()

@@ -14,9 +14,9 @@ import io
 import matplotlib.pyplot as plt
 import polars as pl
 
-from profiling_lab import captures
+from profiling_lab import captures, palette
 
-plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "font.size": 9})
+plt.rcParams.update(palette.NOTEBOOK)
 
 
 def page(name):
@@ -53,7 +53,7 @@ A warp has 32 lanes. In `stride_2` lane i reads `in[2 * i]`, in `stride_4` it re
 kernels = ["copy_float", "stride_2", "stride_4", "stride_8", "stride_32"]
 sectors, requests = (numbers("ncu_bandwidth", c, kernels) for c in (SECTORS, REQUESTS))
 fig, ax = plt.subplots(figsize=(6, 2.2))
-ax.bar(kernels, [s / r for s, r in zip(sectors, requests, strict=True)], color="#E69F00")
+ax.bar(kernels, [s / r for s, r in zip(sectors, requests, strict=True)], color=palette.ORANGE)
 ax.set(ylabel="sectors a request")
 plt.show()
 
@@ -74,7 +74,7 @@ lies behind L1, because neighbours in DRAM are no longer used at all.
 # figure: Bars of the DRAM throughput in per cent for the same kernels: lowest for the plain copy, rising up to
 # stride 8, and lower again for stride 32.
 fig, ax = plt.subplots(figsize=(6, 2.2))
-ax.bar(kernels, numbers("ncu_bandwidth", DRAM, kernels), color="#0072B2")
+ax.bar(kernels, numbers("ncu_bandwidth", DRAM, kernels), color=palette.BLUE)
 ax.set(ylabel="DRAM, % of peak", ylim=(0, 100))
 plt.show()
 
@@ -99,7 +99,7 @@ was wanted: a wasteful program makes a busy device. Held against a copy of the b
 counts = [1, 2, 4, 8]
 used = numbers("ncu_waiting", ISSUE, [f"chains_{count}" for count in counts])
 fig, ax = plt.subplots(figsize=(6, 2.4))
-ax.plot(counts, used, "o-", color="#009E73")
+ax.plot(counts, used, "o-", color=palette.GREEN)
 ax.set(xlabel="independent chains a thread", ylabel="issue slots used, %", ylim=(0, 105))
 plt.show()
 
@@ -124,10 +124,10 @@ One chain each again, but more warps.
 kernels = ["chains_1", "warps_2", "warps_4", "warps_16"]
 resident, used = (numbers("ncu_waiting", c, kernels) for c in (WARPS, ISSUE))
 fig, ax = plt.subplots(figsize=(6, 2.4))
-ax.plot(resident, used, "o-", color="#0072B2")
+ax.plot(resident, used, "o-", color=palette.BLUE)
 for kernel in ("many_warps_one_load", "few_warps_many_chains"):
     x, y = (numbers("ncu_waiting", c, [kernel])[0] for c in (WARPS, ISSUE))
-    ax.plot(x, y, "x", color="#D55E00")
+    ax.plot(x, y, "x", color=palette.VERMILION)
     ax.annotate(kernel, (x, y), xytext=(-4, 8), textcoords="offset points", ha="center", fontsize=7)
 ax.set(xlabel="warps on an SM", ylabel="issue slots used, %", ylim=(0, 112), xlim=(0, 68))
 plt.show()
@@ -180,7 +180,7 @@ about the same place: so the device has about half the rate for them.
 steps = page("sgemm_steps")["kernel"].to_list()
 fig, ax = plt.subplots(figsize=(8, 2.4))
 took = numbers("sgemm_steps", TIME, steps)
-ax.barh(steps[::-1], took[::-1], color="#CC79A7")
+ax.barh(steps[::-1], took[::-1], color=palette.PURPLE)
 ax.set(xscale="log", xlabel="ms")
 plt.show()
 
@@ -208,7 +208,7 @@ per_request = [
     )
 ]
 fig, ax = plt.subplots(figsize=(8, 2.4))
-ax.barh(rows["kernel"], per_request, color="#E69F00")
+ax.barh(rows["kernel"], per_request, color=palette.ORANGE)
 ax.set(xlabel="sectors a request")
 plt.show()
 

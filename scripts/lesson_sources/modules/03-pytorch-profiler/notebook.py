@@ -14,15 +14,15 @@ import json
 import matplotlib.pyplot as plt
 import polars as pl
 
-from profiling_lab import captures
+from profiling_lab import captures, palette
 
-plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "font.size": 9})
+plt.rcParams.update(palette.NOTEBOOK)
 PHASES = {
-    "data": "#CC79A7",
-    "forward": "#E69F00",
-    "backward": "#0072B2",
-    "optimizer": "#009E73",
-    "log": "#D55E00",
+    "data": palette.PURPLE,
+    "forward": palette.SKY,
+    "backward": palette.BLUE,
+    "optimizer": palette.YELLOW,
+    "log": palette.VERMILION,
 }
 
 
@@ -62,7 +62,7 @@ for ax, name in zip(axes, ("training_phases_inline", "training_phases_ready"), s
     for phase, colour in PHASES.items():
         bars(ax, trace.filter(kind="user_annotation", name=phase), 1, colour, zero_us)
         ax.plot([], [], lw=6, color=colour, label=phase)
-    bars(ax, trace.filter(kind="kernel"), 0, "0.4", zero_us)
+    bars(ax, trace.filter(kind="kernel"), 0, palette.KERNEL, zero_us)
     ax.set_yticks([0.4, 1.4], ["device", "host"])
     ax.set_title(name, loc="left")
 axes[0].legend(ncols=5, frameon=False, loc="lower right", bbox_to_anchor=(1, 0.95), fontsize=8)
@@ -101,7 +101,7 @@ for phase, colour in PHASES.items():
     bars(ax, inside.filter(kind="user_annotation", name=phase), 2, colour, step["begin_us"])
 threads = launches["place"].unique(maintain_order=True).to_list()
 for y, thread in enumerate(threads):
-    bars(ax, launches.filter(place=thread), 1 - y, "0.3", step["begin_us"])
+    bars(ax, launches.filter(place=thread), 1 - y, palette.CALL, step["begin_us"])
 ax.set_yticks([0.4, 1.4, 2.4], ["thread 2", "thread 1", "phases"])
 forward_us = inside.filter(name="forward", kind="user_annotation")["begin_us"][0]
 ax.set(xlabel="ms", xlim=((forward_us - step["begin_us"]) / 1e3 - 0.2, step["us"] / 1e3))
@@ -127,7 +127,7 @@ One step, unwatched and with the profiler noting more and more; samples taken in
 watched = json.loads(captures.text("profiler_overhead_narrow", "overhead.json"))
 fig, ax = plt.subplots(figsize=(9, 2.6))
 for y, samples in enumerate(watched["samples_ns"].values()):
-    ax.plot([s / 1e6 for s in samples], [y] * len(samples), "o", alpha=0.4, color="#0072B2")
+    ax.plot([s / 1e6 for s in samples], [y] * len(samples), "o", alpha=0.4, color=palette.BLUE)
 ax.set_yticks(range(len(watched["samples_ns"])), watched["samples_ns"])
 ax.set(xlabel="ms a step (one sample of the top row lies far outside)", xlim=(0, 6))
 plt.show()
@@ -158,7 +158,7 @@ for y, segment in enumerate(sorted(large, key=lambda s: s["total_size"])):
     for block in segment["blocks"]:
         used = block["state"] == "active_allocated"
         size = block["size"] / 2**20
-        ax.barh(y, size, left=left, color="#009E73" if used else "0.8", ec="white")
+        ax.barh(y, size, left=left, color=palette.GREEN if used else "0.8", ec="white")
         left += size
 ax.set(xlabel="MiB", ylabel="segment", yticks=[])
 plt.show()
@@ -188,7 +188,7 @@ for entry in leak["device_traces"][0]:
     time_ms.append((entry["time_us"] - start_us) / 1e3)
     used_mb.append(now / 1e6)
 fig, ax = plt.subplots(figsize=(9, 2.4))
-ax.step(time_ms, used_mb, where="post", color="#0072B2", lw=1)
+ax.step(time_ms, used_mb, where="post", color=palette.BLUE, lw=1)
 ax.set(xlabel="ms since the first step began", ylabel="MB in use", xlim=(0, None))
 plt.show()
 after = leak["measured"]["allocated_after_step_bytes"]
@@ -217,7 +217,7 @@ for rank in (0, 1):
     zero_us = trace["begin_us"].min()
     for nccl in (False, True):
         some = trace.filter(pl.col("name").str.contains("nccl") == nccl)
-        bars(ax, some, 3 - len(labels), "#7A4F9E" if nccl else "#E69F00", zero_us)
+        bars(ax, some, 3 - len(labels), palette.COLLECTIVE if nccl else palette.KERNEL, zero_us)
         labels.append(f"rank {rank}, {'NCCL' if nccl else 'compute'}")
 ax.set_yticks([3.4, 2.4, 1.4, 0.4], labels)
 ax.set(xlabel="ms since the rank's own first kernel")

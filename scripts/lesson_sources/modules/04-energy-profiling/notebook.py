@@ -14,10 +14,9 @@ import json
 import matplotlib.pyplot as plt
 import numpy as np
 
-from profiling_lab import captures
+from profiling_lab import captures, palette
 
-plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "font.size": 9})
-BLUE, ORANGE, GREEN = "#0072B2", "#E69F00", "#009E73"
+plt.rcParams.update(palette.NOTEBOOK)
 
 
 def load(name):
@@ -46,8 +45,8 @@ fig, ax = plt.subplots(figsize=(9, 2.8))
 for phase in phases:
     if phase["name"] != "idle":
         ax.axvspan(phase["start_ns"] / 1e9, phase["end_ns"] / 1e9, color="0.9", lw=0)
-ax.plot(seconds, samples["average_mw"] / 1e3, color=ORANGE, lw=1, label="A")
-ax.plot(seconds, samples["instant_mw"] / 1e3, color=BLUE, lw=0.8, label="B")
+ax.plot(seconds, samples["average_mw"] / 1e3, color=palette.ORANGE, lw=1, label="A")
+ax.plot(seconds, samples["instant_mw"] / 1e3, color=palette.BLUE, lw=0.8, label="B")
 ax.set(xlabel="s", ylabel="W", ylim=(0, None))
 ax.legend(frameon=False)
 plt.show()
@@ -73,7 +72,7 @@ The thread read every few milliseconds. Here is the beginning of the long phase,
 start_s = phases[1]["start_ns"] / 1e9
 near = (seconds > start_s - 0.05) & (seconds < start_s + 0.25)
 fig, ax = plt.subplots(figsize=(9, 2.4))
-ax.plot((seconds[near] - start_s) * 1e3, samples["instant_mw"][near] / 1e3, ".", color=BLUE)
+ax.plot((seconds[near] - start_s) * 1e3, samples["instant_mw"][near] / 1e3, ".", color=palette.BLUE)
 ax.axvline(0, color="0.5", lw=0.8)
 ax.set(xlabel="ms since work began", ylabel="W", ylim=(0, None))
 plt.show()
@@ -107,8 +106,8 @@ for phase in phases:
     mean_j.append(samples["instant_mw"][inside].mean() / 1e3 * length_s)
 fig, ax = plt.subplots(figsize=(9, 2.4))
 place = np.arange(len(named))
-ax.bar(place - 0.2, counter_j, 0.4, color=GREEN, label="counter")
-ax.bar(place + 0.2, mean_j, 0.4, color=BLUE, label="mean reading × time")
+ax.bar(place - 0.2, counter_j, 0.4, color=palette.GREEN, label="counter")
+ax.bar(place + 0.2, mean_j, 0.4, color=palette.BLUE, label="mean reading × time")
 ax.set_xticks(place, named)
 ax.set(yscale="log", ylabel="J")
 ax.legend(frameon=False)
@@ -135,8 +134,8 @@ Clock and power during the long phase.
 # figure: Clock over time above power over time. When work begins the power goes to its limit, a dashed line, and the clock
 # falls and then wavers.
 fig, axes = plt.subplots(2, 1, figsize=(9, 3.2), sharex=True)
-axes[0].plot(seconds, samples["sm_clock_mhz"], color=ORANGE, lw=0.8)
-axes[1].plot(seconds, samples["instant_mw"] / 1e3, color=BLUE, lw=0.8)
+axes[0].plot(seconds, samples["sm_clock_mhz"], color=palette.ORANGE, lw=0.8)
+axes[1].plot(seconds, samples["instant_mw"] / 1e3, color=palette.BLUE, lw=0.8)
 limit_w = json.loads(captures.text("energy_trace_bf16", "energy.json"))["device"]["power_limit_w"]
 axes[1].axhline(limit_w, color="0.4", ls="--", lw=0.8)
 axes[0].set(ylabel="MHz", ylim=(0, None))
@@ -164,7 +163,11 @@ Many settings of one matrix product: each dot is one phase, at its calls a secon
 sweep, _ = load("energy_sweep_4096")
 work = [phase for phase in sweep if phase["name"] == "work"]
 fig, ax = plt.subplots(figsize=(7, 3.2))
-for precision, colour in (("float32", ORANGE), ("tf32", GREEN), ("bfloat16", BLUE)):
+for precision, colour in (
+    ("float32", palette.ORANGE),
+    ("tf32", palette.GREEN),
+    ("bfloat16", palette.BLUE),
+):
     some = [phase for phase in work if phase["precision"] == precision]
     length_s = np.array([phase["end_ns"] - phase["start_ns"] for phase in some]) / 1e9
     joules = np.array([p["energy_end_mj"] - p["energy_start_mj"] for p in some]) / 1e3
@@ -200,7 +203,7 @@ The same amount of work, three ways: as fast as possible and then idle, and spre
 # that go up and down without order, then a steady line at medium height.
 pacing, readings = load("energy_pacing_bf16")
 fig, ax = plt.subplots(figsize=(9, 2.6))
-ax.plot(readings["time_ns"] / 1e9, readings["instant_mw"] / 1e3, color=BLUE, lw=0.8)
+ax.plot(readings["time_ns"] / 1e9, readings["instant_mw"] / 1e3, color=palette.BLUE, lw=0.8)
 for phase in pacing[1:5]:
     start, end = phase["start_ns"] / 1e9, phase["end_ns"] / 1e9
     ax.axvspan(start, end, color="0.95" if "race" in phase["name"] else "0.88", lw=0)

@@ -13,10 +13,9 @@ import sqlite3
 import matplotlib.pyplot as plt
 import polars as pl
 
-from profiling_lab import captures
+from profiling_lab import captures, palette
 
-plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "font.size": 9})
-BLUE, ORANGE, GREEN, RED, PINK = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7"
+plt.rcParams.update(palette.NOTEBOOK)
 
 
 def query(name, sql):
@@ -53,7 +52,7 @@ fig, ax = plt.subplots(figsize=(8, 4.2))
 for y, table in enumerate(sorted(rows)):
     for name, count in rows[table].items():
         ax.text(NAMES.index(name), y, f"{count:,}", ha="center", va="center", fontsize=8)
-        ax.barh(y, 0.9, left=NAMES.index(name) - 0.45, color=BLUE, alpha=0.25)
+        ax.barh(y, 0.9, left=NAMES.index(name) - 0.45, color=palette.BLUE, alpha=0.25)
 ax.set_yticks(range(len(rows)), sorted(rows), fontsize=8)
 ax.set_xticks(range(len(NAMES)), NAMES, fontsize=8)
 ax.invert_yaxis()
@@ -82,10 +81,14 @@ fig, axes = plt.subplots(3, 1, figsize=(9, 4), sharex=True)
 for ax, name in zip(axes, ("loader_single", "loader_few", "loader_enough"), strict=True):
     recording = captures.open(name)
     zero_ns = recording.nvtx_ranges.filter(name="step")["start_ns"].min()
-    for range_name, colour in (("next_batch", PINK), ("copy_in", BLUE), ("train", GREEN)):
+    for range_name, colour in (
+        ("next_batch", palette.PURPLE),
+        ("copy_in", palette.SKY),
+        ("train", palette.YELLOW),
+    ):
         bars(ax, recording.nvtx_ranges.filter(name=range_name), 1, colour, zero_ns)
         ax.plot([], [], lw=6, color=colour, label=range_name)
-    bars(ax, recording.kernels, 0, ORANGE, zero_ns)
+    bars(ax, recording.kernels, 0, palette.ORANGE, zero_ns)
     ax.set_yticks([0.4, 1.4], ["device", "host"])
     ax.set_title(name, loc="left")
 axes[0].legend(ncols=3, frameon=False, loc="lower right", bbox_to_anchor=(1, 0.95), fontsize=8)
@@ -120,15 +123,15 @@ for ax, name in zip(
     thread = recording.api_calls["thread"][0]
     calls = recording.os_calls.filter(pl.col("thread") == thread, pl.col("start_ns") >= zero_ns)
     for kind, colour in (
-        ("sem_wait", RED),
-        ("clock_nanosleep", PINK),
-        ("fsync", BLUE),
-        ("open64", BLUE),
-        ("write", BLUE),
+        ("sem_wait", palette.VERMILION),
+        ("clock_nanosleep", palette.PURPLE),
+        ("fsync", palette.BLUE),
+        ("open64", palette.BLUE),
+        ("write", palette.BLUE),
         ("pthread_cond_timedwait", "0.6"),
     ):
         bars(ax, calls.filter(name=kind), 1, colour, zero_ns)
-    bars(ax, recording.kernels, 0, ORANGE, zero_ns)
+    bars(ax, recording.kernels, 0, palette.ORANGE, zero_ns)
     ax.set_yticks([0.4, 1.4], ["device", "system"])
     ax.set_title(name, loc="left")
 axes[3].set(xlabel="ms", xlim=(0, 100))
@@ -162,7 +165,7 @@ threads = sorted({thread for _, thread in samples})
 fig, ax = plt.subplots(figsize=(9, 1.9))
 for y, thread in enumerate(threads):
     times_s = [(start_ns - zero_ns) / 1e9 for start_ns, of in samples if of == thread]
-    ax.plot(times_s, [y] * len(times_s), "|", color=BLUE, markersize=9)
+    ax.plot(times_s, [y] * len(times_s), "|", color=palette.BLUE, markersize=9)
 ax.set_yticks(range(len(threads)), [f"thread {thread}" for thread in threads])
 ax.set(xlabel="s", ylim=(-0.6, len(threads) - 0.4), xlim=(0, None))
 plt.show()
@@ -193,7 +196,7 @@ medians = []
 for y, name in enumerate(LABELS):
     batches = captures.open(name).nvtx_ranges.filter(name="batch")["start_ns"].diff().drop_nulls()
     medians.append(batches.median())
-    ax.plot(batches / 1e6, [y] * batches.len(), "o", alpha=0.5, color=BLUE)
+    ax.plot(batches / 1e6, [y] * batches.len(), "o", alpha=0.5, color=palette.BLUE)
 ax.set_yticks(range(3), LABELS)
 ax.set(xlabel="ms from the start of a batch to the next", ylim=(-0.5, 2.5), xlim=(0, None))
 plt.show()
@@ -219,8 +222,8 @@ of the profiler: a comparison across these compares them.
 recording = captures.open("backtrace_logging")
 zero_ns = recording.span_ns[0]
 fig, ax = plt.subplots(figsize=(9, 1.7))
-bars(ax, recording.api_calls, 1, GREEN, zero_ns)
-bars(ax, recording.kernels, 0, ORANGE, zero_ns)
+bars(ax, recording.api_calls, 1, palette.GREEN, zero_ns)
+bars(ax, recording.kernels, 0, palette.ORANGE, zero_ns)
 ax.set_yticks([0.4, 1.4], ["device", "calls"])
 ax.set(xlabel="ms", xlim=(0, None))
 plt.show()

@@ -14,10 +14,9 @@ import statistics
 
 import matplotlib.pyplot as plt
 
-from profiling_lab import captures
+from profiling_lab import captures, palette
 
-plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "font.size": 9})
-BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
+plt.rcParams.update(palette.NOTEBOOK)
 
 
 def load(name, file="scaling.json"):
@@ -46,7 +45,7 @@ The first run of the smallest batch, step by step.
 run = baseline["runs"][0]
 steps_ms = [sum(phases) / 1e6 for phases in run["phases"]]
 fig, ax = plt.subplots(figsize=(9, 2.2))
-ax.semilogy(range(1, len(steps_ms) + 1), steps_ms, "o", color=BLUE)
+ax.semilogy(range(1, len(steps_ms) + 1), steps_ms, "o", color=palette.BLUE)
 ax.set(xlabel="step", ylabel="ms", xticks=range(1, len(steps_ms) + 1))
 plt.show()
 print(f"mean {statistics.mean(steps_ms):.1f} ms, median {statistics.median(steps_ms):.1f} ms")
@@ -75,8 +74,8 @@ took_ms = [
     statistics.median(sum(phases) for phases in run["phases"][5:]) / 1e6 for run in baseline["runs"]
 ]
 rates = [batch / took * 1e3 for batch, took in zip(batches, took_ms, strict=True)]
-axes[0].loglog(batches, took_ms, "o", color=BLUE, alpha=0.5)
-axes[1].loglog(batches, rates, "o", color=GREEN, alpha=0.5)
+axes[0].loglog(batches, took_ms, "o", color=palette.BLUE, alpha=0.5)
+axes[1].loglog(batches, rates, "o", color=palette.GREEN, alpha=0.5)
 axes[0].set(xlabel="batch", ylabel="ms a step")
 axes[1].set(xlabel="batch", ylabel="samples a second")
 fig.tight_layout()
@@ -104,7 +103,9 @@ four = load("scaling_four_bf16")
 by_run = {(run["series"], run["world_size"]): run for run in four["runs"]}
 fig, ax = plt.subplots(figsize=(9, 2.4))
 for x, series in enumerate("abc"):
-    for place, (world, colour) in enumerate(((1, "0.6"), (2, ORANGE), (4, RED))):
+    for place, (world, colour) in enumerate(
+        ((1, "0.6"), (2, palette.ORANGE), (4, palette.VERMILION))
+    ):
         run = by_run[series, world]
         ax.bar(x + 0.28 * (place - 1), step_ms(run), 0.26, color=colour)
         label = f"{world} × {run['samples_per_rank'][0]}"
@@ -141,8 +142,15 @@ for ax, world in zip(axes, (2, 4), strict=True):
             alone = statistics.median(run["alone_ns"][rank][5:]) / 1e6
             together = statistics.median(run["step_ns"][rank][5:]) / 1e6
             place = (world + 0.4) * x + rank
-            ax.bar(place, alone, color=BLUE)
-            ax.bar(place, together - alone, bottom=alone, color="white", ec=RED, hatch="///")
+            ax.bar(place, alone, color=palette.BLUE)
+            ax.bar(
+                place,
+                together - alone,
+                bottom=alone,
+                color="white",
+                ec=palette.VERMILION,
+                hatch="///",
+            )
             ticks.append((place, f"{series}{rank}"))
     ax.set_xticks(*zip(*ticks, strict=True), fontsize=8)
     ax.set_title(f"{world} GPUs", fontsize=9)
@@ -171,8 +179,11 @@ which is bus bandwidth (dashed).
 # bus bandwidth.
 messages = load("scaling_four_bf16", "communication.json")
 fig, axes = plt.subplots(1, 2, figsize=(9, 3))
-curves = [(f"{n} GPUs", "all_reduce", n, colour) for n, colour in ((2, BLUE), (4, RED))]
-for label, key, world, colour in [*curves, ("copy", "copy", None, GREEN)]:
+curves = [
+    (f"{n} GPUs", "all_reduce", n, colour)
+    for n, colour in ((2, palette.BLUE), (4, palette.VERMILION))
+]
+for label, key, world, colour in [*curves, ("copy", "copy", None, palette.GREEN)]:
     entries = [entry for entry in messages[key] if entry.get("world_size") == world]
     sizes = [entry["bytes"] for entry in entries]
     took_us = [statistics.median(entry["samples_ns"]) / 1e3 for entry in entries]
@@ -209,7 +220,7 @@ A CPU this time: series a from one to sixteen processes, as speed-up over one. D
 # figure: Speed-up over processes on a CPU, far below the dashed line of proportion: it bends over at about three.
 cpu = load("scaling_cpu")
 fig, ax = plt.subplots(figsize=(6, 3))
-for series, colour in (("a", BLUE), ("c", ORANGE)):
+for series, colour in (("a", palette.BLUE), ("c", palette.ORANGE)):
     runs = [run for run in cpu["runs"] if run["series"] == series]
     speed = [step_ms(runs[0]) / step_ms(run) for run in runs]
     ax.plot([run["world_size"] for run in runs], speed, "o-", color=colour, label=series)
@@ -241,7 +252,11 @@ for y, name in enumerate(("scaling_baseline_bf16", "scaling_baseline_late")):
     last = max(one["runs"], key=lambda run: run["batch"])
     left = 0.0
     for place, (phase, colour) in enumerate(
-        zip(one["phase_names"], (RED, ORANGE, BLUE, GREEN), strict=True)
+        zip(
+            one["phase_names"],
+            (palette.VERMILION, palette.ORANGE, palette.BLUE, palette.GREEN),
+            strict=True,
+        )
     ):
         part = statistics.median(phases[place] for phases in last["phases"][5:]) / 1e6
         ax.barh(y, part, left=left, color=colour, label=phase if not y else None)

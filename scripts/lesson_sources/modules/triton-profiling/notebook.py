@@ -13,10 +13,9 @@ import statistics
 
 import matplotlib.pyplot as plt
 
-from profiling_lab import captures, devices
+from profiling_lab import captures, devices, palette
 
-plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "font.size": 9})
-BLUE, ORANGE, GREEN, RED, PINK = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7"
+plt.rcParams.update(palette.NOTEBOOK)
 
 
 def load(name, file="measurements.json"):
@@ -44,7 +43,7 @@ A vector add at many sizes. `eager`: the host issues call after call. `graph`: t
 # at one microsecond up to a hundred thousand, cold between them; at the right all three are one line.
 sizes = [row["n"] for row in add]
 fig, ax = plt.subplots(figsize=(8, 3))
-for way, colour in (("eager", RED), ("cold", BLUE), ("graph", GREEN)):
+for way, colour in (("eager", palette.VERMILION), ("cold", palette.BLUE), ("graph", palette.GREEN)):
     ax.loglog(sizes, [median_us(row[way]) for row in add], "o-", color=colour, label=way)
 ax.set(xlabel="elements", ylabel="µs")
 ax.legend(frameon=False)
@@ -69,7 +68,7 @@ The same times as rates: bytes that the add must move, over time. Dashed: what t
 # figure: Rate over elements on a logarithmic axis. graph rises far above the dashed line at about a million elements and falls below it;
 # cold rises and stays below the line.
 fig, ax = plt.subplots(figsize=(8, 2.8))
-for way, colour in (("cold", BLUE), ("graph", GREEN)):
+for way, colour in (("cold", palette.BLUE), ("graph", palette.GREEN)):
     rates = [row["bytes"] / statistics.median(row[way]) for row in add]  # bytes a ns: GB/s
     ax.semilogx(sizes, rates, "o-", color=colour, label=way)
 ax.axhline(devices.get("H200").memory_bandwidth_bytes_per_s / 1e9, color="0.4", ls="--", lw=0.8)
@@ -98,7 +97,7 @@ One and the same call, timed in different ways; all samples in the order in whic
 series = load("triton_samples_add", "samples.json")["series"]
 fig, axes = plt.subplots(1, 4, figsize=(10, 2.4), sharey=True)
 for ax, name in zip(axes, ("from_start", "after_idle", "warm", "cold"), strict=True):
-    ax.plot([sample / 1e3 for sample in series[name]], ".", markersize=2, color=BLUE)
+    ax.plot([sample / 1e3 for sample in series[name]], ".", markersize=2, color=palette.BLUE)
     ax.set(title=name, yscale="log", xlabel="call")
 axes[0].set_ylabel("µs")
 fig.tight_layout()
@@ -124,7 +123,9 @@ matmul = load("triton_matmul_bf16")
 tile = matmul["wave_tile"]
 tiles = [(w["m"] // tile["block_m"]) * (w["n"] // tile["block_n"]) for w in matmul["waves"]]
 fig, ax = plt.subplots(figsize=(8, 2.6))
-ax.plot(tiles, [median_us(wave["device_time"]) for wave in matmul["waves"]], "o", color=ORANGE)
+ax.plot(
+    tiles, [median_us(wave["device_time"]) for wave in matmul["waves"]], "o", color=palette.ORANGE
+)
 for waves in (1, 2):
     ax.axvline(waves * matmul["sm_count"] + 0.5, color="0.5", ls="--", lw=0.8)
 ax.set(xlabel="tiles", ylabel="µs", ylim=(0, None))
@@ -154,7 +155,7 @@ fig, axes = plt.subplots(1, 2, figsize=(9, 3.2))
 rounds = [[median_us(samples) for samples in c["device_time"]] for c in order]
 for ax, shown in ((axes[0], rounds), (axes[1], rounds[:22])):
     places = [x for x, took in enumerate(shown) for _ in took]
-    ax.plot(places, [t for took in shown for t in took], ".", color=BLUE, markersize=3)
+    ax.plot(places, [t for took in shown for t in took], ".", color=palette.BLUE, markersize=3)
 axes[0].set(xlabel="settings, sorted", ylabel="µs", yscale="log")
 axes[1].set(xlabel="the first 22 of them")
 axes[1].set_xticks(range(22), [c["name"] for c in order[:22]], rotation=90, fontsize=6)
@@ -185,7 +186,7 @@ ratios = [statistics.median(row["add"]) / statistics.median(row["copy"]) for row
 ax.barh(
     [row["name"] for row in tail],
     ratios,
-    color=[ORANGE if "mask" in row["name"] else GREEN for row in tail],
+    color=[palette.ORANGE if "mask" in row["name"] else palette.GREEN for row in tail],
 )
 ax.invert_yaxis()
 ax.set(xlabel="time of the add / time of a copy")
@@ -213,7 +214,7 @@ Back to the first picture. A copy of one vector was timed in the same way as `co
 both = [row for row in add if row["copy"]]
 fig, ax = plt.subplots(figsize=(8, 2.4))
 quotients = [statistics.median(row["cold"]) / statistics.median(row["copy"]) for row in both]
-ax.semilogx([row["n"] for row in both], quotients, "o-", color=PINK)
+ax.semilogx([row["n"] for row in both], quotients, "o-", color=palette.PURPLE)
 ax.set(xlabel="elements", ylabel="add / copy", ylim=(0, 2))
 plt.show()
 

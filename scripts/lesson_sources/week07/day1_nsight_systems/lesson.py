@@ -12,15 +12,20 @@ from profiling_lab import captures
 from profiling_lab.analysis import intervals as sets
 from scripts.lesson_sources.drawing import (
     BLUE,
+    CALL,
+    FAINT,
     GREEN,
     GREY,
     GRID,
     INK,
+    LIGHT,
+    NOTHING,
     ORANGE,
     PAPER,
     PURPLE,
     SKY,
     VERMILION,
+    YELLOW,
     bars,
     intervals,
     lanes,
@@ -41,7 +46,7 @@ HOST = {
 }
 KERNEL, H2D, D2H, BLOCKED = ORANGE, SKY, BLUE, VERMILION
 PREDICTED, MEASURED, RECORDED = SKY, GREEN, GREY
-IDLE = "#F3E3D3"
+IDLE = NOTHING
 
 # The twins of `predicted_and_measured`: what is faulty, what cause is taken away, what was recorded
 # without it. "bound": the fixed program changed more than this one cause.
@@ -384,7 +389,7 @@ def gap_after_item() -> Figure:
         zorder=0,
     )
     stages = ("sample", "forward", "backward", "optimizer", "log")
-    shades = ("#CC79A7", "#F0C060", "#BFD9EC", "#9FD5C4", "#D9D9D9")
+    shades = (PURPLE, YELLOW, FAINT, LIGHT, GREY)
     for stage, shade in zip(stages, shades, strict=True):
         found = [r for r in ranges if r["name"] == stage]
         bars(axes, 3, intervals(found), window, color=shade, edgecolor=PAPER, linewidth=0.6)
@@ -394,7 +399,7 @@ def gap_after_item() -> Figure:
                 axes.text(((left + right) / 2 - origin) / 1e6, 3, stage, ha="center", va="center")
     waits = [c for c in calls if "Synchronize" in c["name"]]
     launches = [c for c in calls if "Synchronize" not in c["name"]]
-    bars(axes, 2, intervals(launches), window, color=H2D, join_ns=pixel)
+    bars(axes, 2, intervals(launches), window, color=CALL, join_ns=pixel)
     bars(axes, 2, intervals(waits), window, color=BLOCKED)
     bars(axes, 1, intervals(operations), window, color=KERNEL, join_ns=pixel)
     axes.text(
@@ -412,7 +417,7 @@ def gap_after_item() -> Figure:
         figure,
         {
             "waiting call (cudaStreamSynchronize, …)": BLOCKED,
-            "other CUDA calls": H2D,
+            "other CUDA calls": CALL,
             "device operations": KERNEL,
         },
         3,
@@ -430,7 +435,7 @@ def predicted_and_measured() -> Figure:
     for place, pair in enumerate(pairs):
         y = len(pairs) - place
         before = pair["before_ns"]
-        axes.barh(y, 100, height=0.78, color="#EEEEEE", linewidth=0)
+        axes.barh(y, 100, height=0.78, color=LIGHT, linewidth=0)
         for offset, key, colour in (
             (0.19, "predicted_ns", PREDICTED),
             (-0.19, "measured_ns", MEASURED),

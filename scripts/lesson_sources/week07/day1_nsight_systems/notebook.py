@@ -14,10 +14,10 @@ are computed from the recording when the notebook is made.
 import matplotlib.pyplot as plt
 import polars as pl
 
-from profiling_lab import captures
+from profiling_lab import captures, palette
 
-plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "font.size": 9})
-COLOURS = {"kernel": "#E69F00", "copy": "#0072B2", "memset": "#CC79A7", "graph": "#E69F00"}
+plt.rcParams.update(palette.NOTEBOOK)
+LOOKS = {"H2D": palette.COPY_IN, "D2H": palette.COPY_OUT, "memset": palette.MEMSET}
 
 recording = captures.open("torch_inference_baseline")
 operations = recording.device_operations
@@ -62,19 +62,22 @@ step = recording.nvtx_ranges.filter(name="step").row(3, named=True)
 inside = operations.filter(pl.col("start_ns") < step["end_ns"], pl.col("end_ns") > step["start_ns"])
 
 
-def strip(ax, rows, y, colours=COLOURS, zero_ns=step["start_ns"]):
-    """Draw operations as bars, in ms since `zero_ns`."""
-    for kind in rows["kind"].unique().sort():
-        of_kind = rows.filter(kind=kind)
-        begin = (of_kind["start_ns"] - zero_ns) / 1e6
-        bars = zip(begin, of_kind["duration_ns"] / 1e6, strict=True)
-        ax.broken_barh(list(bars), (y, 0.8), color=colours[kind], ec="white", lw=0.2, label=kind)
+def strip(ax, rows, y, zero_ns=step["start_ns"]):
+    """Draw operations as bars, in ms since `zero_ns`: kernels, memsets, and copies by their direction."""
+    what = pl.when(pl.col("kind") == "kernel").then(pl.lit("kernel")).otherwise("name")
+    for (kind,), some in (
+        rows.with_columns(what=what).sort("what").group_by("what", maintain_order=True)
+    ):
+        begin = (some["start_ns"] - zero_ns) / 1e6
+        bars = list(zip(begin, some["duration_ns"] / 1e6, strict=True))
+        colour = LOOKS.get(kind, palette.KERNEL)
+        ax.broken_barh(bars, (y, 0.8), color=colour, ec="white", lw=0.2, label=kind)
 
 
 fig, ax = plt.subplots(figsize=(9, 1.5))
 strip(ax, inside, 0)
 ax.set(xlim=(0, step["duration_ns"] / 1e6), yticks=[], xlabel="ms since the step began")
-ax.legend(ncols=3, loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
+ax.legend(ncols=4, loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
 plt.show()
 
 # %% [markdown]
@@ -141,7 +144,8 @@ for ax, name in zip(axes, ("torch_inference_baseline", "torch_inference_improved
     copies = captures.open(name).copies
     for kind, marker in (("H2D", "o"), ("D2H", "s")):
         some = copies.filter(kind=kind)
-        ax.loglog(some["bytes"], some["duration_ns"] / 1e3, marker, label=kind, alpha=0.7)
+        colour = LOOKS[kind]
+        ax.loglog(some["bytes"], some["duration_ns"] / 1e3, marker, label=kind, color=colour)
     for rate in (2, 10, 50):  # GB/s are bytes a nanosecond
         ax.axline((1e6, 1e6 / rate / 1e3), (1e7, 1e7 / rate / 1e3), color="0.7", lw=0.8)
         ax.annotate(f"{rate} GB/s", (1e5, 1e5 / rate / 1e3), fontsize=7, color="0.4")
@@ -178,7 +182,7 @@ for y, rows in ((0, decode.kernels), (1, decode.api_calls)):
     near = rows.filter(pl.col("start_ns").is_between(zero_ns, zero_ns + 3_000_000))
     begin = (near["start_ns"] - zero_ns) / 1e6
     bars = list(zip(begin, near["duration_ns"] / 1e6, strict=True))
-    ax.broken_barh(bars, (y, 0.8), color=("#E69F00", "0.4")[y], lw=0)
+    ax.broken_barh(bars, (y, 0.8), color=(palette.KERNEL, palette.CALL)[y], lw=0)
 ax.set_yticks([0.4, 1.4], ["kernels", "CUDA calls"])
 ax.set(xlim=(0, 3), xlabel="ms")
 plt.show()
@@ -187,7 +191,7 @@ plt.show()
 # figure: Histogram of the durations of the kernels of decode_eager, in microseconds. Nearly all are
 # shorter than five.
 fig, ax = plt.subplots(figsize=(9, 1.8))
-ax.hist(decode.kernels["duration_ns"] / 1e3, bins=60, range=(0, 12), color="#E69F00")
+ax.hist(decode.kernels["duration_ns"] / 1e3, bins=60, range=(0, 12), color=palette.KERNEL)
 ax.set(xlabel="duration of a kernel, µs", ylabel="kernels")
 plt.show()
 
@@ -221,7 +225,7 @@ for ax, name in zip(axes, ("torch_inference_baseline", "torch_inference_improved
         pl.col("timestamp_ns").is_between(begin_ns, begin_ns + 30_000_000),
     )
     time_ms = (samples["timestamp_ns"] - begin_ns) / 1e6
-    ax.fill_between(time_ms, samples["value"], step="pre", color="#009E73", alpha=0.7)
+    ax.fill_between(time_ms, samples["value"], step="pre", color=palette.GREEN, alpha=0.7)
     ax.set(title=name, ylabel="% of SMs", ylim=(0, 100), xlim=(0, 30))
 axes[1].set_xlabel("ms")
 fig.tight_layout()

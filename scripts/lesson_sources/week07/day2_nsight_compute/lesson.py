@@ -21,6 +21,7 @@ from scripts.lesson_sources.drawing import (
     GREY,
     GRID,
     INK,
+    LIGHT,
     ORANGE,
     PURPLE,
     ROOT,
@@ -412,7 +413,7 @@ def where_warps_wait() -> Figure:
         "barrier": ("barrier", VERMILION),
         "not_selected": ("not selected", GREY),
         "wait": ("wait", ORANGE),
-        "other": ("other, issued", "#EEEEEE"),
+        "other": ("other, issued", LIGHT),
     }
     figure = Figure(figsize=(8.6, 3.6))
     axes = figure.subplots()

@@ -15,8 +15,10 @@ import csv
 import matplotlib.pyplot as plt
 import polars as pl
 
-from profiling_lab import captures
+from profiling_lab import captures, palette
 from profiling_lab.captures import kernels
+
+plt.rcParams.update(palette.NOTEBOOK)
 
 # The columns that this notebook looks at. All of them are per cent or plain counts.
 COLUMNS = {
@@ -50,7 +52,7 @@ memory = table.filter(capture="ncu_memory").select(
     "kernel", (pl.col("sectors") / pl.col("requests")).alias("sectors")
 )
 fig, ax = plt.subplots(figsize=(9, 2.4))
-ax.barh(memory["kernel"], memory["sectors"], color="#E69F00")
+ax.barh(memory["kernel"], memory["sectors"], color=palette.ORANGE)
 ax.axvline(4, color="0.3", ls="--", lw=0.8)
 ax.set(xlabel="sectors a request")
 plt.show()
@@ -75,7 +77,7 @@ Memory on one axis, the multiprocessors on the other: the picture that "speed of
 # figure: Scatter of SM throughput over DRAM throughput, both in per cent. Some kernels lie at the right
 # edge, some at the top, and many in the lower left corner, far from both.
 fig, ax = plt.subplots(figsize=(6, 4))
-ax.scatter(table["dram"], table["sm"], s=14, color="#0072B2")
+ax.scatter(table["dram"], table["sm"], s=14, color=palette.BLUE)
 for kernel in ("scale", "iterate", "follow_one", "histogram_direct", "transpose_direct"):
     row = table.filter(kernel=kernel).row(0, named=True)
     ax.annotate(kernel, (row["dram"] + 1, row["sm"] + 1), fontsize=7)
@@ -113,7 +115,7 @@ DRAM throughput as a share of its peak, one bar a kernel, sorted.
 # a long tail is below 20.
 ranked = table.sort("dram", descending=True)
 fig, ax = plt.subplots(figsize=(9, 2.6))
-ax.bar(ranked["kernel"] + ranked["capture"], ranked["dram"], color="#0072B2")
+ax.bar(ranked["kernel"] + ranked["capture"], ranked["dram"], color=palette.BLUE)
 ax.set_xticks(range(ranked.height), ranked["kernel"].to_list(), rotation=90, fontsize=6)
 ax.set(ylabel="DRAM, % of peak", ylim=(0, 100))
 plt.show()
@@ -139,7 +141,7 @@ Occupancy is the share of warp slots in use. Advice on the net says to raise it.
 # figure: Scatter of DRAM throughput over achieved occupancy, in per cent. There is no line: high and low
 # throughput occur at high occupancy, and some kernels with low occupancy move many bytes.
 fig, ax = plt.subplots(figsize=(6, 3.4))
-ax.scatter(table["occupancy"], table["dram"], s=14, color="#009E73")
+ax.scatter(table["occupancy"], table["dram"], s=14, color=palette.GREEN)
 for kernel in ("stream_large_tile", "stream_small_tile", "copy_eight", "follow_one", "scale"):
     row = table.filter(kernel=kernel).row(0, named=True)
     ax.annotate(kernel, (row["occupancy"] + 1, row["dram"] + 1), fontsize=7)

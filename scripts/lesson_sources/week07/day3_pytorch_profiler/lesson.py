@@ -17,6 +17,7 @@ from scripts.lesson_sources.drawing import (
     GRID,
     INK,
     ORANGE,
+    PAPER,
     PURPLE,
     SKY,
     VERMILION,
@@ -374,7 +375,7 @@ def self_and_total() -> Figure:
         x, width = (event["start_ns"] - begin) / 1e3, (event["end_ns"] - event["start_ns"]) / 1e3
         axes.barh(
             lane, width, left=x, height=0.75, color=PURPLE if event["kind"] == "call" else SKY,
-            edgecolor="white", linewidth=0.6,
+            edgecolor=PAPER, linewidth=0.6,
         )  # fmt: skip
         span = rows[0]["end_ns"] - rows[0]["start_ns"]
         if width * 1e3 > 0.12 * span:
@@ -385,7 +386,7 @@ def self_and_total() -> Figure:
                 (event["start_ns"] - begin) / 1e3,
                 (event["end_ns"] - event["start_ns"]) / 1e3,
             )
-            axes.barh(0, width, left=x, height=0.75, color=ORANGE, edgecolor="white", linewidth=0.6)
+            axes.barh(0, width, left=x, height=0.75, color=ORANGE, edgecolor=PAPER, linewidth=0.6)
     axes.set_yticks([0, deepest + 1], ["device", "host"])
     axes.set_xlabel("µs since aten::linear began")
     axes.set_xlim(left=-1)

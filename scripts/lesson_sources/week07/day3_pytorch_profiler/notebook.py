@@ -16,7 +16,7 @@ from collections import Counter
 import matplotlib.pyplot as plt
 import polars as pl
 
-from profiling_lab import captures
+from profiling_lab import captures, palette
 
 events = json.loads(captures.text("torch_train_sync", "trace.json"))["traceEvents"]
 Counter(event.get("cat") for event in events if event.get("ph") == "X").most_common()
@@ -48,7 +48,7 @@ The same recording in pictures, beside its repaired twin. Nothing on the path ne
 """
 
 # %%
-plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "font.size": 9})
+plt.rcParams.update(palette.NOTEBOOK)
 
 
 def load(name):
@@ -81,10 +81,10 @@ Operators, CUDA calls and the device, for both programs. Dashed lines: where the
 # figure: Two panels, each with three rows: operators, CUDA calls, device. In the upper one the device's row
 # has gaps after long bars in the row of calls. In the lower one the host is done early and the row is full.
 ROWS = {
-    "cpu_op": (2, "0.6"),
-    "cuda_runtime": (1, "#0072B2"),
-    "kernel": (0, "#E69F00"),
-    "gpu_memcpy": (0, "#CC79A7"),
+    "cpu_op": (2, palette.OPERATOR),
+    "cuda_runtime": (1, palette.CALL),
+    "kernel": (0, palette.KERNEL),
+    "gpu_memcpy": (0, palette.COPY_DEVICE),
 }
 
 
@@ -143,7 +143,7 @@ for ax, table, name in zip(axes, (slow, quick), ("sync", "clean"), strict=True):
     longest = (
         calls.group_by("name", maintain_order=True).agg(pl.col("us").sum() / 1e3).sort("us")[-5:]
     )
-    ax.barh(longest["name"], longest["us"], color="#0072B2")
+    ax.barh(longest["name"], longest["us"], color=palette.CALL)
     ax.set(title=f"torch_train_{name}", xlabel="ms in three steps")
 fig.tight_layout()
 plt.show()
@@ -176,7 +176,11 @@ around = slow.filter(
     pl.col("begin_us") <= middle_us,
     pl.col("begin_us") + pl.col("us") >= middle_us,
 ).sort("us", descending=True)
-colours = {"python_function": "#009E73", "cpu_op": "0.6", "cuda_runtime": "#0072B2"}
+colours = {
+    "python_function": palette.PYTHON,
+    "cpu_op": palette.OPERATOR,
+    "cuda_runtime": palette.CALL,
+}
 fig, ax = plt.subplots(figsize=(9, 2.6))
 left_us, right_us = wait["begin_us"] - 500, wait["begin_us"] + wait["us"] + 500
 for y, row in enumerate(around.iter_rows(named=True)):
@@ -227,7 +231,8 @@ for row in inner.sort(["begin_us", "us"], descending=[False, True]).iter_rows(na
     while open_ends and open_ends[-1] <= row["begin_us"]:
         open_ends.pop()
     begin = row["begin_us"] - outer["begin_us"]
-    ax.broken_barh([(begin, row["us"])], (len(open_ends), 0.9), color="0.75", ec="white")
+    colour = palette.OPERATOR if row["kind"] == "cpu_op" else palette.CALL
+    ax.broken_barh([(begin, row["us"])], (len(open_ends), 0.9), color=colour, ec="white")
     if row["us"] > outer["us"] / 12:
         ax.text(begin + row["us"] / 2, len(open_ends) + 0.45, row["name"], ha="center", size=6)
     open_ends.append(row["begin_us"] + row["us"])
@@ -257,7 +262,7 @@ fig, axes = plt.subplots(2, 1, figsize=(9, 2), sharex=True)
 for ax, table in zip(axes, (slow, quick), strict=True):
     device = table.filter(kind="kernel")
     bars = list(zip(device["begin_us"] / 1e3, device["us"] / 1e3, strict=True))
-    ax.broken_barh(bars, (0, 1), color="#E69F00", lw=0)
+    ax.broken_barh(bars, (0, 1), color=palette.KERNEL, lw=0)
     for number in (3, 4, 5):
         ax.axvline(a_step(table, number)[0] / 1e3, color="0.3", ls="--", lw=0.8)
     ax.set_yticks([])

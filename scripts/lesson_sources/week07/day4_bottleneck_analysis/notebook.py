@@ -15,9 +15,9 @@ import json
 import matplotlib.pyplot as plt
 import polars as pl
 
-from profiling_lab import captures, roofline
+from profiling_lab import captures, palette, roofline
 
-plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "font.size": 9})
+plt.rcParams.update(palette.NOTEBOOK)
 
 
 def table(name):
@@ -60,7 +60,7 @@ fig, ax = plt.subplots(figsize=(9, 1.9))
 for y, name in enumerate(NAMES):
     row = ops.filter(name=name).row(0, named=True)
     shares = [sample / row["us"] / 1e3 for sample in row["samples"]]
-    ax.plot(shares, [y] * len(shares), "o", alpha=0.5, color="#0072B2", markersize=4)
+    ax.plot(shares, [y] * len(shares), "o", alpha=0.5, color=palette.BLUE, markersize=4)
 ax.set_yticks(range(4), NAMES)
 ax.set(xlabel="sample / median", ylim=(-0.5, 3.5))
 plt.show()
@@ -113,7 +113,7 @@ numbers of the device. You will write the counting.
 # fused bar is half as long; the fused float32 bar equals the eager bfloat16 bar.
 fig, ax = plt.subplots(figsize=(9, 1.9))
 chains = ops.filter(pl.col("name").str.contains(r"chain (fp32|bf16) 67108864"))
-ax.barh(chains["name"], chains["us"], color=["#E69F00", "#009E73"] * 2)
+ax.barh(chains["name"], chains["us"], color=[palette.ORANGE, palette.GREEN] * 2)
 ax.set(xlabel="µs")
 plt.show()
 
@@ -147,7 +147,7 @@ for dtype in ("fp32", "tf32", "bf16"):
     ).sort("n")
     axes[0].loglog(square["n"], square["us"], "o-", label=dtype)
 few = products.filter(pl.col("k") == 8192, pl.col("n") == 8192, pl.col("m") <= 256).sort("m")
-axes[1].plot(few["m"], few["us"], "o-", color="#D55E00")
+axes[1].plot(few["m"], few["us"], "o-", color=palette.VERMILION)
 axes[0].set_xticks([256, 1024, 4096, 8192], ["256", "1024", "4096", "8192"])
 axes[0].minorticks_off()
 axes[0].set(xlabel="n of n × n × n", ylabel="µs")

@@ -15,9 +15,9 @@ import json
 import matplotlib.pyplot as plt
 import numpy as np
 
-from profiling_lab import captures
+from profiling_lab import captures, palette
 
-plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "font.size": 9})
+plt.rcParams.update(palette.NOTEBOOK)
 
 
 def runs(name, file="requests.json"):
@@ -48,7 +48,7 @@ This is what the client measured, from sending to the answer.
 closed = eager["stall_closed"]
 fig, ax = plt.subplots(figsize=(9, 2.2))
 measured_ms = (closed["end_ns"] - closed["sent_ns"]) / 1e6
-ax.plot(closed["sent_ns"] / 1e9, measured_ms, ".", color="#0072B2")
+ax.plot(closed["sent_ns"] / 1e9, measured_ms, ".", color=palette.BLUE)
 ax.set(xlabel="sent at, s", ylabel="measured, ms")
 plt.show()
 
@@ -79,7 +79,7 @@ fig, axes = plt.subplots(1, 3, figsize=(9, 2.4), sharey=True)
 for ax, name in zip(axes, RATES, strict=True):
     run = eager[name]
     latency_ms = (run["end_ns"] - run["intended_ns"]) / 1e6
-    ax.plot(run["intended_ns"] / 1e9, latency_ms, ".", markersize=2, color="#0072B2")
+    ax.plot(run["intended_ns"] / 1e9, latency_ms, ".", markersize=2, color=palette.BLUE)
     ax.set(title=f"{run['rate_per_s']} requests a second", xlabel="due at, s")
 axes[0].set_ylabel("latency, ms")
 plt.show()
@@ -133,7 +133,10 @@ The server works on several requests at once. Its times for batches of every siz
 # figure: Service time over batch size as dots for both servers. The eager server's dots form a broad band that
 # is flat up to 32; the graph server's lie much lower for small batches. From 32 on both are the same and rise.
 fig, ax = plt.subplots(figsize=(9, 2.8))
-for name, colour in (("serving_sweep_eager", "#D55E00"), ("serving_sweep_graph", "#009E73")):
+for name, colour in (
+    ("serving_sweep_eager", palette.VERMILION),
+    ("serving_sweep_graph", palette.GREEN),
+):
     served = list(runs(name, "service.json").values())
     batches = np.repeat(
         [run["batch"] for run in served], [len(run["service_ns"]) for run in served]
@@ -169,7 +172,7 @@ for y in range(30):
     tokens_s = np.array(chat["token_ns"][y]) / 1e9
     sent_s = chat["sent_ns"][y] / 1e9
     ax.broken_barh([(sent_s, tokens_s[0] - sent_s)], (y, 0.8), color="0.75")
-    ax.vlines(tokens_s, y, y + 0.8, color="#0072B2", lw=0.6)
+    ax.vlines(tokens_s, y, y + 0.8, color=palette.BLUE, lw=0.6)
 ax.set(xlabel="s", ylabel="request", ylim=(0, 30))
 plt.show()
 
@@ -195,7 +198,11 @@ A change was measured before, after, and before again, in turns. The samples of 
 evidence = runs("serving_evidence", "evidence.json")
 fig, axes = plt.subplots(1, 2, figsize=(9, 2.6))
 for ax, name in zip(axes, ("change_a", "change_b"), strict=True):
-    for key, colour in (("before_ns", "0.6"), ("again_ns", "#56B4E9"), ("after_ns", "#D55E00")):
+    for key, colour in (
+        ("before_ns", "0.6"),
+        ("again_ns", palette.SKY),
+        ("after_ns", palette.VERMILION),
+    ):
         ax.plot(evidence[name][key] / 1e6, ".", color=colour, markersize=3, label=key[:-3])
     ax.set(title=evidence[name]["what"], xlabel="round", ylim=(0, None))
 axes[0].set_ylabel("ms")

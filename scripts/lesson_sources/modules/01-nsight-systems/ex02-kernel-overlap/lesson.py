@@ -11,6 +11,7 @@ from scripts.lesson_sources.drawing import (
     BLUE,
     GREY,
     ORANGE,
+    PAPER,
     SKY,
     VERMILION,
     bars,
@@ -94,7 +95,7 @@ def _panel(axes: Axes, capture: str, window: tuple[int, int], colours: dict[str,
                 unit=1e3,
                 color=colour,
                 linewidth=0.4,
-                edgecolor=colour if name == "tally" else "white",
+                edgecolor=colour if name == "tally" else PAPER,
             )
     lanes(axes, [f"stream {s}" for s in streams], window, 1e3, "")
 
@@ -141,7 +142,7 @@ def urgent_kernels() -> Figure:
         window = start, start + 4_700_000
         urgent = [k for k in kernels if k["name"] == "urgent"]
         queue = [(k["start_ns"], k["end_ns"]) for k in kernels if k["name"] == "advance"]
-        bars(axes, 2, queue, window, color=GREY, linewidth=0.6, edgecolor="white")
+        bars(axes, 2, queue, window, color=GREY, linewidth=0.6, edgecolor=PAPER)
         waiting = [(calls[k["correlation"]], k["start_ns"]) for k in urgent]
         bars(axes, 1, waiting, window, height=0.16, color=SKY)
         bars(axes, 1, [(k["start_ns"], k["end_ns"]) for k in urgent], window, color=VERMILION)

@@ -16,6 +16,7 @@ from scripts.lesson_sources.drawing import (
     GRID,
     INK,
     ORANGE,
+    PAPER,
     SKY,
     VERMILION,
     bars,
@@ -201,7 +202,7 @@ def copies_and_kernels() -> Figure:
             own = [
                 (o["start_ns"], o["end_ns"]) for o in operations if kind in (o["kind"], o["name"])
             ]
-            bars(axes, place, own, window, color=colour, linewidth=0.4, edgecolor="white")
+            bars(axes, place, own, window, color=colour, linewidth=0.4, edgecolor=PAPER)
         calls = [
             (c["start_ns"], c["end_ns"])
             for c in recording.api_calls.rows(named=True)

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from scripts.lesson_sources.drawing import (
     BLUE,
+    DARK,
     GREEN,
     GREY,
     GRID,
     INK,
     ORANGE,
+    PAPER,
     VERMILION,
     reference,
     told,
@@ -22,7 +24,7 @@ from scripts.lesson_sources.drawing import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-KEPT = "#666666"
+KEPT = DARK
 LOOP, SMALL = "sgemm_steps", "sgemm_steps_small"
 WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts.sum"
 WARPS = "sm__warps_active.avg.pct_of_peak_sustained_active"
@@ -188,7 +190,7 @@ def loop_plot() -> Figure:
         value = rate(time_ns(name))
         left.barh(place, value, height=0.62, color=KEPT if kept else VERMILION)
         inside = value > 40
-        where = (value - 0.6, "right", "white") if inside else (value + 0.6, "left", INK)
+        where = (value - 0.6, "right", PAPER) if inside else (value + 0.6, "left", INK)
         left.text(
             where[0], place, f"{value:.1f}", va="center", ha=where[1], color=where[2], fontsize=8.5
         )

@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from profiling_lab import captures
-from scripts.lesson_sources.drawing import BLUE, GREEN, GREY, GRID, ORANGE, legend, reference
+from scripts.lesson_sources.drawing import BLUE, GREEN, GREY, GRID, ORANGE, PAPER, legend, reference
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -150,7 +150,7 @@ def segments_plot() -> Figure:
                     left=left,
                     height=0.7,
                     color=BLUE if used else GREY,
-                    edgecolor="white",
+                    edgecolor=PAPER,
                     linewidth=0.8,
                 )
                 left += block["size"] / MIB

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from profiling_lab import captures
 from scripts.lesson_sources.drawing import (
     BLUE,
+    FAINT,
     GREY,
     GRID,
     INK,
@@ -128,7 +129,7 @@ def occupancy_by_device() -> Figure:
                 0.94,
                 left=x - 0.47,
                 height=0.86,
-                color="#DCEBF5" if full else ORANGE,
+                color=FAINT if full else ORANGE,
                 linewidth=0,
             )
             blocks = found["blocks_count"]
@@ -185,7 +186,7 @@ def ties_of_row_sums() -> Figure:
     figure, axes = plt.subplots(figsize=(8, 3.9))
     figure.subplots_adjust(left=0.16, right=0.96, top=0.9, bottom=0.14)
     limit = found["best_ns"] * (1 + found["noise_ratio"]) / 1e3
-    axes.axvspan(found["best_ns"] / 1e3, limit, color="#DCEBF5", linewidth=0)
+    axes.axvspan(found["best_ns"] / 1e3, limit, color=FAINT, linewidth=0)
     for place, entry in enumerate(reversed(fastest)):
         halves = [half / 1e3 for half in entry["halves_ns"]]
         tie = entry["name"] in found["ties"]
