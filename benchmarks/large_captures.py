@@ -8,7 +8,7 @@ million_kernels.py does), then runs, each in a fresh process and one after the o
 where there is nsys `nsys analyze` with its default rules, and by a Python that has
 it `nsys-ai diagnose`. Of each: wall time, CPU time, peak memory (the largest resident set of the process
 or of one of its children), exit code; what passes the limit is ended and noted as such. Raw figures go to
-benchmarks/results/large_captures.json.
+benchmarks/results/large_captures.json; those of a tool that is not here stay as they were, with their date.
 """
 
 from __future__ import annotations
@@ -84,11 +84,16 @@ def main() -> None:
         "limit_s": options.limit_s,
         "captures": [],
     }
+    before = json.loads(options.out.read_text("utf-8")) if options.out.exists() else {}
     with tempfile.TemporaryDirectory() as folder:
         for events in options.events:
             path = Path(folder) / "large.sqlite"
             generate(path, events // 2)
             row: dict[str, Any] = {"events_count": events, "file_bytes": path.stat().st_size}
+            for old in before.get("captures", []):
+                if old["events_count"] == events:
+                    kept = {tool: old[tool] for tool in ("nsys", "nsys_ai") if tool in old}
+                    row |= {t: {"date": before["machine"]["date"]} | one for t, one in kept.items()}
             if importlib.util.find_spec("polars"):
                 lab = [sys.executable, "-m", "profiling_lab.cli", "diagnose", str(path), "--json"]
                 row["lab"] = measure(lab, options.limit_s)

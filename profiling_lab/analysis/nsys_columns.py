@@ -36,7 +36,7 @@ from profiling_lab.captures.sqlite_tables import VERSION_SUFFIX, connect
 from profiling_lab.errors import CaptureError, EmptyCapture, MissingTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from profiling_lab.captures.nsys_export import NsysCapture
 
@@ -93,7 +93,7 @@ class Export:
         if order:
             keys = [-found[name[1:]] if name[0] == "-" else found[name] for name in order]
             by = np.lexsort(keys[::-1])
-            found = {name: column[by] for name, column in found.items()}
+            found = _in_order(found, by)
         return found
 
     @cached_property
@@ -121,7 +121,7 @@ class Export:
     def recording(self) -> Recording:
         """All tables in columns. Raises EmptyCapture if nothing ran on a device."""
         words = Vocabulary()
-        work = self._work
+        work = self._work()
         calls = self.numbers(
             nsys_schema.RUNTIME,
             _INTERVAL
@@ -161,7 +161,9 @@ class Export:
             thread = np.array(threads, dtype=np.int32)[place]
             return Ranges(table["start"], table["end"], names, thread)
 
-        operations, streams = self._operations(words, process_of)
+        operations, streams = self._operations(work, words, process_of)
+        self._row = work["row"]
+        del work
         thread, threads = number_rows(process_of(calls), calls["thread"])
         numbers.update({(row[0], row[1]): place for place, row in enumerate(threads)})
         host = HostCalls(
@@ -230,7 +232,6 @@ class Export:
                 out[place] = flags.pop()
         return out
 
-    @cached_property
     def _work(self) -> Columns:
         """What ran on devices: the four tables as one, ordered by start."""
         own: dict[str, dict[str, str]] = {
@@ -253,15 +254,16 @@ class Export:
             for name in ("name", "bytes", "node", "row", "source", "destination", "cause"):
                 part.setdefault(name, np.full(length, NO_NUMBER))
             parts.append(part)
-        work = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        work = {name: np.concatenate([part.pop(name) for part in parts]) for name in list(parts[0])}
         if not len(work["start"]):
             raise EmptyCapture(f"{self.file}: no kernel, graph, copy or memset was recorded")
         keys = ("correlation", "stream", "device", "end", "start")
         by = np.lexsort([work[name] for name in keys])
-        return {name: column[by] for name, column in work.items()}
+        return _in_order(work, by)
 
-    def _operations(self, words: Vocabulary, process_of) -> tuple[DeviceOperations, list]:  # noqa: ANN001
-        work = self._work
+    def _operations(
+        self, work: Columns, words: Vocabulary, process_of: Callable[[Columns], np.ndarray]
+    ) -> tuple[DeviceOperations, list]:
         kind = work["kind"]
         process = process_of(work)
         names = np.zeros(len(kind), dtype=np.int32)
@@ -337,11 +339,12 @@ class Export:
             "dynamic_shared": "dynamicSharedMemory",
         }
         found = self.numbers(nsys_schema.KERNEL, asked, ("row",))
-        own = self._work["row"] != NO_NUMBER
-        place = np.searchsorted(found.pop("row"), self._work["row"][own])
+        operations = self.recording.operations  # with them come the numbers of their rows
+        own = self._row != NO_NUMBER
+        place = np.searchsorted(found.pop("row"), self._row[own])
         out = {}
         for name, column in found.items():
-            out[name] = np.zeros(len(own), dtype=np.int64)
+            out[name] = np.zeros(len(operations), dtype=np.int64)
             out[name][own] = np.maximum(column[place], 0)
         return out
 
@@ -373,6 +376,11 @@ class Export:
             return []
         rows = self._rows("SELECT text FROM DIAGNOSTIC_EVENT ORDER BY timestamp, text")
         return [str(text) for (text,) in rows if text]
+
+
+def _in_order(table: Columns, by: np.ndarray) -> Columns:
+    """The columns in another order; each is let go when its successor is there."""
+    return {name: table.pop(name)[by] for name in list(table)}
 
 
 _INTERVAL = {"start": "start", "end": "end"}

@@ -142,7 +142,6 @@ class Order:
     to: np.ndarray
     lag: np.ndarray
     why: np.ndarray
-    node_of_operation: np.ndarray
     launches_block: bool
 
     @property
@@ -168,7 +167,11 @@ def read(
     # Here: the phases make what this module defines.
     from profiling_lab.analysis.order_links import Builder
 
-    return Builder(recording, window_ns, since_ns).build()
+    made = Builder(recording, window_ns, since_ns).build()
+    # What the builder held is free again: a recording of ten million events has no room for both.
+    made.delay, made.held = delays(made), delays(made, LEGACY)
+    made.resumes = resumes(made)
+    return made
 
 
 def call_kinds(recording: Recording) -> np.ndarray:
@@ -221,9 +224,11 @@ def delays(order: Order, without: int = -1) -> np.ndarray:
     """
     delay = np.zeros(len(order), dtype=np.int64)
     kept = order.why != without
+    kept = slice(None) if kept.all() else kept
     to = order.to[kept]
     if len(to):
-        allowed = order.end[order.on[kept]] + order.lag[kept]
+        allowed = order.end[order.on[kept]]
+        allowed += order.lag[kept]
         first = np.flatnonzero(np.append(True, to[1:] != to[:-1]))
         earliest = np.maximum.reduceat(allowed, first)
         nodes = to[first]

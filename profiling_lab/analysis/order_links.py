@@ -22,10 +22,8 @@ from profiling_lab.analysis.order import (
     WAIT,
     WAITED,
     Order,
-    delays,
     median,
     median_low,
-    resumes,
 )
 from profiling_lab.analysis.order_waits import Waits
 
@@ -36,7 +34,7 @@ class Builder(Waits):
     """All phases, one after the other."""
 
     def build(self) -> Order:
-        """The order of the recording."""
+        """The order of the recording; what follows from it (delay, held, resumes) is empty."""
         self._choose_calls()
         self._choose_operations()
         self._classify()
@@ -256,41 +254,40 @@ class Builder(Waits):
         place = np.concatenate([by_sequence, hosts + np.arange(m)])
         start = np.concatenate([start, self.op_start])
         order = place[np.argsort(start[place], kind="stable")]
-        number = np.empty(hosts + m, dtype=np.int64)
-        number[order] = np.arange(hosts + m)
+        number = np.empty(hosts + m, dtype=np.int32)
+        number[order] = np.arange(hosts + m, dtype=np.int32)
 
         def all_nodes(host: np.ndarray, device: Any) -> np.ndarray:
             rest = np.broadcast_to(np.asarray(device, dtype=host.dtype), (m,))
             return np.concatenate([host, rest])[order]
 
-        on = number[np.concatenate([entry[0] for entry in links])]
-        to = number[np.concatenate([entry[1] for entry in links])]
+        on = np.concatenate([number[entry[0]] for entry in links])
+        to = np.concatenate([number[entry[1]] for entry in links])
         lag = np.concatenate([entry[2] for entry in links])
         why = np.concatenate([np.full(len(entry[0]), entry[3], dtype=np.int8) for entry in links])
+        links.clear()
+        self.device_links.clear()
         # Clocks of host and device may disagree by a microsecond.
         good = np.flatnonzero(on < to)
         good = good[np.argsort(to[good], kind="stable")]
         on, to, lag, why = on[good], to[good], lag[good], why[good]
-        out = Order(
+        del good, by_sequence, place
+        none = np.zeros(0, dtype=np.int64)
+        return Order(
             recording=self.recording,
             kind=all_nodes(kind, DEVICE),
-            row=np.concatenate([row, self.op])[order],
+            row=np.concatenate([row, self.op]).astype(np.int32)[order],
             thread=all_nodes(thread, -1),
             start=start[order],
             lead=all_nodes(lead, 0),
             own=np.concatenate([own, self.op_end - self.op_start])[order],
-            delay=np.zeros(hosts + m, dtype=np.int64),
-            held=np.zeros(hosts + m, dtype=np.int64),
+            delay=none,
+            held=none,
             waits_in=all_nodes(waits_in, -1),
-            resumes=np.zeros(hosts + m, dtype=bool),
+            resumes=none,
             on=on,
             to=to,
             lag=lag,
             why=why,
-            node_of_operation=number[hosts:],
             launches_block=self.launches_block,
         )
-        out.delay[:] = delays(out)
-        out.held[:] = delays(out, LEGACY)
-        out.resumes[:] = resumes(out)
-        return out

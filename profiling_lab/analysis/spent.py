@@ -209,20 +209,22 @@ class _Path:
                 break
             head = further
         self.head, self.source, self.why = head, source, why
-        pieces, purpose = time.pieces, time.purpose
+        pieces = time.pieces
         length = pieces.ends_ns - pieces.starts_ns
-        self.sums = np.zeros((len(host_time.PURPOSES), len(length) + 1), dtype=np.int64)
-        for number in range(len(host_time.PURPOSES)):
-            np.cumsum(np.where(purpose == number, length, 0), out=self.sums[number, 1:])
+        # By purpose: its pieces, and the time in the first ones.
+        self.sums = [
+            (own := np.flatnonzero(time.purpose == number), np.append(0, np.cumsum(length[own])))
+            for number in range(len(host_time.PURPOSES))
+        ]
 
     def _until(self, keys: np.ndarray) -> np.ndarray:
         """By purpose, the time in all pieces up to each key."""
         pieces = self.time.pieces
         place = np.searchsorted(pieces.starts_ns, keys, side="right")
-        out = self.sums[:, np.maximum(place - 1, 0)].copy()
+        last = np.maximum(place - 1, 0)
+        out = np.stack([total[np.searchsorted(own, last)] for own, total in self.sums])
         if not len(pieces.starts_ns):
             return out
-        last = np.maximum(place - 1, 0)
         inside = np.minimum(keys, pieces.ends_ns[last]) - pieces.starts_ns[last]
         some = np.flatnonzero(place > 0)
         out[self.time.purpose[last[some]], some] += inside[some]

@@ -21,7 +21,7 @@ from profiling_lab.captures import Kind, Part, exports, merging, nsys_schema, sq
 from profiling_lab.errors import CaptureError, EmptyCapture, LabError
 
 # What a verdict takes of memory, a call or device operation, where the course's functions are asked:
-# benchmarks/results/large_captures.json. The engine takes 700 to 750 (113,000 to 804,000 events, 2026-11-23).
+# benchmarks/results/large_captures.json. The engine takes 340 to 400 (1,000,000 to 10,000,000 events, 2026-11-24).
 BYTES_PER_EVENT = 1_300
 # Of the memory that is free, at most this share: the rest of the machine wants some, too.
 MEMORY_RATIO = 0.8

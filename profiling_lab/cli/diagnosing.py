@@ -96,7 +96,7 @@ def diagnose(
       torch.profiler's export_chrome_trace("my_run.json")
 
     A .nsys-rep is exported beside itself, as nsys stats does. SQLite may be of any size; a verdict takes
-    0.8 GB of memory for every million events, with --mine 1.5 GB; where that much is not free, the part around the
+    0.4 GB of memory for every million events, with --mine 1.5 GB; where that much is not free, the part around the
     middle is looked at, and said so. Other files hold at most 512 MiB of text.
 
     Exits with 0, healthy or not; with 1 on a --fail-on hit; with 2 if a FILE cannot be read.
