@@ -413,6 +413,32 @@ def test_components(
     )
 
 
+WHAT_IS_OFF = {
+    "parts": "Q, K and V of a token are not the numbers of its row of x @ W. Each head has its own columns: which "
+    "order do batch, tokens, heads and head_dim have in memory before heads and tokens change places?",
+    "weights": "the weights that meet V are not softmax(Q @ K.T / sqrt(head_dim)) of each row. Is the scale there?",
+    "heads": "what goes into the output projection are not the results of the heads side by side, for each token",
+}
+
+
+@task("lab05.profile_attention_components")
+@pytest.mark.parametrize(("batch", "tokens", "heads", "head_dim"), [(2, 33, 4, 8), (3, 7, 1, 24)])
+def test_the_layer_is_attention(
+    stub: Any, batch: int, tokens: int, heads: int, head_dim: int
+) -> None:
+    sizes, options = [tokens, heads * head_dim, heads], {"batch": batch, "iterations": 2}
+    claim = stub.probe(ATTENTION, "layer_values", sizes, options)
+    call = f"profile_attention_components({', '.join(map(str, sizes))}, batch={batch})"
+    require(
+        claim["found"],
+        f"{call}: no call did all five parts one after another; the whole is all five in one function",
+    )
+    for key, words in WHAT_IS_OFF.items():
+        require(
+            claim[key] <= 1e-4, f"{call}: {words} (off by {claim[key]:.2g} of the largest number)"
+        )
+
+
 @task("lab05.profile_attention_components")
 def test_the_whole_is_measured(stub: Any) -> None:
     # Softmax is 100 times as slow as the products here, so a wrong whole cannot hide in a tolerance.

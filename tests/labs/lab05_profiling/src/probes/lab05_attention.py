@@ -49,6 +49,7 @@ class _Operators(_Mode):
         self.flops = self.softmaxes = 0
         self.not_over_rows = 0
         self.made: list[weakref.ref] = []
+        self.products: list[tuple[torch.Tensor, ...]] = []  # left, right and result, in order
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         with self:  # in inference mode matmul and its like come here in one piece
@@ -67,6 +68,7 @@ class _Operators(_Mode):
                     )
         if name in PRODUCTS:
             left, right = [a for a in args if isinstance(a, torch.Tensor)][-2:]
+            self.products.append(tuple(t.detach().double().clone() for t in (left, right, result)))
             flops = 2 * left.numel() * right.shape[-1]
             self.flops += flops
             self.machine.work(CALL_S + PRODUCT_S * flops)
@@ -105,6 +107,100 @@ def profiled(
             out |= {"raised": type(error).__name__, "message": str(error), "alive": alive}
     counted = {name: getattr(operators, name) for name in ("flops", "softmaxes", "not_over_rows")}
     return {**out, **counted}
+
+
+def layer_values(
+    module: ModuleType, sizes: tuple[int, int, int], options: dict[str, Any]
+) -> dict[str, Any]:
+    """How far the numbers of a whole layer are from attention in float64, by the operands of its products.
+
+    Returns "found": whether a call did all five parts one after another; then the largest distances of
+    "parts" (Q, K and V of a token from the numbers of its row of x @ W), of the "weights" that meet V, and of
+    the "heads" that go into the output projection.
+    """
+    machine = timing.Machine()
+    operators = _Operators(machine)
+    with timing.running(machine, module, cuda=False), operators:
+        named = dict(zip(("seq_len", "d_model", "num_heads"), sizes, strict=True))
+        module.profile_attention_components(**named, **options)
+    chain = _whole_layer(operators.products, *sizes, options["batch"])
+    if chain is None:
+        return {"found": False}
+    found = [_distances(chain, *sizes, options["batch"], first) for first in (True, False)]
+    return {"found": True, **min(found, key=lambda gaps: sum(gaps.values()))}
+
+
+def _whole_layer(products: list, tokens: int, width: int, heads: int, batch: int) -> Any:
+    """Of the last call of the whole layer: x @ W, Q of all heads, K, the weights, V, their products, and what goes
+    into the output projection; each of the heads' with all pairs of batch and head first. None without such a call.
+    """
+    head_dim = width // heads
+    kinds = []
+    for left, right, _ in products:
+        inner, columns = left.shape[-1], right.shape[-1]
+        if (inner, columns) == (head_dim, tokens) and left.numel() // inner % tokens == 0:
+            kinds.append("scores")
+        elif (inner, columns) == (tokens, head_dim):
+            kinds.append("summed")
+        else:
+            kinds.append("projection")
+    for last in reversed(range(len(products))):
+        start = last
+        while start and kinds[start - 1] != "projection":
+            start -= 1
+        between = range(start, last)
+        scores = [products[i] for i in between if kinds[i] == "scores"]
+        summed = [products[i] for i in between if kinds[i] == "summed"]
+        pairs = sum(left.numel() for left, _, _ in scores) // (tokens * head_dim)
+        is_last = kinds[last] == "projection" and products[last][2].shape[-1] == width
+        if not is_last or pairs != batch * heads or len(summed) != len(scores):
+            continue
+        first, columns = start, 0
+        while first and columns < 3 * width and kinds[first - 1] == "projection":
+            first -= 1
+            columns += products[first][2].shape[-1]
+        if columns != 3 * width:
+            continue
+        rows = [result.reshape(batch, tokens, -1) for _, _, result in products[first:start]]
+
+        def stacked(items: list, place: int) -> torch.Tensor:
+            return torch.cat([item[place].reshape(-1, *item[place].shape[-2:]) for item in items])
+
+        return (
+            torch.cat(rows, dim=-1),
+            *(stacked(scores, 0), stacked(scores, 1).mT),
+            *(stacked(summed, 0), stacked(summed, 1), stacked(summed, 2)),
+            products[last][0].reshape(batch, tokens, width),
+        )
+    return None
+
+
+def _distances(
+    chain: Any, tokens: int, width: int, heads: int, batch: int, batch_first: bool
+) -> dict[str, float]:
+    rows, *of_heads, merged = chain
+    if batch_first:
+        of_heads = [x.reshape(batch, heads, *x.shape[1:]) for x in of_heads]
+    else:
+        of_heads = [x.reshape(heads, batch, *x.shape[1:]).transpose(0, 1) for x in of_heads]
+    q, k, weights, v, summed = of_heads
+    scale = (width // heads) ** -0.5
+    parts, right_q, right_k = math.inf, q, k
+    # The scale may have gone to Q, to K, or to both before they meet.
+    for of_q, of_k in ((1.0, 1.0), (scale, 1.0), (1.0, scale), (scale**0.5, scale**0.5)):
+        together = torch.cat([q / of_q, k / of_k, v], dim=-1).transpose(1, 2).flatten(2)
+        gap = float((together.sort().values - rows.sort().values).abs().max())
+        if gap < parts:
+            parts, right_q, right_k = gap, q / of_q, k / of_k
+    # In which order the heads of a token lie is the output projection's affair.
+    side_by_side = summed.transpose(1, 2).flatten(2).sort().values
+    merged = merged.sort().values
+    want = torch.softmax(right_q @ right_k.mT * scale, dim=-1)
+    return {
+        "parts": parts / float(rows.abs().max()),
+        "weights": float(((weights - want).abs() / want.amax(dim=-1, keepdim=True)).max()),
+        "heads": float((merged - side_by_side).abs().max() / summed.abs().max()),
+    }
 
 
 # -- the ways to compute attention ------------------------------------------------------------------
