@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from grading.runner.session import GradingSession
 from profiling_lab import needs
+from profiling_lab.cli.screen import fitting
 
 COLORS = {
     "todo": {"cyan": True},
@@ -66,7 +67,7 @@ def score_lines(grading: GradingSession) -> list[tuple[str, dict[str, bool]]]:
                 (f"      read {lesson}, write {following.name} in {following.stub.name}", {})
             )
             lines.append((f"      stuck? uv run lab hint {following.id}", {}))
-    return lines
+    return [(row, style) for text, style in lines for row in fitting(text).splitlines()]
 
 
 def lacking_lines(grading: GradingSession) -> list[str]:

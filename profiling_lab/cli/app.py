@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from profiling_lab import needs
-from profiling_lab.cli.screen import WIDTH
+from profiling_lab.cli.screen import WIDTH, fitting
 from profiling_lab.errors import LabError
 
 MOST_CHARACTERS = 4000  # of an error
@@ -121,11 +121,13 @@ def _usage_line(error: click.UsageError) -> str:
 
 
 def complain(message: str, *, code: int = 2) -> int:
-    """Print an error as one line on the error stream; returns the exit code."""
+    """Print an error on the error stream, as one line unless that is a terminal; returns the exit code."""
     # Here: most commands end without a complaint. Names of files may hold anything.
     from profiling_lab.reports.model import clean_text
 
     line = clean_text(" ".join(message.split()), MOST_CHARACTERS)
+    if sys.stderr.isatty():
+        line = fitting("lab: " + line).removeprefix("lab: ")
     click.echo(click.style("lab: ", fg="red", bold=True) + line, err=True)
     return code
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
+from collections.abc import Iterator
 
 import click
 
-from profiling_lab.cli.screen import LAB, bold, dim, find, load_course, short, width
+from profiling_lab.cli.screen import LAB, bold, dim, find, load_course, short, width, wrap
 from profiling_lab.cli.status import next_task
 from profiling_lab.course import lab_folder, progress
 from profiling_lab.course.manifest import Course, Task
@@ -128,12 +129,32 @@ def _split(section: str) -> list[str]:
 def render(markdown: str) -> None:
     """Print Markdown: set in a terminal, as it is elsewhere."""
     if not sys.stdout.isatty():
-        click.echo(markdown)
+        click.echo("\n".join(list(_wrapped(markdown))[:-1]))
         return
     from rich.console import Console
     from rich.markdown import Markdown
 
     Console(width=width()).print(Markdown(markdown))
+
+
+def _wrapped(markdown: str) -> Iterator[str]:
+    """The lines of Markdown, its paragraphs and list items in lines of the terminal's width."""
+    fenced, lines = False, []
+    for line in [*markdown.splitlines(), ""]:
+        fence = line.lstrip().startswith("```")
+        starts = re.match(r"\s*([-*+]|\d+\.) ", line)
+        as_it_is = fenced or fence or not line.strip() or line.lstrip().startswith(("|", "#", ">"))
+        if lines and (as_it_is or starts):
+            first = re.match(r"\s*(?:(?:[-*+]|\d+\.) )?", lines[0])
+            assert first is not None
+            text = " ".join([lines[0][first.end() :], *lines[1:]])
+            yield wrap(text, " " * first.end(), first[0])
+            lines = []
+        if as_it_is:
+            yield line
+        else:
+            lines.append(line)
+        fenced ^= fence
 
 
 def _read(course: Course) -> dict[str, int]:

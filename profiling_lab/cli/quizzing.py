@@ -131,7 +131,7 @@ def _list(questions: list[Question], kept: dict[str, dict[str, Any]]) -> None:
         entry = kept.get(question.name, {})
         mark = "right" if entry.get("right") else "wrong" if entry.get("asked") else ""
         about = question.ask.__doc__ or ""
-        click.echo(f"  {question.name:24}{mark:7}{about.splitlines()[0]}")
+        click.echo(wrap(about.splitlines()[0], " " * 33, f"  {question.name:24}{mark:7}"))
     _list_score(kept)
 
 

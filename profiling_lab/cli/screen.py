@@ -68,6 +68,19 @@ def wrap(text: str, indent: str = "", first: str | None = None) -> str:
     )
 
 
+def fitting(line: str) -> str:
+    """A line as it is where it fits, else in several, indented as it is."""
+    indent = " " * (len(line) - len(line.lstrip()))
+    return textwrap.fill(
+        line,
+        width(),
+        subsequent_indent=indent,
+        replace_whitespace=False,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
 @contextlib.contextmanager
 def note_while(what: str) -> Iterator[None]:
     """Say on the error stream what takes its time, if that is a terminal and it takes long."""

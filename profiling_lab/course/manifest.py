@@ -20,6 +20,8 @@ from profiling_lab.errors import CourseError, UnknownExercise
 MANIFEST = "course.toml"
 SOLUTIONS = "solutions"
 ASKS = ("compute", "choose", "predict", "repair", "derive")
+MOST_NAMES = 3  # that an error suggests
+LOOK_ALIKES = str.maketrans("OIl", "011")  # typed for a digit; names of exercises have none of them
 HANDED_OUT = ".stubs"  # the stubs as they were handed out, in a copy without references
 
 
@@ -118,8 +120,10 @@ class Course:
         raise self._unknown(identifier, inside)
 
     def _unknown(self, identifier: str, known: list[str]) -> UnknownExercise:
-        close = difflib.get_close_matches(identifier, known, n=1, cutoff=0.5)
-        hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"
+        close = difflib.get_close_matches(identifier, known, n=MOST_NAMES, cutoff=0.5)
+        meant = identifier.translate(LOOK_ALIKES)  # first of all that are as near
+        close = list(dict.fromkeys([*({meant} & set(known)), *close]))[:MOST_NAMES]
+        hint = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(known)}"
         return UnknownExercise(f"{identifier}: no such exercise or task; {hint}")
 
     def checks(self, stub: PurePosixPath) -> Path:

@@ -236,8 +236,8 @@ def test_usage_errors_are_one_line(small: Lab) -> None:
 
 def test_unknown_ids_come_with_a_suggestion(small: Lab) -> None:
     for command in ("check", "hint", "solution", "reset"):
-        assert "did you mean mini.length?" in one_line(small(command, "mini.lenght"))
-        assert "did you mean mini?" in one_line(small(command, "minni"))
+        assert "did you mean mini.length" in one_line(small(command, "mini.lenght"))
+        assert "did you mean mini" in one_line(small(command, "minni"))
 
 
 def test_outside_a_course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1222,7 +1222,7 @@ def test_watch_sees_a_save_and_keys(watching: tuple, capsys: pytest.CaptureFixtu
 
 
 def test_watch_refuses_unknown_ids(small: Lab) -> None:
-    assert "did you mean mini?" in one_line(small("watch", "minni"))
+    assert "did you mean mini" in one_line(small("watch", "minni"))
 
 
 def test_watch_ends_quietly_when_nobody_reads(small: Lab) -> None:
