@@ -57,7 +57,7 @@ def attention_bytes(
     K and V a block of block_n keys at a time, both (the last block may have fewer), and stores its rows of the
     result. With causal, query i sees the keys 0 to i; a block that no query of the program sees is
     not loaded. Scores never leave the chip.
-    Materialised: three calls, each of which reads its inputs from memory and writes its result there:
+    Materialised: three calls, scaling aside; each reads its inputs from memory and writes its result there:
     scores = Q Kᵀ; weights = softmax(scores); result = weights V. Nothing is left out with causal.
 
     Returns "load_bytes" and "store_bytes" of the fused kernel, "least_bytes" (Q, K, V and the result moved

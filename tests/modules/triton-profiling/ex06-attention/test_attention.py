@@ -425,6 +425,25 @@ def test_the_total_is_kept_in_float32(stub: Any, dtype: str) -> None:
 
 
 @task("triton_ex06.attention")
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_fading_is_kept_in_float32(stub: Any, dtype: str) -> None:
+    """Each block's scores are a little larger than the last one's, so little that exp of it is 1 in 16 bits."""
+    blocks, rise = 32, EPSILON[dtype] / 8
+    arrays = [np.zeros((1, 1, tokens, 16), np.float32) for tokens in (16, blocks * 16, blocks * 16)]
+    arrays[0][..., 0] = 1.0
+    arrays[1][..., 0] = 4 * rise * np.arange(blocks).repeat(16)
+    arrays[2][:] = np.repeat([1.0, -1.0], blocks * 8)[:, None]
+    claim = stub.probe(PROBE, "run", arrays, dtype, False, config(16, 16))
+    got = float(np.asarray(claim.get("numbers", np.nan)).ravel()[0])
+    want = float(expected(arrays, dtype, False)[0].ravel()[0])
+    require(
+        abs(got - want) <= EPSILON[dtype] / 2,
+        f"attention in {dtype}: each block scores {rise:.2g} more than the last one; half of the values are 1 and "
+        f"half -1: {got:.6g}, expected {want:.6g}. exp(old - new) is so near 1 that {dtype} makes it 1",
+    )
+
+
+@task("triton_ex06.attention")
 def test_each_call_anew(stub: Any, seed: int) -> None:
     numbers = [drawn(seed + n, (1, 1, 20, 30, 16), "float16") for n in range(2)]
     found = stub.probe(PROBE, "twice", *numbers, config(16, 16))
