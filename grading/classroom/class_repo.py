@@ -37,7 +37,7 @@ IDENTITY = {"NAME": "Course", "EMAIL": "course@example.invalid"}
 NO_DATE = "2000-01-01T00:00:00+00:00"  # where the course is no clone and so has no date
 # The engine and what it alone rests on; the rest of these rooms serves reports and comparisons.
 ENGINE = re.compile(
-    r"profiling_lab/(diagnosis/(?!__init__)|analysis/(?!__init__|columns|compare|intervals|measures\.))"
+    r"profiling_lab/(diagnosis/(?!__init__|combining)|analysis/(?!__init__|columns|compare|intervals|measures\.))"
 )
 LINK = re.compile(r"(?<!!)\[([^\[\]]*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
 

@@ -21,5 +21,5 @@ One way through:
    `advice` makes them fit the recording.
 
 No module decides in passing what another one is for. The learner's functions are asked elsewhere
-(`profiling_lab.mine`), and nothing here knows of them.
+(`profiling_lab.mine`), and nothing here knows of them; `combining` orders findings that somebody else made.
 """

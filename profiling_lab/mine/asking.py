@@ -10,12 +10,8 @@
 
 Which function is asked about what is in `QUESTIONS`. Each looks at its own causes and says what
 would be saved without the worst of them. What all of them said is put in order by `diagnose_run` of the
-exercise `case_files`. Until that is written, memory that grows comes first, since the program will end
-with an error whatever time there is to save; then findings in order of "recoverable_ns", those on
-kernels behind those on the run that the kernels are part of.
-
-A function's other causes, each taken away alone, follow its own finding as far as they reach the floor
-that it used.
+exercise `case_files`; until that is written, by `profiling_lab.diagnosis.combining`, which also adds a function's
+other causes, each taken away alone, behind its own finding.
 """
 
 from __future__ import annotations
@@ -28,8 +24,10 @@ from typing import TYPE_CHECKING, Any
 
 from profiling_lab import captures
 from profiling_lab.captures import Kind, inputs
+from profiling_lab.diagnosis import combining
+from profiling_lab.diagnosis.combining import Said
 from profiling_lab.errors import CaptureError, EmptyCapture, LabError
-from profiling_lab.findings import CATEGORIES, CATEGORY_OF_CAUSE, Finding, base_name
+from profiling_lab.findings import Finding, base_name
 from profiling_lab.mine import kernels
 from profiling_lab.mine.diagnosis import Busy, Diagnosis, diagnose, misfit
 from profiling_lab.mine.functions import Functions, FunctionUnavailable
@@ -165,14 +163,6 @@ class Verdict:
         return out + [text for name, text in self.unanswered.items() if name not in self.todo]
 
 
-@dataclass
-class _Said:
-    """What a function found, and what else it could have named."""
-
-    finding: Finding
-    others: list[Finding] = field(default_factory=list)
-
-
 def range_fits(parts: Sequence[Part], nvtx_range: str | None) -> None:
     """Raise LabError if a range is given for a capture that has none."""
     for part in parts:
@@ -196,7 +186,7 @@ def ask_all(
     """
     range_fits(parts, nvtx_range)
     verdict = Verdict()
-    said: list[_Said] = []
+    said: list[Said] = []
     pages: list[Finding] = []
     for part in parts:
         asked = [question for question in QUESTIONS if question.kind == part.kind]
@@ -216,10 +206,10 @@ def ask_all(
                 pages += _answers(verdict, question, part, functions)
             else:
                 found = _answers(verdict, question, part, functions)
-                said += [_Said(one) for one in found]
+                said += [Said(one) for one in found]
     whole = next((part for part in parts if part.kind != Kind.KERNELS), None)
     ranked = _ranked(verdict, [one.finding for one in said], pages, whole, functions_for)
-    verdict.findings = _with_others(ranked, said)
+    verdict.findings = combining.with_others(ranked, said)
     if nvtx_range is None:
         verdict.unjudged = verdict.unjudged or _unjudged(parts, verdict)
     elif any(part.kind == Kind.TIMELINE and any(_ranks(part)) for part in parts):
@@ -367,41 +357,7 @@ def _ranked(
             verdict.todo |= {"diagnose_run"} if error.todo else set()
     except LabError:
         pass  # a tree of some exercises only
-    sick = [one for one in said if one.category != "healthy"]
-    sick.sort(
-        key=lambda one: (
-            one.category != "memory_growth",
-            -_saving(one),
-            CATEGORIES[one.category].precedence,
-        )
-    )
-    ranked = sick or sorted(said, key=lambda one: -_saving(one))[:1]
-    return ranked + sorted(pages, key=lambda one: -_saving(one))
-
-
-def _with_others(ranked: list[Finding], said: list[_Said]) -> list[Finding]:
-    """Findings with the other causes of their functions: by what they save, but behind their own."""
-    out = list(ranked)
-    for one in said:
-        if one.finding not in out:
-            continue
-        for other in one.others:
-            first = out.index(one.finding) + 1
-            behind = (i for i in range(first, len(out)) if _saving(out[i]) < _saving(other))
-            out.insert(next(behind, len(out)), other)
-    return out
-
-
-def _saving(finding: Finding) -> float:
-    return finding.evidence.get("recoverable_ns", 0)
-
-
-def floor_of(finding: Finding) -> float | None:
-    """The share of the window from which on the function that said this names a cause."""
-    evidence = finding.evidence
-    if "recoverable_ratio" in evidence and "margin_ratio" in evidence:
-        return evidence["recoverable_ratio"] - evidence["margin_ratio"]
-    return None
+    return combining.in_order(said, pages)
 
 
 # -- asking ---------------------------------------------------------------------------------------
@@ -465,18 +421,17 @@ def _answers(
 
 def _timeline(
     verdict: Verdict, part: Part, functions: Functions, nvtx_range: str | None
-) -> list[_Said]:
+) -> list[Said]:
     diagnosis = diagnose(_recording(part), functions, name=part.name, nvtx_range=nvtx_range)
     verdict.diagnoses.append(diagnosis)
     verdict.unanswered |= diagnosis.unanswered
     verdict.todo |= diagnosis.todo
     if diagnosis.finding is None:
         return []
-    others = _others(diagnosis.finding, diagnosis.recoverable_ns or {})
-    return [_Said(diagnosis.finding, others)]
+    return [combining.of_one(diagnosis.finding, diagnosis.recoverable_ns or {})]
 
 
-def _trace(verdict: Verdict, question: Question, part: Part, functions: Functions) -> list[_Said]:
+def _trace(verdict: Verdict, question: Question, part: Part, functions: Functions) -> list[Said]:
     """What is found in a trace, or in the traces of all ranks of a job."""
     found = _answers(verdict, question, part, functions)
     calls = list(question.arguments(part))
@@ -489,10 +444,8 @@ def _trace(verdict: Verdict, question: Question, part: Part, functions: Function
         verdict.by_rank = dict(zip(ranks, found, strict=True))
         if alone:
             found = [replace(one, subject=rank) for rank, one in verdict.by_rank.items()]
-    grows = [one for one in found if one.category == "memory_growth"]
-    if grows:
-        worst = max(grows, key=lambda one: one.evidence["growth_bytes"])
-        return [_Said(worst)]
+    if grows := combining.worst_growth(found):
+        return [Said(one) for one in grows]
     saved = []
     for arguments in calls:
         try:
@@ -501,55 +454,8 @@ def _trace(verdict: Verdict, question: Question, part: Part, functions: Function
             answer = None
         saved.append(answer if isinstance(answer, dict) else {})
     if part.kind == Kind.TRACES and not alone:
-        return _of_all_ranks(found, saved)
-    return [_Said(one, _others(one, own)) for one, own in zip(found, saved, strict=True)]
-
-
-def _of_all_ranks(found: list[Finding], saved: list[dict[str, int]]) -> list[_Said]:
-    """What would be saved on every rank, by the rank that gains least.
-
-    Ranks go through their steps together, in collectives: what is taken away from one of them alone
-    lets it wait longer for the others.
-    """
-    out = []
-    for cause, category in CATEGORY_OF_CAUSE.items():
-        saved_ns, place = min((rank.get(cause, 0), place) for place, rank in enumerate(saved))
-        evidence = _distances(found[place], saved_ns)
-        if evidence is not None and evidence["margin_ratio"] >= 0:
-            said = (one.recommendation for one in found if one.category == category)
-            advice = next(said, "look at one rank's trace alone")
-            one = Finding(category, found[place].subject, evidence, advice)
-            out.append(_Said(one))
-    return out or [_Said(one) for one in found if one.category == "healthy"]
-
-
-def _others(finding: Finding, saved: dict[str, int]) -> list[Finding]:
-    """What else saves more than the floor, each taken away alone, beside what a finding names."""
-    if finding.category == "healthy":
-        return []
-    out = []
-    for cause, saved_ns in saved.items():
-        category = CATEGORY_OF_CAUSE.get(cause, finding.category)
-        evidence = _distances(finding, saved_ns)
-        if category == finding.category or evidence is None or evidence["margin_ratio"] < 0:
-            continue
-        advice = f"see to {finding.category} first, then look again: both may cure the same time"
-        out.append(Finding(category, finding.subject, evidence, advice))
-    return out
-
-
-def _distances(finding: Finding, saved_ns: float) -> dict[str, Any] | None:
-    """The evidence for another saving in the window of a finding, held against the same floor."""
-    floor, window_ns = floor_of(finding), finding.evidence.get("window_ns")
-    if floor is None or not window_ns:
-        return None
-    ratio = saved_ns / window_ns
-    return {
-        "recoverable_ns": saved_ns,
-        "window_ns": window_ns,
-        "recoverable_ratio": ratio,
-        "margin_ratio": ratio - floor,
-    }
+        return combining.of_all_ranks(found, saved)
+    return [combining.of_one(one, own) for one, own in zip(found, saved, strict=True)]
 
 
 # -- pages of kernels beside a run ----------------------------------------------------------------

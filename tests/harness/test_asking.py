@@ -16,7 +16,7 @@ from profiling_lab import captures
 from profiling_lab.captures import inputs
 from profiling_lab.course import manifest as course
 from profiling_lab.errors import CaptureError, LabError
-from profiling_lab.findings import Finding, is_borderline, problems
+from profiling_lab.findings import CATEGORY_OF_CAUSE, Finding, is_borderline, problems
 from profiling_lab.mine import asking
 from profiling_lab.mine.functions import Functions, functions_for
 
@@ -279,9 +279,9 @@ def test_another_cause_above_the_floor_follows_the_main_one() -> None:
     saved = verdict.diagnoses[0].recoverable_ns or {}
     window_ns = main.evidence["window_ns"]
     expected = {
-        asking.CATEGORY_OF_CAUSE[cause]: ns
+        CATEGORY_OF_CAUSE[cause]: ns
         for cause, ns in saved.items()
-        if ns >= 0.1 * window_ns and asking.CATEGORY_OF_CAUSE[cause] != main.category
+        if ns >= 0.1 * window_ns and CATEGORY_OF_CAUSE[cause] != main.category
     }
     assert expected
     assert {one.category: one.evidence["recoverable_ns"] for one in others} == expected

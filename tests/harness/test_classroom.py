@@ -391,6 +391,7 @@ def test_the_engine_stays_behind_if_asked(course: manifest.Course, tmp_path: Pat
         (["compare", capture, capture], 2, "without the engine"),
         (["report", capture], 2, "without the engine"),
         (["quiz", "--list"], 0, ""),
+        (["diagnose", "--against", str(library.parent / "solutions"), capture], 0, ""),
     ):
         done = subprocess.run(
             [sys.executable, "-m", "profiling_lab.cli", *words],
