@@ -2,8 +2,8 @@
 """
 # Energy: what a power sensor says, and when
 
-An NVIDIA H200 idles, works, idles again, while a thread reads its power sensors, its clock and its energy counter every few milliseconds. You will look at what the sensors
-answered, and at what they left out.
+An NVIDIA H200 is idle, works, and is idle again. Meanwhile a thread reads its power sensors, its clock and its energy counter
+every few milliseconds. You will look at the readings, and at what is missing from them.
 
 Answer each question *before* you open the answer. The numbers in the answers are computed from the recordings when the notebook is made.
 """
@@ -35,7 +35,7 @@ for phase in phases:
 """
 ## 1. Two sensors, one device
 
-Both are power in watts, from the same driver, at the same times. The grey bands are the phases in which work ran.
+Both lines show the power in watts, read from the same driver at the same times. The grey bands are the phases in which work ran.
 """
 
 # %%
@@ -57,13 +57,13 @@ plt.show()
 
 <details><summary>Answer</summary>
 
-A is an average over a longer time: its line still climbs when the burst is over. B follows the work, a little late. For minutes both give the same; for parts of a second A is no measurement of the burst at all. And
-NVML's plain reading of power (`usage_mw`, by `nvmlDeviceGetPowerUsage`) gave the value of A in {{pct(np.mean(samples["usage_mw"] == samples["average_mw"]))}} of the samples.
+A is an average over a longer time: its line still rises when the burst is over. B follows the work with a small delay. Over
+minutes both give the same result. For a burst of a tenth of a second, A is no measurement at all. NVML's plain reading of power (`usage_mw`, by `nvmlDeviceGetPowerUsage`) gave the value of A in {{pct(np.mean(samples["usage_mw"] == samples["average_mw"]))}} of the samples.
 </details>
 
-## 2. How often is there news?
+## 2. How often is the sensor updated?
 
-The thread read every few milliseconds. Here is the beginning of the long phase, every single reading of B.
+The thread read the sensor every few milliseconds. The figure shows every reading of B at the beginning of the long phase.
 """
 
 # %%
@@ -79,17 +79,18 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** How many of these dots are news? Read off the picture how often the sensor is updated, and how long after the beginning of work it first shows it. Would reading twice as often help?
+**Question.** How many of these dots are new readings? Estimate from the picture how often the sensor is updated, and how long after the beginning of the work its value first changes. Would it help to read twice as often?
 
 <details><summary>Answer</summary>
 
-Many readings repeat the one before: the sensor has its own pace, and reading faster only copies. How long its period is and how late it is, are two tasks of ex01; the second takes some thought, because neither the beginning of the work nor the
-moment of an update is a reading.
+Many readings repeat the previous one. The sensor is updated at its own rate, so reading it faster only gives copies. In ex01 you
+compute its update period and its delay. The delay takes some thought, because there is no reading exactly at the beginning of the
+work or at an update.
 </details>
 
 ## 3. The area under the line
 
-Energy is power over time. For each phase with work: what the energy counter says, and the mean of the readings in the phase times its duration.
+Energy is power integrated over time. For each phase with work, the figure shows the energy by the counter, and the mean of the readings times the duration of the phase.
 """
 
 # %%
@@ -121,13 +122,14 @@ for name, from_counter, from_mean in zip(named, counter_j, mean_j, strict=True):
 
 <details><summary>Answer</summary>
 
-Most readings in the burst are still those of the idle time before it: the sensor is late, and the burst is over before it catches up. Do it many times in a row and divide. (And the counter is no oracle: it is updated at
-intervals, too, so it is worth as little for the shortest phase.)
+Most readings in the burst still show the power of the idle time before it: the sensor has a delay, and the burst ends before the
+readings rise. Repeat the work many times in a row, and divide by the number of repeats. (The counter is not exact either. It too
+is updated only at intervals, so it is just as unreliable for the shortest phase.)
 </details>
 
-## 4. Who turned the clock down?
+## 4. Why is the clock low?
 
-Clock and power during the long phase.
+The figure shows the clock and the power during the long phase.
 """
 
 # %%
@@ -144,17 +146,18 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** The device may run at {{count(json.loads(captures.text("energy_trace_bf16", "energy.json"))["device"]["highest_sm_clock_mhz"])}} MHz. Why does it not, while it works? What would the same program do in float32?
+**Question.** The device may run at {{count(json.loads(captures.text("energy_trace_bf16", "energy.json"))["device"]["highest_sm_clock_mhz"])}} MHz. Why is its clock lower while it works? What would happen with the same program in float32?
 
 <details><summary>Answer</summary>
 
-The power touches its limit, and the device lowers its clock until it fits. A benchmark of this program measures the limit, not the chip. Bits in `reasons` say so, sample by sample. Other work draws less, and may keep its
-clock: draw the same two lines for `energy_trace_fp32`.
+The power reaches its limit, and the device lowers its clock until the power is within the limit. A benchmark of this program
+measures the power limit and not the chip. The bits in `reasons` show this for each sample. Work that needs less power may run at
+the full clock: draw the same two lines for `energy_trace_fp32`.
 </details>
 
 ## 5. Joules a call
 
-Many settings of one matrix product: each dot is one phase, at its calls a second and its mean power. Dotted lines: equal energy for a product of one sample.
+The figure shows many settings of one matrix product. Each dot is one phase, with its samples per second and its mean power. All points on a dotted line have the same energy per sample.
 """
 
 # %%
@@ -185,17 +188,18 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** A dashboard of watts says that all of them are expensive. Which dot is the cheapest way to a result, and which would you take if a sample had to be ready within a millisecond?
+**Question.** A dashboard that shows watts shows high values for all of them. Which dot needs the least energy per result? Which one would you choose if a sample had to be ready within a millisecond?
 
 <details><summary>Answer</summary>
 
-Watts are not the price of a result: watts over samples a second are. Far to the right is cheap, although the power there is the highest. A large batch spreads the idle power and the launches over many samples, and makes each one wait for all: with a limit on the time, the
-cheapest setting *within* it is what counts. That is ex02.
+The cost of a result is not the power, but the power divided by the samples per second. The dots far to the right are cheap,
+although their power is the highest. A large batch spreads the idle power and the launches over many samples, but each sample
+waits for the whole batch. With a time limit, choose the cheapest setting *within* the limit. You do this in ex02.
 </details>
 
 ## 6. Race or pace?
 
-The same amount of work, three ways: as fast as possible and then idle, and spread out in slots.
+The same amount of work runs in three ways: once as fast as possible with idle time after it, and twice spread out in slots of different lengths.
 """
 
 # %%
@@ -213,9 +217,9 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** Guess which of the three needs the least energy for the work, the idling included. And why does the run in slots of a tenth of a second look so strange: is it the device, or the sensor?
+**Question.** Guess which of the three ways needs the least energy, including the idle time. The run in slots of a tenth of a second looks strange. Is the device the reason, or the sensor?
 
-That is where your work begins: a loop that reads a sensor at regular times, and does not drift, in [ex01](ex01-power-measurement/README.md).
+Your work begins with a loop that reads a sensor at regular times and does not drift, in [ex01](ex01-power-measurement/README.md).
 
 ```console
 uv run lab check energy_ex01.sample_power
