@@ -510,9 +510,16 @@ class Memory:
             "allocator_settings": {"expandable_segments": False},
         }
 
-    def save(self, devices: int = 1, packed: bool = True) -> str:
-        """Write the snapshot; returns the folder."""
-        return save_pickle(self.folder, pickle.dumps(self.snapshot(devices), 4), packed)
+    def save(
+        self, devices: int = 1, packed: bool = True, beside: dict[str, Any] | None = None
+    ) -> str:
+        """Write the snapshot, with what another one tells of the other devices; returns the folder."""
+        snapshot = self.snapshot(devices)
+        if beside is not None:
+            snapshot["segments"] = beside["segments"] + snapshot["segments"]
+            traces = zip(beside["device_traces"], snapshot["device_traces"], strict=True)
+            snapshot["device_traces"] = [other or own for other, own in traces]
+        return save_pickle(self.folder, pickle.dumps(snapshot, 4), packed)
 
     def _entry(
         self, action: str, address: int, size: int, time_us: int, frames: list[dict[str, Any]]

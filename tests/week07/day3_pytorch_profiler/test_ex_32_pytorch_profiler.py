@@ -1431,9 +1431,11 @@ def history(allocator: Callable[..., made.Memory], seed: int) -> made.Memory:
     return memory
 
 
-def held_by_hand(capture: str, device: int = 0, pick: str = "right") -> list[dict[str, Any]]:
+def held_by_hand(
+    capture: str, device: int = 0, pick: str = "right", peak_of: int | None = None
+) -> list[dict[str, Any]]:
     snapshot = snapshot_of(capture)
-    place = peak_by_hand(capture, device)["place"]
+    place = peak_by_hand(capture, device if peak_of is None else peak_of)["place"]
     entries = snapshot["device_traces"][device]
     if pick == "end":
         place = len(entries) - 1
@@ -1477,7 +1479,7 @@ def held_by_hand(capture: str, device: int = 0, pick: str = "right") -> list[dic
     return sorted(table, key=lambda r: (-r["bytes"], r["where"] is None, r["where"] or ""))
 
 
-def judge_held(stub: Any, capture: str) -> None:
+def judge_held(stub: Any, capture: str, device: int = 0) -> None:
     def mistakes() -> Variants:
         for pick, sentence in (
             ("end", "That is what is in use in the end, and not at the peak."),
@@ -1485,12 +1487,17 @@ def judge_held(stub: Any, capture: str) -> None:
             ("outermost", "That is the outermost line of the program; the innermost allocated."),
             ("no old", "Blocks from before the history hold memory too: the sum must be the peak."),
         ):
-            yield held_by_hand(capture, pick=pick), sentence
+            yield held_by_hand(capture, device, pick), sentence
+        if device:
+            yield held_by_hand(capture), "That is device 0, and another one was asked for."
+            mixed = held_by_hand(capture, peak_of=device)
+            yield mixed, f"The peak is that of device {device}, the blocks are not."
 
+    given = (capture, device) if device else (capture,)
     judge(
-        call_words("held_at_peak", capture),
-        stub.held_at_peak(capture),
-        held_by_hand(capture),
+        call_words("held_at_peak", *given),
+        stub.held_at_peak(*given),
+        held_by_hand(*given),
         "(bytes)",
         mistakes,
     )
@@ -1512,6 +1519,16 @@ def test_holders_of_a_history(stub, allocator, seed):
             f"{call_words('held_at_peak', capture)} adds up to {total} bytes, and the peak is "
             f"{peak_by_hand(capture)['allocated_bytes']}"
         )
+
+
+@task("ex_32.held_at_peak")
+def test_holders_on_the_second_device(stub, allocator, seed):
+    """The first device has a history too, with another peak."""
+    first = history(allocator, seed * 10 + 5).snapshot(2)
+    memory = history(lambda: allocator(device=1), seed * 10 + 6)
+    capture = memory.save(2, beside=first)
+    for device in (1, 0):
+        judge_held(stub, capture, device)
 
 
 @task("ex_32.held_at_peak")

@@ -136,27 +136,45 @@ def watched_pooling(stub, seed: int) -> tuple[list[int], dict[str, Any]]:
 def test_pooling_is_the_same(stub, seed):
     """Each number of rows, each step: results and gradients of `pool`."""
     buckets, watched = watched_pooling(stub, seed)
+    given: set[tuple[int, int]] = set()
     for call in watched["calls"]:
+        again = (call["rows"], call["step"]) in given
+        given.add((call["rows"], call["step"]))
+        why = "What fills a bucket up must not count"
+        if again:
+            why = "An earlier call had as many rows in the same step, and other numbers"
         for part in ("", " gradient", " gradient of query"):
             expected, found = call[f"expected{part}"], call[f"found{part}"]
             assert close(found, expected), (
                 f"repair_recompilations(buckets={buckets}): for {call['rows']} rows in step "
                 f"{call['step']} the{part or ' result'} is {shown(found)}; that of pool is "
-                f"{shown(expected)}. What fills a bucket up must not count"
+                f"{shown(expected)}. {why}"
             )
 
 
 @task("ex_32.repair_recompilations")
 def test_one_compilation_a_bucket(stub, seed):
-    """Fourteen calls with many row counts, each with another step, and three buckets."""
+    """Many row counts and steps, and three buckets."""
     buckets, watched = watched_pooling(stub, seed + 1)
     compiled = watched["compilations"]
     rows = [call["rows"] for call in watched["calls"]]
+    last = max(call["step"] for call in watched["calls"])
     used = {min(size for size in buckets if size >= count) for count in rows}
     assert len(compiled) <= len(used), (
         f"repair_recompilations(buckets={buckets}): {len(compiled)} compilations in {len(rows)} calls "
-        f"with {rows} rows, steps 0 to {len(rows) - 1}; expected at most {len(used)}, one for each "
+        f"with {rows} rows, steps 0 to {last}; expected at most {len(used)}, one for each "
         f"bucket in use. Shapes that were compiled for: {compiled[:5]}"
+    )
+
+
+@task("ex_32.repair_recompilations")
+def test_compile_function_is_used_once(stub, seed):
+    """Not once a call, which works only as long as TorchDynamo finds the old code again."""
+    buckets, watched = watched_pooling(stub, seed + 3)
+    times = watched["handed_over"]
+    assert times == 1, (
+        f"repair_recompilations(buckets={buckets}) handed a function to compile_function {times} times, "
+        f"with {len(watched['calls'])} calls of its result; expected once, before the first of them"
     )
 
 
@@ -415,13 +433,13 @@ def drawn_shape(seed: int) -> dict[str, int]:
     }
 
 
-def watched_model(stub, seed: int) -> tuple[str, dict[str, Any]]:
+def watched_model(stub, seed: int, small: float = 1.0) -> tuple[str, dict[str, Any]]:
     chance = random.Random(seed)
     shape = drawn_shape(seed)
     tokens = chance.randint(5, 15)
     batches = [[3, tokens], [1, 1], [chance.randint(2, 5), 2], [3, tokens], [3, 11]]
     call = f"optimized_model(SlowModel({', '.join(f'{k}={v}' for k, v in shape.items())}))"
-    return call, stub.probe(PROBE, "optimized", seed, shape, batches)
+    return call, stub.probe(PROBE, "optimized", seed, shape, batches, small)
 
 
 @task("ex_32.optimized_model")
@@ -436,6 +454,19 @@ def test_scores_are_the_same(stub, seed):
                 f"{call} on tokens [{batch['batch']}, {batch['tokens']}] with lengths {batch['lengths']}"
                 f"{when}: scores {shown(found)}; the slow model gives {shown(expected)}"
             )
+
+
+@task("ex_32.optimized_model")
+def test_scores_of_small_numbers_are_the_same(stub, seed):
+    """Where a variance is small, what is added to it counts."""
+    call, watched = watched_model(stub, seed + 5, 0.01)
+    for batch in watched["batches"]:
+        found, expected = batch["found"], batch["expected"]
+        assert close(found, expected), (
+            f"{call}, whose embeddings are around 0.01, on tokens [{batch['batch']}, {batch['tokens']}]: "
+            f"scores {shown(found)}; the slow model gives {shown(expected)}. Before the root, layer "
+            "normalization adds a small number to the variance: the same one?"
+        )
 
 
 @task("ex_32.optimized_model")
