@@ -255,7 +255,7 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
         ([], "missing argument 'SUBMISSIONS'"),
         (["in"], "missing option '--out'"),
         (["none", "--out", "x"], "none: no such folder or archive of submissions"),
-        (["in", "--out", "x", "--exercise", "ex30"], "did you mean ex_30?"),
+        (["in", "--out", "x", "--exercise", "ex30"], "did you mean ex_30 or "),
         (["in", "--out", "x", "--unprotected", "yes"], "takes these words and no others"),
         (["in", "--out", "x", "--slurm", "partition=a"], "add --engine slurm"),
         (["in", "--out", "x", "--engine", "slurm", "--slurm", "cpu"], "should be KEY=VALUE"),

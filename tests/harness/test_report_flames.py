@@ -66,7 +66,7 @@ def test_samples_of_a_recording_make_a_flame_graph(tmp_path: Path) -> None:
 def test_backtraces_of_cuda_calls_make_a_flame_graph(tmp_path: Path) -> None:
     file = tmp_path / "timeline.sqlite"
     words = [
-        *("main", "/home/me/train.py", "step", "at::_ops::mm::call", "0x1", "libtorch.so"),
+        *("main", "/home/you/train.py", "step", "at::_ops::mm::call", "0x1", "libtorch.so"),
         *(
             "0x2",
             "libcuda.so.1",
@@ -79,7 +79,7 @@ def test_backtraces_of_cuda_calls_make_a_flame_graph(tmp_path: Path) -> None:
     code = {word: number for number, word in enumerate(words)}
 
     def python(*functions: str) -> str:
-        frames = [{"Function": code[f], "File": code["/home/me/train.py"]} for f in functions]
+        frames = [{"Function": code[f], "File": code["/home/you/train.py"]} for f in functions]
         return json.dumps({"Python Backtrace on CUDA": {"Frames": frames}})
 
     def chain(number: int, *frames: tuple[str, str]) -> list[tuple[int, int, int, int]]:
