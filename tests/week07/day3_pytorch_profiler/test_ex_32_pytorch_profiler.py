@@ -1493,11 +1493,11 @@ def judge_held(stub: Any, capture: str, device: int = 0) -> None:
             mixed = held_by_hand(capture, peak_of=device)
             yield mixed, f"The peak is that of device {device}, the blocks are not."
 
-    given = (capture, device) if device else (capture,)
+    more = [device] if device else []
     judge(
-        call_words("held_at_peak", *given),
-        stub.held_at_peak(*given),
-        held_by_hand(*given),
+        call_words("held_at_peak", capture, *more),
+        stub.held_at_peak(capture, *more),
+        held_by_hand(capture, device),
         "(bytes)",
         mistakes,
     )
