@@ -49,6 +49,21 @@ FUSIBLE = ("score_computation", "softmax", "weighted_sum")
 # reach it, and not much more (capture roofline_ops, and the projections of this lab's captures).
 CEILING_RATIO = 0.65
 
+# What to do, by what was found: the moves that suit it.
+ADVICE = {
+    "compute": (
+        "use a data type with a higher peak",
+        "tune the product: its tiles, its layout, the shapes that it gets",
+    ),
+    "memory": ("move fewer bytes: use a smaller data type", "fuse it with its neighbours"),
+    "scores": ("use fused attention: the scores then never go through memory",),
+    "launch": (
+        "issue fewer and larger calls: fuse or batch more",
+        "replay the calls as a CUDA graph",
+    ),
+    "ceiling": ("none",),
+}
+
 
 def benchmark_function(
     fn: Callable[..., Any], args: Sequence[Any], warmup: int, iterations: int
@@ -184,10 +199,10 @@ def identify_bottleneck(profile_results: Profile, device: str | None = None) -> 
         "ridge": the device's, peak over bandwidth, for this data type,
         "roof_ratio": the larger of the compute and memory least times over time_s; 1.0 is on the roof,
         "sum_to_whole_ratio": the components' sum over whole_s; far from 1 the parts do not explain the whole,
-        "recommendation": what to do, a text; "none" if there is little to win here}.
-    The recommendation is "none" exactly if its bound is compute or memory, roof_ratio is at
-    least CEILING_RATIO, and fusing has nothing to save: a memory-bound component out of FUSIBLE moves
-    scores that need not go through memory at all, so fusing pays however close to its roof it is.
+        "recommendation": one of the moves in ADVICE that suit what was found}.
+    What was found is the bound, with two exceptions. A memory-bound component out of FUSIBLE is "scores":
+    they need not go through memory at all, so fusing pays however close to its roof it is. Any other
+    compute-bound or memory-bound one with a roof_ratio of at least CEILING_RATIO is "ceiling": there is little to win.
     Of equally long components the first is taken.
 
     Raises ValueError if a key that is needed is missing, if there are no components, and for a time,

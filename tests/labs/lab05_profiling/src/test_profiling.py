@@ -530,6 +530,17 @@ BOTTLENECK_KEYS = {
     "roof_ratio", "sum_to_whole_ratio", "recommendation",
 }  # fmt: skip
 FUSIBLE, CEILING_RATIO = NAMES[1:4], 0.65
+# The moves of ADVICE, and what each of them suits.
+SUITS = {
+    "use a data type with a higher peak": "compute",
+    "tune the product: its tiles, its layout, the shapes that it gets": "compute",
+    "move fewer bytes: use a smaller data type": "memory",
+    "fuse it with its neighbours": "memory",
+    "use fused attention: the scores then never go through memory": "scores",
+    "issue fewer and larger calls: fuse or batch more": "launch",
+    "replay the calls as a CUDA graph": "launch",
+    "none": "ceiling",
+}
 GENERATED = ("V100 SXM2", "A100 80GB SXM", "H100 SXM", "H200", "T4")
 
 
@@ -543,7 +554,7 @@ def slowest_of(profile: dict[str, Any]) -> dict[str, Any]:
 
 
 def expected_bottleneck(profile: dict[str, Any], device: str) -> dict[str, Any]:
-    """What the evidence says of a profile; "recommendation" is whether there is one."""
+    """What the evidence says of a profile; "recommendation" is the key of the moves that suit it."""
     known = devices.get(device)
     peak = known.peak(profile["dtype"])
     bandwidth = known.memory_bandwidth_bytes_per_s
@@ -556,7 +567,11 @@ def expected_bottleneck(profile: dict[str, Any], device: str) -> dict[str, Any]:
     }
     order = sorted(least, key=least.__getitem__, reverse=True)
     roof = max(least["compute"], least["memory"]) / part["time_s"]
-    fusible = order[0] == "memory" and part["name"] in FUSIBLE
+    found = order[0]
+    if found == "memory" and part["name"] in FUSIBLE:
+        found = "scores"
+    elif found in ("compute", "memory") and roof >= CEILING_RATIO:
+        found = "ceiling"
     return {
         "component": part["name"],
         "time_s": part["time_s"],
@@ -568,7 +583,7 @@ def expected_bottleneck(profile: dict[str, Any], device: str) -> dict[str, Any]:
         "ridge": peak / bandwidth,
         "roof_ratio": roof,
         "sum_to_whole_ratio": total / profile["whole_s"],
-        "recommendation": order[0] == "launch" or fusible or roof < CEILING_RATIO,
+        "recommendation": found,
     }
 
 
@@ -619,18 +634,17 @@ def judge_bottleneck(stub: Any, profile: dict[str, Any], device: str | None, whe
         )
     advice = got["recommendation"]
     require(
-        isinstance(advice, str) and bool(advice.strip()),
-        f"{call}: recommendation is {show(advice)}, expected a text",
+        isinstance(advice, str) and advice in SUITS,
+        f"{call}: recommendation is {show(advice)}, expected one of the moves in ADVICE, word for word",
     )
-    none = advice.strip().lower() == "none"
+    suits = SUITS[advice]
+    little = want["recommendation"] == "ceiling"
     require(
-        none != want["recommendation"],
-        f"{call}: recommendation is {advice!r}. {part['name']} is {want['bound']}-bound at "
+        suits == want["recommendation"],
+        f"{call}: recommendation is {advice!r}, which is for {suits!r}. {part['name']} is {want['bound']}-bound at "
         f"{want['roof_ratio']:.1%} of its roof (the ceiling begins at {CEILING_RATIO:.0%}), and "
         f"{'is' if part['name'] in FUSIBLE else 'is not'} one of those that fusing spares memory traffic: "
-        + (
-            "there is something to win" if want["recommendation"] else "there is little to win here"
-        ),
+        + ("there is little to win here" if little else "another move would save more"),
     )
 
 
