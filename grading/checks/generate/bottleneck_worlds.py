@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+import tempfile
 from pathlib import Path
 
 from grading.checks.generate.export import write
 from grading.checks.generate.program import Program
 from grading.checks.generate.scenarios import _healthy_steps, _steps
 from grading.checks.worlds import Family, World
+from grading.runner.computed_once import kept
 from grading.runner.disguise import disguised
 
 TOLD = {
@@ -26,28 +28,13 @@ def with_and_without(cause: str, verdict: str, seed: int, folder: Path) -> Famil
     It looks different by the time at which recording began, the order of rows, a name around it that speaks of
     another trouble, and work of the profiler beside it.
     """
-    numbers = random.Random(seed)
-    steps, misleading = numbers.randint(25, 40), random.Random(seed + 1).choice(sorted(TOLD))
-
-    def world(name: str, sick: str, *, dressed: bool) -> str:
-        program, rng = Program(seed), random.Random(seed * 7919 + 11)
-        stream = program.stream()
-        if dressed:
-            program.push(TOLD[misleading])
-            program.overhead(200_000, blocking=False)
-        _steps(program, rng, stream, sick, steps)
-        program.synchronize(0)
-        path = folder / f"{disguised(f'world_{name}_{seed}')}.sqlite"
-        start_ns = numbers.randint(10**9, 10**10) if dressed else program.default_start_ns
-        write(program, path, start_ns=start_ns, shuffle_rows=dressed)
-        return str(path)
-
+    a, b, c = _saved(folder, seed, _with_and_without(cause, seed))
     return Family(
-        World(world("a", cause, dressed=False), verdict, TOLD[cause]),
-        without=(World(world("b", "", dressed=False), "healthy", "the same steps, without it"),),
+        World(a, verdict, TOLD[cause]),
+        without=(World(b, "healthy", "the same steps, without it"),),
         alike=(
             World(
-                world("c", cause, dressed=True),
+                c,
                 told="recorded later, rows in another order, inside a range with a misleading name",
             ),
         ),
@@ -57,29 +44,79 @@ def with_and_without(cause: str, verdict: str, seed: int, folder: Path) -> Famil
 def healthy(seed: int, folder: Path) -> Family:
     """A program that is well; with host code before each of its parts; with long waits that cost nothing."""
 
-    def world(name: str, *, waits: bool, host_ns: int) -> str:
+    d, e, f = _saved(folder, seed, _healthy(seed))
+    return Family(
+        World(d, "healthy", "all work is issued ahead"),
+        without=(
+            World(
+                e,
+                told="it waits three times, and has long host code of its own after each wait",
+            ),
+        ),
+        alike=(
+            World(
+                f,
+                told="the host waits three times for milliseconds, with everything queued",
+            ),
+        ),
+    )
+
+
+@kept
+def _with_and_without(cause: str, seed: int) -> dict[str, bytes]:
+    """The captures of its worlds, by name."""
+    numbers = random.Random(seed)
+    steps, misleading = numbers.randint(25, 40), random.Random(seed + 1).choice(sorted(TOLD))
+
+    def world(sick: str, *, dressed: bool) -> bytes:
+        program, rng = Program(seed), random.Random(seed * 7919 + 11)
+        stream = program.stream()
+        if dressed:
+            program.push(TOLD[misleading])
+            program.overhead(200_000, blocking=False)
+        _steps(program, rng, stream, sick, steps)
+        program.synchronize(0)
+        start_ns = numbers.randint(10**9, 10**10) if dressed else program.default_start_ns
+        return _written(program, start_ns, shuffle_rows=dressed)
+
+    return {
+        "a": world(cause, dressed=False),
+        "b": world("", dressed=False),
+        "c": world(cause, dressed=True),
+    }
+
+
+@kept
+def _healthy(seed: int) -> dict[str, bytes]:
+    """The captures of its worlds, by name."""
+
+    def world(*, waits: bool, host_ns: int) -> bytes:
         program, rng = Program(seed), random.Random(seed * 7919 + 11)
         for part in range(3):
             program.host(host_ns if part else 0)
             _healthy_steps(program, rng, 25)
             if waits or part == 2:
                 program.synchronize(0)  # all of it is queued: the host waits long, the device never
-        path = folder / f"{disguised(f'world_{name}_{seed}')}.sqlite"
-        write(program, path, start_ns=program.default_start_ns)
-        return str(path)
+        return _written(program, program.default_start_ns, shuffle_rows=True)
 
-    return Family(
-        World(world("d", waits=False, host_ns=0), "healthy", "all work is issued ahead"),
-        without=(
-            World(
-                world("e", waits=True, host_ns=30_000_000),
-                told="it waits three times, and has long host code of its own after each wait",
-            ),
-        ),
-        alike=(
-            World(
-                world("f", waits=True, host_ns=0),
-                told="the host waits three times for milliseconds, with everything queued",
-            ),
-        ),
-    )
+    return {
+        "d": world(waits=False, host_ns=0),
+        "e": world(waits=True, host_ns=30_000_000),
+        "f": world(waits=True, host_ns=0),
+    }
+
+
+def _written(program: Program, start_ns: int, *, shuffle_rows: bool) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "world.sqlite")
+        return write(program, file, start_ns=start_ns, shuffle_rows=shuffle_rows).read_bytes()
+
+
+def _saved(folder: Path, seed: int, worlds: dict[str, bytes]) -> list[str]:
+    """Paths of captures, under names that tell nothing."""
+    paths = []
+    for name, data in worlds.items():
+        path = folder / f"{disguised(f'world_{name}_{seed}')}.sqlite"
+        path.write_bytes(data)
+        paths.append(str(path))
+    return paths
