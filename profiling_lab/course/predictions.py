@@ -145,7 +145,7 @@ CHANGES = (
         "graph",
         DAY3,
         "torch_infer_launch_bound launches the kernels of a short batch one by one, from Python. torch_infer_graph "
-        "replays them as one CUDA graph. What share of a step does that save?",
+        "launches the same kernels in another way. What share of a step does that save?",
         _by_step("torch_infer_launch_bound", "torch_infer_graph"),
     ),
     Change(

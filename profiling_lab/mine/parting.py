@@ -164,7 +164,7 @@ REFINEMENTS = (
     ),
     Refinement(
         "each launching call waits for its kernel's end, which the engine takes for waits",
-        Lesson(_DAY_1, "Who holds the host up"),
+        Lesson(_DAY_1, "Which calls block the host"),
         _blocking,
     ),
     Refinement(

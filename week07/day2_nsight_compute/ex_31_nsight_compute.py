@@ -236,7 +236,7 @@ def transpose_block(
         "load"   register ← element of the matrix       "store"   element of the transpose ← register
         "put"    word of shared memory ← register       "get"     register ← word of shared memory
     and {"operation": "barrier"}: up to there, no warp knows how far another one is.
-    No request may move more sectors than a row of its tile lies in, or take more than one wavefront.
+    A request moves at most the sectors that a row of its tile lies in, and takes one wavefront.
 
     Example: the first two loads of `slow_transpose(0, 1, 64, 64)` are at 32 and 33, its first two stores at 2048 and
     2112: each store touches 32 sectors.
@@ -267,7 +267,7 @@ def ncu_command(
     kernel, nvtx_range: only launches of this function, only inside this pushed range. Of what these let through
     pass over `skip`, then profile `count`.
 
-    Options as `--option=value`, long names, no set of sections. The number of launches is always said, a skip only if
+    Options as `--option=value`, long names, each section once, no set of sections. The number of launches is always said, a skip only if
     there is one. `output` is overwritten. Options and sections: captures/tool_help/.
 
     Example: `ncu_command(["ceilings"], ["./app"], "r1")` is `["ncu", "--section=SpeedOfLight", "--launch-count=1",
@@ -346,7 +346,7 @@ def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
 
     `left_without` says what would be left of each unit's work, and of "waiting". Take the duration as 1. Of what is left, each unit works at ATTAINABLE_RATIO and warps wait: the slowest decides, and
     no fix makes a kernel slower. Two rules:
-    - An SM cannot give work away. The use of the units OF_AN_SM counts over the time in which an SM had work, unless
+    - The work of an SM stays on that SM. The use of the units OF_AN_SM counts over the time in which an SM had work, unless
       the cause is one OF_THE_GRID, or that time is not known or 0.
     - Where the fullest unit is used SATURATED_RATIO or more, all waiting is a queue for it and shrinks at least as its
       work does. Not for "atomics".

@@ -188,8 +188,8 @@ def held_at_peak(capture: str, device: int = 0) -> list[dict[str, Any]]:
     """What holds the memory when most of it is in use, by the line that allocated it.
 
     `bytes_in_use(capture, device)` tells how much was in use before the allocator's history began (place -1), and then
-    after each of its entries (places 0, 1, …). `memory_blocks(capture, device)` gives every block with `bytes`, its line
-    (`where`, or None), and the places of its use: from `from_place` on, no longer at `to_place`. The peak is the first place
+    after each of its entries (places 0, 1, …). `memory_blocks(capture, device)` gives every block. A block has the attributes
+    `bytes`, `where` (its line, or None), `from_place` and `to_place`: it is in use from the one on, no longer at the other. The peak is the first place
     where the most is in use.
 
     Returns a list of dicts, one a line,

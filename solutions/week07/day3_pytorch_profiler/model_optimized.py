@@ -26,7 +26,7 @@ def repair_graph_breaks(
     """`clipped_mean` of model_slow.py as one graph: nothing in it needs a number on the host.
 
     Returns, as `clipped_mean` does and without printing, the mean of the used rows and the largest number before scaling,
-    both tensors. Gradients with respect to x and weight are the same, too: there the factor that scales is a mere
+    both tensors. limit is above 0. Gradients with respect to x and weight are the same, too: there the factor that scales is a mere
     number, and so is the largest one that is returned.
 
     `torch.compile(…, fullgraph=True)` must take it. One graph serves inputs that are scaled and inputs that are not; no
