@@ -21,6 +21,8 @@ from profiling_lab.course import manifest
 if TYPE_CHECKING:
     from grading.proof.background_runs import BackgroundRuns
 
+# Tests of the course itself: the proof has them, what a learner runs does not.
+HARNESS = "tests/harness"
 # Its functions show the manifest's totals of the exercises that a page names itself.
 MANIFEST_PLACE = "labs/docs"
 
@@ -43,6 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(trylast=True)  # after what judges has begun
 def pytest_configure(config: pytest.Config) -> None:
     for marker in (
         "proof: proves the course itself; runs with --against solutions",
@@ -50,6 +53,8 @@ def pytest_configure(config: pytest.Config) -> None:
         "background(kinds): asks for runs that begin with the session (grading.proof.background_runs)",
     ):
         config.addinivalue_line("markers", marker)
+    if config.args_source is pytest.Config.ArgsSource.TESTPATHS and _is_proof(config):
+        config.args.append(str(config.rootpath / HARNESS))
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
