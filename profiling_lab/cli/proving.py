@@ -95,7 +95,7 @@ def run_proof(
     proof = course.root / PROOF
     runs = []
     if proof.is_file():
-        harness = sorted(proof.parent.glob("test_*.py"))
+        harness = sorted(proof.parent.rglob("test_*.py"))
         concerned = [str(file) for file in harness if "mark.concerns(" in (read(file) or "")]
         runs.append(("", [*concerned, "--concerning", exercise.id]))
     elif checks:

@@ -39,9 +39,10 @@ def unlisted(text: str) -> list[str]:
 def missing(promises: dict[str, list[str]]) -> list[str]:
     """Tests of the table that are not there."""
     found: dict[str, set[str]] = {}
-    for file in HERE.glob("test_*.py"):
+    for file in HERE.rglob("test_*.py"):
         tree = ast.parse(file.read_text(encoding="utf-8"))
-        found[file.stem] = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+        place = file.relative_to(HERE).with_suffix("").as_posix()
+        found[place] = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     return [
         test
         for tests in promises.values()
