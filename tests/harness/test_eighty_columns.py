@@ -17,7 +17,7 @@ LONG_WORD = 60  # characters: a path, or a pattern to be copied, is not broken
 RUNS = [
     "",
     "check ex_30",
-    "check ex_31.unit_use",
+    "check ex_31.choose_counters",
     "check energy_ex01.sample_power",
     "hint ex_30.busy_time --more",
     "hint ex_31.sectors_of_request --more",

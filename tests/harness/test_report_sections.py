@@ -263,7 +263,7 @@ def test_progress_page(known: course.Course) -> None:
     live = next(task for task in known.tasks.values() if task.live)
     for task in ("ex_30.nsys_command", "ex_30.utilization", live.id):
         verdicts[task] = Verdict("passed")
-    verdicts["ex_31.unit_use"] = Verdict("failed", "said <b>no</b>\x1b[31m")
+    verdicts["ex_31.choose_counters"] = Verdict("failed", "said <b>no</b>\x1b[31m")
     following = steps(known, verdicts, {"linux"})
     page = render_progress(known, verdicts, following)
     text = Text(page).text
@@ -274,7 +274,7 @@ def test_progress_page(known: course.Course) -> None:
     assert "Done: I can record a program with Nsight Systems" in text
     assert "Open: I can analyse a kernel with Nsight Compute." in text
     assert "0 of 3 tasks; open: ex_30.busy_time, ex_30.idle_gaps, ex_30.launch_latency" in text
-    assert "uv run lab check ex_31.unit_use" in text
+    assert "uv run lab check ex_31.choose_counters" in text
     assert "said <b>no</b>\ufffd[31m" in text and "\x1b" not in page
     for exercise in known.exercises:
         assert exercise.id in text

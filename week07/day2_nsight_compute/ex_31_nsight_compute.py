@@ -18,9 +18,11 @@ from __future__ import annotations
 import csv
 import math
 import re
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from profiling_lab import captures, kernel_causes
+from profiling_lab import captures, kernel_causes, kernel_counters
 from profiling_lab.captures import kernels
 from profiling_lab.captures.kernels import OF_AN_SM, PIPES
 from profiling_lab.errors import CaptureError
@@ -153,6 +155,9 @@ INSTRUCTION_CLASSES: dict[str, tuple[str, ...]] = {
     "control": ("BRA", "BRX", "EXIT", "BSSY", "BSYNC", "BAR", "WARPSYNC", "CALL", "RET", "NOP"),
 }
 
+# What may be asked of a kernel of which nothing is known, by name, with what it says.
+COUNTERS = kernel_counters.COUNTERS
+
 # What can be fixed in a kernel; each is a category of profiling_lab.findings.
 CAUSES = (
     "uncoalesced_access",
@@ -276,19 +281,31 @@ def ncu_command(
     raise NotImplementedError
 
 
+def busy_sm_ratio(kernel: dict[str, Any]) -> float | None:
+    """The mean share of a kernel's duration in which an SM had any warp. Given. None if that is not known."""
+    metrics = kernel["metrics"]
+    active, elapsed = metrics.get("sm__cycles_active.avg"), metrics.get("gpc__cycles_elapsed.max")
+    return active / elapsed if active is not None and elapsed else None
+
+
 def unit_use(kernel: dict[str, Any]) -> dict[str, float | None]:
-    """How near each unit of the device is to its ceiling, over the whole duration of a kernel.
+    """How near each unit of the device is to its ceiling, over the whole duration of a kernel. Given.
 
     For each unit of UNIT_METRICS, the largest of its metrics that the capture holds, as a ratio. A metric whose name
-    ends in "_elapsed" is a share of the duration, one that ends in "_active" only of the time in which an SM had work:
-    sm__cycles_active.avg of gpc__cycles_elapsed.max cycles. Where that is not known, neither is such a metric.
+    ends in "_elapsed" is a share of the duration, one that ends in "_active" only of the time in which an SM had work.
 
-    Returns {unit: ratio}, every unit; None for one of which no metric is there.
-
-    Example: a kernel whose SMs have work for 500 of 1,000 cycles, with "…issue_active….pct_of_peak_sustained_active" 80:
-    its "issue" is 0.4.
+    Returns {unit: ratio}, every unit; None for one of which no metric is known.
     """
-    raise NotImplementedError
+    busy = busy_sm_ratio(kernel)
+    out: dict[str, float | None] = {}
+    for unit, names in UNIT_METRICS.items():
+        shares = []
+        for name in names:
+            value, share = kernel["metrics"].get(name), 1.0 if name.endswith("_elapsed") else busy
+            if value is not None and share is not None:
+                shares.append(value / 100 * share)
+        out[unit] = max(shares, default=None)
+    return out
 
 
 def theoretical_occupancy(
@@ -308,7 +325,7 @@ def theoretical_occupancy(
     "warps", "blocks", "registers" and "shared" allow, each by itself; None where none is needed, "limiters": the limits
     that are least, in this order}. A block that asks for more than `block_kb` does not fit: 0.
 
-    Section 6 says in which portions registers and shared memory are granted, and does two launches by hand.
+    Section 6 says in which portions registers and shared memory are granted.
 
     Example: `theoretical_occupancy("9.0", 256, 64)` has 4 blocks, 32 warps, a ratio of 0.5, limits of 8, 32, 4 and
     228, and the limiter "registers".
@@ -317,24 +334,29 @@ def theoretical_occupancy(
 
 
 def rank_stalls(kernel: dict[str, Any]) -> list[dict[str, Any]]:
-    """What the warps of a kernel wait for, most first.
+    """What the warps of a kernel wait for, most first. Given.
 
-    smsp__average_warps_issue_stalled_<reason>_per_issue_active.ratio holds the cycles of a warp's life, from one
-    instruction to its next, that go into a state. "selected" is the issue itself, not a wait.
-
-    Returns a list of {"reason", "cycles_per_instruction", "share_ratio": of the warp's whole life}, without "selected" and
-    without what is missing; largest share first, equal ones by name. [] if there is no such metric or their sum is 0.
-
-    Example: 6 cycles in long_scoreboard, 1 in wait, 1 selected: long_scoreboard has 0.75, wait 0.125.
+    Returns a list of {"reason", "cycles_per_instruction": of a warp's life from one instruction to its next,
+    "share_ratio": of that life}. "selected" belongs to the life; it is the issue itself, and no wait.
     """
-    raise NotImplementedError
+    pattern = r"smsp__average_warps_issue_stalled_(\w+)_per_issue_active\.ratio"
+    cycles = {}
+    for name, value in kernel["metrics"].items():
+        found = re.fullmatch(pattern, name)
+        if found and value is not None:
+            cycles[found[1]] = value
+    life = sum(cycles.values())
+    return [
+        {"reason": reason, "cycles_per_instruction": count, "share_ratio": count / life}
+        for reason, count in sorted(cycles.items(), key=lambda item: (-item[1], item[0]))
+        if life and reason != "selected"
+    ]
 
 
 def left_without(kernel: dict[str, Any], cause: str) -> dict[str, float] | None:
     """What one of CAUSES would leave of each unit's work, and of "waiting", by the course's engine. Given.
 
-    What it does not name stays. {} if there is nothing to remove, None if a counter that tells is missing. It rests on
-    your `unit_use` and `rank_stalls`.
+    What it does not name stays. {} if there is nothing to remove, None if a counter that tells is missing.
     """
     use = {unit: share for unit, share in unit_use(kernel).items() if share is not None}
     stalls = [(row["reason"], row["share_ratio"]) for row in rank_stalls(kernel)]
@@ -368,6 +390,33 @@ def classify_kernel(kernel: dict[str, Any]) -> str:
 
     Example: savings of 0.3 by bank_conflicts and 0.25 by low_occupancy: "bank_conflicts". Savings of 0.05, DRAM used 0.7:
     "memory_bound".
+    """
+    raise NotImplementedError
+
+
+def ask_of(kernel: dict[str, Any]) -> Callable[[str], float]:
+    """What `choose_counters` is given, for a kernel that you have. Given, to try it."""
+    return partial(kernel_counters.value, kernel["metrics"])
+
+
+def choose_counters(ask: Callable[[str], float]) -> dict[str, str]:
+    """What limits a kernel of which nothing is known, from at most four of COUNTERS.
+
+    ask(name): the value of one of COUNTERS. Each call runs the kernel again: four calls at most.
+
+    The place: memory or L1 is full from BUSY_RATIO on; where memory is full, L1 does not matter. Two faults can cost in
+    each place. Where neither does, the verdict is "memory_bound" with memory full, "cache_bound" with L1 full, and
+    "latency_bound" with neither.
+    The faults are bank_conflicts, low_occupancy, register_spills, small_grid and, in two places, uncoalesced_access.
+    The sign of one is a ratio on the wrong side of one half, or `waves` below 1; outside of its place it costs nothing.
+    At most one fault costs.
+
+    Returns {"cause": the verdict, "shown_by": the sign of the fault, or else the use that tells the place, "rival": the
+    other fault of the place, or else one of them, "excluded_by": the counter that would be its sign}. Both counters were
+    asked for.
+
+    Example: memory_use 0.9, needed_ratio 0.1, spilled_ratio 0.0: {"cause": "uncoalesced_access", "shown_by":
+    "needed_ratio", "rival": "register_spills", "excluded_by": "spilled_ratio"}.
     """
     raise NotImplementedError
 

@@ -18,9 +18,11 @@ from __future__ import annotations
 import csv
 import math
 import re
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from profiling_lab import captures, kernel_causes
+from profiling_lab import captures, kernel_causes, kernel_counters
 from profiling_lab.captures import kernels
 from profiling_lab.captures.kernels import OF_AN_SM, PIPES
 from profiling_lab.errors import CaptureError
@@ -152,6 +154,9 @@ INSTRUCTION_CLASSES: dict[str, tuple[str, ...]] = {
     "constant": ("LDC", "ULDC"),
     "control": ("BRA", "BRX", "EXIT", "BSSY", "BSYNC", "BAR", "WARPSYNC", "CALL", "RET", "NOP"),
 }
+
+# What may be asked of a kernel of which nothing is known, by name, with what it says.
+COUNTERS = kernel_counters.COUNTERS
 
 # What can be fixed in a kernel; each is a category of profiling_lab.findings.
 CAUSES = (
@@ -312,46 +317,31 @@ _QUESTIONS = {
 }
 
 
+def busy_sm_ratio(kernel: dict[str, Any]) -> float | None:
+    """The mean share of a kernel's duration in which an SM had any warp. Given. None if that is not known."""
+    metrics = kernel["metrics"]
+    active, elapsed = metrics.get("sm__cycles_active.avg"), metrics.get("gpc__cycles_elapsed.max")
+    return active / elapsed if active is not None and elapsed else None
+
+
 def unit_use(kernel: dict[str, Any]) -> dict[str, float | None]:
-    """How near each unit of the device is to its ceiling, over the whole duration of a kernel.
+    """How near each unit of the device is to its ceiling, over the whole duration of a kernel. Given.
 
     For each unit of UNIT_METRICS, the largest of its metrics that the capture holds, as a ratio. A metric whose name
-    ends in "_elapsed" is a share of the duration, one that ends in "_active" only of the time in which an SM had work:
-    sm__cycles_active.avg of gpc__cycles_elapsed.max cycles. Where that is not known, neither is such a metric.
+    ends in "_elapsed" is a share of the duration, one that ends in "_active" only of the time in which an SM had work.
 
-    Returns {unit: ratio}, every unit; None for one of which no metric is there.
-
-    Example: a kernel whose SMs have work for 500 of 1,000 cycles, with "…issue_active….pct_of_peak_sustained_active" 80:
-    its "issue" is 0.4.
+    Returns {unit: ratio}, every unit; None for one of which no metric is known.
     """
-    metrics = kernel["metrics"]
-    busy = _busy_sm_ratio(metrics)
+    busy = busy_sm_ratio(kernel)
     out: dict[str, float | None] = {}
     for unit, names in UNIT_METRICS.items():
-        shares = [
-            _product(_share(metrics, name), busy if name.endswith("_active") else 1.0)
-            for name in names
-        ]
-        out[unit] = max((share for share in shares if share is not None), default=None)
+        shares = []
+        for name in names:
+            value, share = kernel["metrics"].get(name), 1.0 if name.endswith("_elapsed") else busy
+            if value is not None and share is not None:
+                shares.append(value / 100 * share)
+        out[unit] = max(shares, default=None)
     return out
-
-
-def _busy_sm_ratio(metrics: dict[str, Any]) -> float | None:
-    """The mean share of a kernel's duration in which an SM had any warp."""
-    return _quotient(metrics.get("sm__cycles_active.avg"), metrics.get("gpc__cycles_elapsed.max"))
-
-
-def _share(metrics: dict[str, Any], name: str) -> float | None:
-    value = metrics.get(name)
-    return None if value is None else value / 100
-
-
-def _quotient(above: float | None, below: float | None) -> float | None:
-    return None if above is None or not below else above / below
-
-
-def _product(a: float | None, b: float | None) -> float | None:
-    return None if a is None or b is None else a * b
 
 
 def theoretical_occupancy(
@@ -371,7 +361,7 @@ def theoretical_occupancy(
     "warps", "blocks", "registers" and "shared" allow, each by itself; None where none is needed, "limiters": the limits
     that are least, in this order}. A block that asks for more than `block_kb` does not fit: 0.
 
-    Section 6 says in which portions registers and shared memory are granted, and does two launches by hand.
+    Section 6 says in which portions registers and shared memory are granted.
 
     Example: `theoretical_occupancy("9.0", 256, 64)` has 4 blocks, 32 warps, a ratio of 0.5, limits of 8, 32, 4 and
     228, and the limiter "registers".
@@ -412,38 +402,29 @@ def _round_up(value: int, unit: int) -> int:
 
 
 def rank_stalls(kernel: dict[str, Any]) -> list[dict[str, Any]]:
-    """What the warps of a kernel wait for, most first.
+    """What the warps of a kernel wait for, most first. Given.
 
-    smsp__average_warps_issue_stalled_<reason>_per_issue_active.ratio holds the cycles of a warp's life, from one
-    instruction to its next, that go into a state. "selected" is the issue itself, not a wait.
-
-    Returns a list of {"reason", "cycles_per_instruction", "share_ratio": of the warp's whole life}, without "selected" and
-    without what is missing; largest share first, equal ones by name. [] if there is no such metric or their sum is 0.
-
-    Example: 6 cycles in long_scoreboard, 1 in wait, 1 selected: long_scoreboard has 0.75, wait 0.125.
+    Returns a list of {"reason", "cycles_per_instruction": of a warp's life from one instruction to its next,
+    "share_ratio": of that life}. "selected" belongs to the life; it is the issue itself, and no wait.
     """
-    warps = {}
+    pattern = r"smsp__average_warps_issue_stalled_(\w+)_per_issue_active\.ratio"
+    cycles = {}
     for name, value in kernel["metrics"].items():
-        found = re.fullmatch(
-            r"smsp__average_warps_issue_stalled_(\w+)_per_issue_active\.ratio", name
-        )
+        found = re.fullmatch(pattern, name)
         if found and value is not None:
-            warps[found[1]] = value
-    total = sum(warps.values())
-    if not total:
-        return []
+            cycles[found[1]] = value
+    life = sum(cycles.values())
     return [
-        {"reason": reason, "cycles_per_instruction": count, "share_ratio": count / total}
-        for reason, count in sorted(warps.items(), key=lambda item: (-item[1], item[0]))
-        if reason != "selected"
+        {"reason": reason, "cycles_per_instruction": count, "share_ratio": count / life}
+        for reason, count in sorted(cycles.items(), key=lambda item: (-item[1], item[0]))
+        if life and reason != "selected"
     ]
 
 
 def left_without(kernel: dict[str, Any], cause: str) -> dict[str, float] | None:
     """What one of CAUSES would leave of each unit's work, and of "waiting", by the course's engine. Given.
 
-    What it does not name stays. {} if there is nothing to remove, None if a counter that tells is missing. It rests on
-    your `unit_use` and `rank_stalls`.
+    What it does not name stays. {} if there is nothing to remove, None if a counter that tells is missing.
     """
     use = {unit: share for unit, share in unit_use(kernel).items() if share is not None}
     stalls = [(row["reason"], row["share_ratio"]) for row in rank_stalls(kernel)]
@@ -474,7 +455,7 @@ def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
     fullest = max(use, key=lambda unit: use[unit])
     if use[fullest] >= SATURATED_RATIO and fullest != "atomics":
         waiting = min(waiting, left.get(fullest, 1.0))
-    busy = 1.0 if cause in OF_THE_GRID else _busy_sm_ratio(kernel["metrics"]) or 1.0
+    busy = 1.0 if cause in OF_THE_GRID else busy_sm_ratio(kernel) or 1.0
     needed = [waiting]
     for unit, share in use.items():
         own = share / busy if unit in OF_AN_SM else share
@@ -503,6 +484,67 @@ def classify_kernel(kernel: dict[str, Any]) -> str:
     use = {unit: share for unit, share in unit_use(kernel).items() if share is not None}
     unit = max(use, key=lambda name: use[name])
     return LIMITER_OF_UNIT[unit] if use[unit] >= BUSY_RATIO else "latency_bound"
+
+
+def ask_of(kernel: dict[str, Any]) -> Callable[[str], float]:
+    """What `choose_counters` is given, for a kernel that you have. Given, to try it."""
+    return partial(kernel_counters.value, kernel["metrics"])
+
+
+def choose_counters(ask: Callable[[str], float]) -> dict[str, str]:
+    """What limits a kernel of which nothing is known, from at most four of COUNTERS.
+
+    ask(name): the value of one of COUNTERS. Each call runs the kernel again: four calls at most.
+
+    The place: memory or L1 is full from BUSY_RATIO on; where memory is full, L1 does not matter. Two faults can cost in
+    each place. Where neither does, the verdict is "memory_bound" with memory full, "cache_bound" with L1 full, and
+    "latency_bound" with neither.
+    The faults are bank_conflicts, low_occupancy, register_spills, small_grid and, in two places, uncoalesced_access.
+    The sign of one is a ratio on the wrong side of one half, or `waves` below 1; outside of its place it costs nothing.
+    At most one fault costs.
+
+    Returns {"cause": the verdict, "shown_by": the sign of the fault, or else the use that tells the place, "rival": the
+    other fault of the place, or else one of them, "excluded_by": the counter that would be its sign}. Both counters were
+    asked for.
+
+    Example: memory_use 0.9, needed_ratio 0.1, spilled_ratio 0.0: {"cause": "uncoalesced_access", "shown_by":
+    "needed_ratio", "rival": "register_spills", "excluded_by": "spilled_ratio"}.
+    """
+    if ask("memory_use") >= BUSY_RATIO:
+        healthy, place, faults = (
+            "memory_bound",
+            "memory_use",
+            ("uncoalesced_access", "register_spills"),
+        )
+    elif ask("l1_use") >= BUSY_RATIO:
+        healthy, place, faults = "cache_bound", "l1_use", ("bank_conflicts", "uncoalesced_access")
+    else:
+        healthy, place, faults = "latency_bound", "l1_use", ("low_occupancy", "small_grid")
+    shown = {fault: _is_sign(_SIGNS[fault], ask(_SIGNS[fault])) for fault in faults}
+    cause = next((fault for fault in faults if shown[fault]), healthy)
+    rival = next(fault for fault in faults if fault != cause)
+    return {
+        "cause": cause,
+        "shown_by": _SIGNS.get(cause, place),
+        "rival": rival,
+        "excluded_by": _SIGNS[rival],
+    }
+
+
+_SIGNS = {
+    "uncoalesced_access": "needed_ratio",
+    "register_spills": "spilled_ratio",
+    "bank_conflicts": "conflict_ratio",
+    "low_occupancy": "occupancy_ratio",
+    "small_grid": "waves",
+}
+
+
+def _is_sign(counter: str, value: float) -> bool:
+    """Whether a counter's value is that of its fault."""
+    if counter == "waves":
+        return value < 1
+    return value < 0.5 if counter in ("needed_ratio", "occupancy_ratio") else value > 0.5
 
 
 def refuses_bad_input(kernel: dict[str, Any], cause: str) -> float:
@@ -558,6 +600,19 @@ def occupancy_gap(kernel: dict[str, Any]) -> dict[str, float | None]:
         "resident_ratio": _quotient(_product(achieved, busy), theoretical),
         "waves_ratio": None if waves is None else waves / max(1, math.ceil(waves)),
     }
+
+
+def _share(metrics: dict[str, Any], name: str) -> float | None:
+    value = metrics.get(name)
+    return None if value is None else value / 100
+
+
+def _quotient(above: float | None, below: float | None) -> float | None:
+    return None if above is None or not below else above / below
+
+
+def _product(a: float | None, b: float | None) -> float | None:
+    return None if a is None or b is None else a * b
 
 
 def sector_efficiency(kernel: dict[str, Any]) -> dict[str, float | None]:

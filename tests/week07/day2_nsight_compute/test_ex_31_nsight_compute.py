@@ -14,8 +14,8 @@ import math
 import random
 import re
 import shlex
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,9 @@ from grading.checks.assertions import alike, show
 from grading.checks.fixtures import MOST_SEED, SEED_VARIABLE, recordings
 from grading.checks.generate.kernels import Work
 from grading.checks.worlds import Family, World, judge_families
+from grading.runner.computed_once import kept
 from grading.runner.scoring import NotGraded
-from profiling_lab import captures, kernel_causes, warps
+from profiling_lab import captures, kernel_causes, kernel_counters, warps
 from profiling_lab.captures import kernels
 from profiling_lab.errors import CaptureError
 from profiling_lab.findings import CATEGORIES, Finding
@@ -1063,7 +1064,7 @@ def test_conflicts_of_made_kernels(stub, seed):
         judge_keys(call, stub.bank_conflicts(kernel), banks_of(kernel), why, repeat(seed))
 
 
-# == rank_stalls ==================================================================================
+# == stalls and unit use, as estimate_gain needs them ==========================================
 
 STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 REASONS = (
@@ -1088,75 +1089,9 @@ def stalls_of(kernel: Kernel) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (-row["cycles_per_instruction"], row["reason"]))
 
 
-def judge_stalls(call: str, got: Any, want: list[dict[str, Any]], where: str = "") -> None:
-    if alike(got, want):
-        return
-    if type(got) is list and all(type(row) is dict for row in got):
-        names, right = [row.get("reason") for row in got], [row["reason"] for row in want]
-        if "selected" in names:
-            why = "selected is the warp that was issued; it waits for nothing."
-        elif sorted(map(str, names)) != sorted(right):
-            why = f"The reasons are {', '.join(right)}; missing metrics have no place among them."
-        elif names != right:
-            why = f"In this order: {', '.join(right)}."
-        else:
-            why = "A share is of the whole life of a warp, the moment of issue included."
-    else:
-        why = "It must be a list of dictionaries."
-    pytest.fail(f"{call} says {show(got)}; expected {show(want)}. {why} {where}", pytrace=False)
-
-
-def stall_metrics(kernel: Kernel) -> list[str]:
-    return [name for name in kernel["metrics"] if "issue_stalled" in name]
-
-
-@task("ex_31.rank_stalls")
-@recordings(MEMORY, SHARED)
-def test_stalls_of_recorded_kernels(stub, recording):
-    for kernel in ncu.kernels(recording):
-        got = stub.rank_stalls(only(kernel, stall_metrics(kernel)))
-        judge_stalls(f"rank_stalls({ncu.short(kernel['name'])})", got, stalls_of(kernel))
-
-
-@task("ex_31.rank_stalls")
-def test_stalls_of_made_kernels(stub, seed):
-    rng = random.Random(seed)
-    for _ in range(10):
-        metrics: dict[str, Any] = {
-            STALL.format(reason): rng.choice((rng.uniform(0, 9), float(rng.randint(0, 2))))
-            for reason in rng.sample(REASONS, rng.randint(2, len(REASONS)))
-        }
-        metrics[STALL.format("selected")] = 1.0
-        metrics[STALL.format(rng.choice(REASONS))] = None
-        metrics["smsp__average_warp_latency_per_inst_issued.ratio"] = 12.5
-        metrics["smsp__pcsamp_warps_issue_stalled_wait"] = 77
-        metrics[STALL.format("wait").removesuffix(".ratio") + ".pct"] = 50.0
-        kernel = made(metrics)
-        call = f"rank_stalls of {show(metrics)}"
-        judge_stalls(call, stub.rank_stalls(kernel), stalls_of(kernel), repeat(seed))
-
-
-@task("ex_31.rank_stalls")
-def test_no_stalls_at_all(stub):
-    nothing = {STALL.format(reason): 0.0 for reason in REASONS}
-    for metrics in ({}, nothing, {STALL.format("wait"): None}):
-        judge_stalls(
-            "rank_stalls of a kernel that never waits", stub.rank_stalls(made(metrics)), []
-        )
-
-
-# == unit_use =====================================================================================
-
 UNITS = kernels.UNITS
 BUSY = ("sm__cycles_active.avg", "gpc__cycles_elapsed.max")
 UNIT_METRICS = (*(name for names in UNITS.values() for name in names), *BUSY)
-WHILE_ACTIVE = "A share of the time in which an SM was active is not a share of the duration."
-WHY_UNITS = {
-    **dict.fromkeys(UNITS, WHILE_ACTIVE),
-    **dict.fromkeys(("dram", "atomics"), "Per cent over 100."),
-    "l2": "The largest of the unit's metrics, per cent over 100.",
-    "tensor": "The largest of the unit's metrics, each over the whole duration.",
-}
 
 
 def use_of(kernel: Kernel) -> dict[str, float | None]:
@@ -1173,48 +1108,6 @@ def use_of(kernel: Kernel) -> dict[str, float | None]:
                 shares.append(value / 100 * busy)
         out[unit] = max(shares) if shares else None
     return out
-
-
-def made_units(rng: random.Random) -> Kernel:
-    metrics: dict[str, Any] = {
-        name: rng.uniform(0, 100) for names in UNITS.values() for name in names
-    }
-    metrics |= {BUSY[0]: rng.uniform(1e3, 1e5), BUSY[1]: rng.randrange(100_000, 200_000)}
-    return made(metrics)
-
-
-@task("ex_31.unit_use")
-@recordings(MEMORY, SHARED)
-def test_units_of_recorded_kernels(stub, recording):
-    for kernel in ncu.kernels(recording):
-        got = stub.unit_use(only(kernel, UNIT_METRICS))
-        judge_keys(f"unit_use({ncu.short(kernel['name'])})", got, use_of(kernel), WHY_UNITS)
-
-
-@task("ex_31.unit_use")
-def test_units_of_made_kernels(stub, seed):
-    rng = random.Random(seed)
-    for _ in range(20):
-        kernel = made_units(rng)
-        for name in rng.sample(
-            [name for names in UNITS.values() for name in names], rng.randint(0, 4)
-        ):
-            kernel = without(kernel, name, rng.randrange(99))
-        call = f"unit_use of {show(kernel['metrics'])}"
-        judge_keys(call, stub.unit_use(kernel), use_of(kernel), WHY_UNITS, repeat(seed))
-
-
-@task("ex_31.unit_use")
-def test_units_with_a_metric_missing(stub, seed):
-    rng = random.Random(seed)
-    for name in UNIT_METRICS:
-        kernel = without(made_units(rng), name, seed)
-        want = use_of(kernel)
-        why = dict.fromkeys(want, WHY_NONE)
-        judge_keys(f"unit_use without {name}", stub.unit_use(kernel), want, why)
-    judge_keys(
-        "unit_use without metrics", stub.unit_use(made({})), use_of(made({})), {"": WHY_NONE}
-    )
 
 
 # == duration_gap =================================================================================
@@ -2278,6 +2171,288 @@ def test_verdict_with_metrics_missing(stub, seed):
         judge_kernel(f"classify_kernel without {name}", stub.classify_kernel(kernel), kernel)
     alone = made({"gpu__time_duration.sum": 5e4, UNITS["dram"][0]: 91.0})
     judge_kernel("classify_kernel with DRAM's use only", stub.classify_kernel(alone), alone)
+
+
+# == choose_counters ==============================================================================
+
+# What costs where, and the counter whose value tells.
+PLACES: dict[str, dict[str, str]] = {
+    "memory_bound": {"uncoalesced_access": "needed_ratio", "register_spills": "spilled_ratio"},
+    "cache_bound": {"bank_conflicts": "conflict_ratio", "uncoalesced_access": "needed_ratio"},
+    "latency_bound": {"low_occupancy": "occupancy_ratio", "small_grid": "waves"},
+}
+SHOWS_PLACE = {
+    "memory_bound": ("memory_use",),
+    "cache_bound": ("l1_use",),
+    "latency_bound": ("memory_use", "l1_use"),
+}
+PLACE_TOLD = {
+    "memory_bound": "DRAM or L2 is full",
+    "cache_bound": "L1 is full",
+    "latency_bound": "no memory is full",
+}
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """A kernel that may be asked: its values by counter, and what is true of it."""
+
+    values: dict[str, float]
+    place: str  # the verdict where nothing is wrong
+    cause: str
+    told: str  # in words for a message
+
+    @staticmethod
+    def of(kernel: Kernel, cause: str, told: str) -> Unknown:
+        metrics = kernel["metrics"]
+        values = {name: kernel_counters.value(metrics, name) for name in kernel_counters.COUNTERS}
+        place = "latency_bound"
+        if values["memory_use"] >= 0.6:
+            place = "memory_bound"
+        elif values["l1_use"] >= 0.6:
+            place = "cache_bound"
+        return Unknown(values, place, cause, told)
+
+
+def chosen(stub: Any, unknown: Unknown, where: str = "") -> dict[str, Any]:
+    """The learner's answer, once four questions were enough for it and its form is right."""
+    names: list[Any] = []
+
+    def ask(name: Any) -> float:
+        names.append(name)
+        known = type(name) is str and name in unknown.values
+        return unknown.values[name] if known else math.nan
+
+    got = stub.choose_counters(ask)
+    call = f"choose_counters asks for {', '.join(map(str, names)) or 'nothing'}"
+    if unknown_names := [name for name in names if name not in kernel_counters.COUNTERS]:
+        pytest.fail(f"{call}. {show(unknown_names[0])} is none of COUNTERS.", pytrace=False)
+    if len(names) > 4:
+        pytest.fail(
+            f"{call}: {len(names)} calls. Each runs the kernel again, and four are to be had: let an answer decide "
+            f"what is worth asking next. {where}",
+            pytrace=False,
+        )
+    keys = ("cause", "shown_by", "rival", "excluded_by")
+    if (
+        type(got) is not dict
+        or set(got) != {*keys}
+        or any(type(v) is not str for v in got.values())
+    ):
+        pytest.fail(
+            f"{call} and returns {show(got)}; expected a dictionary of words: {', '.join(keys)}",
+            pytrace=False,
+        )
+    for key in ("shown_by", "excluded_by"):
+        if got[key] not in names:
+            pytest.fail(
+                f"{call}, and says {key} = {show(got[key])}. Nobody asked for that: what was not measured is no "
+                f"evidence. {where}",
+                pytrace=False,
+            )
+    return got
+
+
+def judge_counters(stub: Any, all_unknown: list[Unknown], where: str = "") -> None:
+    """Fail unless the causes of all are right, and then their evidence."""
+    answers = [chosen(stub, unknown, where) for unknown in all_unknown]
+    for got, unknown in zip(answers, all_unknown, strict=True):
+        judge_cause(got, unknown, where)
+    for got, unknown in zip(answers, all_unknown, strict=True):
+        judge_evidence(got, unknown, where)
+
+
+def judge_cause(got: dict[str, Any], unknown: Unknown, where: str) -> None:
+    if got["cause"] != unknown.cause:
+        pytest.fail(
+            f"choose_counters says {show(got['cause'])} of {unknown.told}. {PLACE_TOLD[unknown.place]} there. Its values: "
+            f"{show(unknown.values)} {where}",
+            pytrace=False,
+        )
+
+
+def judge_evidence(got: dict[str, Any], unknown: Unknown, where: str) -> None:
+    """Fail unless the rival and both counters go with a cause that is right."""
+    signs, values = PLACES[unknown.place], unknown.values
+    call = f"choose_counters says {show(got)} of {unknown.told}"
+    if unknown.cause in signs:
+        shows, why = (signs[unknown.cause],), "What shows a fault is what would change without it"
+    else:
+        shows, why = SHOWS_PLACE[unknown.place], "What is shown here is where the time goes"
+    complaint = ""
+    if got["shown_by"] not in shows:
+        complaint = f"{why}, and {got['shown_by']} ({values[got['shown_by']]:.3g}) is not it."
+    elif got["rival"] == got["cause"]:
+        complaint = "A rival is another fault than the cause."
+    elif got["rival"] not in CAUSES:
+        complaint = "A rival is a fault: something else that somebody would fix here."
+    elif got["rival"] not in signs:
+        complaint = f"{PLACE_TOLD[unknown.place]}: its rival could not cost anything here."
+    elif got["excluded_by"] != signs[got["rival"]]:
+        value = values[got["excluded_by"]]
+        complaint = f"{got['excluded_by']} ({value:.3g}) would be the same if {got['rival']} were the cause."
+    if complaint:
+        pytest.fail(f"{call}. {complaint} {where}", pytrace=False)
+
+
+# Twelve recorded kernels in pairs that do the same work, and three that show a sign which costs nothing.
+RECORDED_UNKNOWN = (
+    (MEMORY, "row_sums_by_thread", "uncoalesced_access"),
+    (MEMORY, "row_sums_by_warp", "memory_bound"),
+    (MEMORY, "drift_structs", "uncoalesced_access"),
+    (MEMORY, "drift_arrays", "memory_bound"),
+    (SHARED, "relax_pitch32", "bank_conflicts"),
+    (SHARED, "relax_pitch33", "cache_bound"),
+    ("ncu_compute", "blend_32_registers", "register_spills"),
+    ("ncu_compute", "blend", "low_occupancy"),
+    ("ncu_parallelism", "windows_128", "low_occupancy"),
+    ("ncu_parallelism", "windows_16", "latency_bound"),
+    ("ncu_parallelism", "normalise_32_blocks", "small_grid"),
+    ("ncu_parallelism", "normalise_1056_blocks", "memory_bound"),
+    (SHARED, "copy_swapped", "memory_bound"),
+    (SHARED, "copy_eight", "memory_bound"),
+    ("ncu_parallelism", "follow_one", "latency_bound"),
+)
+
+
+@task("ex_31.choose_counters")
+def test_counters_of_recorded_kernels(stub, seed):
+    unknown = []
+    for capture, name, cause in RECORDED_UNKNOWN:
+        kernel = ncu.kernel(capture, name)
+        assert verdict_of(kernel)[0] == cause, f"{name}: the engine's rules no longer say {cause}"
+        unknown.append(Unknown.of(kernel, cause, "a recorded kernel"))
+    random.Random(seed).shuffle(unknown)
+    judge_counters(stub, unknown)
+
+
+FAULTS: dict[str, Callable[[random.Random, Work], dict[str, Any]]] = {
+    "uncoalesced_access": lambda rng, _: (
+        {"load_sectors": (ways := rng.choice((16.0, 32.0))), "store_sectors": ways}
+        | {"used_bytes": 32 * 4 / ways}
+    ),
+    "register_spills": lambda rng, _: {"spills": rng.randint(150, 300)},
+    "bank_conflicts": lambda rng, _: (
+        {"shared": rng.randint(200, 400), "conflict_ways": rng.choice((8.0, 16.0, 32.0))}
+    ),
+    "low_occupancy": lambda rng, _: {"blocks_per_sm": rng.choice((1, 2, 3))},
+    "small_grid": lambda rng, work: {"blocks": rng.randint(8, work.sms // 3)},
+}
+# Signs that show in a place in which they cost nothing.
+HARMLESS: dict[str, tuple[dict[str, Any], ...]] = {
+    "memory_bound": (
+        {"blocks_per_sm": 3, "in_flight": 64.0},
+        {"shared": 6, "conflict_ways": 4.0},
+    ),
+    "cache_bound": ({"blocks_per_sm": 3, "in_flight": 64.0},),
+    "latency_bound": ({"shared": 6, "conflict_ways": 4.0},),
+}
+HARMLESS_TOLD = "the same, with a sign beside it that costs nothing"
+
+
+def work_of(place: str, rng: random.Random) -> Work:
+    """Work without a fault that fills DRAM, or L1, or nothing. Nothing else tells the three apart."""
+    base = replace(Work.drawn("memory_bound", rng.randrange(10**6)), l2_hit=rng.uniform(0.05, 0.4))
+    if place == "memory_bound":
+        return replace(base, l1_hit=rng.uniform(0, 0.3))
+    if place == "cache_bound":
+        return replace(
+            base,
+            loads=rng.randint(120, 240),
+            stores=1,
+            l1_hit=rng.uniform(0.96, 0.99),
+            shared=rng.randint(20, 40),
+            in_flight=16.0,
+        )
+    return replace(base, loads=rng.randint(20, 40), stores=1, load_sectors=1.0, in_flight=1.0)
+
+
+@kept
+def unknown_pairs(seed: int) -> list[tuple[Unknown, ...]]:
+    """For each fault in each place: with it, with it and a harmless sign, without it, and with the other fault instead.
+
+    A draw counts if the same work, timed without each fault, and the verdict on all counters both say what it is meant
+    to be.
+    """
+    out = []
+    for place, signs in PLACES.items():
+        for fault in signs:
+            rng = random.Random(f"{seed} {place} {fault}")
+            draws = (_drawn_pair(place, fault, rng) for _ in range(200))
+            out.append(next(pair for pair in draws if pair))
+    return out
+
+
+def _timed_verdict(work: Work, place: str) -> str:
+    """The fault without which the work takes least, if that saves a tenth; else what the place says."""
+    saved = {fault: 1 - work.without(fault).cycles / work.cycles for fault in FAULTS}
+    most = max(saved, key=lambda fault: saved[fault])
+    return most if saved[most] >= 0.10 else place
+
+
+def _drawn_pair(place: str, fault: str, rng: random.Random) -> tuple[Unknown, ...] | None:
+    work = work_of(place, rng)
+    other = next(name for name in PLACES[place] if name != fault)
+    sick, swapped = (replace(work, **FAULTS[name](rng, work)) for name in (fault, other))
+    harmless = rng.choice(HARMLESS[place])
+    found = []
+    for one, cause, told in (
+        (sick, fault, f"a kernel in which {TOLD[fault]}"),
+        (replace(sick, **harmless), fault, f"a kernel in which {TOLD[fault]}, and another sign"),
+        (work, place, "a kernel without a fault"),
+        (replace(work, **harmless), place, "a kernel with a sign that costs nothing"),
+        (swapped, other, f"a kernel in which {TOLD[other]}"),
+    ):
+        kernel = one.profile()
+        unknown = Unknown.of(kernel, cause, told)
+        meant = {verdict_of(kernel)[0], _timed_verdict(one, place)} == {cause}
+        if not meant or unknown.place != place or not _is_plain(unknown):
+            return None
+        found.append(unknown)
+    return tuple(found)
+
+
+def _is_plain(unknown: Unknown) -> bool:
+    """Whether no value that decides is close to its line."""
+    values, signs = unknown.values, PLACES[unknown.place].values()
+    lines = {name: 1.0 if name == "waves" else 0.5 for name in signs} | {"memory_use": 0.6}
+    if unknown.place != "memory_bound":
+        lines["l1_use"] = 0.6
+    return all(abs(values[name] - line) > 0.05 for name, line in lines.items())
+
+
+@task("ex_31.choose_counters")
+def test_cause_goes_with_its_counter(stub, seed):
+    families = []
+    for sick, beside, healthy, _, swapped in unknown_pairs(seed):
+        hurried = replace(sick, values=sick.values | {"duration_ns": 1e4, "l2_hit_ratio": 0.9})
+        families.append(
+            Family(
+                World(sick, sick.cause, TOLD[sick.cause]),
+                without=(
+                    World(healthy, healthy.cause, "the same work, mended"),
+                    World(swapped, swapped.cause, f"the same work, in which {TOLD[swapped.cause]}"),
+                ),
+                alike=(
+                    World(beside, told=HARMLESS_TOLD),
+                    World(hurried, told="another duration and hit rate"),
+                ),
+            )
+        )
+    random.Random(seed).shuffle(families)
+    judge_families(
+        lambda shown: chosen(stub, shown, repeat(seed))["cause"],
+        families,
+        "choose_counters",
+        f" {repeat(seed)}",
+    )
+
+
+@task("ex_31.choose_counters")
+def test_counters_of_drawn_kernels(stub, seed):
+    drawn = [unknown for pair in unknown_pairs(seed) for unknown in pair]
+    random.Random(seed).shuffle(drawn)
+    judge_counters(stub, drawn, repeat(seed))
 
 
 # == refuses_bad_input ============================================================================

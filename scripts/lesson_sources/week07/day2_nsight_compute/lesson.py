@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from profiling_lab import captures, devices
+from profiling_lab import captures, devices, kernel_counters
 from profiling_lab.captures.kernels import PIPES
 from profiling_lab.findings import Finding
 from profiling_lab.mine.functions import Functions, functions_for
@@ -124,6 +124,11 @@ def left(name: str, cause: str, unit: str) -> float:
 def gain(name: str, cause: str) -> float:
     """What the reference expects of a fix."""
     return reference("ex_31").estimate_gain(kernel(name), cause)
+
+
+def asked(name: str, counter: str) -> float:
+    """What a kernel answers to `choose_counters`."""
+    return kernel_counters.value(kernel(name)["metrics"], counter)
 
 
 def shared_atomics(pattern: str) -> float:

@@ -224,10 +224,5 @@ for name in ("ncu_memory", "ncu_parallelism", "ncu_bandwidth_small", "sgemm_step
 **Question.** What happens to a program that reads the second row of each and compares? What else than a number can a cell hold?
 
 `read_metrics` gives counters in base units, with nothing made up where the capture is silent.
-Which of its two kinds of per cent a counter has is where your
-function begins.
-
-```console
-uv run lab check ex_31.unit_use
-```
+Which of its two kinds of per cent a counter has decides what it is a share of: section 5 of the lesson.
 """
