@@ -19,10 +19,10 @@ from grading.checks import commands, queries
 from grading.errors import SandboxError
 from grading.grader.sandbox import client, kernel
 from grading.runner import worker_processes
+from grading.runner.failures import StubError, StubImportError
 from grading.runner.hang_guard import HangError
 from grading.runner.scoring import NotGraded
 from grading.runner.session import GradingSession, session_key
-from grading.runner.stubs import StubError, StubImportError
 from profiling_lab.course.manifest import Exercise
 
 # What a submission may take of the grader: bytes of a message, bytes of this process, calls that were

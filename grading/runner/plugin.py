@@ -20,10 +20,11 @@ from _pytest._code.code import ExceptionRepr
 
 from grading.runner import alike
 from grading.runner.disguise import meant
+from grading.runner.failures import Blocked, StubError, StubImportError
 from grading.runner.hang_guard import DEFAULT_TIMEOUT_S
 from grading.runner.scoring import CheckResult, NotGraded, require
 from grading.runner.session import GradingSession, Hooks, session_key
-from grading.runner.stubs import Blocked, Stub, StubError, StubImportError
+from grading.runner.stubs import Stub
 from grading.runner.summary import COLORS, lacking_lines, score_lines
 from profiling_lab.course import manifest, progress
 

@@ -11,8 +11,9 @@ from typing import Any, NoReturn
 import pytest
 
 from grading.runner import wire, worker_processes
+from grading.runner.journal import Journal
 from grading.runner.scoring import NotGraded, Score
-from grading.runner.stubs import Journal, Stub, open_stub
+from grading.runner.stubs import Stub, open_stub
 from profiling_lab import needs
 from profiling_lab.course import manifest, stubs
 from profiling_lab.course.closure import users

@@ -29,28 +29,13 @@ functions earn their points, OUTCOME how the others end.
 from __future__ import annotations
 
 import ast
-import contextlib
-import copy
 import csv
-import ctypes
 import functools
-import importlib.util
-import itertools
-import json
-import os
-import resource
 import shutil
-import socket
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import pytest
 
@@ -58,18 +43,26 @@ from grading.errors import SandboxUnavailable
 from grading.grader.intake.submissions import take_in
 from grading.grader.judge import Judge
 from grading.grader.sandbox import strongest
-from grading.proof import background_runs
-from grading.runner.results import Key, Result
 from profiling_lab.course import manifest
-from profiling_lab.course.manifest import Course, Exercise
+from profiling_lab.course.manifest import Course
+from tests.harness.attack_batch import (
+    SEED,
+    Graded,
+    Outcome,
+    batch,
+    control_fell_short,
+    fell_short,
+    gained,
+)
+from tests.harness.attack_files import attacks, controls
+from tests.harness.attack_ground import SECRET, Ground
 
 ROOT = Path(__file__).resolve().parents[2]
-ATTACKS = ROOT / "tests" / "attacks"
-SEED = 7
-PARALLEL = 4  # twice the cores: most of the time goes with waiting for limits
-MOST_BYTES = 200_000
-SECRET = "PLANTED-SECRET-3f9c"
-_grounds = itertools.count()
+
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="submissions are sandboxed on Linux only"
+)
+
 FEWEST = 180
 QUICK = (
     "always_equal",
@@ -93,369 +86,6 @@ NAMES = {
     ),
     *("FORGEABLE", "COPIES_REFERENCE", "DANGEROUS", "BITES", "SLOW", "EARNS", "OUTCOME"),
 }
-
-pytestmark = pytest.mark.skipif(
-    not sys.platform.startswith("linux"), reason="submissions are sandboxed on Linux only"
-)
-
-
-class Attack:
-    """One file of tests/attacks."""
-
-    def __init__(self, file: Path) -> None:
-        self.name = file.stem
-        self.module = _module(file)
-
-    def __repr__(self) -> str:
-        return self.name
-
-    def get(self, name: str, default: Any = None) -> Any:
-        return getattr(self.module, name, default)
-
-    def exercise(self, course: Course) -> Exercise:
-        return course.exercise(self.module.EXERCISE)
-
-    def stub(self, course: Course) -> str:
-        return self.get("STUB") or str(self.exercise(course).stub)
-
-    def wants(self, course: Course) -> tuple[str, ...]:
-        of_stub = [t for t in self.exercise(course).tasks if str(t.stub) == self.stub(course)]
-        return tuple(self.get("WANTS") or [task.name for task in of_stub])
-
-    def submitted(self, course: Course) -> bytes:
-        text = self.get("SUBMITTED", "")
-        if isinstance(text, bytes):
-            return text
-        text = text.replace("@PORT@", "0xABCD")  # so that it is Python before it is filled in
-        if "\ndef attack(" in text or text.startswith("def attack("):
-            own = {node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
-            for name in self.wants(course):
-                if name not in own:
-                    text += f"\ndef {name}(*args, **kwargs):\n    return attack({name!r}, *args, **kwargs)\n"
-        return text.encode("utf-8", "surrogatepass")
-
-
-def _module(file: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"attack_{file.stem}", file)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def attacks(folder: Path = ATTACKS) -> list[Attack]:
-    return [Attack(file) for file in sorted(folder.glob("*.py"))]
-
-
-def controls() -> list[Attack]:
-    return attacks(ATTACKS / "honest")
-
-
-# --- the ground that they are let loose on ----------------------------------------------------------
-
-
-class Ground:
-    """Folders, files and sockets that an attack could reach, and what of them has changed."""
-
-    def __init__(self, folder: Path, course: Course) -> None:
-        self.folder, self.course = folder, course
-        self.entries, self.staging = folder / "submissions", folder / "staging"
-        self.outside, self.out = folder / "outside", folder / "out"
-        for made in (self.entries, self.staging, self.outside, self.out):
-            made.mkdir(mode=0o777)
-        self.canary, self.secret = self.outside / "canary", self.outside / "secret.h"
-        self.canary.write_text("alive\n")
-        self.secret.write_text(f"{SECRET}\n")
-        (self.out / "results.jsonl").write_text("{}\n")
-        (self.out / "gradebook.csv").write_text("student,points\n")
-        for file in (self.canary, self.secret, *self.out.iterdir()):
-            file.chmod(0o666)
-        neighbour = Path(
-            "modules/05-scaling-benchmarks/ex01-single-gpu-baseline/single_gpu_baseline.py"
-        )
-        self.neighbour = folder / "staging" / "neighbour" / neighbour
-        self.neighbour.parent.mkdir(parents=True)
-        shutil.copy(course.root / "solutions" / neighbour, self.neighbour)
-        self.heard: list[str] = []
-        # Another one each time: the thread that listens holds an address for a moment longer.
-        self.mark = f"lab-attacks-{os.getpid()}-{next(_grounds)}"
-        self._doors = [socket.socket(socket.AF_INET), socket.socket(socket.AF_UNIX)]
-        self._doors[0].bind(("127.0.0.1", 0))
-        self._doors[1].bind("\0" + self.mark)
-        self.port = self._doors[0].getsockname()[1]
-        for door in self._doors:
-            door.listen(64)
-            threading.Thread(target=self._listen, args=(door,), daemon=True).start()
-        self.socket = ""
-        self._before: dict[str, Any] = {}
-
-    def _listen(self, door: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                door.accept()[0].close()
-                self.heard.append(f"a connection to {door.getsockname()!r}")
-
-    def close(self) -> None:
-        for door in self._doors:
-            with contextlib.suppress(OSError):
-                door.shutdown(socket.SHUT_RDWR)
-            door.close()
-
-    def filled_in(self, text: bytes) -> bytes:
-        for name, value in {
-            "COURSE": self.course.root,
-            "OUT": self.out,
-            "STAGING": self.staging,
-            "NEIGHBOUR": self.neighbour,
-            "OUTSIDE": self.outside,
-            "CANARY": self.canary,
-            "SECRET": self.secret,
-            "MARK": self.mark,
-            "SOCKET": self.socket,
-        }.items():
-            text = text.replace(b"@%s@" % name.encode(), str(value).encode())
-        return text.replace(b"0xABCD", str(self.port).encode())
-
-    def hand_in(self, attack: Attack, name: str) -> None:
-        """Make the entry of an attack in the folder of submissions."""
-        entry = self.entries / name
-        if plant := attack.get("plant"):
-            plant(entry, self.course)
-        else:
-            self._write(entry / attack.stub(self.course), attack.submitted(self.course))
-        for path, text in attack.get("FILES", {}).items():
-            self._write(entry / path, text.encode())
-
-    def _write(self, file: Path, data: bytes) -> None:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(self.filled_in(data))
-
-    def note(self) -> None:
-        """Remember how everything is."""
-        self._before = self._state()
-
-    def changed(self) -> list[str]:
-        """What is no longer as it was noted, in words."""
-        after = self._state()
-        found = [
-            f"{key}: {before!r} became {after.get(key)!r}"
-            for key, before in self._before.items()
-            if after.get(key) != before
-        ]
-        return found + [f"{key} is new" for key in after if key not in self._before] + self.heard
-
-    def _state(self) -> dict[str, Any]:
-        state: dict[str, Any] = {
-            "environment": dict(os.environ),
-            "folder": os.getcwd(),
-            "limits": [
-                resource.getrlimit(n) for n in (resource.RLIMIT_CPU, resource.RLIMIT_NOFILE)
-            ],
-            "cores": sorted(os.sched_getaffinity(0)),
-            "host": socket.gethostname(),
-        }
-        for folder in (self.outside, self.out, self.neighbour.parent):
-            for file in folder.rglob("*"):
-                if file.is_file():
-                    state[str(file)] = (
-                        file.read_bytes(),
-                        file.stat().st_mode,
-                        file.stat().st_nlink,
-                    )
-        for top, folders, files in os.walk(self.course.root):
-            folders[:] = [
-                name for name in folders if name not in ("__pycache__", ".git", ".venv", ".lab")
-            ]
-            for name in files:
-                path = os.path.join(top, name)
-                with contextlib.suppress(FileNotFoundError):  # an editor's own file
-                    status = os.lstat(path)
-                    state[path] = (status.st_size, status.st_mtime_ns, status.st_mode)
-        return state
-
-
-# --- processes --------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def reaping() -> Iterator[None]:
-    """Whatever loses its parent below this process becomes a child of this process."""
-    set_subreaper, libc = 36, ctypes.CDLL(None)
-    libc.prctl(set_subreaper, 1, 0, 0, 0)
-    try:
-        yield
-    finally:
-        libc.prctl(set_subreaper, 0, 0, 0, 0)
-
-
-def descendants() -> dict[int, str]:
-    """All living processes below this one, with their commands; not what runs ahead for other tests."""
-    parents: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
-                if state != "Z":
-                    parents[int(entry.name)] = int(parent)
-    found: dict[int, str] = {}
-    for pid in parents:
-        above, seen = pid, set()
-        while above in parents and above not in seen:
-            seen.add(above)
-            if above in background_runs.processes:
-                break
-            above = parents[above]
-            if above == os.getpid():
-                with contextlib.suppress(OSError):
-                    found[pid] = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
-                break
-    return found
-
-
-def left_behind(before: Iterable[int], patience_s: float = 300.0) -> dict[int, str]:
-    """Processes that are there now and were not, after those that are ending have ended."""
-    end = time.monotonic() + patience_s
-    while left := {pid: what for pid, what in descendants().items() if pid not in before}:
-        if time.monotonic() > end:
-            return left
-        time.sleep(0.05)
-    return {}
-
-
-# --- grading ----------------------------------------------------------------------------------------
-
-
-@dataclass
-class Graded:
-    """An attack or a control, and its result."""
-
-    attack: Attack
-    result: Result
-    seconds: float
-
-
-@dataclass
-class Outcome:
-    """What a batch came to."""
-
-    graded: list[Graded]
-    controls: list[Graded]
-    changed: list[str]
-    left: dict[int, str]
-
-
-def batch(
-    folder: Path, course: Course, chosen: list[Attack], *, sandbox: str, every: int = 4
-) -> Outcome:
-    """Grade attacks in one batch, with a control after every few of them, several at a time."""
-    key = Key("", "", "", SEED)
-    before = descendants()
-    ground = Ground(folder, course)
-    try:
-        with reaping():
-            with Judge(course, sandbox=sandbox, seed=SEED, parallel=PARALLEL) as judge:
-                with judge.sandbox(course.exercise("scaling_ex01")) as opened:
-                    ground.socket = opened.address
-                ground.note()
-
-                honest = controls()
-                right = next(control for control in honest if control.name == "right")
-                order: list[tuple[str, Attack]] = []
-                for place, attack in enumerate(chosen):
-                    order.append((attack.name, attack))
-                    if attack.get("DANGEROUS") or place % every == every - 1:
-                        order.append((f"{right.name}-{place}", right))
-                order += [(control.name, control) for control in honest]
-                for name, attack in order:
-                    ground.hand_in(attack, name)
-                taken = {
-                    one.student: one for one in take_in(ground.entries, course, ground.staging)
-                }
-                others = [one for name, one in taken.items() if name not in dict(order)]
-
-                def grade(name: str, attack: Attack) -> Graded:
-                    submission = taken[name] if name in taken else others.pop()
-                    started = time.monotonic()
-                    one = copy.copy(judge)
-                    one.call_timeout_s = attack.get("SLOW", judge.call_timeout_s)
-                    result = one.grade(submission, attack.exercise(course), key)
-                    return Graded(attack, result, time.monotonic() - started)
-
-                assert len(taken) == len(order)
-                with ThreadPoolExecutor(PARALLEL) as pool:
-                    done = list(pool.map(grade, *zip(*order, strict=True)))
-            left = left_behind(before)
-        changed = ground.changed()
-    finally:
-        ground.close()
-    return Outcome(
-        [one for one in done if one.attack in chosen],
-        [one for one in done if one.attack not in chosen],
-        changed,
-        left,
-    )
-
-
-def texts_of(result: Result) -> str:
-    """All that a result says."""
-    checks = [check for task in result.tasks.values() for check in task.checks]
-    return "\n".join([result.infrastructure, *(check.message for check in checks)])
-
-
-def gained(course: Course, one: Graded) -> str:
-    """What an attack got that it should not have, in words; "" if nothing."""
-    attack, result = one.attack, one.result
-    earned = {name: task for name, task in result.tasks.items() if task.earned}
-    if attack.get("FORGEABLE"):
-        if not earned:
-            return "it is said to be forgeable and earned nothing"
-        earned = {name: task for name, task in earned.items() if task.trust != "claim"}
-    if earned and not attack.get("COPIES_REFERENCE"):
-        return f"it earned {sorted(earned)}"
-    said = texts_of(result)
-    if found := [words for words in attack.get("MUST_NOT_SAY", ()) if words in said]:
-        return f"a message says {found}: {said[:500]}"
-    return ""
-
-
-def fell_short(course: Course, one: Graded) -> str:
-    """What else is wrong with how an attack ended; "" if nothing."""
-    attack, result = one.attack, one.result
-    if result.infrastructure:
-        return f"it was not judged: {result.infrastructure}"
-    prefix = f"{attack.exercise(course).id}."
-    wanted = [result.tasks[prefix + name] for name in attack.wants(course)]
-    causes = attack.get("CAUSE", "")
-    causes = (causes,) if isinstance(causes, str) else causes
-    if causes != ("",) and not {task.cause for task in wanted} & set(causes):
-        return f"its tasks ended as {[(t.outcome, t.cause) for t in wanted]}, not by {causes}"
-    size = len(json.dumps(result.to_dict()))
-    if size > attack.get("MOST_BYTES", MOST_BYTES):
-        return f"its result takes {size} bytes"
-    return ""
-
-
-def control_fell_short(course: Course, one: Graded) -> str:
-    """What is wrong with the result of an honest submission; "" if nothing."""
-    control, result = one.attack, one.result
-    if result.infrastructure:
-        return f"{control}: not judged: {result.infrastructure}"
-    tasks = [t for t in control.exercise(course).tasks if not t.live]
-    earns = control.get("EARNS")
-    for task in tasks:
-        got = result.tasks[task.id]
-        right = got.outcome == "not run" or (
-            got.earned == task.points
-            if earns == "all" or task.name in earns
-            else got.outcome in (control.get("OUTCOME", got.outcome), "todo") and not got.earned
-        )
-        if not right:
-            told = [check.message for check in got.checks if check.message][:2]
-            return f"{control}: {task.id} {got.outcome} {got.earned} of {got.points} {told}"
-    return ""
-
-
-# --- tests ------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from grading.runner import hang_guard as hang_guards
-from grading.runner.hang_guard import HANG_EXIT_CODE, HangError, Journal, hang_guard
+from grading.runner.hang_guard import HANG_EXIT_CODE, HangError, hang_guard
+from grading.runner.journal import Journal
 from tests.harness.stubs.failures import AFTER, posix_proof
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -117,7 +118,8 @@ def test_the_guard_gives_up_after_five_swallowed_interruptions(tmp_path):
         textwrap.dedent(
             """
             import sys
-            from grading.runner.hang_guard import Journal, hang_guard
+            from grading.runner.hang_guard import hang_guard
+            from grading.runner.journal import Journal
             journal = Journal(sys.argv[1])
             journal.enter(exercise="ex_00", task="ex_00.f", check="test_f", source_hash="1")
             def loop():

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from grading.runner.hang_guard import Journal
+from grading.runner.journal import Journal
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -19,7 +19,7 @@ ENTRY = {"exercise": "ex_00", "task": "ex_00.f", "check": "test_f", "source_hash
 def ended_inside(path, **entry):
     """Leave an entry as a process does that ends while learner code runs."""
     code = (
-        "import os, sys, json; from pathlib import Path; from grading.runner.hang_guard import Journal\n"
+        "import os, sys, json; from pathlib import Path; from grading.runner.journal import Journal\n"
         "entry = json.loads(sys.argv[2])\n"
         "if 'source' in entry: entry['source'] = Path(entry['source'])\n"
         "Journal(sys.argv[1]).enter(**entry); os._exit(3)"

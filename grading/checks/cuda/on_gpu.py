@@ -18,7 +18,7 @@ from typing import Any
 from grading.checks import commands
 from grading.checks.commands import Completed
 from grading.checks.cuda import toolchain
-from grading.runner.stubs import StubError
+from grading.runner.failures import StubError
 from profiling_lab.course import doctor
 
 RUN_TIMEOUT_S = 300  # a guard against a program that hangs

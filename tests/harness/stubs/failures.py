@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from grading.runner.stubs import StubError
+from grading.runner.failures import StubError
 
 # Of processor time, or by the clock on a machine that is busy.
 AFTER = r"had not come back after [\d.]+ s\b.*?"

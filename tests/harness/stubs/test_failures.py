@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from grading.runner.stubs import Blocked, StubError
+from grading.runner.failures import Blocked, StubError
 from profiling_lab.errors import CaptureError, EmptyCapture
 from tests.harness.stubs.failures import failure
 

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from grading.runner.stubs import StubImportError
+from grading.runner.failures import StubImportError
 from tests.harness.stubs.failures import AFTER, failure
 
 # --- import --------------------------------------------------------------------------------------

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from grading.runner.stubs import StubImportError, open_stub
+from grading.runner.failures import StubImportError
+from grading.runner.stubs import open_stub
 from tests.harness.stubs.failures import AFTER, failure, posix, posix_proof
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from grading.runner import stubs
+from grading.runner.abbreviated import abbreviate
 from grading.runner.wire import ForbiddenValue
 from profiling_lab.errors import EmptyCapture
 from profiling_lab.findings import Finding
@@ -303,6 +303,6 @@ def test_a_callback_after_the_end_of_its_call_is_refused(opened):
     ids=lambda value: type(value).__name__,
 )
 def test_values_are_abbreviated(value, text):
-    shown = stubs.abbreviate(value)
+    shown = abbreviate(value)
     assert text in shown
     assert len(shown) < 140
