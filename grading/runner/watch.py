@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import queue
+import select
 import sys
 import tempfile
 import threading
@@ -376,13 +377,20 @@ def watch_keys(events: queue.Queue, stop: threading.Event) -> None:
             else:
                 time.sleep(0.05)
             continue
-        import os
-        import select
-
         ready, _, _ = select.select([sys.stdin], [], [], 0.2)
         if ready:
             character = os.read(sys.stdin.fileno(), 1).decode("ascii", "replace")
             events.put(("key", character or "q"))
+
+
+def watch_reader(events: queue.Queue, stop: threading.Event) -> None:
+    """Put ("stop", None) once nobody reads standard output any more, until `stop` is set."""
+    reader = select.poll()
+    reader.register(sys.stdout, 0)  # nothing is asked for: what is told is that the other end is closed
+    while not stop.is_set():
+        if reader.poll(200):  # ms
+            events.put(("stop", None))
+            return
 
 
 def run(watcher: Watcher, screen: Screen, events: queue.Queue) -> None:
@@ -451,6 +459,8 @@ def main(arguments: list[str]) -> int:
         threads = [threading.Thread(target=watch_files, args=(watcher, events, stop), daemon=True)]
         if has_keys:
             threads.append(threading.Thread(target=watch_keys, args=(events, stop), daemon=True))
+        if hasattr(select, "poll"):  # not on Windows, where the next line that is written tells
+            threads.append(threading.Thread(target=watch_reader, args=(events, stop), daemon=True))
         for thread in threads:
             thread.start()
         try:

@@ -167,3 +167,18 @@ def test_a_closed_pipe_ends_a_command_quietly(command: str) -> None:
     done = subprocess.run(asked, stdout=writing, stderr=subprocess.PIPE, timeout=60, check=False)
     os.close(writing)
     assert not done.stderr, done.stderr.decode()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="asks for pipes as POSIX has them")
+def test_watch_ends_when_its_reader_goes_and_not_at_its_next_line() -> None:
+    asked = [sys.executable, "-m", "profiling_lab.cli", "watch", "ex_30.busy_time"]
+    with subprocess.Popen(asked, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as watching:
+        assert watching.stdout is not None and watching.stderr is not None
+        try:
+            while b"save to check" not in watching.stdout.readline():
+                assert watching.poll() is None
+            watching.stdout.close()
+            assert watching.wait(20) == 0
+            assert not watching.stderr.read()
+        finally:
+            watching.kill()
