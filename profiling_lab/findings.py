@@ -39,6 +39,9 @@ class Finding:
         }
 
 
+OVERLAP = "What overlaps, on several streams or devices, counts each: a share can be above 100%."
+
+
 def base_name(kernel: str) -> str:
     """A kernel's name without return type, template arguments, parameters and namespace.
 

@@ -12,6 +12,7 @@ import platform as this_platform
 import re
 import sys
 from collections.abc import Collection, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profiling_lab.errors import LabError
@@ -47,6 +48,9 @@ GROUPS = {
     "myst_parser": "book",
     "furo": "book",
 }
+# The extra of the wheel that brings a module to the tool alone.
+EXTRAS = {"mcp": "mcp", "ncu_report": "ncu"}
+IN_A_CLONE = (Path(__file__).resolve().parents[1] / "course.toml").is_file()
 # Groups do not bring these everywhere: (platforms, and of each the architectures; none for all).
 LINUX: dict[str, tuple[str, ...]] = {"linux": ()}
 WHEELS: dict[str, dict[str, tuple[str, ...]]] = {
@@ -147,9 +151,18 @@ def explain(error: ModuleNotFoundError) -> str:
     """What to do about a module that is missing; "" where no group brings it."""
     name = (error.name or "").partition(".")[0]
     found = group(name)
-    if found == "course":  # every clone has it
+    if IN_A_CLONE:
+        return f"{name} is not installed: {install([found])}" if found else ""
+    if name in EXTRAS:
+        return f"{name} comes with {extra(name)}"
+    if found == "course":
         return f"{name} comes with the course, and not with the tool alone: call this in a clone (uv run lab …)"
-    return f"{name} is not installed: {install([found])}" if found else ""
+    return f"{name} is not installed: install it here" if found else ""
+
+
+def extra(name: str) -> str:
+    """The extra of the wheel that brings a module, with its command."""
+    return f"the extra [{EXTRAS[name]}]: in a clone, uv tool install '.[{EXTRAS[name]}]'"
 
 
 def explained(text: str) -> str:

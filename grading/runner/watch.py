@@ -386,7 +386,7 @@ def watch_keys(events: queue.Queue, stop: threading.Event) -> None:
 def watch_reader(events: queue.Queue, stop: threading.Event) -> None:
     """Put ("stop", None) once nobody reads standard output any more, until `stop` is set."""
     reader = select.poll()
-    reader.register(sys.stdout, 0)  # nothing is asked for: what is told is that the other end is closed
+    reader.register(sys.stdout, 0)  # nothing is asked for but what is always told: a closed end
     while not stop.is_set():
         if reader.poll(200):  # ms
             events.put(("stop", None))

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from profiling_lab import captures
+from profiling_lab import captures, needs
 from profiling_lab.errors import CaptureError
 
 NCU_PACKAGE = "ncu-report"
@@ -81,10 +81,12 @@ def _raw_page(report: Path) -> Path:
         with made.open("w", encoding="utf-8", newline="") as file:
             csv.writer(file, quoting=csv.QUOTE_ALL).writerows(_rows(report))
     else:
+        adds = f"add the package: uv run --with {NCU_PACKAGE} lab diagnose {report.name}"
+        if not needs.IN_A_CLONE:
+            adds = f"add {needs.extra('ncu_report')}"
         raise CaptureError(
             f"{report}: a report of Nsight Compute, and neither ncu nor {NCU_PACKAGE} is installed "
-            f"here; add the package: uv run --with {NCU_PACKAGE} lab diagnose {report.name}; or give "
-            f"its raw page: ncu --import {report.name} --page raw --csv > {made.name}"
+            f"here; {adds}; or give its raw page: ncu --import {report.name} --page raw --csv > {made.name}"
         )
     return made
 

@@ -104,6 +104,9 @@ class LabGroup(click.Group):
             if not (said := needs.explain(error)):
                 raise
             code = complain(said)
+        except click.exceptions.NoArgsIsHelpError as error:
+            click.echo(error.format_message(), err=True)
+            code = 2
         except click.UsageError as error:
             code = complain(_usage_line(error))
         except click.ClickException as error:

@@ -217,6 +217,10 @@ def check(identifier: str, verbose: bool) -> int:
         return complain(f"the proof did not run to its end (pytest's exit code {code}); add -v")
     if not groups:
         return complain(f"no check and no proof ran for {exercise.id}; add -v", code=1)
+    if not bad and "Not run: " in output and code == 1:
+        for line in output[output.index("Not run: ") :].splitlines()[:2]:
+            click.echo(wrap(line, "      ", "  "))
+        return complain(f"{exercise.id}: what was not run proves nothing; install it", code=1)
     if bad or code == 1:
         return complain(f"{exercise.id} is not proven; fix what is marked above", code=1)
     click.echo(f"{exercise.id} is proven, but for the mutation test:")

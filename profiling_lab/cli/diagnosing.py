@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from profiling_lab import needs
 from profiling_lab.captures import Kind, Part, cutting, inputs
 from profiling_lab.cli import verdicts
 from profiling_lab.cli.app import complain
@@ -171,7 +172,9 @@ def _by_engine(
             if number:
                 click.echo()
             given = shlex.join(name for part in run for name in part.given)
-            verdicts.show(title, verdict, f"{LAB} report {given}")
+            # A page is drawn with what the course brings.
+            report = f"{LAB} report {given}" if needs.IN_A_CLONE else ""
+            verdicts.show(title, verdict, report)
     if as_json:
         click.echo(json.dumps(verdicts.as_data(found), indent=2, ensure_ascii=False))
     hits = [

@@ -156,7 +156,8 @@ def show_places(places: Sequence[str], report: str) -> None:
     click.echo(bold("  Where to look") + dim("  from the window's start"))
     for place in places:
         click.echo(wrap(clean_text(place), "      ", "    "))
-    click.echo(wrap(clean_text(f"drawn by: {report}", MOST_CHARACTERS), "      ", "    "))
+    if report:
+        click.echo(wrap(clean_text(f"drawn by: {report}", MOST_CHARACTERS), "      ", "    "))
 
 
 def show_finding(finding: Finding) -> None:
@@ -307,12 +308,14 @@ def _show_gaps(diagnosis: Diagnosis) -> None:
     click.echo()
 
 
-def show_table(title: str, rows: list[tuple[str, int]], window_ns: int) -> None:
+def show_table(
+    title: str, rows: list[tuple[str, int]], window_ns: int, of: str = "of the window"
+) -> None:
     if not rows:
         return
     click.echo(bold(f"  {title}"))
     for name, ns in rows:
-        share = f"{format_share(ns, window_ns):>7} of the window"
+        share = f"{format_share(ns, window_ns):>7} {of}"
         click.echo(f"    {cut(name, 30):<30} {format_ns(ns):>9} {share}")
     click.echo()
 

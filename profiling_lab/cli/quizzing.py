@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from profiling_lab import captures
 from profiling_lab.cli.screen import LAB, bold, dim, wrap
 from profiling_lab.course import lab_folder
 from profiling_lab.course.manifest import find_root
@@ -42,6 +43,10 @@ def quiz(name: str | None, topic: str | None, answer: str | None, listed: bool, 
       uv run lab quiz --topic limits           about one topic
       uv run lab quiz ridge --answer 14        one question, without a dialogue
     """
+    if not captures.names():
+        raise LabError(
+            "the quiz asks about the course's captures: call it in a clone of the course"
+        )
     kept = {} if again else _read()
     if again:
         _write(kept)

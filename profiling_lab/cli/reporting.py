@@ -170,8 +170,7 @@ def demo(output: Path, open_page: bool) -> int:
     if not pairs:
         wanted = ", ".join(name for pair in DEMO_PAIRS for name in pair[:2])
         raise LabError(
-            f"{captures.folder()}: holds none of the demo's captures ({wanted}); run lab demo "
-            "inside a whole clone of the course"
+            f"none of the demo's captures is here ({wanted}): call it in a whole clone of the course"
         )
     sections: list[CaptureSection] = []
     results = []

@@ -21,7 +21,7 @@ from profiling_lab.cli.printing import (
 from profiling_lab.cli.screen import bar, bold, dim, width, wrap
 from profiling_lab.course import cases
 from profiling_lab.errors import LabError
-from profiling_lab.findings import Finding, base_name, readable
+from profiling_lab.findings import OVERLAP, Finding, base_name, readable
 from profiling_lab.mine import parting
 from profiling_lab.reports.model import clean_text
 from profiling_lab.units import format_ns, format_share
@@ -73,7 +73,7 @@ def places(verdict: Verdict, finding: Finding) -> list[str]:
 def show(title: str, verdict: Verdict, report: str) -> None:
     """Print a verdict: findings, the two tables, what took the time by name, and what it rests on.
 
-    report: the command that draws it.
+    report: the command that draws it, "" where there is none.
     """
     from profiling_lab.diagnosis import contributors
 
@@ -109,7 +109,8 @@ def _show_run(verdict: Verdict) -> None:
         _show_spent(one, f"rank {number}, " if len(verdict.seen) > 1 else "")
     seen = verdict.seen[0]
     length = seen.spent[0].length_ns
-    show_table("What would be saved without …", advice.saved_rows(seen), length)
+    of = "of what was judged" if seen.setup_ns else "of the window"
+    show_table("What would be saved without …", advice.saved_rows(seen), seen.judged_ns, of)
     found = contributors.of(seen, MOST_SHOWN)
     _show_steps(found["steps"])
     kernels = [
@@ -144,6 +145,8 @@ def _show_by_name(
     for name, total, count, mean in rows:
         figures = f"{format_ns(total):>9} {format_share(total, length):>7} {count:>9,} {format_ns(mean):>9}"
         click.echo(f"    {cut(clean_text(name), room):<{room}} {figures}")
+    if any(total > length for _, total, _, _ in rows):
+        click.echo(dim(wrap(OVERLAP, "    ")))
     click.echo()
 
 

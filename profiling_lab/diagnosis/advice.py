@@ -87,6 +87,8 @@ def rests_on(
         shares = ", ".join(
             f"{base_name(k['name'])[:NAME_CHARACTERS]} {k['window_ratio']:.0%}" for k in top
         )
+        if any(k["window_ratio"] > 1 for k in top):
+            shares += "; what overlaps counts each"
         kept = "kept busy; " if main.category == "healthy" else ""
         amd = seen.trace is not None and any("AMD" in n for n in seen.trace.device_names.values())
         command = "rocprof-compute" if amd else ncu_command([base_name(k["name"]) for k in top])

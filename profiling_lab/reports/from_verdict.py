@@ -9,6 +9,7 @@ from profiling_lab import captures
 from profiling_lab.analysis import kernel_page, spent
 from profiling_lab.captures import Kind
 from profiling_lab.diagnosis import advice, contributors, headline
+from profiling_lab.findings import OVERLAP
 from profiling_lab.reports import flame, kernel_pages, trace_lanes
 from profiling_lab.reports.builder import section_from_capture
 from profiling_lab.reports.model import CaptureSection, Gap, Place, Table, TimeShare
@@ -149,11 +150,12 @@ def _time_tables(verdict: Verdict) -> list[Table]:
     """What would be saved; and where the time went, of several devices or ranks."""
     out = []
     first = verdict.seen[0]
-    length = first.spent[0].length_ns
-    rows = [(name, ns, 100 * ns / length) for name, ns in advice.saved_rows(first)]
+    rows = [(name, ns, 100 * ns / first.judged_ns) for name, ns in advice.saved_rows(first)]
     if rows:
         columns = [("Without …", ""), ("The end would come earlier by", "ns"), ("Share", "pct")]
         note = "Each cause taken away alone, and the end computed anew; causes overlap and do not add up."
+        if first.setup_ns:
+            note += " Shares are of the window without set-up."
         out.append(Table("What would be saved", "Cause by cause", columns, rows, note))
     told = [
         (f"rank {number}, GPU {one.device}" if len(verdict.seen) > 1 else f"GPU {one.device}", one)
@@ -213,7 +215,8 @@ def _by_name(verdict: Verdict) -> list[Table]:
             ("Of the window", "pct"), ("Device, mean", "ns"), ("Host", "ns"),
         ]  # fmt: skip
         if rows:
-            out.append(Table(topic, title + of, columns, rows, launched))
+            overlap = f" {OVERLAP}" if any(row["window_ratio"] > 1 for row in found[key]) else ""
+            out.append(Table(topic, title + of, columns, rows, launched + overlap))
         shapes = [
             row for row in found["shapes"] if row.get("flops_per_s") or row.get("bytes_per_s")
         ]

@@ -92,7 +92,7 @@ def test_it_reads_recordings_in_an_empty_folder(
     assert told["findings"][0]["category"] == category
     assert told["headline"] in README or capture != SHOWN
     shown = lab(installed, tmp_path, "diagnose", name)
-    assert shown.returncode == 0 and category in shown.stdout
+    assert shown.returncode == 0 and category in shown.stdout and "uv run" not in shown.stdout
     assert [file.name for file in tmp_path.iterdir()] == [name]
 
 
@@ -101,8 +101,25 @@ def test_what_takes_the_course_says_so(installed: Path, tmp_path: Path) -> None:
     for arguments in (["diagnose", "run.sqlite", "--mine"], ["check"]):
         ran = lab(installed, tmp_path, *arguments)
         assert ran.returncode == 2 and "course" in ran.stderr and ran.stderr.count("\n") == 1
+    for arguments in (
+        ["quiz"],
+        ["demo"],
+        ["report", "run.sqlite"],
+        ["compare", "run.sqlite", "run.sqlite"],
+    ):
+        ran = lab(installed, tmp_path, *arguments)
+        assert ran.returncode == 2 and "in a " in ran.stderr and "clone" in ran.stderr, ran.stderr
+        assert ran.stderr.count("\n") == 1 and "site-packages" not in ran.stderr
     ran = call(installed, tmp_path, "-c", "from profiling_lab.cli import grade; grade()")
     assert (ran.returncode, ran.stdout) == (2, "") and "in a clone" in ran.stderr
+
+
+def test_what_an_extra_brings_is_named_with_its_command(installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "run.ncu-rep").write_bytes(b"NVR\x00")
+    for arguments, extra in ((["mcp", "."], "mcp"), (["diagnose", "run.ncu-rep"], "ncu")):
+        ran = lab(installed, tmp_path, *arguments)
+        assert ran.returncode == 2 and f"uv tool install '.[{extra}]'" in ran.stderr, ran.stderr
+        assert "uv run" not in ran.stderr and "uv sync" not in ran.stderr
 
 
 def test_a_report_is_read_with_an_installed_nsys(installed: Path, tmp_path: Path) -> None:

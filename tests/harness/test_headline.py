@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
@@ -14,12 +15,13 @@ from click.testing import CliRunner
 
 from profiling_lab.captures import inputs
 from profiling_lab.cli import lab
-from profiling_lab.diagnosis import engine, headline
+from profiling_lab.diagnosis import contributors, engine, headline
 from profiling_lab.diagnosis.engine import Verdict
-from profiling_lab.findings import CATEGORIES, Finding
+from profiling_lab.findings import CATEGORIES, OVERLAP, Finding
 from profiling_lab.reports import CaptureSection, from_verdict, render_report
 from profiling_lab.reports.model import Table, grouped, short_subject
 from profiling_lab.reports.tables import short_names
+from tests.harness.drawn_run import US, Drawn, judge
 
 WITH_HEADLINE = [name for name, row in CATEGORIES.items() if row.precedence < 100 and row.remedy]
 
@@ -127,6 +129,37 @@ def test_names_of_kernels_are_short_and_tell_instances_apart() -> None:
     assert short_names([add, mul, *long, ""]) == [
         "Add (elementwise_kernel)", "Mul (elementwise_kernel)", "tile<1>(float*)", "tile<2>(float*)", "",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "overlaps"), [("cuda_pipeline_improved", True), ("torch_inference_baseline", False)]
+)
+def test_a_share_above_the_whole_is_explained(name: str, overlaps: bool) -> None:
+    (part,) = inputs.read([name])
+    verdict = engine.judge([part])
+    shares = [row["window_ratio"] for row in contributors.of(verdict.seen[0])["ranges"]]
+    assert (max(shares) > 1) is overlaps
+    page = render_report(from_verdict.sections(verdict, [part]), title="A")
+    screen = " ".join(CliRunner().invoke(lab, ["diagnose", name]).stdout.split())
+    assert (OVERLAP in page) is (OVERLAP in screen) is overlaps
+
+
+def test_shares_of_savings_are_of_what_was_judged(tmp_path: Path) -> None:
+    """Finding and table say the same share, also beside set-up of 20 ms."""
+    drawn = Drawn(tmp_path / "setup.sqlite")
+    drawn.launch(10)
+    drawn.launch(100, call_us=20_000)
+    for _ in range(50):
+        drawn.launch(100)
+        drawn.wait()
+        drawn.now += 300 * US
+    path = drawn.save()
+    screen = CliRunner().invoke(lab, ["diagnose", str(path)]).stdout
+    (row,) = [line for line in screen.splitlines() if line.startswith("    other host code")]
+    share = judge(path).findings[0].evidence["recoverable_ratio"]
+    assert f"{100 * share:.1f}% of what was judged" in row
+    page = render_report(from_verdict.sections(judge(path), inputs.read([str(path)])), title="A")
+    assert "Shares are of the window without set-up." in page
 
 
 def test_a_column_in_which_nothing_was_recorded_is_left_out() -> None:

@@ -106,7 +106,7 @@ def test_demo_without_captures(
     outside: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LAB_CAPTURES", str(tmp_path / "nothing"))
-    assert "holds none of the demo's captures" in one_line(outside("demo"))
+    assert "none of the demo's captures is here" in one_line(outside("demo"))
 
 
 def test_doctor_and_record_pass_on(outside: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

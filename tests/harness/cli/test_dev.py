@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from profiling_lab.cli import dev
 from profiling_lab.cli.proving import own_words
 from profiling_lab.course import mistakes
 from tests.harness.cli.small_course import RIGHT_LENGTH, STUB, Lab, one_line
@@ -78,3 +81,20 @@ def test_dev_check_says_what_is_missing(small: Lab) -> None:
     assert result.exit_code == 1
     assert "lacking for mini_cu, mini_live" in result.output
     assert "two mistakes caught a task (0 in all)" in result.output
+
+
+def test_dev_check_names_what_brings_what_was_not_run(
+    small: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = "Not run: 5 tests, for want of yaml\n  uv sync --inexact --group authors\n"
+    ran = {"page": [("test_page", 0.1, "")]}, f"Not proved: …\n{words}58 passed", 1
+    monkeypatch.setattr(dev, "parts", lambda *_: [])
+    monkeypatch.setattr(dev, "run_proof", lambda *_: ran)
+    result = small("dev", "check", "mini")
+    assert result.exit_code == 1 and "  uv sync --inexact --group authors\n" in result.output
+    assert "what was not run proves nothing" in result.output
+
+
+def test_dev_alone_shows_its_help(small: Lab) -> None:
+    result = small("dev")
+    assert result.exit_code == 2 and "\nCommands:\n" in result.output
