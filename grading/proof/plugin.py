@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from grading.proof import second_process
 from grading.runner.session import GradingSession, bound_checks, session_key
 from profiling_lab import needs
 from profiling_lab.course import manifest
@@ -26,6 +27,7 @@ HARNESS = "tests/harness"
 # Its functions show the manifest's totals of the exercises that a page names itself.
 MANIFEST_PLACE = "labs/docs"
 
+_whole_key: pytest.StashKey[bool] = pytest.StashKey()
 _here_key: pytest.StashKey[set[str]] = pytest.StashKey()
 _background_key: pytest.StashKey[BackgroundRuns] = pytest.StashKey()
 
@@ -55,6 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", marker)
     if config.args_source is pytest.Config.ArgsSource.TESTPATHS and _is_proof(config):
         config.args.append(str(config.rootpath / HARNESS))
+        config.stash[_whole_key] = True
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -141,15 +144,31 @@ def _asked(item: pytest.Item) -> list[tuple[str, str]]:
     return [(kind, name) for kind in marker.args]
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtestloop(session: pytest.Session) -> None:
-    """Begin the runs that tests of this session ask for."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> Generator[None, Any, Any]:
+    """Begin the runs that tests of this session ask for; a whole proof runs the harness's tests beside it."""
+    if session.config.option.collectonly:
+        return (yield)
+    _begin_runs(session)
+    with second_process.beside(session, _beside(session)):
+        return (yield)
+
+
+def _beside(session: pytest.Session) -> list[pytest.Item]:
+    """Of a whole proof the harness's tests that wait for no run of the background."""
+    if not session.config.stash.get(_whole_key, False):
+        return []
+    harness = session.config.rootpath / HARNESS
+    return [i for i in session.items if i.path.is_relative_to(harness) and not _asked(i)]
+
+
+def _begin_runs(session: pytest.Session) -> None:
     asked = dict.fromkeys(run for item in session.items for run in _asked(item))
     here = _judged_here(session, {name for kind, name in asked if kind == "reference"})
     session.config.stash[_here_key] = here
     for name in here:
         del asked["reference", name]
-    if asked and not session.config.option.collectonly:
+    if asked:
         # The grader with all that it needs, which a learner's run does without.
         from grading.proof.background_runs import BackgroundRuns
 

@@ -185,7 +185,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Any:
     task = session.task_of(item)
     if call.excinfo is not None and isinstance(call.excinfo.value, NotGraded):
         report.lab_outcome = call.excinfo.value.outcome
-        session.note_lacking(task.id if task else item.nodeid, call.excinfo.value)
+        report.lab_missing = sorted(call.excinfo.value.missing)
+        session.note_lacking(task.id if task else item.nodeid, report.lab_missing)
     if task is None:
         return report
     outcome = report.outcome

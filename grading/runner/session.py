@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
 
@@ -124,10 +124,10 @@ class GradingSession:
         if missing := sorted(task.needs - self.capabilities):
             raise NotGraded("not run", needs.lacks(task.id, missing), missing=missing)
 
-    def note_lacking(self, what: str, error: BaseException) -> None:
+    def note_lacking(self, what: str, missing: Collection[str]) -> None:
         """Note what was not run for want of what a group would bring."""
-        if isinstance(error, NotGraded) and needs.remedy(error.missing):
-            self.lacking[what] = error.missing
+        if needs.remedy(missing):
+            self.lacking[what] = frozenset(missing)
 
     def fail_once(self, check: str, message: str, *what: str, cause: str = "") -> NoReturn:
         """Fail for something that meets many checks alike: said at the first, counted at all.

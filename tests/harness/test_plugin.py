@@ -292,26 +292,3 @@ def test_an_archive_is_told_to_be_unpacked_first(small: Small) -> None:
     done, _ = small.run(TODO, "--against", "ada.zip")
     assert done.returncode == 4
     assert "unpack it first, as in unzip -q ada.zip -d unpacked" in done.stderr
-
-
-def test_what_a_learner_runs_is_their_work_and_the_proof_adds_the_harness(small: Small) -> None:
-    configuration = CONFIGURATION.replace('["tests"]', '["tests/part"]')
-    configuration = configuration.replace('"no:anyio"', '"grading.proof.plugin", "-p", "no:anyio"')
-    (small.folder / "pyproject.toml").write_text(configuration)
-    for path, text in {
-        "solutions/part/ex_1_one.py": SOLVED,
-        "tests/harness/test_course.py": "def test_of_the_course():\n    pass\n",
-    }.items():
-        (small.folder / path).parent.mkdir(parents=True)
-        (small.folder / path).write_text(text)
-
-    def collected(*arguments: str) -> set[str]:
-        done, _ = small.run(None, "--collect-only", *arguments)
-        return {line for line in done.stdout.splitlines() if line.startswith("tests/")}
-
-    harness = {"tests/harness/test_course.py::test_of_the_course"}
-    mine = collected()
-    assert mine and all(line.startswith("tests/part/") for line in mine)
-    assert collected("--against", "solutions") == mine | harness
-    assert collected("tests/harness") == harness
-    assert collected("--against", "solutions", "tests/part") == mine
