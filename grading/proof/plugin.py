@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from grading.proof import second_process
+from grading.proof import harness_processes
 from grading.runner.session import GradingSession, bound_checks, session_key
 from profiling_lab import needs
 from profiling_lab.course import manifest
@@ -150,7 +150,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, Any, Any]:
     if session.config.option.collectonly:
         return (yield)
     _begin_runs(session)
-    with second_process.beside(session, _beside(session)):
+    with harness_processes.beside(session, _beside(session)):
         return (yield)
 
 

@@ -1,14 +1,15 @@
-"""The harness's own tests of a whole proof, run in a process beside the one that judges the references.
+"""The harness's own tests of a whole proof, run in processes beside the one that judges the references.
 
-They know nothing of the session's score, so they can run anywhere. The second process is a run of pytest like any
-other: it writes each report, in pytest's own serial form, to a file, and the first one tells it as if the test had
-run there.
+They know nothing of the session's score, so they can run anywhere. Such a process is a run of pytest like any
+other: it writes each report, in pytest's own serial form, to a file, and the first process tells it as if the test
+had run there.
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
+import os
 import pickle
 import subprocess
 import sys
@@ -22,13 +23,16 @@ import pytest
 
 from grading.runner.session import session_key
 
+MOST_PROCESSES = 4  # each holds some hundred megabytes
 POLL_S = 0.1
 SAID_AT_MOST = 3000  # characters of what a process that ended early has printed
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--reports-to", metavar="FILE", help="write each report to FILE, for the first process"
+        "--reports-to",
+        metavar="FILE",
+        help="write each report to FILE, for the proof's first process",
     )
 
 
@@ -40,7 +44,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 class Reports:
-    """The plugin of the second process: writes what becomes of each test."""
+    """The plugin of such a process: writes what becomes of each test."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -58,14 +62,14 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Reports(config))
 
 
-class SecondProcess:
-    """The first process's view of the second: begins the tests of items, tells their reports. A context manager."""
+class HarnessProcess:
+    """The first process's view: begins the tests of items, tells their reports. A context manager."""
 
     def __init__(self, session: pytest.Session, items: Sequence[pytest.Item]) -> None:
         self._session = session
         self._items = {item.nodeid: item for item in items}
 
-    def __enter__(self) -> SecondProcess:
+    def __enter__(self) -> HarnessProcess:
         self._folder = tempfile.TemporaryDirectory(prefix="lab-proof-")
         self._reports = Path(self._folder.name) / "reports"
         self._reports.touch()
@@ -75,7 +79,8 @@ class SecondProcess:
         self._process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "pytest", *config.invocation_params.args, *files),
-                *("-p", "grading.proof.second_process", "--reports-to", str(self._reports)),
+                *("-p", "grading.proof.harness_processes", "--reports-to", str(self._reports)),
+                *("-p", "no:cacheprovider"),
             ],
             stdin=subprocess.DEVNULL,
             stdout=self._printed,
@@ -138,12 +143,23 @@ class SecondProcess:
 
 @contextlib.contextmanager
 def beside(session: pytest.Session, items: Sequence[pytest.Item]) -> Iterator[None]:
-    """Run items in a second process while the session's others run here; told when those are done."""
-    if not items:
-        yield
-        return
+    """Run items in processes of their own while the session's others run here; told when those are done.
+
+    Whole files, dealt out one by one: many wait for what they have started, so there is one process a core.
+    """
     others = set(items)
     session.items[:] = [item for item in session.items if item not in others]
-    with SecondProcess(session, items) as second:
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    processes = min(os.cpu_count() or 1, MOST_PROCESSES)
+    hands = [list(files.values())[number::processes] for number in range(processes)]
+    with contextlib.ExitStack() as stack:
+        begun = [
+            stack.enter_context(HarnessProcess(session, [item for file in hand for item in file]))
+            for hand in hands
+            if hand
+        ]
         yield
-        second.tell()
+        for one in begun:
+            one.tell()

@@ -1,4 +1,4 @@
-"""A whole proof of the small course: what a learner does not run, and what runs in a second process."""
+"""A whole proof of the small course: what a learner does not run, and what runs in processes beside it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_what_a_learner_runs_is_their_work_and_the_proof_adds_the_harness(small:
     assert collected("--against", "solutions", "tests/part") == mine
 
 
-def test_reports_of_the_second_process_are_told_as_if_it_were_one(small: Small) -> None:
+def test_reports_of_other_processes_are_told_as_if_there_were_one(small: Small) -> None:
     done, outcomes = small.run(None, *PROOF)
     assert done.returncode == 1
     assert outcomes == {"double": "passed", "quadruple": "passed", "on_gpu": "not run"}
@@ -80,7 +80,7 @@ def test_it_is_another_process_and_only_of_a_whole_proof(small: Small) -> None:
     assert done.returncode == 1
 
 
-def test_a_second_process_that_ends_early_fails_the_proof(small: Small) -> None:
+def test_a_process_that_ends_early_fails_the_proof(small: Small) -> None:
     (small.folder / "tests/harness/test_course.py").write_text(
         "import os\n\ndef test_first():\n    pass\n\ndef test_second():\n    os._exit(0)\n"
     )
