@@ -35,6 +35,8 @@ Sources: CUDA C++ Programming Guide, "Asynchronous Concurrent Execution"; CUDA R
 synchronization behavior"; correlation of calls and device operations as CUPTI documents it.
 """
 
+# Long because every rule above works on the same drafts, one after the other.
+
 from __future__ import annotations
 
 import bisect

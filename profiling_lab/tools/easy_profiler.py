@@ -26,17 +26,14 @@ import contextlib
 import functools
 import inspect
 import os
-import statistics
-import sys
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
-from profiling_lab import units
-from profiling_lab.tools.gpu_monitor import DeviceSummary, GPUMonitor, Sample, Summary
+from profiling_lab.tools.call_times import CallSummary, Interval, summary_of, wait_for
+from profiling_lab.tools.gpu_monitor import GPUMonitor
+from profiling_lab.tools.gpu_summary import DeviceSummary, Sample, Summary
 
 __all__ = [
     "CallSummary",
@@ -53,115 +50,6 @@ __all__ = [
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 SWITCH = "AUTO_PROFILE"  # environment: 0 turns every auto_profile off
-
-
-@dataclass(frozen=True)
-class CallSummary:
-    """The measured calls of a function, or passes through a block. Printed, it is one line or two.
-
-    host_ns, device_ns: a duration a call, in order; device_ns is empty where no GPU was used.
-    skipped_count: calls before them, left out as warm-up. failed_count: calls that raised.
-    """
-
-    name: str
-    host_ns: tuple[int, ...]
-    device_ns: tuple[int, ...] = ()
-    skipped_count: int = 0
-    failed_count: int = 0
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields as plain values, for JSON."""
-        return asdict(self)
-
-    def __str__(self) -> str:
-        if not self.host_ns:
-            seen = f"{self.skipped_count} warm-up calls, " if self.skipped_count else ""
-            return f"{self.name}: no call measured yet ({seen}{self.failed_count} failed)"
-        lines = [f"{self.name}: host {_spread(self.host_ns)}"]
-        if self.device_ns:
-            lines.append(f"{' ' * len(self.name)}  device {_spread(self.device_ns)}")
-        notes = [f"{len(self.host_ns)} measured"]
-        if self.skipped_count:
-            notes.append(f"{self.skipped_count} before them left out")
-        if self.failed_count:
-            notes.append(f"{self.failed_count} failed")
-        lines[0] += f" ({', '.join(notes)})"
-        return "\n".join(lines)
-
-
-def _spread(samples_ns: tuple[int, ...]) -> str:
-    median = units.format_ns(statistics.median(samples_ns))
-    if len(samples_ns) < 2:
-        return median
-    low, _, high = statistics.quantiles(samples_ns, n=4, method="inclusive")
-    return f"{median} (middle half {units.format_ns(low)} to {units.format_ns(high)})"
-
-
-# -- one measurement ------------------------------------------------------------------------------
-
-
-class _Interval:
-    """Host and device time from here to `end`; the device's is known once it has got there."""
-
-    def __init__(self, name: str) -> None:
-        cuda = _cuda()
-        self._events = None
-        self._nvtx = None
-        if cuda:
-            self._nvtx = cuda.nvtx
-            cuda.nvtx.range_push(name)
-            if not cuda.is_current_stream_capturing():
-                self._stream = cuda.current_stream()
-                self._events = [cuda.Event(enable_timing=True) for _ in range(2)]
-                self._events[0].record(self._stream)
-        self._start_ns = time.perf_counter_ns()
-        self.host_ns = 0
-
-    def end(self) -> None:
-        self.host_ns = time.perf_counter_ns() - self._start_ns
-        if self._events:
-            self._events[1].record(self._stream)
-        if self._nvtx:
-            self._nvtx.range_pop()
-
-    @property
-    def device_ns(self) -> int | None:
-        """None where no GPU was in use. Waits for the device."""
-        if not self._events:
-            return None
-        start, end = self._events
-        end.synchronize()
-        return round(start.elapsed_time(end) * 1e6)
-
-
-def _summary(
-    name: str, intervals: Sequence[_Interval], skipped_count: int = 0, failed_count: int = 0
-) -> CallSummary:
-    """What these intervals took. Waits until the device has done them."""
-    device = [interval.device_ns for interval in intervals]
-    return CallSummary(
-        name,
-        tuple(interval.host_ns for interval in intervals),
-        tuple(each for each in device if each is not None),
-        skipped_count,
-        failed_count,
-    )
-
-
-def _cuda() -> Any:
-    """torch.cuda where the program already uses a GPU through it; nothing is imported or begun."""
-    torch = sys.modules.get("torch")
-    cuda = getattr(torch, "cuda", None)
-    return cuda if cuda is not None and cuda.is_initialized() else None
-
-
-def _wait_for(result: Any) -> None:
-    """Wait for arrays that a framework computes later, at any depth of the usual containers."""
-    if (jax := sys.modules.get("jax")) is not None:
-        jax.block_until_ready(result)
-
-
-# -- the decorator --------------------------------------------------------------------------------
 
 
 class Profile:
@@ -188,7 +76,7 @@ class Profile:
     def reset(self) -> None:
         """Forget what was measured and begin with the warm-up again."""
         with self._lock:
-            self._intervals: list[_Interval] = []
+            self._intervals: list[Interval] = []
             self._skipped = self._failed = 0
             self.active = True
 
@@ -196,7 +84,7 @@ class Profile:
         """The calls measured so far. Waits until the device has done them."""
         with self._lock:
             intervals = list(self._intervals)
-        return _summary(self.name, intervals, self._skipped, self._failed)
+        return summary_of(self.name, intervals, self._skipped, self._failed)
 
     def call(self, function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
         """Call the function and count it; a call inside of a counted one belongs to that one."""
@@ -204,10 +92,10 @@ class Profile:
             return function(*args, **kwargs)
         self._inside.deep = True
         try:
-            interval = _Interval(self.name)
+            interval = Interval(self.name)
             try:
                 result = function(*args, **kwargs)
-                _wait_for(result)
+                wait_for(result)
             except BaseException:
                 interval.end()
                 with self._lock:
@@ -219,7 +107,7 @@ class Profile:
         self._count(interval)
         return result
 
-    def _count(self, interval: _Interval) -> None:
+    def _count(self, interval: Interval) -> None:
         with self._lock:
             if not self.active:
                 return
@@ -318,9 +206,6 @@ def auto_profile(
     return decorate if function is None else decorate(function)
 
 
-# -- blocks of code -------------------------------------------------------------------------------
-
-
 @contextlib.contextmanager
 def timed(name: str, report: Callable[[str], Any] | None = print) -> Iterator[Profile]:
     """Measure a block once and report it, also when it raises.
@@ -328,7 +213,7 @@ def timed(name: str, report: Callable[[str], Any] | None = print) -> Iterator[Pr
     with timed("epoch"): ...
     """
     block = Profile(name, 0, 1, None)
-    interval = _Interval(name)
+    interval = Interval(name)
     try:
         yield block
     finally:
@@ -351,7 +236,7 @@ class Phases:
     """
 
     def __init__(self) -> None:
-        self._intervals: dict[str, list[_Interval]] = {}
+        self._intervals: dict[str, list[Interval]] = {}
         self._open: list[str] = []
 
     @contextlib.contextmanager
@@ -359,7 +244,7 @@ class Phases:
         """Measure one pass through a phase, also when it raises."""
         self._open.append(name)
         path = "/".join(self._open)
-        interval = _Interval(path)
+        interval = Interval(path)
         try:
             yield
         finally:
@@ -370,7 +255,7 @@ class Phases:
     def get_summary(self) -> dict[str, CallSummary]:
         """By the path of a phase, in order of name. Waits until the device has done them."""
         items = sorted(self._intervals.items())
-        return {path: _summary(path, intervals) for path, intervals in items}
+        return {path: summary_of(path, intervals) for path, intervals in items}
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.get_summary().values())) or "no phase measured yet"

@@ -19,8 +19,8 @@ from grading.proof import patience
 from grading.runner.scoring import installed
 from profiling_lab import captures
 from profiling_lab.course import manifest as course
-from profiling_lab.tools import unified_profiler
-from profiling_lab.tools.gpu_monitor import DeviceSummary
+from profiling_lab.tools import launch_plan, unified_profiler
+from profiling_lab.tools.gpu_summary import DeviceSummary
 
 ROOT = Path(__file__).resolve().parents[2]
 COURSE = course.load(ROOT)
@@ -259,7 +259,7 @@ def test_commands_of_the_unified_profiler_make_a_plan(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").touch()
-    monkeypatch.setattr(unified_profiler, "_first_node", lambda environ: "node0")
+    monkeypatch.setattr(launch_plan, "_first_node", lambda environ: "node0")
     for words in commands(page, "console"):
         if not any("unified_profiler" in word for word in words):
             continue

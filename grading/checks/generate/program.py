@@ -20,6 +20,8 @@ The costs are of the size seen in recordings of an H200, with jitter drawn from 
 program is written down: simulating it again gives the same costs.
 """
 
+# Long because a program, its threads and its simulation name each other, which modules must not.
+
 from __future__ import annotations
 
 import heapq

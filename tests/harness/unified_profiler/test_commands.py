@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from profiling_lab.tools import unified_profiler
-from profiling_lab.tools.unified_profiler import UsageError, make_plan, parser
+from profiling_lab.tools.launch_plan import UsageError, make_plan
+from profiling_lab.tools.unified_profiler import parser
 from tests.harness.unified_profiler.stand_ins import PYTHON, program
 
 TOOL = Path(unified_profiler.__file__)
