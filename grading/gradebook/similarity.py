@@ -37,8 +37,8 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from grading.gradebook.hidden_text import hidden_texts, runs_text
-from grading.grader.intake.archives import FILE_BYTES
 from grading.grader.intake.parsing import parse_guarded
+from grading.grader.intake.refused import FILE_BYTES
 from grading.grader.intake.submissions import Submission
 from profiling_lab.course import stubs
 from profiling_lab.course.manifest import Course, Exercise

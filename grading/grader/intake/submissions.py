@@ -7,7 +7,7 @@ that holds one archive and nothing else; or the one submission that was named. I
 whose it is on a roster, `identify` and `canonical` say without guessing. Two entries of one student are
 refused by name, both: which of them counts is not the grader's to choose.
 
-`grading.grader.intake.archives` does the reading, in a process of its own, which is killed and made anew when an entry
+`grading.grader.intake.taking` does the reading, in a process of its own, which is killed and made anew when an entry
 takes too long or too much memory: one bad entry never stops the others.
 """
 
@@ -30,23 +30,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from grading.grader.intake import archives
-from grading.grader.intake.parsing import parse_guarded, too_deep
+from grading.grader.intake.folders import Folder
+from grading.grader.intake.refused import ARCHIVE_BYTES, archive_stem, hidden, shown
+from grading.grader.intake.repositories import is_bare
 from profiling_lab.course.manifest import Course
 from profiling_lab.errors import LabError
 
-__all__ = [
-    "Identity",
-    "Submission",
-    "SubmissionsError",
-    "canonical",
-    "identify",
-    "parse_guarded",
-    "take_in",
-    "too_deep",
-]
-
-# For one entry, of time as it passes; processor time has a smaller limit (archives.ENTRY_CPU_S). Only a dying
+# For one entry, of time as it passes; processor time has a smaller limit (`reader.ENTRY_CPU_S`). Only a dying
 # disk needs longer.
 ENTRY_TIMEOUT_S = 120.0
 
@@ -113,7 +103,7 @@ def identify(entry: str) -> Identity:
         return Identity(found["name"], found["number"], late=found["late"] is not None)
     if found := _MOODLE.fullmatch(entry):
         return Identity(found["name"], found["number"], kind=found["kind"])
-    return Identity(archives.archive_stem(entry))
+    return Identity(archive_stem(entry))
 
 
 def returned_name(entry: str, file: str) -> tuple[str, str]:
@@ -173,7 +163,7 @@ def take_in(
         for number, (student, entries) in enumerate(sorted(by_student.items()), 1):
             tree = staging / hashlib.sha256(student.encode()).hexdigest()[:16]
             if len(entries) > 1:
-                names = ", ".join(archives.shown(entry.name) for entry in entries)
+                names = ", ".join(shown(entry.name) for entry in entries)
                 answer: dict[str, Any] = {
                     "files": dict.fromkeys(stubs, "missing"),
                     "error": f"{student} handed in {len(entries)} times: {names}; "
@@ -214,7 +204,7 @@ def _take(
 def _digest(entry: Path) -> str:
     """SHA-256 of an archive's bytes; "" for what is none, or too large to be read at all."""
     try:
-        if not stat.S_ISREG(entry.lstat().st_mode) or entry.stat().st_size > archives.ARCHIVE_BYTES:
+        if not stat.S_ISREG(entry.lstat().st_mode) or entry.stat().st_size > ARCHIVE_BYTES:
             return ""
         with open(entry, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -245,12 +235,12 @@ def _students(
     out: dict[tuple[str, str], list[Path]] = {}
     left_out = []
     for path in found:
-        if archives.hidden(path.name):
+        if hidden(path.name):
             continue
         who = identify(path.name)
         no_hand_in = path.name.lower().endswith(_NO_HAND_INS) and path.is_file()
         if no_hand_in or who.kind not in ("", "file") or inside.is_relative_to(path):
-            left_out.append(archives.shown(path.name))
+            left_out.append(shown(path.name))
             continue
         out.setdefault((canonical(path.name), who.number), []).append(path)
     if left_out:
@@ -268,15 +258,15 @@ def _students(
 
 
 def _student(name: str) -> str:
-    return archives.shown(archives.archive_stem(name)) or "submission"
+    return shown(archive_stem(name)) or "submission"
 
 
 def _is_submission(source: Path, stubs: list[str]) -> bool:
     """Whether a folder is a submission itself. Raises OSError, SubmissionsError if it may be both."""
     descriptor = os.open(source, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        folder = archives.Folder(descriptor)
-        if archives.is_bare(descriptor):
+        folder = Folder(descriptor)
+        if is_bare(descriptor):
             return True
         if not any(map(folder.has, stubs)):
             return False
@@ -291,7 +281,7 @@ def _is_submission(source: Path, stubs: list[str]) -> bool:
     if others:
         raise SubmissionsError(
             f"{source}: is it one submission or a folder of them? It holds the course's files, and "
-            f"so does {archives.shown(others[0])}/ in it; put each submission into a folder of its own"
+            f"so does {shown(others[0])}/ in it; put each submission into a folder of its own"
         )
     return True
 
@@ -351,7 +341,7 @@ class _Reader:
 
     def _start(self) -> subprocess.Popen[bytes]:
         ours = str(Path(__file__).resolve().parents[3])
-        program = f"import sys; sys.path.insert(0, {ours!r}); import grading.grader.intake.archives as a; a.serve()"
+        program = f"import sys; sys.path.insert(0, {ours!r}); import grading.grader.intake.reader as r; r.serve()"
         self._pending = b""
         self._process = process = subprocess.Popen(
             [sys.executable, "-I", "-W", "ignore", "-c", program],

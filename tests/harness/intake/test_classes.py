@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from grading.grader.intake import archives, submissions
+from grading.grader.intake import reader as readers
+from grading.grader.intake import submissions, taking
+from grading.grader.intake.refused import StagingError
 from grading.grader.intake.submissions import SubmissionsError, canonical, identify, take_in
 from tests.harness.intake.entries import MAIN, WHOLE, put, zipped
 
@@ -123,9 +125,9 @@ def test_a_full_disk_is_no_fault_of_the_submission(tmp_path, monkeypatch):
     def full(path, mode="r", **options):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(archives, "open", full, raising=False)
-    taker = archives.Taker(list(WHOLE), frozenset())
-    with pytest.raises(archives.StagingError, match="No space left"):
+    monkeypatch.setattr(taking, "open", full, raising=False)
+    taker = taking.Taker(list(WHOLE), frozenset())
+    with pytest.raises(StagingError, match="No space left"):
         taker.take(tmp_path / "ada", tmp_path / "tree")
 
 
@@ -177,14 +179,14 @@ def test_an_entry_that_takes_too_long_or_kills_its_reader_stops_nothing(
 
 def test_reading_is_ended_by_processor_time_and_the_next_entry_is_read():
     before = signal.getsignal(signal.SIGXCPU)
-    archives._heed_processor_time()
+    readers._heed_processor_time()
     try:
-        with pytest.raises(archives._TookTooLong), archives._processor_time(0.5):
+        with pytest.raises(readers._TookTooLong), readers._processor_time(0.5):
             while True:
                 pass
     finally:
         signal.signal(signal.SIGXCPU, before)
-    with archives._processor_time(0.5):
+    with readers._processor_time(0.5):
         time.sleep(0.7)  # to wait costs nothing
 
 
