@@ -11,26 +11,25 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from grading.errors import SandboxError
 from grading.grader.intake.parsing import too_deep
 from grading.grader.intake.submissions import Submission
 from grading.grader.readable import copy_recordings, readable
 from grading.grader.sandbox import Sandbox, open_sandbox
+from grading.grader.verdicts import Score, check_of, judged, of_unreadable, verdict, without_folders
 from grading.runner import scratch
 from grading.runner.forkserver import TIMED_OUT, ForkServer, Job
 from grading.runner.hang_guard import DEFAULT_TIMEOUT_S
 from grading.runner.pools import Pool
 from grading.runner.preload import modules
-from grading.runner.printable import printable
-from grading.runner.results import OUTCOMES, Check, Key, Result, Task
+from grading.runner.results import Check, Key, Result
 from profiling_lab.course import manifest, stubs
 from profiling_lab.course.manifest import Course, Exercise
 
@@ -39,7 +38,6 @@ UNIT_TIMEOUT_S = 1_800.0
 MOST_SANDBOXES = (
     2  # open at the same time while nothing runs in them; each holds up to half a gigabyte
 )
-MOST_MESSAGE = 8_000
 _ASKED_TO_END = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # by a person or the machine
 NO_KEY = Key("", "", "", 0)  # of a result that nobody keeps
 
@@ -154,14 +152,14 @@ class Judge:
         files = {path: submission.files.get(path, "missing") for path in paths}
         result = Result(submission.student, exercise.id, key, {}, files)
         if not submission.error and set(files.values()) == {"missing"}:
-            result.tasks = {t.id: _verdict(t, "todo") for t in exercise.tasks}
+            result.tasks = {t.id: verdict(t, "todo") for t in exercise.tasks}
             return result
         unreadable = self._unreadable(submission, files)
         if not unreadable.keys() >= files.keys():
             self._run(submission, exercise, result, environment or {})
         # In the manifest's order, whatever became of them.
         result.tasks = {
-            task.id: _of_unreadable(task, *unreadable[str(task.stub)])
+            task.id: of_unreadable(task, *unreadable[str(task.stub)])
             if str(task.stub) in unreadable
             else result.tasks[task.id]
             for task in exercise.tasks
@@ -197,13 +195,11 @@ class Judge:
         if scores[0].died and self._is_its_doing(submission, exercise, scores[0], environment):
             why = f"{scores[0].problem} while they judged this, and they do not with the file as handed out"
             check = Check("the checks", "error", why, scores[0].died)
-            result.tasks = {
-                t.id: _verdict(t, "error", check.cause, [check]) for t in exercise.tasks
-            }
+            result.tasks = {t.id: verdict(t, "error", check.cause, [check]) for t in exercise.tasks}
             return
         if scores[0].broken and (why := self._breaks(submission, exercise, environment, scores)):
             check = Check("the checks", "error", why, "crash")
-            result.tasks = {t.id: _verdict(t, "error", "crash", [check]) for t in exercise.tasks}
+            result.tasks = {t.id: verdict(t, "error", "crash", [check]) for t in exercise.tasks}
             return
         problem = scores[0].problem or self._not_run(exercise, scores[0])
         for arguments in self._private_runs(exercise):
@@ -211,20 +207,20 @@ class Judge:
             problem = problem or scores[-1].problem
         for task in exercise.tasks:
             checks = [
-                _check(check, hidden=place > 0)
+                check_of(check, hidden=place > 0)
                 for place, score in enumerate(scores)
                 for check in score.tasks.get(task.id, {}).get("checks", [])
                 # A private recording says nothing to a task that does not read it.
                 if place == 0 or check["outcome"] != "not run"
             ]
-            result.tasks[task.id] = _judged(task, checks)
+            result.tasks[task.id] = judged(task, checks)
         result.infrastructure = problem or next((s.broken for s in scores if s.broken), "")
 
     def _is_its_doing(
         self,
         submission: Submission,
         exercise: Exercise,
-        score: _Score,
+        score: Score,
         environment: Mapping[str, str],
     ) -> bool:
         """Whether it is a submission that makes its checks die: they do so again, and not without it."""
@@ -249,7 +245,7 @@ class Judge:
         submission: Submission,
         exercise: Exercise,
         environment: Mapping[str, str],
-        scores: list[_Score],
+        scores: list[Score],
     ) -> str:
         """Why it is a submission that breaks the sandbox, "" if it isn't: once more, and not the reference.
 
@@ -266,7 +262,7 @@ class Judge:
             return ""
         return f"{broken}: twice with this file, and not with the reference"
 
-    def _not_run(self, exercise: Exercise, score: _Score) -> str:
+    def _not_run(self, exercise: Exercise, score: Score) -> str:
         """Which checks did not run though they should have; "" if none."""
         for task in exercise.tasks:
             checks = score.tasks.get(task.id, {}).get("checks", [])
@@ -312,7 +308,7 @@ class Judge:
         exercise: Exercise,
         arguments: list[str],
         environment: Mapping[str, str],
-    ) -> _Score:
+    ) -> Score:
         assert self._scratch is not None
         number = next(self._numbers)
         # Beside the exchange, not in it: nothing in the sandbox sees the score.
@@ -352,77 +348,26 @@ class Judge:
                     Job(argv, self.course.root, variables, UNIT_TIMEOUT_S, own, needed)
                 )
             if done.exit_code == TIMED_OUT:
-                return _Score({}, f"the checks did not end within {UNIT_TIMEOUT_S:g} s", "time-out")
+                return Score({}, f"the checks did not end within {UNIT_TIMEOUT_S:g} s", "time-out")
             if done.exit_code < 0:
                 ended = f"the checks were ended by signal {-done.exit_code}"
-                return _Score({}, ended, "" if -done.exit_code in _ASKED_TO_END else "crash")
+                return Score({}, ended, "" if -done.exit_code in _ASKED_TO_END else "crash")
             try:
                 found = json.loads(score.read_text(encoding="utf-8"))["tasks"]
             except (OSError, ValueError, KeyError):
                 last = " ".join(done.output.strip().splitlines()[-3:])[-300:]
-                return _Score({}, f"the checks ended with exit code {done.exit_code}: {last}")
+                return Score({}, f"the checks ended with exit code {done.exit_code}: {last}")
             # Messages are for students: no paths of this machine or of this run.
             cases = self._scratch / "exchange" / "cases"
             folders = [seen, unit, cases, self._scratch, submission.tree, self.course.root]
             for task in found.values():
                 for check in task["checks"]:
-                    check["message"] = _without(folders, check["message"])
-            return _Score(found)
+                    check["message"] = without_folders(folders, check["message"])
+            return Score(found)
         except SandboxError as error:
-            return _Score({}, str(error))
+            return Score({}, str(error))
         except (RuntimeError, OSError) as error:
-            return _Score({}, f"the checks did not run: {error}")
+            return Score({}, f"the checks did not run: {error}")
         finally:
             shutil.rmtree(unit, ignore_errors=True)
             shutil.rmtree(seen, ignore_errors=True)
-
-
-class _Score:
-    """What one run of pytest found. problem: why it is not whole. died: of CAUSES, how its process ended."""
-
-    def __init__(self, tasks: dict[str, Any], problem: str = "", died: str = "") -> None:
-        self.tasks = tasks
-        self.problem = problem
-        self.died = died
-
-    @property
-    def broken(self) -> str:
-        """What a check said for which the sandbox failed; "" if it failed for none."""
-        checks = [check for task in self.tasks.values() for check in task.get("checks", [])]
-        return next((c["message"] for c in checks if c["outcome"] == "infrastructure"), "")
-
-
-def _without(folders: Iterable[Path], message: str) -> str:
-    """A message with paths as from these folders on, the first that fits."""
-    for folder in folders:
-        for path in (str(folder), os.path.realpath(folder)):
-            message = message.replace(f"{path}{os.sep}", "")
-    return message
-
-
-def _check(check: dict[str, Any], *, hidden: bool) -> Check:
-    outcome, cause = check["outcome"], check.get("cause", "")
-    if outcome == "failed" and cause:
-        outcome = "error"
-    return Check(
-        check["name"], outcome, printable(check["message"], MOST_MESSAGE, lines=True), cause, hidden
-    )
-
-
-def _judged(task: manifest.Task, checks: list[Check]) -> Task:
-    """A task's verdict: passed only if there are checks and all passed, else the gravest of them."""
-    found = {check.outcome for check in checks}
-    outcome = next((outcome for outcome in OUTCOMES if outcome in found), "infrastructure")
-    cause = next((check.cause for check in checks if check.outcome == "error"), "")
-    return _verdict(task, outcome, cause if outcome == "error" else "", checks)
-
-
-def _of_unreadable(task: manifest.Task, cause: str, why: str) -> Task:
-    return _verdict(task, "error", cause, [Check("the file", "error", why, cause)])
-
-
-def _verdict(
-    task: manifest.Task, outcome: str, cause: str = "", checks: list[Check] | None = None
-) -> Task:
-    earned = task.points if outcome == "passed" else 0
-    return Task(outcome, task.points, earned, task.live, task.trust, cause, checks or [])

@@ -7,7 +7,6 @@ a job can see and do is described in `grading.grader.sandbox.template`.
 from __future__ import annotations
 
 import contextlib
-import functools
 import itertools
 import json
 import math
@@ -16,7 +15,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,34 +23,14 @@ from pathlib import Path
 from typing import Self
 
 from grading.errors import SandboxError, SandboxUnavailable
+from grading.grader.sandbox import kinds
+from grading.grader.sandbox.kinds import KINDS, LAUNCHER, require_linux, strongest
+from grading.grader.sandbox.view import ROOT, copies, packages, view
 from grading.runner.scratch import new_folder, remove
 
-__all__ = [
-    "Limits",
-    "Sandbox",
-    "SandboxError",
-    "SandboxUnavailable",
-    "open_sandbox",
-    "strongest",
-]
-
-_ROOT = Path(__file__).resolve().parents[3]
-# What runs inside, of this package: nothing that knows an answer.
-_OWN_FILES = (
-    "grading/__init__.py",
-    "grading/runner/hang_guard.py",
-    "grading/runner/wire.py",
-    "grading/runner/learner_side.py",
-    "grading/grader/sandbox/kernel.py",
-    "grading/grader/sandbox/template.py",
-)
-KINDS = ("bubblewrap", "namespaces")  # the strongest first
-_LAUNCHER = Path(__file__).with_name("launch.py")
 _sandboxes = itertools.count()
 _START_TIMEOUT_S = 900.0  # with torch, a machine with nothing else to do takes eight
 _STARTS = 3  # in a row that fail, then the sandbox is given up
-_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
-_CONFIGURATION = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives")
 _ENVIRONMENT = {
     "LANG": "C.UTF-8",
     # torch asks for the user's name when it is imported, and this user has none.
@@ -89,50 +67,6 @@ class Limits:
     open_files: int = 256
 
 
-def strongest() -> str:
-    """The strongest kind of sandbox that works here. Raises SandboxUnavailable, saying what to install."""
-    _require_linux()
-    wrong = [why for kind in KINDS if (why := _why_not(kind))]
-    if len(wrong) == len(KINDS):
-        raise SandboxUnavailable(
-            f"no sandbox: {'; '.join(wrong)}. Install bubblewrap (Debian, Ubuntu: apt-get install bubblewrap; "
-            "Fedora: dnf install bubblewrap). It needs user namespaces: on Ubuntu 24.04 and later allow them "
-            "with `sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`; start a container with "
-            "`--security-opt seccomp=unconfined --cap-add SYS_ADMIN`"
-        )
-    return next(kind for kind in KINDS if not _why_not(kind))
-
-
-def _require_linux() -> None:
-    if not sys.platform.startswith("linux"):
-        raise SandboxUnavailable(
-            "submissions can be sandboxed on Linux only: grade on a Linux machine, in a Linux container or "
-            "virtual machine (WSL 2 on Windows will do)"
-        )
-
-
-@functools.cache
-def _why_not(kind: str) -> str:
-    """Why this kind of sandbox does not work here, "" if it does."""
-    flags = "" if os.geteuid() == 0 else "--unshare-user"
-    if kind == "bubblewrap":
-        program = shutil.which("bwrap")
-        if program is None:
-            return "bubblewrap is not installed"
-        command = [program, *flags.split(), "--unshare-pid", "--unshare-net", "--ro-bind", "/", "/"]
-        command.append("true")
-    else:
-        command = [sys.executable, "-I", str(_LAUNCHER), "--try"]
-    try:
-        tried = subprocess.run(
-            command, env={"PATH": os.defpath}, capture_output=True, text=True, check=False, cwd="/"
-        )
-    except OSError as error:
-        return f"{kind} does not start ({error})"
-    said = tried.stderr.strip().splitlines()
-    return "" if tried.returncode == 0 else f"{kind}: {said[-1] if said else tried.returncode}"
-
-
 def open_sandbox(
     kind: str = "auto",
     *,
@@ -153,14 +87,14 @@ def open_sandbox(
     device files of GPUs that jobs may use.
     Raises SandboxUnavailable; SandboxError if it does not start.
     """
-    _require_linux()
+    require_linux()
     if kind not in ("auto", "none", *KINDS):
         raise SandboxUnavailable(
             f"no sandbox of the kind {kind!r}: there are {', '.join(KINDS)}, none"
         )
     if kind != "none":
         best = strongest()
-        if kind != "auto" and (why := _why_not(kind)):
+        if kind != "auto" and (why := kinds.why_not(kind)):
             raise SandboxUnavailable(f"{why}; {best} works here")
         kind = best if kind == "auto" else kind
     return Sandbox(kind, readable, instead or {}, exchange, preload, scratch, devices)
@@ -187,7 +121,7 @@ class Sandbox:
         self._devices = [str(device) for device in devices]
         if devices:  # the driver's library looks there
             readable = [*readable, Path("/sys")]
-        self._links, self._readable = _view([*readable, *instead])
+        self._links, self._readable = view([*readable, *instead])
         for path in self._readable:
             nested = self._exchange.is_relative_to(path) or Path(path).is_relative_to(
                 self._exchange
@@ -207,16 +141,14 @@ class Sandbox:
             "exchange": str(self._exchange),
             "devices": self._devices,
             "preload": self._preload,
-            "packages": _packages(),
+            "packages": packages(),
         }
         self._settings = json.dumps(settings)
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self._folder = _private_folder(scratch)
             # What is shown at a path, where it is not what lies there.
-            self._sources = (
-                _copies(self._readable, self._folder / "files") if kind != "none" else {}
-            )
+            self._sources = copies(self._readable, self._folder / "files") if kind != "none" else {}
             self._sources |= {os.path.abspath(path): str(other) for path, other in instead.items()}
             (self._folder / "settings.json").write_text(self._settings, encoding="utf-8")
             self.address = str(self._folder / "socket")
@@ -364,7 +296,7 @@ class Sandbox:
     def _template(self, descriptors: Sequence[int]) -> list[str]:
         template = [sys.executable, "-u", "-P", "-s", "-c", _BOOT]
         # The folder of the course comes last: it is there for this package and the library alone.
-        template.append(os.pathsep.join((*_packages(), str(_ROOT))))
+        template.append(os.pathsep.join((*packages(), str(ROOT))))
         template += map(str, descriptors)
         return template
 
@@ -372,7 +304,7 @@ class Sandbox:
         if self.kind == "none":
             return self._template(descriptors)
         if self.kind == "namespaces":
-            return [sys.executable, "-I", str(_LAUNCHER)]
+            return [sys.executable, "-I", str(LAUNCHER)]
         program = shutil.which("bwrap")
         assert program is not None
         command = [program, "--die-with-parent", "--new-session", "--clearenv"]
@@ -416,66 +348,6 @@ def _private_folder(scratch: Path | None) -> Path:
         folder.rmdir()
         folder = new_folder("lab-sandbox-", Path("/tmp"))
     return folder
-
-
-def _view(readable: Iterable[Path]) -> tuple[dict[str, str], list[str]]:
-    """Symbolic links by path, and what is bound at its own path, none inside another."""
-    links, wanted = {}, []
-    for path in _SYSTEM:
-        if os.path.islink(path):
-            links[path] = os.readlink(path)
-        elif os.path.isdir(path):
-            wanted.append(path)
-    wanted += [path for path in _CONFIGURATION if os.path.exists(path)]
-    wanted += _python_environment()
-    wanted += [str(_ROOT / name) for name in _OWN_FILES]
-    for path in readable:
-        absolute = os.path.abspath(path)
-        if not os.path.exists(absolute):
-            raise SandboxError(f"{absolute} is to be readable in the sandbox and does not exist")
-        wanted.append(absolute)
-    kept: list[str] = []
-    for path in sorted(set(wanted)):
-        if not any(path.startswith(folder + "/") for folder in (*kept, *links)):
-            kept.append(path)
-    return links, kept
-
-
-def _copies(readable: Iterable[str], folder: Path) -> dict[str, str]:
-    """Copies of the single files among what is readable, by path.
-
-    A file that is replaced while its old self is mounted (ldconfig does so with /etc/ld.so.cache) can't be
-    mounted again, and every later job would lack it.
-    """
-    folder.mkdir()
-    found = {}
-    for number, path in enumerate(readable):
-        if os.path.isfile(path):
-            copy = folder / str(number)
-            shutil.copyfile(path, copy)
-            copy.chmod(0o555 if os.access(path, os.X_OK) else 0o444)
-            found[path] = str(copy)
-    return found
-
-
-def _python_environment() -> list[str]:
-    """The folders of this interpreter and its packages, wherever they lie."""
-    paths = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
-    paths |= {sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib", "platstdlib")}
-    program = sys.executable  # a chain of links, all of which must be there
-    while os.path.islink(program):
-        paths.add(os.path.dirname(program))
-        program = os.path.join(os.path.dirname(program), os.readlink(program))
-    paths.add(os.path.dirname(os.path.realpath(program)))
-    paths |= set(_packages())
-    paths |= {os.path.realpath(path) for path in paths}
-    return [os.path.normpath(path) for path in paths if path and os.path.isdir(path)]
-
-
-def _packages() -> list[str]:
-    """Folders of installed packages that this process imports from."""
-    names = ("site-packages", "dist-packages")
-    return [path for path in sys.path if os.path.basename(path) in names and os.path.isdir(path)]
 
 
 def _own_uid() -> int:

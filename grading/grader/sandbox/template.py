@@ -17,6 +17,8 @@ stream, or the file for what a command leaves; stdout; stderr) and the request; 
 ["failed", why] from init, then ["ended", code, cause] from the template.
 """
 
+# Long because a sandbox shows its own code to jobs file by file, and this is what runs inside of it.
+
 from __future__ import annotations
 
 import contextlib

@@ -6,10 +6,8 @@ import sys
 
 import pytest
 
-from grading.grader.sandbox import (
-    KINDS,
-    _why_not,
-)
+from grading.grader.sandbox import KINDS
+from grading.grader.sandbox.kinds import why_not
 from tests.harness.sandbox.places import need, opened
 
 
@@ -23,7 +21,7 @@ def kind(request) -> str:
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     """The strongest sandbox that works here: without bubblewrap all tests run, and prove the other kind."""
-    works = [kind for kind in KINDS if sys.platform == "linux" and not _why_not(kind)]
+    works = [kind for kind in KINDS if sys.platform == "linux" and not why_not(kind)]
     yield from opened(tmp_path_factory.mktemp("sandbox"), (*works, *KINDS)[0])
 
 

@@ -13,12 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from grading.grader.sandbox import (
-    Limits,
-    _why_not,
-    client,
-    open_sandbox,
-)
+from grading.grader.sandbox import Limits, client, open_sandbox
+from grading.grader.sandbox.kinds import why_not
 from grading.runner import wire
 from grading.runner.learner_side import Connection
 from grading.runner.scoring import NotGraded
@@ -148,7 +144,7 @@ def eventually(condition, seconds: float = 600.0) -> bool:
 
 def need(kind: str) -> None:
     """Say that a test is not run where this kind of sandbox does not work."""
-    if why := _why_not(kind) if sys.platform == "linux" else "sandboxes are Linux's":
+    if why := why_not(kind) if sys.platform == "linux" else "sandboxes are Linux's":
         raise NotGraded("not run", why)
 
 

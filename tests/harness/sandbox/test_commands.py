@@ -7,10 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from grading.grader.sandbox import (
-    Limits,
-    client,
-)
+from grading.grader.sandbox import Limits, client
 from grading.runner import wire
 from tests.harness.sandbox.places import SMALL
 

@@ -10,10 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from grading.grader.sandbox import (
-    client,
-    open_sandbox,
-)
+from grading.grader.sandbox import client, open_sandbox
 
 pytestmark = pytest.mark.proof  # it is the grader that uses it
 

@@ -16,14 +16,9 @@ from typing import Any
 import pytest
 
 from grading.errors import SandboxError, SandboxUnavailable
-from grading.grader.sandbox import (
-    _packages,
-    _why_not,
-    client,
-    kernel,
-    open_sandbox,
-    strongest,
-)
+from grading.grader.sandbox import client, kernel, open_sandbox, strongest
+from grading.grader.sandbox.kinds import why_not
+from grading.grader.sandbox.view import packages
 from tests.harness.sandbox.places import alive, descendants, eventually, needs_linux
 
 pytestmark = pytest.mark.proof  # it is the grader that uses it
@@ -67,7 +62,7 @@ def test_it_dies_with_its_owner(user, kind):
             pytest.skip("only root can be somebody else")
         options = {"user": 65534, "group": 65534, "extra_groups": []}
         python = _python_of_everybody()
-        environment["PYTHONPATH"] = os.pathsep.join(_packages())
+        environment["PYTHONPATH"] = os.pathsep.join(packages())
     folder = Path(tempfile.mkdtemp(prefix="lab-owner-"))
     try:
         (folder / "exchange").mkdir()
@@ -104,7 +99,7 @@ def _python_of_everybody() -> str:
             done = subprocess.run(
                 [python, "-c", asked],
                 check=False,
-                env={"PYTHONPATH": os.pathsep.join(_packages())},
+                env={"PYTHONPATH": os.pathsep.join(packages())},
                 user=65534,
                 capture_output=True,
                 text=True,
@@ -140,13 +135,14 @@ def test_the_exchange_folder_must_not_be_readable_as_a_whole(tmp_path):
 
 def test_without_any_sandbox_it_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.setattr("grading.grader.sandbox._why_not", lambda kind: f"{kind} is broken")
+    monkeypatch.setattr("grading.grader.sandbox.kinds.why_not", lambda kind: f"{kind} is broken")
     with pytest.raises(
         SandboxUnavailable, match="bubblewrap is broken; namespaces is broken.*apt-get"
     ):
         open_sandbox(exchange=tmp_path)
     monkeypatch.setattr(
-        "grading.grader.sandbox._why_not", lambda kind: "no bwrap" if kind == "bubblewrap" else ""
+        "grading.grader.sandbox.kinds.why_not",
+        lambda kind: "no bwrap" if kind == "bubblewrap" else "",
     )
     assert strongest() == "namespaces"
     with pytest.raises(SandboxUnavailable, match="no bwrap; namespaces works here"):
@@ -162,9 +158,9 @@ def test_without_any_sandbox_it_says_what_to_install(tmp_path, monkeypatch):
 @needs_linux
 def test_why_bubblewrap_is_not_there(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    assert _why_not.__wrapped__("bubblewrap") == "bubblewrap is not installed"
+    assert why_not.__wrapped__("bubblewrap") == "bubblewrap is not installed"
     monkeypatch.setattr(shutil, "which", lambda name: "/bin/false")
-    assert _why_not.__wrapped__("bubblewrap") == "bubblewrap: 1"
+    assert why_not.__wrapped__("bubblewrap") == "bubblewrap: 1"
 
 
 def test_an_address_of_no_sandbox_is_an_error_of_the_sandbox(tmp_path):

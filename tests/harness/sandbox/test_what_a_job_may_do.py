@@ -9,10 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from grading.grader.sandbox import (
-    Limits,
-    kernel,
-)
+from grading.grader.sandbox import Limits, kernel
 from grading.runner import wire
 from tests.harness.sandbox.places import SMALL, eventually
 

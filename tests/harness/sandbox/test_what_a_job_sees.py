@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from grading.errors import SandboxError
-from grading.grader.sandbox import (
-    _ENVIRONMENT,
-)
+from grading.grader.sandbox import _ENVIRONMENT
 from grading.runner import wire
 from tests.harness.sandbox.places import SECRET
 

@@ -7,9 +7,7 @@ import textwrap
 
 import pytest
 
-from grading.grader.sandbox import (
-    Limits,
-)
+from grading.grader.sandbox import Limits
 from grading.runner import wire
 from tests.harness.sandbox.places import eventually
 
