@@ -1,17 +1,17 @@
-"""Day 5, the technical deep dive: one question, and evidence that anybody can derive again.
+"""Day 5, the technical deep dive: one question, and evidence that anybody can compute again.
 
 Choose a question about the captures of this week, one that you could be asked in a review. Answer it
-with numbers from your own functions, and write it down below. The checks derive every number again,
-with the course's functions, and look whether each stands for what the text says. Whether the
-reasoning convinces, a person must judge: read it aloud to somebody.
+with numbers from your own functions, and write it down below. The checks compute every number again,
+with the course's functions, and compare it with your text. Only a person can judge whether the
+reasoning convinces: read it aloud to somebody.
 
 **A piece of evidence** is a dictionary of
 
     "function"    "ex_34.best_batch" for example: a function of ex_30 to ex_34 whose first
                   parameter is a capture
     "arguments"   its arguments by name; "capture" is the name of a capture of the course
-    "pick"        which part of what it returns: a list of keys and places, in order; "*" stands
-                  for every entry of a list; [] for the whole
+    "pick"        which part of what it returns: a list of keys and places, in order; "*" means
+                  every entry of a list; [] the whole
     "percent"     only where the pick is a list of numbers: the value is this percentile of it,
                   by nearest rank
     "value"       the number, at least to half a per cent
@@ -26,10 +26,10 @@ reasoning convinces, a person must judge: read it aloud to somebody.
     result      Before and after, with noise; and did what should not change stay?
     limits      What would you measure next, and what might not hold elsewhere?
 
-In them a number stands before the label of its evidence, with at most three words in
-between: "4.4 ms [E1]", rounded as you like (but not to nothing), with its sign, in the unit of
-the evidence. Any other number is one without evidence and may not stand there (names may: p99,
-H200, and what can be said in words, too).
+After each number in them comes the label of its evidence, with at most three words in
+between: "4.4 ms [E1]". Round it as you like (but not to zero), keep its sign, and use the unit of
+the evidence. A number without a label has no evidence and is refused. Names such as p99 and
+H200 are allowed, and so are numbers in words.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Day 5, end to end: latency and throughput.
 
-You write small functions that judge a server as its users meet it: how long do they wait, how many
+You write small functions that judge a server from its users' side: how long do they wait, how many
 are served, and is the new version better? The lesson is `README.md` in this folder, hints are in
 `hints.md`, and
 
@@ -16,10 +16,10 @@ Four moments of a request, in order, in ns since its run began:
     start_ns      when the server began to work on the batch that it was in
     end_ns        when the answer was there
 
-Unless something else is said, *latency* is end_ns - intended_ns: what the user met.
+Unless a contract says otherwise, *latency* is end_ns - intended_ns: how long the user waited.
 
-Given are the readers: `read_runs` gives the runs of a file and raises CaptureError for a broken one, `run_of` one
-run of it, `moments_of` its four columns as arrays; and `percentile_interval`, for how sure a percentile is.
+The readers are given: `read_runs` returns the runs of a file and raises CaptureError for a broken one, `run_of` returns one
+run of it, `moments_of` its four columns as arrays. `percentile_interval` is given too; it says how sure a percentile is.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def moments_of(run: dict) -> list[np.ndarray]:
 
 
 def refuses_bad_input(samples: Sequence[float], percent: float) -> None:
-    """Refuse what has no percentile: whoever asks for one can begin with this call.
+    """Refuse input that has no percentile. A function that computes one can begin with this call.
 
     Raises ValueError whose message holds the argument's name, "samples" or "percent": for no samples, for a
     sample that is NaN, and for a percent that is not above 0 and at most 100 (NaN is neither).
@@ -188,7 +188,7 @@ def binomial(n: int, p: float) -> list[float]:
 
 
 def latency_from_intended(capture: str, run: str) -> dict[str, list[int]]:
-    """What users of a run waited, what its client measured, and what the client left out.
+    """How long users of a run waited, what its client measured, and what the client left out.
 
     Of a run of requests.json, three lists in ns, one entry a request, in the file's order:
         "latency_ns"   what the user waited, from when the request was due
@@ -208,11 +208,11 @@ def littles_law(
     """Both sides of Little's law, L = λ · W, for a window of a run of requests.json.
 
     A request is in the system from sent_ns to end_ns. window: start and end in ns; without one,
-    from the earliest sent_ns to the latest end_ns, wherever they stand in the file. Returns
+    from the earliest sent_ns to the latest end_ns, wherever they are in the file. Returns
         "in_system_count"   L: requests in the system, on average over the window: the time that
                             requests spent in the system inside the window, added up, over its length
         "rate_per_s"        λ: requests sent in the window (start <= sent_ns < end), a second
-        "latency_ns"        W: the mean time in the system of those requests, whole, also the part
+        "latency_ns"        W: the mean time in the system of those requests, including the part
                             after the window; None if there are none
         "mismatch_ratio"    (L - λ · W) / L; None if L is 0 or there is no W
 
@@ -243,9 +243,9 @@ def throughput_latency_curve(capture: str) -> list[dict]:
 def best_batch(capture: str, limit_ns: float, percent: float = 99) -> dict | None:
     """The batch size that serves most requests a second within a limit on its service time.
 
-    Each run of service.json holds the fact "batch", a batch size, and the column "service_ns", how
+    Each run of service.json has the fact "batch", a batch size, and the column "service_ns", how
     long batches of that size took. A size is within the limit if the percentile of its service_ns
-    (nearest rank) is at most limit_ns. Its throughput is what a server gives that runs one such
+    (nearest rank) is at most limit_ns. Its throughput is that of a server that runs one such
     batch after the other: batch / mean service time.
 
     Returns {"batch", "throughput_per_s", "percentile_ns"} of the size within the limit with the
@@ -257,7 +257,7 @@ def best_batch(capture: str, limit_ns: float, percent: float = 99) -> dict | Non
 
 
 def token_metrics(capture: str, run: str) -> dict:
-    """How a run of tokens.json felt to its readers: first token, pace, and tokens a second.
+    """How long readers waited in a run of tokens.json: first token, time per token, and tokens a second.
 
     Its columns: sent_ns, when a request was sent, and token_ns, a list a request: when each of its
     output tokens was there, in order. Returns
@@ -278,7 +278,7 @@ def token_metrics(capture: str, run: str) -> dict:
 def goodput(
     capture: str, run: str, ttft_limit_ns: float, tpot_limit_ns: float
 ) -> dict[str, float | int]:
-    """How many requests a second of a run of tokens.json kept a promise to their readers.
+    """How many requests a second of a run of tokens.json kept two latency limits.
 
     A request is good if its time to first token and its time per output token (see `token_metrics`)
     are both within their limits, the limits themselves included. A request with one token has no
@@ -351,7 +351,7 @@ def amdahl_bound(parts_ns: dict[str, float], faster: dict[str, float]) -> float:
 def simulate_batcher(
     arrival_ns: Sequence[int], service_ns: dict[int, int], max_batch: int, max_wait_ns: int
 ) -> dict[str, list[int]]:
-    """What a dynamic batcher makes of some requests: an event simulation.
+    """When a dynamic batcher serves each request: an event simulation.
 
     arrival_ns: when requests arrive, ascending. service_ns: batch size → how long the server works
     on such a batch. A batch whose size is not in the table takes as long as the next larger size
@@ -383,8 +383,8 @@ def choose_batcher(
     """The setting of a dynamic batcher that keeps a limit on latency with the least work.
 
     Every pair of max_batches and max_waits_ns is simulated (`simulate_batcher`). A setting keeps the
-    limit if the percentile (nearest rank) of end_ns - arrival is at most limit_ns. Of those, the one
-    whose server is busy for the shortest time is best: what is left of its time could serve others.
+    limit if the percentile (nearest rank) of end_ns - arrival is at most limit_ns. Of those, the best is the one
+    whose server is busy for the shortest time: the rest of its time could serve other requests.
     Equal ones: the lower percentile, then the smaller max_batch, then the smaller max_wait_ns.
 
     Returns {"max_batch", "max_wait_ns", "percentile_ns", "busy_ns"}, busy_ns being the service times
@@ -396,17 +396,17 @@ def choose_batcher(
 
 
 def evidence_verdict(capture: str, run: str, confidence: float = 0.95) -> dict:
-    """Is the program after a change faster than before? With the noise of the measurement beside it.
+    """Is the program faster after a change than before, by more than the noise of the measurement?
 
-    A run of evidence.json holds the columns before_ns, after_ns and again_ns: in each round the old program was
-    measured, the new one, and the old one again. Compare within rounds only: clocks and neighbours change from
-    round to round. Again against before is the noise, an A/A comparison. Returns
+    A run of evidence.json has the columns before_ns, after_ns and again_ns: in each round the old program was
+    measured, then the new one, then the old one again. Compare within rounds only: clocks and other programs
+    change from round to round. The ratio again / before is the noise, an A/A comparison. Returns
         "ratio"          median over the rounds of after / before; of an even number, the mean of the middle two
         "low_ratio",
         "high_ratio"     its interval (`percentile_interval`), None where there is none
         "noise_ratio"    how far from 1 the interval of the noise reaches, on the side where it reaches
                          further; None if one of its sides is None
-        "verdict"        "win" if the whole interval lies below what noise reaches, "regression" if it lies
+        "verdict"        "win" if the whole interval is below what the noise reaches, "regression" if it is
                          above, else "no_win"; "undecided" if an interval has no such end
 
     Example: an interval of 0.91 to 0.94 and a noise of 0.05: a win. With a noise of 0.06: no win.

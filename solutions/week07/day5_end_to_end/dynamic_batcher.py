@@ -1,7 +1,7 @@
-"""Day 5, the dynamic batcher of a server: the real one.
+"""Day 5, a real dynamic batcher of a server.
 
-`simulate_batcher` predicts what a batcher does; this one does it, for requests that come while it runs.
-It is written for asyncio, in which time is the loop's: `asyncio.get_running_loop().time()`,
+`simulate_batcher` predicts what a batcher does; this one serves requests that come while it runs.
+It is written for asyncio, and reads the time from the event loop only: `asyncio.get_running_loop().time()`,
 `asyncio.sleep`, `asyncio.wait_for`. So the checks can run it on a clock of their own, on which a second
 takes no time, and compare it with the rule to the nanosecond.
 """
@@ -34,8 +34,8 @@ async def dynamic_batcher(
 ) -> None:
     """Answer requests in batches until no more come.
 
-    requests: a queue of Request, oldest first. The entry None says that no more will come: what waits
-    then is answered without further waiting, and the function returns.
+    requests: a queue of Request, oldest first. The entry None says that no more will come: requests that wait
+    then are served without further waiting, and the function returns.
     serve: `answers = await serve(items)` answers a list of items; answers in the order of the items.
     It works on one batch at a time, so it must not be called again before it has returned.
 

@@ -1,7 +1,7 @@
 """Day 5, an end-to-end pipeline: the same answers, less work.
 
-The slow one is `pipeline_slow.py` in this folder. Without a GPU the checks run your function on a
-stand-in for one, which counts what it is asked for; with `--live` it is also timed on the GPU of this
+The slow version is `pipeline_slow.py` in this folder. Without a GPU the checks run your function on a
+stand-in device, which counts what it is asked for. With `--live` they also time it on the GPU of this
 machine, with your own `pipeline_speedup` and `pipeline_on_gpu`.
 
 **Texts and answers**, as in `pipeline_slow`: the words of a text are text.lower().split(), the first LONGEST of
@@ -20,7 +20,7 @@ where there is a word.
     12 operations started on the device in each batch, besides the model's own
     no search through the vocabulary from its beginning
 
-Streams, events and pinned memory are not needed, nor part of the stand-in's count.
+You need no streams, events or pinned memory, and the stand-in does not count them.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def pipeline_speedup(
 
     slow, fast: what is timed. synchronize: waits until the device has done everything. rounds: how
     many, 3 or more.
-    Each is called once before, untimed. Then, in each round, slow is timed, then fast: the device has
-    nothing to do when a time begins, and has done everything when it ends.
+    Each is called once before, untimed. Then, in each round, slow is timed, then fast. The device is idle
+    when a time begins, and has done all of the work when it ends.
 
     Returns the median over the rounds of slow's time / fast's time as "ratio", and the smallest and the
     largest of them as "low_ratio" and "high_ratio". The clock is time.perf_counter or its relative in ns.

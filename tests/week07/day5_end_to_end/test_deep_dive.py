@@ -275,7 +275,7 @@ def test_all_evidence_is_cited(stub) -> None:
     unused = [label for label in told["evidence"] if label not in cited]
     assert not unused, (
         f"deep_dive(): no section cites {', '.join(unused)}; expected every piece of evidence to carry "
-        "something that is said"
+        "a statement of the text"
     )
     missing = sorted(cited - set(told["evidence"]))
     assert not missing, (

@@ -329,7 +329,7 @@ def judge_latency(stub: Any, capture: str, own: bool = False) -> None:
 
         got = stub.latency_from_intended(capture, name)
         call = call_words("latency_from_intended", capture, name)
-        why = "The moments of a request stand in four columns; see the head of the file."
+        why = "The moments of a request are in four columns; see the head of the file."
         judge(call, got, want, "ns", why, mistakes, capture)
 
 
@@ -435,8 +435,8 @@ def judge_littles_law(stub: Any, capture: str, own: bool = False) -> None:
                 spent = sum(run["end_ns"][i] - run["sent_ns"][i] for i in arrived)
                 yield (
                     want | {"in_system_count": spent / length, "mismatch_ratio": 0.0},
-                    "L is counted by itself: also of requests that came before the window, and only "
-                    "what lies inside it. Otherwise the law holds by construction and says nothing.",
+                    "L is measured by itself: it includes requests that came before the window, and only "
+                    "their time inside it. Otherwise the law holds by construction and tests nothing.",
                 )
                 yield (
                     in_balance(run | {"sent_ns": run["intended_ns"]}, where),
@@ -555,10 +555,10 @@ def judge_curve(stub: Any, capture: str, own: bool = False) -> None:
             for key, value, sentence in (
                 ("throughput_per_s", 1e9 * len(sent) / sum(sent), "That is one request over its mean "
                  "latency; but requests are served at the same time."),
-                ("throughput_per_s", len(sent) / max(arrivals_s, 1e-9), "The time goes on until the last "
-                 "answer: what was sent is not yet served."),
+                ("throughput_per_s", len(sent) / max(arrivals_s, 1e-9), "The time ends with the last "
+                 "answer: a request that was sent is not yet served."),
                 ("mean_batch", sum(batches) / len(batches), "Averaged over requests, a batch of 16 counts "
-                 "16 times. The question is about batches, and requests with one start_ns are one."),
+                 "16 times. Average over batches; requests with the same start_ns are one batch."),
                 ("p99_ns", nearest_rank(sent, 99), "Latency counts from intended_ns."),
                 ("p99_ns", linear(latency, 99), "The percentile is by nearest rank."),
                 ("p99_ns", max(latency), "That is the maximum, not the 99th percentile."),
@@ -718,17 +718,17 @@ def judge_tokens(stub: Any, capture: str, own: bool = False) -> None:
             from_sent = [(t[-1] - s) / len(t) for s, t in rows]
             yield (
                 want | {"tpot_ns": from_sent},
-                "The wait for the first token is not pace: it has a number of its own.",
+                "The wait for the first token is no step between tokens: it has a number of its own.",
             )
             zero = [0.0 if pace is None else pace for pace in want["tpot_ns"]]
             yield (
                 want | {"tpot_ns": zero},
-                "A request with one token has no pace. None says so; 0 would be infinitely fast.",
+                "A request with one token has no time per output token: None. 0 would be infinitely fast.",
             )
             total = sum(len(t) / (t[-1] - s) * 1e9 for s, t in rows)
             yield (
                 want | {"tokens_per_s": total / len(rows)},
-                "That is what one reader gets on average; asked is what all requests get together.",
+                "That is what one reader gets on average; the task asks for all requests together.",
             )
             yield (
                 want | {"tokens_per_s": total},
@@ -737,7 +737,7 @@ def judge_tokens(stub: Any, capture: str, own: bool = False) -> None:
             yield (
                 want
                 | {"tokens_per_s": len(rows) * want["tokens_per_s"] / sum(len(t) for _, t in rows)},
-                "That counts requests; tokens are asked.",
+                "That counts requests; count tokens.",
             )
 
         got = stub.token_metrics(capture, name)
@@ -845,11 +845,14 @@ def judge_goodput(stub: Any, capture: str, own: bool = False) -> None:
                     for count, sentence in (
                         (
                             all_steps,
-                            "The promise is about the time per output token, not each step.",
+                            "The limit is on the time per output token, not each step.",
                         ),
-                        (without_one, "A request with one token has kept its pace: it had none."),
+                        (
+                            without_one,
+                            "A request with one token has no time per output token: only its first token counts.",
+                        ),
                         (either, "Both limits must be kept, not either."),
-                        (first_only, "The pace belongs to the promise as well."),
+                        (first_only, "The time per output token has a limit as well."),
                     ):
                         yield (
                             want
@@ -867,7 +870,7 @@ def judge_goodput(stub: Any, capture: str, own: bool = False) -> None:
 
                 got = stub.goodput(capture, name, ttft, tpot)
                 call = call_words("goodput", capture, name, ttft, tpot)
-                why = "Good is a request that keeps both limits; the limits themselves are kept."
+                why = "A good request keeps both limits; a time equal to its limit keeps it."
                 judge(call, got, want, "", why, mistakes, capture)
 
 
@@ -976,7 +979,7 @@ def judge_breakdown(stub: Any, capture: str, want: list[dict[str, int]], hint: A
                 why = "The batch had begun before the request came: it did not wait in the queue."
             elif one and one["queue_ns"] != other["queue_ns"]:
                 why = (
-                    f"Request {other['request']} waits from its start until the batch begins in "
+                    f"Request {other['request']} waits from its start until the start of the batch in "
                     "whose range it ends."
                 )
             elif one and any(one[key] > other[key] for key in other if key != "other_ns"):
@@ -1065,7 +1068,7 @@ def test_bounds_by_hand(stub):
         (
             {"forward": math.inf},
             100 / 60,
-            "Without forward 60 of 100 are left: no kernel gives more.",
+            "Without forward 60 of 100 are left: no faster kernel gains more.",
         ),
         ({"forward": 2, "copy": 5}, 100 / 72, "50 + 20 + 2 of 100 are left."),
         ({"copy": 0.5}, 100 / 110, "Twice as slow: 110 instead of 100."),
@@ -1130,7 +1133,7 @@ def told_by_hand(
     return (
         f"Request {i}, by its arrival: it is in a batch with request {first}, which comes at "
         f"{arrivals[first]} and will wait until {arrivals[first] + max_wait} at most; "
-        + (f"{max_batch} are there at {full}" if full is not None else "no full batch ever waits")
+        + (f"{max_batch} are there at {full}" if full is not None else "the batch is never full")
         + f"; the server is free from {free}. So the batch starts at {want['start_ns'][i]} with "
         f"{want['batch'][i]} and ends at {want['end_ns'][i]}."
     )
@@ -1409,8 +1412,11 @@ def judge_verdict(stub: Any, capture: str, name: str, run: dict[str, Any], *more
         if type(got) is dict:
             middles = [statistics.median(run[f"{key}_ns"]) for key in ("before", "after", "again")]
             if agree(got.get("ratio"), middles[1] / middles[0]):
-                yield got, "That compares medians of all rounds; what changes from round to round "
-                "stays in it."
+                yield (
+                    got,
+                    "That compares medians of all rounds, so what changes from round to round ",
+                )
+                "stays in the result."
 
     call = call_words("evidence_verdict", capture, name, *more)
     judge(call, got, want, "", why, mistakes, capture)
@@ -1490,7 +1496,7 @@ def test_verdict_by_hand(stub, tmp_path):
     judge("evidence_verdict of five rounds", stub.evidence_verdict(few, "small"), want, "", why)
     short = rounds(tmp_path / "short", [1] * 6, [1] * 6, [1] * 6)
     want = dict.fromkeys(want, 1.0) | {"noise_ratio": 0.0, "verdict": "no_win"}
-    why = "A ns is a time, if a short one."
+    why = "A time of one ns is valid."
     judge("evidence_verdict of 1 ns each", stub.evidence_verdict(short, "small"), want, "", why)
     even = rounds(tmp_path / "even", [100] * 6, [80, 81, 82, 86, 87, 88], [100] * 6)
     got = stub.evidence_verdict(even, "small")

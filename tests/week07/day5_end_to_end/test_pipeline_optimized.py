@@ -112,7 +112,7 @@ def test_model_is_called_in_full_batches(stub, seed: int) -> None:
     with_gradients = sum(call[2] for call in calls)
     assert not with_gradients, (
         f"{called()}: in {with_gradients} of {len(calls)} calls of the model gradients were on; expected "
-        "none: what they need is kept for every layer, and nobody asks for it"
+        "none: for gradients every layer keeps its inputs, and the pipeline needs no gradients"
     )
 
 

@@ -1,9 +1,9 @@
 # %% [markdown]
 """
-# Day 5: what the people at the other end get
+# Day 5: how long do users wait?
 
-A model on an NVIDIA H200 answers requests. The clients and the server wrote down when each request was due, sent, begun and answered. No kernels
-today: you will look at waiting.
+A model on an NVIDIA H200 answers requests. The clients and the server recorded when each request was due, sent, begun and
+answered. Today you look at waiting, not at kernels.
 
 Answer each question *before* you open the answer. The numbers in the answers are computed from the recordings when the
 notebook is made.
@@ -38,8 +38,8 @@ eager = runs("serving_open_loop_eager")
 """
 ## 1. A client that waits for its answer
 
-`stall_closed`: one client sends a request, waits for the answer, sends the next one when it is due. In the middle of the run the server stops for a moment.
-This is what the client measured, from sending to the answer.
+In the run `stall_closed` one client sends a request, waits for the answer, and sends the next one when it is due. In the middle
+of the run the server stops for a moment. The plot shows what the client measured, from sending to the answer.
 """
 
 # %%
@@ -54,12 +54,14 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** One slow request in four hundred. A hundred requests a second were *due*. How many users had a bad time?
+**Question.** The client measured one slow request in four hundred. A hundred requests a second were *due*. How many users
+ waited long?
 
 <details><summary>Answer</summary>
 
-While the client waited for the slow answer it sent nothing, so the requests that were due meanwhile do not appear as slow: they were sent late, and quick.
-Counted from when each was due, {{count(np.sum((closed["end_ns"] - closed["intended_ns"]) / 1e6 > 50))}} of the 400 took more than 50 milliseconds. The client measured correctly, and left out the waiting.
+While the client waited for the slow answer it sent nothing. The requests that were due meanwhile were sent late and answered
+quickly, so they do not appear as slow. Counted from when each was due, {{count(np.sum((closed["end_ns"] - closed["intended_ns"]) / 1e6 > 50))}} of the 400 took more than 50 milliseconds. The
+client measured correctly, but it left out the waiting.
 </details>
 
 ## Further
@@ -68,7 +70,8 @@ More pictures of today's recordings.
 
 ## 2. A client that does not wait
 
-The next pictures are of an *open* loop: requests are sent when they are due, whatever the server does. Three rates, one dot a request.
+The next plots show an *open* loop: requests are sent when they are due, whatever the server does. There are three rates, and
+each dot is a request.
 """
 
 # %%
@@ -90,13 +93,15 @@ plt.show()
 
 <details><summary>Answer</summary>
 
-It will be twice as high at its end. More comes in than goes out, so the queue grows for as long as the test lasts: the mean tells how long somebody tested. Only for the other two is
-there a latency to speak of. You need a way to tell the two cases apart without looking.
+At its end it will be twice as high. More requests come in than go out, so the queue grows for as long as the test lasts, and
+the mean depends on the length of the test. Only the other two rates have a latency that describes the server. You need a way to
+tell the two cases apart without looking at a plot.
 </details>
 
-## 3. Whose median?
+## 3. What does a median hide?
 
-The same latencies of two of the rates, sorted: for each height, the share of requests that took at most that long.
+The plot shows the latencies of two of the rates again. For each latency it gives the share of requests that took at most that
+long.
 """
 
 # %%
@@ -115,18 +120,19 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** Read the median and the 99th percentile of both off the dashed lines. How many of the 1,200 requests does the 99th percentile rest on? If somebody ran the
-test again, which of the two numbers would change more?
+**Question.** Read the median and the 99th percentile of both off the dashed lines. How many of the 1,200 requests are above the
+ 99th percentile? If you ran the test again, which of the two numbers would change more?
 
 <details><summary>Answer</summary>
 
-For the lower rate the median is {{ms(lesson.latency("serving_open_loop_eager", "open_1301", 50))}} and the 99th percentile {{ms(lesson.latency("serving_open_loop_eager", "open_1301", 99))}}. A dozen requests lie above the latter, and where exactly the twelfth of them falls is
-luck. A percentile without an interval is half a number.
+For the lower rate the median is {{ms(lesson.latency("serving_open_loop_eager", "open_1301", 50))}} and the 99th percentile {{ms(lesson.latency("serving_open_loop_eager", "open_1301", 99))}}. Only a dozen requests are above the latter, so a few
+slow requests more or less move it. State a percentile with an interval.
 </details>
 
 ## 4. What a batch costs
 
-The server works on several requests at once. Its times for batches of every size, all samples, for two ways to launch the same model.
+The server works on several requests at once. The plot shows its times for batches of each size, for two ways to launch the same
+model. Each dot is one measurement.
 """
 
 # %%
@@ -150,12 +156,15 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** Where is one more request in the batch free, and what is the device doing there? Would you serve the eager model with small or with large batches?
+**Question.** Up to which size does one more request in the batch cost nothing, and what is the device doing there? Would you
+ serve the eager model with small or with large batches?
 
 <details><summary>Answer</summary>
 
-The eager server's time hardly depends on the batch over a long stretch. The host launches the same kernels whatever is in them, and the device waits for it (Day 1). So a large batch costs what a small
-one does. Launched as a CUDA graph small batches are quick, and a larger one has its price. Where both lines meet, the device is the limit of both. Throughput wants large batches; each request in one waits for all of them.
+The eager server takes about the same time for every batch up to 32. The host launches the same kernels for each size, and the
+device waits for the launches (Day 1). So a batch of 32 costs what a batch of one does. The CUDA graph removes the launches: its
+small batches are faster, and larger ones take longer. Where both lines meet, the device limits both. Large batches give the
+highest throughput, but each request in a batch waits for all of it.
 </details>
 
 ## 5. Word by word
@@ -178,18 +187,19 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** "The latency" of such a request: the end of the grey, the distance of strokes, or the last stroke? Which would a reader notice first, and which one would grow if prompts became
-longer?
+**Question.** What is "the latency" of such a request: the end of the grey bar, the distance between strokes, or the last
+ stroke? Which one would a reader notice first, and which one would grow if prompts became longer?
 
 <details><summary>Answer</summary>
 
-All three, and they are different promises: time to the first token, time between tokens, time to the end. The grey grows with the queue and with the prompt. And a long prompt of somebody *else*
-stops everybody's strokes while it is read: compare `llm_decode_documents`.
+All three are latencies, and each can have its own limit: time to the first token, time between tokens, time to the end. The
+grey bar grows with the queue and with the prompt. And while the server reads the long prompt of *one* request, no other request
+gets a token: compare `llm_decode_documents`.
 </details>
 
 ## 6. Faster, or noise?
 
-A change was measured before, after, and before again, in turns. The samples of two changes, in order.
+Two changes were measured in rounds: before, after, and before again. The plots show the samples in order.
 """
 
 # %%
@@ -221,11 +231,11 @@ for name in ("change_a", "change_b"):
 
 # %% [markdown]
 """
-**Question.** The medians of the right panel differ by something. What does "again" tell you about how much of that is luck? Write down the rule by which you would call a change better, worse,
-or noise, before you look at a second capture.
+**Question.** The medians of the right panel differ a little. What does "again" tell you about how much of that is luck? Write
+ down the rule by which you would call a change better, worse, or noise, before you look at a second capture.
 
-That is where your work begins: read the runs, then one percentile at a time up to that rule. The [lesson](README.md) has the definitions, the stub is
-[ex_34_end_to_end_optimization.py](ex_34_end_to_end_optimization.py).
+You will write this rule today, in small steps that begin with a percentile. The [lesson](README.md) has the definitions, the
+stub is [ex_34_end_to_end_optimization.py](ex_34_end_to_end_optimization.py).
 
 ```console
 uv run lab check ex_34.percentile
