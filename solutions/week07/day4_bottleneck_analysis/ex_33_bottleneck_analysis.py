@@ -1,4 +1,4 @@
-"""Day 4, bottlenecks and the roofline: how fast could this be, and what keeps it from being so?
+"""Day 4, bottlenecks and the roofline: how fast could this be, and what limits it?
 
 You count the work of an operation, predict its time on a device, compare the prediction with
 measurements, and choose the optimization that the evidence supports. The lesson is `README.md` in
@@ -75,7 +75,7 @@ TENSOR_COUNTER = "sm__inst_executed_pipe_tensor.sum"
 
 
 def refuses_bad_input(**sizes: int) -> None:
-    """Refuse what is no size: every cost function of a tensor can begin with this call.
+    """Refuse a value that is no size. Every cost function can begin with this call.
 
     A size is an int of at least 1. Anything else (0, a negative number, 2.0, "3", True) raises ValueError,
     and its message holds the argument's name and its value.
@@ -214,8 +214,8 @@ def conv2d_cost(
     Input (batch, in_channels, height, width), weights (out_channels, in_channels / groups, *kernel);
     kernel, stride, padding (zeros on both sides) and dilation are (vertical, horizontal). The
     result's height is that of torch.nn.Conv2d (source: its documentation, "Shape"). Each element of
-    the result takes one multiplication and one addition for each weight of its filter, also where a
-    filter lies on the padding.
+    the result takes one multiplication and one addition for each weight of its filter, also where the
+    filter covers padding.
 
     Raises ValueError for a size that is no whole number of at least 1 (padding: of at least 0), groups
     that do not divide both channel counts, and a filter that does not fit the padded input.
@@ -364,17 +364,17 @@ def predicted_time_ns(costs: Sequence[Cost], device: str, dtype: str) -> float:
 
 
 def predict_window(facts: dict[str, Any], change: Mapping[str, float]) -> tuple[float, float]:
-    """How long a call will take after a change that nobody has made yet: (low_ns, high_ns).
+    """How long a call will take after a planned change: (low_ns, high_ns).
 
     facts: {"device_ns", "host_ns" (None: the host does nothing), "busy": {unit: share}}. A share says in
-    what part of device_ns a unit worked (from counters). change: {"host" or a unit: factor}: so many times
-    the work as before. What is not named keeps its work. Host and device work side by side, and so do the
+    what part of device_ns a unit was busy (from counters). change: {"host" or a unit: factor}, its new work
+    over the old. What is not named keeps its work. Host and device work at the same time, and so do the
     units of the device. When the busiest unit gets less to do, the rest of the device's time may shrink
     with it, or stay. Some changes gain nothing.
 
-    Each end is widened by NOISE_RATIO, by which two recordings differ. high_ns is at most WIDEST_RATIO × low_ns:
-    where the ends are further apart, take that interval around their geometric mean. Of each kind of change nine of
-    ten that were measured later must lie inside.
+    Widen each end by NOISE_RATIO, by which two recordings differ. high_ns is at most WIDEST_RATIO × low_ns:
+    where the ends are further apart, take that interval around their geometric mean. For each kind of change nine of
+    ten times measured later must be inside.
 
     Example: 100 ns on the device, {"dram": 0.9}, no host. Half the DRAM work: between 50 and 55 ns, so
     (48.5, 56.65) with the noise.
@@ -430,7 +430,7 @@ def read_measurements(capture: str) -> list[dict[str, Any]]:
 
     The file: {"format": 1, "unit": "ns" | "us" | "ms" | "s", "device": …, "measurements": [row, …]},
     a row: {"name", "op", "arguments", "dtype", "cache": "cold" | "warm", "device_time": [samples],
-    "host_time": [samples] or null}; further keys are of no interest. `unit` is that of all samples.
+    "host_time": [samples] or null}; ignore further keys. `unit` is that of all samples.
     device_time is how long the device needs for one call, host_time how long the host needs to issue
     one.
 
@@ -478,7 +478,7 @@ def prediction_error(capture: str) -> list[dict[str, Any]]:
     device. Returns rows {"name", "predicted_ns", "measured_ns", "error_ratio", "verdict"}:
     measured_ns is the median device time; error_ratio is by what share of the prediction the
     measurement is longer (0.25: a quarter longer; negative: shorter).
-    verdict: a prediction is a floor, so a shorter measurement says that something claimed is untrue.
+    verdict: a prediction is a floor, so a shorter measurement says that an assumption is wrong.
         "holds"                 the measurement is not shorter than the prediction
         "memory_floor_broken"   it is shorter than the bytes take, and not shorter than the operations:
                                 not all of these bytes came from memory
@@ -514,18 +514,18 @@ def prediction_error(capture: str) -> list[dict[str, Any]]:
 
 
 def roofline_points(capture: str) -> list[dict[str, Any]]:
-    """Where the kernels of a capture's `counters.json` lie on the roofline, in the file's order.
+    """Where the kernels of a capture's `counters.json` are on the roofline, in the file's order.
 
     `load_document` reads the file and `counter` a metric of a row, in base units (None: not measured). Rows
-    have "name", "op", "arguments", "dtype" (the last three None where a kernel is no whole operation).
+    have "name", "op", "arguments", "dtype" (the last three None where a kernel is not a whole operation).
 
     Returns rows {"name", "flops", "flops_source", "dram_bytes", "duration_ns", "intensity",
     "rate_flops_per_s"}:
         duration_ns, dram_bytes  gpu__time_duration.sum; dram__bytes_read.sum + dram__bytes_write.sum
-        flops         the sum of FLOP_COUNTERS, each with its weight: flops_source "counters". They count
-                      nothing of what the tensor pipe does. So where TENSOR_COUNTER or one of them is missing,
-                      or the tensor pipe worked: the operations of `cost_of`, "analytic"; None for both if
-                      the op is none of `core_costs`
+        flops         the sum of FLOP_COUNTERS, each with its weight: flops_source "counters". They do not
+                      count what the tensor pipe does. So if TENSOR_COUNTER or one of them is missing, or
+                      the tensor pipe executed anything: the operations of `cost_of`, "analytic"; None for
+                      both if the op is none of `core_costs`
         intensity, rate_flops_per_s  flops per byte of DRAM traffic, and per second
     What needs a missing counter is None (an intensity over 0 bytes, too). A counted 0 is a number.
 
@@ -564,7 +564,7 @@ def classify_bound(
     """What bounds a call that is made again and again: the largest part of the time that it takes.
 
     device_ns: the device's time for one call; host_ns: the host's time to issue one (None: nothing). They
-    work side by side, and the longer one is the window. It has three parts:
+    overlap, and the longer one is the window. It has three parts:
         idle         the device waits for the host  → "launch_bound"
         roof         the least time of the cost on this device  → "memory_bound" if the bytes take
                      longer than the operations, else "compute_bound"
@@ -612,7 +612,7 @@ def classify_bound(
 def class_by_device(
     m: int, k: int, n: int, dtype: str, device_names: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """The same matrix product (one, as in `matmul_cost`) on several devices: which roof is above it?
+    """The same matrix product (one, as in `matmul_cost`) on several devices: which roof bounds it?
 
     Returns, in the order of `device_names`, {"device" (its name in the table), "intensity" (the same
     for all), "ridge", "category", "rows_to_ridge"}: category is "compute_bound" from the ridge point
@@ -648,7 +648,7 @@ def model_flops_utilization(capture: str) -> list[dict[str, Any]]:
     """What share of the device's peak the training steps of a capture use, in the file's order.
 
     Rows of `measurements.json` with the op "training_step" have the arguments parameter_count (the
-    weights that stand in matrix products), layers, hidden, batch, sequence, and recompute (True: the
+    weights used in matrix products), layers, hidden, batch, sequence, and recompute (True: the
     forward pass is run a second time during the backward pass, to save memory).
 
     The model's operations of a step: per token 2 for each of these weights, and in each layer those of
@@ -777,8 +777,8 @@ def choose_optimization(
         "issue_less"    the host's time per call vanishes
         "tune_kernel"   the device's time comes down to the roof over reachable_ratio (if it is above)
         each of `changes`, {"action", "cost", "dtype", "host_ns"}: other work with the same result. The roof
-                        of the new cost and data type takes the place of the old one, what lies above the
-                        roof stays, and the host takes the new host_ns; without that key the old one.
+                        of the new cost and data type replaces the old one, the time above the roof
+                        stays, and the host takes the new host_ns; without that key the old one.
 
     Returns {"action", "saved_ns", "saved_ratio"} of the candidate with the largest saving; saved_ratio is
     its share of the window. Of equal ones the first in the order above. If saved_ratio is below

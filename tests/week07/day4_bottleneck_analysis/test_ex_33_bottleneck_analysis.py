@@ -170,9 +170,9 @@ def judge_cost(
         if key == "bytes" and value == machine.elements * 4:
             return f"An element of {dtype} has {size} bytes in memory, not 4."
         return (
-            "Walked step by step on paper, the operation takes this many operations."
+            "Counted step by step on paper, it takes this many operations."
             if key == "flops"
-            else f"Walked step by step, it moves {machine.elements} elements of {size} bytes."
+            else f"Counted step by step, it moves {machine.elements} elements of {size} bytes."
         )
 
     judge_keys(call, got, want, "operations and bytes", why)
@@ -270,7 +270,7 @@ def test_a_chain_is_counted(stub: Any, seed: int, fused: bool, extra_inputs: lis
             (
                 "bytes",
                 count * (extra + 2),
-                "Each operation is a kernel here: what it makes is written, and the next reads it.",
+                "Each operation is a kernel here: it writes its result, and the next one reads it.",
             ),
             ("bytes", count * 2 * steps, "An operation also reads its other inputs."),
             ("bytes", count * 2, "An operation also reads its other inputs."),
@@ -282,7 +282,7 @@ def test_a_chain_is_counted(stub: Any, seed: int, fused: bool, extra_inputs: lis
             (
                 "bytes",
                 count * (2 * steps + extra),
-                "In one kernel what lies between two operations never goes to memory.",
+                "In one kernel the results between two operations never go to memory.",
             ),
         ],
     )
@@ -377,7 +377,7 @@ def test_a_softmax_is_counted(stub: Any, seed: int, fused: bool, dtype: str) -> 
             ("flops", 4 * area, "Finding the largest element of a row takes comparisons, too."),
             ("bytes", 8 * area, "The largest elements and the sums are tensors in memory, too."),
             ("bytes", 10 * area, "The largest elements and the sums have one element a row."),
-            ("bytes", 2 * area, "Five kernels hand their results over in memory."),
+            ("bytes", 2 * area, "Five kernels pass their results through memory."),
             ("bytes", 8 * area + 4 * rows, "One kernel keeps the row on chip."),
         ],
     )
@@ -419,24 +419,24 @@ def judge_attention(stub: Any, arguments: dict[str, Any], kv_heads: int, full: i
             (
                 "flops",
                 of_pair * full,
-                "A fused kernel does not compute what the mask forbids.",
+                "A fused kernel does not compute the pairs that the mask excludes.",
             ),
             (
                 "flops",
                 of_pair * corner if masked else -1,
-                "The queries are the last tokens: already the first of them sees older keys.",
+                "The queries are the last tokens: even the first of them sees older keys.",
             ),
             (
                 "flops",
                 of_pair * full // 2,
-                "The mask forbids less than half: a query sees its own key."
+                "The mask excludes less than half: a query sees its own key."
                 if masked
                 else "Without a fused kernel masked pairs are computed like all others.",
             ),
             (
                 "flops",
                 of_pair * (full // 2),
-                "The mask forbids less than half: a query sees its own key."
+                "The mask excludes less than half: a query sees its own key."
                 if masked
                 else "Without a fused kernel masked pairs are computed like all others.",
             ),
@@ -685,7 +685,7 @@ def test_the_lower_roof_counts(stub: Any, seed: int, device: str, dtype: str) ->
             f"The roofs: {peak:.4g} operations a second, and {bandwidth:.4g} bytes a second.",
             [
                 (intensity * bandwidth, "No more operations are done than the peak rate allows."),
-                (peak, "So few operations per byte leave the arithmetic waiting for memory."),
+                (peak, "With so few operations per byte the memory roof is the lower one."),
                 (
                     min(devices.get(device).peak("float32"), intensity * bandwidth),
                     f"The peak is that of {dtype}.",
@@ -825,12 +825,12 @@ def measured_variants(document: dict[str, Any]) -> list[tuple[list[dict[str, Any
     return [
         (
             measured_rows(document, centre=statistics.fmean),
-            "That is the mean, which one slow sample moves; the median was asked for.",
+            "That is the mean, which one slow sample can change; expected the median.",
         ),
         (measured_rows(document, centre=min), "That is the fastest sample, not the median."),
         (
             measured_rows(document, centre=lambda values: sorted(values)[len(values) // 2]),
-            "The median of an even number of samples is the middle of the two in the middle.",
+            "The median of an even number of samples is the mean of the two in the middle.",
         ),
         (
             measured_rows(document, scale=1.0),
@@ -838,15 +838,15 @@ def measured_variants(document: dict[str, Any]) -> list[tuple[list[dict[str, Any
         ),
         (
             measured_rows(document, spread=lambda v: statistics.stdev(v) if len(v) > 1 else 0.0),
-            "That is the standard deviation; the distance between the quartiles was asked for.",
+            "That is the standard deviation; expected the distance between the quartiles.",
         ),
         (
             measured_rows(document, spread=statistics.pstdev),
-            "That is the standard deviation; the distance between the quartiles was asked for.",
+            "That is the standard deviation; expected the distance between the quartiles.",
         ),
         (
             measured_rows(document, spread=lambda v: max(v) - min(v)),
-            "That is the whole range; the distance between the quartiles was asked for.",
+            "That is the whole range; expected the distance between the quartiles.",
         ),
         (
             measured_rows(document, no_host=0.0),
@@ -994,7 +994,7 @@ def test_samples_that_say_nothing(stub: Any, tmp_path: Path) -> None:
         ({"device_time": [5.0, -1.0]}, "a negative time was not measured"),
         ({"host_time": [5.0, math.nan]}, "NaN is no time"),
         ({"host_time": [-5.0]}, "a negative time was not measured"),
-        ({"host_time": []}, "samples were to be there, and are not"),
+        ({"host_time": []}, "host_time has no samples"),
         ({"device_time": [5.0, "7.0"]}, "text is no number"),
         ({"device_time": [5.0, "fast"]}, "text is no number"),
         ({"device_time": [5.0, None]}, "a missing sample is no time"),
@@ -1079,11 +1079,11 @@ def judge_prediction(stub: Any, capture: str, seed: int | None = None) -> None:
         ),
         (
             predicted_rows(document, error=lambda p, m: abs(m / p - 1)),
-            "The sign matters: a measurement below the floor says that something claimed is untrue.",
+            "The sign matters: a measurement below the floor says that an assumption is wrong.",
         ),
         (
             predicted_rows(document, error=lambda p, m: max(0.0, m / p - 1)),
-            "The sign matters: a measurement below the floor says that something claimed is untrue.",
+            "The sign matters: a measurement below the floor says that an assumption is wrong.",
         ),
         (
             predicted_rows(document, error=lambda p, m: 100 * (m / p - 1)),
@@ -1106,7 +1106,7 @@ def judge_prediction(stub: Any, capture: str, seed: int | None = None) -> None:
                 document,
                 verdict=lambda right: right if right == "holds" else "compute_floor_broken",
             ),
-            "Its operations have time enough; it is the bytes that have not.",
+            "The time is enough for its operations, but not for its bytes.",
         ),
     ]
     judge_rows(
@@ -1274,9 +1274,9 @@ def judge_points(stub: Any, capture: str, seed: int | None = None) -> None:
             "These counters see no tensor cores, and the tensor pipe was at work.",
         ),
         (points(document, fma=1), "A fused multiply-add is two operations."),
-        (points(document, raw=True), "Values stand in the unit that the file names."),
+        (points(document, raw=True), "Values are in the unit that the file names."),
         (points(document, missing=0.0), zero),
-        (points(document, ways=("read",)), "What is written is traffic as well."),
+        (points(document, ways=("read",)), "Written bytes are traffic as well."),
         (points(document, kinds="f"), "There are counters for float64 as well."),
     ]
     judge_rows(
@@ -1544,7 +1544,7 @@ def test_intensity_alone_does_not_tell(stub: Any) -> None:
 @task("ex_33.classify_bound")
 def test_equal_parts_and_borders(stub: Any) -> None:
     copy = {"flops": 0, "bytes": 4_800_000}  # 1,000 ns on an H200
-    first = "Of equal parts the roof comes first, then what lies above it."
+    first = "Of equal parts the roof comes first, then the time above it."
     judge_class(stub, copy, "bf16", "H200", 2_000.0, None, "memory_bound", {"above_roof": first})
     judge_class(stub, copy, "bf16", "H200", 2_100.0, None, "above_roof", {})
     judge_class(stub, copy, "bf16", "H200", 2_120.0, None, "above_roof", {})
@@ -1658,7 +1658,7 @@ def judge_devices(stub: Any, m: int, k: int, n: int, dtype: str, names: list[str
         require(
             before < ridge <= here,
             f"{where}; there the intensity is {here:.6g}, one row less gives {before:.6g}, and the "
-            f"ridge point is {ridge:.6g} operations a byte: the smallest m that reaches it is asked for",
+            f"ridge point is {ridge:.6g} operations a byte; expected the smallest m that reaches it",
         )
 
 
@@ -1759,7 +1759,7 @@ def judge_training(stub: Any, capture: str, seed: int | None = None) -> None:
     """model_flops_utilization against the file."""
     document = document_of(capture)
     variants = [
-        (training_rows(document, only="weights"), "Attention has products that hold no weights."),
+        (training_rows(document, only="weights"), "Attention has products without weights."),
         (
             training_rows(document, only="forward"),
             "The backward pass does twice the forward's work.",
@@ -1960,7 +1960,7 @@ def test_the_batch_that_leaves_the_roof(stub: Any, seed: int, device: str, dtype
             if batch is None:
                 require(
                     limit <= ridge,
-                    f"{where}; with growing batches the intensity comes up to {limit:.4g} operations "
+                    f"{where}; with growing batches the intensity grows up to {limit:.4g} operations "
                     f"a byte, and the ridge point is {ridge:.4g}: some batch reaches it",
                 )
             else:
@@ -1977,7 +1977,7 @@ def test_the_batch_that_leaves_the_roof(stub: Any, seed: int, device: str, dtype
                 require(
                     before < ridge <= intensity(batch),
                     f"{where}; its intensity is {intensity(batch):.6g}, that of one less {before:.6g}, "
-                    f"and the ridge point is {ridge:.6g}: the smallest that reaches it is asked for",
+                    f"and the ridge point is {ridge:.6g}; expected the smallest that reaches it",
                 )
             fitting = got["fitting_batch"]
             require(
@@ -2015,8 +2015,8 @@ def test_exactly_on_the_ridge(stub: Any) -> None:
     got = stub.decode_ridge_batch(never, 0, "fp32", "T4")
     require(
         value_of("decode_ridge_batch", got, "ridge_batch") is None,
-        f"decode_ridge_batch says {got['ridge_batch']}; the intensity comes as close to the ridge "
-        "point as one likes, and no batch reaches it: None",
+        f"decode_ridge_batch says {got['ridge_batch']}; the intensity comes arbitrarily close to the ridge "
+        "point, but no batch reaches it: None",
     )
 
 
@@ -2101,7 +2101,7 @@ KINDS = {
     "the busiest unit": "The rest of the device's time may shrink with the busiest unit, or stay.",
     "another unit": "Another unit is the busiest, before and after: such a change gains nothing.",
     "a unit with more to do": "The busiest unit after the change may be another one than before.",
-    "a faster host that hides": "The host worked beside the device and was done first: this gains nothing.",
+    "a faster host that hides": "The host needed less time than the device already: this gains nothing.",
     "a faster host": "The window is the longer of host and device.",
     "a faster kernel behind the host": "The window is the host's time, before and after: this gains nothing.",
     "everything larger": "All units of the device have more to do, and the host as much as before.",
@@ -2263,14 +2263,14 @@ def situation(
 def test_the_largest_saving_wins(stub: Any, seed: int) -> None:
     scale = random.Random(seed).randint(2, 9) * 1000  # ns of a tenth of everything below
     fuse = {"action": "fuse", "cost": copy_of(3 * scale), "dtype": "bf16"}
-    side = "Host and device work side by side: what the host hides is not saved."
+    side = "Host and device work side by side: time hidden behind the host is not saved."
     judge_choice(
         stub,
         situation(copy_of(9 * scale), 10 * scale, scale, fuse),
         "fuse",
         6.0 * scale,
         10 * scale,
-        "Fusing takes two thirds of the bytes away, and bytes are what it waits for.",
+        "Fusing removes two thirds of the bytes, and the call is bound by its bytes.",
     )
     judge_choice(
         stub,
@@ -2288,7 +2288,7 @@ def test_the_largest_saving_wins(stub: Any, seed: int) -> None:
         30.0 * scale,
         40 * scale,
         "Three quarters of the device's time lie above what a good kernel needs.",
-        {"fuse": "Its saving is that of the bytes alone: what lies above the roof stays."},
+        {"fuse": "It saves the time of bytes alone: the time above the roof stays."},
     )
     judge_choice(
         stub,
@@ -2296,7 +2296,7 @@ def test_the_largest_saving_wins(stub: Any, seed: int) -> None:
         "issue_less",
         6.0 * scale,
         16 * scale,
-        "Most of the device's time is the roof, and yet it is the host that the calls wait for.",
+        "Most of the device's time is the roof, but the host needs longer than the device.",
         {"fuse": side},
     )
     judge_choice(
@@ -2321,14 +2321,14 @@ def test_the_largest_saving_wins(stub: Any, seed: int) -> None:
         "fuse",
         6.0 * scale,
         10 * scale,
-        "The changed version needs nothing of the host: its host_ns is None.",
+        "The changed version needs no time of the host: its host_ns is None.",
     )
 
 
 @task("ex_33.choose_optimization")
 def test_a_kernel_behind_a_busy_host(stub: Any, seed: int) -> None:
     scale = random.Random(seed).randint(2, 9) * 1000
-    side = "Host and device work side by side: what the host hides is not saved."
+    side = "Host and device work side by side: time hidden behind the host is not saved."
     judge_choice(
         stub,
         situation(copy_of(9 * scale), 30 * scale, 40.0 * scale),
@@ -2367,7 +2367,7 @@ def test_several_changes(stub: Any) -> None:
         "fuse all",
         6_000.0,
         10_000.0,
-        "Half a nanosecond is a time, and the host is not what the calls wait for.",
+        "Half a nanosecond is a valid time, and the host needs less than the device.",
     )
     same = slow | {"action": "fuse all"}
     judge_choice(
@@ -2393,7 +2393,7 @@ def test_a_smaller_type_pays_where_it_is_the_limit(stub: Any) -> None:
         "float8",
         9_000.0 - half,
         10_000.0,
-        "Its operations are the limit, and in float8 they take half the time; what lies above stays.",
+        "Its operations are the limit, and in float8 they take half the time; the time above the roof stays.",
     )
     same_bytes = {"action": "tensor_cores", "cost": copy_of(9_000), "dtype": "float8"}
     judge_choice(
@@ -2403,7 +2403,7 @@ def test_a_smaller_type_pays_where_it_is_the_limit(stub: Any) -> None:
         0.0,
         10_000.0,
         "The bytes are the limit, and the change moves as many: nothing to gain.",
-        {"tensor_cores": "A higher peak does not help what waits for memory."},
+        {"tensor_cores": "A higher peak does not help a call that is bound by memory."},
     )
 
 
@@ -2450,7 +2450,7 @@ def test_nothing_to_gain(stub: Any) -> None:
         "fuse",
         1_000.0,
         10_000.0,
-        "A saving of the floor itself is large enough.",
+        "A saving equal to the floor is large enough.",
     )
 
 
@@ -2510,7 +2510,7 @@ def test_live_measurement(stub: Any, kind: str, size: int) -> None:
     )
     assert claim["waits"] <= 1, (
         f"{call}: waited for the device {claim['waits']} times; expected once, at the end: after a "
-        "wait the device stands still until the host has issued more, and that is timed with it"
+        "wait the device is idle until the host has issued more, and that time is measured too"
     )
     keys = {"device_times_ns", "median_ns", "intensity", "rate_flops_per_s", "roof_ratio"}
     assert isinstance(got, dict) and got.keys() == keys, f"{call}: returned {show(got)}"

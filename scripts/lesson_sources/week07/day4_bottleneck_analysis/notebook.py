@@ -2,8 +2,9 @@
 """
 # Day 4: how fast could it be?
 
-Products, softmax, attention and their like in many sizes, each timed alone on an NVIDIA H200, most of them with caches emptied before every call. Nothing here is a profile: these are
-clocks. You will see what a clock alone can say, and where you need to count.
+This notebook has matrix products, softmax, attention and other operations in many sizes. Each was timed alone on an NVIDIA
+H200, most of them with caches emptied before every call. These are times only, without a profile. You will see what a time
+alone can say, and where you need to count.
 
 Answer each question *before* you open the answer. The numbers in the answers are computed from the recordings when the
 notebook is made.
@@ -42,9 +43,9 @@ ops.select("name", "cache", "us").sample(6, seed=4)
 
 # %% [markdown]
 """
-## 1. A measurement is not a number
+## 1. A measurement is not one number
 
-All samples of four calls, each divided by its own median.
+The plot shows all samples of four calls, each divided by the median of its call.
 """
 
 # %%
@@ -67,17 +68,19 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** Why do the short calls spread more? If you had to report one number for each, would it be the mean, the least, or the median?
+**Question.** Why do the times of the short calls vary more? If you had to report one number for each, would it be the mean, the
+ minimum, or the median?
 
 <details><summary>Answer</summary>
 
-What disturbs a call by a microsecond is nothing to one that takes {{ms(ops.filter(name=NAMES[0])["us"][0] * 1e3)}} and much to one of {{us(ops.filter(name=NAMES[2])["us"][0] * 1e3)}}. The mean follows single slow
-samples, the least is what luck gave once. The median is neither, and it needs the spread beside it: without that nobody can say whether two medians differ.
+A disturbance of a microsecond is small for a call that takes {{ms(ops.filter(name=NAMES[0])["us"][0] * 1e3)}} and large for one of {{us(ops.filter(name=NAMES[2])["us"][0] * 1e3)}}. Single slow samples change
+the mean, and the minimum is a single lucky sample. So report the median, together with the spread: without it nobody can say
+whether two medians differ.
 </details>
 
 ## 2. The longest bar
 
-All operations by their median.
+The plot shows all operations by their median time.
 """
 
 # %%
@@ -93,14 +96,14 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** A list of hot spots would send you to the top of this picture. Point at the bar with the most to gain. What do you need to know of each bar to be
-sure?
+**Question.** A list of hot spots would send you to the top of this plot. Choose the bar that could become much shorter. What do
+ you need to know about each bar to be sure?
 
 <details><summary>Answer</summary>
 
-The clock does not say. The largest product in bfloat16 takes {{us(lesson.ops("matmul bf16 8192x8192x8192")["measured_ns"], 0)}} and by the data sheet cannot take less than {{us(lesson.ops("matmul bf16 8192x8192x8192")["predicted_ns"], 0)}}. The softmax in bfloat16 takes
-{{us(lesson.ops("softmax bf16 16384x4096")["measured_ns"], 0)}} and could be done in {{us(lesson.ops("softmax bf16 16384x4096")["predicted_ns"], 0)}}. "At least" comes from two counts, operations and bytes, and two
-numbers of the device. You will write the counting.
+The time alone does not say. The largest product in bfloat16 takes {{us(lesson.ops("matmul bf16 8192x8192x8192")["measured_ns"], 0)}} and by the datasheet cannot take less than {{us(lesson.ops("matmul bf16 8192x8192x8192")["predicted_ns"], 0)}}.
+The softmax in bfloat16 takes {{us(lesson.ops("softmax bf16 16384x4096")["measured_ns"], 0)}} and could be done in {{us(lesson.ops("softmax bf16 16384x4096")["predicted_ns"], 0)}}. These least times come from two counts, operations and
+bytes, and from two numbers of the device. You will write the functions that count.
 </details>
 
 ## 3. Three kernels or one
@@ -119,19 +122,20 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** Three kernels became one, with the same arithmetic, and the time fell by how much? Not to a third: count what each kernel reads and writes.
-And why is fused float32 as fast as eager bfloat16?
+**Question.** Three kernels became one, with the same arithmetic. By how much did the time fall? It is not a third: count what
+ each kernel reads and writes. And why is fused float32 as fast as eager bfloat16?
 
 <details><summary>Answer</summary>
 
-Eager takes {{times(chains["us"][0], chains["us"][1])}} as long in float32 and {{times(chains["us"][2], chains["us"][3])}} in bfloat16. The arithmetic is the same. The product reads two and writes one,
-so does the sum, `relu` reads one and writes one: eight passes over memory. Fused they are four: what was saved is the way of intermediate values to memory and back.
-Half as many bytes an element and twice as many passes come out the same. For such operations time is bytes.
+Eager takes {{times(chains["us"][0], chains["us"][1])}} as long in float32 and {{times(chains["us"][2], chains["us"][3])}} in bfloat16. The arithmetic is the same. The product reads two tensors and
+writes one, and so does the sum. `relu` reads one and writes one. Together these are eight passes over memory. The fused kernel
+needs four, because intermediate values no longer go to memory and back. Eager bfloat16 has half as many bytes an element and
+twice as many passes as fused float32, so it moves the same bytes, and takes the same time.
 </details>
 
-## 4. The size from which it pays
+## 4. Which sizes are efficient?
 
-Square products in three data types, and products of a few rows with a large matrix.
+The plots show square products in three data types, and products of a few rows with a large matrix.
 """
 
 # %%
@@ -160,19 +164,21 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** On the right, 64 rows take as long as one. How can 64 times the work be free? And on the left: from one n to four times that n the work grows
-64 times. Where does the time grow as much, and where not?
+**Question.** In the right plot, 64 rows take as long as one. How can 64 times the work cost no time? In the left plot, from one
+ n to four times that n the work grows 64 times. Where does the time grow as much, and where does it not?
 
 <details><summary>Answer</summary>
 
-To multiply one row the device must read all of w, {{mb(8192 * 8192 * 2)}}. For 64 rows it reads the same bytes and calculates between the reads, with units that
-had nothing to do. Where the line turns up, arithmetic takes over. At the left end of the left picture neither explains the time. A product of 256 takes
-{{us(ops.filter(name="matmul bf16 256x256x256")["us"][0] * 1e3)}} in bfloat16 and {{us(ops.filter(name="matmul fp32 256x256x256")["us"][0] * 1e3)}} in float32, far above what its operations or its bytes need.
+To multiply one row the device must read all of w, {{mb(8192 * 8192 * 2)}}. For 64 rows it reads the same bytes, and computes meanwhile with
+units that were idle before. Where the line turns up, arithmetic becomes the bound. At the left end of the left plot neither
+bytes nor operations explain the time. A product of 256 takes {{us(ops.filter(name="matmul bf16 256x256x256")["us"][0] * 1e3)}} in bfloat16 and {{us(ops.filter(name="matmul fp32 256x256x256")["us"][0] * 1e3)}} in float32, which is far more than
+its operations or its bytes need.
 </details>
 
 ## 5. Two ceilings
 
-Time is bytes over bandwidth, or operations over the peak, whichever is longer. Drawn for all ratios of the two at once, that is a roof.
+The least time is bytes over bandwidth, or operations over the peak, whichever is longer. Drawn over the ratio of operations to
+bytes, this gives a roof.
 """
 
 # %%
@@ -183,19 +189,22 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** Put three things on the picture with your finger. The first is the fused chain in float32 (two operations and a `relu`, three elements read, one written). The others are
-the product of 8192³ in bfloat16, and the product of one row with a matrix of 8192². Which of them can the same kernel, better written, make faster?
+**Question.** Find the place of three calls in the plot. The first is the fused chain in float32 (two operations and a `relu`,
+ three elements read, one written). The others are the product of 8192³ in bfloat16, and the product of one row with a matrix of
+ 8192². Which of them could a better kernel make faster?
 
 <details><summary>Answer</summary>
 
-An element of the chain costs 16 bytes for its few operations: far to the left, under the slanted line. One row does two operations for each weight of two bytes: left as well.
-The large product does {{count(2 * 8192**3 / (3 * 8192**2 * 2))}} operations a byte: far to the right, under the flat line. How far *below* its roof each one is, tells what better
-code could give; how far left it is, tells what to change: fewer bytes.
+An element of the chain costs 16 bytes for its few operations, so the chain is far to the left, under the slanted line. One row
+does two operations for each weight of two bytes, so it is on the left as well. The large product does {{count(2 * 8192**3 / (3 * 8192**2 * 2))}} operations a
+byte, so it is far to the right, under the flat line. The distance *below* its roof shows how much a better kernel could gain. A
+call under the slanted line also becomes faster if it moves fewer bytes.
 </details>
 
-## 6. Words, one batch at a time
+## 6. Tokens, one batch at a time
 
-A transformer of eight layers writes one token for every sequence of a batch. Time of such a step, and tokens a second.
+A transformer of eight layers writes one token for every sequence of a batch. The plots show the time of such a step, and the
+tokens a second.
 """
 
 # %%
@@ -218,8 +227,8 @@ plt.show()
 **Question.** With few cached tokens a batch of 32 costs hardly more than one of 1. Which bytes are shared by all sequences of a batch, and which are not? So which of
 the two lines must bend first, and would a device with twice the arithmetic move the bend?
 
-Your work begins here: count the work of a product, then of everything that a model is made of. The [lesson](README.md) has the definitions, the
-stub is [ex_33_bottleneck_analysis.py](ex_33_bottleneck_analysis.py).
+In the exercise you count the work of a product first, and then of the other operations of a model. The [lesson](README.md) has
+the definitions, the stub is [ex_33_bottleneck_analysis.py](ex_33_bottleneck_analysis.py).
 
 ```console
 uv run lab check ex_33.matmul_cost
