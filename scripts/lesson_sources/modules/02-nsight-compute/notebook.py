@@ -2,8 +2,9 @@
 """
 # Nsight Compute: predict, then look
 
-Whoever can predict a counter understands the machine. Here are kernels of the NVIDIA H200 that differ in one thing each: a stride, a number of chains, a
-number of operations, one step of an optimization. Predict the next bar before you run the cell that draws it.
+If you can predict a counter, you understand the kernel. Here are kernels on an NVIDIA H200 that differ in one thing each: a
+stride, a number of chains, a number of operations, one step of an optimization. Predict the next bar before you run the cell
+that draws it.
 
 Answer each question *before* you open the answer. The numbers in the answers are computed from the recordings when the notebook is made.
 """
@@ -61,13 +62,14 @@ plt.show()
 """
 <details><summary>Answer</summary>
 
-{{", ".join(count(s / r) for s, r in zip(sectors, requests))}}. From stride 8 on every lane has a sector of its own, and it cannot become worse: 32 lanes, 32 sectors. What can become worse is what
-lies behind L1, because neighbours in DRAM are no longer used at all.
+{{", ".join(count(s / r) for s, r in zip(sectors, requests))}}. From stride 8 on every lane has a sector of its own. This number cannot grow further: 32 lanes, 32 sectors. The traffic
+behind L1 can still grow, as the next plot shows.
 </details>
 
 ## 2. The same kernels, seen from DRAM
 
-**Question.** Which of these kernels keeps DRAM busiest? Sort them in your head, from the best *used* device to the worst, and say which of them is the worst *program*.
+**Question.** Which of these kernels keeps DRAM busiest? Sort them from the busiest DRAM to the least busy. Which of them wastes
+most of its bytes?
 """
 
 # %%
@@ -82,15 +84,18 @@ plt.show()
 """
 <details><summary>Answer</summary>
 
-The plain copy, which wastes nothing, uses the device least of all; `stride_8` keeps it busiest, and wants one byte in eight of what it moves. Throughput counts what moved, not what
-was wanted: a wasteful program makes a busy device. Held against a copy of the bytes that were wanted they look different: that is a task of ex01.
+The plain copy, which wastes nothing, keeps DRAM least busy. `stride_8` keeps it busiest, but uses only one byte in eight of
+what it moves. Throughput counts the bytes moved, not the bytes needed. In ex01 you compare each kernel with a copy of the bytes
+that it needs.
 </details>
 
 ## 3. Chains
 
-`chains_k` gives each thread k independent chains of multiply-adds, each link waiting for the one before. One warp on each scheduler, so nobody else helps out.
+`chains_k` gives each thread k independent chains of multiply-adds. Each step of a chain needs the result of the one before.
+There is one warp on each scheduler, so no other warp can issue meanwhile.
 
-**Question.** With one chain the schedulers issue in a quarter of all cycles. What with two, four, eight?
+**Question.** With one chain the schedulers issue in a quarter of all cycles. In what share do they issue with two, four and
+eight?
 """
 
 # %%
@@ -107,15 +112,17 @@ plt.show()
 """
 <details><summary>Answer</summary>
 
-{{", ".join(f"{share:.0f}" for share in used)}} of 100. One chain issues in every fourth cycle, so a link takes four, and four things must be under way to issue in every one. That is Little's law: what is in flight is the rate
-times the time that each takes. More chains find no free slot.
+{{", ".join(f"{share:.0f}" for share in used)}} of 100. One chain issues in every fourth cycle, so a step takes four cycles. Four chains must be in flight to issue in
+every cycle. That is Little's law: the number in flight is the rate times the time that each takes. With more chains there is no
+free issue slot left.
 </details>
 
 ## 4. Warps instead of chains
 
-One chain each again, but more warps.
+Here each thread has one chain again, but there are more warps.
 
-**Question.** How many warps on an SM (it has four schedulers) do what four chains in each thread did? Point at the axis before you run the cell.
+**Question.** How many warps on an SM (it has four schedulers) have the same effect as four chains in each thread? Write the
+number down before you run the cell.
 """
 
 # %%
@@ -136,15 +143,17 @@ plt.show()
 """
 <details><summary>Answer</summary>
 
-An SM needs about 16 warps, four for each scheduler: warps and chains hide the same latency. And the crosses? One kernel has few warps but fills its issue slots. The other has full occupancy but empty issue slots, because each of its warps waits for memory.
-"More occupancy" is not an answer until you know what the warps wait for.
+An SM needs about 16 warps, four for each scheduler: warps and chains hide the same latency. The crosses are two other kernels.
+One has few warps but fills its issue slots. The other has full occupancy but empty issue slots, because each of its warps waits
+for memory. Before you ask for more occupancy, find out what the warps wait for.
 </details>
 
 ## 5. Free arithmetic
 
 `poly_f32_k` reads a number, evaluates a polynomial with k multiply-adds, and writes it.
 
-**Question.** k = 1 takes about an eighth of a millisecond. How long do 8, 32, 64 and 256 take? Where does the line leave the floor?
+**Question.** k = 1 takes about an eighth of a millisecond. How long do 8, 32, 64 and 256 take? Where does the line begin to
+rise?
 """
 
 # %%
@@ -162,16 +171,16 @@ plt.show()
 """
 <details><summary>Answer</summary>
 
-From one to 32 operations nothing changes: {{", ".join(us(t * 1e3, 0) for t in numbers("ncu_roofline", TIME, ["poly_f32_1", "poly_f32_8", "poly_f32_32"]))}}. They are calculated while the next numbers travel. What was free ends where arithmetic takes as long as the bytes: the ridge of
-the roofline, seen without drawing one. In double precision the same bytes hold half as many numbers, and the line bends at
-about the same place: so the device has about half the rate for them.
+From one to 32 operations nothing changes: {{", ".join(us(t * 1e3, 0) for t in numbers("ncu_roofline", TIME, ["poly_f32_1", "poly_f32_8", "poly_f32_32"]))}}. They are computed while the next numbers come from memory. The line rises
+where arithmetic takes as long as moving the bytes. This is the ridge of the roofline. In double precision the same bytes hold
+half as many numbers, and the line bends at about the same place. So the device has about half the rate for them.
 </details>
 
 ## 6. Eight steps of one product
 
-`sgemm_steps`: the same matrix product, changed step by step. Two of the steps were taken back.
+`sgemm_steps` has the same matrix product, changed step by step. Two of the steps were taken back.
 
-**Question.** Going by the names, which two would you guess?
+**Question.** Which two would you guess from their names?
 """
 
 # %%
@@ -188,13 +197,14 @@ plt.show()
 """
 <details><summary>Answer</summary>
 
-`sgemm_more_blocks` (smaller tiles, to fill the device better) takes {{times(took[5], took[4])}} the time of `sgemm_vectorised`, `sgemm_prefetched` {{times(took[6], took[4])}}. From first to last it became {{times(took[0], took[-1], 0)}} faster. Both ideas sound right; a counter that would have warned
-is the subject of ex04.
+`sgemm_more_blocks` (fewer registers for each thread, so that more blocks fit) takes {{times(took[5], took[4])}} the time of `sgemm_vectorised`,
+`sgemm_prefetched` {{times(took[6], took[4])}}. From first to last the product became {{times(took[0], took[-1], 0)}} faster. Both ideas sound right. Ex04 shows the
+counters that say why they failed.
 </details>
 
 ## 7. Predict from the source
 
-The first section again, for accesses of other kinds.
+The plot shows the sectors of a request again, for other kinds of accesses.
 """
 
 # %%
@@ -214,9 +224,10 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** `shift_left` reads `in[i + 1]`: why is its bar neither 4 nor 8? For which of the others could you have named the number from its source (captures/programs) alone?
+**Question.** `shift_left` reads `in[i + 1]`. Why is its bar neither 4 nor 8? For which of the others could you compute the
+number from its source (captures/programs) alone?
 
-That is where your work begins: from the addresses of 32 lanes to the sectors that they touch, in [ex01](ex01-memory-metrics/README.md).
+In [ex01](ex01-memory-metrics/README.md) you compute the sectors that 32 lanes touch from their addresses.
 
 ```console
 uv run lab check ncu_ex01.warp_sectors

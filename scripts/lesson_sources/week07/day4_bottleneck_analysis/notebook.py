@@ -69,7 +69,7 @@ plt.show()
 # %% [markdown]
 """
 **Question.** Why do the times of the short calls vary more? If you had to report one number for each, would it be the mean, the
- minimum, or the median?
+minimum, or the median?
 
 <details><summary>Answer</summary>
 
@@ -97,7 +97,7 @@ plt.show()
 # %% [markdown]
 """
 **Question.** A list of hot spots would send you to the top of this plot. Choose the bar that could become much shorter. What do
- you need to know about each bar to be sure?
+you need to know about each bar to be sure?
 
 <details><summary>Answer</summary>
 
@@ -123,7 +123,7 @@ plt.show()
 # %% [markdown]
 """
 **Question.** Three kernels became one, with the same arithmetic. By how much did the time fall? It is not a third: count what
- each kernel reads and writes. And why is fused float32 as fast as eager bfloat16?
+each kernel reads and writes. And why is fused float32 as fast as eager bfloat16?
 
 <details><summary>Answer</summary>
 
@@ -165,7 +165,7 @@ plt.show()
 # %% [markdown]
 """
 **Question.** In the right plot, 64 rows take as long as one. How can 64 times the work cost no time? In the left plot, from one
- n to four times that n the work grows 64 times. Where does the time grow as much, and where does it not?
+n to four times that n the work grows 64 times. Where does the time grow as much, and where does it not?
 
 <details><summary>Answer</summary>
 
@@ -190,8 +190,8 @@ plt.show()
 # %% [markdown]
 """
 **Question.** Find the place of three calls in the plot. The first is the fused chain in float32 (two operations and a `relu`,
- three elements read, one written). The others are the product of 8192³ in bfloat16, and the product of one row with a matrix of
- 8192². Which of them could a better kernel make faster?
+three elements read, one written). The others are the product of 8192³ in bfloat16, and the product of one row with a matrix of
+8192². Which of them could a better kernel make faster?
 
 <details><summary>Answer</summary>
 

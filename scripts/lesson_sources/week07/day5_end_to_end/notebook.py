@@ -55,7 +55,7 @@ plt.show()
 # %% [markdown]
 """
 **Question.** The client measured one slow request in four hundred. A hundred requests a second were *due*. How many users
- waited long?
+waited long?
 
 <details><summary>Answer</summary>
 
@@ -121,7 +121,7 @@ plt.show()
 # %% [markdown]
 """
 **Question.** Read the median and the 99th percentile of both off the dashed lines. How many of the 1,200 requests are above the
- 99th percentile? If you ran the test again, which of the two numbers would change more?
+99th percentile? If you ran the test again, which of the two numbers would change more?
 
 <details><summary>Answer</summary>
 
@@ -157,7 +157,7 @@ plt.show()
 # %% [markdown]
 """
 **Question.** Up to which size does one more request in the batch cost nothing, and what is the device doing there? Would you
- serve the eager model with small or with large batches?
+serve the eager model with small or with large batches?
 
 <details><summary>Answer</summary>
 
@@ -188,7 +188,7 @@ plt.show()
 # %% [markdown]
 """
 **Question.** What is "the latency" of such a request: the end of the grey bar, the distance between strokes, or the last
- stroke? Which one would a reader notice first, and which one would grow if prompts became longer?
+stroke? Which one would a reader notice first, and which one would grow if prompts became longer?
 
 <details><summary>Answer</summary>
 
@@ -232,7 +232,7 @@ for name in ("change_a", "change_b"):
 # %% [markdown]
 """
 **Question.** The medians of the right panel differ a little. What does "again" tell you about how much of that is luck? Write
- down the rule by which you would call a change better, worse, or noise, before you look at a second capture.
+down the rule by which you would call a change better, worse, or noise, before you look at a second capture.
 
 You will write this rule today, in small steps that begin with a percentile. The [lesson](README.md) has the definitions, the
 stub is [ex_34_end_to_end_optimization.py](ex_34_end_to_end_optimization.py).
