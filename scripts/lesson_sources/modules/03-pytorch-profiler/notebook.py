@@ -2,8 +2,8 @@
 """
 # PyTorch profiler: phases, memory, ranks
 
-Three things that a table of operators does not show: in which phase of a training loop time goes, who holds the memory, and which of two GPUs waits for the other. All of it was recorded on
-NVIDIA H200 GPUs.
+This notebook shows three things that a table of operators does not: in which phase a training loop spends its time, what holds
+the memory, and which of two GPUs waits for the other. All of it was recorded on NVIDIA H200 GPUs.
 
 Answer each question *before* you open the answer. The numbers in the answers are computed from the recordings when the notebook is made.
 """
@@ -49,7 +49,7 @@ def bars(ax, table, y, colour, zero_us):
 """
 ## 1. Three steps of a loop
 
-The upper row is the host, in its phases; the lower one the kernels.
+In each panel the upper row is the host with its phases, and the lower row the kernels.
 """
 
 # %%
@@ -72,17 +72,19 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** In the upper panel, which phase costs the device time? In the lower one the host is through long before the device: do its phases say where the *device* spent its time?
+**Question.** In the upper panel, which phase makes the device idle? In the lower panel the host is done long before the device.
+Do its phases say where the *device* spent its time?
 
 <details><summary>Answer</summary>
 
-While the host makes a batch (`data`), the device has nothing to do: its kernels of the step before are over. In the lower panel the colours say when work was issued, and
-that is over after a third of the time. So a phase needs two numbers: what it took on the host, and the kernels that it issued, whenever these ran.
+While the host makes a batch (`data`), the device has nothing to do: its kernels of the step before are done. In the lower panel
+the colours say when the host issued work, and it is done after a third of the time. So a phase needs two numbers: its time on
+the host, and the time of the kernels that it issued, whenever these ran.
 </details>
 
 ## 2. Where do the kernels of `backward` come from?
 
-The launching calls of one step, by the thread that made them, with the phases above.
+The plot shows the launching calls of one step by thread, with the phases above.
 """
 
 # %%
@@ -109,16 +111,19 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** The range `backward` is open on the first thread. Who launches its kernels? What goes wrong in a program that gives each launch to the range that is open on *its own* thread?
+**Question.** The range `backward` is open on the first thread. Which thread launches its kernels? What goes wrong in a program
+that assigns each launch to the range that is open on *its own* thread?
 
 <details><summary>Answer</summary>
 
-Autograd runs on a thread of its own: {{count(launches.filter(place=threads[1]).height)}} of {{count(launches.height)}} launches of this step are made there, and no range is open on it. Such a program finds that `backward` issued nothing. Time is what both threads share.
+Autograd runs on a thread of its own: {{count(launches.filter(place=threads[1]).height)}} of {{count(launches.height)}} launches of this step are made there, and no range is open on it. Such
+a program finds that `backward` issued nothing. Match launches and ranges by time, which both threads share.
 </details>
 
-## 3. What does watching cost?
+## 3. What does the profiler cost?
 
-One step, unwatched and with the profiler noting more and more; samples taken in turns.
+The plot shows the duration of a step without the profiler, and with the profiler recording more and more. The samples were
+taken in turns.
 """
 
 # %%
@@ -135,17 +140,18 @@ print({way: f"{size / 1e6:.1f} MB" for way, size in watched["file_bytes"].items(
 
 # %% [markdown]
 """
-**Question.** Which ways can you tell from `none`, going by the dots alone? Would the picture be the same if a step took a second?
+**Question.** Which settings differ visibly from `none`? Would the plot look the same if a step took a second?
 
 <details><summary>Answer</summary>
 
-`device_only` lies on top of `none`; all others are clearly to its right. The cost is for each event, not a share: a step of few large kernels would hardly notice. A profile with stacks of a loop that is limited by
-its host shows another program than the one that you run.
+`device_only` cannot be told from `none`; all others are clearly to its right. Each event costs a fixed time, so a step of few
+large kernels would hardly become longer. If the host limits a loop, a profile with stacks shows a much slower loop than the one
+that you run.
 </details>
 
 ## 4. A map of memory
 
-Segments of PyTorch's allocator, one row each; coloured is what is in use, grey is free.
+Each row is a segment of PyTorch's allocator. Coloured blocks are in use, grey ones are free.
 """
 
 # %%
@@ -165,17 +171,20 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** The program asks for {{source("modules/03-pytorch-profiler/ex02-memory-profiling").mib(source("modules/03-pytorch-profiler/ex02-memory-profiling").explained()["block_bytes"])}} more, and may reserve {{source("modules/03-pytorch-profiler/ex02-memory-profiling").mib(source("modules/03-pytorch-profiler/ex02-memory-profiling").explained()["unreserved_bytes"])}}. All grey together would be more than enough. Why will the request fail? Which one tensor would you free?
+**Question.** The program asks for {{source("modules/03-pytorch-profiler/ex02-memory-profiling").mib(source("modules/03-pytorch-profiler/ex02-memory-profiling").explained()["block_bytes"])}} more, and may reserve {{source("modules/03-pytorch-profiler/ex02-memory-profiling").mib(source("modules/03-pytorch-profiler/ex02-memory-profiling").explained()["unreserved_bytes"])}}. All grey blocks together would be more than enough.
+Why will the request fail? Which one tensor would you free?
 
 <details><summary>Answer</summary>
 
-A tensor needs one piece. No grey block is long enough, and no segment is all grey, so none can be given back to the driver either: each holds one result. {{source("modules/03-pytorch-profiler/ex02-memory-profiling").part("free")}} are free and of no use; to every other program they are taken. Freeing one result would help if its segment is long
-enough: a segment without anything in use can go back to the driver, and one long piece be asked for.
+A tensor needs one contiguous block. No grey block is long enough. No segment is all grey, because each holds one result, so the
+allocator cannot return one to the driver either. {{source("modules/03-pytorch-profiler/ex02-memory-profiling").part("free")}} are free but useless for this request, and no other program can use
+them. Freeing one result helps if its segment is large enough: the allocator can return an unused segment to the driver, and ask
+for one large segment instead.
 </details>
 
 ## 5. What grows?
 
-Memory in use over eight training steps of another program, from its history of allocations.
+The plot shows the memory in use over eight training steps of another program, from its history of allocations.
 """
 
 # %%
@@ -196,16 +205,18 @@ print("MB in use after each step:", [round(size / 1e6, 1) for size in after])
 
 # %% [markdown]
 """
-**Question.** Activations come and go and make the mountains. What makes the floor rise: one large tensor, or many small ones? How would you find the line that made it?
+**Question.** Activations are allocated and released in each step and make the peaks. What makes the floor rise: one large
+tensor, or many small ones? How would you find the line that allocates it?
 
 <details><summary>Answer</summary>
 
-About {{mb(after[-1] - after[-2])}} stay behind in each step. Every allocation has a stack and a life: what was asked for in one step and is still there two steps later is what to look at, and its stack names the line.
+About {{mb(after[-1] - after[-2])}} stay allocated in each step. Every allocation has a stack and a lifetime. Look at what was allocated in one step
+and is still there two steps later. Its stack names the line.
 </details>
 
 ## 6. Two ranks
 
-Two GPUs, one Kineto trace each: compute kernels and NCCL kernels of one step.
+There are two GPUs with one Kineto trace each. The plot shows the compute kernels and the NCCL kernels of one step.
 """
 
 # %%
@@ -225,21 +236,25 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** Rank 0 spends most of its time communicating. Whose fault is it? And may you compare *when* things happen between the two rows?
+**Question.** Rank 0 spends most of its time in collectives. Which rank causes that? And can you compare *when* things happen on
+the two ranks in this plot?
 
 <details><summary>Answer</summary>
 
-Rank 1 has more to compute and comes late; rank 0's kernels spin until it does. Durations may be compared between the files. Times may not as they are drawn: the picture set both to zero
-at their first kernels, which did not begin together. `baseTimeNanoseconds` plus a time is an instant on the wall clock; two hosts may be compared as exactly as their clocks agree.
+Rank 1 has more to compute and comes late, and rank 0's collectives wait for it. You can compare durations between the files.
+You cannot compare times in this plot: it sets both traces to zero at their first kernels, which did not begin together.
+`baseTimeNanoseconds` plus a time is an instant on the wall clock. You can compare these instants as exactly as the clocks of
+the hosts agree.
 </details>
 
-## 7. Before all that: the trace itself
+## 7. How the traces were written
 
-Every trace here was written by a few lines around a loop: skip some steps, record some, and change nothing about the training.
+Every trace here was written by a few lines around a loop. They skip some steps, record some, and do not change the training.
 
-**Question.** What must such a wrapper guarantee when a step fails, or when there are fewer batches than it wanted to skip? And when is it allowed to do one step more than asked?
+**Question.** What must such a wrapper guarantee when a step fails, or when there are fewer batches than it wanted to skip? And may it ever do one step more than asked?
 
-That is where your work begins, in [ex01](ex01-basic-profiling/README.md); [ex02](ex02-memory-profiling/README.md) goes on with memory, [ex03](ex03-distributed-profiling/README.md) with ranks.
+You write such a wrapper in [ex01](ex01-basic-profiling/README.md). [Ex02](ex02-memory-profiling/README.md) continues with
+memory, [ex03](ex03-distributed-profiling/README.md) with ranks.
 
 ```console
 uv run lab check torch_ex01.train_with_profile
