@@ -2,7 +2,7 @@
 """
 # Triton: what a kernel's time is made of
 
-Kernels of a few lines, timed on an NVIDIA H200 in many ways and at many sizes. You need neither a GPU nor Triton for this page: every sample is in the recordings.
+Short kernels were timed on an NVIDIA H200 in many ways and at many sizes. You need neither a GPU nor Triton for this page, because every sample is in the recordings.
 
 Answer each question *before* you open the answer. The numbers in the answers are computed from the recordings when the notebook is made.
 """
@@ -35,7 +35,7 @@ print(len(add), "sizes, from", add[0]["n"], "to", f"{add[-1]['n']:,}", "elements
 """
 ## 1. One kernel, three times
 
-A vector add at many sizes. `eager`: the host issues call after call. `graph`: the same calls in a CUDA graph. `cold`: one call, after the caches were filled with something else.
+A vector add at many sizes, timed in three ways. With `eager` the host issues call after call. With `graph` the same calls are in a CUDA graph. With `cold` one call is timed after the caches were filled with something else.
 """
 
 # %%
@@ -55,13 +55,13 @@ plt.show()
 
 <details><summary>Answer</summary>
 
-The host needs about {{us(statistics.median(add[0]["eager"]), 0)}} to issue one call from Python; shorter kernels wait for it. In a graph nothing is issued one by one, so green shows the device: {{us(statistics.median(add[0]["graph"]))}} for a kernel with next to nothing in it, and soon the time of the
-bytes. Three lines, three questions: a time without its way of timing answers none.
+The host needs about {{us(statistics.median(add[0]["eager"]), 0)}} to issue one call from Python, and a shorter kernel is done before the next call comes. In a graph the host does not issue each call, so green shows the device. An almost empty kernel takes {{us(statistics.median(add[0]["graph"]))}}, and the time soon grows with the
+bytes. The three lines answer three different questions. A time means nothing without the way in which it was measured.
 </details>
 
 ## 2. Faster than the memory
 
-The same times as rates: bytes that the add must move, over time. Dashed: what the data sheet says of DRAM.
+The same times as rates: the bytes that the add must move, divided by the time. The dashed line is the datasheet's bandwidth of DRAM.
 """
 
 # %%
@@ -78,17 +78,17 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** A rate above the peak: a measuring error? For which size would you quote the kernel's bandwidth, and which line?
+**Question.** Some rates are above the peak. Is this a measuring error? If you report the kernel's bandwidth, which size and which line do you take?
 
 <details><summary>Answer</summary>
 
-None: the same vectors were added again and again, so they lay in the L2 cache and DRAM was not asked. A rate of {{f"{max(row['bytes'] / statistics.median(row['graph']) for row in add):,.0f}"}} GB/s is the cache's. For DRAM take a size far above the cache, or cold
-calls, and hold it against a copy measured in the same way rather than against a data sheet.
+It is no error. The same vectors were added again and again, so they were still in the L2 cache. A rate of {{f"{max(row['bytes'] / statistics.median(row['graph']) for row in add):,.0f}"}} GB/s is the cache's. For DRAM take a size far above the cache, or cold
+calls. Compare it with a copy that was measured in the same way rather than with a datasheet.
 </details>
 
 ## 3. The order of samples
 
-One and the same call, timed in different ways; all samples in the order in which they were taken.
+The same call was timed in different ways. The dots show all samples in the order in which they were taken.
 """
 
 # %%
@@ -105,16 +105,16 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** The first call of `from_start` is far above the panel's other dots. By what factor, and what happened in it? And how many calls would you throw away in `after_idle`?
+**Question.** The first call of `from_start` is far above the panel's other dots. By what factor, and what happened in this call? How many calls would you throw away in `after_idle`?
 
 <details><summary>Answer</summary>
 
-It took {{ms(series["from_start"][0], 0)}}: Triton compiles a kernel when it is first called. After it come calls that are still slower than the later ones. "Ten warm-up calls" is a guess; how many are needed can be read from the samples, and that is a task of ex05.
+It took {{ms(series["from_start"][0], 0)}}, because Triton compiles a kernel when it is first called. The next calls are still slower than the later ones. "Ten warm-up calls" is a guess. The samples show how many are needed; a task of ex05 is to read it from them.
 </details>
 
 ## 4. One column of tiles more
 
-A matrix product with one and the same tile, 12 rows of tiles, and a growing number of columns of tiles.
+A matrix product, always with the same tile. The result has 12 rows of tiles, and a growing number of columns.
 """
 
 # %%
@@ -133,17 +133,17 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** More work, same time; then a little more work, and twice the time. What is special about the number at the dashed line? Which shape of a product would you avoid?
+**Question.** At first, more work takes the same time. Then a little more work takes twice the time. What is special about the number at the dashed line? Which shape of a product would you avoid?
 
 <details><summary>Answer</summary>
 
-The device has {{matmul["sm_count"]}} multiprocessors and each takes one such tile at a time. The next column has 12 tiles more: they make a second round in which all other multiprocessors have nothing to do. So the device does {{pct(
+The device has {{matmul["sm_count"]}} multiprocessors, and each takes one such tile at a time. The next column adds 12 tiles. They need a second round, in which all other multiprocessors have nothing to do. So the device does {{pct(
 (tiles[6] / statistics.median(matmul["waves"][6]["device_time"])) / (tiles[5] / statistics.median(matmul["waves"][5]["device_time"])))}} of the operations a second that it did one step before. Choose the tile by the shape.
 </details>
 
 ## 5. The best block size
 
-The same add with many sizes of a block and numbers of warps, eight rounds each.
+The same add with many block sizes and numbers of warps, each timed in eight rounds.
 """
 
 # %%
@@ -164,17 +164,17 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** A search reports the setting at the very left as "the best". Would it be the same in another run? When is a setting *better* than another?
+**Question.** A search reports the leftmost setting as "the best". Would another run give the same one? When is one setting *better* than another?
 
 <details><summary>Answer</summary>
 
-The leftmost lies apart from the second by {{pct(statistics.median(map(median_us, order[1]["device_time"])) / statistics.median(map(median_us, order[0]["device_time"])) - 1, 1)}}, all others among their neighbours: rounds of one setting differ by more than the medians of the next. Whether so little counts must be said before the
-search. An honest answer is a group that cannot be told apart, and what it protects from stands at the far right: {{times(statistics.median(map(median_us, order[-1]["device_time"])), statistics.median(map(median_us, order[0]["device_time"])), 1)}} as long.
+The leftmost is faster than the second by {{pct(statistics.median(map(median_us, order[1]["device_time"])) / statistics.median(map(median_us, order[0]["device_time"])) - 1, 1)}}, but the others cannot be separated from their neighbours: the rounds of one setting differ by more than the medians of neighbours. Before you
+search, say which difference counts. An honest answer is a group of equally good settings. What matters more is to avoid those at the far right: {{times(statistics.median(map(median_us, order[-1]["device_time"])), statistics.median(map(median_us, order[0]["device_time"])), 1)}} as long.
 </details>
 
 ## 6. One element more
 
-A vector of 2^27 elements, and of one more, for two data types. Bars: the add's time over the time of a copy.
+Vectors of 2^27 elements, and of one element more, in two data types. The bars show the add's time divided by the time of a copy.
 """
 
 # %%
@@ -196,15 +196,15 @@ for row in (tail[6], tail[10]):
 
 # %% [markdown]
 """
-**Question.** One element more, and the same kernel takes several times as long. What do the two lines below the picture tell you? Why is `branch` spared?
+**Question.** With one element more, the same kernel takes several times as long in bfloat16. What do the two lines below the picture tell you? Why is `branch` not slower?
 
 <details><summary>Answer</summary>
 
-With a size that is a multiple of 16 the compiler knows that a mask never cuts a group of elements in two, and loads 16 bytes at once (`v4.b32`). With one more it does not know, and every thread loads elements of two bytes one by one. In `branch` only the last program has a mask; all others
+If the size is a multiple of 16, the compiler knows that the mask never divides a group of elements. So it loads 16 bytes at once (`v4.b32`). With one element more it does not know this, and every thread loads elements of two bytes one by one. In `branch` only the last program has a mask. All others
 load as before.
 </details>
 
-## 7. Against a copy
+## 7. Compared with a copy
 
 Back to the first picture. A copy of one vector was timed in the same way as `cold`.
 """
@@ -222,7 +222,7 @@ plt.show()
 """
 **Question.** The add takes nearly one and a half times as long as the copy. Is it a bad kernel? Count what each of them reads and writes before you answer.
 
-That is where your work begins, in [ex01](ex01-vector-add/README.md): write the kernel, for sizes of every kind, and prove by counting that it moves no byte too many.
+Your work begins here, in [ex01](ex01-vector-add/README.md). Write the kernel for any size, and prove by counting that it moves no unnecessary byte.
 
 ```console
 uv run lab check triton_ex01.vector_add
