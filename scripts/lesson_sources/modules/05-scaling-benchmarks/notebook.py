@@ -2,8 +2,8 @@
 """
 # Scaling: how much faster with more?
 
-A training measured on one NVIDIA H200, on two and on four, and a small one on one to sixteen processes of a CPU. No traces: every run is a list of step times. You will see how much
-can be said from them, and how easily the wrong thing.
+One training was measured on one, two and four NVIDIA H200, and a smaller one on one to sixteen processes of a CPU. There are no traces; every run is a list of step times. You will see how much
+they can tell, and how easily they mislead.
 
 Answer each question *before* you open the answer. The numbers in the answers are computed from the recordings when the notebook is made.
 """
@@ -52,17 +52,17 @@ print(f"mean {statistics.mean(steps_ms):.1f} ms, median {statistics.median(steps
 
 # %% [markdown]
 """
-**Question.** "The mean step takes this long." Who would be misled, and by what factor? And is the median the right answer to "how many samples a second"?
+**Question.** Somebody reports the mean step. How far is it from a typical step? And is the median the right number for "how many samples a second"?
 
 <details><summary>Answer</summary>
 
-The mean is {{times(statistics.mean(steps_ms), statistics.median(steps_ms), 0)}} the median, because of the first steps alone. Leave out the warm-up, then: samples over the time that they *all* took. The median would hide a
-slow step that comes again and again and is paid for each time.
+The mean is {{times(statistics.mean(steps_ms), statistics.median(steps_ms), 0)}} the median, only because of the first steps. Leave out the warm-up. Then divide all samples by the time that *all* remaining steps took. The median would hide a
+slow step that comes again and again, although each one costs time.
 </details>
 
-## 2. What a larger batch buys
+## 2. What a larger batch brings
 
-Step time and samples a second over the batch, all runs.
+Step time and samples a second for each batch size, with all runs.
 """
 
 # %%
@@ -83,17 +83,17 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** If you split a batch of 1024 over eight GPUs, where on the left picture does each of them stand? What will the speed-up be, without any exchange of gradients?
+**Question.** If you divide a batch of 1024 among eight GPUs, where in the left picture is each of them? What is the speed-up, even without any exchange of gradients?
 
 <details><summary>Answer</summary>
 
-At 128 samples a step takes about as long as at 1024: the picture is flat there. Eight GPUs would be as fast as one. Before anything can scale, one device must have enough to do: the knee of the right
-picture says from when on it has.
+A step of 128 samples takes about as long as one of 1024, because the curve is flat there. So eight GPUs would be as fast as one. A training can only scale if each device has enough to do. The knee in the right
+picture shows from which batch on this is so.
 </details>
 
 ## 3. Three series
 
-One GPU, two and four, three series. In `a` 8192 samples are shared out, in `c` 2048; in `b` each GPU gets 4096.
+Three series on one, two and four GPUs. In `a` the GPUs divide 8192 samples, in `c` 2048. In `b` each GPU gets 4096.
 """
 
 # %%
@@ -120,9 +120,9 @@ plt.show()
 
 <details><summary>Answer</summary>
 
-In b four GPUs did four times the work: samples a second grew by {{times(4 * source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "b", 1), source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "b", 4))}}. In a the work was the same: {{times(source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "a", 1), source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "a", 4))}}, in c {{times(source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "c", 1), source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "c", 4))}}: less than
-one. And from two GPUs to four? They went from {{times(2 * source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "b", 1), source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "b", 2))}} to that in b, from {{times(source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "a", 1), source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "a", 2))}} in a, from {{times(source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "c", 1), source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "c", 2))}} in c: the first gained nearly twice again, the last nothing. Same hardware, same program, three answers: what was
-kept must be said with the number.
+In b four GPUs did four times the work, so samples a second grew by {{times(4 * source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "b", 1), source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "b", 4))}}. In a the work was the same: {{times(source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "a", 1), source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "a", 4))}}, in c {{times(source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "c", 1), source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "c", 4))}}: which is less than
+one. From two GPUs to four, the speed-up went from {{times(2 * source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "b", 1), source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "b", 2))}} to that in b, from {{times(source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "a", 1), source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "a", 2))}} in a, from {{times(source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "c", 1), source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "c", 2))}} in c. In b it nearly doubled again, in c it did not grow. Hardware and program are the same, and there are three answers. So with a speed-up, always say what was
+kept constant.
 </details>
 
 ## 4. With and without the exchange
@@ -159,18 +159,18 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** In series d the second GPU's hatched part is large. Would a faster link between the GPUs make it smaller? And with four GPUs, what would give more in series d: the link, or even shares?
+**Question.** In series d the second GPU's hatched part is large. Would a faster link between the GPUs make it smaller? And with four GPUs, what would help more in series d: a faster link, or equal shares?
 
 <details><summary>Answer</summary>
 
-With two, hardly: the second waits for the first one, which has more to compute, and both end together. In series a and c the hatched parts are alike: there it is the exchange. What looks the same in one bar has two causes, and only the comparison of
-the ranks tells them apart. With four, waiting for the first costs {{us(source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").verdict("scaling_four_bf16", "d", 4).evidence["waiting_ns"], 0)}} a step and the exchange after it {{us(source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").verdict("scaling_four_bf16", "d", 4).evidence["exposed_ns"], 0)}}: as good as the same. A verdict that names the larger one would say less than the two numbers.
+With two GPUs, hardly. The second GPU waits for the first one, which has more to compute, and both end together. In series a and c the hatched parts of all GPUs are alike, so there it is the exchange. One bar alone does not show which of the two causes it is. You have to compare
+the ranks. With four GPUs, waiting for the first costs {{us(source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").verdict("scaling_four_bf16", "d", 4).evidence["waiting_ns"], 0)}} a step and the exchange after it {{us(source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").verdict("scaling_four_bf16", "d", 4).evidence["exposed_ns"], 0)}}, almost the same. So report both numbers, not only the larger one.
 </details>
 
 ## 5. What an all-reduce costs
 
-Its time over its size, on two GPUs and on four, and a plain copy between two of them. On the right the same as bandwidth: bytes over time (solid), and times 2 (n − 1) / n,
-which is bus bandwidth (dashed).
+On the left is its time over its size, on two GPUs and on four, with a plain copy between two of them. On the right is the bandwidth: bytes over time (solid), and the same times 2 (n − 1) / n,
+which is the bus bandwidth (dashed).
 """
 
 # %%
@@ -201,19 +201,19 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** Ninety-six gradients of four kilobytes each: one all-reduce each, or one for all? And two of a hundred megabytes? On the right, which two lines lie on each other, and why?
+**Question.** There are ninety-six gradients of four kilobytes. Would you send one all-reduce for each, or one for all? And for two gradients of a hundred megabytes? On the right, which two lines are the same, and why?
 
 <details><summary>Answer</summary>
 
-The flat part is paid for every message, whatever is in it: {{us(source("modules/05-scaling-benchmarks/ex03-communication-overhead").reduce_ns(2**10, 2, "scaling_four_bf16"), 0)}} for a kilobyte, {{us(source("modules/05-scaling-benchmarks/ex03-communication-overhead").reduce_ns(2**20, 2, "scaling_four_bf16"), 0)}} for a megabyte. So small ones are put together into buckets. Large ones gain nothing from it, and a bucket that waits for the last gradient starts
-late. There is a best size, and it depends on what it can hide behind.
+Every message costs at least the time of the flat part, however small it is: {{us(source("modules/05-scaling-benchmarks/ex03-communication-overhead").reduce_ns(2**10, 2, "scaling_four_bf16"), 0)}} for a kilobyte, {{us(source("modules/05-scaling-benchmarks/ex03-communication-overhead").reduce_ns(2**20, 2, "scaling_four_bf16"), 0)}} for a megabyte. So put small gradients together into buckets. For large ones this gains nothing, and a bucket that waits for its last gradient starts
+late. There is a best size between the two. It depends on how much computing can hide the exchange.
 
-Those of two GPUs: their factor is 1. With four it is 1.5, and which of the two bandwidths is meant decides whether four GPUs did worse than two or better.
+The two lines of two GPUs are the same, because their factor is 1. With four it is 1.5. By bytes over time four GPUs are worse than two, by bus bandwidth they are better.
 </details>
 
 ## 6. Sixteen processes
 
-A CPU this time: series a from one to sixteen processes, as speed-up over one. Dashed: in proportion.
+These processes run on a CPU. The plot shows the speed-up of series a and c from one to sixteen processes. The dashed line is a speed-up equal to the number of processes.
 """
 
 # %%
@@ -231,16 +231,16 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** Amdahl's law says that the speed-up flattens. Series c *falls*. Can the law describe that, and what does it leave out? From two GPUs, which have two points, which law could you prove?
+**Question.** Amdahl's law says that the speed-up flattens. In series c it *falls*. Can the law describe this, and what does it leave out? One GPU and two give two points. Which law could you prove with them?
 
 <details><summary>Answer</summary>
 
-The law has a serial part and a parallel part, and nothing that grows with the number of processes: with a share between 0 and 1 its curve never comes down. An exchange grows with it. And with one GPU and two, every law of one parameter can be made to fit: two points prove none. Four GPUs are a third point. The laws of the first two say {{source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").foretold("scaling_four_bf16", "a", 4)}} of series a, where {{source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").measured("scaling_four_bf16", "a", 4)}} was measured, and {{source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").foretold("scaling_four_bf16", "b", 4)}} of series b (Gustafson's law), where it was {{source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").measured("scaling_four_bf16", "b", 4)}}: a third point can contradict a law. That it agrees proves none either.
+The law has a serial part and a parallel part, but nothing that grows with the number of processes. With a share between 0 and 1 its curve never falls. An exchange does grow with this number. With one GPU and two, every law of one parameter can be made to fit, so two points prove none. Four GPUs are a third point. From the first two points the laws predict {{source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").foretold("scaling_four_bf16", "a", 4)}} for series a, where {{source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").measured("scaling_four_bf16", "a", 4)}} was measured. They predict {{source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").foretold("scaling_four_bf16", "b", 4)}} for series b (Gustafson's law), where it was {{source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").measured("scaling_four_bf16", "b", 4)}}. So a third point can contradict a law. If it agrees, this proves nothing either.
 </details>
 
-## 7. What all of it is divided by
+## 7. The baseline
 
-Each speed-up above had a number of one GPU below the line. If that is wrong, everything is.
+Each speed-up above was divided by a number of one GPU. If this number is wrong, every speed-up is.
 """
 
 # %%
@@ -268,9 +268,9 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** If data come late on one GPU, and with two GPUs each has its own loader: what happens to the speed-up, and is it worth anything?
+**Question.** Suppose that data come late on one GPU, and that with two GPUs each has its own loader. What happens to the speed-up, and is it worth anything?
 
-That is where your work begins: one number from one GPU that deserves to be divided by, with its interval, in [ex01](ex01-single-gpu-baseline/README.md).
+Your work begins here, in [ex01](ex01-single-gpu-baseline/README.md): measure a baseline on one GPU, with its interval.
 
 ```console
 uv run lab check scaling_ex01.throughput

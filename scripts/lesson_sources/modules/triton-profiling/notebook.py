@@ -168,7 +168,7 @@ plt.show()
 
 <details><summary>Answer</summary>
 
-The leftmost is faster than the second by {{pct(statistics.median(map(median_us, order[1]["device_time"])) / statistics.median(map(median_us, order[0]["device_time"])) - 1, 1)}}, but the others cannot be separated from their neighbours: the rounds of one setting differ by more than the medians of neighbours. Before you
+The leftmost is faster than the second by {{pct(statistics.median(map(median_us, order[1]["device_time"])) / statistics.median(map(median_us, order[0]["device_time"])) - 1, 1)}}, but the others cannot be separated from their neighbours. The rounds of one setting differ by more than the medians of neighbours. Before you
 search, say which difference counts. An honest answer is a group of equally good settings. What matters more is to avoid those at the far right: {{times(statistics.median(map(median_us, order[-1]["device_time"])), statistics.median(map(median_us, order[0]["device_time"])), 1)}} as long.
 </details>
 
