@@ -218,8 +218,8 @@ _TIMELINE = (
         _SAVING,
         99,
         remedy="none",
-        headline="No one cause costs a tenth of the time",
-        first="look into the kernels next",
+        headline="Kernels keep the GPU busy {busy} of the time",
+        first="look into them next",
     ),
 )
 

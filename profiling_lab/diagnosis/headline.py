@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from profiling_lab.diagnosis import kernels
 from profiling_lab.findings import CATEGORIES, Finding, base_name
-from profiling_lab.units import format_bytes
+from profiling_lab.units import format_bytes, format_ns
 
 if TYPE_CHECKING:
     from profiling_lab.diagnosis.engine import Verdict
@@ -31,10 +31,14 @@ def parts(verdict: Verdict) -> tuple[str, str]:
 
 def _after_setup(claim: str, verdict: Verdict) -> str:
     """What is claimed, with the share of set-up before it where that is most of the window."""
-    share = min((seen.setup_ns / seen.spent[0].length_ns for seen in verdict.seen), default=0)
+    shares = [(seen.setup_ns / seen.spent[0].length_ns, seen.judged_ns) for seen in verdict.seen]
+    share, rest_ns = min(shares, default=(0, 0))
     if share < 0.5:
         return claim
-    return f"{share:.0%} of the window is set-up. In the rest, {claim[0].lower()}{claim[1:]}"
+    rest = format_ns(rest_ns)
+    return (
+        f"{share:.0%} of the window is set-up. In the other {rest}, {claim[0].lower()}{claim[1:]}"
+    )
 
 
 def _claim(finding: Finding, verdict: Verdict) -> str:
@@ -45,6 +49,7 @@ def _claim(finding: Finding, verdict: Verdict) -> str:
         kernel=base_name(name) if kind == "kernel" else "",
         unit=kernels.WORDS.get(judged.unit, "") if judged else "",
         use=f"{finding.evidence.get('ceiling_ratio', 0):.0%}",
+        busy=f"{1 - finding.evidence.get('lost_ratio', 0):.0%}",
         growth=format_bytes(finding.evidence.get("growth_bytes", 0)),
         clock=f"{finding.evidence.get('clock_ratio', 0):.0%}",
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from profiling_lab.analysis import columns, host_time, order
+from profiling_lab.analysis import columns, host_time, order, spent
 from profiling_lab.analysis.columns import LOADER, DeviceOperations, HostCalls, Ranges
 from profiling_lab.captures.kineto import STEP_RANGE
 from profiling_lab.units import format_ns
@@ -21,6 +21,7 @@ _SEEN_IN_GAPS = {
     "sync_bound", "allocation_bound", "transfer_bound", "launch_bound", "host_bound", "input_bound",
     "recompilation", "unexplained",
 }  # fmt: skip
+MOST_GAPS = 100  # looked at, of a device: so few are set-up
 _IN_COLLECTIVES = {"communication_bound", "rank_imbalance", "pipeline_bubble"}
 
 
@@ -65,6 +66,12 @@ def _longest(seen: Seen, category: str) -> tuple[str, int, int, str] | None:
             int(work.end[row]),
             place,
         )
+    if category == "sync_bound" and seen.saved.readback_count:
+        row = _best(seen, calls, _reads_back(seen))
+        if row is not None:
+            name = recording.names[int(calls.name[row])]
+            words = f"Longest reading back of a few bytes: {name}"
+            return words, int(calls.start[row]), int(calls.end[row]), ""
     kinds = {"sync_bound": order.SYNCHRONIZE, "allocation_bound": order.ALLOCATION}
     if category in kinds and len(calls):
         row = _best(seen, calls, order.call_kinds(recording)[calls.name] == kinds[category])
@@ -91,6 +98,16 @@ def _longest(seen: Seen, category: str) -> tuple[str, int, int, str] | None:
     return None
 
 
+def _reads_back(seen: Seen) -> np.ndarray:
+    """Per call, whether it issues a copy of a few bytes from the device."""
+    made, copies = seen.time.order, seen.time.links
+    read = copies.few_bytes & ~copies.upload
+    issuing = made.on[(made.why == order.ISSUED) & read[made.to]]
+    out = np.zeros(len(seen.recording.calls), dtype=bool)
+    out[made.row[issuing]] = True
+    return out
+
+
 def _best(
     seen: Seen, table: Ranges | DeviceOperations | HostCalls, chosen: np.ndarray
 ) -> int | None:
@@ -103,15 +120,17 @@ def _best(
 def _gap(seen: Seen, finding: Finding) -> list[str]:
     kind, _, name = finding.subject.partition(":")
     told = [one for one in seen.spent if kind != "device" or str(one.device) == name] or seen.spent
+    # What is set-up above all is not what the finding is of.
+    setup = spent.IDLE.index(spent.SETUP)
     gaps = [
-        (int(one.idle.ends_ns[row] - one.idle.starts_ns[row]), one, row)
+        (int(one.idle_parts[row].argmax() != setup), int(lengths[row]), one, row)
         for one in told
-        if len(one.idle.starts_ns)
-        for row in [int(np.argmax(one.idle.ends_ns - one.idle.starts_ns))]
+        for lengths in [one.idle.ends_ns - one.idle.starts_ns]
+        for row in np.argsort(-lengths, kind="stable")[:MOST_GAPS].tolist()
     ]
     if not gaps:
         return []
-    length, one, row = max(gaps, key=lambda gap: gap[0])
+    _, length, one, row = max(gaps, key=lambda gap: gap[:2])
     start = int(one.idle.starts_ns[row])
     return [_said(seen, f"Longest idle gap of GPU {one.device}", start, start + length)]
 
@@ -124,12 +143,16 @@ def _host_code(seen: Seen) -> list[str]:
     recording, calls = seen.recording, seen.recording.calls
     begin, end = seen.window_ns
     best = (0, 0, 0, -1)
+    made, setup = seen.time.order, np.zeros(len(calls), dtype=np.int64)  # before each call
+    known = (made.thread >= 0) & (made.row >= 0)
+    setup[made.row[known]] = seen.time.lead_setup[known]
     for thread in np.unique(calls.thread).tolist():
         own = np.flatnonzero((calls.thread == thread) & (calls.end > begin) & (calls.start < end))
         if len(own) < 2:
             continue
         reach = np.maximum.accumulate(calls.end[own])[:-1]
         gaps = calls.start[own][1:] - reach
+        gaps = np.where(2 * setup[own][1:] < gaps, gaps, 0)
         at = int(np.argmax(gaps))
         best = max(best, (int(gaps[at]), int(reach[at]), int(reach[at] + gaps[at]), thread))
     length, start, until, thread = best

@@ -110,6 +110,7 @@ def render(template: str, scripts: Sequence[str], styles: Sequence[str], **given
     `theme_js`). given: the rest of what the template names; a value that ends in `_script` may run too.
     """
     import jinja2
+    import markupsafe
 
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE / "templates"),
@@ -125,6 +126,8 @@ def render(template: str, scripts: Sequence[str], styles: Sequence[str], **given
         ns=units.format_ns,
         words=lambda slug: clean_text(str(slug)).replace("_", " "),
         sentence=sentence,
+        # Names break behind their underscores, and not in a word.
+        breaking=lambda text: markupsafe.Markup("_<wbr>").join(str(text).split("_")),
     )
     files = {
         name.replace(".", "_"): (HERE / "templates" / name).read_text(encoding="utf-8")
@@ -140,12 +143,12 @@ def render(template: str, scripts: Sequence[str], styles: Sequence[str], **given
 
 def _script_json(data: Any) -> Any:
     """JSON that is safe inside a script element, whatever its strings hold."""
-    from markupsafe import Markup
+    import markupsafe
 
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     for char in "<>&":
         text = text.replace(char, f"\\u{ord(char):04x}")
-    return Markup(text)
+    return markupsafe.Markup(text)
 
 
 # -- what is shipped in the page -----------------------------------------------------------------

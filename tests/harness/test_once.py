@@ -10,6 +10,10 @@ import pytest
 
 from grading.checks.generate.kineto import Trace
 from profiling_lab.analysis.once import beyond_recurring
+from profiling_lab.captures import inputs
+from profiling_lab.diagnosis import where
+from profiling_lab.reports import from_verdict
+from profiling_lab.reports.places import places_of
 from tests.harness.drawn_run import MS, US, Drawn, judge, of
 
 
@@ -108,7 +112,8 @@ def test_a_cost_is_one_of_steps_only_if_it_comes_again(
         assert verdict.seen[0].setup_ns == pytest.approx(
             50_000 * US, abs=0.02 * verdict.seen[0].spent[0].length_ns
         )
-        assert "% of the window is set-up. In the rest, no one cause" in verdict.headline
+        assert "% of the window is set-up. In the other 2" in verdict.headline
+        assert ", kernels keep the GPU busy" in verdict.headline
     else:
         assert main.category == EVENTS[event] and main.evidence["recoverable_ratio"] > 0.4
         assert verdict.seen[0].setup_ns < 0.05 * verdict.seen[0].spent[0].length_ns
@@ -127,3 +132,36 @@ def test_what_happens_once_in_the_one_step_recorded_may_happen_in_each(
     verdict = judge(str(trace.save()))
     assert verdict.findings[0].category == category
     assert any("one step was recorded" in line for line in verdict.rests_on) is (number > 0)
+
+
+def test_where_to_look_is_not_in_set_up(tmp_path: Path) -> None:
+    """50 ms of host code once, and 300 µs in each step: terminal and page lead to a step."""
+    drawn = Drawn(tmp_path / "steps.sqlite")
+    drawn.launch(100)
+    _own_code(drawn, 50_000)
+    for _ in range(50):
+        drawn.launch(100)
+        drawn.wait()
+        _own_code(drawn, 300)
+    path = drawn.save()
+    verdict = judge(path)
+    main = verdict.findings[0]
+    assert main.category == "host_bound"
+    assert [text.split(":")[1].split(" at ")[0] for text in where.of(verdict.seen[0], main)] == [
+        " 300 µs",
+        " 311 µs",
+    ]
+    (section,) = from_verdict.sections(verdict, inputs.read([path]))
+    assert [p.end_ns - p.start_ns for p in places_of(section, main)] == [311 * US]
+
+
+def test_where_results_are_read_back_is_shown(tmp_path: Path) -> None:
+    drawn = Drawn(tmp_path / "items.sqlite")
+    for us in (20, 20, 40, 20):
+        drawn.launch(300)
+        drawn.blocking_copy("D2H", us, 4, pinned=True, api="cudaMemcpy_v3020")
+        drawn.now += 200 * US
+    verdict = of(drawn)
+    assert verdict.findings[0].category == "sync_bound"
+    first, *_ = where.of(verdict.seen[0], verdict.findings[0])
+    assert first.startswith("Longest reading back of a few bytes: cudaMemcpy")
