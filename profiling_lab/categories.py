@@ -3,7 +3,7 @@
 A category is a measurable statement, not an impression. Its row is all there is to know of one: definition, the
 evidence that a finding must carry, precedence (when two causes save the same amount, the lower number is the main
 finding), the cause that is taken away to measure it, its words for people, the wider category that an answer may
-name as well, remedy and the effort of that, and what to record to see more. A new one touches its row, its rule in
+name as well, remedy and the effort of that, what to record to see more, and where to look for it. A new one touches its row, its rule in
 the engine, and its tests.
 """
 
@@ -18,7 +18,9 @@ class Category:
 
     cause: what is taken away to measure it (`analysis.savings`), and its words. parent: the wider category that
     an answer may name as well. remedy: what to do. effort: of that, from 1 (a line) to 4 (another design). record:
-    what to record to see where it comes from. bound: what its finding says could be saved is the most that could.
+    what to record to see where it comes from. place: what of it is shown on a timeline, the longest of its kind.
+    bound: what its finding says could be saved is the most that could. headline, first: what is wrong, and what to do
+    first, in the verdict's one sentence.
     """
 
     name: str
@@ -31,9 +33,15 @@ class Category:
     remedy: str = ""
     effort: int = 0
     record: str = ""
+    place: str = ""
     bound: bool = False
     headline: str = ""
     first: str = ""
+
+    @property
+    def in_gaps(self) -> bool:
+        """Whether it explains a device that does nothing: its longest gap shows it as well."""
+        return bool(self.cause) or self.name == "unexplained"
 
 
 _SAVING = ("recoverable_ns", "window_ns")
@@ -52,6 +60,7 @@ _TIMELINE = (
         record="--cuda-memory-usage=true, or profile_memory=True",
         headline="Allocating and freeing memory costs {share} of the time",
         first="begin with what allocates inside the loop",
+        place="Longest allocation or release",
     ),
     Category(
         "sync_bound",
@@ -66,6 +75,7 @@ _TIMELINE = (
         record="--python-backtrace=cuda, or with_stack=True: the line that waits",
         headline="Waiting for results costs {share} of the time",
         first="begin by reading results later, all at once",
+        place="Longest wait of the host",
     ),
     Category(
         "transfer_bound",
@@ -79,6 +89,7 @@ _TIMELINE = (
         effort=2,
         headline="Copies that nothing runs beside cost {share} of the time",
         first="begin with pinned memory",
+        place="Longest copy",
     ),
     Category(
         "launch_bound",
@@ -121,6 +132,7 @@ _TIMELINE = (
         record="--trace=cuda,nvtx,osrt: what the loader waits for",
         headline="The GPU waits for input {share} of the time",
         first="begin with more loader workers",
+        place="Longest wait for input",
     ),
     Category(
         "serialized_streams",
@@ -143,6 +155,7 @@ _TIMELINE = (
         effort=3,
         headline="Communication that nothing hides costs {share} of the time",
         first="begin with earlier, smaller or fewer collectives",
+        place="Longest collective",
     ),
     Category(
         "rank_imbalance",
@@ -154,6 +167,7 @@ _TIMELINE = (
         effort=2,
         headline="Waiting for a late rank costs {share} of the time",
         first="begin with what the late rank does before each collective",
+        place="Longest collective",
     ),
     Category(
         "pipeline_bubble",
@@ -165,6 +179,7 @@ _TIMELINE = (
         effort=3,
         headline="Ranks that work in turns cost {share} of the time",
         first="begin with micro-batches",
+        place="Longest collective",
     ),
     Category(
         "recompilation",
@@ -177,6 +192,7 @@ _TIMELINE = (
         effort=2,
         headline="Compiling again costs {share} of the time",
         first="begin with what changes from call to call",
+        place="Longest compilation",
     ),
     Category(
         "memory_growth",

@@ -9,6 +9,7 @@ import numpy as np
 from profiling_lab.analysis import columns, host_time, order, spent
 from profiling_lab.analysis.columns import LOADER, DeviceOperations, HostCalls, Ranges
 from profiling_lab.captures.kineto import STEP_RANGE
+from profiling_lab.findings import CATEGORIES
 from profiling_lab.units import format_ns
 
 if TYPE_CHECKING:
@@ -16,11 +17,6 @@ if TYPE_CHECKING:
     from profiling_lab.findings import Finding
 
 COPIES = {"H2D": "Copy, host to device", "D2H": "Copy, device to host"}
-# What these findings explain is a device that does nothing: its longest gap shows it as well.
-_SEEN_IN_GAPS = {
-    "sync_bound", "allocation_bound", "transfer_bound", "launch_bound", "host_bound", "input_bound",
-    "recompilation", "unexplained",
-}  # fmt: skip
 MOST_GAPS = 100  # looked at, of a device: so few are set-up
 _IN_COLLECTIVES = {"communication_bound", "rank_imbalance", "pipeline_bubble"}
 
@@ -34,7 +30,7 @@ def of(seen: Seen, finding: Finding) -> list[str]:
     if found is not None:
         words, start, end, where = found
         out.append(_said(seen, words, start, end) + (f", on {where}" if where else ""))
-    if finding.category in _SEEN_IN_GAPS:
+    if CATEGORIES[finding.category].in_gaps:
         out += _gap(seen, finding)
     return out
 
@@ -47,15 +43,15 @@ def _longest(seen: Seen, category: str) -> tuple[str, int, int, str] | None:
     """In words, start, end and where: the longest of what a category speaks of."""
     recording = seen.recording
     work, calls = recording.operations, recording.calls
+    words = CATEGORIES[category].place
     if category == "transfer_bound":
         codes = [recording.code(name) for name in COPIES]
         row = _best(seen, work, (work.kind == columns.COPY) & np.isin(work.name, codes))
-        words = "Longest copy"
     elif category in _IN_COLLECTIVES:
         known = np.array([bool(columns.COLLECTIVE.match(name)) for name in recording.names])
-        row, words = _best(seen, work, known[work.name]), "Longest collective"
+        row = _best(seen, work, known[work.name])
     else:
-        row = words = None
+        row = None
     if row is not None:
         name = recording.names[int(work.name[row])]
         stream = recording.streams[int(work.stream[row])]
@@ -70,25 +66,17 @@ def _longest(seen: Seen, category: str) -> tuple[str, int, int, str] | None:
         row = _best(seen, calls, _reads_back(seen))
         if row is not None:
             name = recording.names[int(calls.name[row])]
-            words = f"Longest reading back of a few bytes: {name}"
-            return words, int(calls.start[row]), int(calls.end[row]), ""
+            text = f"Longest reading back of a few bytes: {name}"
+            return text, int(calls.start[row]), int(calls.end[row]), ""
     kinds = {"sync_bound": order.SYNCHRONIZE, "allocation_bound": order.ALLOCATION}
     if category in kinds and len(calls):
         row = _best(seen, calls, order.call_kinds(recording)[calls.name] == kinds[category])
         if row is not None:
-            words = {
-                "sync_bound": "Longest wait of the host",
-                "allocation_bound": "Longest allocation or release",
-            }[category]
             name = recording.names[int(calls.name[row])]
             return f"{words}: {name}", int(calls.start[row]), int(calls.end[row]), ""
-    patterns = {
-        "input_bound": ("Longest wait for input", LOADER),
-        "recompilation": ("Longest compilation", host_time.COMPILATION),
-    }
-    if category not in patterns:
+    pattern = {"input_bound": LOADER, "recompilation": host_time.COMPILATION}.get(category)
+    if pattern is None:
         return None
-    words, pattern = patterns[category]
     known = np.array([bool(pattern.search(name)) for name in recording.names], dtype=bool)
     for table in (recording.ranges, recording.operators):
         row = _best(seen, table, known[table.name]) if len(table) else None

@@ -196,9 +196,9 @@ REFINEMENTS = (
 )  # fmt: skip
 
 
-def _taught(category: str) -> Lesson:
-    """Where a category is taught."""
-    return TAUGHT.get(category) or TAUGHT[CATEGORIES[category].parent]
+def _taught(category: str) -> Lesson | None:
+    """Where a category is taught, if the course has it."""
+    return TAUGHT.get(category) or TAUGHT.get(CATEGORIES[category].parent)
 
 
 TAUGHT = {

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from profiling_lab.analysis.columns import LOADER
+from profiling_lab.findings import CATEGORIES
 from profiling_lab.reports.model import CaptureSection, Lane, Place
 
 if TYPE_CHECKING:
@@ -20,22 +21,18 @@ SETUP = "set-up"  # as `analysis.spent` calls it, which a course without the eng
 ALLOCATION = re.compile(r"cu(da)?(Mem|Host)?(Malloc|Alloc|Free|Create|Host(Alloc|Register))", re.I)
 COMPILATION = re.compile(r"compile_inner|_compile\.|\bcompile", re.I)
 
-# category: (words for the place, kinds of rectangle, what its name must hold, the host or the device).
-_EVIDENCE: dict[str, tuple[str, frozenset[str], re.Pattern[str] | None]] = {
-    "sync_bound": ("Longest wait of the host", frozenset({"wait"}), None),
-    "allocation_bound": ("Longest allocation or release", frozenset({"api", "wait"}), ALLOCATION),
-    "transfer_bound": ("Longest copy", frozenset({"copy_in", "copy_out"}), None),
-    "communication_bound": ("Longest collective", frozenset({"collective"}), None),
-    "rank_imbalance": ("Longest collective", frozenset({"collective"}), None),
-    "input_bound": ("Longest wait for input", frozenset({"operator", "nvtx", "os"}), LOADER),
-    "pipeline_bubble": ("Longest collective", frozenset({"collective"}), None),
-    "recompilation": ("Longest compilation", frozenset({"operator", "nvtx"}), COMPILATION),
+# category: (kinds of rectangle, what its name must hold). The words for the place stand in the category's row.
+_EVIDENCE: dict[str, tuple[frozenset[str], re.Pattern[str] | None]] = {
+    "sync_bound": (frozenset({"wait"}), None),
+    "allocation_bound": (frozenset({"api", "wait"}), ALLOCATION),
+    "transfer_bound": (frozenset({"copy_in", "copy_out"}), None),
+    "input_bound": (frozenset({"operator", "nvtx", "os"}), LOADER),
+    "recompilation": (frozenset({"operator", "nvtx"}), COMPILATION),
+    **dict.fromkeys(
+        ("communication_bound", "rank_imbalance", "pipeline_bubble"),
+        (frozenset({"collective"}), None),
+    ),
 }
-# What these findings explain is a device that does nothing: its longest gap shows it as well.
-_SEEN_IN_GAPS = {
-    "sync_bound", "allocation_bound", "transfer_bound", "launch_bound", "host_bound",
-    "recompilation", "input_bound", "unexplained",
-}  # fmt: skip
 
 
 def places_of(section: CaptureSection, finding: Finding) -> list[Place]:
@@ -48,16 +45,17 @@ def places_of(section: CaptureSection, finding: Finding) -> list[Place]:
     if not section.duration_ns:
         return []
     found: list[Place | None] = []
+    row = CATEGORIES.get(finding.category)  # what a file names may be none
     lanes = _lanes_of(section, finding.subject)
-    if finding.category in _EVIDENCE:
-        words, kinds, pattern = _EVIDENCE[finding.category]
+    if row is not None and finding.category in _EVIDENCE:
+        kinds, pattern = _EVIDENCE[finding.category]
         # A device's subject says nothing about the host's lanes.
         on_device = "collective" in kinds or "copy_in" in kinds
         # Of ranks it is not the late one that is seen waiting.
         on_device = on_device and finding.category != "rank_imbalance"
         among = lanes if on_device and lanes else range(len(section.lanes))
-        found.append(_longest(section, words, among, _is(kinds, pattern)))
-    if finding.category in _SEEN_IN_GAPS:
+        found.append(_longest(section, row.place, among, _is(kinds, pattern)))
+    if row is not None and row.in_gaps:
         found.append(_longest_gap(section, finding.subject))
     if finding.category == "memory_growth":
         found.append(_memory(section))

@@ -12,6 +12,8 @@ from profiling_lab import captures
 from profiling_lab.analysis import kineto_columns, ranks
 from profiling_lab.analysis.nsys_columns import Export
 from profiling_lab.analysis.ranks import Job
+from profiling_lab.captures import inputs
+from profiling_lab.diagnosis import engine
 
 FLOOR = 0.1
 EXPECTED = ("communication_bound", "rank_imbalance", "healthy")
@@ -82,6 +84,21 @@ def draw(file: Path, step_us: dict[int, tuple[int, int, int]], transfer_us: int)
 
 def judged(path: str) -> tuple[Job, int]:
     return job_of(path)
+
+
+@pytest.mark.parametrize(
+    ("late_us", "transfer_us", "category", "step_us"),
+    [(0, 300, "communication_bound", 300), (600, 20, "rank_imbalance", 600)],
+)
+def test_the_verdict_tells_waiting_alike_from_a_late_rank(
+    late_us: int, transfer_us: int, category: str, step_us: int, tmp_path: Path
+) -> None:
+    path = draw(tmp_path / "job.sqlite", {0: (10, 300, 0), 1: (10 + late_us, 300, 0)}, transfer_us)
+    verdict = engine.judge(inputs.read([path]))
+    main = verdict.findings[0]
+    assert main.category == category
+    length = verdict.seen[0].judged_ns
+    assert main.evidence["recoverable_ns"] == pytest.approx(STEPS * step_us * US, abs=0.02 * length)
 
 
 def test_a_rank_that_prepares_longer_costs_all_of_it(tmp_path: Path) -> None:

@@ -96,6 +96,16 @@ def copying(loop: Loop) -> None:
     loop.launch(300)
 
 
+def copying_in_turn(loop: Loop) -> None:
+    """cudaMemcpy of a batch: its call returns 40 µs after the copy."""
+    start = loop.device_free + US
+    end = start + 200 * US
+    call = loop.now, end + 40 * US
+    loop.copy(start, end, bytes=10_000_000, api="cudaMemcpy_v3020", call=call)
+    loop.now, loop.device_free = end + 40 * US, end
+    loop.launch(300)
+
+
 def reading_back(loop: Loop) -> None:
     """cudaMemcpy of a few bytes: its call waits for the kernel."""
     loop.launch(300)
@@ -151,6 +161,12 @@ ANSWERS: list[Answer] = [
     (allocating, {"waiting for results": 7, "allocation": 250}, {"allocation": 256}),
     # The device goes from one operation to the next in 1 µs, twice a step.
     (copying, {"copies alone": 200, "issuing": 2}, {"copies": 201}),
+    # Without the copy and what its call takes, kernels follow each other by 1 µs.
+    (
+        copying_in_turn,
+        {"copies alone": 200, "copy calls": 40, "issuing": 8},
+        {"copies": 200 + 40 + 7},
+    ),
     (
         reading_back,
         {"waiting for results": 80 + 11, "issuing": 1, "copies alone": 2},
@@ -185,6 +201,12 @@ def test_each_class_and_cause_has_its_closed_form(
         assert found.causes[cause] == pytest.approx(us * STEPS * US, abs=0.02 * window), (
             found.causes
         )
+
+
+def test_every_class_has_a_closed_form() -> None:
+    """A peer, set-up and kernels alone are in tests of their own (below, test_once.py; what is left is kernels)."""
+    told = {name for _, classes, _ in ANSWERS for name in classes}
+    assert told | {spent.PEER, spent.SETUP, spent.KERNELS_ALONE} == set(spent.CLASSES)
 
 
 def test_waiting_for_a_late_peer_has_its_closed_form(tmp_path: Path) -> None:

@@ -9,15 +9,21 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from grading.checks import case_labels
 from grading.checks.generate.drawn_timeline import Timeline
 from grading.checks.generate.kineto import Trace
 from profiling_lab import captures, devices
 from profiling_lab.analysis import host_time, spent
-from profiling_lab.diagnosis import engine
+from profiling_lab.assistants import answers
+from profiling_lab.captures import inputs
+from profiling_lab.categories import Category
+from profiling_lab.cli import lab
+from profiling_lab.diagnosis import clocks, engine
 from profiling_lab.errors import CaptureError
 from profiling_lab.findings import CATEGORIES, problems
+from profiling_lab.reports import from_verdict, render_report
 from tests.harness.drawn_run import MS, US, Drawn, judge, of
 
 TIMED = [
@@ -88,6 +94,18 @@ def test_1_copies_that_cannot_be_hidden_are_a_cause_with_three_remedies(tmp_path
         assert word in main.recommendation
 
 
+def test_1_the_recordings_own_rate_comes_before_the_links(tmp_path: Path) -> None:
+    """A recording whose pinned copies reach 3 GB/s, each after a pageable one of 1 GB/s."""
+    drawn = Drawn(tmp_path / "rates.sqlite")
+    for _ in range(30):
+        drawn.blocking_copy("H2D", 1_500, 1_500_000, pinned=False, api="cudaMemcpy_v3020")
+        drawn.blocking_copy("H2D", 500, 1_500_000, pinned=True, api="cudaMemcpy_v3020")
+        drawn.launch(30)
+    main = of(drawn).findings[0]
+    assert main.category == "transfer_bound"
+    assert main.evidence["pinned_ns"] == pytest.approx(30 * 1_000 * US, rel=0.01)
+
+
 def test_2_copies_save_no_more_than_is_exposed(tmp_path: Path) -> None:
     """The first copy makes the context: its delay lies before the window."""
     drawn = Drawn(tmp_path / "context.sqlite")
@@ -119,6 +137,26 @@ def test_3_a_busy_device_is_said_to_be_that_with_its_kernels(tmp_path: Path) -> 
     assert verdict.findings[0].category == "healthy"
     (said,) = [line for line in verdict.rests_on if "kernels not judged" in line]
     assert "kept busy" in said and "work_0 50%" in said and "ncu --set full -k" in said
+
+
+def test_3_what_the_recording_lacks_is_said_in_data_too(tmp_path: Path) -> None:
+    drawn = Drawn(tmp_path / "lacks.sqlite")
+    for number in range(30):
+        drawn.launch(100)
+        drawn.now += 300 * US
+        if number % 10 == 0:
+            drawn.memset(
+                drawn.free + US, drawn.free + 2 * US, stream=9, call=(drawn.now, drawn.now + US)
+            )
+            drawn.now += 2 * US
+    path = drawn.save()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE IF NOT EXISTS DIAGNOSTIC_EVENT (timestamp INT, text TEXT)")
+        words = "CUDA profiling: 12 events were dropped"
+        connection.execute("INSERT INTO DIAGNOSTIC_EVENT (timestamp, text) VALUES (1, ?)", (words,))
+    told = " ".join(judge(path).to_dict()["cannot_be_judged"])
+    for says in (words, "no calls of the operating system", "--cuda-event-trace=true"):
+        assert says in told
 
 
 @pytest.mark.parametrize("api", ["cudaMemcpy_v3020", "cudaMemcpyAsync_v3020"])
@@ -289,6 +327,41 @@ def test_what_is_read_later_costs_neither_its_copy_nor_its_calls(tmp_path: Path)
     assert main.category == "sync_bound"
     # 200 µs are kernels; 20 times about 28 µs are reading, of which the first waits for the kernel.
     assert main.evidence["recoverable_ratio"] == pytest.approx(0.72, abs=0.05)
+
+
+def test_a_new_category_touches_its_row_and_its_rule(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = Category(
+        "page_faults", "the host waits for pages", ("recoverable_ns", "window_ns"), 12,
+        remedy="touch pages before the loop", effort=1,
+        headline="Page faults cost {share} of the time", first="begin by touching pages before",
+    )  # fmt: skip
+    drawn = Drawn(tmp_path / "faults.sqlite")
+    for _ in range(30):
+        drawn.launch(100)
+        drawn.wait()
+        drawn.now += 300 * US
+    path = drawn.save()
+    monkeypatch.setitem(CATEGORIES, row.name, row)
+    monkeypatch.setattr(clocks, "judge", lambda _: [(row.name, 0, 9 * MS, {})])
+    asked = "diagnose", path
+    sentence = "Page faults cost 75% of the time: begin by touching pages before"
+    assert judge(path).headline == sentence
+    screen = " ".join(CliRunner().invoke(lab, asked).stdout.split())
+    assert sentence in screen and row.remedy in screen
+    told = json.loads(CliRunner().invoke(lab, [*asked, "--json"]).stdout)
+    assert told["findings"][0]["category"] == row.name and told["begin_with"] == ""
+    assert CliRunner().invoke(lab, [*asked, "--fail-on", row.name]).exit_code == 1
+    beside = CliRunner().invoke(lab, [*asked, "--mine", "--against", "solutions"])
+    assert beside.exit_code == 0 and f"engine  {row.name}" in beside.stdout
+    verdict = judge(path)
+    page = render_report(from_verdict.sections(verdict, inputs.read([path])), title="A")
+    assert "Page faults cost 75%" in page and ">Page faults<" in page
+    compared = CliRunner().invoke(lab, ["compare", path, path])
+    assert compared.exit_code == 0 and row.name in compared.stdout, compared.output
+    told = answers.verdict(answers.Allowed([path]), path)["answer"]
+    assert told["headline"] == sentence
 
 
 def test_a_damaged_recording_is_said_to_be_one(tmp_path: Path) -> None:

@@ -178,6 +178,20 @@ def test_rows_of_unequal_length_are_divergence_and_not_their_scattered_loads() -
     assert (judged.savings["uncoalesced_access"] or 0) < (judged.savings["divergence"] or 0)
 
 
+@pytest.mark.parametrize("held", [8, 32])
+def test_blocks_of_one_warp_leave_the_device_empty(held: int) -> None:
+    """An SM holds so many blocks and not more, and each is a warp."""
+    drawn = Work.drawn("low_occupancy", 3)
+    work = replace(
+        drawn, blocks=drawn.blocks * drawn.block_warps, block_warps=1, blocks_per_sm=held
+    )
+    judged, finding = of(work)
+    truth = 1 - work.without("low_occupancy").cycles / work.cycles
+    assert judged.savings["low_occupancy"] == pytest.approx(truth, abs=0.02)
+    if held == 8:  # where half of the warps are there, wider loads bring as much
+        assert finding.category == "low_occupancy" and "larger blocks" in finding.recommendation
+
+
 TENSOR = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"
 WGMMA: dict[str, Any] = {
     TENSOR: 88.0,
