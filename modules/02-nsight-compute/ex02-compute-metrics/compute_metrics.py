@@ -1,7 +1,7 @@
 """Compute metrics: what keeps the arithmetic units waiting?
 
 You count lanes, issue slots and resident warps, predict how many warps a latency needs, and say why a kernel
-calculates less than the device could. The lesson is `README.md` in this folder, hints are in `hints.md`, and
+computes less than the device could. The lesson is `README.md` in this folder, hints are in `hints.md`, and
 
     uv run lab check ncu_ex02
 
@@ -22,7 +22,7 @@ from profiling_lab.errors import MissingTable
 from profiling_lab.findings import Finding
 
 WARP_THREADS = 32
-# What may end the number of resident blocks first, by the counter launch__occupancy_limit_<name>.
+# What may limit the number of resident blocks, by the counter launch__occupancy_limit_<name>.
 OCCUPANCY_LIMITS = ("warps", "blocks", "registers", "shared_mem")
 
 # How busy an SM is with instructions and their pipes, and memory with moving bytes: per cent of the duration.
@@ -30,26 +30,26 @@ COMPUTE_METRIC = "sm__instruction_throughput.avg.pct_of_peak_sustained_elapsed"
 MEMORY_METRIC = "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
 DRAM_METRIC = "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"
 
-# With nothing used this much, nothing is near a ceiling (the line of the tool's own rule SOLBottleneck).
+# Below this use of every unit, none is near its peak (the threshold of the tool's own rule SOLBottleneck).
 BUSY_RATIO = 0.6
-# A loss below this share is not worth naming (the floor that Days 1 and 2 take).
+# A loss below this share is not worth naming (Days 1 and 2 use the same floor).
 FLOOR_RATIO = 0.10
 # A verdict this close to another one says "borderline".
 BORDERLINE_RATIO = 0.03
 
 
 def divergence_cost(segments: Sequence[tuple[int, int]]) -> dict[str, float]:
-    """Predict what a warp pays for lanes that go different ways.
+    """Predict what it costs when the lanes of a warp take different paths.
 
-    segments: what the warp executes, one after the other: (lanes that take part, instructions). A branch
-        whose sides 20 and 12 lanes take is two segments; a loop that lanes leave one by one is a
-        segment for each number of lanes. Lanes that do not take part wait.
+    segments: what the warp executes, one after the other: (active lanes, instructions). A branch
+        with 20 lanes on one side and 12 on the other is two segments; a loop that lanes leave one by
+        one is a segment for each number of lanes. Inactive lanes wait.
 
     Returns
         "instructions_count"  issued by the warp
-        "lanes_count"         lanes of an instruction, on average (32 = none waits)
+        "lanes_count"         active lanes of an instruction, on average (32 = none waits)
         "slowdown_ratio"      instructions issued / those that would do the same work with all lanes
-                              taking part in each (a number of them that need not be whole)
+                              active in each (this number need not be whole)
     Raises ValueError, naming the value, for a number of lanes outside 1 to WARP_THREADS, for a negative
     number of instructions, and if there are no instructions at all.
     """
@@ -64,12 +64,11 @@ def scheduler_view(kernel: dict[str, Any]) -> dict[str, float]:
         "eligible_count"   of them those that could issue: smsp__warps_eligible.avg.per_cycle_active
         "issue_ratio"      cycles in which one did:
                            smsp__issue_active.avg.pct_of_peak_sustained_active
-        "interval_count"   cycles from one instruction of a warp to its next. By Little's law what is in
-                           a queue is the rate times the time spent there, so resident / issue; 0.0 if
-                           nothing was issued
-        "lanes_count"      lanes of an instruction that were not switched off by a predicate:
+        "interval_count"   cycles from one instruction of a warp to its next, by Little's law
+                           resident / issue; 0.0 if nothing was issued
+        "lanes_count"      lanes of an instruction that a predicate did not switch off:
                            smsp__thread_inst_executed_pred_on_per_inst_executed.ratio
-        "work_ratio"       share of the scheduler's lane slots (WARP_THREADS a cycle) that worked
+        "work_ratio"       share of the scheduler's lane slots (WARP_THREADS a cycle) that were used
     """
     raise NotImplementedError
 
@@ -77,16 +76,16 @@ def scheduler_view(kernel: dict[str, Any]) -> dict[str, float]:
 def predict_issue(
     warps_count: int, chains_count: int, latency_cycles: float, pipe_cycles: float = 1.0
 ) -> dict[str, float]:
-    """Predict how often a scheduler issues, from what its warps have under way.
+    """Predict how often a scheduler issues, from the chains that its warps have in flight.
 
-    warps_count: warps that the scheduler holds. chains_count: instructions of one warp that do not need
-    each other's results; of each of these rows the next may issue latency_cycles after the one
+    warps_count: warps that the scheduler holds. chains_count: independent chains of instructions of one
+    warp; in each chain the next instruction may issue latency_cycles after the one
     before. pipe_cycles: cycles for which an instruction keeps the pipe of a scheduler busy; at least 1,
     because a scheduler issues one instruction a cycle.
 
     Returns
-        "issue_ratio"       instructions issued a cycle: what Little's law gives for warps × chains under
-                            way, at most what the pipe takes
+        "issue_ratio"       instructions issued a cycle: what Little's law gives for warps × chains in
+                            flight, at most what the pipe accepts
         "warps_needed_count"  the fewest warps with as many chains each that keep the pipe full (whole)
     Raises ValueError, naming the value, for counts below 1, for a latency below pipe_cycles, and for
     pipe_cycles below 1.
@@ -95,17 +94,17 @@ def predict_issue(
 
 
 def warp_slots(kernel: dict[str, Any]) -> dict[str, Any]:
-    """Where the device's places for warps were lost, as shares of all places over the whole duration.
+    """Where the device's warp slots were lost, as shares of all slots over the whole duration.
 
     With theoretical = sm__maximum_warps_per_active_cycle_pct, achieved =
     sm__warps_active.avg.pct_of_peak_sustained_active (both / 100) and busy = sm__cycles_active.avg /
     sm__cycles_elapsed.avg:
-        "limit_ratio"   places that no warp could take: 1 − theoretical, whatever the SM did
+        "limit_ratio"   slots that no warp could take: 1 − theoretical, whatever the SM did
         "idle_ratio"    of the others, those of SMs without any block: theoretical × (1 − busy)
         "gap_ratio"     those left free while their SM had work: (theoretical − achieved) × busy
         "filled_ratio"  achieved × busy
-    Their sum is 1. Measured is not computed: achieved may be a little above theoretical, and then
-    "gap_ratio" is negative; it stays so, or the sum would lie.
+    Their sum is 1. The measured achieved may be a little above theoretical. Then "gap_ratio" is
+    negative; leave it so, or the sum would be wrong.
         "limited_by"    the names in OCCUPANCY_LIMITS whose launch__occupancy_limit_<name> is the
                         smallest, in this order; empty if theoretical is 1 or above: then nothing limits
     """
@@ -115,22 +114,22 @@ def warp_slots(kernel: dict[str, Any]) -> dict[str, Any]:
 def occupancy_rule(
     kernels: Sequence[dict[str, Any]], good_ratio: float = 0.5
 ) -> dict[str, list[str]]:
-    """Hold a rule of thumb, "an occupancy from good_ratio on is good", against kernels.
+    """Test a rule of thumb, "an occupancy of at least good_ratio is good", on kernels.
 
-    A kernel's occupancy is sm__warps_active.avg.pct_of_peak_sustained_active / 100; what it gets out of
-    the device is the larger of COMPUTE_METRIC and MEMORY_METRIC / 100, and that is much from BUSY_RATIO on.
+    A kernel's occupancy is sm__warps_active.avg.pct_of_peak_sustained_active / 100. It is busy if
+    the larger of COMPUTE_METRIC and MEMORY_METRIC / 100 is at least BUSY_RATIO.
 
-    Returns {"kept": […], "low_but_busy": […], "high_but_idle": […]}: the names of the kernels that obey the
-    rule, of those below good_ratio that get much out of the device, and of those from good_ratio on
-    that do not; each in the order given. Raises ValueError for good_ratio outside 0 to 1.
+    Returns {"kept": […], "low_but_busy": […], "high_but_idle": […]}: the names of the kernels that agree with
+    the rule, of those below good_ratio that are busy, and of those from good_ratio on
+    that are not; each in the order given. Raises ValueError for good_ratio outside 0 to 1.
     """
     raise NotImplementedError
 
 
 def compute_verdict(kernel: dict[str, Any]) -> Finding:
-    """Why a kernel calculates less than the device could.
+    """Why a kernel computes less than the device could.
 
-    With compute and memory the shares COMPUTE_METRIC and MEMORY_METRIC / 100, decided in this order:
+    compute and memory are the shares COMPUTE_METRIC and MEMORY_METRIC / 100. Decide in this order:
     1. the larger of them is at least BUSY_RATIO: the device is busy. If it is compute (of equal ones
        compute), the lanes that an instruction leaves idle cost
            lost_ratio = compute × (1 − lanes_count / WARP_THREADS)     (lanes_count: scheduler_view)
@@ -143,7 +142,7 @@ def compute_verdict(kernel: dict[str, Any]) -> Finding:
     3. else the warps were missing or they waited. Of warp_slots, lost_ratio is the largest of limit_ratio,
        idle_ratio and gap_ratio (of equal ones the first); if it is larger than filled_ratio,
        "low_occupancy" for limit_ratio, and for the two others as in step 2;
-       else "latency_bound": the places were filled, and the warps in them waited.
+       else "latency_bound": the slots were filled, and the warps in them waited.
 
     subject: "kernel:<name>", the whole name.
     evidence: "duration_ns" (gpu__time_duration.sum), "compute_ratio", "memory_ratio", "lost_ratio",

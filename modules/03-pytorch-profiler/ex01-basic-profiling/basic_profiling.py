@@ -1,7 +1,7 @@
 """Basic profiling: which part of a training step, on the host or on the device?
 
-You put the profiler around a training loop without changing what it trains, and read what it wrote:
-phases, operators, what the watching cost, and where to look first. `profile_training.py` beside this file
+You put the profiler around a training loop without changing the training, and read its trace:
+phases, operators, the profiler's overhead, and where to look first. `profile_training.py` beside this file
 is such a loop. The lesson is `README.md` in this folder, hints are in `hints.md`, and
 
     uv run lab check torch_ex01
@@ -51,17 +51,17 @@ def train_with_profile(
 ) -> list[Any]:
     """Train on all batches, and write a trace of some steady steps while doing so.
 
-    Calls `train_step(batch)` once for each batch, in order, and returns what the calls returned, in a
-    list: training is the same as without the profiler, and no step is done for the profiler's sake.
+    Calls `train_step(batch)` once for each batch, in order, and returns the results of the calls in a
+    list: training is the same as without the profiler, and the profiler adds no step.
 
     The first `skip` steps are not recorded; the profiler warms up in the last two of them (in the only one,
     if skip is 1). The next `active` steps are recorded, and their trace (`export_chrome_trace`) is in
     `trace_file` when the step after them begins, or when the training ends with them. From then on the
     profiler is off. If the batches end, or a step raises, before all of these are done, no file is written.
-    What a step raises passes, with the profiler off.
+    If a step raises, its exception is passed on, with the profiler off.
 
-    It watches the host, and the GPU if torch finds one. Source: torch.profiler.schedule (without
-    `repeat=1` it begins anew after `active` steps).
+    It records the host, and the GPU if torch finds one. Source: torch.profiler.schedule (without
+    `repeat=1` it starts again after `active` steps).
 
     Raises ValueError, before the first step, for skip < 1 or active < 1.
     """
@@ -146,9 +146,9 @@ def top_operators(
 
 
 def profiler_overhead(capture: str) -> list[dict[str, Any]]:
-    """What watching costs a step, by what the profiler is told to note.
+    """By how much the profiler makes a step longer, for each setting.
 
-    capture: holds `overhead.json`: {"samples_ns": {way: [time of one step, …]}, "file_bytes": {way: size of a
+    capture: has `overhead.json`: {"samples_ns": {way: [time of one step, …]}, "file_bytes": {way: size of a
     trace}, "steps_in_file": steps in it, …}. The way "none" is without the profiler.
 
     Returns a dict for each other way, in the order of the file:
@@ -156,16 +156,16 @@ def profiler_overhead(capture: str) -> list[dict[str, Any]]:
         "overhead_ns"     its median minus that of "none" (below 0 if it came out faster)
         "overhead_ratio"  that over the median of "none"
         "visible"         whether overhead_ns is above the spread of "none": third quartile minus first
-                          (statistics.quantiles, "inclusive"); else it may as well be chance
+                          (statistics.quantiles, "inclusive"); otherwise it may be chance
         "step_bytes"      what a step adds to the file
 
-    Raises CaptureError, naming what is missing, for a file without "none", or with nothing but it.
+    Raises CaptureError, naming what is missing, for a file without "none", or with "none" alone.
     """
     raise NotImplementedError
 
 
 def first_look(capture: str) -> Finding:
-    """Where to look first: is the device kept busy, and if not, by which phase?
+    """Where to look first: is the device busy, and if not, because of which phase?
 
     The window is from the start of the first "ProfilerStep#…" to the end of the last one. The device is
     busy while at least one kernel, copy or memset of the trace runs in it; the rest is idle. With the phases
@@ -179,8 +179,8 @@ def first_look(capture: str) -> Finding:
 
     Of equal phases the first. subject of 2 and 3: "range:" and the phase.
     evidence: "recoverable_ns", "window_ns", "idle_ratio" (idle over window), and for 2 and 3 "host_ns" and
-    "python_ns" of the phase. In 1 recoverable_ns is the idle time. It is what can be won *at the most*: what a
-    change really gives is Day 3's question.
+    "python_ns" of the phase. In 1 recoverable_ns is the idle time. It is the *most* that a change can save; Day 3
+    computes what it really saves.
     recommendation of 2 and 3: one sentence, not "none".
 
     Raises what `phase_times` raises, and EmptyCapture if no device operation ran in the window.

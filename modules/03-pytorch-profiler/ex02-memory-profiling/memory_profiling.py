@@ -1,14 +1,14 @@
 """Memory profiling: who holds the memory?
 
-You take apart what PyTorch's allocator has reserved, explain an allocation that failed although enough
-was free, tell who asks for memory from who holds it, tell what a tensor is from when it lives and dies,
-and find a line that leaks. The lesson is `README.md` in this folder, hints are in `hints.md`, and
+You divide the memory that PyTorch's allocator has reserved into parts, and explain an allocation that failed
+although enough was free. You tell lines that ask for memory from lines that hold it, tell what a tensor is
+from its lifetime, and find a line that leaks. The lesson is `README.md` in this folder, hints are in `hints.md`, and
 
     uv run lab check torch_ex02
 
 tells what is right and wrong. A **snapshot** is what `torch.cuda.memory._snapshot()` returns, written as
-JSON: `segments`, each with the `blocks` that it is cut into, and the history, `device_traces`, a list for
-each device. Device 0 is looked at. The recorded programs added `phases` (name, step, start_us, end_us).
+JSON: `segments`, each with the `blocks` that it is split into, and the history, `device_traces`, a list for
+each device. Use device 0. The recorded programs added `phases` (name, step, start_us, end_us).
 """
 
 from __future__ import annotations
@@ -66,16 +66,16 @@ def program_line(entry: dict[str, Any]) -> str | None:
 
 
 def reserved_memory(capture: str, name: str = "snapshot.json") -> dict[str, dict[str, int]]:
-    """What the allocator has reserved from the driver, taken apart.
+    """What is in the memory that the allocator has reserved from the driver.
 
     Returns, for each pool that has segments (its name is their "segment_type", "small" or "large"),
 
         "reserved_bytes"     "total_size" of its segments
         "requested_bytes"    "requested_size" of the blocks in use (state not FREE): what was asked for
         "rounding_bytes"     "size" of the blocks in use, without what was asked for
-        "free_bytes"         "size" of the other blocks: kept for later
+        "free_bytes"         "size" of the other blocks, which stay in the cache
         "releasable_bytes"   "total_size" of the segments in which no block is in use: what empty_cache
-                             can give back (of segments that grow it may give back more)
+                             can return (of segments that grow it may return more)
     so that requested, rounding and free add up to reserved. An unused block may still carry the
     "requested_size" of its last use.
 
@@ -100,13 +100,12 @@ def explain_request(capture: str, asked_bytes: int, limit_bytes: int) -> dict[st
     BLOCK_STEP; up to SMALL_LARGEST it comes from the small pool, else from the large one. In this order:
 
         "cached"         a free block of the pool is at least as large: no call of the driver
-        "new_segment"    a segment (`segment_size`) fits beside all that is reserved now
-        "after_release"  it fits when all segments of both pools without a block in use are given back
-        "fragmented"     it fails, and free blocks of the pool and what is not reserved yet would together
+        "new_segment"    a segment (`segment_size`) fits in addition to all that is reserved now
+        "after_release"  it fits after all segments of both pools without a block in use are returned
+        "fragmented"     it fails, but free blocks of the pool and what is not reserved yet would together
                          be enough for the block
-        "exhausted"      it fails, and they would not be
-    (Steps that look at other streams, at private pools and at memory that others on the device hold are
-    left out.)
+        "exhausted"      it fails, and they would not be enough
+    (Ignore other streams, private pools, and memory of other programs on the device.)
 
     Returns {"outcome": one of these, "block_bytes": the block's size, "free_bytes": of the free blocks of
     the pool, "largest_free_bytes": the largest of them (0 without any), "unreserved_bytes": the limit
@@ -119,17 +118,17 @@ def explain_request(capture: str, asked_bytes: int, limit_bytes: int) -> dict[st
 
 
 def requests_by_line(capture: str) -> list[dict[str, Any]]:
-    """Who asks for memory, and who holds it: two different lists.
+    """Which lines ask for memory, and which lines hold it: two different lists.
 
     From the history: an "alloc" is a request of "size" bytes at the address "addr"; "free_completed" at
-    that address ends it. (Frees of what is older than the history are passed over.)
+    that address ends it. (Skip frees of allocations older than the history.)
 
     Returns a dict for each line of the program (`program_line` of the "alloc", None included),
         "where"         the line
-        "asked_bytes"   all that it asked for
-        "asked_count"   how often
-        "held_bytes"    what of it is in use in the end
-        "held_count"    in how many pieces
+        "asked_bytes"   all bytes that it asked for
+        "asked_count"   in how many requests
+        "held_bytes"    those of them that are in use at the end
+        "held_count"    in how many allocations
     ordered by asked_bytes, largest first, then by where (None last).
 
     Raises CaptureError for a file that is no snapshot, or without an allocation in its history.
@@ -138,15 +137,15 @@ def requests_by_line(capture: str) -> list[dict[str, Any]]:
 
 
 def lifetimes(capture: str) -> list[dict[str, Any]]:
-    """In which phase tensors are born, and in which they die: what tells what they are.
+    """In which phase tensors are allocated ("born"), and in which they are released ("died").
 
     The phases of the capture: a time is in the one with start_us <= time < end_us. A tensor is born at
-    its "alloc" and dies at its "free_completed" (as in requests_by_line); tensors that were born outside
-    of all phases are left out, and so are those that died outside of all phases.
+    its "alloc" and dies at its "free_completed" (as in requests_by_line). Leave out tensors that were born
+    or died outside of all phases.
 
     Returns a dict for each combination that occurs,
         "born"          name of the phase
-        "died"          name of the phase; None if it is in use in the end
+        "died"          name of the phase; None if it is in use at the end
         "steps_later"   step of the phase in which it died, minus that in which it was born; None with died
         "bytes"         of all such tensors, added up
         "count"         how many
@@ -159,20 +158,20 @@ def lifetimes(capture: str) -> list[dict[str, Any]]:
 
 
 def growing_lines(capture: str) -> list[dict[str, Any]]:
-    """The lines whose memory still grows late in the run: leaks, and not what is filled once.
+    """The lines whose memory still grows late in the run: leaks, not memory that is filled once.
 
-    A line (`program_line`, None included) holds at a time what it allocated before or at it and that
-    had not died by then (dies: "free_completed", at or before that time). A step ends with the last
-    end_us of its phases; phases with a step below 0 are set-up and belong to none. With n steps, the line
+    At a given time a line (`program_line`, None included) holds what it allocated at or before that time and
+    was not released ("free_completed") at or before it. A step ends with the last
+    end_us of its phases; phases with a step below 0 are set-up and belong to no step. With n steps, the line
     grows by
 
         (held at the end of the last step - held at the end of step n // 2) / (n - 1 - n // 2)
 
-    bytes a step, steps counted from 0: what is allocated once and kept, or kept for a few steps, has
-    stopped growing by the middle.
-    A leak in every second or third step counts with its mean. What two moments cannot tell from a leak: a
-    buffer allocated once after the middle, or a larger batch that the last step still holds. Its share a
-    step shrinks the more steps are recorded; a leak's does not.
+    bytes a step, steps counted from 0: memory allocated once and kept, or kept for a few steps, no longer
+    grows after the middle.
+    A leak in every second or third step counts with its mean. Two moments cannot tell a leak from a
+    buffer allocated once after the middle, or from a larger batch that the last step still holds. Their growth
+    per step is smaller in a longer recording; a leak's is not.
 
     Returns a dict {"where", "growth_bytes": float, "held_bytes": held at the end of the last step} for each
     line that grows by more than 0, the fastest first, then by where (None last).
@@ -183,7 +182,7 @@ def growing_lines(capture: str) -> list[dict[str, Any]]:
 
 
 def memory_verdict(capture: str) -> Finding:
-    """Does memory grow from step to step, and which line is to blame?
+    """Does memory grow from step to step, and which line grows?
 
     Growth: the growth_bytes of growing_lines, added up over all lines.
 

@@ -1,4 +1,4 @@
-"""Case files: verdicts by hand, and the code that weighs what several tools say.
+"""Case files: verdicts by hand, and the code that compares the findings of several tools.
 
 The lesson is `README.md` in this folder, hints are in `hints.md`.
 
@@ -7,10 +7,10 @@ The first ten functions take nothing and return your verdict on one recording, a
     "category"        what is wrong, a key of EVIDENCE that fits the recording; "healthy" if nothing is
     "subject"         where: "device:0", "rank:1" (the process that drives device 1), "kernel:<name>"
     "evidence"        one measured number under the key that EVIDENCE names for the category, as
-                      {"idle_ns": 1234}; within 10 % of what the recording holds
-    "recommendation"  a key of FIXES: what touches the cause; "none" if nothing is to be gained
+                      {"idle_ns": 1234}; within 10 % of the value in the recording
+    "recommendation"  a key of FIXES: the change that removes the cause; "none" if there is nothing to gain
 
-What the numbers are, exactly, is in the lesson ("What each verdict must bring").
+The lesson defines these numbers exactly ("What each verdict needs").
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 from profiling_lab.findings import CATEGORIES, Finding
 
-# The number that a verdict of each category must bring: timelines and traces, then pages of kernels.
+# The number that a verdict of each category needs: timelines and traces, then pages of kernels.
 EVIDENCE = {
     "healthy": "idle_ns",
     "launch_bound": "launching_ns",
@@ -71,7 +71,7 @@ FIXES = {
     "vector_loads": "load and store 16 bytes a thread at a time",
 }
 
-# A saving below this share of the window is not worth anybody's afternoon.
+# A saving below this share of the window is not worth a change.
 FLOOR_RATIO = 0.10
 
 # A finding this close to another verdict, on either side, is borderline.
@@ -179,10 +179,10 @@ def verdict_lengths() -> dict[str, Any]:
 
 
 def saving_ratio(finding: Finding) -> float | None:
-    """The share of the time that would be saved without what a finding names.
+    """The share of the time that would be saved without the cause that a finding names.
 
     recoverable_ns over window_ns; for a finding on a kernel alone, which has no window, over
-    duration_ns. None if the evidence holds no recoverable_ns, or neither of the other two: such a finding
+    duration_ns. None if the evidence has no recoverable_ns, or neither of the other two: such a finding
     is not about time (memory that grows).
     """
     evidence = finding.evidence
@@ -193,11 +193,11 @@ def saving_ratio(finding: Finding) -> float | None:
 
 
 def borderline(finding: Finding) -> bool:
-    """Whether a little more or less evidence would have changed a verdict.
+    """Whether a verdict would change if its evidence changed a little.
 
     True if the evidence's margin_ratio is at most BORDERLINE_RATIO away from 0, on either side. Without
     margin_ratio the margin is the saving's distance from FLOOR_RATIO; a finding that is not about time
-    (see saving_ratio) and carries no margin is not borderline.
+    (see saving_ratio) and has no margin is not borderline.
     """
     margin = finding.evidence.get("margin_ratio")
     if margin is None:
@@ -211,7 +211,7 @@ def borderline(finding: Finding) -> bool:
 def together(
     kernels: list[Finding], kernel_time_ns: dict[str, int], window_ns: int
 ) -> list[Finding]:
-    """What findings on kernels are worth to the run that the kernels are part of.
+    """What findings on kernels would save in the run that the kernels are part of.
 
     kernels: as from classify_kernel (Day 2): subject "kernel:<name>", evidence with duration_ns and
     recoverable_ns, of the kernel alone and under the profiler. kernel_time_ns: by that name, the time
@@ -220,8 +220,8 @@ def together(
     A kernel saves in the run the same share as alone: recoverable_ns over duration_ns, each added up
     over the findings on that kernel, times its kernel_time_ns.
 
-    Returns one finding a kernel, in the order of the first finding on each; kernels that the run does not
-    hold, or for no time, are left out. Category and subject are those of the kernel's finding with the
+    Returns one finding a kernel, in the order of the first finding on each. It leaves out kernels that are
+    not in the run, or for no time. Category and subject are those of the kernel's finding with the
     largest recoverable_ns (the first of equal ones). Its evidence is kept, with recoverable_ns for the run,
     and added are "window_ns", "recoverable_ratio" (of the window), "margin_ratio" (recoverable_ratio minus
     FLOOR_RATIO) and "kernel_time_ratio" (the kernel's time over the window's).
@@ -258,15 +258,15 @@ def together(
 
 
 def rank_findings(findings: list[Finding]) -> list[Finding]:
-    """What several functions found in one run, in the order in which to fix it.
+    """The findings of several functions on one run, in the order in which to fix them.
 
-    First what is not about time (saving_ratio is None): memory that grows ends the program. Then what
-    saves at least FLOOR_RATIO, the largest recoverable_ns first; of equal ones the category with the lower
+    First findings that are not about time (saving_ratio is None): memory that grows ends the program. Then those that
+    save at least FLOOR_RATIO, the largest recoverable_ns first; of equal ones the category with the lower
     precedence number in `profiling_lab.findings.CATEGORIES` first. Of findings with the same category and
     the same subject only the one with the largest recoverable_ns stays (the first of equal ones).
-    "healthy", and what saves less than FLOOR_RATIO, is left out.
+    Leave out "healthy", and findings that save less than FLOOR_RATIO.
 
-    If that leaves nothing: one finding, the healthy one with the largest recoverable_ns; is there no
+    If that leaves nothing: one finding, the healthy one with the largest recoverable_ns; if there is no
     healthy one, the finding with the largest. Of equal ones as above, then the first. [] for no findings.
     """
     timeless = [f for f in findings if saving_ratio(f) is None and f.category != "healthy"]
@@ -291,12 +291,12 @@ def diagnose_run(
 ) -> list[Finding]:
     """One verdict on a run from everything that is known about it, the main finding first.
 
-    said: what your functions of the week found in its timelines and traces. kernels: what
-    classify_kernel found in its pages of kernels. kernel_time_ns, window_ns: as for `together`;
-    window_ns is None if the pages are all there is.
+    said: the findings of your functions of the week on its timelines and traces. kernels: the findings of
+    classify_kernel on its pages of kernels. kernel_time_ns, window_ns: as for `together`;
+    window_ns is None if there are only pages.
 
-    With a window: rank_findings of what was said and of the kernels, weighed by `together`.
-    Without one: what was said, ranked; behind it all findings on kernels, also limiters and small savings,
+    With a window: rank_findings of said and of the kernels' findings by `together`.
+    Without one: said, ranked; after it all findings on kernels, also limiters and small savings,
     the largest recoverable_ns first (equal ones as they came).
     """
     if window_ns is not None:

@@ -1,7 +1,7 @@
 """Memory metrics: which bytes moved, and from where?
 
-You follow bytes from the lanes of a warp through L1 and L2 to DRAM, and say which level holds a kernel
-down. The lesson is `README.md` in this folder, hints are in `hints.md`, and
+You follow bytes from the lanes of a warp through L1 and L2 to DRAM, and say which level limits a kernel.
+The lesson is `README.md` in this folder, hints are in `hints.md`, and
 
     uv run lab check ncu_ex01
 
@@ -34,7 +34,7 @@ LEVEL_METRICS = {
         "lts__xbar2lts_cycles_active.avg.pct_of_peak_sustained_elapsed",
     ),
     "l1": ("l1tex__throughput.avg.pct_of_peak_sustained_elapsed",),
-    # No level of memory, but what else a kernel may be limited by: instructions and their pipes.
+    # Not a level of memory. A kernel may also be limited by instructions and their pipes.
     "sm": ("sm__instruction_throughput.avg.pct_of_peak_sustained_elapsed",),
 }
 LIMITER_OF_LEVEL = {
@@ -44,10 +44,10 @@ LIMITER_OF_LEVEL = {
     "sm": "compute_bound",
 }
 
-# From this share of the duration on that the limiting level spends on bytes which nobody asked for, they are the
-# cause (the floor that Days 1 and 2 take for a saving worth naming).
+# If the limiting level spends at least this share of the duration on bytes that nobody asked for, they are the
+# cause (Days 1 and 2 use the same floor for a saving).
 WASTE_RATIO = 0.10
-# With no level used this much, nothing is near a ceiling (the line of the tool's own rule SOLBottleneck).
+# Below this use of every level, none is near its peak (the threshold of the tool's own rule SOLBottleneck).
 BUSY_RATIO = 0.6
 # A verdict this close to another one says "borderline".
 BORDERLINE_RATIO = 0.03
@@ -56,14 +56,14 @@ BORDERLINE_RATIO = 0.03
 def warp_sectors(addresses: Sequence[int | None], access_bytes: int) -> dict[str, float]:
     """Predict what one load or store of a warp asks of L1, from the addresses of its lanes.
 
-    addresses: for each lane the address in bytes of its first byte; None: the lane takes no part. 1 to
+    addresses: for each lane the address in bytes of its first byte; None: the lane is inactive. 1 to
         WARP_THREADS lanes. access_bytes: what each lane reads or writes, one of ACCESS_BYTES.
 
     A sector is SECTOR_BYTES bytes from a multiple of SECTOR_BYTES on. Returns
         "sectors_count"   sectors that any lane touches, each counted once
-        "ideal_count"     the fewest sectors that could hold as many different bytes: those bytes, of
-                          which one that several lanes name counts once, over SECTOR_BYTES, rounded up
-        "used_ratio"      different bytes named / bytes of the sectors touched
+        "ideal_count"     the fewest sectors that could hold as many different bytes: the bytes, each
+                          counted once however many lanes use it, over SECTOR_BYTES, rounded up
+        "used_ratio"      different bytes used / bytes of the sectors touched
     Without an active lane all three are 0 (0.0 for the ratio): no request is made.
 
     Raises ValueError, naming the value, for an unknown access_bytes, for no or too many lanes (their
@@ -91,13 +91,13 @@ def warp_sectors(addresses: Sequence[int | None], access_bytes: int) -> dict[str
 
 
 def byte_flow(kernel: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """How many bytes pass each level of memory, for reads and for writes of global memory.
+    """How many bytes each level of memory moves, for reads and for writes of global memory.
 
     Returns {"read": {…}, "write": {…}}, each with
-        "asked_bytes"  that lanes asked for: sectors × bytes used of a sector,
+        "asked_bytes"  what lanes asked for: sectors × bytes used of a sector,
                        l1tex__t_sectors_pipe_lsu_mem_global_op_<op>.sum ×
                        smsp__sass_average_data_bytes_per_sector_mem_global_op_<op>.ratio
-        "l1_bytes"     sectors that L1 looked up, × SECTOR_BYTES
+        "l1_bytes"     the sectors that L1 looked up, × SECTOR_BYTES
         "l2_bytes"     between L1 and L2: l1tex__m_xbar2l1tex_read_bytes.sum,
                        l1tex__m_l1tex2xbar_write_bytes.sum
         "dram_bytes"   dram__bytes_read.sum, dram__bytes_write.sum
@@ -133,11 +133,11 @@ def _metric(kernel: dict[str, Any], name: str) -> float:
 def served_by(kernel: dict[str, Any]) -> dict[str, float] | None:
     """Which level answered the loads: shares of the bytes that L1 looked up, by `byte_flow`.
 
-    Of 100 bytes that loads look up in L1, those that do not come from L2 were answered by L1; of those
+    Of the bytes that loads look up in L1, those that do not come from L2 were answered by L1; of those
     that come from L2, at most as many as DRAM delivered came from DRAM. Returns
-        "l1_ratio", "l2_ratio", "dram_ratio"   their sum is 1. A counter of another pass may be a
-                                               little larger than it can be: no share is below 0
-        "overfetch_ratio"                      bytes that DRAM delivered beyond what went on from L2 to
+        "l1_ratio", "l2_ratio", "dram_ratio"   their sum is 1. Counters of two passes may disagree a
+                                               little: no share is below 0
+        "overfetch_ratio"                      bytes that DRAM delivered beyond those that L2 sent to
                                                L1, over the latter; 0.0 if there are none
     None if the kernel has no loads. If L2 passed on nothing, "overfetch_ratio" is 0.0. Raises what
     byte_flow raises.
@@ -159,14 +159,14 @@ def served_by(kernel: dict[str, Any]) -> dict[str, float] | None:
 def share_of_copy(report: dict[str, Any]) -> dict[str, dict[str, float]]:
     """Each kernel's bandwidth as a share of a device copy that took turns with it.
 
-    report: what `memory_bandwidth` prints behind RESULT: report["kernels"] maps names to
+    report: what `memory_bandwidth` prints after RESULT: report["kernels"] maps names to
         {"samples_ns": […], "useful_bytes": …}, among them "device_copy". All kernels ran once in each
-        turn: entry t of each "samples_ns" belongs to turn t.
+        round: entry t of each "samples_ns" belongs to round t.
 
     Returns, for each kernel but "device_copy", in the report's order, {"bytes_per_s", "share_ratio",
-    "lowest_ratio"}: useful bytes over the median time; and of the shares turn by turn (the kernel's
-    useful bytes per second over those of the copy of the same turn) the median and the smallest. A
-    clock that changes between turns meets both, so the share does not see it.
+    "lowest_ratio"}: useful bytes over the median time; then the median and the smallest of the shares
+    round by round (the kernel's useful bytes per second over those of the copy in the same round). A
+    clock that changes between rounds affects both, so it does not change the share.
 
     Raises ValueError, naming the kernel, if there is no "device_copy", if a kernel has no samples or not
     as many as the copy, or if a sample or "useful_bytes" is not above 0.
@@ -200,16 +200,16 @@ def share_of_copy(report: dict[str, Any]) -> dict[str, dict[str, float]]:
 
 
 def memory_verdict(kernel: dict[str, Any]) -> Finding:
-    """Which level of memory holds a kernel down, and whether it carries bytes that nobody asked for.
+    """Which level of memory limits a kernel, and whether it moves bytes that nobody asked for.
 
     The limiting level is the one of LEVEL_METRICS with the largest use (of equal ones the first); its use
     is its largest metric / 100. What it moved, by `byte_flow`: reads and writes together, "dram_bytes",
     "l2_bytes" or "l1_bytes"; "sm" moves 0 bytes. What the same accesses need at least:
     memory_l2_theoretical_sectors_global_ideal × SECTOR_BYTES. The unasked bytes are those moved above
-    that, not below 0 (a cache may spare DRAM some that are needed). The level is busy for its use of the
-    duration, so it works for nobody for
+    that, not below 0 (a cache may have some that are needed). The level is busy for its use of the
+    duration, so the waste takes the share
         wasted_ratio = use × unasked bytes / moved bytes     (0.0 if it moved nothing)
-    Waste at a level that does not limit costs nothing and counts for nothing.
+    Waste at a level that does not limit costs nothing and does not count.
 
     category: if wasted_ratio is at least WASTE_RATIO, "register_spills" where more sectors go to local
     memory (memory_l2_theoretical_sectors_local) than global accesses have too many

@@ -40,7 +40,7 @@ INSTRUCTION_CLOCK = "smsp__cycles_elapsed.avg.per_second"
 MOST_FMA = "sm__sass_thread_inst_executed_op_{}_pred_on.sum.peak_sustained"
 FMA_CLOCK = "sm__cycles_elapsed.avg.per_second"
 DURATION = "gpu__time_duration.sum"
-# What no roof of bytes and operations sees: instructions and pipes of any kind, and accesses that cost more
+# What the roofs do not model: instructions and pipes of any kind, and accesses that cost more
 # than their bytes; in per cent of the duration.
 COMPUTE_METRIC = "sm__instruction_throughput.avg.pct_of_peak_sustained_elapsed"
 MEMORY_METRIC = "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
@@ -52,7 +52,7 @@ LIMITER_OF_ROOF = {
     "float32": "compute_bound",
     "float64": "compute_bound",
 }
-# Below this share of the lowest roof, no roof explains the time (the line of the tool's own rule SOLBottleneck).
+# Below this share of the lowest roof, no roof explains the time (the threshold of the tool's rule SOLBottleneck).
 BUSY_RATIO = 0.6
 # A verdict this close to another one says "borderline".
 BORDERLINE_RATIO = 0.03
@@ -99,7 +99,7 @@ def roofs_of(kernel: dict[str, Any]) -> dict[str, float]:
         level   the most bytes of a cycle (BYTES' counter + ".peak_sustained") × the clock of its unit
         dtype   the most fused multiply-adds of a cycle (MOST_FMA of "ffma", "dfma") × FMA_CLOCK, each two
                 operations
-    A data sheet names the same at its boost clock; a launch that ran slower has lower roofs.
+    A datasheet gives the same at the boost clock; a launch at a lower clock has lower roofs.
     """
     out = {
         level: _metric(kernel, f"{counter}.peak_sustained") * _metric(kernel, clock)
@@ -165,16 +165,16 @@ def under_the_roofs(kernel: dict[str, Any]) -> dict[str, Any]:
 
 
 def forecast(kernel: dict[str, Any], extra_flops: Sequence[float]) -> dict[str, Any]:
-    """What more operations of the kernel's own data type would cost, before anybody writes them.
+    """How long the kernel would take with more operations of its own data type.
 
-    extra_flops: numbers of operations to be fused into the kernel, each a case of its own; they need no
-    more bytes. As long as they fit under the flat roof of the type (`under_the_roofs`, `roofs_of`) within the
-    duration that the kernel has now, they are free; beyond, the flat roof gives the duration.
+    extra_flops: numbers of operations to be fused into the kernel, each a separate case; they need no
+    more bytes. As long as all operations fit under the flat roof of the type (`under_the_roofs`, `roofs_of`)
+    within the kernel's present duration, they are free; beyond, the flat roof gives the duration.
 
     Returns
-        "free_flops"     operations that fit in beside the present ones (not below 0)
+        "free_flops"     further operations that fit into the present duration (not below 0)
         "durations_ns"   a list: for each entry of extra_flops the predicted duration, the longer of the
-                         present one and what all operations of then take under the flat roof
+                         present one and the time of old and new operations under the flat roof
         "turn_intensity" operations per byte of DRAM at which the free ones are used up; None without bytes
     Raises ValueError, naming it, for a negative number of operations.
     """
@@ -194,11 +194,11 @@ def forecast(kernel: dict[str, Any], extra_flops: Sequence[float]) -> dict[str, 
 
 
 def roofline_verdict(kernel: dict[str, Any]) -> Finding:
-    """Which roof holds a kernel down, and whether a roof does at all.
+    """Which roof limits a kernel, if any does.
 
     category: with reached_ratio and roof of under_the_roofs
         reached_ratio at least BUSY_RATIO   the roof's entry of LIMITER_OF_ROOF
-        else                                what the roofs do not see: of COMPUTE_METRIC and MEMORY_METRIC,
+        else                                what the roofs do not model: of COMPUTE_METRIC and MEMORY_METRIC,
                                             both / 100, the larger (of equal ones the first) is
                                             unseen_ratio. From BUSY_RATIO on "compute_bound" if it is
                                             the first, "cache_bound" if it is the second; below

@@ -1,8 +1,8 @@
 """The optimization loop: profile, change, profile again.
 
-You write what keeps such a loop honest: what a kernel asks of each unit, what a change can give at the
-most, a log that keeps what helped and takes back what did not, and a verdict that knows when to stop. The
-steps themselves are CUDA, in `optimization_loop_student.cu`. The lesson is `README.md` in this folder,
+You write the functions of such a loop: what work a kernel has for each unit, what a change can save at the
+most, a log that keeps the changes that helped and takes back the others, and a verdict that says when to
+stop. The steps themselves are CUDA, in `optimization_loop_student.cu`. The lesson is `README.md` in this folder,
 hints are in `hints.md`, and
 
     uv run lab check ncu_ex04
@@ -40,9 +40,9 @@ CATEGORY_OF_UNIT = {
     "dram": "memory_bound",
 }
 
-NOISE_FLOOR_RATIO = 0.01  # nobody maintains a change for less
+NOISE_FLOOR_RATIO = 0.01  # a smaller gain is not worth keeping a change
 BUSY_RATIO = 0.6  # below this share of its duration no unit explains a kernel
-CEILING_RATIO = 0.8  # from this share on, the unit itself is what the kernel waits for
+CEILING_RATIO = 0.8  # from this share on, the unit limits the kernel
 PATIENCE_COUNT = 2  # so many changes in a row without a win end the loop
 
 # What the tool's units are in ns, Hz and bytes; all others change nothing.
@@ -51,7 +51,7 @@ FACTORS |= {"Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "Tbyte": 1e12}
 
 
 def unit_needs(metrics: dict[str, float]) -> dict[str, float]:
-    """The shortest time in which each unit can do what a kernel asked of it, in ns.
+    """The shortest time in which each unit can do the work that a kernel has for it, in ns.
 
     metrics: counters of one launch, in base units. They hold (more may be there):
         smsp__sass_thread_inst_executed_op_ffma_pred_on.sum   multiply-adds, counted by thread
@@ -61,7 +61,7 @@ def unit_needs(metrics: dict[str, float]) -> dict[str, float]:
         launch__sm_count                                      multiprocessors
         sm__cycles_elapsed.avg.per_second                     their clock, in Hz
 
-    Returns {"fma", "issue", "l1", "dram"}: what is asked over what the whole device does at the most, with
+    Returns {"fma", "issue", "l1", "dram"}: the work over what the whole device does at the most, with
     the constants at the top of this file (those of a multiprocessor are per cycle and multiprocessor).
 
     Raises CaptureError, naming the metrics, if some are missing or None, and ValueError if the clock or
@@ -93,7 +93,7 @@ def unit_needs(metrics: dict[str, float]) -> dict[str, float]:
 def expected_gain(
     needs_ns: dict[str, float], duration_ns: float, factors: dict[str, float]
 ) -> dict[str, Any]:
-    """What a change is worth, before it is written: from what it does to the work of the units.
+    """What a planned change can save: from what it does to the work of the units.
 
     needs_ns: as from `unit_needs`. duration_ns: of the same launch. factors: by unit, the work after the
     change over the work before (0.25: a quarter of it is left); a unit that is not named keeps its work.
@@ -101,8 +101,8 @@ def expected_gain(
     Returns
         "limiter"      the unit that needs longest after the change (of equal ones the first in UNITS)
         "bound_ns"     what that unit needs then: no kernel that does this work is faster
-        "expected_ns"  bound_ns over the share of its duration that the longest need fills *now*: the new
-                       kernel is taken to come as near to its limiter as this one comes to its own
+        "expected_ns"  bound_ns over (the longest need *now* / duration_ns): assume that the new
+                       kernel comes as near to its bound as this one comes to its own
         "gain_ratio"   duration_ns over expected_ns
 
     Raises ValueError, naming it, for a factor below 0 or of an unknown unit, for a duration that is not
@@ -126,7 +126,7 @@ def expected_gain(
 
 
 def loop_log(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The log of an optimization loop: what each change was for, what it did, whether it stays.
+    """The log of an optimization loop: what each change was for, what it did, whether it is kept.
 
     steps: in the order in which they were tried, the first is where the loop began. A step is
         {"name": str, "samples_ns": [its times, two or more], "metric": the counter that the change is
@@ -141,7 +141,7 @@ def loop_log(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
         "gain_ratio"   median time of `against` over that of this step
         "noise_ratio"  the larger of the two steps' spreads, and NOISE_FLOOR_RATIO at the least; a spread
                        is third quartile minus first over median (statistics.quantiles, "inclusive")
-        "kept"         whether gain_ratio is above 1 + noise_ratio. The counter has no vote.
+        "kept"         whether gain_ratio is above 1 + noise_ratio, whatever the counter did
 
     Raises ValueError, naming the step, for fewer than two steps, fewer than two samples, a sample that is
     not above 0, a "wanted" that is neither word, or a counter that one of the two steps lacks or has as
@@ -229,7 +229,7 @@ def read_samples(capture: str) -> dict[str, list[int]]:
 
 
 def next_move(capture: str) -> Finding:
-    """What limits the kernel that an optimization loop has arrived at, and whether to go on.
+    """What limits the last kept kernel of an optimization loop, and whether to go on.
 
     capture: of a loop: `read_samples` gives the steps in order with their times, `read_kernels` their
     launches in the same order, one a step. What is kept is decided as in `loop_log` (on the times alone).

@@ -51,8 +51,8 @@ def profile_rank(step: Callable[[], object], folder: str, warmup: int = 2, activ
 
     Recorded are the host, and the GPU where there is one (`torch.cuda.is_available()`). Before the first
     step all ranks wait for each other (one `torch.distributed.barrier`), so that they record the same steps.
-    If `step` raises while the profiler records, what it recorded until then is written all the same (a
-    rank that died is the one to look at), the profiler is off, and the exception goes on to the caller.
+    If `step` raises while the profiler records, what it recorded until then is still written (the trace of
+    a rank that failed is the one to look at), the profiler is off, and the exception is passed on.
 
     Returns the path of the trace. Raises RuntimeError if no process group is initialised, and ValueError
     if warmup is negative or active less than 1, before anything runs.
@@ -84,14 +84,14 @@ def profile_rank(step: Callable[[], object], folder: str, warmup: int = 2, activ
 def read_ranks(capture: str) -> dict[int, list[dict[str, Any]]]:
     """What ran on each rank's device, from the traces of all ranks.
 
-    Read are the files `trace_rank*.json` and `trace_rank*.json.gz` of the folder. Which rank a trace is
-    of, and of how many, its "distributedInfo" says ("rank", "world_size"); a file's name may be wrong.
+    Reads the files `trace_rank*.json` and `trace_rank*.json.gz` of the folder. "distributedInfo" in a trace
+    says which rank it is of, and of how many ("rank", "world_size"); a file's name may be wrong.
 
     Returns {rank: operations}, in order of rank. Operations are the complete events ("ph" is "X") of the
     categories "kernel", "gpu_memcpy" and "gpu_memset", in order of start and then end, each a dict
         "name"                as recorded
         "kind"                "memory" for copies and memsets; a kernel is "communication" if its name
-                              begins with "nccl" and has "Kernel" somewhere behind that, else "compute"
+                              begins with "nccl" and has "Kernel" somewhere after that, else "compute"
                               (the rule of HolisticTraceAnalysis)
         "start_ns", "end_ns"  from "ts" and "dur", which are decimal numbers of µs; a float would lose ns
 
@@ -149,11 +149,11 @@ def _operation(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def communication_overlap(capture: str) -> dict[int, dict[str, float]]:
-    """Per rank, how much of the communication ran beside computation.
+    """Per rank, how much of the communication overlaps with computation.
 
     Returns {rank: {"communication_ns", "overlap_ns", "overlap_pct"}}: the time with at least one
     communication kernel, the part of it with at least one compute kernel too, and the second as a
-    percentage of the first (0.0 to 100.0). Copies and memsets are neither. This is the definition of
+    percentage of the first (0.0 to 100.0). Copies and memsets count as neither. This is the definition of
     HolisticTraceAnalysis (`TraceAnalysis.get_comm_comp_overlap`), over all steps of the trace.
     Raises EmptyCapture, naming the rank, if one has no communication.
     """
@@ -201,8 +201,8 @@ def plan_buckets(gradient_bytes: list[int], bucket_cap_mib: float | None = None)
     it is closed, and the next gradient opens the next one. So a bucket may be larger than the limit, and
     a gradient is never split.
 
-    Returns the buckets in that order, each a list of places in gradient_bytes; together they hold every
-    place once. No gradients, no buckets. Raises ValueError for a negative size or a limit that is not
+    Returns the buckets in that order, each a list of places in gradient_bytes; together they have every
+    place once. Without gradients there are no buckets. Raises ValueError for a negative size or a limit that is not
     above 0.
     Source: `compute_bucket_assignment_by_size` in torch's reducer (torch/csrc/distributed/c10d/reducer.cpp).
     """
@@ -229,9 +229,9 @@ def split_by_duration(capture: str) -> dict[int, dict[str, int]]:
     """Per rank, how much of its communication was waiting for other ranks; without a common clock.
 
     The n-th communication kernel of a rank (in order of start) and the n-th of each other rank are the
-    same collective. All ranks leave it at nearly the same time, so who is in it for the shortest time came
-    last and waited for nobody: that shortest duration is the transfer. What another rank was in it for
-    longer, it waited.
+    same collective. All ranks leave it at nearly the same time, so the rank that is in it for the shortest time
+    came last and did not wait: that shortest duration is the transfer. A rank that is in it for longer waited
+    for the difference.
 
     Returns {rank: {"wait_ns", "transfer_ns"}}, summed over the collectives; transfer_ns is the same for all.
     Raises CaptureError if one rank has more communication kernels than another (the message holds how
@@ -276,15 +276,15 @@ def name_distributed_bottleneck(capture: str) -> Finding:
     """The main finding of the traces of several ranks, without a common clock.
 
     On each rank, by its own clock: **work** is compute and memory operations. A communication kernel
-    waits first and transfers then (`split_by_duration`); of both only what no work covers is **exposed**,
-    and a moment with a wait and a transfer is transfer. **Hidden** is the time with work and
-    communication. Two causes are taken away, one at a time:
-        communication  per rank the smaller of its exposed transfer and its work that hides nothing
-                       yet; the saving is the smallest of the ranks
-        waiting        what was done is spread evenly. Evenly over the whole: the largest of the ranks' own
+    waits first and then transfers (`split_by_duration`). The part of both that no work covers is **exposed**;
+    a moment with a wait and a transfer is transfer. **Hidden** is the time with work and
+    communication. Remove two causes, one at a time:
+        communication  per rank the smaller of its exposed transfer and its work that overlaps with no
+                       communication yet; the saving is the smallest of the ranks
+        waiting        spread the work evenly. Over the whole window: the largest of the ranks' own
                        times (from its first start to its last end, less its exposed transfer and
-                       waiting) becomes their mean. Evenly from collective to collective, for ranks that
-                       are late in turns: the mean of the exposed waiting over the ranks is not waited.
+                       waiting) becomes their mean. From collective to collective, for ranks that
+                       are late in turns: the saving is the mean of the exposed waiting over the ranks.
                        The larger of the two is the saving, rounded down
     The larger saving is the finding, "communication_bound" or "rank_imbalance" (the first if equal);
     "healthy" if it is less than HEALTHY_FLOOR_RATIO of the window. The window is, of all ranks, the
