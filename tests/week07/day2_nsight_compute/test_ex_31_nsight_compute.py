@@ -1931,6 +1931,13 @@ HALF_THE_TIME = {BUSY[0]: 500.0}
         ("low_occupancy", {"l2": 0.45}, HALF_OCCUPIED | HALF_THE_TIME, 2.0),
         ("small_grid", {"issue": 0.9}, HALF_A_WAVE | HALF_THE_TIME, 2.0),
         ("small_grid", {"issue": 0.3}, HALF_A_WAVE | HALF_THE_TIME, 2.0),
+        # The fullest unit is the one that is used most over the whole duration: here DRAM, whose queue is not L1's.
+        (
+            "bank_conflicts",
+            {"l1": 0.99, "dram": 0.85},
+            REPLAYED | {BUSY[0]: 830.0},
+            1.0,
+        ),
         # Of SMs of which nobody knows when they had work, the use stays as it is.
         ("divergence", {"tensor": 0.72}, {LANES: 16.0, BUSY[0]: None}, 1.25),
         # Nothing to remove.
@@ -2036,6 +2043,8 @@ def judge_kernel(call: str, got: Any, kernel: Kernel, where: str = "") -> None:
             f"Without it {savings[got]:.0%} of the duration would be saved, without the cause that costs most "
             f"{savings[most]:.0%}."
         )
+        if alike(savings[got], savings[want]):
+            why += " Of equal savings the precedence in CATEGORIES decides."
     elif got in CATEGORIES:
         why = (
             "A limiter is named only where no cause saves 10 % of the duration, by the fullest unit; "
@@ -2189,7 +2198,7 @@ SHOWS_PLACE = {
 PLACE_TOLD = {
     "memory_bound": "DRAM or L2 is full",
     "cache_bound": "L1 is full",
-    "latency_bound": "no memory is full",
+    "latency_bound": "Neither memory nor L1 is full",
 }
 
 
@@ -2258,7 +2267,7 @@ def judge_counters(stub: Any, all_unknown: list[Unknown], where: str = "") -> No
 def judge_cause(got: dict[str, str], unknown: Unknown, where: str) -> None:
     if got["cause"] != unknown.cause:
         pytest.fail(
-            f"choose_counters says {show(got['cause'])} of {unknown.told}. {PLACE_TOLD[unknown.place]} there. Its values: "
+            f"choose_counters says {show(got['cause'])} of {unknown.told}. {PLACE_TOLD[unknown.place]}. Its values: "
             f"{show(unknown.values)} {where}",
             pytrace=False,
         )
@@ -2283,7 +2292,7 @@ def judge_evidence(got: dict[str, str], names: list[str], unknown: Unknown, wher
     elif got["rival"] not in CAUSES:
         complaint = "A rival is a fault: something else that somebody would fix here."
     elif got["rival"] not in signs:
-        complaint = f"{PLACE_TOLD[unknown.place]}: its rival could not cost anything here."
+        complaint = f"{PLACE_TOLD[unknown.place]}: that rival could not cost anything here."
     elif got["excluded_by"] != signs[got["rival"]]:
         value = values[got["excluded_by"]]
         complaint = f"{got['excluded_by']} ({value:.3g}) would be the same if {got['rival']} were the cause."
