@@ -51,6 +51,21 @@ NOISE_RATIO = 0.03
 # The upper end of a predicted window is at most this many times the lower end.
 WIDEST_RATIO = 1.2
 
+# What `design_test` may change about a call, and what it may watch.
+CHANGES = {
+    "half_the_bytes": "each tensor in half as many bytes, with the same arithmetic",
+    "half_size_type": "a data type of half the size: half the bytes, and twice the peak",
+    "arithmetic_twice": "each operation done twice, on numbers that are in registers already",
+    "twice_the_elements": "twice as many elements in each call",
+    "cuda_graph": "all calls recorded once, and issued as one CUDA graph",
+    "next_device": "a device with twice the bandwidth and twice the peak, behind the same host",
+}
+MEASURES = {
+    "window_ns": "the time from one call to the next",
+    "device_ns": "the device's time for one call",
+    "element_ns": "window_ns over the elements of a call",
+}
+
 # What a file of measurements may give its times in.
 NS_PER_UNIT = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 
@@ -390,6 +405,29 @@ def predict_window(facts: dict[str, Any], change: Mapping[str, float]) -> tuple[
         middle = math.sqrt(low * high)
         low, high = middle / math.sqrt(WIDEST_RATIO), middle * math.sqrt(WIDEST_RATIO)
     return low, high
+
+
+def design_test(hypothesis: str) -> dict[str, str]:
+    """A test that can refute what somebody says of a call: one change, one measure, and what each answer would mean.
+
+    hypothesis: "memory_bound", "compute_bound" or "launch_bound" (section 8), of a call that you have not seen.
+
+    Returns {"change": one of CHANGES, "measure": one of MEASURES, "if_true": how the measure moves with the change where
+    the hypothesis holds, "if_false": how it moves in every call of the two other kinds}: "up", "down" or "same", which is
+    within SAVING_FLOOR_RATIO. The check runs it on calls of all kinds; in each, one part takes three times as long as any
+    other. Where both directions are equal, nothing can be refuted.
+
+    Example: "next_device" for "compute_bound": window_ns goes down if that is true, and where memory is the limit, too. So
+    it is no test.
+    """
+    return dict(zip(("change", "measure", "if_true", "if_false"), _TESTS[hypothesis], strict=True))
+
+
+_TESTS = {
+    "memory_bound": ("half_the_bytes", "window_ns", "down", "same"),
+    "compute_bound": ("arithmetic_twice", "window_ns", "up", "same"),
+    "launch_bound": ("cuda_graph", "window_ns", "down", "same"),
+}
 
 
 def load_document(capture: str, name: str) -> dict[str, Any]:

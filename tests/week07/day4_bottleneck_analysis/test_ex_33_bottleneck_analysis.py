@@ -2209,6 +2209,91 @@ def test_changes_that_were_recorded(stub: Any) -> None:
         )
 
 
+# -- a test that can fail -----------------------------------------------------------------------------
+
+HYPOTHESES = ("memory_bound", "compute_bound", "launch_bound")
+PART_OF = dict(zip(HYPOTHESES, ("memory", "compute", "host"), strict=True))
+# So many times as long as before each part takes after a change; what is not named stays.
+EFFECTS: dict[str, dict[str, float]] = {
+    "half_the_bytes": {"memory": 0.5},
+    "half_size_type": {"memory": 0.5, "compute": 0.5},
+    "arithmetic_twice": {"compute": 2},
+    "twice_the_elements": {"memory": 2, "compute": 2, "elements": 2},
+    "cuda_graph": {"host": 0.02},
+    "next_device": {"memory": 0.5, "compute": 0.5},
+}
+MOVED = 0.10  # SAVING_FLOOR_RATIO
+
+
+def measured(call: dict[str, float], measure: str) -> float:
+    """What is measured of a call: host and device work side by side, and so do memory and arithmetic."""
+    device = max(call["memory"], call["compute"]) * call["above_roof"]
+    window = max(device, call["host"])
+    return {
+        "window_ns": window,
+        "device_ns": device,
+        "element_ns": window / call["elements"],
+    }[measure]
+
+
+def drawn_call(pick: random.Random, bound: str, fuller: str) -> dict[str, float]:
+    """A call with that bound; where the host is the limit, its device waits for `fuller`."""
+    longest = pick.uniform(20_000, 900_000)
+    call = {part: longest * pick.uniform(0.02, 0.09) for part in PART_OF.values()}
+    call[fuller] = longest * pick.uniform(0.15, 0.3)
+    call[PART_OF[bound]] = longest
+    return call | {
+        "above_roof": pick.uniform(1.0, 1.1),
+        "elements": float(pick.randint(2**10, 2**26)),
+    }
+
+
+def direction(before: float, after: float) -> str:
+    moved = after / before - 1
+    return "same" if abs(moved) <= MOVED else "up" if moved > 0 else "down"
+
+
+@task("ex_33.design_test")
+@pytest.mark.parametrize("hypothesis", HYPOTHESES)
+def test_a_test_is_one_that_can_fail(stub: Any, seed: int, hypothesis: str) -> None:
+    got = stub.design_test(hypothesis)
+    call = call_words("design_test", hypothesis)
+    choices = {"change": EFFECTS, "measure": ("window_ns", "device_ns", "element_ns")}
+    choices |= dict.fromkeys(("if_true", "if_false"), ("up", "down", "same"))
+    if type(got) is not dict or set(got) != set(choices):
+        pytest.fail(f"{call} returned {show(got)}, expected a dict of {', '.join(choices)}", False)
+    for key, known in choices.items():
+        if type(got[key]) is not str or got[key] not in known:
+            pytest.fail(f"{call}: {key} is {show(got[key])}; known are {', '.join(known)}", False)
+    if got["if_true"] == got["if_false"]:
+        pytest.fail(
+            f"{call} expects {got['if_true']!r} either way: whatever is measured, nothing is refuted",
+            False,
+        )
+    pick = random.Random(f"{seed} {hypothesis}")
+    kinds = [(bound, fuller) for bound in HYPOTHESES for fuller in ("memory", "compute")] * 4
+    pick.shuffle(kinds)
+    kinds.sort(key=lambda kind: kind[0] != hypothesis)  # first where it holds
+    for bound, fuller in kinds:
+        before = drawn_call(pick, bound, fuller)
+        after = {part: time * EFFECTS[got["change"]].get(part, 1) for part, time in before.items()}
+        noise = [1 + pick.uniform(-0.01, 0.01) for _ in range(2)]
+        first, second = (
+            measured(one, got["measure"]) * factor
+            for one, factor in zip((before, after), noise, strict=True)
+        )
+        holds = bound == hypothesis
+        said = got["if_true" if holds else "if_false"]
+        if direction(first, second) != said:
+            parts = ", ".join(f"{part} {before[part]:,.0f} ns" for part in PART_OF.values())
+            pytest.fail(
+                f"{call} says that {got['measure']} goes {said!r} with {got['change']} where the call "
+                f"{'is' if holds else 'is not'} {hypothesis}. In a call of which each part alone takes ({parts}) it went "
+                f"from {first:.4g} to {second:.4g}: {direction(first, second)!r}.",
+                False,
+            )
+
+
 # -- what to do -----------------------------------------------------------------------------------
 
 

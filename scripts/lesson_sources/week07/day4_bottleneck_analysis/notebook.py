@@ -43,42 +43,7 @@ ops.select("name", "cache", "us").sample(6, seed=4)
 
 # %% [markdown]
 """
-## 1. A measurement is not one number
-
-The plot shows all samples of four calls, each divided by the median of its call.
-"""
-
-# %%
-# figure: Four rows of dots, one a call: samples over their median. The dots of the large product lie on top
-# of each other at one, those of the smallest ones spread over tens of per cent.
-NAMES = [
-    "matmul bf16 8192x8192x8192",
-    "softmax bf16 16384x4096",
-    "matmul fp32 256x256x256",
-    "chain fp32 4096 eager",
-]
-fig, ax = plt.subplots(figsize=(9, 1.9))
-for y, name in enumerate(NAMES):
-    row = ops.filter(name=name).row(0, named=True)
-    shares = [sample / row["us"] / 1e3 for sample in row["samples"]]
-    ax.plot(shares, [y] * len(shares), "o", alpha=0.5, color=palette.BLUE, markersize=4)
-ax.set_yticks(range(4), NAMES)
-ax.set(xlabel="sample / median", ylim=(-0.5, 3.5))
-plt.show()
-
-# %% [markdown]
-"""
-**Question.** Why do the times of the short calls vary more? If you had to report one number for each, would it be the mean, the
-minimum, or the median?
-
-<details><summary>Answer</summary>
-
-A disturbance of a microsecond is small for a call that takes {{ms(ops.filter(name=NAMES[0])["us"][0] * 1e3)}} and large for one of {{us(ops.filter(name=NAMES[2])["us"][0] * 1e3)}}. Single slow samples change
-the mean, and the minimum is a single lucky sample. So report the median, together with the spread: without it nobody can say
-whether two medians differ.
-</details>
-
-## 2. The longest bar
+## 1. The longest bar
 
 The plot shows all operations by their median time.
 """
@@ -106,7 +71,7 @@ The softmax in bfloat16 takes {{us(lesson.ops("softmax bf16 16384x4096")["measur
 bytes, and from two numbers of the device. You will write the functions that count.
 </details>
 
-## 3. Three kernels or one
+## 2. Three kernels or one
 
 `relu(x * w + b)` on {{count(ops.filter(name="chain fp32 67108864 fused")["element_count"][0])}} elements; `w` and `b` are as large as `x`. *Eager* runs three kernels, *fused* one.
 """
@@ -133,7 +98,7 @@ needs four, because intermediate values no longer go to memory and back. Eager b
 twice as many passes as fused float32, so it moves the same bytes, and takes the same time.
 </details>
 
-## 4. Which sizes are efficient?
+## 3. Which sizes are efficient?
 
 The plots show square products in three data types, and products of a few rows with a large matrix.
 """
@@ -175,7 +140,7 @@ bytes nor operations explain the time. A product of 256 takes {{us(ops.filter(na
 its operations or its bytes need.
 </details>
 
-## 5. Two ceilings
+## 4. Two ceilings
 
 The least time is bytes over bandwidth, or operations over the peak, whichever is longer. Drawn over the ratio of operations to
 bytes, this gives a roof.
@@ -199,6 +164,52 @@ An element of the chain costs 16 bytes for its few operations, so the chain is f
 does two operations for each weight of two bytes, so it is on the left as well. The large product does {{count(2 * 8192**3 / (3 * 8192**2 * 2))}} operations a
 byte, so it is far to the right, under the flat line. The distance *below* its roof shows how much a better kernel could gain. A
 call under the slanted line also becomes faster if it moves fewer bytes.
+</details>
+
+In the exercise you count the work of a product first, and then of the other operations of a model. The [lesson](README.md) has
+the definitions, the stub is [ex_33_bottleneck_analysis.py](ex_33_bottleneck_analysis.py).
+
+```console
+uv run lab check ex_33.matmul_cost
+```
+
+## Further
+
+More pictures, for when the day's core is done.
+
+## 5. A measurement is not one number
+
+The plot shows all samples of four calls, each divided by the median of its call.
+"""
+
+# %%
+# figure: Four rows of dots, one a call: samples over their median. The dots of the large product lie on top
+# of each other at one, those of the smallest ones spread over tens of per cent.
+NAMES = [
+    "matmul bf16 8192x8192x8192",
+    "softmax bf16 16384x4096",
+    "matmul fp32 256x256x256",
+    "chain fp32 4096 eager",
+]
+fig, ax = plt.subplots(figsize=(9, 1.9))
+for y, name in enumerate(NAMES):
+    row = ops.filter(name=name).row(0, named=True)
+    shares = [sample / row["us"] / 1e3 for sample in row["samples"]]
+    ax.plot(shares, [y] * len(shares), "o", alpha=0.5, color=palette.BLUE, markersize=4)
+ax.set_yticks(range(4), NAMES)
+ax.set(xlabel="sample / median", ylim=(-0.5, 3.5))
+plt.show()
+
+# %% [markdown]
+"""
+**Question.** Why do the times of the short calls vary more? If you had to report one number for each, would it be the mean, the
+minimum, or the median?
+
+<details><summary>Answer</summary>
+
+A disturbance of a microsecond is small for a call that takes {{ms(ops.filter(name=NAMES[0])["us"][0] * 1e3)}} and large for one of {{us(ops.filter(name=NAMES[2])["us"][0] * 1e3)}}. Single slow samples change
+the mean, and the minimum is a single lucky sample. So report the median, together with the spread: without it nobody can say
+whether two medians differ.
 </details>
 
 ## 6. Tokens, one batch at a time
@@ -226,11 +237,4 @@ plt.show()
 """
 **Question.** With few cached tokens a batch of 32 costs hardly more than one of 1. Which bytes are shared by all sequences of a batch, and which are not? So which of
 the two lines must bend first, and would a device with twice the arithmetic move the bend?
-
-In the exercise you count the work of a product first, and then of the other operations of a model. The [lesson](README.md) has
-the definitions, the stub is [ex_33_bottleneck_analysis.py](ex_33_bottleneck_analysis.py).
-
-```console
-uv run lab check ex_33.matmul_cost
-```
 """
