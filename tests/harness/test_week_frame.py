@@ -40,7 +40,7 @@ OBJECTIVES = {
         "ex_33.choose_optimization",
         "ex_34.evidence_verdict",
     ),
-    "Analyse the latency of a whole inference pipeline, and balance it with throughput.": (
+    "Analyse the latency of a whole inference pipeline, and balance it against throughput.": (
         "ex_34.request_breakdown",
         "ex_34.throughput_latency_curve",
         "ex_34.best_batch",
