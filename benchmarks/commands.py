@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from grading.runner.forkserver import ForkServer
-from grading.runner.watch import Watcher
+from grading.runner.watcher import Watcher
 from profiling_lab.course import manifest
 
 ROOT = Path(__file__).resolve().parent.parent

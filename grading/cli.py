@@ -169,7 +169,8 @@ def grade(
 def status(folder: Path, as_json: bool) -> int:
     """How far a batch is, also while it runs. Exits with 3 if something is left."""
     from grading.grader.batches import plans, reports
-    from grading.grader.batches.store import Store, holder
+    from grading.grader.batches.output_folder import holder
+    from grading.grader.batches.store import Store
 
     course = load_course()
     with Store(folder, writing=False) as store:

@@ -13,7 +13,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 import tomllib
 from collections.abc import Collection, Iterable
@@ -24,17 +23,15 @@ from pathlib import Path, PurePosixPath
 import jinja2
 
 from grading.classroom import answers
+from grading.classroom.git import commit, head, run_git
 from profiling_lab import needs
-from profiling_lab.course import manifest, stubs
+from profiling_lab.course import stubs
 from profiling_lab.course.manifest import HANDED_OUT, MANIFEST, Course, Exercise, checks_in
 from profiling_lab.errors import CourseError, LabError
 
 RECORD = f"{HANDED_OUT}/class.json"
 REFERENCES = "references"  # in a task's needs: the check calls the references
 TEMPLATES = Path(__file__).parent / "templates"
-# Who commits, so that the same course gives the same commit everywhere.
-IDENTITY = {"NAME": "Course", "EMAIL": "course@example.invalid"}
-NO_DATE = "2000-01-01T00:00:00+00:00"  # where the course is no clone and so has no date
 # The engine and what it alone rests on; the rest of these rooms serves reports and comparisons.
 ENGINE = re.compile(
     r"profiling_lab/(diagnosis/(?!__init__|combining)|analysis/(?!__init__|columns|compare|intervals|measures\.))"
@@ -95,9 +92,9 @@ def build(
             if update:
                 _replace(folder, built)
             elif git:
-                _git(built.folder, "init", "--quiet", "--initial-branch=main", "--template=")
+                run_git(built.folder, "init", "--quiet", "--initial-branch=main", "--template=")
             if git:
-                built.commit = _commit(built.folder if not update else folder, course, built.files)
+                built.commit = commit(built.folder if not update else folder, course, built.files)
             if not update:
                 if folder.is_dir():
                     folder.rmdir()  # empty, as was checked
@@ -140,7 +137,7 @@ def _check_folder(course: Course, folder: Path, update: bool) -> None:
     if update:
         if not (folder / RECORD).is_file() or not (folder / ".git").exists():
             raise LabError(f"{folder}: is no class repository (no {RECORD} or no .git in it)")
-        if dirty := _git(folder, "status", "--porcelain", "--untracked-files=no").strip():
+        if dirty := run_git(folder, "status", "--porcelain", "--untracked-files=no").strip():
             raise LabError(
                 f"{folder}: has changes that are not committed ({dirty.splitlines()[0].strip()}, …); "
                 "commit or undo them first"
@@ -155,13 +152,10 @@ def _check_folder(course: Course, folder: Path, update: bool) -> None:
         raise LabError(f"{folder}: is a file; name a new folder")
 
 
-# -- the files ----------------------------------------------------------------------------------------
-
-
 def files_of(course: Course) -> list[PurePosixPath]:
     """The files that belong to the course: those that git tracks, or all of a copy without git."""
     if (course.root / ".git").exists():
-        listed = _git(course.root, "ls-files", "-z", "--cached").split("\0")
+        listed = run_git(course.root, "ls-files", "-z", "--cached").split("\0")
         return sorted(
             PurePosixPath(name) for name in listed if name and (course.root / name).is_file()
         )
@@ -232,7 +226,7 @@ def _record(
         "title": title or course.title,
         "due": due,
         "exercises": [exercise.id for exercise in chosen],
-        "course": _head(course)[0],
+        "course": head(course)[0],
         "files": sorted(names),
     }
     return json.dumps(entry, indent=1, ensure_ascii=False) + "\n"
@@ -321,75 +315,6 @@ def _page(text: str, inside: PurePosixPath, places: Collection[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-# -- git ----------------------------------------------------------------------------------------------
-
-
-def _git(folder: Path, *arguments: str, environment: dict[str, str] | None = None) -> str:
-    """Run git without anybody's configuration or hooks; returns what it wrote. Raises LabError."""
-    clean = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
-    clean |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "LC_ALL": "C"}
-    options = ["-c", "core.hooksPath=/dev/null", "-c", "core.autocrlf=false", "-c", "gc.auto=0"]
-    options += [
-        "-c",
-        "safe.directory=*",
-        "-c",
-        "core.quotePath=false",
-        "-c",
-        "commit.gpgSign=false",
-    ]
-    done = subprocess.run(
-        ["git", *options, *arguments],
-        cwd=folder,
-        env=clean | (environment or {}),
-        capture_output=True,
-        encoding="utf-8",
-        errors="replace",
-        check=False,
-    )
-    if done.returncode != 0:
-        said = (done.stderr.strip() or done.stdout.strip()).splitlines()
-        raise LabError(
-            f"{folder}: git {arguments[0]} failed: {said[-1] if said else 'no word why'}"
-        )
-    return done.stdout
-
-
-def _head(course: Course) -> tuple[str, str]:
-    """The course's commit and its date; ("", NO_DATE) where it is no clone."""
-    try:
-        commit, date = _git(course.root, "log", "-1", "--format=%H %cI").split()
-    except (LabError, OSError, ValueError):
-        return "", NO_DATE
-    return commit, date
-
-
-def _commit(folder: Path, course: Course, names: Iterable[str], message: str = "") -> str:
-    """Commit files, and what of them is gone; returns the commit that is then the newest."""
-    _, date = _head(course)
-    people = {
-        f"GIT_{who}_{key}": IDENTITY[key] for who in ("AUTHOR", "COMMITTER") for key in IDENTITY
-    }
-    people |= {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
-    # By name and by force: .gitignore is for what learners produce, not for what is handed out.
-    with tempfile.TemporaryDirectory() as scratch:
-        listing = Path(scratch) / "names"
-        listing.write_text("\0".join(names), encoding="utf-8")
-        by_name = (f"--pathspec-from-file={listing}", "--pathspec-file-nul")
-        _git(folder, "--literal-pathspecs", "add", "--force", *by_name)
-    _git(folder, "add", "--update")
-    if _git(folder, "diff", "--cached", "--name-only"):
-        message = message or "The course for this class"
-        _git(folder, "commit", "--quiet", "-m", message, environment=people)
-    return _git(folder, "rev-parse", "HEAD").strip()
-
-
-def commit_file(folder: Path, inside: Path, message: str) -> str:
-    """Commit one file of a class repository if that is a clone; the commit, "" without one."""
-    if not (folder / ".git").exists():
-        return ""
-    return _commit(folder, manifest.load(folder), [inside.as_posix()], message)
-
-
 def _replace(folder: Path, built: Built) -> None:
     """Put the newly built files over a class repository; what others added to it stays."""
     try:
@@ -403,8 +328,3 @@ def _replace(folder: Path, built: Built) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(built.folder / name, target)
         shutil.copymode(built.folder / name, target)
-
-
-def is_class_repository(course: manifest.Course) -> bool:
-    """Whether a course is one that this module built."""
-    return (course.root / RECORD).is_file()

@@ -14,7 +14,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from grading.classroom.class_repo import commit_file, installing
+from grading.classroom.class_repo import installing
+from grading.classroom.git import commit_file
 from profiling_lab.course import manifest
 from profiling_lab.course.manifest import MANIFEST, Course
 from profiling_lab.errors import LabError

@@ -13,23 +13,15 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from grading.gradebook.feedback import (
-    CANNOT,
-    MEANING,
-    OF_FILES,
-    cause_words,
-    clean,
-    clean_lines,
-    encodable,
-    environment,
-    inline,
-    parts,
-)
+from grading.gradebook.feedback import CANNOT, OF_FILES, cause_words, parts
+from grading.gradebook.feedback_pages import environment
 from grading.gradebook.gradebook import NO_SUBMISSION, SEVERAL, Row
 from grading.gradebook.look import Look
 from grading.gradebook.marks import Mark, Sheet
 from grading.gradebook.roster import Unmatched
 from grading.gradebook.similarity import Match
+from grading.gradebook.student_view import MEANING
+from grading.gradebook.untrusted_text import clean, clean_lines, encodable, inline
 from profiling_lab.course.manifest import Course
 
 ANSWERS_SHOWN = 5

@@ -16,16 +16,12 @@ from fractions import Fraction
 from html import escape
 from typing import Any
 
-from grading.gradebook.feedback import (
-    HAND_IN_ANEW,
-    CheckView,
-    StudentView,
-    TaskView,
-    check_view,
-    encodable,
-)
+from grading.gradebook.feedback import check_view
+from grading.gradebook.feedback_pages import HAND_IN_ANEW
 from grading.gradebook.marks import NOTHING, Mark
 from grading.gradebook.policy import Policy
+from grading.gradebook.student_view import CheckView, StudentView, TaskView
+from grading.gradebook.untrusted_text import encodable
 
 LONGEST_OUTPUT = 10_000
 _NOT_XML = re.compile("[^\t\n -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # XML 1.0, Char

@@ -15,10 +15,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from grading.gradebook.feedback import MEANING, clean
 from grading.gradebook.marks import NOTHING, Mark, Sheet
 from grading.gradebook.policy import Export, Policy, utc
 from grading.gradebook.roster import Joined, Person, RosterError, Unmatched, join, read_roster
+from grading.gradebook.student_view import MEANING
+from grading.gradebook.untrusted_text import clean
 from profiling_lab.course.manifest import Course
 
 __all__ = ["Joined", "Person", "RosterError", "Row", "Unmatched", "join", "read_roster"]

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from grading.gradebook.feedback import clean
 from grading.gradebook.gradebook import NO_SUBMISSION, REFUSED, SEVERAL, Row
 from grading.gradebook.marks import TOTAL, Mark, any_left
 from grading.gradebook.roster import Unmatched
+from grading.gradebook.untrusted_text import clean
 
 ENTER = "enter the points in by_hand.csv and run grade report (grade sheet writes the table)"
 AGAIN = "run the same command again; it goes on from here"

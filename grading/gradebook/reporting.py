@@ -24,13 +24,24 @@ from typing import IO, Any
 
 import msgspec
 
-from grading.gradebook import by_hand, class_page, exports, feedback, gradebook, returned
+from grading.gradebook import (
+    by_hand,
+    class_page,
+    exports,
+    feedback,
+    feedback_pages,
+    gradebook,
+    returned,
+)
 from grading.gradebook.by_hand import ByHand
 from grading.gradebook.look import Look, looks, why_left
 from grading.gradebook.marks import TOTAL, Mark, Override, Sheet, Survey, mark_student
 from grading.gradebook.policy import Policy
 from grading.gradebook.roster import Joined, Person, Unmatched, join
 from grading.gradebook.similarity import Match
+from grading.gradebook.student_view import StudentView
+from grading.gradebook.untrusted_text import clean, encodable_data
+from grading.gradebook.where_to_read import Guide
 from grading.grader.intake.submissions import Submission, identify
 from grading.runner.results import Result
 from profiling_lab.atomic_files import replaced
@@ -117,7 +128,7 @@ class _Spool:
         try:
             line = msgspec.msgpack.encode(result)
         except UnicodeEncodeError:  # a file's name may be any bytes
-            line = msgspec.msgpack.encode(_encodable(msgspec.to_builtins(result)))
+            line = msgspec.msgpack.encode(encodable_data(msgspec.to_builtins(result)))
         self.places[result.student][result.exercise] = (self.file.tell(), len(line))
         self.file.write(line)
 
@@ -131,17 +142,6 @@ class _Spool:
             out[exercise] = msgspec.msgpack.decode(self.file.read(length), type=Result)
         self.file.seek(0, os.SEEK_END)
         return out
-
-
-def _encodable(value: Any) -> Any:
-    """Plain data whose texts UTF-8 can hold."""
-    if isinstance(value, str):
-        return feedback.encodable(value)
-    if isinstance(value, dict):
-        return {_encodable(key): _encodable(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_encodable(item) for item in value]
-    return value
 
 
 class _Writer:
@@ -167,7 +167,7 @@ class _Writer:
         self.hand = hand
         self.alike = Counter(name for match in matches for name in match.students)
         self.names = file_names(entries, {e: p.name for e, p in joined.by_entry.items()})
-        self.guide = feedback.Guide(course)
+        self.guide = Guide(course)
         self.tally = class_page.Tally(sheet)
         self.rows: dict[str, gradebook.Row] = {}
         self.left: dict[str, str] = {}
@@ -220,11 +220,11 @@ class _Writer:
             if (points := mark.hand_points(hand)) is not None
         }
 
-    def _pages(self, entry: str, mark: Mark, shown: feedback.StudentView) -> None:
+    def _pages(self, entry: str, mark: Mark, shown: StudentView) -> None:
         policy = self.sheet.policy
         file = self.names[entry]
-        self.write(f"feedback/{file}.html", feedback.html_page(shown))
-        self.write(f"feedback/{file}.md", feedback.markdown_page(shown))
+        self.write(f"feedback/{file}.html", feedback_pages.html_page(shown))
+        self.write(f"feedback/{file}.md", feedback_pages.markdown_page(shown))
         self.write(f"gradescope/{file}.json", exports.gradescope(mark, shown, policy))
         self.write(f"junit/{file}.xml", exports.junit(mark, shown, policy))
 
@@ -269,7 +269,7 @@ class _Writer:
         }
         return {
             entry: {
-                "name": feedback.clean(row.name, 200),
+                "name": clean(row.name, 200),
                 "points": "" if row.after is None else show(row.after),
                 "of": show(row.out_of),
                 "note": row.note,
@@ -353,7 +353,7 @@ def _state(submission: Submission | None) -> tuple[str, list[str]]:
             if submission.extra_count == 1
             else f"{submission.extra_count} more files"
         )
-        shown = ", ".join(feedback.clean(name, 80) for name in submission.extra[:5])
+        shown = ", ".join(clean(name, 80) for name in submission.extra[:5])
         notes.append(f"You handed in {files}, which are not part of the exercises: {shown}")
     return (f"{gradebook.REFUSED}: {submission.error}" if submission.error else "graded"), notes
 

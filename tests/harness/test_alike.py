@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from grading.gradebook import feedback
+from grading.gradebook.student_view import CheckView
 from grading.runner import alike
 
 
@@ -45,10 +46,10 @@ def test_only_cases_of_one_check_are_folded() -> None:
 
 def test_feedback_tells_cases_with_the_first() -> None:
     views = [
-        feedback.CheckView(f"test_a[{n}]", "failed", "", [f"f({n}) is 0; expected {n}."], False)
+        CheckView(f"test_a[{n}]", "failed", "", [f"f({n}) is 0; expected {n}."], False)
         for n in range(5)
     ]
-    views += [feedback.CheckView(f"test_{n}", "failed", "", [f"new {n}"], False) for n in "bc"]
+    views += [CheckView(f"test_{n}", "failed", "", [f"new {n}"], False) for n in "bc"]
     shown, more = feedback._telling(views)
     assert shown[0].lines == ["f(0) is 0; expected 0.", "and in 4 further cases: 1, 2, 3, 4"]
     assert len(shown) + more == 3

@@ -19,7 +19,8 @@ import pytest
 from grading.checks.fixtures import MOST_SEED
 from grading.grader.batches import batch, engines, keys, plans, progress, reports, store
 from grading.grader.batches.engines import Devices, JudgeSpec, Unit
-from grading.grader.batches.store import Busy, DiskError, Store, StoreError
+from grading.grader.batches.output_folder import Busy, StoreError, holder
+from grading.grader.batches.store import DiskError, Store
 from grading.grader.intake.submissions import Submission
 from grading.runner.results import Key, Result
 from profiling_lab.course import manifest
@@ -180,10 +181,10 @@ def test_two_graders_on_one_folder(tmp_path: Path) -> None:
         assert other.stdout.readline() == "held\n"
         with pytest.raises(Busy, match=rf"another grader .*process {other.pid} on .*, since 20"):
             Store(tmp_path)
-        assert f"process {other.pid} " in store.holder(tmp_path)
+        assert f"process {other.pid} " in holder(tmp_path)
         other.kill()
         other.wait()
-    assert store.holder(tmp_path) == ""
+    assert holder(tmp_path) == ""
     with Store(tmp_path), pytest.raises(Busy):
         Store(tmp_path)
     with Store(tmp_path):

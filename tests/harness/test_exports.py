@@ -11,6 +11,7 @@ import pytest
 from grading.gradebook import exports, feedback, policy
 from grading.gradebook.marks import Sheet, mark_student
 from grading.gradebook.policy import Policy
+from grading.gradebook.where_to_read import Guide
 from grading.runner import results
 from grading.runner.results import Check, Key, Result
 from profiling_lab.course import manifest
@@ -34,7 +35,7 @@ def result(**tasks) -> Result:
 def made(one: Result, rules: Policy | None = None, late=None):
     rules = rules or Policy()
     mark = mark_student("ada", {"ex_30": one}, Sheet((EXERCISE,), rules), late)
-    return mark, feedback.view(COURSE, feedback.Guide(COURSE), mark, rules), rules
+    return mark, feedback.view(COURSE, Guide(COURSE), mark, rules), rules
 
 
 def gradescope(one: Result, rules: Policy | None = None, late=None) -> dict:

@@ -10,6 +10,8 @@ import pytest
 
 from grading.gradebook import class_page, feedback, policy, reporting
 from grading.gradebook.policy import Policy
+from grading.gradebook.student_view import MEANING
+from grading.gradebook.where_to_read import Guide
 from grading.grader.intake.submissions import Submission
 from grading.runner import results
 from grading.runner.results import Check, Key, Result
@@ -111,7 +113,7 @@ def test_every_outcome_is_explained(tmp_path):
     text = Page((tmp_path / "feedback/ada.html").read_text()).text
     assert "time-out: your code did not come back in time" in text
     for outcome in ("error", "blocked", "failed", "infrastructure", "todo", "not run"):
-        assert " ".join(feedback.MEANING[outcome]) in text
+        assert " ".join(MEANING[outcome]) in text
     assert "Not complete yet" in text and "Not your fault" in text
     assert f"of {EX_30.points} points" not in text
 
@@ -125,7 +127,7 @@ def test_what_to_do_next_is_what_is_nearly_done(tmp_path):
 def shown(result: Result, made: Policy | None = None):
     sheet = reporting.Sheet((EX_30,), made or Policy())
     mark = reporting.mark_student("ada", {"ex_30": result}, sheet)
-    view = feedback.view(COURSE, feedback.Guide(COURSE), mark, sheet.policy)
+    view = feedback.view(COURSE, Guide(COURSE), mark, sheet.policy)
     return [COURSE.task(task.id) for task in view.following]
 
 
@@ -438,7 +440,7 @@ def test_the_paths_are_returned_and_no_draft_is_left(tmp_path):
 
 
 def test_every_task_has_something_to_read():
-    guide = feedback.Guide(COURSE)
+    guide = Guide(COURSE)
     without = [task.id for task in COURSE.tasks.values() if not guide.question(task)]
     assert without == []
     named = sum("“" in guide.lesson(task) for task in COURSE.tasks.values())

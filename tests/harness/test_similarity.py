@@ -19,8 +19,9 @@ from pathlib import Path
 import pytest
 
 from grading.gradebook import similarity
-from grading.gradebook.hidden_text import runs_text
 from grading.gradebook.similarity import FLOOR, Comparison, Match, likeness
+from grading.gradebook.similarity.function_prints import prints_of
+from grading.gradebook.similarity.hidden_text import runs_text
 from grading.grader.intake.submissions import Submission
 from profiling_lab.course import manifest, mistakes
 from tests.harness.similar_sources import (
@@ -335,7 +336,7 @@ def test_the_floor_stands_above_what_coincides_in_this_course():
                 forms[one.whole].add((exercise.id, name, one.whole_size))
             for mistake in mistakes.read(course, stub):
                 changed = own.keys() & set(mistake.names)
-                prints = similarity.prints_of(ast.parse(mistake.source), stub, changed, given)
+                prints = prints_of(ast.parse(mistake.source), stub, changed, given)
                 for name, one in prints.items():
                     equal += [(mistake.slug, name)] if one.whole == own[name].whole else []
                     forms[one.whole].add((exercise.id, name, one.whole_size))

@@ -25,7 +25,13 @@ NOT_JUDGING = frozenset(
     f"grading/{place}"
     for place in (
         *("classroom", "cli", "gradebook", "grader/batches"),
-        *("proof/live_results", "proof/mutation", "runner/watch"),
+        *(
+            "proof/live_results",
+            "proof/mutation",
+            "runner/watch",
+            "runner/watch_screen",
+            "runner/watcher",
+        ),
     )
 )
 SOURCES = frozenset({".py", ".toml", ".cu", ".cuh", ".h", ".hpp", ".cpp", ".c", ".json", ""})

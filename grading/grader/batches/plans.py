@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from grading.grader.batches import keys
 from grading.grader.batches.engines import Unit, not_judged
-from grading.grader.batches.store import Store, StoreError
+from grading.grader.batches.output_folder import StoreError
+from grading.grader.batches.store import Store
 from grading.grader.intake.submissions import Submission
 from grading.runner.results import Key, Result
 from profiling_lab.course.manifest import Course, Exercise

@@ -15,9 +15,10 @@ from grading.gradebook import by_hand, changes, reporting, similarity
 from grading.gradebook import policy as policies
 from grading.gradebook.opening import opening
 from grading.gradebook.roster import read_roster
+from grading.grader.batches.output_folder import trouble
 from grading.grader.batches.plans import Plan, results
 from grading.grader.batches.progress import duration
-from grading.grader.batches.store import DiskError, Store, trouble
+from grading.grader.batches.store import DiskError, Store
 from grading.grader.intake.submissions import Submission
 from grading.runner.results import OUTCOMES, Result
 from profiling_lab.course.manifest import Course

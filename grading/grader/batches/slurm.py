@@ -12,9 +12,7 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -22,11 +20,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from grading.grader.batches import keys, store
-from grading.grader.batches.engines import JudgeSpec, Local, Unit, not_judged
-from grading.grader.intake.submissions import Submission
-from grading.runner.results import Key, Result
-from profiling_lab.course import manifest
+from grading.grader.batches import store
+from grading.grader.batches.engines import JudgeSpec, Unit, not_judged
+from grading.grader.batches.output_folder import StoreError, trouble
+from grading.grader.batches.slurm_job import begun_by, run_chunk, tell_environment
 from profiling_lab.errors import LabError
 
 MINUTES = 120
@@ -190,7 +187,7 @@ class Slurm:
 
     def _collect(self, chunk: _Chunk, reporter: Any) -> None:
         """Report what a job has written since the last look."""
-        if begun := _begun(chunk.results) & set(chunk.missing):
+        if begun := begun_by(chunk.results) & set(chunk.missing):
             for pair in begun:
                 reporter.started(chunk.missing[pair])
         found, chunk.offset = store.read_lines(chunk.results, chunk.offset)
@@ -214,7 +211,7 @@ class Slurm:
                 continue
             chunk.buried = True
             why = f"the job that judged it ended early{self._why(chunk.job)}"
-            begun = _begun(chunk.results)
+            begun = begun_by(chunk.results)
             suspects = [unit for pair, unit in chunk.missing.items() if pair in begun]
             rest = [unit for pair, unit in chunk.missing.items() if pair not in begun]
             if suspects:
@@ -238,9 +235,7 @@ class Slurm:
         try:
             self.run_folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise store.StoreError(
-                f"{self.run_folder}: cannot be made: {store.trouble(error)}"
-            ) from None
+            raise StoreError(f"{self.run_folder}: cannot be made: {trouble(error)}") from None
 
     def _submit(self, calls: Sequence[tuple[Callable[..., Any], tuple]]) -> list[Any]:
         import submitit
@@ -340,9 +335,6 @@ def _last_words(job: Any) -> str:
         return ""
 
 
-# -- in a job ---------------------------------------------------------------------------------------
-
-
 def _pack(engine: Slurm, chunk: _Chunk) -> dict[str, Any]:
     """A chunk as plain data. Each submission stands there once."""
     submissions: dict[str, dict] = {}
@@ -357,91 +349,3 @@ def _pack(engine: Slurm, chunk: _Chunk) -> dict[str, Any]:
         "submissions": submissions,
         "units": [[u.submission.student, u.exercise.id, asdict(u.key)] for u in chunk.units],
     }
-
-
-def _unpack(data: dict[str, Any]) -> list[Unit]:
-    course = manifest.load(Path(data["judge"]["root"]))
-    taken = {
-        student: Submission(**(row | {"tree": Path(row["tree"]), "extra": tuple(row["extra"])}))
-        for student, row in data["submissions"].items()
-    }
-    return [
-        Unit(taken[student], course.exercise(exercise), Key(**key))
-        for student, exercise, key in data["units"]
-    ]
-
-
-def tell_environment(answer: str, spec: dict[str, Any]) -> None:
-    """A job: write what verdicts depend on here into a file, or why this node cannot grade."""
-    try:
-        facts = Local(JudgeSpec(**spec)).environment()
-    except Exception as error:  # noqa: BLE001 - told to the instructor
-        facts = {"problem": f"{type(error).__name__}: {error}"}
-    store.write_whole(Path(answer), [json.dumps(facts)])
-
-
-def run_chunk(spec: str) -> int:
-    """A job: judge the units of a chunk; returns how many. Started again, it goes on where it was."""
-    data = json.loads(Path(spec).read_text(encoding="utf-8"))
-    results = Path(data["results"])
-    done, end = store.read_lines(results)
-    judged = {(result.student, result.exercise) for result in done}
-    units = [
-        unit for unit in _unpack(data) if (unit.submission.student, unit.exercise.id) not in judged
-    ]
-    stop = threading.Event()
-    # Slurm's scancel sends it some seconds before SIGKILL; submitit would go on until then.
-    with contextlib.suppress(ValueError):
-        signal.signal(signal.SIGTERM, lambda number, frame: stop.set())
-    engine = Local(JudgeSpec(**data["judge"]), retries=data["retries"])
-    with results.open("ab") as stream:
-        os.ftruncate(stream.fileno(), end)  # a line that an earlier start left torn
-        writer = _Writer(stream, results)
-        if data["environment"] and (here := engine.environment()) != data["environment"]:
-            other = keys.differences(data["environment"], here)
-            why = f"nodes of the cluster differ ({other}): name nodes that are alike, say by partition"
-            for unit in units:
-                writer.finished(unit, not_judged(unit, why))
-        elif units:
-            try:
-                engine.run(units, writer, stop)
-            except Exception as error:  # noqa: BLE001 - said with every unit that it left
-                why = f"the job that judged it failed: {type(error).__name__}: {error}"
-                for unit in units:
-                    if (unit.submission.student, unit.exercise.id) not in writer.done:
-                        writer.finished(unit, not_judged(unit, why))
-    return len(units)
-
-
-class _Writer:
-    """Writes results, and what has been begun, into the job's own files."""
-
-    def __init__(self, stream: Any, results: Path) -> None:
-        self._stream = stream
-        self._begun = results.with_suffix(".begun")
-        self.done: set[tuple[str, str]] = set()
-        self._mutex = threading.Lock()
-
-    def started(self, unit: Unit) -> None:
-        line = json.dumps([unit.submission.student, unit.exercise.id]) + "\n"
-        with self._mutex, self._begun.open("a", encoding="utf-8") as file:
-            file.write(line)
-
-    def finished(self, unit: Unit, result: Result) -> None:
-        with self._mutex:
-            store.append_line(self._stream, result)
-            self.done.add((unit.submission.student, unit.exercise.id))
-
-    def note(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
-
-
-def _begun(results: Path) -> set[tuple[str, str]]:
-    """Student and exercise of the units that a job began."""
-    out: set[tuple[str, str]] = set()
-    with contextlib.suppress(OSError):
-        for line in results.with_suffix(".begun").read_text(encoding="utf-8").splitlines():
-            with contextlib.suppress(ValueError):
-                student, exercise = json.loads(line)
-                out.add((student, exercise))
-    return out

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from grading.grader.batches.store import WORK, StoreError, trouble
+from grading.grader.batches.output_folder import StoreError, trouble
+from grading.grader.batches.store import WORK
 from grading.grader.intake import submissions
 from grading.grader.intake.submissions import Submission
 from profiling_lab.course.manifest import Course

@@ -11,13 +11,10 @@ results for one exercise of one student, the key (what the result depends on) te
 
 from __future__ import annotations
 
-import datetime
-import errno
 import hashlib
 import json
 import os
 import shutil
-import socket
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator
@@ -25,11 +22,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any, Self
 
+from grading.grader.batches.output_folder import StoreError, release_lock, take_lock, trouble
 from grading.runner.results import Key, Result
 from profiling_lab.atomic_files import replaced
-from profiling_lab.errors import LabError
 
-RESULTS, PLAN, BATCH, LOCK, WORK = "results.jsonl", "plan.jsonl", "batch.json", ".lock", ".work"
+RESULTS, PLAN, BATCH, WORK = "results.jsonl", "plan.jsonl", "batch.json", ".work"
 FORMAT = 1
 
 # What a result and a student's reports take on disk: of four students' two exercises of the week a
@@ -38,31 +35,9 @@ RESULT_BYTES = 30_000
 REPORT_BYTES = 130_000
 PROBE_BYTES = 1 << 20
 
-_TROUBLE = {
-    errno.ENOSPC: "no space is left on the disk",
-    errno.EDQUOT: "your disk quota is used up",
-    errno.EROFS: "the disk is mounted read-only",
-    errno.EACCES: "you may not write there",
-    errno.EPERM: "you may not write there",
-    errno.EIO: "the disk reports an error",
-}
-
-
-class StoreError(LabError):
-    """The output folder cannot be used; the message says why and what to do."""
-
 
 class DiskError(StoreError):
     """Writing a result failed; all results before it are safe."""
-
-
-class Busy(StoreError):
-    """Another grader writes into the folder; the message says who."""
-
-
-def trouble(error: OSError) -> str:
-    """What an error of the file system means, in words."""
-    return _TROUBLE.get(error.errno or 0, error.strerror or str(error))
 
 
 @dataclass(frozen=True)
@@ -98,7 +73,7 @@ class Store:
         try:
             if writing:
                 out.mkdir(parents=True, exist_ok=True)
-                self._lock = _take_lock(out)
+                self._lock = take_lock(out)
             self._read()
             if writing:
                 self._append = self.file.open("ab")
@@ -124,7 +99,7 @@ class Store:
             self._append.close()
             self._append = None
         if self._lock is not None:
-            _release_lock(self.out, self._lock)
+            release_lock(self.out, self._lock)
             self._lock = None
 
     # -- results ----------------------------------------------------------------------------------
@@ -385,75 +360,3 @@ def _sync_folder(folder: Path) -> None:
         pass  # not every file system syncs folders
     finally:
         os.close(descriptor)
-
-
-# -- the lock -----------------------------------------------------------------------------------
-
-# A POSIX lock belongs to the process, so that children forked from it cannot keep it after its death;
-# for the same reason it does not keep two threads of one process apart, which this set does.
-_held: set[str] = set()
-
-
-def _take_lock(out: Path) -> IO[str]:
-    try:
-        import fcntl
-    except ImportError:
-        raise StoreError("grading needs Linux (file locks, sandbox); use WSL on Windows") from None
-    name = os.path.realpath(out)
-    if name in _held:
-        raise Busy(f"{out}: is already being written to by this process")
-    stream = (out / LOCK).open("a+", encoding="utf-8")
-    try:
-        fcntl.lockf(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        stream.seek(0)
-        holder = _holder(stream.read())
-        stream.close()
-        if error.errno not in (errno.EACCES, errno.EAGAIN):
-            raise
-        raise Busy(
-            f"{out}: another grader is at work there ({holder}); wait for it, or choose another --out"
-        ) from None
-    stream.seek(0)
-    stream.truncate()
-    since = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    json.dump({"pid": os.getpid(), "host": socket.gethostname(), "since": since}, stream)
-    stream.flush()
-    _held.add(name)
-    return stream
-
-
-def _release_lock(out: Path, stream: IO[str]) -> None:
-    # The file stays: removing it would let a third grader lock another file of this name.
-    try:
-        stream.seek(0)
-        stream.truncate()
-    except OSError:
-        pass
-    stream.close()
-    _held.discard(os.path.realpath(out))
-
-
-def holder(out: Path) -> str:
-    """Who writes into a folder now, in words; "" if nobody does."""
-    if os.path.realpath(out) in _held:
-        return f"process {os.getpid()}, this one"
-    try:
-        import fcntl
-
-        with (out / LOCK).open("r+", encoding="utf-8") as stream:
-            try:
-                fcntl.lockf(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                return _holder(stream.read())
-    except (OSError, ImportError):
-        pass
-    return ""
-
-
-def _holder(text: str) -> str:
-    try:
-        facts = json.loads(text)
-        return f"process {facts['pid']} on {facts['host']}, since {facts['since']}"
-    except (ValueError, KeyError, TypeError):
-        return "it does not say which"

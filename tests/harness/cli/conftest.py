@@ -9,7 +9,7 @@ import pytest
 
 from grading.checks.generate import SCENARIOS
 from grading.runner.forkserver import ForkServer
-from grading.runner.watch import Watcher
+from grading.runner.watcher import Watcher
 from tests.harness.cli.small_course import (
     CHECK_FILE,
     CHECKS,

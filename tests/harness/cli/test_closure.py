@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from grading.runner.watch import affected
+from grading.runner.watcher import affected
 from profiling_lab.course import closure
 from profiling_lab.course.closure import closure_hash
 

@@ -11,7 +11,9 @@ import time
 
 import pytest
 
-from grading.runner.watch import Recheck, Screen, run, watch_files
+from grading.runner.watch import run, watch_files
+from grading.runner.watch_screen import Screen
+from grading.runner.watcher import Recheck
 from profiling_lab.course import progress
 from tests.harness.cli.small_course import RIGHT_LENGTH, RIGHT_TOTAL, STUB, Lab, one_line
 
