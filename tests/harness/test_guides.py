@@ -208,7 +208,7 @@ def test_console_blocks_hold_commands_that_tests_read(page: str) -> None:
         assert words[0] in ("nsys", "ncu") or words[:3] in (
             ["uv", "run", "lab"],
             ["uv", "run", "python"],
-            ["uv", "run", "grade"],  # tests/harness/test_classroom.py
+            ["uv", "run", "grade"],  # tests/harness/classroom/test_instructor_guide.py
         ), f"{page}: nothing checks {shlex.join(words)}"
         if words[2:3] == ["python"] and words[3:5] != ["-m", "grading.classroom"]:
             assert (ROOT / words[3]).is_file(), f"{page}: there is no {words[3]}"

@@ -1,0 +1,123 @@
+"""A class repository of the whole course."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from grading.classroom import answers, class_repo
+from profiling_lab.course import manifest
+from tests.harness.classroom.small_course import git
+
+# It is instructors who hand out.
+pytestmark = [pytest.mark.proof, pytest.mark.needs("tomlkit", "yaml")]
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The class repository of the whole course; building it searches it for every reference."""
+    folder = tmp_path_factory.mktemp("whole") / "class"
+    return class_repo.build(manifest.load(ROOT), folder).folder
+
+
+@pytest.mark.concerns()
+def test_whole_course_leaves_answers_behind(whole: Path) -> None:
+    course = manifest.load(ROOT)
+    files = [file for file in whole.rglob("*") if file.is_file() and ".git" not in file.parts]
+    assert not [f for f in files if "solutions" in f.parts or f.name.startswith("mistakes_")]
+    assert len(answers.bodies(course)) > 400
+    for exercise in course.exercises:
+        for stub in exercise.stubs:
+            assert (whole / stub).read_bytes() == (whole / ".stubs" / stub).read_bytes()
+            for task in exercise.tasks:
+                if task.stub == stub:
+                    assert manifest.is_todo(task, whole), task.id
+    # The search finds each file's reference when it is there.
+    references = sorted((ROOT / "solutions").rglob("*.py"))
+    found = {line.partition(": ")[0] for line in answers.found(course, references)}
+    assert {str(file) for file in references} == found
+
+
+def test_a_live_task_alone_is_checked_without_references(whole: Path) -> None:
+    """What a kept live result rests on is asked of references only."""
+    environment = {name: value for name, value in os.environ.items() if name != "CI"}
+    command = [sys.executable, "-P", "-c", "from profiling_lab.cli import main; main()"]
+    done = subprocess.run(
+        [*command, "check", "ex_31.transpose_live"],
+        cwd=whole,
+        env=environment | {"PYTHONPATH": str(whole)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stdout + done.stderr  # it is not written yet
+    assert "todo" in done.stdout and "Traceback" not in done.stdout + done.stderr
+
+
+def test_no_page_of_the_whole_course_says_what_is_wrong_with_a_case(whole: Path) -> None:
+    labels = tomllib.loads(
+        (ROOT / "solutions" / "labs" / "case_files" / "cases.toml").read_text("utf-8")
+    )
+    lesson = (whole / "labs" / "case_files" / "README.md").read_text("utf-8")
+    asked = re.findall(r"^\| `verdict_\w+` \| `(case_\w+)` \|", lesson, re.MULTILINE)
+    assert len(asked) == 10
+    told = set()
+    for file in whole.rglob("*"):
+        inside = file.relative_to(whole)
+        if file.suffix not in (".md", ".json", ".toml", ".ipynb") or inside.parts[0] == ".git":
+            continue
+        text = file.read_text("utf-8")
+        named = [case for case in asked if case in text]
+        for line in text.splitlines():
+            told |= {
+                f"{inside}: {case}"
+                for case in named
+                if case in line and re.search(rf"\b{labels[case]['expect']}\b", line)
+            }
+    assert not told
+    assert not list(whole.glob("benchmarks/results/tools_comparison*"))
+
+
+def test_links_of_the_whole_course_lead_somewhere(whole: Path) -> None:
+    broken = []
+    for page in whole.rglob("*.md"):
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)", page.read_text("utf-8")):
+            if "://" not in target and not (page.parent / target).exists():
+                broken.append(f"{page.relative_to(whole)}: {target}")
+    assert not broken
+
+
+def run_there(folder: Path, *words: str) -> str:
+    """Run a module of the class repository itself (its folder comes first in the path)."""
+    done = subprocess.run(
+        [sys.executable, "-m", *words], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_whole_course_works_there(whole: Path) -> None:
+    course = manifest.load(ROOT)
+    total = sum(exercise.points for exercise in course.exercises)
+    assert f"0 of {total} points" in run_there(whole, "profiling_lab.cli")
+    assert "stronger hint" in run_there(whole, "profiling_lab.cli", "hint", "ex_30.busy_time")
+    assert f"0 of {total} points gradable here" in run_there(whole, "pytest", "-q")
+    # The second reads what HolisticTraceAnalysis said, which is kept with the benchmarks.
+    for task in ("energy_ex01.power_verdict", "torch_ex03.communication_overlap"):
+        exercise = course.exercise(task)
+        for stub in exercise.stubs:
+            shutil.copy(course.solution(stub), whole / stub)
+        points = course.task(task).points
+        said = run_there(whole, "profiling_lab.cli", "check", task)
+        assert f"{points} of {points} points gradable here" in said
+        run_there(whole, "profiling_lab.cli", "reset", exercise.id, "--yes")
+    assert git(whole, "status", "--porcelain") == ""
