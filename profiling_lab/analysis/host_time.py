@@ -9,6 +9,8 @@ then) or the first copy takes longer than the next, and the program's own code b
 Loading modules and making contexts always is.
 """
 
+# Long because each purpose is told in a way of its own, of the same nodes.
+
 from __future__ import annotations
 
 import re

@@ -12,8 +12,8 @@ from profiling_lab.cli.screen import LAB, bar, bold, dim, width, wrap
 from profiling_lab.course import manifest
 from profiling_lab.errors import CourseError
 from profiling_lab.findings import CATEGORIES, CAUSE_IN_WORDS, Finding, is_borderline, is_bound
-from profiling_lab.mine.asking import RANK_FUNCTIONS
 from profiling_lab.mine.diagnosis import Busy, Diagnosis, largest
+from profiling_lab.mine.questions import RANK_FUNCTIONS
 from profiling_lab.reports.model import clean_text, evidence_of, grouped, short_subject
 from profiling_lab.units import format_ns, format_quantity, format_share
 

@@ -8,7 +8,7 @@
     >>> verdict.findings[0].category
     'serialized_streams'
 
-Which function is asked about what is in `QUESTIONS`. Each looks at its own causes and says what
+Which function is asked about what is in `QUESTIONS` (`profiling_lab.mine.questions`). Each looks at its own causes and says what
 would be saved without the worst of them. What all of them said is put in order by `diagnose_run` of the
 exercise `case_files`; until that is written, by `profiling_lab.diagnosis.combining`, which also adds a function's
 other causes, each taken away alone, behind its own finding.
@@ -16,9 +16,7 @@ other causes, each taken away alone, behind its own finding.
 
 from __future__ import annotations
 
-import json
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -31,109 +29,22 @@ from profiling_lab.findings import Finding, base_name
 from profiling_lab.mine import kernels
 from profiling_lab.mine.diagnosis import Busy, Diagnosis, diagnose, misfit
 from profiling_lab.mine.functions import Functions, FunctionUnavailable
+from profiling_lab.mine.kernels_alone import times_alone
+from profiling_lab.mine.questions import (
+    QUESTIONS,
+    RANK_FUNCTIONS,
+    Question,
+    is_one_job,
+    is_whole,
+    of_ranks,
+    recording,
+)
 
 if TYPE_CHECKING:
     from profiling_lab.captures import Part
-    from profiling_lab.captures.nsys_export import NsysCapture
 
-# Who is asked whether ranks wait for each other.
-RANK_FUNCTIONS = ("name_multi_gpu_bottleneck", "name_distributed_bottleneck")
 UNJUDGED = "whether ranks wait for each other cannot be judged"
 MOST_RANKS = 6  # that a sentence lists
-CLOCK_METRIC = "GPC Clock Frequency [MHz]"
-
-
-@dataclass(frozen=True)
-class Question:
-    """A function to ask about captures of a kind.
-
-    exercise: where it is taught. arguments: what it is called with, a tuple a call; none: the capture
-    holds nothing that it could speak of. about: what it can find, for people.
-    """
-
-    kind: Kind
-    exercise: str
-    function: str
-    about: str
-    arguments: Callable[[Part], Iterator[tuple[Any, ...]]]
-
-
-def _capture(part: Part) -> Iterator[tuple[Any, ...]]:
-    yield (str(part.path),)
-
-
-def _devices_with_streams(part: Part) -> Iterator[tuple[Any, ...]]:
-    """Devices on which one process ran kernels on more than one stream."""
-    kernels = _recording(part).kernels
-    several = (
-        kernels.select("process", "device", "stream").unique().group_by("process", "device").len()
-    )
-    devices = {device for _, device, count in several.iter_rows() if count > 1}
-    yield from ((str(part.path), device) for device in sorted(devices))
-
-
-def _ranks(part: Part) -> Iterator[tuple[Any, ...]]:
-    """Recordings of several processes that ran collectives."""
-    if _recording(part).collectives["process"].n_unique() > 1:
-        yield (str(part.path),)
-
-
-def _devices_with_clock(part: Part) -> Iterator[tuple[Any, ...]]:
-    samples = _recording(part).gpu_metrics
-    sampled = samples.filter(samples["metric"] == CLOCK_METRIC)["device"].unique().to_list()
-    worked = _recording(part).device_operations["device"].unique().to_list()
-    yield from ((str(part.path), device) for device in sorted(set(sampled) & set(worked)))
-
-
-def _whole_job(part: Part) -> Iterator[tuple[Any, ...]]:
-    """Folders with a trace of every rank."""
-    if _is_whole(part):
-        yield (str(part.path),)
-
-
-def _is_whole(part: Part) -> bool:
-    return not inputs.missing_ranks(part)[0]
-
-
-def _is_one_job(part: Part) -> bool:
-    """Whether a capture is of one job, as far as it tells; what is not cannot be read as one."""
-    return part.kind == Kind.TIMELINE or inputs.missing_ranks(part)[1] > 0
-
-
-def _traces(part: Part) -> Iterator[tuple[Any, ...]]:
-    yield from ((str(file),) for file in captures.rank_traces(part.path).values())
-
-
-QUESTIONS = (
-    Question(Kind.TIMELINE, "ex_30", "name_bottleneck", "what the device waits for", _capture),
-    Question(
-        Kind.TIMELINE,
-        "nsys_ex02",
-        "judge_streams",
-        "streams that could run side by side",
-        _devices_with_streams,
-    ),
-    Question(
-        Kind.TIMELINE,
-        "nsys_ex04",
-        "name_multi_gpu_bottleneck",
-        "collectives and ranks that wait for each other",
-        _ranks,
-    ),
-    Question(
-        Kind.TIMELINE, "energy_ex01", "clock_verdict", "clocks held down", _devices_with_clock
-    ),
-    Question(Kind.KERNELS, "ex_31", "classify_kernel", "what limits a kernel", kernels.launches),
-    Question(Kind.TRACE, "ex_32", "name_trace_bottleneck", "what the device waits for", _capture),
-    Question(
-        Kind.TRACES,
-        "torch_ex03",
-        "name_distributed_bottleneck",
-        "collectives and ranks that wait for each other",
-        _whole_job,
-    ),
-    Question(Kind.TRACES, "ex_32", "name_trace_bottleneck", "what each device waits for", _traces),
-)
 
 
 @dataclass
@@ -212,7 +123,7 @@ def ask_all(
     verdict.findings = combining.with_others(ranked, said)
     if nvtx_range is None:
         verdict.unjudged = verdict.unjudged or _unjudged(parts, verdict)
-    elif any(part.kind == Kind.TIMELINE and any(_ranks(part)) for part in parts):
+    elif any(part.kind == Kind.TIMELINE and any(of_ranks(part)) for part in parts):
         verdict.unjudged = (
             f"{UNJUDGED} in a range: ask without --range, or for a part with --seconds"
         )
@@ -281,7 +192,7 @@ def _unjudged(parts: Sequence[Part], verdict: Verdict) -> str:
         if reason and any(any(question.arguments(part)) for part in asked):
             return f"{UNJUDGED}: {reason}"
     for part in parts:
-        if part.kind == Kind.TIMELINE and _recording(part).collectives["process"].n_unique() == 1:
+        if part.kind == Kind.TIMELINE and recording(part).collectives["process"].n_unique() == 1:
             return "whom this rank waits for cannot be judged: no other one is in the recording"
         missing, size = (
             inputs.missing_ranks(part) if part.kind in (Kind.TRACE, Kind.TRACES) else ([], 0)
@@ -360,9 +271,6 @@ def _ranked(
     return combining.in_order(said, pages)
 
 
-# -- asking ---------------------------------------------------------------------------------------
-
-
 def _functions(
     verdict: Verdict,
     question: Question,
@@ -408,7 +316,7 @@ def _answers(
             if error.todo:
                 verdict.todo.add(question.function)
         except CaptureError as error:
-            if question.function in RANK_FUNCTIONS and _is_one_job(part):
+            if question.function in RANK_FUNCTIONS and is_one_job(part):
                 # People know it by the name that they gave, not by that of a copy made for this.
                 said = str(error).replace(str(part.path), part.name)
                 verdict.unjudged = f"{UNJUDGED}: {said}"
@@ -422,7 +330,7 @@ def _answers(
 def _timeline(
     verdict: Verdict, part: Part, functions: Functions, nvtx_range: str | None
 ) -> list[Said]:
-    diagnosis = diagnose(_recording(part), functions, name=part.name, nvtx_range=nvtx_range)
+    diagnosis = diagnose(recording(part), functions, name=part.name, nvtx_range=nvtx_range)
     verdict.diagnoses.append(diagnosis)
     verdict.unanswered |= diagnosis.unanswered
     verdict.todo |= diagnosis.todo
@@ -437,7 +345,7 @@ def _trace(verdict: Verdict, question: Question, part: Part, functions: Function
     calls = list(question.arguments(part))
     if len(found) < len(calls):
         return []
-    alone = part.kind == Kind.TRACES and (bool(verdict.unjudged) or not _is_whole(part))
+    alone = part.kind == Kind.TRACES and (bool(verdict.unjudged) or not is_whole(part))
     if part.kind == Kind.TRACES:
         # Every rank's trace may call its device 0.
         ranks = [f"rank:{rank}" for rank in captures.rank_traces(part.path)]
@@ -456,44 +364,3 @@ def _trace(verdict: Verdict, question: Question, part: Part, functions: Function
     if part.kind == Kind.TRACES and not alone:
         return combining.of_all_ranks(found, saved)
     return [combining.of_one(one, own) for one, own in zip(found, saved, strict=True)]
-
-
-# -- pages of kernels beside a run ----------------------------------------------------------------
-
-
-def times_alone(part: Part) -> dict[str, int]:
-    """By `base_name`, the time in ns in which kernels of a name run and no other kernel does."""
-    spans = _kernel_spans(part)
-    changes = sorted(
-        [(start, 1, name) for start, _, name in spans] + [(end, -1, name) for _, end, name in spans]
-    )
-    out: dict[str, int] = defaultdict(int)
-    running: dict[str, int] = defaultdict(int)
-    before = 0
-    for time_ns, change, name in changes:
-        if len(running) == 1:
-            out[next(iter(running))] += time_ns - before
-        running[name] += change
-        if not running[name]:
-            del running[name]
-        before = time_ns
-    return dict(out)
-
-
-def _kernel_spans(part: Part) -> list[tuple[int, int, str]]:
-    if part.kind == Kind.TIMELINE:
-        rows = _recording(part).kernels.select("start_ns", "end_ns", "name").iter_rows()
-        return [(start, end, base_name(name)) for start, end, name in rows]
-    # Ranks run the same kernels: one of them says it for all.
-    file = part.path if part.kind == Kind.TRACE else min(captures.rank_traces(part.path).items())[1]
-    out = []
-    for event in json.loads(captures.text(file, "trace.json"))["traceEvents"]:
-        if event.get("cat") == "kernel" and "dur" in event:
-            start = round(float(event["ts"]) * 1000)
-            length = round(float(event["dur"]) * 1000)
-            out.append((start, start + length, base_name(event["name"])))
-    return out
-
-
-def _recording(part: Part) -> NsysCapture:
-    return captures.open(part.path)

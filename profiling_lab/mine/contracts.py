@@ -2,7 +2,7 @@
 
 They are the learner's: the library finds them in the exercises (or, with `--against solutions`, in
 the reference), calls them, and prints what they return. Which of them can speak about a capture of which
-kind is in `profiling_lab.mine.asking`. `capture` is the path of a capture's folder or file.
+kind is in `profiling_lab.mine.questions`. `capture` is the path of a capture's folder or file.
 """
 
 from __future__ import annotations

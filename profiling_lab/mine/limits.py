@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from profiling_lab import captures
 from profiling_lab.captures import MAIN_FILES, Kind, Part, inputs, merging
-from profiling_lab.mine import asking
+from profiling_lab.mine.kernels_alone import times_alone
 from profiling_lab.units import format_ns
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _before_all_ranks(recording: NsysCapture) -> list[str]:
 
 def _alone(part: Part) -> str:
     """For how long collectives of the one rank of a capture ran with no other kernel beside them."""
-    times = asking.times_alone(part).items()
+    times = times_alone(part).items()
     alone_ns = sum(time_ns for name, time_ns in times if name.startswith("nccl"))
     return f", which run alone for {format_ns(alone_ns)}" if alone_ns else ""
 

@@ -13,7 +13,7 @@ import pytest
 import profiling_lab
 from profiling_lab.course import manifest as course
 from profiling_lab.course import stubs
-from profiling_lab.mine import asking, contracts
+from profiling_lab.mine import contracts, questions
 from profiling_lab.mine.functions import EXERCISES, load_file
 
 COURSE = course.load(Path(__file__).resolve().parents[2])
@@ -59,7 +59,7 @@ def plain(signature: inspect.Signature) -> str:
 
 @pytest.mark.concerns()
 def test_what_the_library_calls_is_promised() -> None:
-    named = {question.function for question in asking.QUESTIONS}
+    named = {question.function for question in questions.QUESTIONS}
     for file in LIBRARY.rglob("*.py"):
         if file.parent.name != "tools":  # what is measured there is no exercise's
             named |= set(CALL.findall(file.read_text(encoding="utf-8")))
@@ -67,7 +67,7 @@ def test_what_the_library_calls_is_promised() -> None:
 
 
 def test_exercises_that_are_asked_have_a_contract() -> None:
-    asked = {question.exercise: question.function for question in asking.QUESTIONS}
+    asked = {question.exercise: question.function for question in questions.QUESTIONS}
     assert set(asked) | set(EXERCISES.values()) <= set(PROTOCOLS)
-    for question in asking.QUESTIONS:
+    for question in questions.QUESTIONS:
         assert question.function in promised(question.exercise)

@@ -4,51 +4,41 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import html.parser
-import io
 import json
 import os
 import re
 import shutil
 import sqlite3
-import sys
-from array import array
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from grading.proof import patience
-from profiling_lab import captures, units
+from profiling_lab import captures
 from profiling_lab.analysis.compare import Compared, Row
 from profiling_lab.findings import Finding
 from profiling_lab.reports import (
     CaptureSection,
     Comparison,
-    ComparisonRow,
     Gap,
     Lane,
-    MetricSeries,
     Place,
-    Table,
     render_report,
     section_from_capture,
     write_report,
 )
-from profiling_lab.reports import terminal as on_screen
-from profiling_lab.reports.model import sentence
+from tests.harness.drawn_reports import (
+    EVIL,
+    Elements,
+    compared,
+    every_part_evil,
+    lane,
+    payload,
+    section,
+    unpack,
+)
 
-EVIL = [
-    "<script>window.hit=1</script>",
-    "</script><img src=x onerror=window.hit=1>",
-    "\"'><svg onload=window.hit=1>",
-    "line\u2028separator\u2029here",
-    "{{ 7 * 191 }}{% raw %}",
-    "<!--<script>",
-    "esc\x1b[31mape\x00nul\u202ereversed",
-    "lone\ud800surrogate",
-    "javascript:alert(1)//http://example.invalid/a.js",
-]
 CHROMIUM = next(
     (
         path
@@ -57,138 +47,6 @@ CHROMIUM = next(
     ),
     None,
 )
-
-
-class Elements(html.parser.HTMLParser):
-    """Tags with their attributes, and the text of each script and style."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str]]] = []
-        self.inside: dict[str, list[str]] = {"script": [], "style": []}
-        self.open = ""
-        self.text: list[str] = []
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, {name: value or "" for name, value in attrs}))
-        if tag in self.inside:
-            self.open = tag
-            self.inside[tag].append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag == self.open:
-            self.open = ""
-
-    def handle_data(self, data: str) -> None:
-        if self.open:
-            self.inside[self.open][-1] += data
-        else:
-            self.text.append(data)
-
-
-def lane(names: list[str], **more) -> Lane:
-    starts = [1_000 + 2_000 * at for at in range(len(names))]
-    return Lane(
-        "GPU 0",
-        more.pop("label", "Stream 7"),
-        starts,
-        [start + 1_500 for start in starts],
-        names,
-        ["kernel"] * len(names),
-        key="stream:7",
-        device=0,
-        **more,
-    )
-
-
-def section(name: str = "baseline", names: list[str] | None = None, **more) -> CaptureSection:
-    names = names or ["gemm", "softmax"]
-    given = {
-        "window_ns": (0, 100_000),
-        "lanes": [lane(names)],
-        "where_the_time_went": [("kernels", 60_000, "kernel"), ("idle", 40_000, "idle")],
-        "gaps": [{"device": 0, "start_ns": 60_000, "end_ns": 100_000}],
-        "busy_ns": {0: 60_000},
-        "findings": [
-            Finding(
-                "transfer_bound",
-                "stream:7",
-                {"recoverable_ns": 1_563_579, "moved_bytes": 4_194_304, "wait_count": 6},
-                "overlap the copies",
-            )
-        ],
-        "facts": [("copy rate", 25.3e9, "bytes_per_s", "both directions")],
-        "metrics": [MetricSeries("GPU 0", "SM active", [10_000, 20_000], [10, 90.5])],
-    }
-    return CaptureSection(name, **(given | more))
-
-
-def compared() -> Comparison:
-    return Comparison(
-        "baseline",
-        "improved",
-        [
-            ComparisonRow("window", 10_696_526, 4_419_000, "ns", better="lower"),
-            ComparisonRow("device busy", 45.8, 59.3, "pct", better="higher"),
-            ComparisonRow("copied", 12_000_000, 12_000_000, "bytes"),
-            ComparisonRow("missing", None, 3, "count"),
-        ],
-    )
-
-
-def payload(page: str) -> dict:
-    return json.loads(Elements(page).inside["script"][0])
-
-
-def unpack(packed: dict) -> list:
-    code = {
-        "Uint8Array": "B", "Uint16Array": "H", "Uint32Array": "I",
-        "Float64Array": "d", "Float32Array": "f",
-    }[packed["type"]]  # fmt: skip
-    values = array(code, base64.b64decode(packed["data"]))
-    if sys.byteorder == "big":
-        values.byteswap()
-    return list(values)
-
-
-def every_part_evil() -> str:
-    """A page in which every text that can come from outside is planted."""
-    sections = [
-        section(
-            name=evil,
-            names=EVIL,
-            lanes=[
-                lane(EVIL, label=evil, details=EVIL),
-                Lane(evil, evil, [5], [9], [evil], ["nvtx"], [evil]),
-            ],
-            where_the_time_went=[(evil, 60_000, evil), ("idle", 40_000, "idle")],
-            gaps=[Gap(1, 2, 0, evil)],
-            findings=[Finding(evil, f"kernel:{evil}", {evil: 1, "a_ns": evil}, evil)],
-            facts=[(evil, evil, evil, evil), (evil, 5, evil, evil)],
-            metrics=[MetricSeries(evil, evil, [1, 2], [3, 4], evil, 4.0, True)],
-            notes={evil: evil},
-            shares_note=evil,
-            links={f"kernel:{evil}": [(evil, "row-0-0-0")]},
-            tables=[
-                Table(
-                    evil,
-                    evil,
-                    [(evil, ""), (evil, "ns")],
-                    [(evil, 5), (5, evil)],
-                    evil,
-                    [Place(evil, 5, 9, 0)],
-                    [f"kernel:{evil}"],
-                )
-            ],
-            provenance={evil: evil, "nested": {evil: [evil]}, "gpu": [{"name": evil}]},
-            devices={0: evil},
-        )
-        for evil in EVIL
-    ]
-    rows = [ComparisonRow(evil, 1, 2, evil) for evil in EVIL]
-    comparison = Comparison(EVIL[0], EVIL[1], rows, EVIL[2])
-    return render_report(sections, title=" ".join(EVIL), comparison=comparison)
 
 
 # -- the page ------------------------------------------------------------------------------------
@@ -467,104 +325,6 @@ def test_lanes_are_what_was_recorded(tmp_path: Path) -> None:
     assert drawn.busy_ns == {0: 3_800} and drawn.gaps == [Gap(1_800, 2_000)]
     page = render_report([drawn], title="A")
     assert "NVIDIA H200" in page and "gemm&lt;float&gt;" in page
-
-
-# -- the terminal --------------------------------------------------------------------------------
-
-
-def printed(encoding: str = "utf-8", terminal: bool = False) -> str:
-    from rich.console import Console
-
-    raw = io.BytesIO()
-    file = io.TextIOWrapper(raw, encoding=encoding, errors="strict", write_through=True)
-    console = Console(file=file, width=80, force_terminal=terminal, highlight=False)
-    on_screen.print_time_bars([section(), section("improved", window_ns=(0, 200_000))], console)
-    on_screen.print_time_bars([section(text) for text in EVIL], console)
-    on_screen.print_time_bars(CaptureSection("nothing"), console)
-    return raw.getvalue().decode(encoding)
-
-
-@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
-def test_terminal_output_fits_80_columns_and_is_plain(encoding: str) -> None:
-    text = printed(encoding)
-    assert "\x1b" not in text and "\x00" not in text, "control characters in plain output"
-    wide = [line for line in text.splitlines() if len(line) > 80]
-    assert not wide, f"wider than 80 columns: {wide}"
-    for number in ("100 µs", "200 µs", "60.0%") if encoding == "utf-8" else ("60.0%",):
-        assert number in text, f"{number} is not printed"
-
-
-def test_terminal_strip_shows_idle_where_the_gap_is() -> None:
-    for encoding, idle in (("utf-8", "·"), ("ascii", ".")):
-        lines = [line for line in printed(encoding).splitlines() if line.startswith("  GPU 0")]
-        strip = lines[0].split()[2]
-        assert strip.endswith(idle * 11) and strip.count(idle) == len(strip) - strip.index(idle)
-        assert 0.55 < strip.index(idle) / len(strip) < 0.65, "60% busy, then idle"
-        # The second window is twice as long, so on the same scale the first is half the line.
-        assert len(strip) == pytest.approx(len(lines[1].split()[2]) / 2, abs=1)
-
-
-def test_terminal_uses_colour_only_where_it_is_one() -> None:
-    assert "\x1b[" in printed(terminal=True)
-
-
-# -- units ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0, "0 ns"), (1, "1 ns"), (999, "999 ns"), (999.7, "1.00 µs"), (1_000, "1.00 µs"),
-        (999_499, "999 µs"), (999_500, "1.00 ms"), (1_563_579, "1.56 ms"), (-5e6, "-5.00 ms"),
-        (119.4e9, "119 s"), (119.6e9, "2 min 00 s"), (4e12, "1 h 6 min 40 s"),
-        (None, "n/a"), (float("nan"), "n/a"), (float("inf"), "n/a"), (True, "n/a"),
-        ("x", "n/a"), (10**400, "n/a"),
-    ],
-)  # fmt: skip
-def test_durations(value: object, text: str) -> None:
-    assert units.format_ns(value) == text
-
-
-def test_other_units() -> None:
-    assert units.format_bytes(4_194_304) == "4.19 MB"
-    assert units.format_bytes(999) == "999 B"
-    assert units.format_bytes_per_s(25.3e9) == "25.3 GB/s"
-    assert units.format_pct(41.27) == "41.3%"
-    assert units.format_pct(0.01) == "<0.1%"
-    assert units.format_share(1, 4) == "25.0%"
-    assert units.format_share(1, 0) == "n/a"
-    assert units.format_ratio(1.8412) == "1.84×"
-    assert units.format_count(100_000) == "100,000"
-    assert units.format_quantity(3, "items") == "3 items"
-    assert units.full_value(2**60 + 1, "ns") == "1,152,921,504,606,846,977 ns"
-    assert units.split_key("recoverable_ns") == ("recoverable", "ns")
-    assert units.split_key("dram_bytes_per_s") == ("dram", "bytes_per_s")
-    assert units.split_key("wait_count") == ("wait count", "count")
-    assert units.evidence("ceiling_ratio", 0.92) == ("reached of its ceiling", 92.0, "pct")
-    assert units.evidence("gain_ratio", 1.5) == ("gain ratio", 1.5, "ratio")
-
-
-def test_names_keep_their_first_letter() -> None:
-    assert sentence("copies to the host") == "Copies to the host"
-    assert [sentence(name) for name in ("cudaFree", "reduce_kernel", "gemm<float>", "")] == [
-        "cudaFree", "reduce_kernel", "gemm<float>", "",
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("row", "change", "verdict"),
-    [
-        (ComparisonRow("a", 10, 5, better="lower"), (2.0, "less"), "better"),
-        (ComparisonRow("a", 5, 10, better="lower"), (2.0, "more"), "worse"),
-        (ComparisonRow("a", 5, 10), (2.0, "more"), ""),
-        (ComparisonRow("a", 5, 5, better="lower"), (1.0, "the same"), ""),
-        (ComparisonRow("a", 0, 5, better="lower"), (None, "more"), "worse"),
-        (ComparisonRow("a", 10, 5, ratio=0.5), (2.0, "less"), ""),
-        (ComparisonRow("a", None, 5), (None, ""), ""),
-    ],
-)
-def test_changes(row: ComparisonRow, change: tuple, verdict: str) -> None:
-    assert (row.change(), row.verdict()) == (change, verdict)
 
 
 # -- a real browser ------------------------------------------------------------------------------
