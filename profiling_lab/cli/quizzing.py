@@ -43,7 +43,7 @@ def quiz(name: str | None, topic: str | None, answer: str | None, listed: bool, 
       uv run lab quiz --topic limits           about one topic
       uv run lab quiz ridge --answer 14        one question, without a dialogue
     """
-    if not captures.names():
+    if not (listed or captures.names()):
         raise LabError(
             "the quiz asks about the course's captures: call it in a clone of the course"
         )
