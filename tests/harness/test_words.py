@@ -97,3 +97,33 @@ def test_a_long_sentence_and_a_retired_word_are_found() -> None:
     assert retired()["utilisation"] == "utilization"
     assert found("mend", "to mend it") and not found("mend", "recommend it")
     assert not set(known()) - {*PAGES, *NOTEBOOKS}, "files that are no more"
+
+
+# Words with which a lesson explains. "costs" and "so" mostly say how much, or what to do.
+WHY = re.compile(r"\b(because|limited by|that is why|therefore|the reason)\b", re.IGNORECASE)
+DAYS = [page for page in PAGES if re.fullmatch(r"week07/day\d\w+/README\.md", page)]
+
+
+def unsupported(text: str) -> list[str]:
+    """Paragraphs of a lesson's core that explain and link to nothing that shows it."""
+    core = re.sub(r"^```.*?^```", "", text.split("\n## Further")[0], flags=re.DOTALL | re.M)
+    paragraphs = [" ".join(piece.split()) for piece in re.split(r"\n\s*\n", core)]
+    return [
+        paragraph
+        for paragraph in paragraphs
+        if not paragraph.startswith(("|", "#")) and "](" not in paragraph
+        if WHY.search(paragraph.replace("*", ""))
+    ]
+
+
+@pytest.mark.parametrize("page", DAYS)
+def test_a_core_lesson_links_its_explanations_to_what_shows_them(page: str) -> None:
+    """That the links lead somewhere is in test_repository; that they support the claim takes a reader."""
+    assert not unsupported(text_of(page)), "link to the recording, section or source that shows it"
+
+
+def test_unsupported_explanations_are_seen() -> None:
+    assert unsupported("It waits, *because* it must.") == ["It waits, *because* it must."]
+    assert not unsupported("It waits, because [it must](x.md).")
+    assert not unsupported("It waits.\n\n## Further\n\nIt waits, because it must.")
+    assert not unsupported("```\nbecause\n```")
