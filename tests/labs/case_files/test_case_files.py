@@ -610,7 +610,7 @@ def test_borderline(stub, chance: random.Random) -> None:
             (
                 found("sync_bound", recoverable_ns=saved, window_ns=1000),
                 abs(saved - 100) <= 20,
-                f"it carries no margin_ratio, and saves {saved / 1000:.1%} of the window",
+                f"it has no margin_ratio, and saves {saved / 1000:.1%} of the window",
             )
         )
         cases.append(
@@ -623,10 +623,10 @@ def test_borderline(stub, chance: random.Random) -> None:
                     recoverable_ratio=0.1,
                 ),
                 abs(saved - 100) <= 20,
-                f"it carries no margin_ratio, and saves {saved / 1000:.1%} of the kernel",
+                f"it has no margin_ratio, and saves {saved / 1000:.1%} of the kernel",
             )
         )
-    cases.append((GROWTH, False, "it is not about time, and carries no margin_ratio"))
+    cases.append((GROWTH, False, "it is not about time, and has no margin_ratio"))
     cases.append(
         (
             found("memory_growth", growth_bytes=1, margin_ratio=0.01),
@@ -750,7 +750,7 @@ def test_together_borderline_is_about_the_run(stub) -> None:
         "together",
         got,
         weighed(kernels, times, 1_000_000),
-        "Whether a finding is borderline is asked again, of the run: by the margin there, not the one "
+        "Whether a finding is borderline is decided again for the run: by the margin there, not the one "
         "of the kernel alone",
     )
 
@@ -922,7 +922,7 @@ def test_rank_nothing_worth_it(stub) -> None:
         "rank_findings of small findings alone",
         stub.rank_findings(small),
         ranked(small),
-        "Without a healthy one, the one that saves most stands for all",
+        "Without a healthy one, return the one that saves most",
     )
     judge_findings("rank_findings([])", stub.rank_findings([]), [], "Nothing was found")
 
@@ -981,7 +981,7 @@ def test_rank_nothing_worth_it_in_windows_of_different_length(stub, category: st
         "rank_findings of small findings in windows of different length",
         stub.rank_findings(findings),
         ranked(findings),
-        "Where nothing is worth it the largest recoverable_ns stands for all, not the largest share",
+        "If nothing is worth it, return the largest recoverable_ns, not the largest share",
     )
 
 

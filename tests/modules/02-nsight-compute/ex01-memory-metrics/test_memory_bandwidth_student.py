@@ -148,7 +148,7 @@ def test_bytes_under_way(cuda_stub):
         each >= FEWEST_THREAD_BYTES,
         f"triad of {count} elements is launched with {threads} threads: each reads {each:.0f} bytes and is "
         f"gone. Expected: at least {FEWEST_THREAD_BYTES} a thread. A thread that lives for one element pays "
-        "its start for it and has little under way (copy_float and copy_float4 in the lesson's table).",
+        "its start for it and has few bytes in flight (copy_float and copy_float4 in the lesson's table).",
     )
 
 

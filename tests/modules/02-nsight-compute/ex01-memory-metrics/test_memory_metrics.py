@@ -263,7 +263,7 @@ def judge_shares(call: str, got: Any, want: dict[str, float] | None) -> None:
             "l1_ratio": "What L1 need not ask L2 for, it had.",
             "l2_ratio": "What L2 need not ask DRAM for, it had.",
             "dram_ratio": "At most what L2 passed on came from DRAM.",
-            "overfetch_ratio": "Delivered by DRAM and passed on to nobody.",
+            "overfetch_ratio": "Delivered by DRAM beyond what L2 sent to L1.",
         },
     )
 
@@ -433,7 +433,7 @@ def judge_verdict(call: str, got: Any, kernel: dict[str, Any]) -> None:
         evidence,
         facts,
         nothing_to_do=category in LIMITERS.values(),
-        besides=f", and works {evidence['wasted_ratio']:.1%} of the duration for nobody",
+        besides=f", and wastes {evidence['wasted_ratio']:.1%} of the duration",
     )
 
 

@@ -138,7 +138,7 @@ def test_warps_that_go_different_ways(stub, seed):
             "instructions, lanes, ratio",
             {
                 "instructions_count": "The warp issues each segment once, with however many lanes.",
-                "lanes_count": "A long segment with few lanes weighs more than a short one.",
+                "lanes_count": "A long segment with few lanes counts more than a short one.",
                 "slowdown_ratio": "The same work with all 32 lanes needs fewer instructions.",
             },
         )
@@ -325,7 +325,7 @@ def judge_slots(call: str, got: Any, want: dict[str, Any]) -> None:
         call,
         got,
         want,
-        "share of all places for warps over the whole duration",
+        "share of all warp slots over the whole duration",
         {
             "limit_ratio": "These places cannot be taken while the kernel runs.",
             "idle_ratio": "An SM without a block has places, too.",
@@ -466,7 +466,7 @@ def judge_verdict(call: str, got: Any, kernel: dict[str, Any]) -> None:
     facts = (
         f"compute is busy {evidence['compute_ratio']:.1%} of the duration, memory "
         f"{evidence['memory_ratio']:.1%}; an SM has work {m[ACTIVE] / m[ELAPSED]:.1%} of it, "
-        f"{evidence['filled_ratio']:.1%} of the places for warps are filled, {m[LANES]:.1f} lanes work "
+        f"{evidence['filled_ratio']:.1%} of the warp slots are filled, {m[LANES]:.1f} lanes work "
         f"in an instruction, the grid is {m[WAVES]:.2f} waves"
     )
     judge_kernel_finding(

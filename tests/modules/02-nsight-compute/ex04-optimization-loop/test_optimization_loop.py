@@ -410,7 +410,7 @@ def judge_move(stub: Any, capture: str | Path, where: str) -> None:
         {
             "duration_ns": "The program's own time: the profiler's passes are for the shares.",
             "ceiling_ratio": text,
-            "recoverable_ns": f"What lies between {share:.1%} and {CEILING:.0%} of the ceiling.",
+            "recoverable_ns": f"The time between {share:.1%} and {CEILING:.0%} of the ceiling.",
             "gain_ratio": "From the first step to the one that was kept last.",
         },
     )

@@ -68,7 +68,7 @@ def judge_training(stub: Any, count: int, plan: dict[str, int]) -> None:
         found["recorded"] == want and found["steps"] == len(want),
         f"{call}: the file holds the batches {found['recorded']} in {found['steps']} steps, expected "
         f"{want}. The first {skip} steps are not typical: they compile, allocate and fill caches. "
-        "(One trace: a schedule without an end begins anew, and overwrites it.)",
+        "(One trace: a schedule without an end starts again, and overwrites it.)",
     )
     on = [number for number in everything if found["on"][number]]
     require(

@@ -128,7 +128,7 @@ def judge_reserved(stub: Any, capture: str, *name: str) -> None:
             {
                 "requested_bytes": "Only blocks in use count, and one that is pending is in use; an unused "
                 "one may still carry its last size",
-                "rounding_bytes": "What blocks in use are larger than what was asked for",
+                "rounding_bytes": "By how much blocks in use are larger than their requests",
                 "free_bytes": "A block is free when its state is inactive; one that is pending is in use",
                 "releasable_bytes": "A segment can go back as a whole only, and only with no block in use",
             },
@@ -530,7 +530,7 @@ def judge_requests(stub: Any, capture: str) -> None:
         stub.requests_by_line(capture),
         want,
         "bytes and counts",
-        "Every alloc is asked for; held is what no free_completed at its address ends later. The largest "
+        "Every alloc counts as asked for; held is what no later free_completed releases. The largest "
         "asked_bytes comes first",
     )
 
