@@ -101,9 +101,10 @@ def _rows(report: Path) -> Iterator[Sequence[object]]:
         actions = [part.action_by_idx(i) for part in ranges for i in range(part.num_actions())]
     except Exception as error:  # noqa: BLE001 - the package has no errors of its own
         raise CaptureError(f"{report}: {NCU_PACKAGE} cannot read it ({error})") from None
-    if not actions:  # also what the package makes of a report that it cannot read
-        raise CaptureError(f"{report}: holds no kernel, or is cut off or damaged")
     held = [set(action.metric_names()) for action in actions]
+    # The package makes no kernel of a report that it cannot read, and one without counters of where it was cut off.
+    if not all(held) or not held:
+        raise CaptureError(f"{report}: holds no kernel, or is cut off or damaged")
     names = sorted(name for name in set().union(*held) if not name.startswith("breakdown:"))
     units = {
         name: action.metric_by_name(name).unit()

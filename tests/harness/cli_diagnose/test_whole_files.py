@@ -172,6 +172,8 @@ def test_without_ncu_the_package_reads_its_reports(
         assert row["evidence"] == pytest.approx(other["evidence"], rel=1e-3)
     (tmp_path / "cut.ncu-rep").write_bytes(cut(NCU_REPORT.read_bytes()))
     assert "holds no kernel, or is cut off" in complaint(diagnose("cut.ncu-rep"))
+    actions.append(SimpleNamespace(metric_names=list))  # as of a report cut off in a kernel
+    assert "or is cut off" in complaint(diagnose("run.ncu-rep"))
 
 
 def test_an_sqlite_file_beside_a_broken_folder_is_exported_elsewhere(
