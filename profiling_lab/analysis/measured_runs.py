@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from profiling_lab import captures
 from profiling_lab.analysis import columns, spent, steps
 from profiling_lab.analysis.columns import Recording
 from profiling_lab.analysis.kernel_page import Kernel
@@ -27,7 +26,7 @@ from profiling_lab.units import without_serial_numbers
 
 if TYPE_CHECKING:
     from profiling_lab.analysis.spent import Spent
-    from profiling_lab.captures import NsysCapture, Part
+    from profiling_lab.captures import Part
     from profiling_lab.diagnosis.engine import Seen, Verdict
     from profiling_lab.diagnosis.kernels import Judged
     from profiling_lab.findings import Finding
@@ -40,8 +39,7 @@ def of_verdict(part: Part, verdict: Verdict) -> Run:
     if part.kind == Kind.KERNELS:
         run = of_pages(part, verdict.kernels, verdict.findings)
     elif part.kind == Kind.TIMELINE:
-        with captures.open(part.path) as recording:
-            run = of_timeline(part.name, verdict.seen[0], recording)
+        run = of_timeline(part.name, verdict.seen[0])
     else:
         runs = [of_trace(seen.name, seen) for seen in verdict.seen]
         run = runs[0] if part.kind == Kind.TRACE else of_traces(part.name, runs)
@@ -53,10 +51,11 @@ def of_verdict(part: Part, verdict: Verdict) -> Run:
     return run
 
 
-def of_timeline(name: str, seen: Seen, capture: NsysCapture) -> Run:
+def of_timeline(name: str, seen: Seen) -> Run:
     """What a timeline says, in its window."""
     run = Run(name, Kind.TIMELINE, devices=tuple(one.device for one in seen.spent))
     recording, window = seen.recording, seen.window_ns
+    assert seen.export is not None
     run.put("time", WINDOW, window[1] - window[0])
     for one in seen.spent:
         _put_device(run, recording, one)
@@ -65,9 +64,11 @@ def of_timeline(name: str, seen: Seen, capture: NsysCapture) -> Run:
     work = recording.operations
     inside = _starts_in(work.start, window)
     _put_copies(run, recording, inside)
-    shapes = _shapes(capture)
+    shapes = seen.export.launch_shapes()
     run.launches = {
-        kernel: Launches(launches.count, shapes.get(kernel, frozenset()))
+        kernel: Launches(
+            launches.count, shapes.get("" if kernel == NO_NAME else kernel, frozenset())
+        )
         for kernel, launches in run.launches.items()
     }
     graphs = inside & (work.kind == columns.GRAPH)
@@ -84,10 +85,9 @@ def of_timeline(name: str, seen: Seen, capture: NsysCapture) -> Run:
     for row in np.flatnonzero(_outermost(recording) & _starts_in(recording.ranges.start, window)):
         what = f"range {_stage(recording, int(recording.ranges.name[row]))}"
         run.work[what] = run.work.get(what, 0) + 1
-    names = dict(capture.devices.select("device", "name").iter_rows())
-    told = {names.get(device) or "" for device in recording.devices}
+    told = {recording.device_names.get(device, "") for device in recording.devices}
     run.conditions["device"] = ", ".join(sorted(told - {""}))
-    run.add_provenance(capture.file)
+    run.add_provenance(seen.export.file)
     return run
 
 
@@ -287,16 +287,3 @@ def _outermost(recording: Recording) -> np.ndarray:
         reach = np.append(np.iinfo(np.int64).min, np.maximum.accumulate(table.end[own])[:-1])
         out[own] = table.end[own] > reach
     return out
-
-
-def _shapes(capture: NsysCapture) -> Mapping[str, frozenset[str]]:
-    """By kernel its shapes ("(132, 1, 1) × (256, 1, 1)")."""
-    import polars as pl
-
-    sizes = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
-    rows = capture.kernels.select(pl.col("name").fill_null(NO_NAME), *sizes).unique()
-    out: dict[str, set[str]] = {}
-    for name, *size in rows.iter_rows():
-        grid, block = (", ".join(map(str, part)) for part in (size[:3], size[3:]))
-        out.setdefault(name, set()).add(f"({grid}) × ({block})")
-    return {name: frozenset(shapes) for name, shapes in out.items()}

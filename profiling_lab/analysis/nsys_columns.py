@@ -370,6 +370,21 @@ class Export:
             f"(typeId, metricId) IN (SELECT typeId, metricId FROM {names} WHERE metricName = '{text}')",
         )
 
+    def launch_shapes(self) -> dict[str, frozenset[str]]:
+        """By a kernel's name, the shapes of its launches ("(132, 1, 1) × (256, 1, 1)")."""
+        sizes = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
+        if not all(self.capture.has(nsys_schema.KERNEL, size) for size in sizes):
+            return {}
+        rows = self._rows(
+            f"SELECT DISTINCT value, {', '.join(sizes)} FROM {nsys_schema.KERNEL} "
+            "LEFT JOIN StringIds ON id = shortName"
+        )
+        out: dict[str, set[str]] = {}
+        for name, *size in rows:
+            grid, block = (", ".join(map(str, part)) for part in (size[:3], size[3:]))
+            out.setdefault(name or "", set()).add(f"({grid}) × ({block})")
+        return {name: frozenset(shapes) for name, shapes in out.items()}
+
     def said(self) -> list[str]:
         """What the profiler itself had to say, in order of time."""
         if not self.capture.has("DIAGNOSTIC_EVENT", "text"):
