@@ -20,11 +20,12 @@ from profiling_lab.analysis.measures import (
     Run,
     device_label,
 )
-from profiling_lab.captures import Kind
+from profiling_lab.captures import Kind, nsys_schema
 from profiling_lab.errors import EmptyCapture
 from profiling_lab.units import without_serial_numbers
 
 if TYPE_CHECKING:
+    from profiling_lab.analysis.nsys_columns import Export
     from profiling_lab.analysis.spent import Spent
     from profiling_lab.captures import Part
     from profiling_lab.diagnosis.engine import Seen, Verdict
@@ -64,11 +65,9 @@ def of_timeline(name: str, seen: Seen) -> Run:
     work = recording.operations
     inside = _starts_in(work.start, window)
     _put_copies(run, recording, inside)
-    shapes = seen.export.launch_shapes()
+    shapes = _shapes(seen.export)
     run.launches = {
-        kernel: Launches(
-            launches.count, shapes.get("" if kernel == NO_NAME else kernel, frozenset())
-        )
+        kernel: Launches(launches.count, shapes.get(kernel, frozenset()))
         for kernel, launches in run.launches.items()
     }
     graphs = inside & (work.kind == columns.GRAPH)
@@ -287,3 +286,19 @@ def _outermost(recording: Recording) -> np.ndarray:
         reach = np.append(np.iinfo(np.int64).min, np.maximum.accumulate(table.end[own])[:-1])
         out[own] = table.end[own] > reach
     return out
+
+
+def _shapes(export: Export) -> dict[str, frozenset[str]]:
+    """By a kernel's name, the shapes of its launches ("(132, 1, 1) × (256, 1, 1)")."""
+    sizes = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
+    if not all(export.capture.has(nsys_schema.KERNEL, size) for size in sizes):
+        return {}
+    rows = export.rows(
+        f"SELECT DISTINCT value, {', '.join(sizes)} FROM {nsys_schema.KERNEL} "
+        "LEFT JOIN StringIds ON id = shortName"
+    )
+    out: dict[str, set[str]] = {}
+    for name, *size in rows:
+        grid, block = (", ".join(map(str, part)) for part in (size[:3], size[3:]))
+        out.setdefault(name or NO_NAME, set()).add(f"({grid}) × ({block})")
+    return {name: frozenset(shapes) for name, shapes in out.items()}

@@ -54,7 +54,8 @@ class Export:
 
     # -- reading --------------------------------------------------------------------------------
 
-    def _rows(self, query: str, *parameters: str) -> Iterator[tuple]:
+    def rows(self, query: str, *parameters: str) -> Iterator[tuple]:
+        """What a query gives. Raises CaptureError for a file that is damaged."""
         try:
             connection = connect(self.file)
             try:
@@ -80,7 +81,7 @@ class Export:
             f"COALESCE({NO_NUMBER if e in lacks else _quoted(e)}, {NO_NUMBER})"
             for e in expressions.values()
         )
-        rows = self._rows(f"SELECT {select} FROM {table}" + (f" WHERE {where}" if where else ""))
+        rows = self.rows(f"SELECT {select} FROM {table}" + (f" WHERE {where}" if where else ""))
         try:
             flat = np.fromiter(itertools.chain.from_iterable(rows), dtype=np.int64)
         except (TypeError, ValueError, OverflowError):
@@ -100,7 +101,7 @@ class Export:
     def _strings(self) -> dict[int, str]:
         if not self.capture.has("StringIds"):
             raise MissingTable(f"{self.file}: has no table StringIds, so names cannot be resolved")
-        return dict(self._rows("SELECT id, value FROM StringIds"))
+        return dict(self.rows("SELECT id, value FROM StringIds"))
 
     def _codes(
         self, words: Vocabulary, ids: np.ndarray, suffix: re.Pattern | None = None
@@ -211,7 +212,7 @@ class Export:
     def _device_names(self) -> dict[int, str]:
         if not self.capture.has("TARGET_INFO_GPU", "name"):
             return {}
-        rows = self._rows("SELECT COALESCE(cuDevice, id), name FROM TARGET_INFO_GPU")
+        rows = self.rows("SELECT COALESCE(cuDevice, id), name FROM TARGET_INFO_GPU")
         return {number: str(name) for number, name in rows if name}
 
     def _stream_types(
@@ -223,7 +224,7 @@ class Export:
             return {}
         process = "(hwId << 56) | (vmId << 48) | (processId << 24)"
         told: dict[tuple[int, int], set[int]] = {}
-        for pid, stream, flag in self._rows(f"SELECT {process}, streamId, flag FROM {table}"):
+        for pid, stream, flag in self.rows(f"SELECT {process}, streamId, flag FROM {table}"):
             told.setdefault((pid, stream), set()).add(flag)
         out = {}
         for place, (own, _, stream) in enumerate(streams):
@@ -314,7 +315,7 @@ class Export:
         if not len(found["start"]):
             return found, np.zeros(0, dtype=np.int32)
         own = f"SELECT rowid, text FROM {table} WHERE text IS NOT NULL AND {ranges}"
-        written = dict(self._rows(own))
+        written = dict(self.rows(own))
         known = self._strings if (found["name"] != NO_NUMBER).any() else {}
         codes = [
             words.code(str(written.get(row) or known.get(name) or ""))
@@ -370,26 +371,11 @@ class Export:
             f"(typeId, metricId) IN (SELECT typeId, metricId FROM {names} WHERE metricName = '{text}')",
         )
 
-    def launch_shapes(self) -> dict[str, frozenset[str]]:
-        """By a kernel's name, the shapes of its launches ("(132, 1, 1) × (256, 1, 1)")."""
-        sizes = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
-        if not all(self.capture.has(nsys_schema.KERNEL, size) for size in sizes):
-            return {}
-        rows = self._rows(
-            f"SELECT DISTINCT value, {', '.join(sizes)} FROM {nsys_schema.KERNEL} "
-            "LEFT JOIN StringIds ON id = shortName"
-        )
-        out: dict[str, set[str]] = {}
-        for name, *size in rows:
-            grid, block = (", ".join(map(str, part)) for part in (size[:3], size[3:]))
-            out.setdefault(name or "", set()).add(f"({grid}) × ({block})")
-        return {name: frozenset(shapes) for name, shapes in out.items()}
-
     def said(self) -> list[str]:
         """What the profiler itself had to say, in order of time."""
         if not self.capture.has("DIAGNOSTIC_EVENT", "text"):
             return []
-        rows = self._rows("SELECT text FROM DIAGNOSTIC_EVENT ORDER BY timestamp, text")
+        rows = self.rows("SELECT text FROM DIAGNOSTIC_EVENT ORDER BY timestamp, text")
         return [str(text) for (text,) in rows if text]
 
 
