@@ -2517,6 +2517,15 @@ def test_nothing_to_gain(stub: Any) -> None:
         "A good kernel reaches nine tenths of the roof, and this one is close to that.",
         {"tune_kernel": "No kernel reaches the whole roof."},
     )
+    judge_choice(
+        stub,
+        situation(copy_of(9_000), 9_050, 10_000.0),
+        "none",
+        950.0,
+        10_000.0,
+        "The floor is a share of the window, and the window is the host's.",
+        {"issue_less": "That saves 9.5 % of the window."},
+    )
     faster = "It is better than what reachable_ratio says: there is nothing to tune."
     judge_choice(stub, situation(copy_of(9_500), 10_000, None), "none", 0.0, 10_000.0, faster)
     worse = {"action": "rewrite", "cost": copy_of(12_000), "dtype": "bf16"}

@@ -594,6 +594,13 @@ def test_curve_of_equal_runs(stub, tmp_path):
     )
     got = stub.throughput_latency_curve(turned)
     judge("throughput_latency_curve of a run that is not in order", got, want, "", why)
+    moments = {"intended_ns": [0, 0, 10], "sent_ns": [0, 0, 10]}
+    moments |= {"start_ns": [5, 5, 20], "end_ns": [30, 40, 50]}
+    apart = small_requests(tmp_path / "apart", **moments)
+    want = [point_of("small", {"run": "small", **moments})]
+    why = "Two of the three began at the same time, and so in one batch; that they end apart does not matter."
+    got = stub.throughput_latency_curve(apart)
+    judge("throughput_latency_curve of a batch whose answers come apart", got, want, "", why)
 
 
 # == best_batch ===================================================================================
