@@ -595,7 +595,7 @@ def test_curve_of_equal_runs(stub, tmp_path):
     got = stub.throughput_latency_curve(turned)
     judge("throughput_latency_curve of a run that is not in order", got, want, "", why)
     moments = {"intended_ns": [0, 0, 10], "sent_ns": [0, 0, 10]}
-    moments |= {"start_ns": [5, 5, 20], "end_ns": [30, 40, 50]}
+    moments |= {"start_ns": [5, 5, 20], "end_ns": [30, 40, 50], "batch": [2, 2, 1]}
     apart = small_requests(tmp_path / "apart", **moments)
     want = [point_of("small", {"run": "small", **moments})]
     why = "Two of the three began at the same time, and so in one batch; that they end apart does not matter."
@@ -1030,6 +1030,9 @@ def test_breakdown_by_hand(stub, draw):
         ("request", 100, 200),
         ("request 5 again", 100, 200),
         ("batch", 0, 9_000),
+        ("batch 11", 4_000, 5_000),
+        ("forward", 4_000, 4_900),
+        ("copy_out", 4_200, 4_900),  # beside the forward: the rest is less than nothing
     ):
         timeline.nvtx(name, start, end)
     for name, start, end in (
@@ -1037,6 +1040,7 @@ def test_breakdown_by_hand(stub, draw):
         ("request 2", 1_300, 1_950),  # came while its batch was at work
         ("request 30", 1_500, 2_700),  # answered before its batch is done
         ("request 4", 2_950, 3_000),
+        ("request 60", 4_000, 5_000),
     ):
         timeline.nvtx(name, start, end, kind="start_end", thread=3)
 
@@ -1059,6 +1063,7 @@ def test_breakdown_by_hand(stub, draw):
         row(4, 50, 0, 0, 0, 50),
         row(10, 1_500, 500, 100, 700, 150, 50),
         row(30, 1_200, 500, 0, 500, 200),
+        row(60, 1_000, 0, 0, 900, -600, 700),
     ]
     judge_breakdown(stub, timeline.save(), want)
 
