@@ -2305,7 +2305,8 @@ def judge_evidence(got: dict[str, str], names: list[str], unknown: Unknown, wher
         pytest.fail(f"{call}. {complaint} {where}", pytrace=False)
 
 
-# Twelve recorded kernels in pairs that do the same work, and four in which something looks wrong that costs nothing.
+# Twelve recorded kernels in pairs that do the same work, four in which something looks wrong that costs nothing, and one
+# that fills both L2 and L1.
 RECORDED_UNKNOWN = (
     (MEMORY, "row_sums_by_thread", "uncoalesced_access"),
     (MEMORY, "row_sums_by_warp", "memory_bound"),
@@ -2323,6 +2324,7 @@ RECORDED_UNKNOWN = (
     (SHARED, "copy_swapped", "memory_bound"),
     (SHARED, "copy_eight", "memory_bound"),
     ("ncu_parallelism", "follow_one", "latency_bound"),
+    ("ncu_bandwidth", "gather_l2", "uncoalesced_access"),
 )
 
 
