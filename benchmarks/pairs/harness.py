@@ -33,6 +33,8 @@ class Pair:
     recorded: int = 0
     both: bool = False
     look: int = 1
+    ranks: int = 1
+    machine: str = ""
     environment: dict[str, str] = field(default_factory=dict)
 
     @property

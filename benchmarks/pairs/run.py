@@ -2,6 +2,7 @@
 
     run.py time OUT [NAME…]    times of both versions, in turns, and recordings by torch.profiler
     run.py nsys OUT [NAME…]    recordings by Nsight Systems, as SQLite
+    run.py both OUT [NAME…]    times, and right after those of a pair its recording, by whichever recorder is its own
     run.py ncu OUT [NAME…]     kernels*.cu, products.py: times of their pairs, and their pages by Nsight Compute
 
 Each version has a process of its own, without the caller's environment. The processes of a group of pairs import
@@ -46,8 +47,13 @@ def environment(pair: Pair, version: str, recorded: bool = False) -> dict[str, s
 class Worker:
     """A process with one version; see worker.py."""
 
-    def __init__(self, pair: Pair, version: str) -> None:
+    def __init__(self, pair: Pair, version: str, rank: int) -> None:
         self.failed = ""
+        own = environment(pair, version)
+        if pair.ranks > 1:
+            port = 29600 + 2 * list(harness.plan()).index(pair.name) + VERSIONS.index(version)
+            own |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+            own |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(pair.ranks)}
         # Open as long as the process is.
         self.errors = tempfile.TemporaryFile("w+", dir=WORK)  # noqa: SIM115
         self.process = subprocess.Popen(
@@ -57,7 +63,7 @@ class Worker:
             stderr=self.errors,
             text=True,
             cwd=WORK,
-            env=environment(pair, version),
+            env=own,
         )
         assert self.process.stdin and self.process.stdout
         self.input, self.output = self.process.stdin, self.process.stdout
@@ -92,30 +98,55 @@ class Worker:
             raise RuntimeError(answer["error"])
         return answer
 
-    def ask(self, command: str):
-        self.input.write(command + "\n")
-        self.input.flush()
-        return self.answer(command)
-
     def end(self) -> None:
         self.process.kill()
         self.process.wait()
 
 
-def time_pairs(pairs: list[Pair], out: Path) -> None:
+class Job:
+    """The processes of one version, one a rank; a run takes as long as its slowest one."""
+
+    def __init__(self, pair: Pair, version: str) -> None:
+        self.ranks = [Worker(pair, version, rank) for rank in range(pair.ranks)]
+
+    def try_to(self, command: str) -> None:
+        for worker in self.ranks:
+            worker.try_to(command)
+
+    def answer(self, command: str):
+        return max(worker.answer(command) for worker in self.ranks)
+
+    def ask(self, command: str):
+        self.try_to(command)
+        return self.answer(command)
+
+    def end(self) -> None:
+        for worker in self.ranks:
+            worker.end()
+
+
+def time_pairs(pairs: list[Pair], out: Path, record: bool = False) -> None:
+    """Times of each pair, and its recording: by Nsight Systems with `record` only."""
     found: dict[str, dict] = {}
     for first in range(0, len(pairs), GROUP):
         group = [
-            (pair, [Worker(pair, version) for version in pair.versions])
+            (pair, [Job(pair, version) for version in pair.versions])
             for pair in pairs[first : first + GROUP]
         ]
+        own = [pair for pair, _ in group if record and pair.recorder == "nsys"]
+        started = {pair.name: start_nsys(pair, "faulty") for pair in own}
         every = [worker for _, workers in group for worker in workers]
         for what in ("", "build"):
             for worker in every:
                 worker.try_to(what)
         for pair, workers in group:
             begun = time.perf_counter()
+            if pair.name in started:
+                wait_for(started[pair.name][1] / "built", 100)
             row = found[pair.name] = time_pair(pair, workers, out)
+            if pair.name in started:
+                (started[pair.name][1] / "go").touch()
+                wait_for(started[pair.name][1] / "recorded", 60)
             row["spent_s"] = round(time.perf_counter() - begun, 1)
             times = row["times_s"]
             medians = [sorted(times[v] or [0])[len(times[v]) // 2] for v in VERSIONS]
@@ -123,9 +154,13 @@ def time_pairs(pairs: list[Pair], out: Path) -> None:
             said = row.get("error", f"{medians[0]:.3f} {medians[1]:.3f} {share:.2f}")
             print(f"{pair.name:32s} {row['spent_s']:5.1f}s {said}", flush=True)
             (out / "times.json").write_text(json.dumps(found, indent=1) + "\n")
+        for _, folder in started.values():
+            (folder / "leave").touch()
+        with ThreadPoolExecutor(GROUP) as pool:
+            list(pool.map(lambda job: export_nsys(job[0], job[1], out), started.values()))
 
 
-def time_pair(pair: Pair, workers: list[Worker], out: Path) -> dict:
+def time_pair(pair: Pair, workers: list[Job], out: Path) -> dict:
     row: dict = {"times_s": {version: [] for version in VERSIONS}}
     try:
         for worker in workers:
@@ -136,9 +171,13 @@ def time_pair(pair: Pair, workers: list[Worker], out: Path) -> dict:
         if pair.recorder == "kineto":
             for version, worker in zip(pair.versions, workers, strict=True):
                 if version == "faulty" or pair.both:
-                    path = WORK / f"{pair.name}_{version}.json"
+                    several = pair.ranks > 1
+                    name = f"{pair.name}_{version}" + ("/trace_rankRANK" if several else "")
+                    path = WORK / f"{name}.json"
+                    path.parent.mkdir(exist_ok=True)
                     worker.ask(f"record {path}")
-                    keep(path, out)
+                    for rank in range(pair.ranks):
+                        keep(Path(str(path).replace("RANK", str(rank))), out)
     except (RuntimeError, TimeoutError, BrokenPipeError, ValueError, OSError) as error:
         row["error"] = str(error)[-400:]
     for worker in workers:
@@ -148,7 +187,9 @@ def time_pair(pair: Pair, workers: list[Worker], out: Path) -> dict:
 
 def keep(path: Path, out: Path) -> None:
     """The recording, compressed."""
-    with path.open("rb") as plain, gzip.open(out / f"{path.name}.gz", "wb", 6) as packed:
+    target = out / path.relative_to(WORK)
+    target.parent.mkdir(exist_ok=True)
+    with path.open("rb") as plain, gzip.open(f"{target}.gz", "wb", 6) as packed:
         shutil.copyfileobj(plain, packed)
     path.unlink()
 
@@ -205,6 +246,10 @@ def export_nsys(process: subprocess.Popen, folder: Path, out: Path) -> None:
             target = WORK / f"{folder.name}.sqlite"
             shutil.move(made, target)
             keep(target, out)
+            last = next(
+                (t for t in (folder / "errors").read_text().splitlines() if " steps before" in t),
+                "",
+            )
         else:
             last = (folder / "errors").read_text()[-400:]
     except subprocess.TimeoutExpired:
@@ -255,6 +300,8 @@ def main() -> None:
     pairs = [every[name] for name in names or every]
     if what == "time":
         time_pairs([pair for pair in pairs if pair.fix or pair.recorder == "kineto"], out)
+    elif what == "both":
+        time_pairs(pairs, out, record=True)
     elif what == "nsys":
         record_by_nsys([pair for pair in pairs if pair.recorder == "nsys"], out)
 

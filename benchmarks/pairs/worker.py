@@ -8,6 +8,7 @@ worker.py NAME faulty|fixed nsys FOLDER   records itself between cudaProfilerSta
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -68,6 +69,11 @@ def main() -> None:
                 time.sleep(0.05)
             if wanted == "go":
                 harness.timed(loop, harness.WARM_UP)  # it has slept
+                spent = harness.timed(loop, pair.recorded_steps)
+                print(
+                    f"{name} {version}: {spent:.5f} s for {pair.recorded_steps} steps before",
+                    flush=True,
+                )
                 record_nsys(loop, pair.recorded_steps)
         return
     out = sys.stdout
@@ -87,7 +93,8 @@ def main() -> None:
             elif command == "run":
                 answer = harness.timed(loop, pair.steps)
             elif command == "record":
-                record_kineto(loop, pair.recorded_steps, argument, pair.label == "memory_growth")
+                path = argument.replace("RANK", os.environ.get("RANK", "0"))
+                record_kineto(loop, pair.recorded_steps, path, pair.label == "memory_growth")
         except Exception as error:  # noqa: BLE001 - said to who asked
             import traceback
 
@@ -98,7 +105,5 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
-    import os
-
     sys.stdout.flush()
     os._exit(0)  # threads and workers that make batches have no end
