@@ -34,7 +34,6 @@ class Pair:
     both: bool = False
     look: int = 1
     ranks: int = 1
-    machine: str = ""
     environment: dict[str, str] = field(default_factory=dict)
 
     @property
