@@ -53,6 +53,8 @@ DISPATCH_LIMIT_NS = {"nsys": 100_000, "kineto": 1_000_000}
 
 # The range in which TorchDynamo compiles one piece of code.
 COMPILATION = re.compile(r"_compile\.compile_inner")
+# The range in which PyTorch's loader waits for its workers.
+LOADED_ELSEWHERE = re.compile(r"_MultiProcessingDataLoaderIter")
 # Calls of the operating system in which a thread waits for another thread or process, or for data.
 OS_WAITS = (
     r"(pthread_cond_|pthread_mutex_lock|pthread_rwlock|pthread_join|sem_|futex|poll|ppoll|select|pselect"
@@ -62,6 +64,9 @@ OS_WAITS = (
 # H200, 54 of 64 GB/s.
 LINK_REACHED_RATIO = 0.85
 LARGE_COPY_BYTES = 2**20  # from this size on, a copy's rate is the link's
+# A core moves at least so many bytes a ns from one place in memory to another (CuPy's copies into pinned memory on the
+# host of an H200: 6.0). Code in front of a copy that takes no longer than its bytes need to be moved moves them.
+HOST_BYTES_PER_NS = 4.0
 COPY_LATENCY_NS = (
     1_500  # of a copy of a few bytes (the least in recordings of an H200: 1.2 to 2 µs)
 )
@@ -129,9 +134,9 @@ class HostTime:
     """The purpose of host time, by the nodes of an order.
 
     own_setup, lead_setup, lead_input, lead_compiling: the parts of a node's own time and of its lead that have
-    this purpose, in ns. own_code: whether the rest of the lead is the program's own code (else: issuing); own_is_code
-    says so of the own time of calls that do nothing to the device. handed_input: per link, whether another thread
-    hands over input. single_step: what happened once may happen in each step. pieces: all stretches of all threads
+    this purpose, in ns. own_code: whether the rest of the lead is the program's own code (else: issuing); staging: whether
+    that code moves to pinned memory what is copied next; own_is_code says so of the own time of calls that do nothing to the device. handed_input: per link, whether another thread
+    hands over input; handed: per node, whether its lead is a wait for input that another thread or process makes. single_step: what happened once may happen in each step. pieces: all stretches of all threads
     by `key` (thread and time in one number), and the purpose
     of each.
     """
@@ -143,6 +148,7 @@ class HostTime:
     lead_input: np.ndarray
     lead_compiling: np.ndarray
     own_code: np.ndarray
+    staging: np.ndarray
     own_is_code: np.ndarray
     allocating_lead: np.ndarray
     pieces: Intervals
@@ -152,6 +158,7 @@ class HostTime:
     names: dict[str, int]
     links: LinkCopies
     handed_input: np.ndarray
+    handed: np.ndarray
     single_step: bool = False
     closing_thread: int | None = None
 
@@ -201,10 +208,20 @@ def read(made: Order, single_step: bool = False) -> HostTime:
     lead_setup[host] = intervals.covered(first, leads)
     rest = made.lead - lead_compiling - lead_input - lead_setup
     long = rest > limit
-    waited = np.flatnonzero(_fed(made, keyed, long))
+    # What a thread does that only hands input over is input.
+    feeding = np.zeros(int(made.thread.max(initial=0)) + 2, dtype=bool)
+    feeding[made.thread[made.on[_handed_input(made, keyed, loading)]]] = True
+    links = link_copies(made)
+    staging = long & (rest <= _next_sent_bytes(made, links) / HOST_BYTES_PER_NS)
+    fed, waits = _fed(made, keyed, long)
+    waits |= long & feeding[made.thread]
+    waited = np.flatnonzero((fed | waits) & ~staging)
+    elsewhere = intervals.union(keyed(*_named_ranges(recording, LOADED_ELSEWHERE)))
+    handed = waits & ~staging
+    handed[host] |= 2 * intervals.covered(elsewhere, leads) > made.lead[host]
     lead_input[waited] += rest[waited]
-    fed = keyed(made.thread[waited], made.start[waited] - made.lead[waited], made.start[waited])
-    loading = intervals.difference(intervals.union(intervals.together(loading, fed)), compiling)
+    spans = keyed(made.thread[waited], made.start[waited] - made.lead[waited], made.start[waited])
+    loading = intervals.difference(intervals.union(intervals.together(loading, spans)), compiling)
     long[waited] = False
     own_setup = _first_times(made)
     before_loop = np.flatnonzero(long & (made.start <= _loop_begins(made)))
@@ -224,6 +241,7 @@ def read(made: Order, single_step: bool = False) -> HostTime:
         lead_input,
         lead_compiling,
         long,
+        staging & long,
         own_is_code,
         allocating,
         nothing,
@@ -231,8 +249,9 @@ def read(made: Order, single_step: bool = False) -> HostTime:
         low,
         stride,
         _loader_names(recording),
-        link_copies(made),
+        links,
         _handed_input(made, keyed, loading),
+        handed,
         single_step,
     )
     _paint(out, host, keyed, compiling, loading)
@@ -296,25 +315,30 @@ def _loader_names(recording: Recording) -> dict[str, int]:
     return out
 
 
-def _fed(made: Order, keyed: Keyed, long: np.ndarray) -> np.ndarray:
+def _fed(made: Order, keyed: Keyed, long: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Long stretches of host code in which a thread waits for input, or makes it: what it does next is to send data.
+
+    Of both kinds, and those in which it waits.
 
     Data, and not a few bytes. Nor does code count that began with results of the device: what is made of them is no
     input. A thread that waited in the operating system meanwhile did not do it itself, whatever it began with.
     """
     calls, links = made.recording.os_calls, link_copies(made)
-    out = np.zeros(len(made), dtype=bool)
+    out, waiting = np.zeros(len(made), dtype=bool), np.zeros(len(made), dtype=bool)
     asked = np.flatnonzero(long & (made.thread >= 0))
     if not len(asked):
-        return out
+        return out, waiting
+    sends = _next_issued_is_upload(made, links)[asked]
     fed = ~_after_results(made, links)[asked]
     if len(calls):
         waits = made.recording.names_like(OS_WAITS)[calls.name]
         spans = intervals.union(keyed(calls.thread[waits], calls.start[waits], calls.end[waits]))
         leads = keyed(made.thread[asked], made.start[asked] - made.lead[asked], made.start[asked])
-        fed |= intervals.covered(spans, leads) >= OS_WAIT_RATIO * made.lead[asked]
-    out[asked[fed & _next_issued_is_upload(made, links)[asked]]] = True
-    return out
+        waited = intervals.covered(spans, leads) >= OS_WAIT_RATIO * made.lead[asked]
+        waiting[asked[waited & sends]] = True
+        fed |= waited
+    out[asked[fed & sends]] = True
+    return out, waiting
 
 
 def _after_results(made: Order, links: LinkCopies) -> np.ndarray:
@@ -350,6 +374,22 @@ def _next_issued_is_upload(made: Order, links: LinkCopies) -> np.ndarray:
     same = (place >= 0) & (made.thread[by_thread[np.maximum(place, 0)]] == made.thread[by_thread])
     out = np.zeros(len(made), dtype=bool)
     out[by_thread] = same & (marks[np.maximum(place, 0)] == 1)
+    return out
+
+
+def _next_sent_bytes(made: Order, links: LinkCopies) -> np.ndarray:
+    """Per host node, the bytes that its thread sends from pinned memory next, before it issues anything else; else 0."""
+    issued = np.flatnonzero(made.why == order.ISSUED)
+    sent = np.full(len(made), -1, dtype=np.int64)
+    sends = (links.upload & ~links.few_bytes & ~links.pageable)[made.to[issued]]
+    sent[made.on[issued]] = np.where(sends, links.bytes[made.to[issued]], 0)
+    host = np.flatnonzero(made.thread >= 0)
+    by_thread = host[np.argsort(made.thread[host], kind="stable")][::-1]
+    marks = sent[by_thread]
+    place = np.maximum.accumulate(np.where(marks >= 0, np.arange(len(marks)), -1))
+    same = (place >= 0) & (made.thread[by_thread[np.maximum(place, 0)]] == made.thread[by_thread])
+    out = np.zeros(len(made), dtype=np.int64)
+    out[by_thread] = np.where(same, marks[np.maximum(place, 0)], 0)
     return out
 
 
@@ -480,6 +520,7 @@ def _paint(
     thread, start = made.thread[host], made.start[host]
     lead_purpose = np.full(len(host), ISSUING, dtype=np.int8)
     lead_purpose[out.own_code[host]] = OWN_CODE
+    lead_purpose[out.staging[host]] = COPYING
     lead_purpose[out.allocating_lead[host]] = ALLOCATING
     kinds = np.full(len(order.NODE_KINDS), ISSUING, dtype=np.int8)
     kinds[order.COPY_CALL], kinds[order.ALLOCATION] = COPYING, ALLOCATING

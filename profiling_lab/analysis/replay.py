@@ -52,8 +52,12 @@ class Replay:
         own: np.ndarray | None = None,
         lag: np.ndarray | None = None,
         delay: np.ndarray | None = None,
+        no_earlier: np.ndarray | None = None,
     ) -> np.ndarray:
-        """When each node would end, with other durations, lags (NEVER: a link is gone) or delays."""
+        """When each node would end, with other durations, lags (NEVER: a link is gone) or delays.
+
+        no_earlier: nodes that start when they did, whatever else is faster.
+        """
         order = self.order
         lead = order.lead if lead is None else lead
         own = order.own if own is None else own
@@ -61,7 +65,15 @@ class Replay:
         delay = order.delay if delay is None else delay
         lags = np.append(lag, 0)
         out = array("q", bytes(8 * (len(order) + 1)))
-        several = [*sorted(self.rest), -1]
+        nodes = np.zeros(0, dtype=np.int64) if no_earlier is None else no_earlier
+        least = dict(
+            zip(
+                nodes.tolist(),
+                (order.start - lead - delay)[nodes].tolist(),
+                strict=True,
+            )
+        )
+        several = [*sorted(self.rest.keys() | least.keys()), -1]
         turn = 0
         for low in range(0, len(order), _BLOCK):
             rows = slice(low, low + _BLOCK)
@@ -83,7 +95,8 @@ class Replay:
                     begin = other
                 if place == several[turn]:
                     turn += 1
-                    for link in self.rest[place]:
+                    for link in self.rest.get(place, ()):
                         begin = max(begin, out[order.on[link]] + int(lag[link]))
+                    begin = max(begin, least.get(place, NEVER))
                 out[place] = begin + takes
         return np.frombuffer(out, dtype=np.int64)[:-1]

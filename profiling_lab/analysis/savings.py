@@ -1,7 +1,8 @@
 """What would be saved: one cause taken away from the recorded order, and the end computed anew.
 
-Each cause says what of the order it takes away, in columns. Only what lies inside the window changes: a delay
-from before it is not in it. No cause saves more than the time that it and its listed consequences (`EXPOSED`)
+Each cause says what of the order it takes away, in columns; what the recorder cost is taken away first, and is no
+saving (`analysis.recorder_cost`). Input that another thread or process makes comes when it came, however fast the rest
+is. Only what lies inside the window changes: a delay from before it is not in it. No cause saves more than the time that it and its listed consequences (`EXPOSED`)
 were exposed on the busiest device: idle time by its class, and copies that nothing ran beside.
 """
 
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from profiling_lab.analysis import host_time, order
+from profiling_lab.analysis import host_time, order, recorder_cost
 from profiling_lab.analysis.host_time import HostTime
 from profiling_lab.analysis.replay import Replay
 from profiling_lab.analysis.spent import COPIES_ALONE, Spent
@@ -27,6 +28,8 @@ WAITS, LAUNCHES, COPIES, ALLOCATION, INPUT, HOST_CODE, COMPILATION = (
     "compilation",
 )
 CAUSES = (WAITS, LAUNCHES, COPIES, ALLOCATION, INPUT, HOST_CODE, COMPILATION)
+# From the end of one kernel of a CUDA graph to the next one: the median of 1,152 on an H200 (captures/decode_graph_nodes).
+GRAPH_GAP_NS = 256
 # Idle time that ends when a host cause does: a host that is not held up in one way runs ahead, and what else it
 # does then hides behind the device's work.
 _HOST_IDLE = tuple(
@@ -60,13 +63,15 @@ class Saved:
     """What each cause costs, in ns; for copies, what each remedy gives.
 
     hidden: copies beside kernels, as far as the busiest direction allows. pinned: pageable copies at the rate
-    of pinned ones. moved_less: all of the copies' time, the most that moving less can give.
+    of pinned ones. moved_less: all of the copies' time, the most that moving less can give. recorder_ns: by how much
+    the recorder lengthened the window; the program does not take that time without it.
     """
 
     causes: dict[str, int]
     remedies: dict[str, int]
     readback_count: int
     pageable_bytes: int
+    recorder_ns: int
 
 
 def read(time: HostTime, spent: list[Spent]) -> Saved:
@@ -87,6 +92,7 @@ class _Savings:
         self.inside = made.start >= self.window[0]
         self.counted = self.device & (made.start < self.window[1]) & (made.end > self.window[0])
         self.later = made.start > self.window[0]  # the first operation's start is the window's
+        self.lead, self.own = recorder_cost.without(time)
 
     def read(self) -> Saved:
         changes: dict[str, Callable[[], dict[str, np.ndarray]]] = {
@@ -98,11 +104,14 @@ class _Savings:
             HOST_CODE: self._without_host_code,
             COMPILATION: self._without_compilation,
         }
-        end = int(self.made.end[self.counted].max())
+        recorded_end = int(self.made.end[self.counted].max())
+        end = self._end()
+        recorder_ns = recorded_end - end
         causes = {}
         for cause, change in changes.items():
-            saved = end - self._end(**change()) + self._trailing_ns(_TRAILING[cause])
-            bound = min(s.total_ns(*EXPOSED[cause]) for s in self.spent)
+            ends = self._end(waits_for_input=cause != INPUT, **change())
+            saved = end - ends + self._trailing_ns(_TRAILING[cause])
+            bound = min(s.total_ns(*EXPOSED[cause]) for s in self.spent) - recorder_ns
             causes[cause] = max(0, min(saved, bound))
         moved_less = causes[COPIES]
         least_end = self._least_end()
@@ -113,7 +122,11 @@ class _Savings:
         remedies = {"hidden": hidden, "pinned": pinned, "moved_less": moved_less}
         pageable = int(self.bytes[self.pageable & self.inside & self.counted].clip(0).sum())
         return Saved(
-            causes, remedies, int((self.few & ~self.upload & self.counted).sum()), pageable
+            causes,
+            remedies,
+            int((self.few & ~self.upload & self.counted).sum()),
+            pageable,
+            recorder_ns,
         )
 
     def _trailing_ns(self, purpose: int) -> int:
@@ -126,22 +139,22 @@ class _Savings:
             least.append((int(one.idle.starts_ns[last]), int(one.idle_parts[last][purpose])))
         return max(least)[1] if least else 0
 
-    def _end(self, **changed: np.ndarray) -> int:
+    def _end(self, waits_for_input: bool = True, **changed: np.ndarray) -> int:
         """When the last operation of the window ends with these durations, lags and delays."""
-        made, new = self.made, {}
-        low = self.window[0]
+        made, low = self.made, self.window[0]
         # What lies before the window stays.
-        if "lead" in changed:
-            kept = np.clip(low - (made.start - made.lead), 0, made.lead)
-            new["lead"] = np.maximum(changed["lead"], kept)
-        if "own" in changed:
-            new["own"] = np.maximum(changed["own"], np.clip(low - made.start, 0, made.own))
+        kept = np.clip(low - (made.start - made.lead), 0, made.lead)
+        begun = np.clip(low - made.start, 0, made.own)
+        new = {
+            "lead": np.maximum(np.minimum(changed.get("lead", made.lead), self.lead), kept),
+            "own": np.maximum(np.minimum(changed.get("own", made.own), self.own), begun),
+        }
         if "lag" in changed:
             new["lag"] = np.where(self.inside[made.to], changed["lag"], made.lag)
         if "delay" in changed:
             new["delay"] = np.where(self.later, changed["delay"], made.delay)
-        unchanged = all((values == getattr(made, name)).all() for name, values in new.items())
-        ends = made.end if unchanged else self.replay.ends(**new)
+        handed = np.flatnonzero(self.time.handed & self.later) if waits_for_input else None
+        ends = self.replay.ends(**new, no_earlier=handed)
         return int(ends[self.counted].max())
 
     # -- causes -----------------------------------------------------------------------------------
@@ -160,46 +173,59 @@ class _Savings:
         read = np.zeros(len(made), dtype=bool)
         read[made.on[gone]] = True
         read &= self.few & ~self.upload
-        calls = np.zeros(len(made), dtype=bool)
-        issued = made.why == order.ISSUED
-        calls[made.on[issued & read[made.to]]] = True
-        asked = np.isin(made.kind, (order.COPY_CALL, order.SYNCHRONIZE))
         waits = np.zeros(len(made), dtype=bool)
         waits[made.to[gone & read[made.on]]] = True
-        chained = made.why == order.PROGRAM_ORDER
-        calls[made.on[chained & waits[made.to]]] = True
-        calls &= asked
-        time = self.time
-        kept = time.lead_input + time.lead_compiling + time.lead_setup
-        short = calls & ~time.own_code & ~time.allocating_lead
+        calls = self._asking_for(read, waits)
         return {
             "lag": np.where(gone, order.NEVER, made.lag),
-            "lead": np.where(short, np.minimum(made.lead, kept), made.lead),
-            "own": np.where(calls, time.own_setup, np.where(read, 0, made.own)),
+            "lead": np.where(calls & self._short(), np.minimum(made.lead, self._kept()), made.lead),
+            "own": np.where(calls, self.time.own_setup, np.where(read, 0, made.own)),
             "delay": np.where(read, 0, made.delay),
         }
 
     def _without_launch_cost(self) -> dict[str, np.ndarray]:
         made, time = self.made, self.time
         free = ~made.resumes
-        kept = time.lead_input + time.lead_compiling + time.lead_setup
-        short = ~time.own_code & ~time.allocating_lead & (made.lead - kept > 0)
+        kept = self._kept()
+        short = self._short() & (made.lead - kept > 0)
         code = np.isin(made.kind, (order.HOST_CODE, order.SETUP_CALL)) & ~time.own_is_code
         issues = (made.kind == order.LAUNCH) | code
+        # What its launch held up follows the one before it on its stream as closely as in a graph.
+        allowed = made.end[made.on] + made.lag
+        launched = np.zeros(len(made), dtype=np.int64)
+        by_launch = made.why == order.ISSUED
+        launched[made.to[by_launch]] = allowed[by_launch]
+        late = (made.why == order.STREAM_ORDER) & (launched[made.to] > allowed)
+        late &= made.lag > GRAPH_GAP_NS
         return {
             "lead": np.where(short & free, kept, made.lead),
             "own": np.where(issues & free, time.own_setup, made.own),
+            "lag": np.where(late, GRAPH_GAP_NS, made.lag),
         }
 
     def _without_copies(self) -> dict[str, np.ndarray]:
-        made = self.made
+        made, time = self.made, self.time
         copying = self._waiting_links(order.COPY_CALL) & ~self.few[made.on]
+        lag = np.where(copying, np.minimum(made.lag, 0), made.lag)
+        # What is not moved is not asked for, nor waited for by the call right behind.
+        large = self.link & ~self.few
+        asking = self._asking_for(large, np.zeros(len(made), dtype=bool))
+        chained = made.why == order.PROGRAM_ORDER
+        behind = np.zeros(len(made), dtype=bool)
+        behind[made.to[chained & asking[made.on]]] = True
+        behind &= made.kind == order.SYNCHRONIZE
+        waits = np.zeros(len(made), dtype=bool)
+        waits[made.to[chained & behind[made.on]]] = True
+        waits &= made.kind == order.WAIT
+        lag = np.where((made.why == order.WAITED) & waits[made.to], order.NEVER, lag)
+        calls = asking | behind
+        short = (calls & self._short()) | time.staging
+        gone = calls | (made.kind == order.COPY_CALL)
         return {
-            "own": np.where(
-                self.link, 0, np.where(made.kind == order.COPY_CALL, self.time.own_setup, made.own)
-            ),
+            "lead": np.where(short, np.minimum(made.lead, self._kept()), made.lead),
+            "own": np.where(self.link, 0, np.where(gone, time.own_setup, made.own)),
             "delay": np.where(self.link, 0, made.delay),
-            "lag": np.where(copying, np.minimum(made.lag, 0), made.lag),
+            "lag": lag,
         }
 
     def _without_allocation(self) -> dict[str, np.ndarray]:
@@ -221,10 +247,9 @@ class _Savings:
 
     def _without_host_code(self) -> dict[str, np.ndarray]:
         made, time = self.made, self.time
-        kept = time.lead_input + time.lead_compiling + time.lead_setup
         gone = time.own_is_code | (made.kind == order.HOST_FUNCTION)
         return {
-            "lead": np.where(time.own_code, kept, made.lead),
+            "lead": np.where(time.own_code & ~time.staging, self._kept(), made.lead),
             "own": np.where(gone, time.own_setup, made.own),
         }
 
@@ -232,6 +257,27 @@ class _Savings:
         return {"lead": self.made.lead - self.time.lead_compiling}
 
     # -- parts of them ----------------------------------------------------------------------------
+
+    def _kept(self) -> np.ndarray:
+        """Of each lead, what has another cause than the rest of it."""
+        time = self.time
+        return time.lead_input + time.lead_compiling + time.lead_setup
+
+    def _short(self) -> np.ndarray:
+        """Nodes whose lead, but for what is kept, is the cost of issuing."""
+        return ~self.time.own_code & ~self.time.allocating_lead
+
+    def _asking_for(self, copies: np.ndarray, waits: np.ndarray) -> np.ndarray:
+        """The calls that issue these copies, and those that begin these waits."""
+        made = self.made
+        calls = np.zeros(len(made), dtype=bool)
+        calls[made.on[(made.why == order.ISSUED) & copies[made.to]]] = True
+        calls[made.on[(made.why == order.PROGRAM_ORDER) & waits[made.to]]] = True
+        calls &= np.isin(made.kind, (order.COPY_CALL, order.SYNCHRONIZE))
+        # Before it copies, a library may ask something that does nothing to the device.
+        before = made.on[(made.why == order.PROGRAM_ORDER) & calls[made.to]]
+        calls[before[(made.kind[before] == order.HOST_CODE) & (made.row[before] >= 0)]] = True
+        return calls
 
     def _releasing(self) -> np.ndarray:
         """Waits right before memory is released: part of releasing it."""

@@ -66,18 +66,19 @@ class Seen:
 
     @property
     def judged_ns(self) -> int:
-        """The window without set-up."""
-        return max(1, self.spent[0].length_ns - self.setup_ns)
+        """The window without set-up, and without what the recorder lengthened it by."""
+        return max(1, self.spent[0].length_ns - self.setup_ns - self.saved.recorder_ns)
 
     @property
     def lost_ns(self) -> int:
-        """Idle time, exposed copies and exposed communication, on the device that lost least."""
+        """Idle time, exposed copies and exposed communication, on the device that lost least, less the recorder's."""
         setup = host_time.PURPOSES[host_time.SETUP]
-        return min(
+        lost = min(
             one.total_ns(*spent.IDLE, spent.COPIES_ALONE, spent.COMMUNICATION_ALONE)
             - one.classes[setup]
             for one in self.spent
         )
+        return max(0, lost - self.saved.recorder_ns)
 
 
 @dataclass

@@ -32,6 +32,7 @@ def ranked(found: dict[str, Finding], seen: Seen, subject: str) -> list[Finding]
     if by_saving:
         near = by_saving[0].evidence["recoverable_ratio"] - APART_RATIO
         close = [f for f in by_saving if f.evidence["recoverable_ratio"] >= near]
+        close = [f for f in close if f.category != "unexplained"] or close
         first = min(close, key=lambda f: (CATEGORIES[f.category].effort, by_saving.index(f)))
         by_saving = [first, *(f for f in by_saving if f is not first)]
     reached = [f for f in by_saving if f.evidence["margin_ratio"] >= 0]
