@@ -5,7 +5,7 @@
 The programs, their labels and the fixes stand in pairs/pairs.toml, written before the engine saw a recording of them;
 pairs/run.py times and records them on a GPU. RECORDINGS is the folder that it wrote: times and recordings, which are
 not kept in the repository. results/engine_pairs.json keeps of each its hash, the times of both versions, and what the
-engine said in its first run over them and in its last. Half of the first pairs and all of the second ones
+engine said in its first run over them and in its last. Half of the first pairs and all later ones
 (pairs/draw.py) are not shown unless asked for: they are looked at once. Rows of recordings that are not given stay as they were.
 
 said       what the engine says the label's cause costs, over the recorded window
@@ -57,6 +57,12 @@ def verdict(file: Path, label: str) -> dict[str, Any]:
         "findings": {name: round(ratio, 4) for name, ratio in ratios.items()},
         "cpu_s": round(time.process_time() - begun, 2),
     }
+
+
+def contents(place: Path) -> bytes:
+    """A recording's bytes; of a folder, those of its ranks' traces one after the other."""
+    files = sorted(place.iterdir()) if place.is_dir() else [place]
+    return b"".join(file.read_bytes() for file in files)
 
 
 def table(rows: dict[str, dict], names: list[str]) -> list[str]:
@@ -132,8 +138,9 @@ def main() -> None:
         text=True,
         check=True,
     ).stdout.strip()
+    looks: set[int] = set()
     for name, pair in plan.items():
-        recorded = [*options.recordings.glob(f"{name}_faulty.*")]
+        recorded = [*options.recordings.glob(f"{name}_faulty*")]
         if name not in timed or not recorded:
             continue
         row: dict[str, Any] = {
@@ -142,38 +149,44 @@ def main() -> None:
             "recorder": pair.recorder,
         }
         if pair.fix:
+            row["device"] = times[name].get("device", "NVIDIA H200")
             row["times_s"] = times[name]["times_s"]
             row["measured"] = measured(times[name]["times_s"])
         for version in harness.VERSIONS:
             files = [
                 *options.recordings.glob(f"{name}_{version}.sqlite"),
                 *options.recordings.glob(f"{name}_{version}.json.gz"),
+                *options.recordings.glob(f"{name}_{version}"),
             ]
             if not files:
                 continue
             held = row if version == "faulty" else row.setdefault("fixed", {})
-            held["sha256"] = hashlib.sha256(files[0].read_bytes()).hexdigest()
-            held["bytes"] = files[0].stat().st_size
+            told = contents(files[0])
+            held["sha256"], held["bytes"] = hashlib.sha256(told).hexdigest(), len(told)
             held |= {k: v for k, v in _kept(kept, name, version).items() if k in ("first", "last")}
             try:
                 held[options.run] = verdict(files[0], pair.label)
             except LabError as error:
                 held["refused"] = str(error).replace(str(files[0]), files[0].name)
         rows[name] = row
-    commits = kept.get("commits", {}) | {options.run: commit}
+        looks.add(pair.look)
+    # Each look is its own engine's.
+    runs = {options.run if look < 3 else f"{options.run}, look {look}": commit for look in looks}
+    commits = kept.get("commits", {}) | runs
     kept = {"commits": commits, "pairs": rows}
     RESULT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-    apart = draw.hidden(plan.values(), 1) | draw.hidden(plan.values(), 2)
+    apart = set().union(*(draw.hidden(plan.values(), look) for look in (1, 2, 3)))
     judged = [name for name in rows if options.run in rows[name] or "first" in rows[name]]
     look = [name for name in judged if name not in apart]
     groups = {"looked at": look}
     if options.show == "all":
-        second = [name for name in judged if plan[name].look == 2]
-        groups |= {
-            "hidden until the end": [n for n in judged if n in apart and plan[n].look == 1],
-            "second look, hidden until the end": [n for n in second if plan[n].fix],
-            "second look, labels alone": [n for n in second if not plan[n].fix],
-        }
+        groups["hidden until the end"] = [n for n in judged if n in apart and plan[n].look == 1]
+        for look, word in ((2, "second"), (3, "third")):
+            own = [name for name in judged if plan[name].look == look]
+            groups |= {
+                f"{word} look, hidden until the end": [n for n in own if plan[n].fix],
+                f"{word} look, labels alone": [n for n in own if not plan[n].fix],
+            }
     shown = [name for group in groups.values() for name in group]
     write_page(rows, shown, groups)
     print("\n".join(table(rows, shown)))

@@ -53,6 +53,9 @@ DISPATCH_LIMIT_NS = {"nsys": 100_000, "kineto": 1_000_000}
 
 # The range in which TorchDynamo compiles one piece of code.
 COMPILATION = re.compile(r"_compile\.compile_inner")
+# Calls that load what was compiled; fewer modules that come again are no habit.
+LOADS = r"cu(Module|Library)Load"
+LOADED_LEAST = 3
 # The range in which PyTorch's loader waits for its workers.
 LOADED_ELSEWHERE = re.compile(r"_MultiProcessingDataLoaderIter")
 # Calls of the operating system in which a thread waits for another thread or process, or for data.
@@ -190,7 +193,9 @@ def read(made: Order, single_step: bool = False) -> HostTime:
     zeros = lambda: np.zeros(n, dtype=np.int64)  # noqa: E731
     leads = keyed(made.thread[host], made.start[host] - made.lead[host], made.start[host])
     compiling, loading = _named_ranges(recording, COMPILATION), _named_ranges(recording, LOADER)
-    compiling = intervals.union(keyed(*compiling))
+    compiling = intervals.union(
+        intervals.together(keyed(*compiling), keyed(*_compiled_again(made)))
+    )
     loading = intervals.difference(keyed(*loading), compiling)
     first = nothing = Intervals(leads.starts_ns[:0], leads.ends_ns[:0])
     if not single_step:
@@ -275,6 +280,44 @@ def _with_what_is_once(
     rest = made.lead[rows] - other[rows] - lead_setup[rows]
     lead_setup[rows] += once.beyond_recurring(rest, made.thread[rows].astype(np.int64))
     return own_setup, lead_setup
+
+
+def _compiled_again(made: Order) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Thread, start and end of what leads to loading a module, where such modules come again and again.
+
+    It begins when work was last given to a device or waited for. What is loaded is the same code compiled anew where
+    most of the kernels that then run, up to the next module, ran under the same names before it.
+    """
+    recording = made.recording
+    empty = np.zeros(0, dtype=np.int64)
+    host = np.flatnonzero((made.thread >= 0) & (made.row >= 0) & (made.kind != order.WAIT))
+    loads = host[recording.names_like(LOADS)[recording.calls.name[made.row[host]]]]
+    issued = np.flatnonzero(made.why == order.ISSUED)
+    issued = issued[recording.operations.kind[made.row[made.to[issued]]] == columns.KERNEL]
+    issued = issued[np.argsort(made.on[issued], kind="stable")]
+    if len(loads) < LOADED_LEAST or not len(issued):
+        return empty, empty, empty
+    call, name = made.on[issued], recording.operations.name[made.row[made.to[issued]]]
+    _, first = np.unique(name, return_index=True)
+    new = np.zeros(len(name), dtype=bool)
+    new[first] = True
+    number = np.searchsorted(loads, call)  # of modules loaded before it
+    known = np.bincount(number, ~new, len(loads) + 1)[1:]
+    again = loads[2 * known > np.bincount(number, minlength=len(loads) + 1)[1:]]
+    if len(again) < LOADED_LEAST:
+        return empty, empty, empty
+    busy = np.zeros(len(made), dtype=bool)
+    busy[made.on[made.why == order.ISSUED]] = True
+    busy |= made.kind == order.WAIT
+    ends = np.maximum.accumulate(np.where(busy, made.end, 0))
+    begin = np.maximum(ends[again - 1], int((made.start - made.lead).min()))
+    begin = np.where(again > 0, np.minimum(begin, made.start[again]), made.start[again])
+    threads = np.unique(made.thread[host])
+    return (
+        np.tile(threads, len(again)),
+        np.repeat(begin, len(threads)),
+        np.repeat(made.start[again], len(threads)),
+    )
 
 
 def _handed_input(made: Order, keyed: Keyed, loading: Intervals) -> np.ndarray:

@@ -100,6 +100,10 @@ def rests_on(
             f"{format_ns(seen.setup_ns)} of the window were set-up (contexts, modules, first launches, what "
             f"happened once{_longest_once(seen)}): the verdict is on the rest"
         )
+    if seen.saved.recorder_ns > SETUP_RATIO * seen.spent[0].length_ns:
+        out.append(
+            f"the recorder itself cost about {format_ns(seen.saved.recorder_ns)} of the window: the verdict is on the rest"
+        )
     if seen.time.single_step:
         out.append("whether what happened once happens in each step: one step was recorded")
     outside = contributors.outside_ns(seen.recording, seen.window_ns)

@@ -130,6 +130,7 @@ class Verdict:
                 "start_ns": first.window_ns[0],
                 "end_ns": first.window_ns[1],
                 "setup_ns": first.setup_ns,
+                "recorder_ns": first.saved.recorder_ns,
                 "outside_ns": contributors.outside_ns(first.recording, first.window_ns),
             },
             "balance": [

@@ -15,7 +15,7 @@ from grading.checks import case_labels
 from grading.checks.generate.drawn_timeline import Timeline
 from grading.checks.generate.kineto import Trace
 from profiling_lab import captures, devices
-from profiling_lab.analysis import host_time, spent
+from profiling_lab.analysis import host_time, recorder_cost, spent
 from profiling_lab.assistants import answers
 from profiling_lab.captures import inputs
 from profiling_lab.categories import Category
@@ -316,7 +316,11 @@ def test_what_the_host_does_at_a_windows_end_goes_with_its_cause(tmp_path: Path)
     assert main.evidence["recoverable_ratio"] == pytest.approx(0.88, abs=0.02)
 
 
-def test_what_is_read_later_costs_neither_its_copy_nor_its_calls(tmp_path: Path) -> None:
+def test_what_is_read_later_costs_neither_its_copy_nor_its_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = dict.fromkeys(recorder_cost.COSTS, recorder_cost.Cost(0, 0, 0))
+    monkeypatch.setattr(recorder_cost, "COSTS", free)
     drawn = Drawn(tmp_path / "items.sqlite")
     for _ in range(20):
         drawn.launch(200)

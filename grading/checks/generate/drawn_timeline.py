@@ -157,6 +157,12 @@ class Timeline:
             contextId=1, priority=0, flag=flag,
         )  # fmt: skip
 
+    def os_call(self, name: str, start: int, end: int, *, thread: int = 1) -> None:
+        """A call of the operating system."""
+        number = self._string(name)
+        tid = _process(1) + thread
+        self._add("OSRT_API", start=start, end=end, globalTid=tid, nameId=number, returnValue=0)
+
     def overhead(self, start: int, end: int, *, thread: int = 1) -> None:
         """Time that the profiler took."""
         name = self._string("CUPTI Buffer flush")

@@ -1,0 +1,125 @@
+"""What the recorder cost is no saving, and what comes from elsewhere comes when it came."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from profiling_lab.analysis import recorder_cost
+from tests.harness.drawn_run import US, Drawn, of
+
+# A launching call takes as long as where the cost was measured, and is far more than half of it.
+CALL_US = recorder_cost.LAUNCH_NS / US
+COST_NS = recorder_cost.COSTS["nsys"].call_ns + recorder_cost.COSTS["nsys"].operation_ns
+
+
+class Run(Drawn):
+    def os_wait(self, us: int) -> None:
+        self.os_call("pthread_cond_wait", self.now, self.now + us * US)
+        self.now += us * US
+
+
+def launches(file: Path, count: int, kernel_us: int, code_us: int = 6) -> Run:
+    run = Run(file)
+    for _ in range(count):
+        start = max(run.now + int((CALL_US + 2) * US), run.free + US)
+        end = start + kernel_us * US
+        run.kernel(start, end, call=(run.now, run.now + int(CALL_US * US)))
+        run.now, run.free = run.now + int((CALL_US + code_us) * US), end
+    return run
+
+
+def test_a_host_that_issues_pays_for_each_call(tmp_path: Path) -> None:
+    seen = of(launches(tmp_path / "launches.sqlite", 1_000, 2)).seen[0]
+    assert seen.saved.recorder_ns == pytest.approx(1_000 * COST_NS, rel=0.02)
+    # What remains of a step without the recorder, but for the kernel, is issuing.
+    step_ns = (CALL_US + 6) * US - COST_NS
+    assert seen.judged_ns == pytest.approx(1_000 * step_ns, rel=0.02)
+    assert seen.saved.causes["launch_cost"] < 1_000 * (step_ns - 2 * US)
+
+
+def test_a_busy_device_hides_what_the_recorder_costs(tmp_path: Path) -> None:
+    verdict = of(launches(tmp_path / "busy.sqlite", 200, 100))
+    assert verdict.findings[0].category == "healthy"
+    assert verdict.seen[0].saved.recorder_ns < 0.01 * verdict.seen[0].spent[0].length_ns
+    assert not any("recorder" in line for line in verdict.rests_on)
+
+
+def test_never_more_than_half_is_the_recorders(tmp_path: Path) -> None:
+    run = launches(tmp_path / "quick.sqlite", 500, 1, code_us=0)
+    for _ in range(500):
+        run.call("cudaGetDevice", 1)
+    seen = of(run).seen[0]
+    window_ns = seen.spent[0].length_ns
+    assert 0.4 * window_ns < seen.saved.recorder_ns <= 0.5 * window_ns
+
+
+def test_the_verdict_says_so(tmp_path: Path) -> None:
+    verdict = of(launches(tmp_path / "said.sqlite", 1_000, 2))
+    assert sum("the recorder itself cost about 4.09 ms" in line for line in verdict.rests_on) == 1
+
+
+def _fed(file: Path, os_calls: bool) -> Run:
+    """A thread that waits until a reader's next batch comes, whatever it does itself meanwhile."""
+    run = Run(file)
+    due = run.now
+    for _ in range(40):
+        if os_calls:
+            run.os_wait((due - run.now) // US if due > run.now else 0)
+        run.now = max(run.now, due)
+        due = run.now + 4_000 * US
+        run.blocking_copy("H2D", 100, 5_000_000, pinned=True, api="cudaMemcpy_v3020")
+        for _ in range(100):
+            run.launch(2)
+            run.now += 6 * US
+    return run
+
+
+@pytest.mark.parametrize("os_calls", [True, False])
+def test_input_from_elsewhere_comes_when_it_came(tmp_path: Path, os_calls: bool) -> None:
+    seen = of(_fed(tmp_path / "fed.sqlite", os_calls)).seen[0]
+    # The recorder lengthened the last step alone: before the others the thread waits for the reader.
+    assert seen.saved.recorder_ns < 0.01 * seen.spent[0].length_ns
+    assert seen.saved.causes["input"] > 0.5 * seen.judged_ns
+    if os_calls:
+        # Nor does it come earlier where launches cost nothing.
+        assert seen.saved.causes["launch_cost"] < 0.02 * seen.judged_ns
+
+
+def test_what_is_moved_to_pinned_memory_first_is_part_of_the_copy(tmp_path: Path) -> None:
+    size = 16_000_000
+    run = Run(tmp_path / "staged.sqlite")
+    for _ in range(20):
+        run.launch(300)
+        run.wait()
+        run.now += 2_500 * US  # 6.4 bytes a ns
+        run.blocking_copy("H2D", 350, size, pinned=True, api="cudaMemcpy_v3020")
+    main = of(run).findings[0]
+    assert main.category == "transfer_bound"
+    assert main.evidence["recoverable_ratio"] == pytest.approx(1 - 305 / 3_165, abs=0.03)
+    made = Run(tmp_path / "made.sqlite")
+    for _ in range(20):
+        made.launch(300)
+        made.wait()
+        made.now += 8_000 * US  # 2 bytes a ns: more is done than moving them
+        made.blocking_copy("H2D", 350, size, pinned=True, api="cudaMemcpy_v3020")
+    assert of(made).findings[0].category == "input_bound"
+
+
+@pytest.mark.parametrize(("again", "category"), [(True, "recompilation"), (False, "host_bound")])
+def test_modules_that_come_again_and_again_are_compiled_again(
+    tmp_path: Path, again: bool, category: str
+) -> None:
+    run = Run(tmp_path / "compiled.sqlite")
+    run.launch(50, name="fused")
+    for step in range(20):
+        run.now += 5_000 * US
+        if again or step < 2:
+            run.call("cuModuleLoadData", 60)
+            run.call("cuModuleGetFunction", 2)
+        run.launch(50, name="fused")
+        run.wait()
+    main = of(run).findings[0]
+    assert main.category == category
+    assert main.evidence["recoverable_ratio"] > 0.9
