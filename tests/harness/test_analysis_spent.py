@@ -16,8 +16,8 @@ from grading.checks.generate.drawn_timeline import Timeline
 from profiling_lab import captures
 from profiling_lab.analysis import host_time, order, recorder_cost, savings, spent
 from profiling_lab.analysis.nsys_columns import Export
-from profiling_lab.analysis.savings import Saved
 from profiling_lab.analysis.recorder_cost import Cost
+from profiling_lab.analysis.savings import Saved
 from profiling_lab.analysis.spent import Spent
 from profiling_lab.captures import inputs
 from profiling_lab.diagnosis import engine
