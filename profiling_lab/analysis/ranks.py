@@ -14,6 +14,7 @@ device covers costs time: it is exposed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -150,10 +151,17 @@ def _rank(
     )
 
 
-def judge(ranks: list[Rank], *, one_clock: bool, single_step: bool = False) -> Job:
+def judge(
+    ranks: list[Rank],
+    *,
+    one_clock: bool,
+    single_step: bool = False,
+    recorder_ns: Sequence[int] = (),
+) -> Job:
     """What the ranks of a job cost each other.
 
-    one_clock: their times are of one clock. single_step: what happened once may happen in each step.
+    one_clock: their times are of one clock. single_step: what happened once may happen in each step. recorder_ns: by
+    how much the recorder lengthened each rank's window: the others waited that long for the late one, too.
     """
     matched = _match(ranks, one_clock=one_clock)
     _set_waits(ranks, matched)
@@ -164,6 +172,9 @@ def judge(ranks: list[Rank], *, one_clock: bool, single_step: bool = False) -> J
     others = sorted(ns for number, ns in enumerate(exposed) if number != late)
     middle = (len(ranks) - 2) // 2
     late_ns = max(0, others[middle] - exposed[late]) if others and waiting[middle] else 0
+    if recorder_ns and late_ns:
+        usual_ns = sorted(ns for number, ns in enumerate(recorder_ns) if number != late)[middle]
+        late_ns = max(0, late_ns + usual_ns - recorder_ns[late])
     works = [intervals.total_ns(rank.work) for rank in ranks]
     usual = sorted(ns for number, ns in enumerate(works) if number != late)
     more_work = min(late_ns, max(0, works[late] - usual[middle])) if usual else 0

@@ -200,6 +200,7 @@ def judge(parts: Sequence[Part], nvtx_range: str | None = None) -> Verdict:
                 ],
                 one_clock=False,
                 single_step=all(one.time.single_step for one in seen),
+                recorder_ns=[one.saved.recorder_ns for one in seen],
             )
             for one, rank in zip(seen, job.ranks, strict=True):
                 one.spent = spent.read(

@@ -117,3 +117,17 @@ def test_ranks_late_in_turns_wait_alike(tmp_path: Path) -> None:
     job, length = judged(draw(tmp_path / "a.sqlite", {0: (10, 300, 200), 1: (10, 300, 200)}, 300))
     assert job.imbalance_ns < 0.02 * length
     assert job.communication_ns == pytest.approx(STEPS * 400 * US, abs=0.02 * length)
+
+
+def test_what_the_recorder_cost_the_late_rank_is_no_lateness(tmp_path: Path) -> None:
+    file = draw(tmp_path / "late.sqlite", {0: (100, 400, 0), 1: (600, 400, 0)}, 50)
+    recording = Export(captures.open(file)).recording
+    found = ranks.of_timeline(recording, recording.span_ns)
+    whole = ranks.judge(found, one_clock=True)
+    part_ns = whole.imbalance_ns // 4
+    late = whole.late
+    less = ranks.judge(found, one_clock=True, recorder_ns=[part_ns * (n == late) for n in (0, 1)])
+    assert less.imbalance_ns == whole.imbalance_ns - part_ns
+    # The others' own cost hides as much of their waiting.
+    alike = ranks.judge(found, one_clock=True, recorder_ns=[part_ns, part_ns])
+    assert alike.imbalance_ns == whole.imbalance_ns
