@@ -122,6 +122,7 @@ def by_kineto(name: str) -> dict[str, dict]:
                 torch.cuda.synchronize()
                 row["with_ns"].append(round(harness.timed(loop, steps) * 1e9 / steps))
         kinds: collections.Counter = collections.Counter()
+        assert made.profiler is not None and made.profiler.kineto_results is not None
         for event in made.profiler.kineto_results.events():
             device = "device" if "CUDA" in str(event.device_type()) else "host"
             called = device == "host" and event.name().startswith("cu")

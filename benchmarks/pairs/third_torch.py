@@ -1,5 +1,6 @@
 """The third look: pairs on transformers, torchvision, timm, Lightning and torch; models of random weights."""
 
+# Long because it is a list of programs that were recorded as they stand.
 from __future__ import annotations
 
 import itertools
@@ -21,7 +22,7 @@ def _images(batch: int, side: int, dtype=HALF) -> torch.Tensor:
     return torch.randn(size(batch, 2), 3, size(side, 64), size(side, 64), dtype=dtype)
 
 
-def _loader(dataset: Dataset, batch: int, workers: int, collate=None) -> DataLoader:
+def _loader(dataset, batch: int, workers: int, collate=None) -> DataLoader:
     return DataLoader(
         dataset,
         batch_size=size(batch, 2),

@@ -109,8 +109,7 @@ class _Savings:
         recorder_ns = recorded_end - end
         causes = {}
         for cause, change in changes.items():
-            ends = self._end(waits_for_input=cause != INPUT, **change())
-            saved = end - ends + self._trailing_ns(_TRAILING[cause])
+            saved = end - self._end(**change()) + self._trailing_ns(_TRAILING[cause])
             bound = min(s.total_ns(*EXPOSED[cause]) for s in self.spent) - recorder_ns
             causes[cause] = max(0, min(saved, bound))
         moved_less = causes[COPIES]
@@ -139,7 +138,7 @@ class _Savings:
             least.append((int(one.idle.starts_ns[last]), int(one.idle_parts[last][purpose])))
         return max(least)[1] if least else 0
 
-    def _end(self, waits_for_input: bool = True, **changed: np.ndarray) -> int:
+    def _end(self, **changed: np.ndarray) -> int:
         """When the last operation of the window ends with these durations, lags and delays."""
         made, low = self.made, self.window[0]
         # What lies before the window stays.
@@ -153,8 +152,8 @@ class _Savings:
             new["lag"] = np.where(self.inside[made.to], changed["lag"], made.lag)
         if "delay" in changed:
             new["delay"] = np.where(self.later, changed["delay"], made.delay)
-        handed = np.flatnonzero(self.time.handed & self.later) if waits_for_input else None
-        ends = self.replay.ends(**new, no_earlier=handed)
+        handed = changed.get("handed", self.time.handed)
+        ends = self.replay.ends(**new, no_earlier=np.flatnonzero(handed & self.later))
         return int(ends[self.counted].max())
 
     # -- causes -----------------------------------------------------------------------------------
@@ -243,6 +242,7 @@ class _Savings:
         return {
             "lead": made.lead - time.lead_input,
             "lag": np.where(time.handed_input, order.NEVER, made.lag),
+            "handed": np.zeros(len(made), dtype=bool),
         }
 
     def _without_host_code(self) -> dict[str, np.ndarray]:
