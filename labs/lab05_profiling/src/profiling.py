@@ -1,32 +1,28 @@
-"""Lab 05: measure, find the bottleneck of attention, and remove it.
+"""Lab 05: time a call, take attention apart, say what limits it, predict, change it, and measure again.
 
-You time functions so that the number means something, take attention apart, say with evidence what
-limits its slowest part, compute it in five ways, and measure what it holds in memory. The lesson is
-`README.md` in the folder above, hints are in `hints.md` beside it, and
+The lesson is `README.md` in the folder above, hints are in `hints.md` beside it, and
 
     uv run lab check lab05
 
 tells what is right and wrong. Times are in seconds (`_s`), as in the source of this lab.
 
-Import torch inside the functions that need it: the others then work without it.
+`profiling_lab.measuring` gives what is no task: checks of arguments (they raise TypeError or ValueError), `leaves` of
+nested results, `with_room`, `meter`, `pinned`. Bad input is what these checks refuse; call them first.
 """
 
 from __future__ import annotations
 
-import collections.abc
 import functools
-import inspect
 import statistics
 import sys
 import time
 import warnings
-import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from profiling_lab import devices
+from profiling_lab import devices, measuring
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -42,7 +38,7 @@ COMPONENTS = (
     "output_projection",
 )
 
-# Those between which the score of every pair of tokens goes through memory, unless they are fused.
+# Between these parts the score of every pair of tokens goes through memory, unless one kernel does all three.
 FUSIBLE = ("score_computation", "softmax", "weighted_sum")
 
 # From this share of a roof on there is little left to win. On an H200 the largest matrix products
@@ -68,27 +64,141 @@ ADVICE = {
 def benchmark_function(
     fn: Callable[..., Any], args: Sequence[Any], warmup: int, iterations: int
 ) -> float:
-    """Seconds per call of fn(*args): the mean over calls issued one after another.
+    """Seconds per call of fn(*args): the mean over calls issued one after another (*throughput time*).
 
-    This is *throughput time*: nothing waits between two calls, so launching one may hide behind the work
-    of the one before. The *latency* of one call, from issuing it to its result, is another quantity and
-    never smaller by more than noise (see `benchmark_distribution`).
+    First calls `check_call` and `check_counts`. Then calls fn `warmup` times, waits, reads `time.perf_counter()`,
+    calls fn `iterations` times, waits, and reads the clock again. Nothing waits between two calls, and fn is called
+    no more often. `refuse_lazy` refuses a result that has not been computed yet.
 
-    Calls fn `warmup` times (the first call may compile and allocate), waits, reads
-    `time.perf_counter()`, calls fn `iterations` times, waits, and reads the clock again; no other calls.
     To wait means to wait for all work that was issued:
-        PyTorch on CUDA: `torch.cuda.synchronize` of each device on which a tensor of the arguments
-            or of the last result lies, and of the current device if this process has used CUDA at all
-            (`torch.cuda.is_initialized()`);
+        PyTorch on CUDA: `torch.cuda.synchronize` of each device on which a tensor of the arguments or of the last
+            result lies, and of the current device if `torch.cuda.is_initialized()`;
         JAX: `block_until_ready()` of every array of the last result (anything that has this method);
-        CPU tensors, NumPy and plain Python: nothing to wait for.
-    Tensors and arrays may lie anywhere in nested lists, tuples and dicts.
+        anything else: nothing to wait for.
+    Tensors and arrays may lie anywhere in nested lists, tuples and dicts: `leaves` finds them.
 
-    Raises TypeError if fn cannot be called, if args is no tuple or list (one tensor is no list of
-    arguments), if fn does not take so many arguments, and if fn returns an iterator or an awaitable:
-    a lazy result has not been computed yet. Raises ValueError, naming the argument, unless warmup and
-    iterations are ints of at least 1 (neither 2.0 nor True is one). All but lazy results is refused
-    before fn is called.
+    Example: the host issues a call in 2 us, the device needs 10 us for it. A hundred calls in a row take about 1 ms,
+    so the result is near 1e-5. With a wait after each call it would be 1.2e-5 and more.
+    """
+    raise NotImplementedError
+
+
+def profile_attention_components(
+    seq_len: int,
+    d_model: int,
+    num_heads: int,
+    *,
+    batch: int = 1,
+    dtype: str = "float32",
+    device: str = "cpu",
+    warmup: int = 3,
+    iterations: int = 10,
+) -> Profile:
+    """Time each part of an attention layer alone, then the whole layer.
+
+    No mask, bias, dropout, gradients; head_dim = d_model / num_heads. On random x, (batch, seq_len, d_model):
+        qkv_projection     x @ W, W (d_model, 3 d_model), cut into Q, K, V of (batch, num_heads, seq_len, head_dim)
+        score_computation  Q @ K.T / sqrt(head_dim)
+        softmax            of each row of the scores
+        weighted_sum       softmax's result @ V
+        output_projection  the heads side by side again, @ a (d_model, d_model) matrix
+    `benchmark_function` times each part on what the part before it gave, then the whole on the same x, all five in one
+    function, and the floor: a call on one element, such as torch.relu.
+
+    Returns {"device": `device_name`, "dtype", "batch", "seq_len", "d_model", "num_heads", "components", "sum_s",
+    "whole_s", "call_floor_s"}. "components", in this order: {"name", "time_s", "share": of sum_s, "flops", "bytes"}.
+    flops: 2 m k n a product; a row of w in the softmax takes 5 w - 2; the scale is free. bytes: each input is read
+    once, each result written once.
+
+    First calls `check_layer`, which returns torch's name of dtype. Runs in `with_room`, whose `what` names batch,
+    seq_len, d_model and num_heads.
+
+    Example: with 10 tokens, d_model 8, 2 heads, float32 the scores have 2 x 10 x 10 elements, score_computation 1,600
+    operations and 4 x (80 + 80 + 200) bytes.
+    """
+    raise NotImplementedError
+
+
+def identify_bottleneck(
+    profile_results: Profile, device: str | devices.Device | None = None
+) -> dict[str, Any]:
+    """The part that takes most time (the first of equal ones), its bound, and the evidence for it.
+
+    profile_results: as `profile_attention_components` returns it; "share" and "sum_s" are not read. `check_profile`
+    returns its components. device: a `devices.Device` or its name; None: the profile's own.
+
+    A part cannot take less than each of these *least times*: its operations at the device's peak for the data type
+    ("compute"), its bytes at the memory bandwidth ("memory"), call_floor_s ("launch"). The largest is its *bound*.
+
+    Returns {"component", "time_s", "share": of the sum, "bound", "least_s": the three, "margin_ratio": 1 - second
+    largest / largest of them, "intensity": operations per byte, "ridge": peak / bandwidth, "roof_ratio": the larger
+    of compute and memory / time_s, "sum_to_whole_ratio": sum / whole_s, "recommendation"}, which is one of the moves
+    in ADVICE for what was found: the bound, but "scores" for a memory-bound part of FUSIBLE, and "ceiling" for any
+    other compute- or memory-bound part with a roof_ratio of at least CEILING_RATIO.
+
+    Example: 8e9 operations at 1e12 a second need 8 ms, 1e9 bytes at 2e11 a second 5 ms, a call 0.01 ms. Bound: compute,
+    margin_ratio 0.375. If it took 10 ms, roof_ratio is 0.8: "none".
+    """
+    raise NotImplementedError
+
+
+def predict_fused(
+    profile_results: Profile, device: str | devices.Device | None = None
+) -> dict[str, float]:
+    """The least time of the layer if one kernel does all of FUSIBLE: what you can know before you fuse.
+
+    profile_results, device: as in `identify_bottleneck`. The fused kernel does all operations of the three parts. It
+    reads Q, K and V once and writes the result once; scores and probabilities never go through memory. Its least time
+    is the largest of the three least times. The other parts keep their share of whole_s.
+
+    Returns {"saved_bytes": bytes that the three parts move and the fused kernel does not, "fused_least_s",
+    "layer_least_s": of the whole layer, but at most whole_s, "speedup_at_most": whole_s / layer_least_s}.
+
+    Raises as `identify_bottleneck`.
+
+    Example: the three parts take 6 of 10 ms and the whole layer 10 ms. The fused kernel needs 1 ms at least, so the
+    layer 5 ms, and it gets at most twice as fast.
+    """
+    raise NotImplementedError
+
+
+def optimize_attention(Q: Tensor, K: Tensor, V: Tensor, optimization_level: int) -> Tensor:  # noqa: N803
+    """softmax(Q @ K.T / sqrt(head_dim)) @ V, in one of five ways, without mask and dropout.
+
+    Q: (batch, heads, queries, head_dim); K, V: (batch, heads, keys, head_dim). The result is like Q, with gradients
+    to all three. First calls `check_attention`. In float16 nothing overflows whose scaled score is in range.
+
+    optimization_level:
+        0  a product, torch.softmax, a product; scores and probabilities are tensors
+        1  the function of level 0 under `torch.compile`, which is called once, when level 1 is first asked for
+        2  torch.nn.functional.scaled_dot_product_attention, which chooses a backend by itself
+        3  the flash backend alone (`pinned`). Where it does not exist: RuntimeError that says flash and names data
+           type, device and shape; no silent fallback
+        4  the fastest backend here. When a combination of the shapes of Q and K, data type and device first comes,
+           times (with warm-up, without gradients) those of FLASH_ATTENTION, CUDNN_ATTENTION, EFFICIENT_ATTENTION and
+           MATH that exist for it; remembers the winner. RuntimeError if none exists
+
+    Example: for Q = K = V = ones of (1, 1, 3, 4) every level gives ones.
+    """
+    raise NotImplementedError
+
+
+def measure_memory_usage(
+    fn: Callable[..., Any], args: Sequence[Any], device: str | None = None
+) -> dict[str, Any]:
+    """Bytes of tensors that one call of fn(*args) needs: at its peak, and what stays.
+
+    device: "cuda", "cuda:1" …, or "cpu"; None: the device of the first CUDA tensor in args (anywhere in
+    nested lists, tuples and dicts), else "cpu".
+
+    Returns {"device", "peak_bytes": the most that was allocated at any moment of the call, beyond what was allocated
+    before it, "net_bytes": what is allocated when fn has returned and its result is still held, beyond what was
+    before; negative if the call freed more than it kept}.
+
+    First calls `check_call`. `meter(device)` measures; the call runs in `with_room`, and fn may measure other calls itself.
+
+    Example: of x * 2 + 1 on 1,000 floats both results live at one moment, then only the last: peak_bytes 8,000,
+    net_bytes 4,000.
     """
     raise NotImplementedError
 
@@ -133,84 +243,6 @@ def cold_and_warm(
     raise NotImplementedError
 
 
-def profile_attention_components(
-    seq_len: int,
-    d_model: int,
-    num_heads: int,
-    *,
-    batch: int = 1,
-    dtype: str = "float32",
-    device: str = "cpu",
-    warmup: int = 3,
-    iterations: int = 10,
-) -> Profile:
-    """Time each part of an attention layer by itself, then the whole layer.
-
-    The layer, on random x of shape (batch, seq_len, d_model), without mask, biases and dropout, and
-    without gradients; head_dim = d_model / num_heads:
-        qkv_projection     x @ W, W of shape (d_model, 3 d_model), and its result as Q, K, V of shape
-                           (batch, num_heads, seq_len, head_dim)
-        score_computation  Q @ K.T / sqrt(head_dim), of every head
-        softmax            over each row of the scores
-        weighted_sum       softmax's result @ V
-        output_projection  the heads side by side again, @ a matrix of shape (d_model, d_model)
-    A component is timed with `benchmark_function` (with warmup and iterations), on inputs that were
-    made before. The whole is all five in one function, timed the same way.
-
-    dtype: a name or alias that `profiling_lab.devices.dtype` knows ("float32", "fp32", "bf16" …), of a
-    floating-point type that torch has under the name found there ("tfloat32" it has not).
-    device: what torch calls it ("cpu", "cuda").
-
-    Returns {"device": "cpu", or what the driver calls the GPU, "dtype": torch's name of it, "batch",
-    "seq_len", "d_model", "num_heads", "components", "sum_s": the sum of the components' times, "whole_s",
-    "call_floor_s": the time of a call that works on one element, torch.relu say, measured the same way}.
-    "components" is a list in the order above of {"name", "time_s", "share": of sum_s, "flops", "bytes"}.
-    flops: 2 m k n for a product of (m, k) and (k, n); a row of softmax of width w takes 5 w - 2 (largest
-    element, differences, exponentials, their sum, quotients); the scale is not counted. bytes: each
-    input (x, W, Q, K …) is read once, each result written once, in the data type's size.
-
-    Raises ValueError for a size or count that is no whole number of at least 1, num_heads that does not
-    divide d_model, and a data type that torch does not have. If the device has too little memory
-    (torch.OutOfMemoryError), raises MemoryError whose message holds the four sizes and what PyTorch said
-    (what was asked for and what was free); no tensor made here is alive then.
-    """
-    raise NotImplementedError
-
-
-def identify_bottleneck(profile_results: Profile, device: str | None = None) -> dict[str, Any]:
-    """The component that takes most time, its bound, and the evidence for that.
-
-    profile_results: as `profile_attention_components` returns it; further keys, "share" and "sum_s" are
-    not read. device: hold it against this device of `profiling_lab.devices` instead of the profile's.
-
-    The component's *least times*, each of which something forces on it:
-        "compute"  its operations at the device's peak for the profile's data type
-        "memory"   its bytes at the device's memory bandwidth
-        "launch"   call_floor_s: a call takes that long however little it does
-    The largest of the three is its bound (of equal ones the first in this order). Far below a roof
-    (roof_ratio) something else is the limit, which counters show and this does not.
-
-    Returns {
-        "component", "time_s", "share": of the components' sum,
-        "bound": "compute", "memory" or "launch",
-        "least_s": {"compute", "memory", "launch"},
-        "margin_ratio": 1 - the second largest least time / the largest; near 0 the bound is borderline,
-        "intensity": the component's operations per byte,
-        "ridge": the device's, peak over bandwidth, for this data type,
-        "roof_ratio": the larger of the compute and memory least times over time_s; 1.0 is on the roof,
-        "sum_to_whole_ratio": the components' sum over whole_s; far from 1 the parts do not explain the whole,
-        "recommendation": one of the moves in ADVICE that suit what was found}.
-    What was found is the bound, with two exceptions. A memory-bound component out of FUSIBLE is "scores":
-    they need not go through memory at all, so fusing pays however close to its roof it is. Any other
-    compute-bound or memory-bound one with a roof_ratio of at least CEILING_RATIO is "ceiling": there is little to win.
-    Of equally long components the first is taken.
-
-    Raises ValueError if a key that is needed is missing, if there are no components, and for a time,
-    bytes or operations not above 0; DeviceError (a LabError) for an unknown device or data type.
-    """
-    raise NotImplementedError
-
-
 def component_report(profile_results: Profile, device: str | None = None) -> str:
     """The profile as a table that says what it is evidence of.
 
@@ -228,64 +260,6 @@ def component_report(profile_results: Profile, device: str | None = None) -> str
     Lines of dashes and empty lines may stand between; columns are separated by blanks.
 
     Raises as `identify_bottleneck`.
-    """
-    raise NotImplementedError
-
-
-def optimize_attention(Q: Tensor, K: Tensor, V: Tensor, optimization_level: int) -> Tensor:  # noqa: N803
-    """softmax(Q @ K.T / sqrt(head_dim)) @ V, in one of five ways.
-
-    Q has shape (batch, heads, queries, head_dim), K and V (batch, heads, keys, head_dim); a result like
-    Q, with gradients to all three. No mask, no dropout.
-
-    optimization_level:
-        0  materialised: a product, torch.softmax, a product; scores and probabilities are tensors
-        1  the function of level 0 under `torch.compile`, which is called when this level is first
-           asked for (not when this file is imported), and only once
-        2  torch.nn.functional.scaled_dot_product_attention, which chooses a backend by itself
-        3  the same with the flash backend pinned (`torch.nn.attention.sdpa_kernel`, in force during the
-           call alone). Where that backend does not exist for these inputs: RuntimeError that says so
-           and names data type, device and shape; there is no silent fallback
-        4  the backend that is fastest here: of FLASH_ATTENTION, CUDNN_ATTENTION, EFFICIENT_ATTENTION and
-           MATH those that exist for these inputs are timed (warmed up, several calls, without gradients)
-           when this combination of the shapes of Q and K, data type and device comes for the first time;
-           the winner is remembered for that combination and used at once from then on. RuntimeError if
-           there is none
-    In float16 a product of large Q and K overflows although its scaled value would not: all levels
-    give finite results as long as the scaled scores are in the range of the data type.
-
-    Raises TypeError for a level that is no int (True is none here), ValueError for one that is not 0 to 4
-    and for tensors that do not have four dimensions, do not fit together as above, are not of one
-    floating-point data type, or lie on different devices; the message names what differs.
-    """
-    raise NotImplementedError
-
-
-def measure_memory_usage(
-    fn: Callable[..., Any], args: Sequence[Any], device: str | None = None
-) -> dict[str, Any]:
-    """Bytes of tensors that one call of fn(*args) needs: at its peak, and what stays.
-
-    device: "cuda", "cuda:1" …, or "cpu"; None: the device of the first CUDA tensor in args (anywhere in
-    nested lists, tuples and dicts), else "cpu".
-
-    Returns {"device", "peak_bytes": the most that was allocated at any moment of the call, beyond what
-    was allocated before it; "net_bytes": what is allocated when fn has returned and its result is still
-    held, beyond what was before; negative if the call freed more than it kept}.
-        CUDA: from torch.cuda.memory_allocated, max_memory_allocated and reset_peak_memory_stats of that
-            device, after waiting for it; so in the allocator's steps, and with what operators need
-            on their way.
-        CPU: the storages of all tensors that operators of PyTorch make during the call, each once, with
-            its whole size, for as long as it lives; views and results in place have none of their own. What
-            an operator needs on its way is not seen, nor what was allocated before and is freed.
-    fn may call measure_memory_usage itself: neither call spoils the other's peak. A call that raises
-    leaves nothing behind that changes later ones.
-
-    Raises TypeError for fn and args as `benchmark_function`, ValueError for a device that is neither. If
-    the device has too little memory for the call, raises MemoryError whose message holds what PyTorch
-    said (what was asked for, and on CUDA what was free); nothing that fn had allocated is alive then.
-    PyTorch raises torch.OutOfMemoryError on CUDA, and on the CPU a RuntimeError that names its
-    "DefaultCPUAllocator"; any other error of fn is the caller's to see.
     """
     raise NotImplementedError
 

@@ -437,6 +437,20 @@ def test_the_layer_is_attention(
         require(
             claim[key] <= 1e-4, f"{call}: {words} (off by {claim[key]:.2g} of the largest number)"
         )
+    require(
+        claim["timed"] >= len(NAMES) + 1,
+        f"{call} gave benchmark_function {claim['timed']} functions, expected one for each part, one for the whole layer "
+        "and one for the floor of a call",
+    )
+    for name, gap in claim["alone"].items():
+        near = f"the nearest is off by {gap:.2g} of the largest number" if gap < math.inf else (
+            "none returns as many numbers"
+        )  # fmt: skip
+        require(
+            gap <= 1e-4,
+            f"{call}: of the functions that were timed, none gives what {name} gives in the whole layer ({near}). Alone a "
+            "part computes the same numbers: on what the part before it gave, from the same x",
+        )
 
 
 @task("lab05.profile_attention_components")
@@ -553,9 +567,25 @@ def slowest_of(profile: dict[str, Any]) -> dict[str, Any]:
     return best
 
 
-def expected_bottleneck(profile: dict[str, Any], device: str) -> dict[str, Any]:
+def known_device(profile: dict[str, Any], device: str | devices.Device | None) -> devices.Device:
+    """The device that a profile is held against."""
+    if isinstance(device, devices.Device):
+        return device
+    return devices.get(device or profile["device"])
+
+
+def against(device: str | devices.Device | None) -> str:
+    """The argument, in words."""
+    if isinstance(device, devices.Device):
+        return f", a Device measured at {show(device.peak_flops_per_s)} and {device.memory_bandwidth_bytes_per_s:.3g} bytes/s"
+    return "" if device is None else f", device={device!r}"
+
+
+def expected_bottleneck(
+    profile: dict[str, Any], device: str | devices.Device | None
+) -> dict[str, Any]:
     """What the evidence says of a profile; "recommendation" is the key of the moves that suit it."""
-    known = devices.get(device)
+    known = known_device(profile, device)
     peak = known.peak(profile["dtype"])
     bandwidth = known.memory_bandwidth_bytes_per_s
     part = slowest_of(profile)
@@ -609,13 +639,14 @@ def shape_of(profile: dict[str, Any]) -> str:
     return f"{profile['device']}, {profile['dtype']}, {sizes}"
 
 
-def judge_bottleneck(stub: Any, profile: dict[str, Any], device: str | None, where: str) -> None:
+def judge_bottleneck(
+    stub: Any, profile: dict[str, Any], device: str | devices.Device | None, where: str
+) -> None:
     """Fail unless the finding is what the profile says."""
     got = stub.identify_bottleneck(profile, *([] if device is None else [device]))
-    against = "" if device is None else f", device={device!r}"
-    call = f"identify_bottleneck(profile of {shape_of(profile)}{against}){where}"
+    call = f"identify_bottleneck(profile of {shape_of(profile)}{against(device)}){where}"
     dict_of(call, got, BOTTLENECK_KEYS)
-    want = expected_bottleneck(profile, device or profile["device"])
+    want = expected_bottleneck(profile, device)
     part = slowest_of(profile)
     evidence = (
         f"{part['name']}: {part['time_s']:.4g} s, {part['flops']} operations, {part['bytes']} bytes; "
@@ -776,6 +807,121 @@ def test_unknown_devices_are_refused(stub: Any) -> None:
     judge_bottleneck(stub, profile, "H200", " (a profile of a CPU, held against a GPU)")
 
 
+@task("lab05.identify_bottleneck")
+def test_a_device_that_was_measured(stub: Any, seed: int) -> None:
+    """What `measuring.measured_device` gives: a device of no table."""
+    chance = random.Random(seed)
+    device = measured(chance)
+    for slowest in NAMES:
+        profile = drawn_profile(chance, "memory", 0.4, slowest) | {"device": "cpu"}
+        judge_bottleneck(stub, profile, device, " (against a device that was measured)")
+
+
+# -- what fusing can save -------------------------------------------------------------------------
+
+
+def measured(chance: random.Random) -> devices.Device:
+    """A device as somebody may have measured it: slower than any in the table."""
+    return devices.Device(
+        name="this machine (cpu), measured",
+        compute_capability="",
+        memory_bandwidth_bytes_per_s=chance.uniform(5e9, 90e9),
+        peak_flops_per_s={"float32": chance.uniform(3e10, 3e12), "float16": 1e11},
+        memory_bytes=0,
+    )
+
+
+def sized_profile(chance: random.Random, slowness: float) -> dict[str, Any]:
+    """A profile whose counts are those of its shape. slowness: its times over their least ones on an H200."""
+    dtype = chance.choice(["float32", "bfloat16"])
+    heads, tokens, batch = chance.randint(1, 16), chance.randint(50, 3000), chance.randint(1, 8)
+    width = heads * chance.choice([16, 64, 128])
+    device, size = devices.get("H200"), devices.dtype(dtype).bytes
+    parts = []
+    for name, (flops, elements) in counts_of(batch, tokens, width, heads).items():
+        moved = elements * size
+        least = max(flops / device.peak(dtype), moved / device.memory_bandwidth_bytes_per_s, 3e-6)
+        time_s = least * slowness * chance.uniform(1, 2)
+        parts.append({"name": name, "time_s": time_s, "flops": flops, "bytes": moved})
+    profile = {"device": "H200", "dtype": dtype, "batch": batch, "seq_len": tokens}
+    profile |= {"d_model": width, "num_heads": heads, "components": parts, "call_floor_s": 3e-6}
+    return profile | {"whole_s": chance.uniform(0.9, 1.2) * sum(part["time_s"] for part in parts)}
+
+
+def judge_fused(
+    stub: Any, profile: dict[str, Any], device: str | devices.Device | None, where: str
+) -> None:
+    """Fail unless the prediction is what the counts and the roofs allow."""
+    call = f"predict_fused(profile of {shape_of(profile)}{against(device)}){where}"
+    got = stub.predict_fused(profile, *([] if device is None else [device]))
+    keys = {"saved_bytes", "fused_least_s", "layer_least_s", "speedup_at_most"}
+    dict_of(call, got, keys)
+    known = known_device(profile, device)
+    size = devices.dtype(profile["dtype"]).bytes
+    per_token = profile["batch"] * profile["seq_len"] * size
+    # Written by the first part, read and written by the second, read by the third.
+    saved = 4 * profile["num_heads"] * profile["seq_len"] * per_token
+    require(
+        got["saved_bytes"] == saved,
+        f"{call}: saved_bytes is {show(got['saved_bytes'])}, expected {saved}: which tensors does a part write that "
+        "the next one reads? Each has an element for every pair of tokens of every head",
+    )
+    three = [part for part in profile["components"] if part["name"] in FUSIBLE]
+    flops = sum(part["flops"] for part in three)
+    moved = 4 * profile["d_model"] * per_token
+    least = {
+        "compute": flops / known.peak(profile["dtype"]),
+        "memory": moved / known.memory_bandwidth_bytes_per_s,
+        "launch": profile["call_floor_s"],
+    }
+    fused = max(least.values())
+    require(
+        near_reading(got["fused_least_s"], fused),
+        f"{call}: fused_least_s is {show(got['fused_least_s'])}, expected {fused:.6g}, the largest of {show(least)}: one "
+        f"kernel, {flops} operations, and {moved} bytes, because Q, K and V are read and the result is written",
+    )
+    total = math.fsum(part["time_s"] for part in profile["components"])
+    others = profile["whole_s"] * (1 - math.fsum(part["time_s"] for part in three) / total)
+    right = min(others + fused, profile["whole_s"])
+    require(
+        near_reading(got["layer_least_s"], right),
+        f"{call}: layer_least_s is {show(got['layer_least_s'])}, expected {right:.6g}: of whole_s = "
+        f"{profile['whole_s']:.6g} the two projections keep their share, {others:.6g}, the fused kernel takes "
+        f"{fused:.6g}, and nobody fuses to get slower",
+    )
+    right = profile["whole_s"] / right
+    require(
+        near_reading(got["speedup_at_most"], right),
+        f"{call}: speedup_at_most is {show(got['speedup_at_most'])}, expected {right:.6g}: whole_s over layer_least_s",
+    )
+
+
+@task("lab05.predict_fused")
+@recordings("attention_components_bf16", "attention_components_fp32", holding="profiles.json")
+def test_recorded_layers_fused(stub: Any, recording: str) -> None:
+    for profile in profiles_of(recording):
+        for device in (None, "A100 80GB SXM"):
+            judge_fused(stub, profile, device, f" of {Path(recording).name}")
+
+
+@task("lab05.predict_fused")
+def test_drawn_layers_fused(stub: Any, seed: int) -> None:
+    chance = random.Random(f"{seed} fused")
+    for slowness in (1.0, 1.5, 4.0, 30.0):
+        profile = sized_profile(chance, slowness)
+        # On a slower device than the one it was timed on, fusing has nothing to win.
+        for device in (None, "T4", measured(chance)):
+            if profile["dtype"] == "float32" or device is None:
+                judge_fused(stub, profile, device, f" (drawn with seed {seed})")
+
+
+@task("lab05.predict_fused")
+def test_no_prediction_from_an_unsound_profile(stub: Any) -> None:
+    for what in ("no whole_s", "no flops", "zero time_s"):
+        with stub.raises(ValueError, why=f"a profile with {what} says nothing"):
+            stub.predict_fused(spoiled(what))
+
+
 def judge_report(stub: Any, profile: dict[str, Any], device: str | None, where: str) -> None:
     """Fail unless the report says what the profile does."""
     text = stub.component_report(profile, *([] if device is None else [device]))
@@ -791,7 +937,7 @@ def judge_report(stub: Any, profile: dict[str, Any], device: str | None, where: 
         f"{call}: line 2 is {lines[1]!r}, expected {shape_of(profile)!r}: a table without GPU, data type "
         "and shape is no evidence",
     )
-    found = expected_bottleneck(profile, device or profile["device"])
+    found = expected_bottleneck(profile, device)
     total = math.fsum(part["time_s"] for part in profile["components"])
     rows = [(part["name"], part["time_s"]) for part in profile["components"]]
     rows += [("Total", total), ("Whole layer", profile["whole_s"])]

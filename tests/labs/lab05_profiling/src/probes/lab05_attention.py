@@ -6,6 +6,7 @@ Operators are seen on their way, and where a clock matters it moves by the opera
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import weakref
 from collections.abc import Iterator
@@ -112,27 +113,72 @@ def profiled(
 def layer_values(
     module: ModuleType, sizes: tuple[int, int, int], options: dict[str, Any]
 ) -> dict[str, Any]:
-    """How far the numbers of a whole layer are from attention in float64, by the operands of its products.
+    """How far the numbers of a layer are from attention in float64.
 
-    Returns "found": whether a call did all five parts one after another; then the largest distances of
-    "parts" (Q, K and V of a token from the numbers of its row of x @ W), of the "weights" that meet V, and of
-    the "heads" that go into the output projection.
+    Returns "found": whether a call did all five parts one after another; then, by the operands of its products, the
+    largest distances of "parts" (Q, K and V of a token from the numbers of its row of x @ W), of the "weights" that
+    meet V, and of the "heads" that go into the output projection; "timed": how many functions benchmark_function got,
+    and "alone": by component, how far the nearest of their results is from what that part gives in the whole.
     """
     machine = timing.Machine()
     operators = _Operators(machine)
-    with timing.running(machine, module, cuda=False), operators:
+    results: list[list[torch.Tensor]] = []
+    with timing.running(machine, module, cuda=False), _noting(module, results), operators:
         named = dict(zip(("seq_len", "d_model", "num_heads"), sizes, strict=True))
         module.profile_attention_components(**named, **options)
     chain = _whole_layer(operators.products, *sizes, options["batch"])
     if chain is None:
         return {"found": False}
     found = [_distances(chain, *sizes, options["batch"], first) for first in (True, False)]
-    return {"found": True, **min(found, key=lambda gaps: sum(gaps.values()))}
+    distances, values = min(found, key=lambda both: sum(both[0].values()))
+    alone = {name: _nearest(value, results) for name, value in values.items()}
+    return {"found": True, **distances, "timed": len(results), "alone": alone}
+
+
+@contextlib.contextmanager
+def _noting(module: ModuleType, results: list[list[torch.Tensor]]) -> Iterator[None]:
+    """Note what the last call of each function that benchmark_function gets has returned."""
+    timed = module.benchmark_function
+
+    def noting(fn: Any, args: Any, *counts: Any, **named: Any) -> float:
+        last: list[Any] = []
+
+        @functools.wraps(fn)
+        def noted(*given: Any, **more: Any) -> Any:
+            last[:] = [fn(*given, **more)]
+            return last[0]
+
+        seconds = timed(noted, args, *counts, **named)
+        tensors = [leaf for leaf in tree_leaves(last) if isinstance(leaf, torch.Tensor)]
+        results.append([tensor.detach().double().clone() for tensor in tensors])
+        return seconds
+
+    with mock.patch.object(module, "benchmark_function", noting):
+        yield
+
+
+def _nearest(wanted: list[torch.Tensor], results: list[list[torch.Tensor]]) -> float:
+    """The least distance of some values, in one of their orders, from the results of one function."""
+    least = math.inf
+    for want in wanted:
+        for tensors in results:
+            if sum(tensor.numel() for tensor in tensors) != want.numel():
+                continue
+            if [tensor.shape for tensor in tensors] == [part.shape for part in want]:
+                got, right = torch.stack(tensors), want  # Q, K and V
+            elif len(tensors) == 1 and (want.dim() < 5 or tensors[0].shape == want.shape):
+                got, right = tensors[0].reshape(want.shape), want
+            else:  # Q, K and V in other tensors
+                got = torch.cat([tensor.flatten() for tensor in tensors]).sort().values
+                right = want.flatten().sort().values
+            least = min(least, float((got - right).abs().max() / want.abs().max()))
+    return least
 
 
 def _whole_layer(products: list, tokens: int, width: int, heads: int, batch: int) -> Any:
-    """Of the last call of the whole layer: x @ W, Q of all heads, K, the weights, V, their products, and what goes
-    into the output projection; each of the heads' with all pairs of batch and head first. None without such a call.
+    """Of the last call of the whole layer: x @ W, Q of all heads, K, the weights, V, their products, what goes
+    into the output projection and what comes out; each of the heads' with all pairs of batch and head first. None
+    without such a call.
     """
     head_dim = width // heads
     kinds = []
@@ -171,14 +217,16 @@ def _whole_layer(products: list, tokens: int, width: int, heads: int, batch: int
             *(stacked(scores, 0), stacked(scores, 1).mT),
             *(stacked(summed, 0), stacked(summed, 1), stacked(summed, 2)),
             products[last][0].reshape(batch, tokens, width),
+            products[last][2].reshape(batch, tokens, width),
         )
     return None
 
 
 def _distances(
     chain: Any, tokens: int, width: int, heads: int, batch: int, batch_first: bool
-) -> dict[str, float]:
-    rows, *of_heads, merged = chain
+) -> tuple[dict[str, float], dict[str, list[torch.Tensor]]]:
+    """The distances of `layer_values`, and by component what it gives in the whole, in each order that it may have."""
+    rows, *of_heads, merged, result = chain
     if batch_first:
         of_heads = [x.reshape(batch, heads, *x.shape[1:]) for x in of_heads]
     else:
@@ -195,11 +243,18 @@ def _distances(
     # In which order the heads of a token lie is the output projection's affair.
     side_by_side = summed.transpose(1, 2).flatten(2).sort().values
     merged = merged.sort().values
-    want = torch.softmax(right_q @ right_k.mT * scale, dim=-1)
-    return {
+    scores = right_q @ right_k.mT * scale
+    want = torch.softmax(scores, dim=-1)
+    distances = {
         "parts": parts / float(rows.abs().max()),
         "weights": float(((weights - want).abs() / want.amax(dim=-1, keepdim=True)).max()),
         "heads": float((merged - side_by_side).abs().max() / summed.abs().max()),
+    }
+    of_parts = {"score_computation": scores, "softmax": want, "weighted_sum": want @ v}
+    return distances, {
+        "qkv_projection": [torch.stack([right_q, right_k, v])],
+        **{name: [value, value.transpose(0, 1)] for name, value in of_parts.items()},
+        "output_projection": [result],
     }
 
 

@@ -48,7 +48,7 @@ def seconds_by_hand(
 DEVICE_BOUND, HOST_BOUND = (30 * US, 60 * US, 100 * US), (100 * US, 30 * US, 20 * US)
 
 
-@task("lab05.benchmark_jax")
+@task("lab05_jax.benchmark_jax")
 @pytest.mark.parametrize("times", [DEVICE_BOUND, HOST_BOUND], ids=["device", "host"])
 @pytest.mark.parametrize("counts", [[1, 1], [2, 10], [5, 7], []], ids=str)
 def test_lazy_results(stub: Any, times: tuple[int, int, int], counts: list[int]) -> None:
@@ -86,7 +86,7 @@ def test_lazy_results(stub: Any, times: tuple[int, int, int], counts: list[int])
     )
 
 
-@task("lab05.benchmark_jax")
+@task("lab05_jax.benchmark_jax")
 def test_a_real_function(stub: Any) -> None:
     got = stub.probe(PROBE, "real")
     require(
@@ -99,7 +99,7 @@ def test_a_real_function(stub: Any) -> None:
 BAD_COUNTS = [(0, 3), (2, 0), (2, -1), (1.0, 3), (2, True)]
 
 
-@task("lab05.benchmark_jax")
+@task("lab05_jax.benchmark_jax")
 def test_what_cannot_be_timed(stub: Any) -> None:
     got = stub.probe(PROBE, "refused", "benchmark_jax", "a number", 1, 1)
     require(
@@ -118,7 +118,7 @@ def test_what_cannot_be_timed(stub: Any) -> None:
 # -- compile_and_run_time -------------------------------------------------------------------------
 
 
-@task("lab05.compile_and_run_time")
+@task("lab05_jax.compile_and_run_time")
 @pytest.mark.parametrize("given", [[1], [4], []], ids=str)
 @pytest.mark.parametrize("seen", [False, True], ids=["new", "seen before"])
 def test_stages_of_known_length(stub: Any, seen: bool, given: list[int], seed: int) -> None:
@@ -152,7 +152,7 @@ def test_stages_of_known_length(stub: Any, seen: bool, given: list[int], seed: i
     )
 
 
-@task("lab05.compile_and_run_time")
+@task("lab05_jax.compile_and_run_time")
 def test_nothing_to_compile(stub: Any) -> None:
     for what, iterations, kind in (
         ("a number", 3, "TypeError"),
@@ -183,7 +183,7 @@ SERIES: list[tuple[str, list[list[Any]], list[int]]] = [
 ]
 
 
-@task("lab05.retraced_calls")
+@task("lab05_jax.retraced_calls")
 @pytest.mark.parametrize("what, calls, want", SERIES, ids=[one[0] for one in SERIES])
 def test_series_of_calls(stub: Any, what: str, calls: list[list[Any]], want: list[int]) -> None:
     got = stub.probe(PROBE, "retraced", calls)
@@ -200,7 +200,7 @@ def test_series_of_calls(stub: Any, what: str, calls: list[list[Any]], want: lis
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
-@task("lab05.device_memory")
+@task("lab05_jax.device_memory")
 def test_memory_of_arrays_that_do_not_exist(stub: Any, seed: int) -> None:
     pick = random.Random(seed)
     rows, inner, columns = (pick.randint(10, 300) for _ in range(3))
@@ -338,7 +338,7 @@ def judge_summary(stub: Any, capture: str, events: list[dict[str, Any]]) -> None
         )
 
 
-@task("lab05.trace_summary")
+@task("lab05_jax.trace_summary")
 @recordings("jax_jit", "jax_eager", holding=FILE)
 def test_recorded_traces(stub: Any, recording: str) -> None:
     events = json.loads(captures.text(recording, FILE))["traceEvents"]
@@ -417,14 +417,14 @@ def made_up(seed: int) -> list[dict[str, Any]]:
     return events
 
 
-@task("lab05.trace_summary")
+@task("lab05_jax.trace_summary")
 def test_generated_trace(stub: Any, seed: int, tmp_path: Path) -> None:
     for nth in range(3):
         events = made_up(seed + nth)
         judge_summary(stub, write(tmp_path / f"made_up_{nth}", events), events)
 
 
-@task("lab05.trace_summary")
+@task("lab05_jax.trace_summary")
 def test_drawn_trace(stub: Any, tmp_path: Path) -> None:
     events = [
         *HOST,
@@ -448,7 +448,7 @@ def test_drawn_trace(stub: Any, tmp_path: Path) -> None:
     judge_summary(stub, write(tmp_path / "drawn", events), events)
 
 
-@task("lab05.trace_summary")
+@task("lab05_jax.trace_summary")
 def test_equal_totals(stub: Any, tmp_path: Path) -> None:
     # half and whole µs, so that sums have no rounding
     events = [
@@ -469,7 +469,7 @@ def test_equal_totals(stub: Any, tmp_path: Path) -> None:
     )
 
 
-@task("lab05.trace_summary")
+@task("lab05_jax.trace_summary")
 def test_traces_of_nothing(stub: Any, tmp_path: Path) -> None:
     step = event(701, 1, "step", 1_000, 1_000, step_num="0")
     kernel = event(1, 13, "a", 1_100, 100)

@@ -2,9 +2,9 @@
 
 Each of them is sold with a sentence ("twice as fast", "half the memory"). Here you predict first what
 it gives for this model on this device, then read from a recording what it gave. The lesson is
-`README.md` in the folder above, hints are in `hints.md` there, and
+`README.md` in this folder, hints are in `hints.md`, and
 
-    uv run lab check lab05
+    uv run lab check lab05_techniques
 
 tells what is right and wrong. Devices and data types come from `profiling_lab.devices`.
 

@@ -96,7 +96,7 @@ WHY_STEP = {
 }
 
 
-@task("lab05.predict_autocast")
+@task("lab05_techniques.predict_autocast")
 @pytest.mark.parametrize("name", STEPS)
 def test_a_step_on_paper(stub: Any, name: str) -> None:
     for device in BY_HAND:
@@ -112,7 +112,7 @@ def test_a_step_on_paper(stub: Any, name: str) -> None:
             judge(f"predict_autocast({name}, {device!r}, {precision!r})", got, want, WHY_STEP[name])
 
 
-@task("lab05.predict_autocast")
+@task("lab05_techniques.predict_autocast")
 def test_a_step_nobody_saw(stub: Any, seed: int) -> None:
     pick = random.Random(seed)
 
@@ -131,7 +131,7 @@ def test_a_step_nobody_saw(stub: Any, seed: int) -> None:
         judge(f"predict_autocast(drawn step, 'H200', {precision!r})", got, want, WHY_STEP["mixed"])
 
 
-@task("lab05.predict_autocast")
+@task("lab05_techniques.predict_autocast")
 def test_what_a_device_cannot(stub: Any) -> None:
     step = STEPS["mixed"]
     with stub.raises(LabError, why="a T4 has no bfloat16 on its tensor cores"):
@@ -253,18 +253,18 @@ def judge_gain(stub: Any, capture: str) -> None:
         )
 
 
-@task("lab05.autocast_gain")
+@task("lab05_techniques.autocast_gain")
 @recordings("techniques_wide", "techniques_narrow", holding=FILE)
 def test_recorded_gain(stub: Any, recording: str) -> None:
     judge_gain(stub, recording)
 
 
-@task("lab05.autocast_gain")
+@task("lab05_techniques.autocast_gain")
 def test_generated_gain(stub: Any, seed: int, tmp_path: Path) -> None:
     judge_gain(stub, made_up(tmp_path, seed))
 
 
-@task("lab05.autocast_gain")
+@task("lab05_techniques.autocast_gain")
 def test_exactly_at_the_noise(stub: Any, tmp_path: Path) -> None:
     def row(name: str, *times: int) -> dict[str, Any]:
         return {"name": name, "step_time": times, "peak_bytes": 8}
@@ -290,7 +290,7 @@ BROKEN = [
 ]
 
 
-@task("lab05.autocast_gain")
+@task("lab05_techniques.autocast_gain")
 def test_broken_recordings(stub: Any, tmp_path: Path) -> None:
     for why, document in BROKEN:
         with stub.raises(CaptureError, why=f"the recording holds {why}"):
@@ -354,7 +354,7 @@ def played(layers: int, segments: int, given: int, inner: int, flops: int) -> di
 CHAINS = [(1, 1), (2, 1), (2, 2), (12, 3), (12, 12), (7, 3), (10, 4), (24, 5), (100, 10), (100, 99)]
 
 
-@task("lab05.predict_checkpointing")
+@task("lab05_techniques.predict_checkpointing")
 @pytest.mark.parametrize("layers, segments", CHAINS)
 def test_a_chain_played(stub: Any, layers: int, segments: int) -> None:
     for given, inner in ((10, 90), (100, 1), (1, 1)):
@@ -368,7 +368,7 @@ def test_a_chain_played(stub: Any, layers: int, segments: int) -> None:
         )
 
 
-@task("lab05.predict_checkpointing")
+@task("lab05_techniques.predict_checkpointing")
 def test_a_chain_nobody_saw(stub: Any, seed: int) -> None:
     pick = random.Random(seed)
     for _ in range(8):
@@ -381,7 +381,7 @@ def test_a_chain_nobody_saw(stub: Any, seed: int) -> None:
         judge(call, got, want, "Play it segment by segment, from the last to the first")
 
 
-@task("lab05.predict_checkpointing")
+@task("lab05_techniques.predict_checkpointing")
 def test_impossible_chains(stub: Any) -> None:
     for layers, segments in ((4, 5), (4, 0), (0, 0), (4, 1.0), (True, 1)):
         with stub.raises(ValueError, why=f"{layers} layers cannot be cut into {segments}"):
@@ -411,7 +411,7 @@ def order_by_hand(layers: int, segments: int) -> list[str]:
     return calls
 
 
-@task("lab05.checkpoint_layers")
+@task("lab05_techniques.checkpoint_layers")
 @pytest.mark.parametrize("layers, segments", [(6, 1), (6, 3), (7, 3), (5, 5)])
 def test_watched_layers(stub: Any, layers: int, segments: int, seed: int) -> None:
     for needs in (True, False):
@@ -451,7 +451,7 @@ def test_watched_layers(stub: Any, layers: int, segments: int, seed: int) -> Non
         )
 
 
-@task("lab05.checkpoint_layers")
+@task("lab05_techniques.checkpoint_layers")
 def test_impossible_segments(stub: Any) -> None:
     for layers, segments in ((3, 4), (3, 0)):
         got = stub.probe(PROBE, "refusal", layers, segments)
@@ -497,18 +497,18 @@ def judge_choice(stub: Any, capture: str) -> None:
         )
 
 
-@task("lab05.choose_segments")
+@task("lab05_techniques.choose_segments")
 @recordings("techniques_wide", "techniques_narrow", holding=FILE)
 def test_recorded_choice(stub: Any, recording: str) -> None:
     judge_choice(stub, recording)
 
 
-@task("lab05.choose_segments")
+@task("lab05_techniques.choose_segments")
 def test_generated_choice(stub: Any, seed: int, tmp_path: Path) -> None:
     judge_choice(stub, made_up(tmp_path, seed))
 
 
-@task("lab05.choose_segments")
+@task("lab05_techniques.choose_segments")
 def test_equal_rows(stub: Any, tmp_path: Path) -> None:
     def row(count: int, name: str, *times: int) -> dict[str, Any]:
         return {"name": name, "segment_count": count, "step_time": times, "peak_bytes": 100 - count}
@@ -583,7 +583,7 @@ def some_tensors(seed: int) -> list[tuple[str, Any]]:
     ]
 
 
-@task("lab05.layout_report")
+@task("lab05_techniques.layout_report")
 def test_layouts_of_tensors(stub: Any, seed: int) -> None:
     for what, tensor in some_tensors(seed):
         shape, strides = list(tensor.shape), list(tensor.stride())
@@ -596,7 +596,7 @@ def test_layouts_of_tensors(stub: Any, seed: int) -> None:
         )
 
 
-@task("lab05.layout_report")
+@task("lab05_techniques.layout_report")
 @recordings("techniques_wide", "techniques_narrow", holding=FILE)
 def test_recorded_layouts(stub: Any, recording: str) -> None:
     for row in rows_of(recording, "layouts"):
@@ -613,7 +613,7 @@ def test_recorded_layouts(stub: Any, recording: str) -> None:
         )
 
 
-@task("lab05.layout_report")
+@task("lab05_techniques.layout_report")
 def test_no_layouts(stub: Any) -> None:
     for shape, strides, size in (
         ([2, 3], [3], 4),
@@ -630,7 +630,7 @@ def test_no_layouts(stub: Any) -> None:
 # -- compare_on_gpu -------------------------------------------------------------------------------
 
 
-@task("lab05.compare_on_gpu")
+@task("lab05_techniques.compare_on_gpu")
 @pytest.mark.parametrize("technique", ["autocast", "checkpoints"])
 def test_live_comparison(stub: Any, technique: str) -> None:
     claim = stub.probe(LIVE, "compared", technique)

@@ -2,9 +2,9 @@
 
 A call of a JAX function gives back before the work is done, compiles when it sees a new shape, and
 returns arrays in lists, tuples and dicts: three reasons why a stopwatch around it is wrong. The lesson
-is `README.md` in the folder above, hints are in `hints.md` there, and
+is `README.md` in this folder, hints are in `hints.md`, and
 
-    uv run lab check lab05
+    uv run lab check lab05_jax
 
 tells what is right and wrong. A *pytree* is a list, tuple or dict of pytrees, or a leaf: an array, or
 something else such as a number (source: https://docs.jax.dev/en/latest/pytrees.html).
@@ -36,22 +36,7 @@ def benchmark_jax(
     Raises TypeError if fn cannot be called; ValueError, before any call, unless warmup and iterations
     are whole numbers of at least 1 (the first call compiles).
     """
-    import jax
-
-    if not callable(fn):
-        raise TypeError(f"fn is {fn!r}, which cannot be called")
-    for name, count in (("warmup", warmup), ("iterations", iterations)):
-        if type(count) is not int or count < 1:
-            raise ValueError(f"{name} is {count!r}: a whole number of at least 1 is needed")
-    result = None
-    for _ in range(warmup):
-        result = fn(*args)
-    jax.block_until_ready(result)
-    start = time.perf_counter()
-    for _ in range(iterations):
-        result = fn(*args)
-    jax.block_until_ready(result)
-    return (time.perf_counter() - start) / iterations
+    raise NotImplementedError
 
 
 def compile_and_run_time(
@@ -69,26 +54,7 @@ def compile_and_run_time(
 
     Raises what `benchmark_jax` raises for fn and iterations, before anything is traced.
     """
-    import jax
-
-    if not callable(fn):
-        raise TypeError(f"fn is {fn!r}, which cannot be called")
-    if type(iterations) is not int or iterations < 1:
-        raise ValueError(f"iterations is {iterations!r}: a whole number of at least 1 is needed")
-
-    def unseen(*args: Any) -> Any:  # JAX keeps traces by function
-        return fn(*args)
-
-    start = time.perf_counter()
-    lowered = jax.jit(unseen).lower(*args)
-    lowered_at = time.perf_counter()
-    compiled = lowered.compile()
-    compiled_at = time.perf_counter()
-    return {
-        "lower_s": lowered_at - start,
-        "compile_s": compiled_at - lowered_at,
-        "run_s": benchmark_jax(compiled, args, 1, iterations),
-    }
+    raise NotImplementedError
 
 
 def retraced_calls(fn: Callable[..., Any], calls: Sequence[Sequence[Any]]) -> list[int]:
@@ -100,18 +66,7 @@ def retraced_calls(fn: Callable[..., Any], calls: Sequence[Sequence[Any]]) -> li
 
     Returns the indexes into calls, rising: [0] if only the first one traces.
     """
-    import jax
-
-    traces: list[int] = []
-
-    def noted(*args: Any) -> Any:
-        traces.append(index)  # runs when JAX traces, and only then
-        return fn(*args)
-
-    jitted = jax.jit(noted)
-    for index, args in enumerate(calls):  # noqa: B007 - `noted` reads it
-        jitted(*args)
-    return traces
+    raise NotImplementedError
 
 
 def device_memory(
@@ -127,16 +82,7 @@ def device_memory(
     as arguments, as output and as alias), and from them the bytes of memory that arguments, results and
     temporaries take together, no byte counted twice.
     """
-    import jax
-
-    compiled = jax.jit(fn, donate_argnums=tuple(donated)).lower(*args).compile()
-    said = compiled.memory_analysis()
-    parts = {
-        f"{name}_bytes": int(getattr(said, f"{name}_size_in_bytes"))
-        for name in ("argument", "output", "temp", "alias")
-    }
-    needed = parts["argument_bytes"] + parts["output_bytes"] + parts["temp_bytes"]
-    return {**parts, "peak_bytes": needed - parts["alias_bytes"]}
+    raise NotImplementedError
 
 
 def trace_summary(capture: str) -> dict[str, Any]:
@@ -160,57 +106,4 @@ def trace_summary(capture: str) -> dict[str, Any]:
     Raises CaptureError if the file cannot be read as such a trace, EmptyCapture if there is no step or
     no work of a device in the steps.
     """
-    try:
-        events = json.loads(captures.text(capture, "jax_trace.json"))["traceEvents"]
-        named = [event for event in events if event.get("ph") == "M"]
-        happened = [event for event in events if event.get("ph") == "X"]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CaptureError(f"{capture}: is no trace for Perfetto ({error})") from None
-    devices = {
-        event["pid"]
-        for event in named
-        if event["name"] == "process_name" and event["args"]["name"].startswith("/device:")
-    }
-    streams = {
-        (event["pid"], event["tid"])
-        for event in named
-        if event["name"] == "thread_name"
-        and event["pid"] in devices
-        and event["args"]["name"].startswith("Stream")
-    }
-    steps = [
-        event
-        for event in happened
-        if "step_num" in event.get("args", {}) and event["pid"] not in devices
-    ]
-    if not steps:
-        raise EmptyCapture(f"{capture}: no steps; were they annotated?")
-    begin = min(step["ts"] for step in steps)
-    end = max(step["ts"] + step["dur"] for step in steps)
-    work = sorted(
-        (event["ts"], min(event["ts"] + event["dur"], end), event["name"])
-        for event in happened
-        if (event["pid"], event["tid"]) in streams and begin <= event["ts"] < end
-    )
-    if not work:
-        raise EmptyCapture(f"{capture}: no device worked in the steps")
-    busy = 0.0
-    until = begin
-    totals: dict[str, tuple[int, float]] = {}
-    for first, last, name in work:
-        busy += max(last - max(first, until), 0.0)
-        until = max(until, last)
-        count, total = totals.get(name, (0, 0.0))
-        totals[name] = (count + 1, total + last - first)
-    ranked = sorted(totals.items(), key=lambda item: (-item[1][1], item[0]))
-    return {
-        "step_count": len(steps),
-        "window_ns": 1e3 * (end - begin),
-        "busy_ns": 1e3 * busy,
-        "busy_ratio": busy / (end - begin),
-        "launch_count": len(work),
-        "kernels": [
-            {"name": name, "count": count, "total_ns": 1e3 * total}
-            for name, (count, total) in ranked
-        ],
-    }
+    raise NotImplementedError
