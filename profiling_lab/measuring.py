@@ -13,6 +13,7 @@ import collections.abc
 import inspect
 import sys
 import time
+import warnings
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -135,6 +136,33 @@ def on_cuda(value: Any) -> bool:
     return torch is not None and isinstance(value, torch.Tensor) and value.is_cuda
 
 
+def wait_for(args: Any, result: Any) -> None:
+    """Wait for all work that was issued, whatever issued it.
+
+    JAX: for every array of the result (anything that has `block_until_ready`). PyTorch on CUDA: for each device on which
+    a tensor of the arguments or of the result lies, and for the current one if this process has used CUDA at all.
+    Tensors and arrays may lie anywhere in nested lists, tuples and dicts. Else there is nothing to wait for.
+    """
+    for leaf in leaves(result):
+        if hasattr(leaf, "block_until_ready"):
+            leaf.block_until_ready()
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        for device in {tensor.device for tensor in filter(on_cuda, leaves([args, result]))}:
+            torch.cuda.synchronize(device)
+        if torch.cuda.is_initialized():
+            torch.cuda.synchronize()
+
+
+def known_device(
+    profile: dict[str, Any], device: str | devices.Device | None = None
+) -> devices.Device:
+    """The device to hold a profile against: the one given, by name or as it is, else the profile's own."""
+    if isinstance(device, devices.Device):
+        return device
+    return devices.get(profile["device"] if device is None else device)
+
+
 def device_name(device: str) -> str:
     """What the driver calls a CUDA device; the CPU keeps its name."""
     import torch
@@ -161,16 +189,27 @@ def with_room(call: Callable[[], Any], what: str) -> Any:
     raise MemoryError(f"{what}: {said}")
 
 
-def pinned(backend: Any, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """scaled_dot_product_attention with one backend (of `torch.nn.attention.SDPBackend`) allowed, during the call alone.
+BACKENDS = ("FLASH_ATTENTION", "CUDNN_ATTENTION", "EFFICIENT_ATTENTION", "MATH")
 
-    Raises RuntimeError where that backend does not exist for these tensors.
+
+def pinned(backend: str, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """scaled_dot_product_attention with one of BACKENDS allowed, during the call alone.
+
+    Raises RuntimeError, which names backend, data type, device and shape, where it does not exist for these tensors.
     """
-    from torch.nn.attention import sdpa_kernel
-    from torch.nn.functional import scaled_dot_product_attention
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    with sdpa_kernel(backend):
-        return scaled_dot_product_attention(q, k, v)
+    try:
+        with sdpa_kernel(getattr(SDPBackend, backend)), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a backend that does not exist says why, at length
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v)
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:
+        raise RuntimeError(
+            f"no {backend} for {q.dtype} on {q.device}, shape {tuple(q.shape)}: {error}"
+        ) from error
 
 
 def meter(device: str) -> Any:

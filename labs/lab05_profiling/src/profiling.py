@@ -12,11 +12,10 @@ nested results, `with_room`, `meter`, `pinned`. Bad input is what these checks r
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import statistics
-import sys
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -67,15 +66,9 @@ def benchmark_function(
     """Seconds per call of fn(*args): the mean over calls issued one after another (*throughput time*).
 
     First calls `check_call` and `check_counts`. Then calls fn `warmup` times, waits, reads `time.perf_counter()`,
-    calls fn `iterations` times, waits, and reads the clock again. Nothing waits between two calls, and fn is called
-    no more often. `refuse_lazy` refuses a result that has not been computed yet.
-
-    To wait means to wait for all work that was issued:
-        PyTorch on CUDA: `torch.cuda.synchronize` of each device on which a tensor of the arguments or of the last
-            result lies, and of the current device if `torch.cuda.is_initialized()`;
-        JAX: `block_until_ready()` of every array of the last result (anything that has this method);
-        anything else: nothing to wait for.
-    Tensors and arrays may lie anywhere in nested lists, tuples and dicts: `leaves` finds them.
+    calls fn `iterations` times, waits, and reads the clock again. Nothing waits between two calls that are timed, and fn
+    is called no more often. `wait_for(args, result)` waits for all work that was issued, in PyTorch and in JAX.
+    `refuse_lazy` refuses a result that has not been computed yet.
 
     Example: the host issues a call in 2 us, the device needs 10 us for it. A hundred calls in a row take about 1 ms,
     so the result is near 1e-5. With a wait after each call it would be 1.2e-5 and more.
@@ -96,22 +89,21 @@ def profile_attention_components(
 ) -> Profile:
     """Time each part of an attention layer alone, then the whole layer.
 
-    No mask, bias, dropout, gradients; head_dim = d_model / num_heads. On random x, (batch, seq_len, d_model):
+    No mask, bias, gradients; head_dim = d_model / num_heads. On random x, (batch, seq_len, d_model):
         qkv_projection     x @ W, W (d_model, 3 d_model), cut into Q, K, V of (batch, num_heads, seq_len, head_dim)
         score_computation  Q @ K.T / sqrt(head_dim)
         softmax            of each row of the scores
         weighted_sum       softmax's result @ V
         output_projection  the heads side by side again, @ a (d_model, d_model) matrix
-    `benchmark_function` times each part on what the part before it gave, then the whole on the same x, all five in one
-    function, and the floor: a call on one element, such as torch.relu.
+    `benchmark_function` times each part on what the part before it gave; the whole, all five in one function, on the
+    same x; and the floor: torch.relu of one element, say.
 
     Returns {"device": `device_name`, "dtype", "batch", "seq_len", "d_model", "num_heads", "components", "sum_s",
     "whole_s", "call_floor_s"}. "components", in this order: {"name", "time_s", "share": of sum_s, "flops", "bytes"}.
     flops: 2 m k n a product; a row of w in the softmax takes 5 w - 2; the scale is free. bytes: each input is read
     once, each result written once.
 
-    First calls `check_layer`, which returns torch's name of dtype. Runs in `with_room`, whose `what` names batch,
-    seq_len, d_model and num_heads.
+    `check_layer` comes first; it returns torch's name of dtype. Runs in `with_room`, whose `what` names the four sizes.
 
     Example: with 10 tokens, d_model 8, 2 heads, float32 the scores have 2 x 10 x 10 elements, score_computation 1,600
     operations and 4 x (80 + 80 + 200) bytes.
@@ -166,17 +158,16 @@ def optimize_attention(Q: Tensor, K: Tensor, V: Tensor, optimization_level: int)
     """softmax(Q @ K.T / sqrt(head_dim)) @ V, in one of five ways, without mask and dropout.
 
     Q: (batch, heads, queries, head_dim); K, V: (batch, heads, keys, head_dim). The result is like Q, with gradients
-    to all three. First calls `check_attention`. In float16 nothing overflows whose scaled score is in range.
+    to all three. First calls `check_attention`. In float16 no value overflows whose scaled score is in range.
 
     optimization_level:
         0  a product, torch.softmax, a product; scores and probabilities are tensors
-        1  the function of level 0 under `torch.compile`, which is called once, when level 1 is first asked for
+        1  level 0 under `torch.compile`, which is called once, when level 1 is first asked for
         2  torch.nn.functional.scaled_dot_product_attention, which chooses a backend by itself
-        3  the flash backend alone (`pinned`). Where it does not exist: RuntimeError that says flash and names data
-           type, device and shape; no silent fallback
+        3  the flash backend alone: `pinned` raises RuntimeError where it does not exist. No silent fallback
         4  the fastest backend here. When a combination of the shapes of Q and K, data type and device first comes,
-           times (with warm-up, without gradients) those of FLASH_ATTENTION, CUDNN_ATTENTION, EFFICIENT_ATTENTION and
-           MATH that exist for it; remembers the winner. RuntimeError if none exists
+           times (with warm-up, without gradients) those of BACKENDS that exist; remembers the winner. RuntimeError if
+           none exists
 
     Example: for Q = K = V = ones of (1, 1, 3, 4) every level gives ones.
     """

@@ -9,7 +9,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from profiling_lab import captures, devices
-from scripts.lesson_sources import source
 from scripts.lesson_sources.drawing import (
     BLUE,
     GREEN,
@@ -27,8 +26,6 @@ from scripts.lesson_sources.drawing import (
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-t = source("labs/lab05_profiling", "techniques")
 
 COMPONENTS = {"bf16": "attention_components_bf16", "fp32": "attention_components_fp32"}
 LARGE, SMALL, WIDE = (4, 4096, 4096, 32), (1, 64, 256, 4), (16, 512, 8192, 64)
@@ -83,6 +80,17 @@ def _of(found: dict[str, Any]) -> dict[str, Any]:
 def whole_ns(dtype: str, which: tuple[int, ...]) -> float:
     """Time of the whole layer."""
     return profile(dtype, which)["whole_s"] * 1e9
+
+
+def fused(dtype: str, which: tuple[int, ...]) -> dict[str, float]:
+    """What the reference predicts of a fused layer, with its times in ns."""
+    said = reference("lab05").predict_fused(profile(dtype, which))
+    return {
+        **said,
+        "fused_ns": said["fused_least_s"] * 1e9,
+        "layer_ns": said["layer_least_s"] * 1e9,
+        "three_ns": sum(part(dtype, which, name)["time_ns"] for name in reference("lab05").FUSIBLE),
+    }
 
 
 def number(value: float, digits: int = 1) -> str:
@@ -269,5 +277,3 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "attention_ways": attention_ways,
     "four_times": four_times,
 }
-
-FIGURES |= t.FIGURES  # the techniques and JAX

@@ -12,11 +12,10 @@ nested results, `with_room`, `meter`, `pinned`. Bad input is what these checks r
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import statistics
-import sys
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -67,15 +66,9 @@ def benchmark_function(
     """Seconds per call of fn(*args): the mean over calls issued one after another (*throughput time*).
 
     First calls `check_call` and `check_counts`. Then calls fn `warmup` times, waits, reads `time.perf_counter()`,
-    calls fn `iterations` times, waits, and reads the clock again. Nothing waits between two calls, and fn is called
-    no more often. `refuse_lazy` refuses a result that has not been computed yet.
-
-    To wait means to wait for all work that was issued:
-        PyTorch on CUDA: `torch.cuda.synchronize` of each device on which a tensor of the arguments or of the last
-            result lies, and of the current device if `torch.cuda.is_initialized()`;
-        JAX: `block_until_ready()` of every array of the last result (anything that has this method);
-        anything else: nothing to wait for.
-    Tensors and arrays may lie anywhere in nested lists, tuples and dicts: `leaves` finds them.
+    calls fn `iterations` times, waits, and reads the clock again. Nothing waits between two calls that are timed, and fn
+    is called no more often. `wait_for(args, result)` waits for all work that was issued, in PyTorch and in JAX.
+    `refuse_lazy` refuses a result that has not been computed yet.
 
     Example: the host issues a call in 2 us, the device needs 10 us for it. A hundred calls in a row take about 1 ms,
     so the result is near 1e-5. With a wait after each call it would be 1.2e-5 and more.
@@ -99,22 +92,21 @@ def profile_attention_components(
 ) -> Profile:
     """Time each part of an attention layer alone, then the whole layer.
 
-    No mask, bias, dropout, gradients; head_dim = d_model / num_heads. On random x, (batch, seq_len, d_model):
+    No mask, bias, gradients; head_dim = d_model / num_heads. On random x, (batch, seq_len, d_model):
         qkv_projection     x @ W, W (d_model, 3 d_model), cut into Q, K, V of (batch, num_heads, seq_len, head_dim)
         score_computation  Q @ K.T / sqrt(head_dim)
         softmax            of each row of the scores
         weighted_sum       softmax's result @ V
         output_projection  the heads side by side again, @ a (d_model, d_model) matrix
-    `benchmark_function` times each part on what the part before it gave, then the whole on the same x, all five in one
-    function, and the floor: a call on one element, such as torch.relu.
+    `benchmark_function` times each part on what the part before it gave; the whole, all five in one function, on the
+    same x; and the floor: torch.relu of one element, say.
 
     Returns {"device": `device_name`, "dtype", "batch", "seq_len", "d_model", "num_heads", "components", "sum_s",
     "whole_s", "call_floor_s"}. "components", in this order: {"name", "time_s", "share": of sum_s, "flops", "bytes"}.
     flops: 2 m k n a product; a row of w in the softmax takes 5 w - 2; the scale is free. bytes: each input is read
     once, each result written once.
 
-    First calls `check_layer`, which returns torch's name of dtype. Runs in `with_room`, whose `what` names batch,
-    seq_len, d_model and num_heads.
+    `check_layer` comes first; it returns torch's name of dtype. Runs in `with_room`, whose `what` names the four sizes.
 
     Example: with 10 tokens, d_model 8, 2 heads, float32 the scores have 2 x 10 x 10 elements, score_computation 1,600
     operations and 4 x (80 + 80 + 200) bytes.
@@ -185,7 +177,7 @@ def identify_bottleneck(
     margin_ratio 0.375. If it took 10 ms, roof_ratio is 0.8: "none".
     """
     parts = measuring.check_profile(profile_results)
-    known = _known(profile_results, device)
+    known = measuring.known_device(profile_results, device)
     slowest = max(parts, key=lambda part: part["time_s"])
     least = _least_s(known, profile_results, slowest["flops"], slowest["bytes"])
     bound = max(least, key=lambda name: least[name])
@@ -230,7 +222,7 @@ def predict_fused(
     layer 5 ms, and it gets at most twice as fast.
     """
     parts = {part["name"]: part for part in measuring.check_profile(profile_results)}
-    known = _known(profile_results, device)
+    known = measuring.known_device(profile_results, device)
     fused = [parts[name] for name in FUSIBLE]
     tokens = profile_results["batch"] * profile_results["seq_len"]
     tensor_bytes = (
@@ -253,23 +245,21 @@ def optimize_attention(Q: Tensor, K: Tensor, V: Tensor, optimization_level: int)
     """softmax(Q @ K.T / sqrt(head_dim)) @ V, in one of five ways, without mask and dropout.
 
     Q: (batch, heads, queries, head_dim); K, V: (batch, heads, keys, head_dim). The result is like Q, with gradients
-    to all three. First calls `check_attention`. In float16 nothing overflows whose scaled score is in range.
+    to all three. First calls `check_attention`. In float16 no value overflows whose scaled score is in range.
 
     optimization_level:
         0  a product, torch.softmax, a product; scores and probabilities are tensors
-        1  the function of level 0 under `torch.compile`, which is called once, when level 1 is first asked for
+        1  level 0 under `torch.compile`, which is called once, when level 1 is first asked for
         2  torch.nn.functional.scaled_dot_product_attention, which chooses a backend by itself
-        3  the flash backend alone (`pinned`). Where it does not exist: RuntimeError that says flash and names data
-           type, device and shape; no silent fallback
+        3  the flash backend alone: `pinned` raises RuntimeError where it does not exist. No silent fallback
         4  the fastest backend here. When a combination of the shapes of Q and K, data type and device first comes,
-           times (with warm-up, without gradients) those of FLASH_ATTENTION, CUDNN_ATTENTION, EFFICIENT_ATTENTION and
-           MATH that exist for it; remembers the winner. RuntimeError if none exists
+           times (with warm-up, without gradients) those of BACKENDS that exist; remembers the winner. RuntimeError if
+           none exists
 
     Example: for Q = K = V = ones of (1, 1, 3, 4) every level gives ones.
     """
     measuring.check_attention(Q, K, V, optimization_level)
     import torch
-    from torch.nn.attention import SDPBackend
 
     if optimization_level == 0:
         return _materialised(Q, K, V)
@@ -277,16 +267,8 @@ def optimize_attention(Q: Tensor, K: Tensor, V: Tensor, optimization_level: int)
         return _compiled()(Q, K, V)
     if optimization_level == 2:
         return torch.nn.functional.scaled_dot_product_attention(Q, K, V)
-    if optimization_level == 4:
-        return measuring.pinned(_fastest_backend(Q, K, V), Q, K, V)
-    try:
-        return measuring.pinned(SDPBackend.FLASH_ATTENTION, Q, K, V)
-    except torch.OutOfMemoryError:
-        raise
-    except RuntimeError as error:
-        raise RuntimeError(
-            f"no flash attention for {Q.dtype} on {Q.device}, shape {tuple(Q.shape)}: {error}"
-        ) from error
+    backend = "FLASH_ATTENTION" if optimization_level == 3 else _fastest_backend(Q, K, V)
+    return measuring.pinned(backend, Q, K, V)
 
 
 def measure_memory_usage(
@@ -372,7 +354,7 @@ def cold_and_warm(
     warm = [_time_calls(fn, args, 1) for _ in range(samples)]
     cold = []
     for _ in range(samples):
-        _wait_for(args, flush())
+        measuring.wait_for(args, flush())
         cold.append(_time_calls(fn, args, 1))
     warm_s = statistics.median(warm)
     return {
@@ -489,35 +471,21 @@ def attention_memory_on_gpu(tokens: Sequence[int], level: int) -> list[int]:
 # -- time --  # reference only
 
 
-def _wait_for(args: Sequence[Any], result: Any) -> None:
-    """Wait for what was issued, see `benchmark_function`."""
-    for leaf in measuring.leaves(result):
-        if hasattr(leaf, "block_until_ready"):
-            leaf.block_until_ready()
-    torch = sys.modules.get("torch")
-    if torch is not None:
-        tensors = filter(measuring.on_cuda, measuring.leaves([args, result]))
-        for device in {tensor.device for tensor in tensors}:
-            torch.cuda.synchronize(device)
-        if torch.cuda.is_initialized():
-            torch.cuda.synchronize()
-
-
 def _warm_up(fn: Callable[..., Any], args: Sequence[Any], calls: int) -> None:
     for _ in range(calls):
         result = fn(*args)
         measuring.refuse_lazy(result)
-        _wait_for(args, result)
+        measuring.wait_for(args, result)
 
 
 def _time_calls(fn: Callable[..., Any], args: Sequence[Any], calls: int) -> float:
     """Seconds per call, of so many calls in a row."""
     result = None
-    _wait_for(args, result)
+    measuring.wait_for(args, result)
     start = time.perf_counter()
     for _ in range(calls):
         result = fn(*args)
-    _wait_for(args, result)
+    measuring.wait_for(args, result)
     seconds = time.perf_counter() - start
     measuring.refuse_lazy(result)
     return seconds / calls
@@ -536,37 +504,31 @@ def _layer_times(
     """Seconds per call of each component, of the whole, and of a call that does next to nothing."""
     import torch
 
-    heads_shape = (batch, seq_len, num_heads, d_model // num_heads)
     made = {"device": device, "dtype": getattr(torch, dtype)}
     x, one = torch.randn(batch, seq_len, d_model, **made), torch.randn((), **made)
-    linear, random = torch.nn.functional.linear, torch.nn.init.xavier_normal_
-    w_qkv = random(torch.empty(3 * d_model, d_model, **made))
-    w_out = random(torch.empty(d_model, d_model, **made))
+    w_qkv = torch.randn(d_model, 3 * d_model, **made) * d_model**-0.5
+    w_out = torch.randn(d_model, d_model, **made) * d_model**-0.5
 
-    def qkv_projection(x: Tensor) -> list[Tensor]:
-        parts = linear(x, w_qkv).chunk(3, dim=-1)
-        return [part.view(heads_shape).transpose(1, 2) for part in parts]
-
-    def weighted_sum(weights: Tensor, v: Tensor) -> Tensor:
-        return weights @ v
+    def qkv_projection(x: Tensor) -> tuple[Tensor, ...]:
+        parts = (x @ w_qkv).view(batch, seq_len, 3, num_heads, d_model // num_heads)
+        return parts.permute(2, 0, 3, 1, 4).unbind()
 
     def output_projection(summed: Tensor) -> Tensor:
-        return linear(summed.transpose(1, 2).flatten(2), w_out)
+        return summed.transpose(1, 2).flatten(2) @ w_out
 
     def whole(x: Tensor) -> Tensor:
-        q, k, v = qkv_projection(x)
-        return output_projection(weighted_sum(_probabilities(_scores(q, k)), v))
+        return output_projection(_materialised(*qkv_projection(x)))
 
     with torch.no_grad():
         q, k, v = qkv_projection(x)
         scores = _scores(q, k)
         weights = _probabilities(scores)
-        summed = weighted_sum(weights, v)
+        summed = weights @ v
         calls: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
             "qkv_projection": (qkv_projection, (x,)),
             "score_computation": (_scores, (q, k)),
             "softmax": (_probabilities, (scores,)),
-            "weighted_sum": (weighted_sum, (weights, v)),
+            "weighted_sum": (torch.matmul, (weights, v)),
             "output_projection": (output_projection, (summed,)),
             "whole": (whole, (x,)),
             "call_floor": (torch.relu, (one,)),
@@ -578,13 +540,6 @@ def _layer_times(
 
 
 # -- the bottleneck --  # reference only
-
-
-def _known(profile: Profile, device: str | devices.Device | None) -> devices.Device:
-    """The device that a profile is held against."""
-    if isinstance(device, devices.Device):
-        return device
-    return devices.get(profile["device"] if device is None else device)
 
 
 def _least_s(
@@ -622,27 +577,20 @@ def _compiled() -> Callable[[Tensor, Tensor, Tensor], Tensor]:
 
 
 # (shape of Q, shape of K, data type, device) to the backend that was fastest.
-_FASTEST: dict[tuple[Any, ...], Any] = {}
-_TRIALS = {"warmup": 3, "iterations": 5}
+_FASTEST: dict[tuple[Any, ...], str] = {}
 
 
-def _fastest_backend(q: Tensor, k: Tensor, v: Tensor) -> Any:
+def _fastest_backend(q: Tensor, k: Tensor, v: Tensor) -> str:
     """The remembered winner for such tensors, found by measurement the first time."""
     import torch
-    from torch.nn.attention import SDPBackend
 
     key = (q.shape, k.shape, q.dtype, q.device)
     if key not in _FASTEST:
-        names = ("FLASH_ATTENTION", "CUDNN_ATTENTION", "EFFICIENT_ATTENTION", "MATH")
         times = {}
-        with torch.no_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a backend that does not exist says why, at length
-            for backend in (getattr(SDPBackend, name) for name in names):
-                call = functools.partial(measuring.pinned, backend)
-                try:
-                    times[backend] = benchmark_function(call, (q, k, v), **_TRIALS)
-                except RuntimeError:
-                    continue
+        for backend in measuring.BACKENDS:
+            call = functools.partial(measuring.pinned, backend)
+            with torch.no_grad(), contextlib.suppress(RuntimeError):
+                times[backend] = benchmark_function(call, (q, k, v), 3, 5)
         if not times:
             raise RuntimeError(f"no backend for {q.dtype} on {q.device}, {tuple(q.shape)}")
         _FASTEST[key] = min(times, key=lambda backend: times[backend])

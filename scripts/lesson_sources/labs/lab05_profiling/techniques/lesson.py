@@ -1,4 +1,4 @@
-"""What the lesson of Lab 05 computes and draws for its techniques and for JAX."""
+"""What the lesson on the techniques of Lab 05 computes and draws."""
 
 from __future__ import annotations
 
@@ -10,23 +10,20 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from profiling_lab import captures, devices
-from profiling_lab.mine.functions import load_once
 from scripts.lesson_sources.drawing import (
     BLUE,
-    GREY,
     GRID,
     INK,
     ORANGE,
-    ROOT,
     SKY,
     VERMILION,
     compared,
+    reference,
 )
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SOURCES = ROOT / "solutions" / "labs" / "lab05_profiling" / "src"
 WIDE, NARROW = "techniques_wide", "techniques_narrow"
 # what a row of a recording is called on paper
 PRECISION = {"tf32": "tf32", "bf16 autocast": "bf16"}
@@ -34,12 +31,7 @@ PRECISION = {"tf32": "tf32", "bf16 autocast": "bf16"}
 
 def techniques() -> ModuleType:
     """The reference of the techniques."""
-    return load_once(SOURCES / "techniques.py", "reference_lab05_techniques")
-
-
-def jax_part() -> ModuleType:
-    """The reference of the part on JAX."""
-    return load_once(SOURCES / "jax_profiling.py", "reference_lab05_jax")
+    return reference("lab05_techniques")
 
 
 def number(value: float, digits: int = 1) -> str:
@@ -173,43 +165,6 @@ def copy_rate(name: str, capture: str = WIDE) -> str:
     return f"{moved / layout_ns(name, capture):,.0f} GB/s"
 
 
-# -- JAX ------------------------------------------------------------------------------------------
-
-
-@cache
-def jax_document(capture: str) -> dict[str, Any]:
-    """What a program of JAX timed of itself."""
-    return json.loads(captures.text(capture, "jax_timing.json"))
-
-
-def jax_ns(capture: str, name: str) -> float:
-    """The median of the samples of this name."""
-    return statistics.median(jax_document(capture)["times"][name])
-
-
-def compiler_bytes(name: str, capture: str = "jax_jit") -> int:
-    """What the compiler stated of memory."""
-    return jax_document(capture)["compiler_memory"][f"{name}_bytes"]
-
-
-@cache
-def trace(capture: str) -> dict[str, Any]:
-    """The summary of a trace."""
-    return jax_part().trace_summary(capture)
-
-
-def per_step(capture: str, key: str) -> float:
-    """A number of the summary by the number of steps."""
-    return trace(capture)[key] / trace(capture)["step_count"]
-
-
-def products_ns(capture: str) -> float:
-    """The time of the kernels of matrix products in a step."""
-    found = trace(capture)
-    products = [kernel for kernel in found["kernels"] if kernel["name"].startswith("gemm")]
-    return sum(kernel["total_ns"] for kernel in products) / found["step_count"]
-
-
 # -- figures --------------------------------------------------------------------------------------
 
 
@@ -295,42 +250,7 @@ def checkpoint_memory() -> Figure:
     return figure
 
 
-def jax_one_step() -> Figure:
-    """The device's work in a step of each trace, drawn to scale."""
-    import matplotlib.pyplot as plt
-
-    figure, panels = plt.subplots(2, 1, figsize=(8.4, 2.9))
-    for axes, capture, title in zip(
-        panels, ("jax_eager", "jax_jit"), ("operation by operation", "compiled"), strict=True
-    ):
-        events = json.loads(captures.text(capture, "jax_trace.json"))["traceEvents"]
-        streams = {
-            (event["pid"], event["tid"])
-            for event in events
-            if event.get("name") == "thread_name" and event["args"]["name"].startswith("Stream")
-        }
-        step = [event for event in events if "step_num" in event.get("args", {})][1]
-        begin, spent = step["ts"], step["dur"]
-        work = [
-            ((event["ts"] - begin) / 1e3, event["dur"] / 1e3)
-            for event in events
-            if event.get("ph") == "X"
-            and (event["pid"], event["tid"]) in streams
-            and begin <= event["ts"] < begin + spent
-        ]
-        axes.broken_barh([(0, spent / 1e3)], (0, 1), color=GREY, alpha=0.35)
-        axes.broken_barh(work, (0, 1), color=BLUE)
-        axes.set_yticks([])
-        axes.set_xlim(0, spent / 1e3)
-        axes.set_title(f"{title}: {len(work)} kernels and copies")
-        axes.set_xlabel("ms from the start of the step")
-        axes.spines["bottom"].set_visible(True)
-    figure.tight_layout()
-    return figure
-
-
 FIGURES: dict[str, Callable[[], Figure]] = {
     "precision_predicted": precision_predicted,
     "checkpoint_memory": checkpoint_memory,
-    "jax_one_step": jax_one_step,
 }
