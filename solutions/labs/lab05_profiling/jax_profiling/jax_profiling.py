@@ -35,6 +35,8 @@ def benchmark_jax(
 
     Raises TypeError if fn cannot be called; ValueError, before any call, unless warmup and iterations
     are whole numbers of at least 1 (the first call compiles).
+
+    Example: a call is issued in 1 ms and runs for 5 ms. Ten in a row take about 51 ms: 5.1e-3.
     """
     import jax
 
@@ -68,6 +70,8 @@ def compile_and_run_time(
     traced once in all.
 
     Raises what `benchmark_jax` raises for fn and iterations, before anything is traced.
+
+    Example: traced in 20 ms, compiled in 300 ms, 2 ms a call: {"lower_s": 0.02, "compile_s": 0.3, "run_s": 0.002}.
     """
     import jax
 
@@ -99,6 +103,8 @@ def retraced_calls(fn: Callable[..., Any], calls: Sequence[Sequence[Any]]) -> li
     fn before.
 
     Returns the indexes into calls, rising: [0] if only the first one traces.
+
+    Example: arrays of shapes (4, 8), (4, 8), (2, 8), (4, 8), all float32: [0, 2].
     """
     import jax
 
@@ -126,6 +132,8 @@ def device_memory(
     as `compiled.memory_analysis()` states them (results that took over an argument's memory are counted
     as arguments, as output and as alias), and from them the bytes of memory that arguments, results and
     temporaries take together, no byte counted twice.
+
+    Example: a + b of 4 MB each, a donated: 8 MB of arguments, 4 of output, 4 of alias: peak_bytes 8 MB.
     """
     import jax
 

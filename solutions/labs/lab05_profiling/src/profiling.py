@@ -99,14 +99,14 @@ def profile_attention_components(
         weighted_sum       softmax's result @ V
         output_projection  the heads side by side again, @ a (d_model, d_model) matrix
     `benchmark_function` times each part on what the part before it gave; the whole, all five in one function, on the
-    same x; and the floor: torch.relu of one element, say.
+    same x; and the floor: torch.relu of one element.
 
     Returns {"device": `device_name`, "dtype", "batch", "seq_len", "d_model", "num_heads", "components", "sum_s",
     "whole_s", "call_floor_s"}. "components", in this order: {"name", "time_s", "share": of sum_s, "flops", "bytes"}.
     flops: 2 m k n a product; a row of w in the softmax takes 5 w - 2; the scale is free. bytes: each input is read
     once, each result written once.
 
-    `check_layer` comes first; it returns torch's name of dtype. Runs in `with_room`, whose `what` names the four sizes.
+    First calls `check_layer`, which returns torch's dtype. Runs in `with_room`, whose `what` names the four sizes.
 
     Example: with 10 tokens, d_model 8, 2 heads, float32 the scores have 2 x 10 x 10 elements, score_computation 1,600
     operations and 4 x (80 + 80 + 200) bytes.

@@ -58,21 +58,23 @@ def predict_autocast(
 ) -> dict[str, float]:
     """What a step takes at least on a device, with its matrix products in a lower precision.
 
-    operations: {"kind", "flops", "elements", "count"} each: "matmul" or "other"; the operations and the
-    elements (of all tensors read and written) of one of them; how many there are of it.
-    device: a name that `devices.get` knows. precision: "fp32", "tf32", "bf16" or "fp16".
+    operations: {"kind", "flops", "elements", "count"} each: "matmul" or "other"; operations and elements (of all tensors
+    read and written) of one of them; how many there are. device: a name that `devices.get` knows. precision: "fp32",
+    "tf32", "bf16" or "fp16".
 
-    As under `torch.autocast`, the precision is that of the products alone: their operations run at the
-    device's peak for it, and their elements have its size in memory. All others stay in float32. (Source:
-    https://docs.pytorch.org/docs/stable/amp.html, which lists what runs in which type; casts are left
-    out here.) An operation takes as long as its arithmetic at the peak, or its bytes at the peak
-    bandwidth, whichever is longer; one runs after the other.
+    As under `torch.autocast` (source: https://docs.pytorch.org/docs/stable/amp.html; casts are left out), the precision
+    is that of the products alone: their peak, and the size of their elements. All others stay in float32. An operation
+    takes as long as its arithmetic at the peak, or its bytes at the bandwidth, whichever is longer; one runs after the
+    other.
 
     Returns {"predicted_ns", "matmul_ns", "speedup_ratio"}: the whole, the part of the products, and the
     time of the same operations on the same device in "fp32" divided by the whole.
 
     Raises ValueError for no operations, an unknown kind or an unknown precision; DeviceError (of
     `devices`) for an unknown device, or one without a peak for the precision.
+
+    Example: on an H200 a product of 2e12 operations and 5e7 elements takes 29.9 ms in fp32 and 2.02 ms in bf16:
+    speedup_ratio 14.8.
     """
     if precision not in PRODUCTS_IN:
         raise ValueError(f"precision is {precision!r}; known: {', '.join(PRODUCTS_IN)}")
@@ -112,6 +114,9 @@ def autocast_gain(capture: str) -> dict[str, Any]:
       1 - noise_ratio, else "no difference".
 
     Raises CaptureError as `experiment` does, for which "peak_bytes" is a column.
+
+    Example: samples 10, 20 of the baseline, 10, 16 of its repetition, 5, 8 of a way: noise_ratio 0.25, speedup_ratio
+    2.25, "faster".
     """
     base, *others = experiment(capture, "precision", "peak_bytes")
     speedups = {
@@ -163,21 +168,21 @@ def predict_checkpointing(
 ) -> dict[str, float]:
     """What a chain of equal layers keeps and computes when it is cut into checkpointed segments.
 
-    A layer that is run as usual keeps its input (input_bytes) and what it makes on its way
-    (inner_bytes) until its own backward pass. Its forward pass takes forward_flops operations, its
-    backward pass twice as many.
+    A layer that is run as usual keeps its input (input_bytes) and what it makes on its way (inner_bytes) until its own
+    backward pass. Its forward pass takes forward_flops operations, its backward pass twice as many.
 
-    The layers are cut as `segment_lengths` says. Of each segment but the last, the forward pass keeps
-    the input alone (input_bytes); the last runs as usual, because its backward pass comes right after.
-    Then, from the last segment to the first: what is missing of it is computed by another forward pass
-    of its layers, its backward pass runs, and all that it kept is given back. Gradients and weights
-    are left out.
+    The layers are cut as `segment_lengths` says. Of each segment but the last, the forward pass keeps the input alone;
+    the last runs as usual. Then, from the last segment to the first: another forward pass computes what is missing of
+    it, its backward pass runs, and all that it kept is given back. Gradients and weights are left out.
 
     Returns {"kept_bytes", "peak_bytes", "recomputed_layers", "flops", "flops_ratio"}: bytes at the end
     of the forward pass; the most bytes at any time; layers whose forward pass ran twice; operations of
     the whole step; these by those of the same step without checkpoints.
 
     Raises ValueError as `segment_lengths` does, and unless the other three are at least 1.
+
+    Example: 4 layers, 2 segments, inputs of 1, inner of 3 bytes: kept_bytes 9, peak_bytes 9, recomputed_layers 2,
+    flops_ratio 14 / 12.
     """
     lengths = segment_lengths(layer_count, segment_count)
     if min(input_bytes, inner_bytes, forward_flops) < 1:
@@ -211,6 +216,8 @@ def checkpoint_layers(layers: Sequence[Callable[[Any], Any]], x: Any, segment_co
     without checkpoints, also where a layer draws random numbers (dropout).
 
     Raises ValueError as `segment_lengths` does.
+
+    Example: 3 layers in 2 segments: the first two run twice, the last one once.
     """
     from torch.utils.checkpoint import checkpoint
 
@@ -239,6 +246,8 @@ def choose_segments(capture: str, budget_bytes: int) -> dict[str, Any] | None:
     its samples; None if no row fits.
 
     Raises CaptureError as `experiment` does, for which "peak_bytes" and "segment_count" are columns.
+
+    Example: plain 10 GB, 4 segments 4 GB at 1.2 times the time, 12 segments 3 GB at 1.3 times. With 5 GB: 4 segments.
     """
     rows = experiment(capture, "checkpoint", "peak_bytes", "segment_count")
     base = rows[0]
