@@ -21,7 +21,7 @@ from profiling_lab.errors import LabError
 
 # What a class gets, by place and kind, as regular expressions for paths from the course's root. Nothing else:
 # a new kind of file stays with the instructor until it is named here.
-_LESSON = r"(\.(md|svg|ipynb|py|cu|cuh|mk|yml|sbatch)|/(Makefile|\.gitignore))"
+_LESSON = r"(\.(md|svg|ipynb|json|py|cu|cuh|mk|yml|sbatch)|/(Makefile|\.gitignore))"
 GOES = (
     r"\.github/workflows/book\.yml|\.gitignore|AGENTS\.md|LICENSE|README\.md|course\.toml|pyproject\.toml",
     r"profiling_lab/.*(\.(py|toml|css|j2|js)|/LICENSE)",

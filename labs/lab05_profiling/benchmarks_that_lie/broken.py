@@ -1,24 +1,26 @@
 """Sixteen benchmarks. Each says what it claims to measure. Two of them are honest.
 
-    uv run python labs/lab05_profiling/benchmarks_that_lie/broken.py
+Each ran once on a machine of `profiling_lab.virtual_gpu`, which has something that trips it up, or not. `runs.json` holds
+what it reported, and the log of what really happened:
 
-runs each on a machine of `profiling_lab.virtual_gpu` and prints what it reports. What really happened
-is in the machine's log:
+    uv run python labs/lab05_profiling/benchmarks_that_lie/broken.py            # what each reported, and its claim
+    uv run python labs/lab05_profiling/benchmarks_that_lie/broken.py case_07    # with eight numbers of its log
 
-    machine = machine_for("case_01", seed=1)
-    reported = case_01(machine.gpu, 20)
-    machine.log()
+    recorded("case_07")["log"]      # the log itself, which your two functions read
 
-This file is complete: read it, run it, and write the repaired ones in `repaired.py`.
+This file is complete: read it, and write the repaired ones in `repaired.py`.
 """
 
 from __future__ import annotations
 
+import json
 import statistics
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from profiling_lab.virtual_gpu import Gpu, VirtualGpu
+from profiling_lab.virtual_gpu import Gpu
 
 
 def case_01(gpu: Gpu, calls: int) -> float:
@@ -210,34 +212,91 @@ def case_16(gpu: Gpu, calls: int) -> float:
     return (gpu.clock_ns() - start) / calls
 
 
-# What is special about the machine that each of them runs on; see VirtualGpu.
-MACHINES: dict[str, dict[str, Any]] = {
-    "case_01": {"call_ns": 310_000, "compile_ns": 90_000_000},
-    "case_02": {"call_ns": 240_000, "queued_ns": 7_000_000},
-    "case_03": {"call_ns": 150_000, "cold_ratio": 1.9},
-    "case_04": {"call_ns": 280_000, "copy_ns": 700_000},
-    "case_05": {"call_ns": 450_000, "zeros_ratio": 0.87},
-    "case_06": {"call_ns": 220_000, "uneven": True},
-    "case_07": {"call_ns": 380_000, "queued_ns": 3_000_000},
-    "case_08": {"call_ns": (900_000, 810_000), "drift_ratio": 0.004},
-    "case_09": {"call_ns": 14_000, "sync_ns": 11_000},
-    "case_10": {"call_ns": 3_000, "sync_ns": 11_000},
-    "case_11": {"call_ns": 350_000, "remembers": True},
-    "case_12": {"call_ns": 260_000},
-    "case_13": {"call_ns": 300_000, "slow_calls": 60},
-    "case_14": {"call_ns": 40_000},
-    "case_15": {"call_ns": 500_000, "lazy": True},
-    "case_16": {"call_ns": 410_000, "failing": 0.45},
+CASES: dict[str, Callable[..., float]] = {
+    name: function for name, function in list(globals().items()) if name.startswith("case_")
 }
-CASES: dict[str, Callable[..., float]] = {name: globals()[name] for name in MACHINES}
+RUNS = Path(__file__).with_name("runs.json")
 
 
-def machine_for(case: str, seed: int) -> VirtualGpu:
-    """A machine of the kind that a case runs on."""
-    return VirtualGpu(seed, **MACHINES[case])
+def recorded(case: str) -> dict[str, Any]:
+    """The recorded run of a case: "calls" that it was asked for, what it "reported", and its machine's "log"."""
+    document = json.loads(RUNS.read_text(encoding="utf-8"))
+    run = document["runs"][case]
+    operations = [dict(zip(document["columns"], row, strict=True)) for row in run["operations"]]
+    regions = [{"start_ns": start, "end_ns": end} for start, end in run["regions"]]
+    log = {"regions": regions, "operations": operations}
+    return {"calls": document["calls"], "reported": run["reported"], "log": log}
+
+
+def measures(case: str) -> dict[str, float]:
+    """Eight numbers of the recorded run of a case.
+
+    outside_share: of the time in which its calls ran, the share outside of their own region.
+    other_work_share: of the regions' time, the share in which something ran that is no call of that region.
+    busy_share: of the regions' time, the share in which anything ran.
+    ran_share: of the calls that were issued in a region, the share that ran.
+    drift_ratio: of the first half of these calls, how long the first quarter took over the last one, in medians.
+    cold_share: of the calls of a region, the share on an input that is new, or with a flush since its last use.
+    zeros_share: of the calls of a region, the share on zeros.
+    reported_ratio: what was reported, over what the claim asks for if the regions' lengths are right.
+    """
+    run = recorded(case)
+    regions, operations = run["log"]["regions"], run["log"]["operations"]
+    whole = sum(region["end_ns"] - region["start_ns"] for region in regions)
+    calls = [it for it in operations if it["kind"] == "call" and it["region"] is not None]
+    ran = [it for it in calls if it["start_ns"] is not None]
+    times = [it["end_ns"] - it["start_ns"] for it in ran]
+    own = sum(_shared_ns(regions[it["region"]], it) for it in ran)
+    busy = sum(_shared_ns(region, it) for region in regions for it in operations)
+    half = times[: len(times) // 2]
+    some = max(len(half) // 4, 1)
+    return {
+        "outside_share": 1 - own / max(sum(times), 1),
+        "other_work_share": (busy - own) / whole,
+        "busy_share": busy / whole,
+        "ran_share": len(ran) / len(calls),
+        "drift_ratio": statistics.median(half[:some]) / statistics.median(half[-some:]) if half else 1.0,
+        "cold_share": _cold(operations) / len(calls),
+        "zeros_share": sum(it["data"] == "zeros" for it in calls) / len(calls),
+        "reported_ratio": run["reported"] / _from_regions(case, regions, run["calls"]),
+    }  # fmt: skip
+
+
+def _shared_ns(region: dict[str, int], operation: dict[str, Any]) -> int:
+    if operation["start_ns"] is None:
+        return 0
+    first = max(region["start_ns"], operation["start_ns"])
+    return max(min(region["end_ns"], operation["end_ns"]) - first, 0)
+
+
+def _cold(operations: list[dict[str, Any]]) -> int:
+    """How many calls of a region were on an input that is new, or that a flush has pushed out since."""
+    cached: set[int] = set()
+    found = 0
+    for operation in operations:
+        if operation["kind"] == "flush":
+            cached.clear()
+        elif operation["kind"] == "call":
+            found += operation["region"] is not None and operation["input"] not in cached
+            cached.add(operation["input"])
+    return found
+
+
+def _from_regions(case: str, regions: list[dict[str, int]], calls: int) -> float:
+    """What the claim of a case asks for, from the lengths of the regions."""
+    lengths = [region["end_ns"] - region["start_ns"] for region in regions]
+    if len(lengths) == 1:
+        call_ns = lengths[0] / calls
+        return 2 * 64 * 2**20 / call_ns if "GB/s" in (CASES[case].__doc__ or "") else call_ns
+    if len(lengths) == 2 * calls:  # two kernels
+        return statistics.median(lengths[calls:]) / statistics.median(lengths[:calls])
+    return float(statistics.median(lengths))
 
 
 if __name__ == "__main__":
-    for name, benchmark in CASES.items():
-        claim = (benchmark.__doc__ or "").removesuffix(".")
-        print(f"{name}  {benchmark(machine_for(name, seed=1).gpu, 40):>12,.2f}  {claim}")
+    for name in sys.argv[1:] or CASES:
+        claim = (CASES[name].__doc__ or "").removesuffix(".")
+        print(f"{name}  {recorded(name)['reported']:>12,.2f}  {claim}")
+        if sys.argv[1:]:
+            for measure, value in measures(name).items():
+                print(f"    {measure:<18}{value:>9.4f}")

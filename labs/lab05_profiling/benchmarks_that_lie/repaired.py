@@ -65,11 +65,18 @@ def work_faults(log: dict[str, Any], latency: bool = False, cold: bool = False) 
     raise NotImplementedError
 
 
-def verdicts() -> dict[str, str]:
-    """What is wrong with each benchmark in `broken.py`: {"case_01": "…", …, "case_16": "…"}.
+def verdicts() -> dict[str, dict[str, Any]]:
+    """What is wrong with each benchmark in `broken.py`, and the number that shows it.
 
-    Each gets the name of the task below that repairs it, or "honest" if it measures what it claims to.
-    Every task repairs one case; two cases are honest.
+    Returns {"case_01": {"verdict", "measure", "value"}, …, "case_16": …}.
+    verdict: the name of the task below that repairs it, or "honest" if it measures what it claims to. Every task repairs
+    one case; two cases are honest.
+    measure: the one of `measures` (broken.py) that shows the fault: it is as it should be wherever that fault is not. Of
+    an honest case: one that clears it of the fault that it looks like.
+    value: that measure of the recorded run, within 1 %.
+
+    Example: {"verdict": "honest", "measure": "ran_share", "value": 1.0} says that a case looks as if calls were missing,
+    and that all of them ran.
     """
     raise NotImplementedError
 

@@ -103,29 +103,40 @@ def work_faults(log: dict[str, Any], latency: bool = False, cold: bool = False) 
     return [name for name in names if name in found]
 
 
-def verdicts() -> dict[str, str]:
-    """What is wrong with each benchmark in `broken.py`: {"case_01": "…", …, "case_16": "…"}.
+def verdicts() -> dict[str, dict[str, Any]]:
+    """What is wrong with each benchmark in `broken.py`, and the number that shows it.
 
-    Each gets the name of the task below that repairs it, or "honest" if it measures what it claims to.
-    Every task repairs one case; two cases are honest.
+    Returns {"case_01": {"verdict", "measure", "value"}, …, "case_16": …}.
+    verdict: the name of the task below that repairs it, or "honest" if it measures what it claims to. Every task repairs
+    one case; two cases are honest.
+    measure: the one of `measures` (broken.py) that shows the fault: it is as it should be wherever that fault is not. Of
+    an honest case: one that clears it of the fault that it looks like.
+    value: that measure of the recorded run, within 1 %.
+
+    Example: {"verdict": "honest", "measure": "ran_share", "value": 1.0} says that a case looks as if calls were missing,
+    and that all of them ran.
     """
+    found = {
+        "case_01": ("compile_inside", "other_work_share", 0.9235),
+        "case_02": ("honest", "outside_share", 0.0000),
+        "case_03": ("warm_cache", "cold_share", 0.0000),
+        "case_04": ("copy_inside", "other_work_share", 0.7111),
+        "case_05": ("zeros", "zeros_share", 1.0000),
+        "case_06": ("best_of_many", "reported_ratio", 0.6213),
+        "case_07": ("no_sync", "outside_share", 1.0000),
+        "case_08": ("one_after_the_other", "drift_ratio", 0.9321),
+        "case_09": ("honest", "reported_ratio", 1.0000),
+        "case_10": ("sync_every_call", "busy_share", 0.1667),
+        "case_11": ("same_input", "ran_share", 0.0417),
+        "case_12": ("side_stream", "outside_share", 0.9853),
+        "case_13": ("no_warm_up", "drift_ratio", 1.0812),
+        "case_14": ("wrong_unit", "reported_ratio", 0.9313),
+        "case_15": ("lazy_result", "ran_share", 0.0417),
+        "case_16": ("unchecked_result", "ran_share", 0.5833),
+    }
     return {
-        "case_01": "compile_inside",
-        "case_02": "honest",
-        "case_03": "warm_cache",
-        "case_04": "copy_inside",
-        "case_05": "zeros",
-        "case_06": "best_of_many",
-        "case_07": "no_sync",
-        "case_08": "one_after_the_other",
-        "case_09": "honest",
-        "case_10": "sync_every_call",
-        "case_11": "same_input",
-        "case_12": "side_stream",
-        "case_13": "no_warm_up",
-        "case_14": "wrong_unit",
-        "case_15": "lazy_result",
-        "case_16": "unchecked_result",
+        case: {"verdict": verdict, "measure": measure, "value": value}
+        for case, (verdict, measure, value) in found.items()
     }
 
 

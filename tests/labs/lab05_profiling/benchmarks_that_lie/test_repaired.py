@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 import math
 import random
 import statistics
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -361,29 +363,154 @@ CLUES = {
 }
 
 
+ROOT = Path(__file__).resolve().parents[4]
+RUNS = ROOT / "labs/lab05_profiling/benchmarks_that_lie/runs.json"
+# The measures that show a fault itself. Others may be off as well, for many reasons.
+SHOWN_BY = {
+    "compile_inside": {"other_work_share"},
+    "warm_cache": {"cold_share"},
+    "copy_inside": {"other_work_share"},
+    "zeros": {"zeros_share"},
+    "best_of_many": {"reported_ratio"},
+    "no_sync": {"outside_share", "other_work_share"},
+    "one_after_the_other": {"drift_ratio"},
+    "sync_every_call": {"busy_share"},
+    "same_input": {"ran_share"},
+    "side_stream": {"outside_share"},
+    "no_warm_up": {"drift_ratio"},
+    "wrong_unit": {"reported_ratio"},
+    "lazy_result": {"ran_share"},
+    "unchecked_result": {"ran_share"},
+}
+HONEST = {
+    "case_02": (
+        {"outside_share", "other_work_share"},
+        "events are taken by the device in its turn: what was queued before is over by then",
+    ),
+    "case_09": (
+        {"reported_ratio", "outside_share", "other_work_share"},
+        "a wait after each call belongs to what it claims to measure",
+    ),
+}
+# What each measure is in a row of calls that nothing is wrong with.
+IN_ORDER = {
+    "outside_share": (0, 0.01),
+    "other_work_share": (0, 0.05),
+    "busy_share": (0.9, 1),
+    "ran_share": (1, 1),
+    "drift_ratio": (0.95, 1.05),
+    "cold_share": (0, 1),  # either, by the claim
+    "zeros_share": (0, 0),
+    "reported_ratio": (0.98, 1.02),
+}
+
+
+def run_of(case: str) -> dict[str, Any]:
+    """The recorded run of a case."""
+    document = json.loads(RUNS.read_text(encoding="utf-8"))
+    run = document["runs"][case]
+    operations = [dict(zip(document["columns"], row, strict=True)) for row in run["operations"]]
+    regions = [{"start_ns": start, "end_ns": end} for start, end in run["regions"]]
+    return {**run, "calls": document["calls"], "regions": regions, "operations": operations}
+
+
+def measured(case: str) -> dict[str, float]:
+    """The measures of a recorded run, worked out here."""
+    run = run_of(case)
+    regions, operations, count = run["regions"], run["operations"], run["calls"]
+    lengths = [region["end_ns"] - region["start_ns"] for region in regions]
+    spent = own = other = cold = zeros = 0
+    times: list[int] = []
+    calls = 0
+    used: set[int] = set()
+    for it in operations:
+        timed = it["kind"] == "call" and it["region"] is not None
+        inside = [in_common(region, it) for region in regions]
+        if timed:
+            calls += 1
+            zeros += it["data"] == "zeros"
+            cold += it["input"] not in used
+            if it["start_ns"] is not None:
+                times.append(it["end_ns"] - it["start_ns"])
+                spent += times[-1]
+                own += inside[it["region"]]
+                other += sum(inside) - inside[it["region"]]
+        else:
+            other += sum(inside)
+        if it["kind"] == "call":
+            used.add(it["input"])
+        elif it["kind"] == "flush":
+            used = set()
+    early = times[: len(times) // 2] or [1]
+    some = len(early) // 4 or 1
+    one_ns = statistics.median(lengths) if len(lengths) > 1 else lengths[0] / count
+    claimed = one_ns
+    if case == "case_14":
+        claimed = 2**27 / one_ns
+    elif case == "case_08":
+        claimed = statistics.median(lengths[count:]) / statistics.median(lengths[:count])
+    return {
+        "outside_share": (spent - own) / spent if spent else 0.0,
+        "other_work_share": other / sum(lengths),
+        "busy_share": (own + other) / sum(lengths),
+        "ran_share": len(times) / calls,
+        "drift_ratio": statistics.median(early[:some]) / statistics.median(early[-some:]),
+        "cold_share": cold / calls,
+        "zeros_share": zeros / calls,
+        "reported_ratio": run["reported"] / claimed,
+    }
+
+
+def judge_evidence(case: str, got: dict[str, Any], accepted: set[str]) -> None:
+    """Fail unless a measure shows what a verdict says, with its number in the recorded run."""
+    verdict, measure, value = got["verdict"], got["measure"], got["value"]
+    call = f"verdicts() calls {case} {verdict!r}, by {measure!r} = {value!r}"
+    found = measured(case)
+    assert measure in found, f"{call}: there is no such measure. There are {', '.join(found)}"
+    right = found[measure]
+    assert type(value) in (int, float) and abs(value - right) <= 0.01 * max(abs(right), 1e-3), (
+        f"{call}: in the recorded run of {case} {measure} is {right:.4f}"
+    )
+    low, high = IN_ORDER[measure]
+    if measure not in accepted and low <= right <= high:
+        pytest.fail(
+            f"{call}: a row of calls that nothing is wrong with has {measure} from {low} to {high} as well, so this number "
+            f"does not show {verdict!r}",
+            False,
+        )
+    assert measure in accepted, (
+        f"{call}: {measure} is off in that run, and no sign of {verdict!r}. Which measure does the verdict itself change, or clear?"
+    )
+
+
 @task("lab05_lies.verdicts")
 def test_verdicts(stub) -> None:
     got = stub.verdicts()
     names = [f"case_{number:02d}" for number in range(1, 17)]
-    assert type(got) is dict, f"verdicts() returned {got!r}, expected a dictionary: case → verdict"
+    assert type(got) is dict, f"verdicts() returned {got!r}, expected a dictionary by case"
     assert sorted(got) == names, f"verdicts() has the keys {sorted(got)}, expected {names}"
+    keys = ["measure", "value", "verdict"]
+    for case, said in got.items():
+        assert type(said) is dict and sorted(said) == keys, (
+            f"verdicts() says {said!r} of {case}, expected a dictionary of {', '.join(keys)}"
+        )
     known = {*CLUES, "honest"}
-    unknown = {case: verdict for case, verdict in got.items() if verdict not in known}
+    unknown = {case: it["verdict"] for case, it in got.items() if it["verdict"] not in known}
     assert not unknown, f"verdicts() holds {unknown}: each verdict is 'honest' or a task's name"
     for fault, (case, clue) in CLUES.items():
-        assert got[case] == fault, (
-            f"verdicts() calls {case} {got[case]!r}. Run it and read its machine's log: {clue}"
+        verdict = got[case]["verdict"]
+        shown = measured(case).get(got[case]["measure"], math.nan)
+        assert verdict == fault, (
+            f"verdicts() calls {case} {verdict!r}, by {got[case]['measure']} (in its recorded run: {shown:.4f}). Read that "
+            f"run and the claim again: {clue}"
         )
-    for case, reason in (
-        (
-            "case_02",
-            "events are taken by the device in its turn: what was queued before is over by then",
-        ),
-        ("case_09", "a wait after each call belongs to what it claims to measure"),
-    ):
-        assert got[case] == "honest", (
-            f"verdicts() calls {case} {got[case]!r}, but it measures what it claims to: {reason}"
+        judge_evidence(case, got[case], SHOWN_BY[fault])
+    for case, (accepted, reason) in HONEST.items():
+        verdict = got[case]["verdict"]
+        assert verdict == "honest", (
+            f"verdicts() calls {case} {verdict!r}, but it measures what it claims to: {reason}"
         )
+        judge_evidence(case, got[case], accepted)
 
 
 # --- the repaired benchmarks ---------------------------------------------------------------------

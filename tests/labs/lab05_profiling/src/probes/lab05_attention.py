@@ -131,7 +131,10 @@ def layer_values(
         return {"found": False}
     found = [_distances(chain, *sizes, options["batch"], first) for first in (True, False)]
     distances, values = min(found, key=lambda both: sum(both[0].values()))
-    alone = {name: _nearest(value, results) for name, value in values.items()}
+    # The whole gives what the output projection gives, so there are two functions that do.
+    alone = {
+        name: _gaps(value, results)[name == "output_projection"] for name, value in values.items()
+    }
     return {"found": True, **distances, "timed": len(results), "alone": alone}
 
 
@@ -157,11 +160,11 @@ def _noting(module: ModuleType, results: list[list[torch.Tensor]]) -> Iterator[N
         yield
 
 
-def _nearest(wanted: list[torch.Tensor], results: list[list[torch.Tensor]]) -> float:
-    """The least distance of some values, in one of their orders, from the results of one function."""
-    least = math.inf
+def _gaps(wanted: list[torch.Tensor], results: list[list[torch.Tensor]]) -> list[float]:
+    """The distances of some values, in one of their orders, from the results of each function, the least first."""
+    gaps = [math.inf] * max(len(results), 2)
     for want in wanted:
-        for tensors in results:
+        for place, tensors in enumerate(results):
             if sum(tensor.numel() for tensor in tensors) != want.numel():
                 continue
             if [tensor.shape for tensor in tensors] == [part.shape for part in want]:
@@ -171,8 +174,9 @@ def _nearest(wanted: list[torch.Tensor], results: list[list[torch.Tensor]]) -> f
             else:  # Q, K and V in other tensors
                 got = torch.cat([tensor.flatten() for tensor in tensors]).sort().values
                 right = want.flatten().sort().values
-            least = min(least, float((got - right).abs().max() / want.abs().max()))
-    return least
+            gap = float((got - right).abs().max() / want.abs().max())
+            gaps[place] = min(gaps[place], gap)
+    return sorted(gaps)
 
 
 def _whole_layer(products: list, tokens: int, width: int, heads: int, batch: int) -> Any:
