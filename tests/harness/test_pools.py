@@ -72,7 +72,8 @@ def test_who_uses_what_is_no_good_any_more_comes_to_the_end() -> None:
         ("ex_30", set()),
         ("ex_32", {"torch"}),
         ("triton_ex05", {"triton"}),
-        ("lab05", {"torch", "jax"}),
+        ("lab05", {"torch"}),
+        ("lab05_jax", {"jax"}),
     ],
 )
 def test_modules_are_those_of_the_needs(identifier: str, needed: set[str]) -> None:

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import traceback
 
 from profiling_lab import measuring
 
 try:
-    import profiling  # your functions: the file beside this one
+    import profiling  # pyrefly: ignore[missing-import] - your functions: the file beside this one
 except ImportError:
     raise SystemExit(f"{__file__}: run it as a script, beside your profiling.py") from None
 
@@ -42,15 +43,19 @@ def main() -> None:
     try:
         three_s = report(options)
         if bounds:
-            change(options, *bounds, three_s)
+            change(options, bounds[0], bounds[1], three_s)
         else:
             print(
                 "\nYour turn: how much of these three does one fused kernel save? Give an interval, as 20% 60%."
             )
     except NotImplementedError as error:
-        raise SystemExit(
-            f"a function of profiling.py is still to do: {error or 'see above'}"
-        ) from error
+        raise SystemExit(f"{to_do(error)} of profiling.py is still to do") from error
+
+
+def to_do(error: BaseException) -> str:
+    """The name of the function that raised."""
+    *_, last = traceback.walk_tb(error.__traceback__)
+    return last[0].f_code.co_name
 
 
 def report(options: argparse.Namespace) -> float:

@@ -245,7 +245,7 @@ def optimize_attention(Q: Tensor, K: Tensor, V: Tensor, optimization_level: int)
     """softmax(Q @ K.T / sqrt(head_dim)) @ V, in one of five ways, without mask and dropout.
 
     Q: (batch, heads, queries, head_dim); K, V: (batch, heads, keys, head_dim). The result is like Q, with gradients
-    to all three. First calls `check_attention`. In float16 no value overflows whose scaled score is in range.
+    to all three. First calls `check_attention`. In float16 nothing overflows whose scaled score fits.
 
     optimization_level:
         0  a product, torch.softmax, a product; scores and probabilities are tensors

@@ -837,13 +837,14 @@ def sized_profile(chance: random.Random, slowness: float) -> dict[str, Any]:
     heads, tokens, batch = chance.randint(1, 16), chance.randint(50, 3000), chance.randint(1, 8)
     width = heads * chance.choice([16, 64, 128])
     device, size = devices.get("H200"), devices.dtype(dtype).bytes
-    parts = []
+    parts: list[dict[str, Any]] = []
     for name, (flops, elements) in counts_of(batch, tokens, width, heads).items():
         moved = elements * size
         least = max(flops / device.peak(dtype), moved / device.memory_bandwidth_bytes_per_s, 3e-6)
         time_s = least * slowness * chance.uniform(1, 2)
         parts.append({"name": name, "time_s": time_s, "flops": flops, "bytes": moved})
-    profile = {"device": "H200", "dtype": dtype, "batch": batch, "seq_len": tokens}
+    profile: dict[str, Any] = {"device": "H200", "dtype": dtype, "batch": batch}
+    profile |= {"seq_len": tokens}
     profile |= {"d_model": width, "num_heads": heads, "components": parts, "call_floor_s": 3e-6}
     return profile | {"whole_s": chance.uniform(0.9, 1.2) * sum(part["time_s"] for part in parts)}
 
