@@ -117,15 +117,18 @@ def layer_values(
 
     Returns "found": whether a call did all five parts one after another; then, by the operands of its products, the
     largest distances of "parts" (Q, K and V of a token from the numbers of its row of x @ W), of the "weights" that
-    meet V, and of the "heads" that go into the output projection; "timed": how many functions benchmark_function got,
-    and "alone": by component, how far the nearest of their results is from what that part gives in the whole.
+    meet V, and of the "heads" that go into the output projection; "timed": how many functions benchmark_function got;
+    "alone": by component, how far the nearest of their results is from what that part gives in the whole; "made_up":
+    which times benchmark_function did not return.
     """
     machine = timing.Machine()
     operators = _Operators(machine)
     results: list[list[torch.Tensor]] = []
-    with timing.running(machine, module, cuda=False), _noting(module, results), operators:
+    seconds: list[float] = []
+    noting = _noting(module, results, seconds)
+    with timing.running(machine, module, cuda=False), noting, operators:
         named = dict(zip(("seq_len", "d_model", "num_heads"), sizes, strict=True))
-        module.profile_attention_components(**named, **options)
+        profile = module.profile_attention_components(**named, **options)
     chain = _whole_layer(operators.products, *sizes, options["batch"])
     if chain is None:
         return {"found": False}
@@ -135,12 +138,23 @@ def layer_values(
     alone = {
         name: _gaps(value, results)[name == "output_projection"] for name, value in values.items()
     }
-    return {"found": True, **distances, "timed": len(results), "alone": alone}
+    told = {part["name"]: part["time_s"] for part in profile["components"]}
+    told |= {key: profile[key] for key in ("whole_s", "call_floor_s")}
+    made_up = [name for name, time_s in told.items() if time_s not in seconds]
+    return {
+        "found": True,
+        **distances,
+        "timed": len(results),
+        "alone": alone,
+        "made_up": made_up,
+    }
 
 
 @contextlib.contextmanager
-def _noting(module: ModuleType, results: list[list[torch.Tensor]]) -> Iterator[None]:
-    """Note what the last call of each function that benchmark_function gets has returned."""
+def _noting(
+    module: ModuleType, results: list[list[torch.Tensor]], seconds: list[float]
+) -> Iterator[None]:
+    """Note what the last call of each function that benchmark_function gets has returned, and its time."""
     timed = module.benchmark_function
 
     def noting(fn: Any, args: Any, *counts: Any, **named: Any) -> float:
@@ -151,10 +165,11 @@ def _noting(module: ModuleType, results: list[list[torch.Tensor]]) -> Iterator[N
             last[:] = [fn(*given, **more)]
             return last[0]
 
-        seconds = timed(noted, args, *counts, **named)
+        took_s = timed(noted, args, *counts, **named)
+        seconds.append(took_s)
         tensors = [leaf for leaf in tree_leaves(last) if isinstance(leaf, torch.Tensor)]
         results.append([tensor.detach().double().clone() for tensor in tensors])
-        return seconds
+        return took_s
 
     with mock.patch.object(module, "benchmark_function", noting):
         yield
