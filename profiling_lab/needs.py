@@ -7,7 +7,6 @@ from here.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import platform as this_platform
 import re
 import sys
@@ -122,19 +121,6 @@ def waiting(tasks: Iterable[Task], can: Collection[str]) -> str:
     lacking = frozenset().union(*found)
     words = "1 task needs" if len(found) == 1 else f"{len(found)} tasks need"
     return f"{words} {', '.join(sorted(lacking))}, not installed here: {remedy(lacking)}"
-
-
-def absent(names: Iterable[str]) -> list[str]:
-    """What is not here, of needs of the manifest and of modules; nothing is imported."""
-    # Here: the doctor takes its commands from this module.
-    from profiling_lab.course.doctor import NEEDS, capabilities
-
-    can = capabilities()
-    return [
-        name
-        for name in sorted(set(names))
-        if name not in can and (name in NEEDS or importlib.util.find_spec(name) is None)
-    ]
 
 
 def module(name: str) -> Any:

@@ -15,6 +15,7 @@ import pytest
 from grading.runner.results import OUTCOMES
 from profiling_lab import needs
 from profiling_lab.atomic_files import replaced
+from profiling_lab.course import doctor
 from profiling_lab.course.manifest import Course, Exercise, Task
 
 # A check ends as "passed", "failed", "todo", "blocked" or "not run". Only "passed" earns, and only
@@ -38,7 +39,7 @@ class NotGraded(pytest.skip.Exception):
 
 def require(*names: str) -> None:
     """End a test that needs what is not here, needs of the manifest or modules; it is "not run" then."""
-    if lacking := needs.absent(names):
+    if lacking := doctor.absent(names):
         raise NotGraded("not run", needs.lacks("this test", lacking), missing=lacking)
 
 

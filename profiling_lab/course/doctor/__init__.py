@@ -15,6 +15,7 @@ from typing import Any
 from profiling_lab.course.doctor import compilers, frameworks, gpus, profilers, surroundings
 from profiling_lab.course.doctor.capabilities import (
     NEEDS,
+    absent,
     capabilities,
     find_cxx,
     find_ncu,
@@ -29,6 +30,7 @@ __all__ = [
     "NEEDS",
     "Item",
     "Machine",
+    "absent",
     "capabilities",
     "examine",
     "find_cxx",

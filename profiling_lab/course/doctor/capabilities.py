@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from profiling_lab.course.doctor.machine import Machine, version_order
 from profiling_lab.record.tools import NSYS_PLACES
@@ -44,6 +45,16 @@ def capabilities(machine: Machine | None = None) -> frozenset[str]:
         "linux": machine.platform == "linux",
     }
     return frozenset(name for name, present in here.items() if present)
+
+
+def absent(names: Iterable[str]) -> list[str]:
+    """What is not here, of needs of the manifest and of modules; nothing is imported."""
+    can = capabilities()
+    return [
+        name
+        for name in sorted(set(names))
+        if name not in can and (name in NEEDS or importlib.util.find_spec(name) is None)
+    ]
 
 
 def find_nsys(machine: Machine | None = None) -> str | None:
