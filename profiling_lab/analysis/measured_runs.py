@@ -289,7 +289,8 @@ def _outermost(recording: Recording) -> np.ndarray:
 
 
 def _shapes(export: Export) -> dict[str, frozenset[str]]:
-    """By a kernel's name, the shapes of its launches ("(132, 1, 1) × (256, 1, 1)")."""
+    """By a kernel's name, the shapes of its launches ("(132, 1, 1) × (256, 1, 1)"). Raises MissingTable."""
+    export.capture.check_kernels()
     sizes = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
     if not all(export.capture.has(nsys_schema.KERNEL, size) for size in sizes):
         return {}

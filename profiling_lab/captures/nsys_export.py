@@ -78,6 +78,14 @@ class NsysCapture(SqliteTables):
 
     # -- tables ---------------------------------------------------------------------------------
 
+    def check_kernels(self) -> None:
+        """Raise MissingTable where the recording holds neither kernels nor graphs."""
+        if KERNEL not in self._columns and GRAPH not in self._columns:
+            raise MissingTable(
+                f"{self.file}: has no table {KERNEL} and no {GRAPH}: no kernel was recorded "
+                "(was the program traced with --trace=cuda, and did the capture range hold work?)"
+            )
+
     @cached_property
     def kernels(self) -> pl.DataFrame:
         """Kernels, one row an execution, ordered by start.
@@ -89,11 +97,7 @@ class NsysCapture(SqliteTables):
         A capture at graph granularity has no rows for kernels inside CUDA graphs: see
         `graph_launches`. Raises MissingTable where the recording holds neither table.
         """
-        if KERNEL not in self._columns and GRAPH not in self._columns:
-            raise MissingTable(
-                f"{self.file}: has no table {KERNEL} and no {GRAPH}: no kernel was recorded "
-                "(was the program traced with --trace=cuda, and did the capture range hold work?)"
-            )
+        self.check_kernels()
         return self._read(
             KERNEL,
             {
