@@ -40,6 +40,8 @@ def time_faults(log: dict[str, Any]) -> list[str]:
     "foreign_work": during a region an operation ran, if only for 1 ns, that was not issued in that one.
     "extra_work": an operation that was issued in a region is no call.
     "not_run": a call of a region never ran.
+
+    Example: a region from 100 to 200, a call of it from 150 to 220: ["unfinished"].
     """
     regions, found = log["regions"], set()
     for operation in log["operations"]:
@@ -60,20 +62,19 @@ def time_faults(log: dict[str, Any]) -> list[str]:
 def work_faults(log: dict[str, Any], latency: bool = False, cold: bool = False) -> list[str]:
     """What is wrong with *what* a benchmark measured, told by its log.
 
-    log: as in `time_faults`; a call has an "input" (a number) and "data" ("random" or "zeros").
-    latency: whether the launch and the wait of each call belong to what is asked. cold: whether calls
-    are meant whose input is not in the L2 cache. Returns names in this order, each once; [] if nothing
-    is found.
+    log: as in `time_faults`; a call has an "input" (a number) and "data" ("random" or "zeros"). latency: the launch and
+    the wait of each call are asked for. cold: calls are meant whose input is not in the L2 cache. Returns names in this
+    order, each once.
 
-    "idle" (not with latency): a region with less than nine tenths of its time at work: the operations
-    that ran during it (of any kind, a compilation too, wherever they were issued), each only for the part
-    inside it, add up to less than 0.9 of its length.
-    "warm_cache" (only with cold): between a call of a region and an earlier call on the same input,
-    whether in a region or not, no operation of the kind "flush" was issued. Only the order of
-    "operations" counts here, not whether a call ran.
-    "zeros": a call of a region had zeros for data, whether it ran or not.
-    "not_steady": of the calls of all regions that ran, n of them in order, the first n // 4 took, in
-    the median, more than 1.05 times as long as the last n // 4. Not asked with n < 8.
+    "idle" (not with latency): what ran during a region, of any kind, wherever issued, only the part inside it, adds up to
+    less than 0.9 of its length.
+    "warm_cache" (only with cold): no "flush" was issued between a call of a region and an earlier call on the same
+    input. Only the order of "operations" counts, not whether a call ran.
+    "zeros": a call of a region had zeros for data, run or not.
+    "not_steady": of the n calls of all regions that ran, the first n // 4 took, in the median, more than 1.05 times as
+    long as the last n // 4. Not asked with n < 8.
+
+    Example: a region from 0 to 100 with one call from 20 to 100: ["idle"], and with latency [].
     """
     operations, found = log["operations"], set()
     for region in log["regions"]:
