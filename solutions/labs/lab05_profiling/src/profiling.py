@@ -506,8 +506,8 @@ def _layer_times(
 
     made = {"device": device, "dtype": getattr(torch, dtype)}
     x, one = torch.randn(batch, seq_len, d_model, **made), torch.randn((), **made)
-    w_qkv = torch.randn(d_model, 3 * d_model, **made) * d_model**-0.5
-    w_out = torch.randn(d_model, d_model, **made) * d_model**-0.5
+    w_qkv = torch.nn.init.xavier_normal_(torch.empty(d_model, 3 * d_model, **made))
+    w_out = torch.nn.init.xavier_normal_(torch.empty(d_model, d_model, **made))
 
     def qkv_projection(x: Tensor) -> tuple[Tensor, ...]:
         parts = (x @ w_qkv).view(batch, seq_len, 3, num_heads, d_model // num_heads)
@@ -578,6 +578,7 @@ def _compiled() -> Callable[[Tensor, Tensor, Tensor], Tensor]:
 
 # (shape of Q, shape of K, data type, device) to the backend that was fastest.
 _FASTEST: dict[tuple[Any, ...], str] = {}
+_TRIALS = {"warmup": 3, "iterations": 5}
 
 
 def _fastest_backend(q: Tensor, k: Tensor, v: Tensor) -> str:
@@ -590,7 +591,7 @@ def _fastest_backend(q: Tensor, k: Tensor, v: Tensor) -> str:
         for backend in measuring.BACKENDS:
             call = functools.partial(measuring.pinned, backend)
             with torch.no_grad(), contextlib.suppress(RuntimeError):
-                times[backend] = benchmark_function(call, (q, k, v), 3, 5)
+                times[backend] = benchmark_function(call, (q, k, v), **_TRIALS)
         if not times:
             raise RuntimeError(f"no backend for {q.dtype} on {q.device}, {tuple(q.shape)}")
         _FASTEST[key] = min(times, key=lambda backend: times[backend])
