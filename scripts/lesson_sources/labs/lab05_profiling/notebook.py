@@ -34,4 +34,10 @@ plt.show()
 
 Four times the scores, twice the numbers in x. The scores have an element for each pair of tokens. So the parts between them outgrow the projections.
 </details>
+
+**Question.** How do you time one of these parts alone, so that the number means something? The first task asks for it:
+
+```console
+uv run lab check lab05.benchmark_function
+```
 """

@@ -34,4 +34,10 @@ plt.show()
 
 The last row, {{us(lesson.jax_ns("jax_jit", "waited_for_at_the_end"), 0)}} a call, is that of a program that goes on. The second one, {{us(lesson.jax_ns("jax_jit", "not_waited_for"), 0)}}, is the time to issue it.
 </details>
+
+**Question.** Where do the two waits of an honest stopwatch belong? The first task asks for it:
+
+```console
+uv run lab check lab05_jax.benchmark_jax
+```
 """

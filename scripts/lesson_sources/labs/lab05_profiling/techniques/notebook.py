@@ -34,4 +34,10 @@ plt.show()
 
 It is the noise. A way whose speedup stays within its swings made no difference that this recording can show. In the worst round float32 differs from itself by {{pct(lesson.noise("techniques_narrow"))}}.
 </details>
+
+**Question.** On paper, what should bfloat16 give for this step, and why does the recording say otherwise? The first task asks for it:
+
+```console
+uv run lab check lab05_techniques.predict_autocast
+```
 """
