@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from profiling_lab import measuring
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = "labs/lab05_profiling/src"
 SCRIPT = ROOT / FOLDER / "own_machine.py"
@@ -52,7 +54,5 @@ def test_an_interval_with_one_end_is_refused() -> None:
 
 
 def test_a_measured_device_is_a_device() -> None:
-    from profiling_lab import measuring
-
     found = measuring.measured_device("float32")
     assert found.peak("fp32") > 1e8 and found.memory_bandwidth_bytes_per_s > 1e7
