@@ -3,7 +3,7 @@
 # Day 3: from a kernel to a line of Python
 
 PyTorch's profiler watches a program from the inside: operators, CUDA calls, kernels, lines of Python, all on one clock. Two training
-loops compute the same losses on an NVIDIA H200, and one of them leaves the device without work. You will find where, and who is to blame.
+loops compute the same losses on an NVIDIA H200, and one of them leaves the device without work. You will find where, and which line causes it.
 
 Answer each question *before* you open the answer. The numbers in the answers are computed from the traces when the
 notebook is made.
@@ -27,16 +27,16 @@ Counter(event.get("cat") for event in events if event.get("ph") == "X").most_com
 
 A trace is JSON: a list of events with a category, a name, a beginning, a duration. The list above counts the categories.
 
-**Question.** Three training steps were recorded. More than half of the events are `python_function`. Who asked for them, and
-which event would you look for to cut the trace into steps?
+**Question.** Three training steps were recorded. More than half of the events are `python_function`. Which option recorded them, and
+which event would you look for to divide the trace into steps?
 
 <details><summary>Answer</summary>
 
-`with_stack=True` asked for them, and they are why a trace with stacks is large and slow to make. `profiler.step()` leaves ranges named
+`with_stack=True` recorded them. They make a trace with stacks large and slow to record. `profiler.step()` leaves ranges named
 `ProfilerStep#<number>`: {{", ".join(sorted({e["name"] for e in events if str(e.get("name")).startswith("ProfilerStep")}))}}. The program's own ranges (`forward`, `backward`, …) lie inside them.
 </details>
 
-That is where the day begins. The [lesson](README.md) has the way, the stub is [ex_32_pytorch_profiler.py](ex_32_pytorch_profiler.py).
+The day begins here. Follow the [lesson](README.md); your functions go into [ex_32_pytorch_profiler.py](ex_32_pytorch_profiler.py).
 
 ```console
 uv run lab check ex_32.profile_steps
@@ -44,7 +44,7 @@ uv run lab check ex_32.profile_steps
 
 ## Further
 
-The same recording in pictures, beside its repaired twin. Nothing on the path needs them.
+Pictures of the same recording and of its repaired twin. You do not need them for the following days.
 """
 
 # %%
@@ -122,11 +122,11 @@ Then the lower panel: its host begins three steps within a few milliseconds. Are
 
 <details><summary>Answer</summary>
 
-During the bar the device works; that is what the host waits for. After it the device has nothing to do until the host has issued the next
-kernels, one by one. The wait itself is free, the empty queue that it leaves behind is not.
+During the bar the device works, and the host waits for this work. After it the device has nothing to do until the host has issued the next
+kernels, one by one. The wait itself costs nothing, but it leaves an empty queue.
 
-In the lower panel the host only hands work over and runs ahead; the device is still at it long after. A step's range is the host's. The pace is the
-device's: without the profiler a step took {{told("torch_train_clean", "step_ms_unprofiled")}} ms there and {{told("torch_train_sync", "step_ms_unprofiled")}} ms in the upper program (source: their provenance).
+In the lower panel the host only issues the work and runs ahead, and the device executes it long afterwards. A step's range is the host's. The device sets the pace:
+without the profiler a step took {{told("torch_train_clean", "step_ms_unprofiled")}} ms there and {{told("torch_train_sync", "step_ms_unprofiled")}} ms in the upper program (source: their provenance).
 </details>
 
 ## 3. Which call is it?
@@ -150,19 +150,18 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** The program on the right waits longer, in one call. Is that its fault? Why can a longer wait cost less?
+**Question.** The program on the right waits longer, in one call. Is that a fault? Why can a longer wait cost less?
 
 <details><summary>Answer</summary>
 
 The right one waits {{count(quick.filter(pl.col("name").str.contains("Synchronize")).height)}} times, for {{ms(quick.filter(pl.col("name").str.contains("Synchronize"))["us"].sum() * 1e3)}} in all: at the end of the recording, when all work is issued and
-the device still has a long queue. Nothing is lost. The left one waits {{count(slow.filter(name="cudaStreamSynchronize").height)}} times, for {{ms(slow.filter(name="cudaStreamSynchronize")["us"].sum() * 1e3)}}, and leaves an empty queue behind. A total of
-waiting is no verdict.
+the device still has a long queue. This wait costs nothing. The left one waits {{count(slow.filter(name="cudaStreamSynchronize").height)}} times, for {{ms(slow.filter(name="cudaStreamSynchronize")["us"].sum() * 1e3)}}, and leaves an empty queue behind each time. So the total waiting time does not tell you what the waits
+cost.
 </details>
 
 ## 4. Who called?
 
-The same step once more, zoomed to one long wait. Above it stand the operators and the Python functions that were open at that time:
-the stack, drawn.
+The picture zooms in on one long wait of the same step. It shows the stack: all Python functions, operators and calls that were running at that time.
 """
 
 # %%
@@ -193,17 +192,17 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** Read the stack from below. Which is the lowest line that you could change? What did it want?
+**Question.** Read the stack from the top, where the call is, downwards. Which is the first line that you could change? What did it need?
 
 <details><summary>Answer</summary>
 
-`cudaStreamSynchronize` is not in anybody's source. Below it is `aten::_local_scalar_dense`, which is what `.item()` becomes: one number was wanted on
-the host. The line of the program that asked is the one to move out of the loop, or to ask less often.
+`cudaStreamSynchronize` is in no line of the program. Below it is `aten::_local_scalar_dense`, which `.item()` calls: the host needed
+one number. Move the line of the program that asks for this number out of the loop, or run it less often.
 </details>
 
-## 5. Names lie, sums lie twice
+## 5. Sums that mislead
 
-The table that everybody prints sorts operators by their total. Here is such a list, made by adding up durations.
+The usual table sorts operators by their total. Here is such a list, made by adding up durations.
 """
 
 # %%
@@ -245,14 +244,14 @@ plt.show()
 
 <details><summary>Answer</summary>
 
-An operator's duration contains those of the operators that it calls, so the sum counts inner ones again and again, and backward operators run on a thread
-of their own. What is an operator's own, its *self* time, is the part of its bar with nothing above it. You will compute both, and a third one:
+An operator's duration includes those of the operators that it calls, so the sum counts inner ones several times. Also, backward operators run on a thread
+of their own. An operator's *self* time is the part of its bar with nothing above it. You will compute total and self time, and also
 the time that its kernels took on the device.
 </details>
 
 ## 6. How much of a step is empty?
 
-The device's row of both programs once more, larger, kernels only.
+The device's rows of both programs, larger and with kernels only.
 """
 
 # %%
@@ -272,7 +271,7 @@ plt.show()
 # %% [markdown]
 """
 **Question.** In the lower row, which kernels belong to the second step: those that it issued, or those between its dashed lines? Which of
-the two can you tell from a device's row, and what is then the idle time *of a step*?
+the two can you see in the device's row? What is the idle time *of a step* then?
 
 The lesson's further section "How much of a step is idle" has the definition.
 
