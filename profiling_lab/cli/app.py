@@ -28,19 +28,19 @@ SECTIONS: dict[str, dict[str, tuple[str, str, str]]] = {
         "check": ("checking", "check", "Check an exercise or a single task."),
         "watch": ("checking", "watch", "Check again whenever you save."),
         "hint": ("hints", "hint", "A question that helps; asked again, a stronger hint."),
-        "quiz": ("quizzing", "quiz", "An interviewer's questions, about real captures."),
+        "quiz": ("quizzing", "quiz", "Interview questions about real captures."),
         "predict": (
             "predicting",
             "predict",
-            "What a change saves, before you see what was measured.",
+            "Predict what a change saves, then see what was measured.",
         ),
-        "solution": ("solution", "solution", "The reference, once your own passes."),
+        "solution": ("solution", "solution", "Show the reference, once your own code passes."),
         "book": ("book", "book", "Build the course as a book of pages with live recordings."),
     },
     "Profile": {
         "diagnose": ("diagnosing", "diagnose", "Name what is wrong with a capture."),
-        "compare": ("comparing", "compare", "Two captures side by side; fails on a regression."),
-        "report": ("reporting", "report", "Write captures and findings as one HTML page."),
+        "compare": ("comparing", "compare", "Compare two captures; fails on a regression."),
+        "report": ("reporting", "report", "Write captures and the verdict as an HTML page."),
         "mcp": ("serving", "mcp", "Serve answers about recordings to an assistant (MCP)."),
         "record": ("machine", "record", "Record the course's captures again (needs a GPU)."),
     },
@@ -151,7 +151,7 @@ def prepare_streams() -> None:
 @click.version_option(package_name="gpu-profiling-lab", prog_name="lab")
 @click.pass_context
 def lab(ctx: click.Context) -> int | None:
-    """Learn GPU profiling on real captures; diagnose your own.
+    """Learn GPU profiling on real captures, and diagnose your own.
 
     Without a command: where you are, what is next, and what this machine can do.
 

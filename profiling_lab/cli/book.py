@@ -14,14 +14,14 @@ from profiling_lab.cli.screen import load_course, note_while, short
     "--output",
     "-o",
     type=click.Path(file_okay=False, path_type=Path),
-    help="The folder to write: book, beside course.toml.",
+    help="The folder to write; by default book, next to course.toml.",
 )
 @click.option("--serve", is_flag=True, help="Serve it on this machine, and build again on change.")
 @click.option("--port", default=8000, show_default=True, help="Where --serve listens.")
 def book(output: Path | None, serve: bool, port: int) -> int:
-    """Build the course as a book: a folder of pages that opens from disk, or on any static host.
+    """Build the course as a book: a folder of pages that you open from disk or on any static host.
 
-    Its figures are the recordings: zoom, search, and choose an operation beside the text.
+    Its figures are live timelines: you can zoom, search, and select an operation.
     """
     # Here: `lab --help` needs none of it.
     from profiling_lab.book import build

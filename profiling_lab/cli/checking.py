@@ -29,8 +29,8 @@ NO_CHECKS_COLLECTED = 5  # pytest's exit code
 @click.option(
     "--capture",
     metavar="FILE",
-    help="Run the checks that read the course's recordings on your own, a file or a folder; what is "
-    "expected is computed from it.",
+    help="Run the checks that read recordings on your own one, a file or a folder. The expected "
+    "results are computed from it.",
 )
 @click.option("--against", metavar="TREE", help="Judge another tree (solutions, a submission).")
 @click.option("--live", is_flag=True, help="Add the checks that need this machine's GPU.")
@@ -40,8 +40,8 @@ def check(
 ) -> int:
     """Check an exercise (ex_30), a task (ex_30.busy_time), or what is next.
 
-    Exits with 0 if nothing failed, with 1 if a check failed or nothing of what was named is written
-    yet, with 2 if ID or FILE is not right.
+    Exits with 0 if nothing failed, with 1 if a check failed or none of the named tasks is written
+    yet, and with 2 if ID or FILE is wrong.
 
     \b
       uv run lab check ex_30.busy_time
@@ -109,7 +109,7 @@ def run_checks(course: Course, arguments: list[str], *, verbose: bool = False) -
         return complain("the checks could not run; what is above says why")
     return complain(
         f"the checks ended early (exit code {code}): the code under test ended the whole process; "
-        "check again, and the check in which it happened is named",
+        "check again to see in which check this happened",
         code=1,
     )
 

@@ -59,15 +59,15 @@ def compare(
     as_json: bool,
     as_markdown: bool,
 ) -> int:
-    """Captures of the same work before and after a change.
+    """Compare captures of the same work before and after a change.
 
-    Timelines, traces of PyTorch, or pages of Nsight Compute; a side is a capture, a folder of
-    captures, or a pattern in quotes. With several runs a side medians are compared, with a 95 %
-    interval, and what these runs cannot tell apart is called noise.
+    Takes timelines, traces of PyTorch, or pages of Nsight Compute. Each side is a capture, a folder of
+    captures, or a pattern in quotes. With several runs on each side it compares medians, with a 95 %
+    interval. A difference that these runs cannot establish is called noise.
 
-    Exits with 1 if the window (of traces the mean step, of pages any kernel) got longer by more than
+    Exits with 1 if the window (for traces the mean step, for pages any kernel) got longer by more than
     the tolerance, and by more than noise. Other times that grew by more than that share of the
-    window are marked, as the places to look at.
+    window are marked, so that you know where to look.
 
     \b
       uv run lab compare torch_inference_baseline torch_inference_improved

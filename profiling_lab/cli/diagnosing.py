@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option(
-    "--mine", is_flag=True, help="Ask the functions you wrote, and put the engine beside them."
+    "--mine", is_flag=True, help="Use the functions you wrote, and compare with the engine."
 )
 @against_option
-@click.option("--each", is_flag=True, help="Every FILE by itself, whatever belongs together.")
+@click.option("--each", is_flag=True, help="Diagnose every FILE by itself, even files of one run.")
 @click.option(
     "--json",
     "as_json",
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     "fail_on",
     metavar="CATEGORY",
     multiple=True,
-    help="Exit with 1 if a finding, the main one or another, is of this category, or if more time is "
-    'unexplained than a share ("unexplained=5%"); repeat it, or separate by commas.',
+    help="Exit with 1 if any finding has this category, or if more than this share of the time is "
+    'unexplained ("unexplained=5%"). Repeat it, or separate by commas.',
 )
 @range_option
 @seconds_option
@@ -65,9 +65,8 @@ def diagnose(
     """Name what is wrong with a program, from captures of it.
 
     Prints the main finding with its evidence and what to do, other findings, where the time went, what
-    would be saved, and what the verdict rests on. With --mine (or --against, another tree) the functions of
-    the exercises answer, as far as they are written, and the engine's verdict stands beside theirs. Pages of
-    kernels alone are judged by these functions.
+    would be saved, and what the verdict is based on. With --mine the functions of the exercises that you have
+    written give the verdict, and it is compared with the engine's (--against uses another tree's functions).
 
     \b
     FILE is the name of a capture of the course, or one of these:
@@ -76,10 +75,9 @@ def diagnose(
                        Python package ncu-report is installed
       PyTorch          .json, .json.gz; a folder with a trace of each rank
 
-    Several files are one run, read together, if they are of the ranks of one job (traces that say so;
-    timelines recorded at the same time that ran collectives), or a timeline (or trace) and pages of
-    kernels: a kernel then counts by the time it takes in that run. All other files are diagnosed one
-    after the other.
+    Files of one run are read together: those of the ranks of one job (traces that say so, or timelines with
+    collectives that were recorded at the same time), and a timeline or trace with pages of its kernels. A
+    kernel then counts by the time it takes in that run. Other files are diagnosed one after the other.
 
     \b
       uv run lab diagnose torch_inference_baseline --against solutions
@@ -96,11 +94,11 @@ def diagnose(
       ncu --set full -k my_kernel -c 1 --page raw --csv ./my_program > my.csv
       torch.profiler's export_chrome_trace("my_run.json")
 
-    A .nsys-rep is exported beside itself, as nsys stats does. SQLite may be of any size; a verdict takes
-    0.4 GB of memory for every million events, with --mine 1.5 GB; where that much is not free, the part around the
-    middle is looked at, and said so. Other files hold at most 512 MiB of text.
+    A .nsys-rep is exported into its folder, as nsys stats does. An SQLite file may have any size. A verdict takes
+    0.4 GB of memory for every million events, with --mine 1.5 GB. If that much is not free, only the part around
+    the middle is read, and the output says so. Other files may have at most 512 MiB of text.
 
-    Exits with 0, healthy or not; with 1 on a --fail-on hit; with 2 if a FILE cannot be read.
+    Exits with 1 if --fail-on found its category, and with 2 if a FILE cannot be read; else with 0.
     """
     rest, limit = verdicts.unexplained_limit(fail_on)
     unwanted = _categories(tuple(rest))

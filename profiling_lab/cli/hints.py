@@ -24,10 +24,10 @@ _DETAILS = re.compile(r"</?details>|<summary>.*?</summary>", re.DOTALL | re.IGNO
 @click.argument("identifier", metavar="ID[.TASK]", required=False)
 @click.option("--more", is_flag=True, help="Show the stronger hint at once.")
 def hint(identifier: str | None, more: bool) -> int:
-    """A question that leads on; asked a second time, a stronger hint. Never the code.
+    """Show a question that helps, and a stronger hint if you ask again. Never the code.
 
-    Without a task it is about the first one without its points. What you were shown is kept in
-    .lab/, and costs no points.
+    Without a task it takes the first task that has no points yet. Hints cost no points. Which hints
+    you have seen is kept in .lab/.
 
     \b
       uv run lab hint ex_30.busy_time

@@ -15,10 +15,10 @@ from profiling_lab.course import doctor as machine
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
 def doctor(as_json: bool) -> int:
-    """What this machine can do, and what each missing thing means for you.
+    """Show what this machine can do, and what each missing thing means for you.
 
     Looks for a GPU, its driver, Nsight Systems and Nsight Compute, nvcc, PyTorch, Triton, JAX and
-    disk space. Nothing is installed or changed. Takes some seconds; works outside the course too.
+    disk space. It installs and changes nothing, takes some seconds, and also works outside the course.
     """
     with note_while("looking at this machine"):
         items = machine.examine()

@@ -7,7 +7,7 @@ import click
 against_option = click.option(
     "--against",
     metavar="PATH",
-    help="Whose functions to use: another tree (solutions), a clone of the course, or a Python "
+    help="Which functions to use: another tree (solutions), a clone of the course, or a Python "
     "file. Without it: your own.",
 )
 range_option = click.option(

@@ -19,15 +19,15 @@ LEFT_PCT, RIGHT_PCT = -25, 100  # of the plot; what lies further left stands at 
 @click.argument("high", required=False)
 @click.option("--again", is_flag=True, help="Forget all predictions, and begin anew.")
 def predict(name: str | None, low: str | None, high: str | None, again: bool) -> int:
-    """Say what a change saves, before you see what was measured.
+    """Predict what a change saves, then see what was measured.
 
-    Give an interval, in percent of the time before the change, so wide that you expect to be right four
-    times in five. Below 0 the change costs time. The first answer counts: it is kept in .lab/, and
-    then you are told what was measured. Without a NAME: all predictions of the week, how they did, and
-    how well you know what you know.
+    Give an interval, in percent of the time before the change. Make it so wide that you expect to be right
+    four times in five. Below 0 the change costs time. Only the first answer counts. It is kept in .lab/, and
+    then you see what was measured. Without a NAME you see all predictions of the week, how close they
+    were, and whether your intervals are too narrow or too wide.
 
     \b
-      uv run lab predict                       what is asked, and how you did
+      uv run lab predict                       all questions, and how you did
       uv run lab predict inference             one question
       uv run lab predict inference 40% 70%     your answer
     """

@@ -30,12 +30,12 @@ KEPT = "quiz.json"  # in .lab
 @click.option("--list", "listed", is_flag=True, help="All questions, and which you answered.")
 @click.option("--again", is_flag=True, help="Forget what was answered, and begin anew.")
 def quiz(name: str | None, topic: str | None, answer: str | None, listed: bool, again: bool) -> int:
-    """What an interviewer asks, asked about a real capture.
+    """Answer interview questions about real captures.
 
     The topics are the week's interview questions. Each answer is computed from the capture that the
-    question names: open it any way you like (SQL, Python, lab report), find the number, and give it
-    with its unit. A question that you got wrong comes again, about another capture where there is one.
-    An empty line goes on to the next question; Ctrl-C ends. What you answered is kept in .lab/.
+    question names. Open it any way you like (SQL, Python, lab report), find the number, and give it
+    with its unit. A question that you got wrong comes again, about another capture if there is one.
+    An empty line skips a question; Ctrl-C ends. Your answers are kept in .lab/.
     Exits with 1 if the answer given by --answer is wrong.
 
     \b

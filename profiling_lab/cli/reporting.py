@@ -61,8 +61,8 @@ def report(
     """Write captures and the verdict on them as one HTML page that works offline.
 
     FILE is what lab diagnose takes, or a capture of counters, which becomes a roofline. Files of one run
-    are read together, as there. Of two timelines, or two traces, the page also compares the first with
-    the second. With --progress it is your own progress through the course, and takes no FILE.
+    are read together, as there. If you give two timelines or two traces, the page also compares the first with
+    the second. With --progress and no FILE, the page shows your progress through the course.
 
     \b
       uv run lab report my_run.sqlite --output my_run.html
@@ -161,8 +161,8 @@ def _are_a_pair(parts: list[Part]) -> bool:
 def demo(output: Path, open_page: bool) -> int:
     """Diagnose real captures of an H200, before and after.
 
-    Two pairs ship with the course: PyTorch inference, and a pipeline in CUDA C++. The page that is
-    written shows both on a timeline. Needs no GPU.
+    There are two pairs: PyTorch inference, and a pipeline in CUDA C++. The command also writes a page
+    that shows both on a timeline. It needs no GPU.
     """
     _writable(output)
     known = captures.names()

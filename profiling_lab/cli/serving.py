@@ -13,10 +13,11 @@ from profiling_lab.cli import verdicts
 def mcp(places: tuple[str, ...]) -> int:
     """Serve answers about recordings to an assistant (MCP over stdin, stdout).
 
-    PLACE is a file or a folder: what lies there can be asked about, and
-    nothing else. The server only reads. It gives the verdict, the two tables
+    PLACE is a file or a folder. The assistant can ask only about recordings
+    there. The server only reads. It gives the verdict, the two tables
     of time, top kernels and operators, a comparison, and the events of a
-    span. Answers are bounded; names from recordings are marked as untrusted.
+    span. Answers are limited in length; names from recordings are marked as
+    untrusted.
 
     \b
     The SDK:   uv sync --inexact --group assistants

@@ -20,9 +20,9 @@ from profiling_lab.errors import CourseError
 
 @click.command()
 @click.argument("identifier", metavar="ID[.TASK]")
-@click.option("--path", "path_only", is_flag=True, help="Print where the reference lies instead.")
+@click.option("--path", "path_only", is_flag=True, help="Print the reference's path instead.")
 def solution(identifier: str, path_only: bool) -> int:
-    """The reference for a task or a whole exercise, once your own passes.
+    """Show the reference for a task or a whole exercise, once your own code passes.
 
     \b
       uv run lab solution ex_30.busy_time

@@ -36,7 +36,9 @@ def show() -> int:
         else:
             hidden += 1
     if hidden:
-        click.echo(dim(f"  and {hidden} exercises not begun; start anywhere, see README.md"))
+        click.echo(
+            dim(f"  and {hidden} exercises not begun; start with any of them, see README.md")
+        )
     click.echo()
     _show_next(course, following, verdicts)
     click.echo()
@@ -136,7 +138,7 @@ def machine_line() -> str:
     missing = [f"no {name}" for key, name in names.items() if key not in can]
     text = f"This machine: {', '.join([*here, *missing])}."
     if "gpu" not in can:
-        text += " Recorded captures stand in, with the same points."
+        text += " You work with recorded captures, for the same points."
     return f"{text} More: {LAB} doctor"
 
 

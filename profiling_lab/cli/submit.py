@@ -27,10 +27,10 @@ ZIP_DATE = (1980, 1, 1, 0, 0, 0)  # the same work gives the same file
     type=click.Path(path_type=Path),
     default=Path(SUBMISSION),
     show_default=True,
-    help="The zip file to write; graders take its name for yours.",
+    help="The zip file to write; graders read your name from its name.",
 )
 def submit(output: Path) -> int:
-    """Pack the files you edited, and only those, as a zip that a grader takes.
+    """Pack the files you edited, and only those, as a zip file for the grader.
 
     Says what is in it, what is still to do, and the score of your last check.
 

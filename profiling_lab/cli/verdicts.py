@@ -229,7 +229,7 @@ def show_beside(verdict: Verdict, own: Sequence[Finding]) -> None:
     """Print the engine's verdict beside the learner's: where they part, by how much, why, and where that is taught."""
     main = verdict.findings[0]
     click.echo()
-    click.echo(bold("  The engine beside it"))
+    click.echo(bold("  What the engine says"))
     if not own:
         click.echo(wrap(f"{main.category}, {finding_in_few_words(main)}", "    "))
         return

@@ -145,7 +145,7 @@ CHANGES = (
         "graph",
         DAY3,
         "torch_infer_launch_bound launches the kernels of a short batch one by one, from Python. torch_infer_graph "
-        "launches the same kernels in another way. What share of a step does that save?",
+        "launches the same kernels in another way. What share of a step does this save?",
         _by_step("torch_infer_launch_bound", "torch_infer_graph"),
     ),
     Change(
@@ -229,13 +229,13 @@ def calibration(told: Sequence[Outcome]) -> str:
     held = sum(outcome.holds for outcome in told)
     width = statistics.median(outcome.high_pct - outcome.low_pct for outcome in told)
     words = (
-        f"{held} of {len(told)} intervals hold what was measured; of intervals that hold "
-        f"{CONFIDENCE:.0%} of the time, {CONFIDENCE * len(told):.0f} would. Their median width is {width:.0f} points."
+        f"{held} of {len(told)} intervals contain the measured value; with {CONFIDENCE:.0%} intervals, "
+        f"{CONFIDENCE * len(told):.0f} would. Their median width is {width:.0f} points."
     )
     if len(told) < 5:
-        return f"{words} Too few to judge yourself by."
+        return f"{words} These are too few to judge."
     if held < CONFIDENCE * len(told) - 1:
-        return f"{words} You are surer than you may be: give wider intervals."
+        return f"{words} You are too sure: give wider intervals."
     if held == len(told) and width > 30:
-        return f"{words} You know more than you claim: dare narrower ones."
+        return f"{words} You know more than you claim: give narrower ones."
     return words

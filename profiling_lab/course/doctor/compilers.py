@@ -24,7 +24,7 @@ def nvcc_item(
         return Item("nvcc", "limited", f"{source}: {trouble}", means, install(machine, "nvcc"))
     found = f"CUDA {number}, {source}"
     if host[1]:
-        return Item("nvcc", "limited", found, "nvcc needs a C++ compiler of the host beside it.")
+        return Item("nvcc", "limited", found, "nvcc also needs a C++ compiler for host code.")
     means = "CUDA tasks compile here, with or without a GPU."
     return Item("nvcc", "ok", found, means)
 
@@ -35,7 +35,7 @@ def cxx_item(machine: Machine, path: str | None, version: tuple[str, str]) -> It
     if path is None or trouble:
         do = needs.CXX.get(machine.platform, "install a C++ compiler")
         found = "no C++ compiler" if path is None else f"{path}: {trouble}"
-        means = "CUDA tasks are shown as 'not run'; everything else is untouched."
+        means = "CUDA tasks are shown as 'not run'; everything else works."
         return Item("C++ compiler", "missing" if path is None else "limited", found, means, do)
     name = Path(path).name
     return Item("C++ compiler", "ok", f"{name} {number}", "nvcc can compile host code.")

@@ -73,14 +73,12 @@ def torch_item(machine: Machine, probe: Probe, driver: Driver) -> Item:
     if data["sees"] and not error:
         names = ", ".join(dict.fromkeys(data.get("names", ())))
         return Item("torch", "ok", f"{found}; runs on {names}", "Live PyTorch work runs here.")
-    on_cpu = "Recorded work and everything on the CPU runs; nothing of torch's runs on a GPU here."
+    on_cpu = "Recorded work and everything on the CPU runs; torch cannot use a GPU here."
     if data["sees"]:
         code = ", ".join(data.get("architectures", ()))
         means = f"torch sees the GPU but a first kernel failed. {on_cpu}"
         if "no kernel image" in error:
-            means = (
-                f"This torch holds machine code for {code} and none that this GPU runs. {on_cpu}"
-            )
+            means = f"This torch has machine code for {code}, but none for this GPU. {on_cpu}"
             do = f"Install a torch that still supports this GPU ({OLDER_TORCH_PAGE})."
             return Item("torch", "limited", f"{found}; {shorten(error)}", means, do)
         return Item("torch", "limited", f"{found}; {shorten(error)}", means, driver_repair(machine))
@@ -153,7 +151,7 @@ def triton_item(machine: Machine, probe: Probe, driver: Driver) -> Item:
     means = (
         "Triton kernels run on the GPU."
         if driver.gpus
-        else "Without a GPU kernels run in Triton's interpreter, on the CPU: slow, but right."
+        else "Without a GPU kernels run in Triton's interpreter, on the CPU: slowly, but correctly."
     )
     return Item("triton", "ok", f"triton {probe.data['version']}", means)
 

@@ -44,7 +44,9 @@ def summary(items: Sequence[Item]) -> list[str]:
         lines.append(f"Recording your own programs: {recording}.")
         lines.append(f"Measuring your own kernels: {measuring}.")
     elif by_name["GPU"].state == "missing":
-        lines.append("Live checks and recordings of your own: not here, for want of an NVIDIA GPU.")
+        lines.append(
+            "Live checks and recordings of your own: not here, because there is no NVIDIA GPU."
+        )
     else:
         lines.append("Live checks and recordings of your own: not yet; see GPU and driver below.")
     return lines

@@ -97,8 +97,8 @@ def filled_by_kernels(capture: str) -> Asked:
         f"In {capture} kernels run one after the other. From the first kernel's start to the last "
         "one's end: what share of the time do kernels fill?",
         share,
-        f"{share:.0f} %. A timeline answers first whether the device had work at all: no kernel, "
-        f"however well it is tuned, can give back the other {100 - share:.0f} %.",
+        f"{share:.0f} %. First look in the timeline whether the device had work at all. Faster kernels "
+        f"cannot give back the other {100 - share:.0f} %.",
         _sql(capture, sql),
         unit="pct",
     )
@@ -117,8 +117,8 @@ def not_in_the_capture(capture: str) -> Asked:
     return Asked(
         f"Which of these can {capture} not tell you?",
         missing,
-        f"The file has no table {shows[missing]}. What is not traced cannot be seen, and more of it "
-        "costs more: begin with --trace=cuda,nvtx, and add what the first look leaves open "
+        f"The file has no table {shows[missing]}. You see only what you traced, and tracing more "
+        "costs more. Begin with --trace=cuda,nvtx, and add what the first look does not show "
         "(here: --gpu-metrics-devices=all).",
         _sql(capture, "SELECT name FROM sqlite_master"),
         choices=tuple(shows),
@@ -135,7 +135,7 @@ def without_waiting(capture: str) -> Asked:
         "device. How many times too short is the median without?",
         honest / lie,
         f"{units.format_ns(lie)} instead of {units.format_ns(honest)}: a launch returns before its "
-        "kernel has run, so the clock measured the launching. Before any profile: a time that you "
+        "kernel has run, so the clock measured the launching. Before you profile, you need a time that you "
         "can trust.",
         f"captures/{capture}/pitfalls.json, no_sync: medians of honest_ns and lie_ns",
         unit="ratio",
@@ -156,9 +156,9 @@ def only_in_the_page(capture: str) -> Asked:
         f"The kernel {kernel} of {capture}: which of these can a timeline of Nsight Systems not "
         "tell you?",
         right,
-        "Duration, grid and registers stand in every row of CUPTI_ACTIVITY_KIND_KERNEL. What "
-        "happened inside the kernel takes hardware counters, of one kernel at a time: first the "
-        "timeline, to find the kernel that matters, then Nsight Compute, for that one.",
+        "Duration, grid and registers are in every row of CUPTI_ACTIVITY_KIND_KERNEL. To see what "
+        "happened inside the kernel you need hardware counters, of one kernel at a time. First use the "
+        "timeline to find the kernel that matters, then Nsight Compute for that one.",
         f"captures/{capture}/kernels.csv, {SECTORS_HIT}; the tables of any timeline",
         choices=(
             f"it ran for {units.format_ns(took_ns)}",
@@ -200,7 +200,7 @@ def kernel_to_open(capture: str) -> Asked:
         f"Which kernel of {capture} would you open in Nsight Compute first?",
         name,
         f"{name}: {units.format_ns(total)} in {count} launches, more than any other in total. One "
-        "launch of it says nothing about its weight: a profile is sorted by sums.",
+        "launch alone does not show how much it matters, so sort a profile by sums.",
         _sql(capture, sql),
         choices=tuple(sorted(row[0] for row in rows)),
     )
@@ -228,7 +228,7 @@ def which_limit(capture: str) -> Asked:
         f"{dram[kernel]:.0f} % of its peak. What limits it?",
         right,
         (
-            f"{highest:.0f} % of a peak is near a ceiling: only less of that work, or another way "
+            f"{highest:.0f} % of a peak is near the limit: only less of that work, or another way "
             "to do it, makes the kernel faster."
             if right != neither
             else "Both units idle most of the time. Not every slow kernel is one or the other: "
@@ -249,8 +249,8 @@ def ridge(capture: str) -> Asked:
         f"{bandwidth / 1e12:.1f} TB/s by its maker's documents. From how many operations for each "
         "byte on can arithmetic be the limit?",
         peak / bandwidth,
-        f"{peak / bandwidth:.1f}. To the left of that ridge device memory is the roof; a sum of two "
-        "float32 arrays does one operation for 12 bytes, far to the left of it.",
+        f"{peak / bandwidth:.1f}. Below this ridge device memory is the roof. A sum of two "
+        "float32 arrays does one operation for 12 bytes, far below it.",
         "profiling_lab/devices.toml: peak_flops_per_s.float32 ÷ memory_bandwidth_bytes_per_s",
         unit="ratio",
     )
@@ -290,8 +290,8 @@ def at_best(capture: str) -> Asked:
         f"one's end, the heaviest kernel, {name}, takes {100 * share:.1f} %. If it took no time at all and "
         "nothing else changed: by which factor would the whole be faster?",
         1 / (1 - share),
-        f"1 ÷ (1 - {share:.3f}) = {1 / (1 - share):.2f}: the best that any work on this kernel can "
-        "give (Amdahl). Compute it before you begin, for each thing that you might do.",
+        f"1 ÷ (1 - {share:.3f}) = {1 / (1 - share):.2f}. No work on this kernel can give more "
+        "(Amdahl). Compute this bound for each thing that you might do, before you begin.",
         _sql(capture, sql),
         unit="ratio",
     )
@@ -310,8 +310,8 @@ def step_that_paid(capture: str) -> Asked:
         "time against the one before?",
         best,
         f"{best} saved {units.format_ns(saved[best])} of the {units.format_ns(first - last)} "
-        "that all steps together did. What counts is time saved, not the factor: a factor of two of "
-        "what is left may be little.",
+        "that all steps together did. What counts is time saved, not the factor: a factor of two in "
+        "a short remaining time may save little.",
         f"captures/{capture}/kernels.csv, {DURATION}",
         choices=tuple(names[1:]),
     )
@@ -334,8 +334,8 @@ def rate_of_copies(capture: str) -> Asked:
         f"At which rate do copies from host to device run in {capture} (while they run)?",
         rate,
         f"{units.format_bytes_per_s(rate)}, from {kind} memory. Compare copy_pageable and "
-        "copy_serial: the memory decides the rate, and whether a copy can run beside kernels at "
-        "all; only then does it pay to look at its size.",
+        "copy_serial. The kind of memory decides the rate, and whether a copy can run beside kernels. "
+        "Look at its size only after that.",
         _sql(capture, sql),
         unit="bytes_per_s",
     )
@@ -357,8 +357,8 @@ def price_of_a_batch(capture: str) -> Asked:
         "the large batch serve?",
         factor,
         f"{factor:.1f} times, while each request takes {served[large] / served[1]:.1f} times as "
-        "long, and waits besides until its batch is full. Neither number alone says which batch is "
-        "best: that takes the latency which your users are promised.",
+        "long, and also waits until its batch is full. Neither number alone says which batch is "
+        "best. You also need the latency that your users were promised.",
         f"captures/{capture}/service.json: batch ÷ median of service_ns",
         unit="ratio",
     )
@@ -408,7 +408,7 @@ def what_suffers(capture: str) -> Asked:
         f"The first word comes after {units.format_ns(_first_word_ns(heavy))} instead of "
         f"{units.format_ns(_first_word_ns(light))} ({first:.2f} times), the next one after "
         f"{units.format_ns(_next_word_ns(heavy))} instead of {units.format_ns(_next_word_ns(light))} "
-        f"({following:.2f} times). One latency does not stand for the other: say which one is promised.",
+        f"({following:.2f} times). The two latencies differ, so say which one you promise.",
         f"captures/{capture}/tokens.json: token_ns[0] - sent_ns, and differences of neighbours in token_ns",
         choices=(*grew, both),
     )
@@ -458,12 +458,12 @@ def occupancy_misleads(capture: str) -> Asked:
 
 
 def idle_in_a_busy_kernel(capture: str) -> Asked:
-    """How much of a "utilised" device works?"""
+    """How much of a "utilized" device works?"""
     active, elapsed = column(capture, SM_ACTIVE), column(capture, SM_ELAPSED)
     kernel = min(active, key=lambda name: active[name] / elapsed[name])
     share = 100 * active[kernel] / elapsed[kernel]
     return Asked(
-        f"While {kernel} of {capture} runs, nvidia-smi would say 100 % utilised. For what share of "
+        f"While {kernel} of {capture} runs, nvidia-smi would say 100 % utilized. For what share of "
         "that time did an average multiprocessor have anything to do?",
         share,
         f"{share:.0f} %. Utilization asks whether any kernel runs, not how much of the device it "
