@@ -233,7 +233,7 @@ def calibration(told: Sequence[Outcome]) -> str:
         f"{CONFIDENCE * len(told):.0f} would. Their median width is {width:.0f} points."
     )
     if len(told) < 5:
-        return f"{words} These are too few to judge."
+        return f"{words} Too few to judge yet."
     if held < CONFIDENCE * len(told) - 1:
         return f"{words} You are too sure: give wider intervals."
     if held == len(told) and width > 30:

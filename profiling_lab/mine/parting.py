@@ -212,7 +212,7 @@ TAUGHT = {
         "modules/01-nsight-systems/ex02-kernel-overlap/README.md", "Serialized, or full?"
     ),
     **dict.fromkeys(_RANKS, Lesson(_RANKS_OF, "The verdict")),
-    "recompilation": Lesson(_DAY_3, "Compiled code that is not"),
+    "recompilation": Lesson(_DAY_3, "When compiled code is slow"),
     "memory_growth": Lesson(_DAY_3, "Who holds the memory?"),
     "throttled": Lesson("modules/04-energy-profiling/ex01-power-measurement/README.md", "Was the clock held down?"),
     "slower_kernels": Lesson("modules/05-advanced-nsight/ex07-comparison-reports/README.md", "Where the change is"),
