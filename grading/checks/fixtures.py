@@ -118,7 +118,7 @@ def own_recording(pytestconfig: pytest.Config) -> bool:
 
 
 @kept
-def _generated(name: str, number: int, **options: Any) -> tuple[Scenario, bytes]:
+def generated_capture(name: str, number: int, **options: Any) -> tuple[Scenario, bytes]:
     """A scenario and its capture, which is nowhere any more."""
     from grading.checks.generate import SCENARIOS
 
@@ -139,7 +139,7 @@ def generated(seed: int, tmp_path_factory: pytest.TempPathFactory) -> Callable[.
     def generate(name: str, nth: int = 0, **options: Any) -> Scenario:
         key = name, nth, *sorted(options.items())
         if key not in made:
-            scenario, data = _generated(name, seed + nth * (MOST_SEED + 1), **options)
+            scenario, data = generated_capture(name, seed + nth * (MOST_SEED + 1), **options)
             name = f"{disguised(scenario.path.stem)}.sqlite"
             path = tmp_path_factory.mktemp("generated") / name
             path.write_bytes(data)

@@ -11,6 +11,8 @@ are those of Nsight Systems' report cuda_kern_exec_trace.
 
 from __future__ import annotations
 
+import functools
+import os
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -38,14 +40,26 @@ SYNCHRONIZING = (
 
 
 class _Export:
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self.connection = connection
+    """One file; what was asked of it once is kept."""
+
+    def __init__(self, path: str) -> None:
+        uri = Path(path).resolve().as_uri() + "?mode=ro&immutable=1"
+        self.connection = sqlite3.connect(uri, uri=True)
+        self.kept: dict[str, list[tuple[Any, ...]]] = {}
         query = "SELECT name FROM sqlite_master WHERE type = 'table'"
-        self.tables = {row[0] for row in connection.execute(query)}
+        self.tables = {row[0] for row in self.connection.execute(query)}
+
+    def __del__(self) -> None:
+        self.connection.close()
+
+    def query(self, query: str) -> list[tuple[Any, ...]]:
+        if query not in self.kept:
+            self.kept[query] = self.connection.execute(query).fetchall()
+        return list(self.kept[query])
 
     def rows(self, table: str, query: str) -> list[tuple[Any, ...]]:
         """The rows of a query over a table, none if the file lacks it."""
-        return self.connection.execute(query).fetchall() if table in self.tables else []
+        return self.query(query) if table in self.tables else []
 
     def intervals(self, tables: Iterable[str], device: int) -> list[Window]:
         found: list[Window] = []
@@ -72,12 +86,23 @@ class _Export:
 
 @contextmanager
 def _open(path: Path_) -> Iterator[_Export]:
-    uri = Path(path).resolve().as_uri() + "?mode=ro&immutable=1"
-    connection = sqlite3.connect(uri, uri=True)
-    try:
-        yield _Export(connection)
-    finally:
-        connection.close()
+    status = os.stat(path)
+    yield _export(os.fspath(path), status.st_ino, status.st_mtime_ns, status.st_size)
+
+
+@functools.lru_cache(64)
+def _export(path: str, *_state: int) -> _Export:
+    return _Export(path)
+
+
+def query(path: Path_, sql: str) -> list[tuple[Any, ...]]:
+    """The rows of a query; none if a table is not in the file."""
+    with _open(path) as export:
+        try:
+            return export.query(sql)
+        except sqlite3.OperationalError as error:
+            assert "no such table" in str(error), error
+            return []
 
 
 def _merged(intervals: Iterable[Window], window: Window) -> list[Window]:

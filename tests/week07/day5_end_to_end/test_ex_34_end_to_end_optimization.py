@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from grading.checks import task
+from grading.checks import oracles, task
 from grading.checks.assertions import agree, call_words, show
 from grading.checks.fixtures import SEED_VARIABLE, recordings
 from grading.checks.generate import serving
@@ -925,15 +925,11 @@ def test_goodput_of_bad_input(stub, tmp_path):
 
 def nvtx_rows(capture: str) -> list[tuple[str, int, int]]:
     """Name, start and end of the NVTX ranges, straight from the file."""
-    uri = captures.path(capture).resolve().as_uri() + "?mode=ro&immutable=1"
-    connection = sqlite3.connect(uri, uri=True)
-    try:
-        return connection.execute(
-            """SELECT COALESCE(n.text, s.value), n.start, n."end" FROM NVTX_EVENTS AS n
-               LEFT JOIN StringIds AS s ON s.id = n.textId WHERE n.eventType IN (59, 60)"""
-        ).fetchall()
-    finally:
-        connection.close()
+    return oracles.query(
+        captures.path(capture),
+        """SELECT COALESCE(n.text, s.value), n.start, n."end" FROM NVTX_EVENTS AS n
+           LEFT JOIN StringIds AS s ON s.id = n.textId WHERE n.eventType IN (59, 60)""",
+    )
 
 
 def requests_in(capture: str) -> bool:

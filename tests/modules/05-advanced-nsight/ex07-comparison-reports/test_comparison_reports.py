@@ -10,7 +10,6 @@ import math
 import random
 import re
 import shlex
-import sqlite3
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -44,15 +43,7 @@ MORE_COUNT = 0.5
 
 def run(file: str | Path, sql: str) -> list[tuple[Any, ...]]:
     """The rows of a query; none if its table is not there."""
-    uri = captures.path(str(file)).resolve().as_uri() + "?mode=ro&immutable=1"
-    connection = sqlite3.connect(uri, uri=True)
-    try:
-        return connection.execute(sql).fetchall()
-    except sqlite3.OperationalError as error:
-        assert "no such table" in str(error), error
-        return []
-    finally:
-        connection.close()
+    return oracles.query(captures.path(str(file)), sql)
 
 
 # -- step_times ---------------------------------------------------------------------------------------
