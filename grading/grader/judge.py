@@ -28,7 +28,7 @@ from grading.runner import scratch
 from grading.runner.forkserver import TIMED_OUT, ForkServer, Job
 from grading.runner.hang_guard import DEFAULT_TIMEOUT_S
 from grading.runner.pools import Pool
-from grading.runner.preload import modules
+from grading.runner.preload import modules, of_checks
 from grading.runner.results import Check, Key, Result
 from profiling_lab.course import manifest, stubs
 from profiling_lab.course.manifest import Course, Exercise
@@ -75,6 +75,10 @@ class Judge:
                 name for name, to in manifest.checks_in(course.checks(task.stub)) if to == task.id
             }
             for task in course.tasks.values()
+        }
+        self._imported_by_checks = {
+            exercise.id: of_checks(modules(exercise, live=live), self._check_files(exercise))
+            for exercise in course.exercises
         }
         self._kind = sandbox
         self._server = server or ForkServer(parallel=parallel)
@@ -341,11 +345,11 @@ class Judge:
             **environment,
         }
         try:
-            needed = modules(exercise, live=self.live)
+            imported = self._imported_by_checks[exercise.id]
             with self.sandbox(exercise) as sandbox:
                 own.append(f"--sandbox={sandbox.address}")
                 done = self._server.run(
-                    Job(argv, self.course.root, variables, UNIT_TIMEOUT_S, own, needed)
+                    Job(argv, self.course.root, variables, UNIT_TIMEOUT_S, own, imported)
                 )
             if done.exit_code == TIMED_OUT:
                 return Score({}, f"the checks did not end within {UNIT_TIMEOUT_S:g} s", "time-out")

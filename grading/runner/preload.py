@@ -6,7 +6,9 @@ them should not wait for them, and who judges fifty pays once.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Iterable
+from pathlib import Path
 
 from profiling_lab.course.manifest import Exercise
 
@@ -29,3 +31,16 @@ def of_needs(needs: Collection[str]) -> tuple[str, ...]:
     return tuple(
         dict.fromkeys(m for need, names in MODULES.items() if need in needs for m in names)
     )
+
+
+def of_checks(names: Iterable[str], files: Iterable[Path]) -> tuple[str, ...]:
+    """Those of the modules whose framework check files import; the code that they judge runs elsewhere.
+
+    A framework that a check meets without naming it is imported then, once for each run.
+    """
+    text = "\n".join(file.read_text(encoding="utf-8") for file in files)
+    used = {first or second for first, second in _IMPORTED.findall(text)}
+    return tuple(name for name in names if name.partition(".")[0] in used)
+
+
+_IMPORTED = re.compile(r"""^\s*(?:import|from) (\w+)|\binstalled\(["'](\w+)""", re.MULTILINE)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from grading.runner.pools import Pool
-from grading.runner.preload import MODULES, modules
+from grading.runner.preload import MODULES, modules, of_checks
 from profiling_lab.course import manifest
 
 COURSE = manifest.load(Path(__file__).resolve().parents[2])
@@ -85,3 +85,16 @@ def test_live_tasks_count_where_they_run() -> None:
     exercise = COURSE.exercise("ex_33")  # its live tasks need torch, the others nothing
     assert modules(exercise) == ()
     assert "torch" in modules(exercise, live=True)
+
+
+def test_checks_need_what_they_import_themselves(tmp_path: Path) -> None:
+    names = modules(COURSE.exercise("lab05"))
+    for text, wanted in (
+        ("def test():\n    import torch\n", "torch"),
+        ("from jax import numpy\n", "jax"),
+        ('torch = installed("torch")\n', "torch"),
+        ('# import torch\nwords = "import torch"; torch_inference = "a capture"\n', ""),
+    ):
+        file = tmp_path / "test_x.py"
+        file.write_text(text, encoding="utf-8")
+        assert {name.partition(".")[0] for name in of_checks(names, [file])} == {*wanted.split()}
