@@ -13,7 +13,7 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, tzinfo
 from pathlib import Path
 
 from grading.grader.intake.submissions import identify
@@ -34,7 +34,11 @@ HEADERS = {
     "team": ("team", "group_name", "group name", "project group"),
     "github": ("github_username", "github username", "github"),
     "submitted_at": ("submitted_at", "submitted at", "handed in", "submission time"),
+    "moodle_at": ("last modified (submission)",),
 }
+# How Moodle's grading worksheet writes a time in English, and numbers who has no ID number.
+MOODLE_TIME = "%A, %d %B %Y, %I:%M %p"
+MOODLE_NUMBER = "Participant "
 
 
 class RosterError(LabError):
@@ -101,8 +105,11 @@ class Joined:
     unmatched: list[Unmatched] = field(default_factory=list)
 
 
-def read_roster(path: Path) -> tuple[Person, ...]:
-    """The rows of a roster. Raises RosterError if it cannot be used."""
+def read_roster(path: Path, zone: tzinfo | None = None) -> tuple[Person, ...]:
+    """The rows of a roster. Raises RosterError if it cannot be used.
+
+    zone: of the times in Moodle's grading worksheet, which name none; without it they are not known.
+    """
     try:
         if path.stat().st_size > LARGEST_BYTES:
             raise RosterError(f"{path}: larger than {LARGEST_BYTES >> 20} MiB; is it a roster?")
@@ -116,10 +123,10 @@ def read_roster(path: Path) -> tuple[Person, ...]:
         raise RosterError(
             f"{path}: not UTF-8; export it again, or save it as 'CSV UTF-8' in the spreadsheet"
         ) from None
-    return _rows(text, str(path))
+    return _rows(text, str(path), zone)
 
 
-def _rows(text: str, source: str) -> tuple[Person, ...]:
+def _rows(text: str, source: str, zone: tzinfo | None) -> tuple[Person, ...]:
     text = text.replace("\0", "")
     head = text.split("\n", 1)[0]
     delimiter = max(",;\t", key=head.count)
@@ -132,7 +139,7 @@ def _rows(text: str, source: str) -> tuple[Person, ...]:
                 continue
             if not columns:
                 columns = _columns(row, source)
-            elif person := _person(row, columns, reader.line_num, source):
+            elif person := _person(row, columns, reader.line_num, source, zone):
                 people.append(person)
     except csv.Error as error:
         raise RosterError(f"{source}, line {reader.line_num}: not CSV ({error})") from None
@@ -163,11 +170,18 @@ def _columns(header: Sequence[str], source: str) -> dict[str, int]:
     return out
 
 
-def _person(row: Sequence[str], columns: dict[str, int], line: int, source: str) -> Person | None:
+def _person(
+    row: Sequence[str], columns: dict[str, int], line: int, source: str, zone: tzinfo | None
+) -> Person | None:
     values = {
         name: " ".join(row[at].split()) if at < len(row) else "" for name, at in columns.items()
     }
-    handed_in = values.pop("submitted_at", "")
+    handed_in = _time(values.pop("submitted_at", ""), line, source)
+    if handed_in is None:
+        handed_in = _moodle_time(values.pop("moodle_at", ""), zone)
+    values.pop("moodle_at", "")
+    if values.get("id", "").startswith(MOODLE_NUMBER):
+        values["id"] = ""
     name = values.get("name", "")
     if name.startswith("Points Possible") or name == "Student, Test":
         return None  # Canvas's own rows
@@ -182,7 +196,7 @@ def _person(row: Sequence[str], columns: dict[str, int], line: int, source: str)
         )
     if not values["name"]:
         return None
-    return Person(line=line, submitted_at=_time(handed_in, line, source), **values)
+    return Person(line=line, submitted_at=handed_in, **values)
 
 
 def _time(text: str, line: int, source: str) -> float | None:
@@ -199,6 +213,16 @@ def _time(text: str, line: int, source: str) -> float | None:
             "2026-12-04T23:59:00+01:00, or leave the cell empty"
         )
     return when.timestamp()
+
+
+def _moodle_time(text: str, zone: tzinfo | None) -> float | None:
+    """Seconds since 1970 of a time in Moodle's grading worksheet; None for "-" and for another language's."""
+    if zone is None:
+        return None
+    try:
+        return datetime.strptime(text, MOODLE_TIME).replace(tzinfo=zone).timestamp()
+    except ValueError:
+        return None
 
 
 def _refuse_doubles(people: Sequence[Person], source: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from grading.gradebook import reporting, roster
 from grading.gradebook.opening import opening
 from grading.gradebook.policy import Policy
 from grading.gradebook.roster import Person, RosterError, join, read_roster
+from grading.grader.batches.reports import Reports
 from grading.grader.intake.submissions import Submission
 from tests.harness.class_tables import COURSE, SCALED, roster_file, table
 
@@ -137,6 +139,36 @@ def test_the_class_list_says_when_something_was_handed_in(tmp_path):
     assert reporting.handed_in_at(handed_in("Ada Lovelace", commit), ada) == 1764586800
     assert reporting.handed_in_at(handed_in("Bob Builder", commit), bob) == commit
     assert reporting.handed_in_at(handed_in("Bob Builder"), bob) is None
+
+
+WORKSHEET = """\
+Identifier,Full name,Email address,Status,Grade,Maximum grade,Grade can be changed,Last modified (submission),Last modified (grade)
+Participant 711,Ada Lovelace,ada@example.edu,Submitted for grading,,100.00,Yes,"Monday, 1 December 2025, 12:00 PM",-
+Participant 712,Bob Builder,bob@example.edu,No submission,,100.00,Yes,-,-
+Participant 713,Eve Evans,eve@example.edu,Abgegeben,,100.00,Yes,"Montag, 1. Dezember 2025, 12:00",-
+"""
+
+
+def test_moodles_grading_worksheet_says_when_something_was_handed_in(tmp_path):
+    (tmp_path / "sheet.csv").write_text(WORKSHEET, encoding="utf-8")
+    zone = timezone(timedelta(hours=1))
+    people = read_roster(tmp_path / "sheet.csv", zone)
+    assert [person.submitted_at for person in people] == [1764586800, None, None]
+    assert [person.id for person in people] == [
+        "",
+        "",
+        "",
+    ]  # Moodle's own numbers are no ID numbers
+    # It names no zone: without a deadline there is none to take, and none is needed.
+    assert not any(person.submitted_at for person in read_roster(tmp_path / "sheet.csv"))
+
+
+def test_dates_of_moodle_are_in_the_zone_of_the_deadline(tmp_path):
+    (tmp_path / "sheet.csv").write_text(WORKSHEET, encoding="utf-8")
+    policy = tmp_path / "policy.toml"
+    policy.write_text("[deadline]\nat = 2025-12-01T11:00:00+02:00\n")
+    ada, *_ = Reports(COURSE, policy, tmp_path / "sheet.csv").roster or ()
+    assert ada.submitted_at == 1764583200
 
 
 @pytest.mark.parametrize("time", ["yesterday", "2025-12-01T12:00:00"])

@@ -95,7 +95,8 @@ class Reports:
     def __init__(self, course: Course, policy: Path | None, roster: Path | None) -> None:
         self.course = course
         self.policy = policies.load(policy, course) if policy else policies.Policy()
-        self.roster = read_roster(roster) if roster else None
+        due = self.policy.deadline
+        self.roster = read_roster(roster, due.at.tzinfo if due else None) if roster else None
 
     def policy_digest(self) -> str:
         """Tells two policies apart."""
