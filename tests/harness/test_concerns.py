@@ -39,7 +39,7 @@ def test_a_page_rests_on_the_exercises_that_its_source_names(
 
 
 def test_what_is_run_for_an_exercise() -> None:
-    harness = sorted(Path(__file__).parent.glob("test_*.py"))
+    harness = sorted(Path(__file__).parent.rglob("test_*.py"))
     files = [file for file in harness if "mark.concerns(" in file.read_text(encoding="utf-8")]
     command = [sys.executable, "-m", "pytest", *map(str, files), "--against=solutions", "-q"]
     command += ["--concerning=scaling_ex01", "--collect-only", "-p", "no:cacheprovider"]
