@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from grading.grader.batches import batch, plans, reports, slurm, staging, store
+from grading.grader.batches import batch, plans, reports, slurm, slurm_job, staging, store
 from grading.grader.batches.engines import JudgeSpec
 from grading.grader.batches.store import Store
 from profiling_lab.course import manifest
@@ -337,7 +337,7 @@ def test_slurm_jobs_that_are_killed_are_tried_again(
     class Killing(Engine):
         def _collect(self, chunk: Any, reporter: Any) -> None:
             super()._collect(chunk, reporter)
-            waits = {pair for pair in slurm._begun(chunk.results) if pair[0] == "c"}
+            waits = {pair for pair in slurm_job.begun_by(chunk.results) if pair[0] == "c"}
             if waits and not killed:
                 cluster.kill_jobs()
                 killed.append(chunk.job.job_id)

@@ -225,4 +225,9 @@ for name in ("ncu_memory", "ncu_parallelism", "ncu_bandwidth_small", "sgemm_step
 
 `read_metrics` gives counters in base units, with nothing made up where the capture is silent.
 Which of its two kinds of per cent a counter has decides what it is a share of: section 5 of the lesson.
+Your work begins with a request of one warp.
+
+```console
+uv run lab check ex_31.sectors_of_request
+```
 """
