@@ -142,7 +142,9 @@ def renew(course: Course, kept: dict[str, Any]) -> list[str]:
         kept["tasks"][name] = new["tasks"][name]
         kept["live_run"]["hashes"][name] = new["live_run"]["hashes"][name]
     kept["live_run"]["parts"] = sorted({*kept["live_run"]["parts"], *new["live_run"]["parts"]})
-    kept["live_run"] |= {key: new["live_run"][key] for key in ("date", "gpus")}
+    kept["live_run"]["date"] = new["live_run"]["date"]
+    known = kept["live_run"]["gpus"]  # of all runs that results are kept of
+    known += [gpu for gpu in new["live_run"]["gpus"] if gpu not in known]
     return [f"{name}: did not pass here" for name in sorted(old - passed)]
 
 
