@@ -90,20 +90,27 @@ def nsys_analyze(_options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
 
         def ask(name: str) -> Any:
-            answer: dict[str, Any] = {}
+            copies = []
             for capture in captures[name]:
-                copy = Path(folder) / f"{capture}.sqlite"
-                copy.write_bytes((ROOT / "captures" / capture / "timeline.sqlite").read_bytes())
-                for rules in ("", "gpu_gaps:gap=1"):
-                    chosen = ["--rule", rules] if rules else []
-                    command = [nsys, "analyze", *chosen, "--format", "csv", "--output", "-"]
-                    done = run([*command, str(copy)])
-                    answer |= _rule_tables(done.stdout + done.stderr, rules)
-                answer["window_ns"] = _span_ns(copy)
-            return answer
+                copies.append(Path(folder) / f"{capture}.sqlite")
+                copies[-1].write_bytes((ROOT / "captures" / capture / "timeline.sqlite").read_bytes())
+            return rules_of(nsys, copies)
 
         answers = in_parallel(ask, list(captures))
     return run([nsys, "--version"]).stdout.strip(), answers
+
+
+def rules_of(nsys: str, copies: list[Path]) -> dict[str, Any]:
+    """What `nsys analyze` lists of the recordings, and the last one's window."""
+    answer: dict[str, Any] = {}
+    for copy in copies:
+        for rules in ("", "gpu_gaps:gap=1"):
+            chosen = ["--rule", rules] if rules else []
+            command = [nsys, "analyze", *chosen, "--format", "csv", "--output", "-"]
+            done = run([*command, str(copy)])
+            answer |= _rule_tables(done.stdout + done.stderr, rules)
+        answer["window_ns"] = _span_ns(copy)
+    return answer
 
 
 def _span_ns(file: Path) -> int:
@@ -142,32 +149,35 @@ def _rule_tables(text: str, given: str) -> dict[str, Any]:
 
 def nsys_ai(options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     """Findings of `diagnose` in its order, and the patterns that root_cause_matcher names."""
-    program = [str(options.python), "-m", "nsys_ai"]
     captures = of_kind("timeline")
-    keep = ("severity", "category", "label", "confidence", "note")
     with tempfile.TemporaryDirectory() as folder:
 
         def ask(name: str) -> Any:
             copy = Path(folder) / f"{name}.sqlite"
             file = ROOT / "captures" / captures[name][0] / "timeline.sqlite"
             copy.write_bytes(file.read_bytes())
-            saved = copy.with_suffix(".json")
-            done = run(
-                [*program, "diagnose", str(copy), "--format", "json", "-o", str(saved)], cwd=folder
-            )
-            answer: dict[str, Any] = {"exit_code": done.returncode}
-            if saved.is_file():
-                found = json.loads(saved.read_text(encoding="utf-8"))["findings"]
-                answer["findings"] = [{k: f.get(k) for k in keep} for f in found]
-            done = run(
-                [*program, "skill", "run", "root_cause_matcher", str(copy), "--format", "json"]
-            )
-            start = done.stdout.find("[")
-            answer["patterns"] = json.loads(done.stdout[start:]) if start >= 0 else []
-            return answer
+            return nsys_ai_says(options.python, copy)
 
         answers = in_parallel(ask, list(captures))
-    return _installed(options.python, "nsys-ai"), answers
+    return installed(options.python, "nsys-ai"), answers
+
+
+def nsys_ai_says(python: Path, copy: Path) -> dict[str, Any]:
+    """Its findings and patterns for one recording, which it may change."""
+    program = [str(python), "-m", "nsys_ai"]
+    keep = ("severity", "category", "label", "confidence", "note")
+    saved = copy.with_suffix(".json")
+    done = run(
+        [*program, "diagnose", str(copy), "--format", "json", "-o", str(saved)], cwd=copy.parent
+    )
+    answer: dict[str, Any] = {"exit_code": done.returncode}
+    if saved.is_file():
+        found = json.loads(saved.read_text(encoding="utf-8"))["findings"]
+        answer["findings"] = [{k: f.get(k) for k in keep} for f in found]
+    done = run([*program, "skill", "run", "root_cause_matcher", str(copy), "--format", "json"])
+    start = done.stdout.find("[")
+    answer["patterns"] = json.loads(done.stdout[start:]) if start >= 0 else []
+    return answer
 
 
 def hta(options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
@@ -180,7 +190,7 @@ def hta(options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
         sys.exit(done.stderr)
     told = json.loads(done.stdout[done.stdout.index("{") :])
     answers = {name: told[capture] for name, capture in captures.items()}
-    return _installed(options.python, "HolisticTraceAnalysis"), answers
+    return installed(options.python, "HolisticTraceAnalysis"), answers
 
 
 def nsight_compute(_options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
@@ -231,7 +241,8 @@ def _rule_results(text: str) -> Any:
     }
 
 
-def _installed(python: Path, package: str) -> str:
+def installed(python: Path, package: str) -> str:
+    """The version of a package in that Python."""
     code = f"import importlib.metadata as m; print(m.version({package!r}))"
     return run([str(python), "-c", code]).stdout.strip()
 

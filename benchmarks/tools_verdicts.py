@@ -16,6 +16,8 @@ Headlines:
                  the window (the floor of the course's own functions)
 `nsys_ai`        the first alarm (severity critical before warning; its findings before its patterns)
 `hta`            communication without computation beside it, from 10 % of the kernels' time on
+`tracelens`      the larger of communication and copies without computation beside them, from 10 % of a
+                 rank's timeline on; idle time is a symptom
 `nsight_compute` two: what its speed-of-light rule says, and of the rules that estimate a speed-up of
                  the whole kernel the largest, from 10 % on
 """
@@ -199,6 +201,27 @@ def of_hta(answer: dict[str, Any]) -> list[Statement]:
         apart = max(shares) - min(shares) >= 100 * FLOOR
         category = "rank_imbalance" if apart else "communication_bound"
         out.append(Statement("communication alone", (category,), headline=True))
+    return out
+
+
+def of_tracelens(answer: dict[str, Any]) -> list[Statement]:
+    """Shares of the time that its timeline of the GPU shows to be lost."""
+    ranks = answer.get("gpu_timeline_pct", [])
+    shares = {
+        kind: [row.get(kind, 0.0) for row in ranks]
+        for kind in ("idle_time", "exposed_comm_time", "exposed_memcpy_time")
+    }
+    lost = {kind: max(pct, default=0.0) for kind, pct in shares.items()}
+    out = []
+    if lost["idle_time"] >= 100 * FLOOR:
+        out.append(Statement("idle time", IDLE))
+    comm, copies = lost["exposed_comm_time"], lost["exposed_memcpy_time"]
+    if comm >= 100 * FLOOR:
+        apart = comm - min(shares["exposed_comm_time"]) >= 100 * FLOOR
+        category = "rank_imbalance" if apart else "communication_bound"
+        out.append(Statement("exposed communication", (category,), headline=comm >= copies))
+    if copies >= 100 * FLOOR:
+        out.append(Statement("exposed copies", ("transfer_bound",), headline=copies > comm))
     return out
 
 
