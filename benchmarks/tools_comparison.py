@@ -93,7 +93,9 @@ def nsys_analyze(_options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
             copies = []
             for capture in captures[name]:
                 copies.append(Path(folder) / f"{capture}.sqlite")
-                copies[-1].write_bytes((ROOT / "captures" / capture / "timeline.sqlite").read_bytes())
+                copies[-1].write_bytes(
+                    (ROOT / "captures" / capture / "timeline.sqlite").read_bytes()
+                )
             return rules_of(nsys, copies)
 
         answers = in_parallel(ask, list(captures))

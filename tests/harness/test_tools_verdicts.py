@@ -112,6 +112,28 @@ def test_breakdowns_of_hta() -> None:
     assert tools_verdicts.of_hta(answer)[1].categories == ("rank_imbalance",)
 
 
+def test_timeline_of_tracelens() -> None:
+    def told(*ranks: dict[str, float]) -> list[tuple[tuple[str, ...], bool]]:
+        of = tools_verdicts.of_tracelens({"gpu_timeline_pct": list(ranks)})
+        return [(one.categories, one.headline) for one in of]
+
+    assert told({"idle_time": 60.0}) == [(tools_verdicts.IDLE, False)]
+    assert told({"exposed_comm_time": 12.0, "exposed_memcpy_time": 30.0}) == [
+        (("communication_bound",), False),
+        (("transfer_bound",), True),
+    ]
+    apart = ({"exposed_comm_time": 5.0}, {"exposed_comm_time": 40.0})
+    assert told(*apart) == [(("rank_imbalance",), True)]
+    assert told({"exposed_comm_time": 9.0}) == []
+
+
+def test_pairs_of_the_third_look() -> None:
+    programs = tools_verdicts.third_look()
+    assert len(programs) == 41
+    for tool in tools_verdicts.judge_pairs().values():
+        assert set(tool["verdicts"]) <= set(programs)
+
+
 def test_page_says_what_the_answers_say() -> None:
     judged = tools_verdicts.judge_all()
     assert set(judged) == set(tools_verdicts.STATEMENTS)
