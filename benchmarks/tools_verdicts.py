@@ -22,6 +22,8 @@ Headlines:
                  the whole kernel the largest, from 10 % on
 """
 
+# Long because the tables that turn answers into verdicts stand beside the page that shows them.
+
 from __future__ import annotations
 
 import json
