@@ -27,7 +27,6 @@ HARNESS = "tests/harness"
 # Its functions show the manifest's totals of the exercises that a page names itself.
 MANIFEST_PLACE = "labs/docs"
 
-_whole_key: pytest.StashKey[bool] = pytest.StashKey()
 _here_key: pytest.StashKey[set[str]] = pytest.StashKey()
 _background_key: pytest.StashKey[BackgroundRuns] = pytest.StashKey()
 
@@ -55,9 +54,8 @@ def pytest_configure(config: pytest.Config) -> None:
         "background(kinds): asks for runs that begin with the session (grading.proof.background_runs)",
     ):
         config.addinivalue_line("markers", marker)
-    if config.args_source is pytest.Config.ArgsSource.TESTPATHS and _is_proof(config):
+    if _is_whole(config):
         config.args.append(str(config.rootpath / HARNESS))
-        config.stash[_whole_key] = True
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -156,7 +154,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, Any, Any]:
 
 def _beside(session: pytest.Session) -> list[pytest.Item]:
     """Of a whole proof the harness's tests that wait for no run of the background."""
-    if not session.config.stash.get(_whole_key, False):
+    if not _is_whole(session.config):
         return []
     harness = session.config.rootpath / HARNESS
     return [i for i in session.items if i.path.is_relative_to(harness) and not _asked(i)]
@@ -220,6 +218,11 @@ def _is_unproved(config: pytest.Config) -> bool:
     return (
         _is_proof(config) and any(map(needs.group, missing)) and not config.getoption("--partial")
     )
+
+
+def _is_whole(config: pytest.Config) -> bool:
+    """Whether the references are judged and nobody has named what to run."""
+    return config.args_source is pytest.Config.ArgsSource.TESTPATHS and _is_proof(config)
 
 
 def _is_proof(config: pytest.Config) -> bool:

@@ -37,13 +37,13 @@ def small(tmp_path: Path) -> Small:
     course = Small(tmp_path)
     configuration = CONFIGURATION.replace('["tests"]', '["tests/part"]')
     configuration = configuration.replace('"no:anyio"', '"grading.proof.plugin", "-p", "no:anyio"')
-    for path, text in {
-        "pyproject.toml": configuration,
-        "solutions/part/ex_1_one.py": SOLVED,
-        "tests/harness/test_course.py": HARNESS,
-    }.items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(text)
+    course.write(
+        {
+            "pyproject.toml": configuration,
+            "solutions/part/ex_1_one.py": SOLVED,
+            "tests/harness/test_course.py": HARNESS,
+        }
+    )
     return course
 
 

@@ -76,14 +76,20 @@ class Small:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.stub = folder / "part" / "ex_1_one.py"
-        for path, text in {
-            "course.toml": COURSE,
-            "pyproject.toml": CONFIGURATION,
-            "part/ex_1_one.py": TODO,
-            "tests/part/test_ex_1_one.py": CHECKS,
-        }.items():
-            (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / path).write_text(text)
+        self.write(
+            {
+                "course.toml": COURSE,
+                "pyproject.toml": CONFIGURATION,
+                "part/ex_1_one.py": TODO,
+                "tests/part/test_ex_1_one.py": CHECKS,
+            }
+        )
+
+    def write(self, files: dict[str, str]) -> None:
+        """Put files in place, by their paths."""
+        for path, text in files.items():
+            (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / path).write_text(text)
 
     def run(self, source: str | None, *arguments: str, cwd: Path | None = None):
         """Put a source in place, run pytest; the finished process and the score."""
