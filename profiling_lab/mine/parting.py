@@ -174,7 +174,7 @@ REFINEMENTS = (
     ),
     Refinement(
         "the engine tells waiting that all ranks share from a rank that is late again and again",
-        Lesson(_RANKS_OF, "The rank that the others wait for"),
+        Lesson(_RANKS_OF, "The rank that others wait for"),
         _of_ranks,
     ),
     Refinement(
@@ -206,7 +206,7 @@ TAUGHT = {
         ("sync_bound", "launch_bound", "host_bound", "allocation_bound", "healthy", "unexplained"),
         Lesson(_DAY_1, "Name it"),
     ),
-    "transfer_bound": Lesson(_MEMORY, "Name it, and what overlap would save"),
+    "transfer_bound": Lesson(_MEMORY, "Name the cause, and what overlap would save"),
     "input_bound": Lesson(_LOADER, "The verdict"),
     "serialized_streams": Lesson(
         "modules/01-nsight-systems/ex02-kernel-overlap/README.md", "Serialized, or full?"
@@ -214,7 +214,7 @@ TAUGHT = {
     **dict.fromkeys(_RANKS, Lesson(_RANKS_OF, "The verdict")),
     "recompilation": Lesson(_DAY_3, "When compiled code is slow"),
     "memory_growth": Lesson(_DAY_3, "Who holds the memory?"),
-    "throttled": Lesson("modules/04-energy-profiling/ex01-power-measurement/README.md", "Was the clock held down?"),
+    "throttled": Lesson("modules/04-energy-profiling/ex01-power-measurement/README.md", "Was the clock limited?"),
     "slower_kernels": Lesson("modules/05-advanced-nsight/ex07-comparison-reports/README.md", "Where the change is"),
     **dict.fromkeys(
         ("memory_bound", "compute_bound", "cache_bound", "latency_bound"), Lesson(_DAY_2, "The verdict")
@@ -222,7 +222,7 @@ TAUGHT = {
     "above_roof": Lesson("week07/day4_bottleneck_analysis/README.md", "What bounds this call?"),
     "uncoalesced_access": Lesson(_DAY_2, "Bytes used of the bytes moved"),
     "narrow_access": Lesson(_BYTES, "A kernel at the speed of a copy"),
-    "bank_conflicts": Lesson(_DAY_2, "Shared memory, visited again"),
+    "bank_conflicts": Lesson(_DAY_2, "Shared memory: wavefronts of a request"),
     **dict.fromkeys(("low_occupancy", "small_grid", "tail_effect"), Lesson(_DAY_2, "How many blocks fit")),
     "divergence": Lesson(_UNITS, "What divergence costs"),
     "atomic_contention": Lesson(_DAY_2, "What do warps wait for?"),

@@ -101,7 +101,7 @@ def predict_autocast(
 
 
 def autocast_gain(capture: str) -> dict[str, Any]:
-    """What lower precision gave in a recording: the experiment "precision" (see `experiment`).
+    """What lower precision gained in a recording: the experiment "precision" (see `experiment`).
 
     Returns {"noise_ratio", "ways"}. The *speedup* of a row in one round is the baseline's sample of
     that round divided by the row's. noise_ratio: how far the speedup of the row " again" was from 1 in

@@ -50,7 +50,7 @@ def document(capture: str) -> dict[str, Any]:
 
 @cache
 def gains(capture: str) -> dict[str, Any]:
-    """What lower precision gave."""
+    """What lower precision gained."""
     return techniques().autocast_gain(capture)
 
 

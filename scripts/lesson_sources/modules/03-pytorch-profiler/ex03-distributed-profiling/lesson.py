@@ -37,7 +37,7 @@ def ex() -> Any:
 
 @cache
 def overlap(capture: str) -> dict[int, dict[str, float]]:
-    """Communication beside computation, by rank."""
+    """Communication that overlaps computation, by rank."""
     return ex().communication_overlap(capture)
 
 
