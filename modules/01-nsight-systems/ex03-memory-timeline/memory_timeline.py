@@ -17,42 +17,42 @@ Spans = list[tuple[int, int]]
 
 
 def copy_rates(capture: str) -> dict[str, dict[str, float]]:
-    """What the copies between host and device achieved, by direction and kind of host memory.
+    """How fast copies between host and device were, by direction and kind of host memory.
 
-    Returns {"<direction> <memory>": {...}}, as "H2D pageable": the direction is the copy's `kind`, H2D or
-    D2H, and the memory is that of the host's side: the source of H2D, the destination of D2H. Other kinds
-    of copies are left out. Copies of all devices count. For each
-        "copies_count"   how many
-        "copied_bytes"   their bytes, added
-        "copy_ns"        their durations, added
-        "bytes_per_ns"   all bytes over all durations (a byte per ns is a GB/s)
-    An empty dict if nothing was copied between host and device.
+    Returns {"<direction> <memory>": {...}}, with keys like "H2D pageable". The direction is the copy's
+    `kind`, H2D or D2H. The memory is the kind of the host's memory: the source of H2D, the destination of
+    D2H. Other kinds of copies are left out. Copies of all devices are used. Each entry has
+        "copies_count"   number of copies
+        "copied_bytes"   sum of their bytes
+        "copy_ns"        sum of their durations
+        "bytes_per_ns"   copied_bytes / copy_ns (a byte per ns is a GB/s)
+    Returns an empty dict if nothing was copied between host and device.
     """
     raise NotImplementedError
 
 
 def transfer_model(capture: str, path: str) -> dict[str, float]:
-    """The line time = latency + bytes / bandwidth through the copies of one path.
+    """Fit the line time = latency + bytes / bandwidth to the copies of one path.
 
-    path: a key of `copy_rates`, as "H2D pinned". Every copy is a point. The line is the one with the
+    path: a key of `copy_rates`, such as "H2D pinned". Every copy is a point. The line is the one with the
     smallest sum of squared *relative* errors, ((time of the copy - time by the line) / time of the
     copy)², so that small copies weigh as much as large ones.
 
-    Returns {"latency_ns", "bytes_per_ns": the bandwidth, "half_rate_bytes": the size at which a copy
-    reaches half of the bandwidth, latency times bandwidth}.
+    Returns {"latency_ns", "bytes_per_ns": the bandwidth, "half_rate_bytes": latency times bandwidth, the
+    size at which a copy reaches half of the bandwidth}.
 
-    Raises EmptyCapture, with the path in its message, if there is no such copy, ValueError if all copies
-    are of one size.
+    Raises EmptyCapture, with the path in its message, if there is no such copy. Raises ValueError if all
+    copies have the same size.
     """
     raise NotImplementedError
 
 
 def link_peak(generation: int, width: int) -> float:
-    """What a PCIe link can carry in one direction at most, in bytes per ns (GB/s).
+    """The largest rate of a PCIe link in one direction, in bytes per ns (GB/s).
 
-    generation: 1 to 5. width: lanes, one of 1, 2, 4, 8, 16. A lane makes 2.5, 5, 8, 16 or 32
-    gigatransfers per second of a bit each; generations 1 and 2 send 10 bits for 8 bits of data, the later
-    ones 130 for 128. Headers of packets are not taken off, so no program reaches this.
+    generation: 1 to 5. width: number of lanes, 1, 2, 4, 8 or 16. By generation, a lane makes 2.5, 5, 8,
+    16 or 32 gigatransfers per second, of one bit each. Generations 1 and 2 send 10 bits for 8 bits of data,
+    the later ones 130 for 128. Packet headers are not subtracted, so no program reaches this rate.
     (source: PCI Express Base Specification, 5.0)
 
     Raises ValueError for other generations and widths.
@@ -61,48 +61,50 @@ def link_peak(generation: int, width: int) -> float:
 
 
 def async_in_name_only(capture: str) -> dict[str, dict[str, int]]:
-    """For how long the host was held up by copies that are called asynchronous.
+    """How long asynchronous copies kept the host inside the call.
 
-    Of the copies between host and device those count whose launching call has "Async" in its name (call
-    and copy are joined on process and correlation). Returns {path, as in `copy_rates`:
-        "copies_count"   how many
-        "copy_ns"        their durations on the device, added
-        "held_ns"        the parts of these durations in which the host was still inside the copy's own
-                         call, added}
-    A copy that frees the host has almost nothing of it in held_ns.
+    Only copies between host and device are used whose launching call has "Async" in its name. Calls and
+    copies are joined on process and correlation. Returns {path, as in `copy_rates`:
+        "copies_count"   number of copies
+        "copy_ns"        sum of their durations on the device
+        "held_ns"        sum of the parts of these durations in which the host was still inside the copy's
+                         own call}
+    If a copy lets the host go on at once, it adds almost nothing to held_ns.
     """
     raise NotImplementedError
 
 
 def hidden_copies(capture: str, device: int = 0) -> dict[str, dict[str, int]]:
-    """What ran beside the copies of each direction, on one device.
+    """What ran at the same time as the copies of each direction, on one device.
 
     Returns {"H2D": {...}, "D2H": {...}}, each with
         "copy_ns"                    time in which a copy of this direction ran
-        "behind_kernels_ns"          of it, time in which a kernel or a whole graph ran, too
-        "beside_other_direction_ns"  of it, time in which a copy of the other direction ran, too
-        "exposed_ns"                 of it, time in which neither did
-    Time counts once, however many run. All 0 for a direction without copies.
+        "behind_kernels_ns"          the part of copy_ns in which a kernel or a whole graph ran, too
+        "beside_other_direction_ns"  the part of copy_ns in which a copy of the other direction ran, too
+        "exposed_ns"                 the part of copy_ns in which neither ran
+    Time counts once, however many operations run. All values are 0 for a direction without copies.
     """
     raise NotImplementedError
 
 
 def judge_copies(capture: str, device: int = 0) -> Finding:
-    """Whether copies between host and device that could be hidden are not.
+    """Whether copies between host and device are exposed that could be hidden.
 
-    There are three lanes: copies in (H2D), copies out (D2H), and kernels with whole graphs. What full
-    overlap needs at least is the longest lane (its time, what runs at once counted once) plus, for each
-    of the other two, its shortest operation: the first batch must come in before anything, and the last
-    must go out after all. Lanes without operations add nothing.
+    There are three lanes: copies in (H2D), copies out (D2H), and kernels with whole graphs. The time of a
+    lane counts overlapping operations once. With full overlap, the least possible time is the longest lane
+    plus, for each of the other two, its shortest operation: the first batch must come in before anything
+    else, and the last must go out at the end. Lanes without operations add nothing.
 
-    "recoverable_ns" is the time in which any lane was at work minus that least time, never negative: idle
-    time has other causes. window: from the first start to the last end in any lane.
+    "recoverable_ns" is the time in which any lane was active minus that least time, never negative. Idle
+    time has other causes and is not part of it. window: from the first start to the last end in any lane.
 
-    Returns "transfer_bound" if recoverable_ns is at least HEALTHY_FLOOR_RATIO of the window, and there was a
-    copy between host and device, else "healthy". subject: "device:<n>". evidence: "recoverable_ns",
-    "window_ns", "recoverable_ratio" (their quotient), "exposed_ns" (of both directions, `hidden_copies`),
-    "pageable_bytes" (copied from or to pageable host memory on this device). recommendation: one sentence;
-    "none" if healthy.
+    Returns "transfer_bound" if recoverable_ns is at least HEALTHY_FLOOR_RATIO of the window and there was a
+    copy between host and device, else "healthy".
+    subject: "device:<n>".
+    evidence: "recoverable_ns", "window_ns", "recoverable_ratio" (recoverable_ns / window_ns), "exposed_ns"
+    (of both directions, from `hidden_copies`), "pageable_bytes" (copied from or to pageable host memory on
+    this device).
+    recommendation: one sentence; "none" if healthy.
 
     Raises EmptyCapture, with the device's number in its message, if no lane has an operation.
     """

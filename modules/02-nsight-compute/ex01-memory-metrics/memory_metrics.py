@@ -1,14 +1,14 @@
 """Memory metrics: which bytes moved, and from where?
 
-You follow bytes from the lanes of a warp through L1 and L2 to DRAM, and say which level limits a kernel.
+You follow bytes from the lanes of a warp through L1 and L2 to DRAM, and find which level limits a kernel.
 The lesson is `README.md` in this folder, hints are in `hints.md`, and
 
     uv run lab check ncu_ex01
 
-tells what is right and wrong. A *kernel* is one launch of a raw page of Nsight Compute:
+checks your solution. A *kernel* is one launch from a raw page of Nsight Compute:
 `{"name": str, "grid": (x, y, z), "block": (x, y, z), "cc": str, "metrics": {…}}`. "metrics" maps the
-profiler's own names to values in base units (ns, bytes, counts; per cent stays per cent); what was not
-measured is missing or None. Shares are ratios, 0.0 to 1.0.
+profiler's own names to values in base units (ns, bytes, counts; percentages stay percentages). A metric
+that was not measured is missing or None. Shares are ratios, 0.0 to 1.0.
 """
 
 from __future__ import annotations
@@ -54,21 +54,22 @@ BORDERLINE_RATIO = 0.03
 
 
 def warp_sectors(addresses: Sequence[int | None], access_bytes: int) -> dict[str, float]:
-    """Predict what one load or store of a warp asks of L1, from the addresses of its lanes.
+    """Predict which sectors one load or store of a warp requests from L1, from the addresses of its lanes.
 
-    addresses: for each lane the address in bytes of its first byte; None: the lane is inactive. 1 to
-        WARP_THREADS lanes. access_bytes: what each lane reads or writes, one of ACCESS_BYTES.
+    addresses: for each lane the address in bytes of its first byte, or None if the lane is inactive. 1 to
+        WARP_THREADS lanes.
+    access_bytes: number of bytes that each lane reads or writes, one of ACCESS_BYTES.
 
-    A sector is SECTOR_BYTES bytes from a multiple of SECTOR_BYTES on. Returns
+    A sector is SECTOR_BYTES bytes that begin at a multiple of SECTOR_BYTES. Returns
         "sectors_count"   sectors that any lane touches, each counted once
-        "ideal_count"     the fewest sectors that could hold as many different bytes: the bytes, each
-                          counted once however many lanes use it, over SECTOR_BYTES, rounded up
+        "ideal_count"     the smallest number of sectors that could hold as many different bytes: the bytes
+                          used (each counted once, however many lanes use it) / SECTOR_BYTES, rounded up
         "used_ratio"      different bytes used / bytes of the sectors touched
-    Without an active lane all three are 0 (0.0 for the ratio): no request is made.
+    If no lane is active, there is no request, and all three are 0 (0.0 for the ratio).
 
-    Raises ValueError, naming the value, for an unknown access_bytes, for no or too many lanes (their
-    number), for a negative address, and for one that is no multiple of access_bytes: the device refuses such an
-    access (source: CUDA C++ Programming Guide, size and alignment requirement).
+    Raises ValueError, with the value in its message, for an unknown access_bytes, for no or too many lanes
+    (their number), for a negative address, and for an address that is not a multiple of access_bytes. The
+    device refuses such an access (source: CUDA C++ Programming Guide, size and alignment requirement).
     """
     raise NotImplementedError
 
@@ -77,48 +78,52 @@ def byte_flow(kernel: dict[str, Any]) -> dict[str, dict[str, float]]:
     """How many bytes each level of memory moves, for reads and for writes of global memory.
 
     Returns {"read": {…}, "write": {…}}, each with
-        "asked_bytes"  what lanes asked for: sectors × bytes used of a sector,
+        "asked_bytes"  bytes that lanes asked for: sectors × bytes used of a sector,
                        l1tex__t_sectors_pipe_lsu_mem_global_op_<op>.sum ×
                        smsp__sass_average_data_bytes_per_sector_mem_global_op_<op>.ratio
         "l1_bytes"     the sectors that L1 looked up, × SECTOR_BYTES
-        "l2_bytes"     between L1 and L2: l1tex__m_xbar2l1tex_read_bytes.sum,
+        "l2_bytes"     bytes between L1 and L2: l1tex__m_xbar2l1tex_read_bytes.sum,
                        l1tex__m_l1tex2xbar_write_bytes.sum
         "dram_bytes"   dram__bytes_read.sum, dram__bytes_write.sum
-    <op> is ld for reads and st for writes. Raises MissingTable, with the name of the metric, if one of the
-    eight is missing or None: a byte that was not counted is not a byte that did not move.
+    <op> is ld for reads and st for writes.
+
+    Raises MissingTable, with the name of the metric, if one of the eight is missing or None: bytes that were
+    not counted may still have moved.
     """
     raise NotImplementedError
 
 
 def served_by(kernel: dict[str, Any]) -> dict[str, float] | None:
-    """Which level answered the loads: shares of the bytes that L1 looked up, by `byte_flow`.
+    """Which level answered the loads, as shares of the bytes that L1 looked up (`byte_flow`).
 
-    Of the bytes that loads look up in L1, those that do not come from L2 were answered by L1; of those
-    that come from L2, at most as many as DRAM delivered came from DRAM. Returns
-        "l1_ratio", "l2_ratio", "dram_ratio"   their sum is 1. Counters of two passes may disagree a
-                                               little: no share is below 0
-        "overfetch_ratio"                      bytes that DRAM delivered beyond those that L2 sent to
-                                               L1, over the latter; 0.0 if there are none
-    None if the kernel has no loads. If L2 passed on nothing, "overfetch_ratio" is 0.0. Raises what
-    byte_flow raises.
+    Bytes that loads look up in L1 and that do not come from L2 were answered by L1. Bytes that come from
+    L2 were answered by DRAM, up to the number of bytes that DRAM delivered, and the rest by L2. Returns
+        "l1_ratio", "l2_ratio", "dram_ratio"   their sum is 1. Counters from two passes may differ a
+                                               little; still no share is below 0
+        "overfetch_ratio"                      (bytes that DRAM delivered - bytes that L2 sent to L1) /
+                                               bytes that L2 sent to L1; 0.0 if the difference is negative,
+                                               or if L2 sent nothing
+    Returns None if the kernel has no loads. Raises the errors of byte_flow.
     """
     raise NotImplementedError
 
 
 def share_of_copy(report: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """Each kernel's bandwidth as a share of a device copy that took turns with it.
+    """Each kernel's bandwidth as a share of that of a device copy measured in the same rounds.
 
-    report: what `memory_bandwidth` prints after RESULT: report["kernels"] maps names to
-        {"samples_ns": […], "useful_bytes": …}, among them "device_copy". All kernels ran once in each
-        round: entry t of each "samples_ns" belongs to round t.
+    report: the output of `memory_bandwidth` after RESULT: report["kernels"] maps names to
+        {"samples_ns": […], "useful_bytes": …}. One of the names is "device_copy". All kernels ran once in
+        each round: entry t of each "samples_ns" belongs to round t.
 
-    Returns, for each kernel but "device_copy", in the report's order, {"bytes_per_s", "share_ratio",
-    "lowest_ratio"}: useful bytes over the median time; then the median and the smallest of the shares
-    round by round (the kernel's useful bytes per second over those of the copy in the same round). A
-    clock that changes between rounds affects both, so it does not change the share.
+    Returns, for each kernel except "device_copy", in the report's order, a dict with
+        "bytes_per_s"   useful bytes / median time
+        "share_ratio"   median of the shares of all rounds. A round's share is the kernel's useful bytes per
+                        second / those of the copy in the same round
+        "lowest_ratio"  the smallest of these shares
+    If the clock changes between rounds, it affects kernel and copy alike, and the share does not change.
 
-    Raises ValueError, naming the kernel, if there is no "device_copy", if a kernel has no samples or not
-    as many as the copy, or if a sample or "useful_bytes" is not above 0.
+    Raises ValueError, with the kernel's name in its message, if there is no "device_copy", if a kernel has no
+    samples or not as many as the copy, or if a sample or "useful_bytes" is not above 0.
     """
     raise NotImplementedError
 
@@ -126,26 +131,26 @@ def share_of_copy(report: dict[str, Any]) -> dict[str, dict[str, float]]:
 def memory_verdict(kernel: dict[str, Any]) -> Finding:
     """Which level of memory limits a kernel, and whether it moves bytes that nobody asked for.
 
-    The limiting level is the one of LEVEL_METRICS with the largest use (of equal ones the first); its use
-    is its largest metric / 100. What it moved, by `byte_flow`: reads and writes together, "dram_bytes",
-    "l2_bytes" or "l1_bytes"; "sm" moves 0 bytes. What the same accesses need at least:
-    memory_l2_theoretical_sectors_global_ideal × SECTOR_BYTES. The unasked bytes are those moved above
-    that, not below 0 (a cache may have some that are needed). The level is busy for its use of the
-    duration, so the waste takes the share
+    The limiting level is the level of LEVEL_METRICS with the highest use (if equal, the first). A level's use
+    is its largest metric / 100. Its moved bytes are "dram_bytes", "l2_bytes" or "l1_bytes" of `byte_flow`,
+    reads and writes added; "sm" moves 0 bytes. The same accesses need at least
+    memory_l2_theoretical_sectors_global_ideal × SECTOR_BYTES. Unasked bytes are the moved bytes above
+    that, at least 0 (a cache may already hold some of the needed bytes). The level is busy for `use` of the
+    duration, so the wasted share of the duration is
         wasted_ratio = use × unasked bytes / moved bytes     (0.0 if it moved nothing)
-    Waste at a level that does not limit costs nothing and does not count.
+    Waste at a level that does not limit costs no time and is not counted.
 
-    category: if wasted_ratio is at least WASTE_RATIO, "register_spills" where more sectors go to local
-    memory (memory_l2_theoretical_sectors_local) than global accesses have too many
-    (memory_l2_theoretical_sectors_global minus …_ideal), else "uncoalesced_access". Below
-    WASTE_RATIO, "latency_bound" if the use is below BUSY_RATIO, else the level's entry of
-    LIMITER_OF_LEVEL.
+    category:
+        if wasted_ratio is at least WASTE_RATIO: "register_spills" if the sectors of local memory
+            (memory_l2_theoretical_sectors_local) outnumber the excess sectors of global accesses
+            (memory_l2_theoretical_sectors_global minus …_ideal), else "uncoalesced_access"
+        else: "latency_bound" if the use is below BUSY_RATIO, else the level's entry of LIMITER_OF_LEVEL
     subject: "kernel:<name>", the whole name.
     evidence: "duration_ns" (gpu__time_duration.sum), "use_ratio", "moved_bytes", "ideal_bytes",
-    "wasted_ratio", and "margin_ratio": the distance of wasted_ratio from WASTE_RATIO, and where that is not
-    reached the smaller of it and the distance of the use from BUSY_RATIO.
-    recommendation: one sentence; "none" for the entries of LIMITER_OF_LEVEL; in front of all of them
-    "borderline: " if margin_ratio is at most BORDERLINE_RATIO.
+    "wasted_ratio" and "margin_ratio". The margin is the distance of wasted_ratio from WASTE_RATIO; if
+    wasted_ratio is below WASTE_RATIO, the smaller of this and the distance of the use from BUSY_RATIO.
+    recommendation: one sentence, or "none" for the entries of LIMITER_OF_LEVEL. It begins with
+    "borderline: ", also before "none", if margin_ratio is at most BORDERLINE_RATIO.
 
     Raises MissingTable, with its name, if a metric that it needs is missing or None.
     """

@@ -1,14 +1,14 @@
 """Roofline practice: which roof is above this kernel?
 
-You place kernels under all of their roofs at once, from counters alone: DRAM, L2, L1 and the arithmetic units,
-each at the clock that the launch ran at. The lesson is `README.md` in this folder, hints are in `hints.md`, and
+You place kernels under all of their roofs, from counters only: DRAM, L2, L1 and the arithmetic units, each
+at the clock of the launch. The lesson is `README.md` in this folder, hints are in `hints.md`, and
 
     uv run lab check ncu_ex03
 
-tells what is right and wrong. A *kernel* is one launch of a raw page of Nsight Compute:
+checks your solution. A *kernel* is one launch from a raw page of Nsight Compute:
 `{"name": str, "grid": (x, y, z), "block": (x, y, z), "cc": str, "metrics": {…}}`. "metrics" maps the
-profiler's own names to values in base units (ns, bytes, Hz, counts, and those per second or per cycle); what
-was not measured is missing or None, and the functions below raise MissingTable with its name.
+profiler's own names to values in base units (ns, bytes, Hz, counts, and these per second or per cycle). A
+metric that was not measured is missing or None, and the functions below raise MissingTable with its name.
 """
 
 from __future__ import annotations
@@ -62,51 +62,52 @@ def counted_work(kernel: dict[str, Any]) -> dict[str, float]:
     """What a kernel did, by its counters: operations by data type, bytes by level.
 
     Returns
-        "float32_flops", "float64_flops"   the data type's additions and multiplications once and its fused
-                                           multiply-adds twice. Each INSTRUCTIONS is per cycle; with
-                                           INSTRUCTION_CLOCK and DURATION it becomes a number of them
+        "float32_flops", "float64_flops"       additions + multiplications + 2 × fused multiply-adds of the
+                                               data type. INSTRUCTIONS are per cycle; multiply them by
+                                               INSTRUCTION_CLOCK and DURATION to get their number
         "dram_bytes", "l2_bytes", "l1_bytes"   the rate, BYTES' counter + ".per_second", × DURATION
-    Other types, and the tensor cores, are in none of these counters.
+    Operations of other types, and those of the tensor cores, are in none of these counters.
     """
     raise NotImplementedError
 
 
 def roofs_of(kernel: dict[str, Any]) -> dict[str, float]:
-    """The roofs above a kernel, at the clocks of its launch: what the device could do in a second.
+    """The roofs above a kernel, at the clocks of its launch: the most that the device could do in a second.
 
-    Returns, by LEVELS and then DTYPES, in bytes per second and in operations per second:
-        level   the most bytes of a cycle (BYTES' counter + ".peak_sustained") × the clock of its unit
-        dtype   the most fused multiply-adds of a cycle (MOST_FMA of "ffma", "dfma") × FMA_CLOCK, each two
-                operations
-    A datasheet gives the same at the boost clock; a launch at a lower clock has lower roofs.
+    Returns, in the order of LEVELS and then DTYPES, bytes per second and operations per second:
+        level   the most bytes per cycle (BYTES' counter + ".peak_sustained") × the clock of its unit
+        dtype   2 × the most fused multiply-adds per cycle (MOST_FMA of "ffma", "dfma") × FMA_CLOCK, since
+                each is two operations
+    A datasheet gives these for the boost clock. A launch at a lower clock has lower roofs.
     """
     raise NotImplementedError
 
 
 def ridge_points(roofs: dict[str, float]) -> dict[str, dict[str, float]]:
-    """Where the roofs meet: operations per byte at which neither of two roofs is the lower one.
+    """Where the roofs meet: the operations per byte at which two roofs are equally high.
 
-    roofs: as from roofs_of. Returns {dtype: {level: operations per byte}} for all DTYPES and LEVELS.
-    Raises ValueError, naming it, for a roof that is missing or not above 0.
+    roofs: as returned by roofs_of. Returns {dtype: {level: operations per byte}} for all DTYPES and LEVELS.
+
+    Raises ValueError, with the roof's name in its message, for a roof that is missing or not above 0.
     """
     raise NotImplementedError
 
 
 def under_the_roofs(kernel: dict[str, Any]) -> dict[str, Any]:
-    """A kernel's point on the hierarchical roofline, and the roof that is lowest above it.
+    """A kernel's point on the hierarchical roofline, and the lowest roof above it.
 
-    The data type is the one of DTYPES with more operations by counted_work (of equal ones the first).
+    The data type is the type of DTYPES with more operations in counted_work (if equal, the first).
     Returns
         "dtype"             its name
-        "flops_per_s"       its operations over DURATION
+        "flops_per_s"       its operations / DURATION
         "intensity"         {level: operations per byte of that level}, None where no bytes moved
-        "attainable_flops_per_s"   {level: the lower of that level's slanted roof at its intensity,
-                            intensity × bytes per second, and the flat roof of the type}; the flat one
-                            where the intensity is None
-        "roof"              of LEVELS and the type, the one of which the kernel used the largest share
-                            (bytes, or operations, per second over its roof); of equal ones the first in
-                            the order LEVELS, type. It is the lowest roof above the point, and for a kernel
-                            without any operations the only way to find it
+        "attainable_flops_per_s"   {level: the lower of two roofs at this intensity: the level's slanted roof
+                            (intensity × bytes per second) and the flat roof of the data type}. Where the
+                            intensity is None, it is the flat roof
+        "roof"              the level or data type of which the kernel used the largest share: bytes or
+                            operations per second / its roof. Candidates are LEVELS, then the data type; if
+                            equal, the first. It is the lowest roof above the point. For a kernel without any
+                            operations, this is the only way to find the roof
         "reached_ratio"     that share
     """
     raise NotImplementedError
@@ -115,16 +116,18 @@ def under_the_roofs(kernel: dict[str, Any]) -> dict[str, Any]:
 def forecast(kernel: dict[str, Any], extra_flops: Sequence[float]) -> dict[str, Any]:
     """How long the kernel would take with more operations of its own data type.
 
-    extra_flops: numbers of operations to be fused into the kernel, each a separate case; they need no
-    more bytes. As long as all operations fit under the flat roof of the type (`under_the_roofs`, `roofs_of`)
-    within the kernel's present duration, they are free; beyond, the flat roof gives the duration.
+    extra_flops: numbers of operations to be fused into the kernel, each a separate case. They need no more
+    bytes. Extra operations are free if all operations, at the rate of the data type's flat roof
+    (`under_the_roofs`, `roofs_of`), fit into the kernel's present duration. With more operations, the flat roof
+    gives the duration.
 
     Returns
-        "free_flops"     further operations that fit into the present duration (not below 0)
-        "durations_ns"   a list: for each entry of extra_flops the predicted duration, the longer of the
-                         present one and the time of old and new operations under the flat roof
-        "turn_intensity" operations per byte of DRAM at which the free ones are used up; None without bytes
-    Raises ValueError, naming it, for a negative number of operations.
+        "free_flops"     number of further operations that fit into the present duration (at least 0)
+        "durations_ns"   a list with the predicted duration for each entry of extra_flops: the longer of the
+                         present duration and the time of old and new operations under the flat roof
+        "turn_intensity" operations per byte of DRAM at which the free operations are used up; None without
+                         bytes
+    Raises ValueError, with the number in its message, for a negative number of operations.
     """
     raise NotImplementedError
 
@@ -132,21 +135,23 @@ def forecast(kernel: dict[str, Any], extra_flops: Sequence[float]) -> dict[str, 
 def roofline_verdict(kernel: dict[str, Any]) -> Finding:
     """Which roof limits a kernel, if any does.
 
-    category: with reached_ratio and roof of under_the_roofs
-        reached_ratio at least BUSY_RATIO   the roof's entry of LIMITER_OF_ROOF
-        else                                what the roofs do not model: of COMPUTE_METRIC and MEMORY_METRIC,
-                                            both / 100, the larger (of equal ones the first) is
-                                            unseen_ratio. From BUSY_RATIO on "compute_bound" if it is
-                                            the first, "cache_bound" if it is the second; below
-                                            "latency_bound"
+    category, from reached_ratio and roof of under_the_roofs:
+        if reached_ratio is at least BUSY_RATIO: the roof's entry of LIMITER_OF_ROOF
+        else the roofs do not explain the time. unseen_ratio is the larger of COMPUTE_METRIC and MEMORY_METRIC,
+        both / 100 (if equal, the first). If it is at least BUSY_RATIO: "compute_bound" for the first metric,
+        "cache_bound" for the second. If it is below: "latency_bound"
     subject: "kernel:<name>", the whole name.
-    evidence: "duration_ns"; "reached_ratio"; "unseen_ratio" (always); "dram_intensity_ratio", operations
-    per byte of DRAM (0.0 if it moved none), and "dram_ridge_ratio", where DRAM's and the type's roof
-    meet (ridge_points): right of it a roofline with DRAM's roof alone calls any kernel compute-bound;
-    "free_count", the free_flops of forecast; and "margin_ratio", the smallest of: the distance of
-    reached_ratio from BUSY_RATIO; below that, the distance of unseen_ratio from BUSY_RATIO, and if that
-    is reached, the difference of the two metrics as ratios.
-    recommendation: one sentence; "none" for "compute_bound"; in front of all of them "borderline: " if
-    margin_ratio is at most BORDERLINE_RATIO.
+    evidence:
+        "duration_ns", "reached_ratio"
+        "unseen_ratio"           in every case
+        "dram_intensity_ratio"   operations per byte of DRAM (0.0 if it moved none)
+        "dram_ridge_ratio"       where the roofs of DRAM and of the data type meet (ridge_points). To the
+                                 right of it, a roofline with only DRAM's roof calls any kernel compute-bound
+        "free_count"             free_flops of forecast
+        "margin_ratio"           the smallest of these distances: reached_ratio from BUSY_RATIO; if
+                                 reached_ratio is below, also unseen_ratio from BUSY_RATIO; if unseen_ratio then
+                                 reaches it, also the difference of the two metrics as ratios
+    recommendation: one sentence, or "none" for "compute_bound". It begins with "borderline: ", also before
+    "none", if margin_ratio is at most BORDERLINE_RATIO.
     """
     raise NotImplementedError

@@ -1,14 +1,15 @@
 """Memory profiling: who holds the memory?
 
 You divide the memory that PyTorch's allocator has reserved into parts, and explain an allocation that failed
-although enough was free. You tell lines that ask for memory from lines that hold it, tell what a tensor is
-from its lifetime, and find a line that leaks. The lesson is `README.md` in this folder, hints are in `hints.md`, and
+although enough was free. You distinguish lines that ask for memory from lines that hold it, infer from a
+tensor's lifetime what it is, and find a line that leaks. The lesson is `README.md` in this folder, hints are
+in `hints.md`, and
 
     uv run lab check torch_ex02
 
-tells what is right and wrong. A **snapshot** is what `torch.cuda.memory._snapshot()` returns, written as
-JSON: `segments`, each with the `blocks` that it is split into, and the history, `device_traces`, a list for
-each device. Use device 0. The recorded programs added `phases` (name, step, start_us, end_us).
+checks your solution. A **snapshot** is what `torch.cuda.memory._snapshot()` returns, written as JSON. It has
+`segments`, each with the `blocks` that it is split into, and the history, `device_traces`, a list for each
+device. Use device 0. The recorded programs added `phases` (name, step, start_us, end_us).
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ BORDER_RATIO = 0.1
 
 
 def read_snapshot(capture: str, name: str = "snapshot.json") -> dict[str, Any]:
-    """A snapshot of a capture. Raises CaptureError for a file that is none."""
+    """A snapshot of a capture. Raises CaptureError for a file that is not a snapshot."""
     try:
         snapshot = json.loads(captures.text(capture, name))
         if not isinstance(snapshot["segments"], list) or not snapshot["device_traces"]:
@@ -56,7 +57,7 @@ def read_snapshot(capture: str, name: str = "snapshot.json") -> dict[str, Any]:
 def program_line(entry: dict[str, Any]) -> str | None:
     """The line of the program itself behind an entry of the history: "file:line function", or None.
 
-    "frames" are innermost first; those of installed packages and of Python itself are passed over.
+    "frames" are innermost first. Frames of installed packages and of Python itself are skipped.
     """
     for frame in entry.get("frames", ()):
         file = frame["filename"]
@@ -71,21 +72,21 @@ def reserved_memory(capture: str, name: str = "snapshot.json") -> dict[str, dict
     Returns, for each pool that has segments (its name is their "segment_type", "small" or "large"),
 
         "reserved_bytes"     "total_size" of its segments
-        "requested_bytes"    "requested_size" of the blocks in use (state not FREE): what was asked for
-        "rounding_bytes"     "size" of the blocks in use, without what was asked for
+        "requested_bytes"    "requested_size" of the blocks in use (state not FREE): what the program asked for
+        "rounding_bytes"     "size" of the blocks in use, minus requested_bytes
         "free_bytes"         "size" of the other blocks, which stay in the cache
         "releasable_bytes"   "total_size" of the segments in which no block is in use: what empty_cache
                              can return (of segments that grow it may return more)
-    so that requested, rounding and free add up to reserved. An unused block may still carry the
+    so that requested, rounding and free add up to reserved. A block that is not in use may still have the
     "requested_size" of its last use.
 
-    Raises CaptureError for a file that is no snapshot, and for a snapshot without segments.
+    Raises CaptureError for a file that is not a snapshot, and for a snapshot without segments.
     """
     raise NotImplementedError
 
 
 def segment_size(rounded_bytes: int) -> int:
-    """What the allocator asks the driver for to get a block of this size, in multiples of BLOCK_STEP."""
+    """The size that the allocator requests from the driver for a block of this size (a multiple of BLOCK_STEP)."""
     if rounded_bytes <= SMALL_LARGEST:
         return SMALL_SEGMENT
     if rounded_bytes < MIDDLE_BELOW:
@@ -96,23 +97,27 @@ def segment_size(rounded_bytes: int) -> int:
 def explain_request(capture: str, asked_bytes: int, limit_bytes: int) -> dict[str, Any]:
     """What the allocator does with a request in the state of `snapshot.json`, and why.
 
-    limit_bytes: the most that may be reserved. The size of the block is asked_bytes rounded up to
-    BLOCK_STEP; up to SMALL_LARGEST it comes from the small pool, else from the large one. In this order:
+    limit_bytes: the most that may be reserved.
+
+    The size of the block is asked_bytes rounded up to BLOCK_STEP. Up to SMALL_LARGEST the block comes from the
+    small pool, else from the large one. The outcome is the first of these that holds:
 
         "cached"         a free block of the pool is at least as large: no call of the driver
-        "new_segment"    a segment (`segment_size`) fits in addition to all that is reserved now
+        "new_segment"    a segment (`segment_size`) fits within the limit, in addition to all that is reserved
+                         now
         "after_release"  it fits after all segments of both pools without a block in use are returned
-        "fragmented"     it fails, but free blocks of the pool and what is not reserved yet would together
-                         be enough for the block
-        "exhausted"      it fails, and they would not be enough
+        "fragmented"     the request fails, although the free blocks of the pool and what is not reserved yet
+                         would together be enough for the block
+        "exhausted"      the request fails, and they would not be enough
     (Ignore other streams, private pools, and memory of other programs on the device.)
 
-    Returns {"outcome": one of these, "block_bytes": the block's size, "free_bytes": of the free blocks of
-    the pool, "largest_free_bytes": the largest of them (0 without any), "unreserved_bytes": the limit
-    without what is reserved}.
+    Returns {"outcome": one of these, "block_bytes": the block's size, "free_bytes": total size of the pool's
+    free blocks, "largest_free_bytes": the largest of them (0 if there are none), "unreserved_bytes": the limit
+    minus what is reserved}.
 
-    Raises ValueError for asked_bytes below 1 or a limit below what is reserved, CaptureError for a file
-    that is no snapshot, or one with segments that can grow ("is_expandable"): other rules hold there.
+    Raises ValueError for asked_bytes below 1 or a limit below what is reserved. Raises CaptureError for a file
+    that is not a snapshot, or a snapshot with segments that can grow ("is_expandable"), for which other rules
+    hold.
     """
     raise NotImplementedError
 
@@ -120,18 +125,18 @@ def explain_request(capture: str, asked_bytes: int, limit_bytes: int) -> dict[st
 def requests_by_line(capture: str) -> list[dict[str, Any]]:
     """Which lines ask for memory, and which lines hold it: two different lists.
 
-    From the history: an "alloc" is a request of "size" bytes at the address "addr"; "free_completed" at
-    that address ends it. (Skip frees of allocations older than the history.)
+    Use the history. An "alloc" is a request of "size" bytes at the address "addr"; a "free_completed" at that
+    address ends it. (Skip frees of allocations that are older than the history.)
 
-    Returns a dict for each line of the program (`program_line` of the "alloc", None included),
+    Returns a dict for each line of the program (`program_line` of the "alloc", also for None),
         "where"         the line
-        "asked_bytes"   all bytes that it asked for
-        "asked_count"   in how many requests
-        "held_bytes"    those of them that are in use at the end
-        "held_count"    in how many allocations
+        "asked_bytes"   sum of the bytes that it asked for
+        "asked_count"   number of its requests
+        "held_bytes"    those of its bytes that are in use at the end
+        "held_count"    number of its allocations that are in use at the end
     ordered by asked_bytes, largest first, then by where (None last).
 
-    Raises CaptureError for a file that is no snapshot, or without an allocation in its history.
+    Raises CaptureError for a file that is not a snapshot, and if the history has no allocation.
     """
     raise NotImplementedError
 
@@ -139,19 +144,20 @@ def requests_by_line(capture: str) -> list[dict[str, Any]]:
 def lifetimes(capture: str) -> list[dict[str, Any]]:
     """In which phase tensors are allocated ("born"), and in which they are released ("died").
 
-    The phases of the capture: a time is in the one with start_us <= time < end_us. A tensor is born at
+    Phases are those of the capture: a time is in the phase with start_us <= time < end_us. A tensor is born at
     its "alloc" and dies at its "free_completed" (as in requests_by_line). Leave out tensors that were born
     or died outside of all phases.
 
     Returns a dict for each combination that occurs,
         "born"          name of the phase
-        "died"          name of the phase; None if it is in use at the end
-        "steps_later"   step of the phase in which it died, minus that in which it was born; None with died
-        "bytes"         of all such tensors, added up
-        "count"         how many
+        "died"          name of the phase; None if the tensor is in use at the end
+        "steps_later"   step of the phase in which it died minus step of the phase in which it was born; None
+                        if died is None
+        "bytes"         total size of these tensors
+        "count"         number of these tensors
     ordered by bytes, largest first, then by born, died (None last) and steps_later.
 
-    Raises CaptureError for a file that is no snapshot, without an allocation in its history, or without
+    Raises CaptureError for a file that is not a snapshot, if the history has no allocation, and if there are no
     phases.
     """
     raise NotImplementedError
@@ -160,18 +166,16 @@ def lifetimes(capture: str) -> list[dict[str, Any]]:
 def growing_lines(capture: str) -> list[dict[str, Any]]:
     """The lines whose memory still grows late in the run: leaks, not memory that is filled once.
 
-    At a given time a line (`program_line`, None included) holds what it allocated at or before that time and
-    was not released ("free_completed") at or before it. A step ends with the last
-    end_us of its phases; phases with a step below 0 are set-up and belong to no step. With n steps, the line
-    grows by
+    At a given time a line (`program_line`, also None) holds what it allocated at or before that time and what was
+    not released ("free_completed") at or before it. A step ends with the last end_us of its phases. Phases with
+    a step below 0 are set-up and belong to no step. With n steps, counted from 0, the line grows by
 
         (held at the end of the last step - held at the end of step n // 2) / (n - 1 - n // 2)
 
-    bytes a step, steps counted from 0: memory allocated once and kept, or kept for a few steps, no longer
-    grows after the middle.
-    A leak in every second or third step counts with its mean. Two moments cannot tell a leak from a
-    buffer allocated once after the middle, or from a larger batch that the last step still holds. Their growth
-    per step is smaller in a longer recording; a leak's is not.
+    bytes per step. Memory that is allocated once and kept, or kept for a few steps, no longer grows after the
+    middle. A leak in every second or third step counts with its mean. Two moments cannot distinguish a leak from
+    a buffer that is allocated once after the middle, or from a larger batch that the last step still holds. In a
+    longer recording these grow by fewer bytes per step; a leak does not.
 
     Returns a dict {"where", "growth_bytes": float, "held_bytes": held at the end of the last step} for each
     line that grows by more than 0, the fastest first, then by where (None last).
@@ -184,18 +188,18 @@ def growing_lines(capture: str) -> list[dict[str, Any]]:
 def memory_verdict(capture: str) -> Finding:
     """Does memory grow from step to step, and which line grows?
 
-    Growth: the growth_bytes of growing_lines, added up over all lines.
+    Growth is the sum of growth_bytes of growing_lines, over all lines.
 
-    category: "memory_growth" if that is more than GROWTH_FLOOR_BYTES a step, else "healthy".
+    category: "memory_growth" if growth is more than GROWTH_FLOOR_BYTES per step, else "healthy".
     subject: "device:0".
-    evidence, for both:
-        "growth_bytes"     a step
+    evidence, for both categories:
+        "growth_bytes"     growth per step
         "held_bytes"       held at the end of the last step, by all lines (growing or not)
         "steps_count"      steps in the recording
-        "recoverable_ns"   0: growth costs no time, until the memory is full
+        "recoverable_ns"   0: growth costs no time until the memory is full
         "window_ns"        from the first start_us to the last end_us of the phases, in ns
-    recommendation: for growth a text that holds the "where" of the line that grows fastest (the first that
-    has one; "unknown line" if none has); else "none". For both with the word "borderline" in it if the
+    recommendation: for growth, a text with the "where" of the line that grows fastest (the first line that has
+    one; "unknown line" if none has). Else "none". In both cases the text contains the word "borderline" if the
     growth is within BORDER_RATIO * GROWTH_FLOOR_BYTES of the floor.
 
     Raises CaptureError as growing_lines does.

@@ -1,13 +1,13 @@
 """Energy efficiency: what does a result cost in joules?
 
-You compute what a sample costs at each precision and batch, with its spread, weigh energy against time,
-compare the same work done at once or paced, and say whether another precision pays. The lesson is
+You compute the energy per sample at each precision and batch, with its spread, and weigh energy against time.
+You compare the same work done at once or paced, and decide whether another precision saves energy. The lesson is
 `README.md` in this folder, hints are in `hints.md`, and
 
     uv run lab check energy_ex02
 
-tells what is right and wrong. A **recording** is `energy.json`, as `energy_benchmark.py` writes it (its
-head says what the file holds): `phases` of work, and `samples` as columns.
+checks your solution. A **recording** is `energy.json`, as `energy_benchmark.py` writes it (the head of that
+program says what the file holds): `phases` of work, and `samples` as columns.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ NS_PER_S = 1e9
 def read_recording(capture: str) -> dict[str, Any]:
     """`energy.json` of a capture.
 
-    Raises CaptureError for a file that is no such recording, without two readings of the counter, and
-    with a sample that has none.
+    Raises CaptureError if the file is not such a recording, has fewer than two readings of the counter, or has a
+    sample without a reading.
     """
     try:
         recording = json.loads(captures.text(capture, "energy.json"))
@@ -51,25 +51,25 @@ def read_recording(capture: str) -> dict[str, Any]:
 
 
 def efficiency(capture: str) -> list[dict[str, Any]]:
-    """What a sample costs, for each precision and batch of a sweep.
+    """The energy per sample, for each precision and batch of a sweep.
 
-    Phases called "work" count, each with its "precision", "batch" (samples a call), "calls", "flop" (of
-    all its calls) and "repeat". Power of a phase: among the samples with start <= time < end those whose
-    energy_mj is new (differs from the sample before), what the counter rose by from the first to the last
-    of them, over the time between the two. So the counter's steps do no harm: both ends lie right
-    behind one. For each phase, samples a second is calls * batch over its length, and energy a sample is
-    its power over that.
+    Use the phases called "work". Each has its "precision", "batch" (samples per call), "calls", "flop" (of all its
+    calls) and "repeat". To compute the power of a phase, take the samples with start <= time < end whose energy_mj
+    is new (differs from the sample before). Power is the increase of the counter from the first to the last of them
+    / the time between these two. The counter's steps then cause no error, because both ends are right after a step.
+    For each phase, samples per second is calls * batch / its length, and energy per sample is its power / samples
+    per second.
 
     Returns a dict for each precision and batch, in the order in which they first occur,
 
         "precision", "batch"
-        "samples_per_s", "power_w", "j_per_sample"   the median over the repeats, each by itself
+        "samples_per_s", "power_w", "j_per_sample"   each the median over the repeats
         "low_j", "high_j"                            the lowest and highest j_per_sample of a repeat
-        "flop_per_j"                                 operations of a sample over j_per_sample
-        "call_ns"                                    batch over samples_per_s, in ns: how long a call takes
+        "flop_per_j"                                 operations of a sample / j_per_sample
+        "call_ns"                                    duration of a call: batch / samples_per_s, in ns
 
-    Raises CaptureError for what read_recording refuses, a recording without such phases, and a phase
-    with fewer than two new readings.
+    Raises CaptureError if read_recording does, for a recording without such phases, and for a phase with fewer than
+    two new readings.
     """
     raise NotImplementedError
 
@@ -77,20 +77,21 @@ def efficiency(capture: str) -> list[dict[str, Any]]:
 def energy_delay(runs: Mapping[str, tuple[float, float]]) -> dict[str, str]:
     """Which run is the best, by four ways to weigh energy against time.
 
-    runs: by name, the time in s and the energy in J of the same work.
+    runs: for each name, the time in s and the energy in J of the same work.
 
-    Returns the name of the run with the lowest {"time": t, "energy": E, "edp": E * t, "ed2p": E * t * t};
-    of runs that are equal in that, the first by name.
+    Returns the name of the run with the lowest value of each:
+    {"time": t, "energy": E, "edp": E * t, "ed2p": E * t * t}. If values are equal, it is the first by name.
 
-    Raises ValueError without runs, and for a time or an energy that is not above 0.
+    Raises ValueError if there are no runs, and for a time or an energy that is not above 0.
     """
     raise NotImplementedError
 
 
 def pareto_front(runs: Mapping[str, tuple[float, float]]) -> list[str]:
-    """The runs that are worth a choice: no other is at least as good in both, and better in one.
+    """The runs that no other run beats.
 
-    runs: by name, two costs; less is better in both. Runs that are equal in both do not rule each other
+    A run beats another if it is at least as good in both costs, and better in one.
+    runs: for each name, two costs; less is better in both. Runs that are equal in both do not rule each other
     out.
 
     Returns the names, ordered by the first cost, then by name. Raises ValueError for a cost that is not
@@ -100,38 +101,36 @@ def pareto_front(runs: Mapping[str, tuple[float, float]]) -> list[str]:
 
 
 def pacing_energy(capture: str) -> list[dict[str, Any]]:
-    """The same work within the same time: at once and then nothing, or with pauses.
+    """The energy of the same work in the same time, done at once and followed by idling, or done with pauses.
 
-    Strategies: "race", whose phases are "race_work" and then "race_idle" of the same "repeat", and each
-    name that begins with "paced", a phase of its own. The energy of a repeat is what the counter rose by
-    from the first phase's energy_start_mj to the last one's energy_end_mj. The counter moves in steps:
-    one energy may be wrong by the largest step (the most that column energy_mj rises by from a sample to
-    the next, anywhere in the recording).
+    Strategies: "race", which has the phases "race_work" and then "race_idle" of the same "repeat", and each name that
+    begins with "paced", which is one phase. The energy of a repeat is the increase of the counter from the first
+    phase's energy_start_mj to the last one's energy_end_mj. The counter advances in steps, so an energy may be wrong
+    by the largest step: the largest increase of column energy_mj from a sample to the next, anywhere in the
+    recording.
 
     Returns a dict for each strategy,
         "strategy"
         "energy_j"            the median over the repeats
-        "low_j", "high_j"     the lowest repeat less that step, the highest and that step
-        "wall_ns"             the median, from the first phase's start to the last one's end
-        "work_ns"             of "race": the median length of race_work; of others as wall_ns
+        "low_j", "high_j"     the lowest repeat minus that step, the highest plus that step
+        "wall_ns"             the median time from the first phase's start to the last one's end
+        "work_ns"             for "race" the median length of race_work; for others the same as wall_ns
     ordered by energy_j, then by strategy.
 
-    Raises CaptureError for what read_recording refuses, for a recording without a "race" or without a
-    "paced" strategy, and for one in which not every repeat of every strategy made as many calls: their
-    energies cannot be compared.
+    Raises CaptureError if read_recording does, and for a recording without a "race" or without a "paced" strategy.
+    Also raises it if repeats have different numbers of calls, in any strategy: their energies cannot be compared.
     """
     raise NotImplementedError
 
 
 def cheapest_within(rows: Sequence[Mapping[str, Any]], longest_ns: float) -> dict[str, Any] | None:
-    """The cheapest way to serve a sample when a call may not take longer than so much.
+    """The way to serve a sample with the least energy, if a call may take at most longest_ns.
 
-    rows: as efficiency returns them. Those whose call_ns is at most longest_ns are allowed.
+    rows: as efficiency returns them. Rows whose call_ns is at most longest_ns are allowed.
 
-    Returns {"precision", "batch"} of the allowed row with the lowest j_per_sample (the first of equals),
-    and "rivals", a list of (precision, batch) of the other allowed rows, in their order, whose low_j to
-    high_j overlaps with the winner's (touching counts): with those the order may be chance. None if no
-    row is allowed.
+    Returns {"precision", "batch"} of the allowed row with the lowest j_per_sample (the first if equal), and "rivals".
+    Rivals is a list of (precision, batch) of the other allowed rows, in their order, whose low_j to high_j overlaps
+    with the winner's (touching counts): for these the order may be chance. Returns None if no row is allowed.
 
     Raises ValueError for longest_ns that is not above 0.
     """
@@ -141,28 +140,27 @@ def cheapest_within(rows: Sequence[Mapping[str, Any]], longest_ns: float) -> dic
 def precision_verdict(
     capture: str, batch: int, tolerance_ratio: float, bandwidth_bytes_per_s: float
 ) -> Finding:
-    """A layer runs in float32 at this batch: does it pay, in energy, to run it otherwise?
+    """A layer runs in float32 at this batch. Does another precision save energy?
 
-    capture: a sweep; its "error_ratio" tells the error of each precision. Candidates are the rows of
-    efficiency of this batch with another precision than "float32" whose error is at most
-    tolerance_ratio. The best is the one with the lowest j_per_sample; it saves
-    100 * (1 - its j_per_sample / float32's) per cent.
+    capture: a sweep; its "error_ratio" has the error of each precision. Candidates are the rows of efficiency with
+    this batch, a precision other than "float32", and an error of at most tolerance_ratio. The best candidate is the
+    one with the lowest j_per_sample. It saves 100 * (1 - its j_per_sample / float32's) per cent.
 
-    category: "healthy" without candidates, or if the best saves at most SAVED_FLOOR_PCT. Else what the
-    float32 run waits for tells where to look: the bytes a second that it moved ("bytes" of its first phase
-    of "work" over the phase's length) are held against the bandwidth of the device; at MEMORY_RATIO of it
-    or above "memory_bound" (fewer bytes save), else "tensor_cores_unused".
+    category: "healthy" if there are no candidates, or if the best saves at most SAVED_FLOOR_PCT. Else compare the
+    bytes per second that float32 moved ("bytes" of its first phase of "work" / the phase's length) with the bandwidth
+    of the device: "memory_bound" if they are at least MEMORY_RATIO of it (moving fewer bytes saves), else
+    "tensor_cores_unused".
     subject: "range:work".
     evidence:
         "saved_pct"         of the best; 0.0 without candidates
-        "bandwidth_ratio"   bytes a second of float32 over bandwidth_bytes_per_s
+        "bandwidth_ratio"   bytes per second of float32 / bandwidth_bytes_per_s
         "error_ratio"       the error of the best; of float32 without candidates
         "window_ns"         call_ns of float32
-        "recoverable_ns"    what a call of the best is shorter by, at least 0.0
-    recommendation: "none" if healthy; else with the best's precision named in it. For both with the word
-    "borderline" in it if there is a best and its low_j to high_j overlaps with float32's (touching counts).
+        "recoverable_ns"    by how much a call of the best is shorter, at least 0.0
+    recommendation: "none" if healthy, else a text that names the best's precision. In both cases it contains the word
+    "borderline" if there is a best and its low_j to high_j overlaps with float32's (touching counts).
 
-    Raises CaptureError as efficiency does, and for a recording without float32 at this batch or without
-    the error of a precision that it needs; ValueError for a bandwidth that is not above 0.
+    Raises CaptureError if efficiency does, and for a recording without float32 at this batch or without
+    the error of a precision that it needs. Raises ValueError for a bandwidth that is not above 0.
     """
     raise NotImplementedError

@@ -1,15 +1,15 @@
 """Python backtraces: which line launched this?
 
-With `--cudabacktrace=all --python-backtrace=cuda` and CPU sampling on, Nsight Systems writes down the
-stack of each CUDA call: the native frames, and Python's. You follow them from the device's time back to
-lines of a program. The lesson is `README.md` in this folder, hints are in `hints.md`.
+With `--cudabacktrace=all --python-backtrace=cuda` and CPU sampling on, Nsight Systems records the stack of
+each CUDA call: the native frames and the Python frames. You use them to assign the device's time to lines
+of a program. The lesson is `README.md` in this folder, hints are in `hints.md`.
 
-`backtraces(capture)` is given. Tables of a recording are read as everywhere:
+`backtraces(capture)` is given. Read the tables of a recording as in the other exercises:
 
     with captures.open(capture) as recording:
         recording.kernels        # a polars DataFrame; see `help(captures.NsysCapture)`
 
-A kernel belongs to the backtrace of the same process and correlation. Recordings are of one device.
+A kernel belongs to the backtrace with the same process and correlation. Each recording has one device.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BLOCKING = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchron
 
 
 class Frame(NamedTuple):
-    """A frame of Python: the function, its file (without folders) and the line in it."""
+    """A Python frame: the function, its file (without folders) and the line in it."""
 
     function: str
     file: str
@@ -36,10 +36,11 @@ class Frame(NamedTuple):
 
 
 class Backtrace(NamedTuple):
-    """The stack of one CUDA call; both lists begin with the innermost frame.
+    """The stack of one CUDA call. Both lists of frames begin with the innermost one.
 
-    name: of the call, without a version ("cudaLaunchKernel"). native: the names of native functions.
-    python: empty where the call came from a thread without Python code.
+    name: of the call, without a version ("cudaLaunchKernel").
+    native: the names of native functions.
+    python: empty if the call came from a thread without Python code.
     """
 
     start_ns: int
@@ -54,9 +55,9 @@ class Backtrace(NamedTuple):
 def backtraces(capture: str) -> list[Backtrace]:
     """The CUDA calls of a recording that have a stack, in order of their start (given).
 
-    In the export a stack is a second row of the call, of event class 67; Python's frames are an NVTX
-    mark of the same thread and start, with numbers of StringIds in a JSON text.
-    Raises MissingTable where the recording has no stacks, or lacks a column.
+    In the export, a stack is a second row of the call, of event class 67. Its Python frames are an NVTX mark
+    with the same thread and start; the mark's JSON text has numbers of StringIds.
+    Raises MissingTable if the recording has no stacks, or lacks a column.
     """
     file = captures.path(capture)
     connection = sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
@@ -108,53 +109,58 @@ def backtraces(capture: str) -> list[Backtrace]:
 
 
 def coverage(capture: str) -> dict[str, int]:
-    """How much of the kernels' time can be followed back.
+    """How much kernel time has a backtrace.
 
-    Returns "kernel_count" and "kernel_ns" (the sum of all kernels' durations), "native_ns" (of those
-    whose launch has a backtrace with native frames) and "python_ns" (with Python frames).
+    Returns
+        "kernel_count"  number of kernels
+        "kernel_ns"     sum of the durations of all kernels
+        "native_ns"     the same for kernels whose launch has a backtrace with native frames
+        "python_ns"     the same for kernels whose launch has a backtrace with Python frames
     Raises MissingTable as `backtraces` does, and EmptyCapture if there are no kernels.
     """
     raise NotImplementedError
 
 
 def time_by_operator(capture: str) -> dict[str, int]:
-    """Kernel time by the operator of PyTorch that the program called, in ns.
+    """Kernel time for each PyTorch operator that the program called, in ns.
 
     PyTorch enters an operator `linear` through a native function whose name begins with
-    `at::_ops::linear::`, followed by `call(` or `redispatch(`. Of several such frames in a stack the
-    outermost counts: it is what the program, or autograd, asked for; the inner ones are how it is done.
-    Kernels without such a frame, or without a backtrace, count for "".
-    Raises as `coverage` does.
+    `at::_ops::linear::`, followed by `call(` or `redispatch(`. If a stack has several such frames, use the
+    outermost one: it is the operator that the program, or autograd, called; the inner ones implement it.
+    Kernels without such a frame, or without a backtrace, are counted under "".
+    Raises the errors of `coverage`.
     """
     raise NotImplementedError
 
 
 def time_by_line(capture: str, file: str) -> dict[int, dict[str, int]]:
-    """Kernel time by the lines of one Python file.
+    """Kernel time for each line of one Python file.
 
-    file: its name without folders. A kernel's *own* line is that of the innermost frame in this file:
-    the line from which the program went into a library. All lines of frames in this file are on the
-    way to it.
-    Returns line → "self_ns", the time of kernels whose own line it is, "inclusive_ns", of those with
-    this line anywhere in their stack (each kernel once, recursion or not), and "kernel_count", the
-    number of kernels in inclusive_ns. Kernels without a frame in this file are left out.
-    Raises as `coverage` does.
+    file: its name without folders. A kernel's *own* line is the line of the innermost frame in this file: from
+    there the program called a library.
+    Returns line → {"self_ns": time of the kernels whose own line this is, "inclusive_ns": time of the kernels
+    with this line anywhere in their stack (each kernel once, also with recursion), "kernel_count": number of
+    kernels in inclusive_ns}. Kernels without a frame in this file are left out.
+    Raises the errors of `coverage`.
     """
     raise NotImplementedError
 
 
 def waiting_lines(capture: str, file: str) -> list[dict[str, int]]:
-    """The lines of a file at which the host waits for the device, and what that costs the device.
+    """The lines of a file at which the host waits for the device, and how long the device is idle because of it.
 
-    A wait is a backtrace whose name is in BLOCKING. Its line is the one of the innermost frame in this
-    file; waits without such a frame count for line 0. After a wait the device has nothing to do until
-    the host gave it something: idle is the time from the wait's end to the start of the next operation
-    (kernel, copy or memset), or to the end of the next wait to end, of any line, if that comes first
-    (so no moment counts twice). It is 0 if an operation is running as the wait ends (start <= end of
-    the wait < end), or none follows.
-    Returns a row for each line: "line", "wait_count", "blocked_ns" (the sum of the waits) and "idle_ns",
-    ordered by idle_ns from the largest, then by line.
-    Raises as `coverage` does.
+    A wait is a backtrace whose name is in BLOCKING. Its line is the line of the innermost frame in this file,
+    or 0 if it has no such frame. After a wait, the device has nothing to do until the host issues something.
+    The idle time of a wait starts at the wait's end. It ends with the start of the next operation (kernel, copy
+    or memset). If another wait, of any line, ends before that, it ends there, so that no time counts twice. The
+    idle time is 0 if an operation is running when the wait ends (start <= end of the wait < end), or if no
+    operation follows.
+    Returns a row for each line, ordered by idle_ns from the largest, then by line:
+        "line"
+        "wait_count"  number of its waits
+        "blocked_ns"  sum of their durations
+        "idle_ns"     sum of their idle times
+    Raises the errors of `coverage`.
     """
     raise NotImplementedError
 
@@ -162,12 +168,12 @@ def waiting_lines(capture: str, file: str) -> list[dict[str, int]]:
 def line_verdict(capture: str, file: str, floor_ratio: float = 0.01) -> Finding:
     """Whether waits in the lines of a file keep the device idle, as a Finding.
 
-    The window goes from the start of the first to the end of the last operation of the device. What
-    would be saved, at least, is the idle time of `waiting_lines` over all lines. `sync_bound` if it is
-    no less than floor_ratio of the window, else `healthy`; the subject is "device:0".
-    Evidence: "recoverable_ns", "window_ns", "wait_count" (of all lines), "blocked_ns" (likewise) and
-    "line_ns", the idle time of the line with the most of it (0 if there is no wait). The
-    recommendation names that line as "FILE:LINE"; it is "none" only if healthy.
-    Raises as `coverage` does, and ValueError unless floor_ratio lies above 0 and below 1.
+    The window goes from the start of the device's first operation to the end of its last one. The saving is, at
+    least, the idle time of `waiting_lines` over all lines. The category is `sync_bound` if the saving is at
+    least floor_ratio of the window, else `healthy`. The subject is "device:0".
+    Evidence: "recoverable_ns" (the saving), "window_ns", "wait_count" and "blocked_ns" (both over all lines), and
+    "line_ns", the idle time of the line with the most of it (0 if there is no wait). The recommendation names
+    that line as "FILE:LINE"; it is "none" only if healthy.
+    Raises the errors of `coverage`, and ValueError unless floor_ratio is above 0 and below 1.
     """
     raise NotImplementedError

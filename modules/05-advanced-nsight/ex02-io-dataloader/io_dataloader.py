@@ -1,10 +1,10 @@
 """I/O and DataLoader: does the GPU wait for data?
 
-You take the steps of a training loop apart, predict what workers and prefetching save, and write an
-iterator that copies ahead. The lesson is `README.md` in this folder, hints are in `hints.md`.
+You divide the steps of a training loop into parts, predict how much time workers and prefetching save, and
+write an iterator that copies ahead. The lesson is `README.md` in this folder, hints are in `hints.md`.
 
-In the recordings each turn of the loop is an NVTX range `step`, and in it `next_batch` is the time in
-which the loop asks its DataLoader for a batch. A capture is opened by its name or path:
+In the recordings each iteration of the loop is an NVTX range `step`. Inside it, the range `next_batch` is the
+time in which the loop asks its DataLoader for a batch. Open a capture by its name or path:
 
     with captures.open(capture) as recording:
         recording.nvtx_ranges        # a polars DataFrame; see `help(captures.NsysCapture)`
@@ -24,19 +24,19 @@ from profiling_lab.findings import Finding
 
 
 def step_split(capture: str) -> dict[str, int]:
-    """Where the time of the steps goes.
+    """How the time of the steps is spent.
 
-    Returns, all over the time inside ranges named `step`:
+    Returns, all for the time inside ranges named `step`:
     - "step_count": the number of these ranges;
     - "step_ns": their time;
     - "data_wait_ns": the part of it inside ranges named `next_batch`;
     - "device_busy_ns": the part in which at least one kernel, graph launch, copy or memset runs on the
       device;
-    - "starved_ns": the part inside `next_batch` in which none does.
+    - "starved_ns": the part inside `next_batch` in which none of these runs.
 
-    capture: a name or path of a timeline of one device. Ranges of one name may lie on several threads;
+    capture: name or path of a timeline of one device. Ranges with the same name may be on several threads;
     time in which several run counts once.
-    Raises EmptyCapture, with the name in its message, where there is no range `step` or `next_batch`.
+    Raises EmptyCapture, with the name in its message, if there is no range `step` or `next_batch`.
     """
     raise NotImplementedError
 
@@ -44,29 +44,31 @@ def step_split(capture: str) -> dict[str, int]:
 def sample_costs(
     read_ns: Sequence[float], decode_ns: Sequence[float], stored_bytes: int
 ) -> dict[str, float | str]:
-    """What one sample costs, and which part of it is worth working on.
+    """How long one sample takes, and which part of it should be made faster first.
 
-    read_ns, decode_ns: the time of the same samples in the same order, to read from storage and to
-    decode. stored_bytes: what one sample takes there.
-    Returns "sample_ns", the median over samples of both together; "read_ratio", the median read over
-    the sum of the median read and the median decode; "read_gb_s", `stored_bytes` over the median read
-    (1 byte per ns = 1 GB/s); "larger": "read" or "decode", the part with the larger median ("decode"
-    if equal).
-    Medians, because the first reads of a file may come from the disk and the others from memory.
-    Raises ValueError for no samples, lists of different length, a time or size not above 0.
+    read_ns, decode_ns: the times to read from storage and to decode, of the same samples in the same order.
+    stored_bytes: size of one sample in storage.
+    Returns
+        "sample_ns"   the median over samples of read plus decode time
+        "read_ratio"  median read / (median read + median decode)
+        "read_gb_s"   `stored_bytes` / median read (1 byte per ns = 1 GB/s)
+        "larger"      the part with the larger median, "read" or "decode" ("decode" if equal)
+    Use medians, because the first reads of a file may come from the disk and the others from memory.
+    Raises ValueError if there are no samples, if the lists differ in length, or if a time or size is not above 0.
     """
     raise NotImplementedError
 
 
 def workers_needed(compute_ns: float, batch_ns: float, cpu_count: int) -> dict[str, float]:
-    """How many worker processes a loop needs, and the step that it then has.
+    """How many worker processes a loop needs, and how long its steps then are.
 
-    compute_ns: of a step, without the wait for data. batch_ns: what one worker needs for a batch.
-    cpu_count: processors that workers may use; more workers than these are never the answer.
-    A model without noise: w workers deliver a batch every batch_ns / w, and a step takes as long as the
-    slower of the two sides (Little's law: batches in work = rate x time of one).
-    Returns "workers_count", the smallest number from 1 with which the step is as short as it gets, and
-    "step_ns", the step that the model predicts for it.
+    compute_ns: time of a step, without the wait for data.
+    batch_ns: time that one worker needs for a batch.
+    cpu_count: processors that workers may use. Never return more workers than this.
+    The model has no noise: w workers deliver a batch every batch_ns / w, and a step takes as long as the
+    slower of the two sides (Little's law: batches in work = rate x time of one batch).
+    Returns "workers_count", the smallest number, from 1, with which the step is as short as possible, and
+    "step_ns", the step time that the model predicts for it.
     Raises ValueError unless both times are above 0 and cpu_count is at least 1.
     """
     raise NotImplementedError
@@ -75,15 +77,15 @@ def workers_needed(compute_ns: float, batch_ns: float, cpu_count: int) -> dict[s
 def prefetch_waits(
     batch_ns: Sequence[float], compute_ns: float, workers: int, prefetch_factor: int
 ) -> list[float]:
-    """How long the loop waits for each batch, under the rules of PyTorch's DataLoader.
+    """How long the loop waits for each batch, by the rules of PyTorch's DataLoader.
 
-    batch_ns: what each batch costs the worker that makes it. compute_ns: of each step.
-    - Batch i is made by worker i % workers; a worker makes its batches one after the other.
-    - At time 0 the first workers * prefetch_factor batches are handed out to the workers. From then on,
-      whenever the loop takes a batch, the next one that is not yet handed out is.
+    batch_ns: for each batch, the time that a worker needs to make it. compute_ns: time of each step.
+    - Worker i % workers makes batch i. A worker makes its batches one after the other.
+    - At time 0 the first workers * prefetch_factor batches are assigned to the workers. From then on, whenever
+      the loop takes a batch, the next batch that is not yet assigned is assigned.
     - The loop takes batches in order, as soon as it is free (at first: at time 0) and the batch is
       ready, and then computes for compute_ns.
-    Returns, for each batch, the time from when the loop is free until it has the batch.
+    Returns, for each batch, the time from the moment the loop is free until it has the batch.
     Source: torch/utils/data/dataloader.py, `_MultiProcessingDataLoaderIter`.
     Raises ValueError unless workers and prefetch_factor are at least 1 and no time is negative.
     """
@@ -93,29 +95,29 @@ def prefetch_waits(
 def prefetched(
     batches: Iterable[Any], copy_in: Callable[[Any], Any], depth: int = 1
 ) -> Iterator[Any]:
-    """Yield `copy_in(batch)` for each batch, with the copies of the next `depth` already begun.
+    """Yield `copy_in(batch)` for each batch, after starting the copies of the next `depth` batches.
 
-    copy_in begins the copy to the device and returns at once, as `.to(device, non_blocking=True)` on a
-    stream of its own does. When item k (from 0) is handed out, copy_in has been called, in order, for
-    items 0 … k + depth, as far as there are so many, and `batches` has been asked for no more than
-    these. With depth 0 each copy is begun when its batch is wanted.
-    An exception from `batches` or `copy_in` comes out only after all items before it were handed out.
+    copy_in starts the copy to the device and returns at once, as `.to(device, non_blocking=True)` does on a
+    separate stream. When item k (from 0) is yielded, copy_in has been called, in order, for items 0 … k + depth
+    (or for all, if there are fewer), and no more items than these have been taken from `batches`. With depth 0
+    each copy starts when its batch is requested.
+    An exception from `batches` or `copy_in` is raised only after all items before it were yielded.
     Raises ValueError, when called or at the first item, if depth is negative.
     """
     raise NotImplementedError
 
 
 def data_verdict(capture: str, floor_ratio: float = 0.05) -> Finding:
-    """What feeding the device costs in a recording, as a Finding.
+    """How much time the device loses because of its input in a recording, as a Finding.
 
-    Two causes are compared over the window, from the start of the first `step` to the end of the last:
+    Two causes are compared. The window is from the start of the first `step` to the end of the last.
     - `host_bound`, subject "range:next_batch": it saves the starved time of `step_split`;
     - `transfer_bound`, subject "range:step": it saves the time inside steps in which a copy from host to
-      device runs and no kernel, graph launch or memset does.
-    The category is the cause that saves more (`host_bound` if equal), or `healthy`, subject
-    "range:step", where that is less than floor_ratio of the window.
-    Evidence: "recoverable_ns" (the larger of the two, also where healthy), "window_ns", "starved_ns",
-    "exposed_copy_ns", "starved_ratio" (of the window). The recommendation is "none" only if healthy.
-    Raises as `step_split` does, and ValueError unless floor_ratio lies above 0 and below 1.
+      device runs, but no kernel, graph launch or memset.
+    The category is the cause that saves more (`host_bound` if equal). If that is less than floor_ratio of the
+    window, it is `healthy`, subject "range:step".
+    Evidence: "recoverable_ns" (the larger of the two, also if healthy), "window_ns", "starved_ns",
+    "exposed_copy_ns", "starved_ratio" (starved_ns / window_ns). The recommendation is "none" only if healthy.
+    Raises the errors of `step_split`, and ValueError unless floor_ratio is above 0 and below 1.
     """
     raise NotImplementedError

@@ -5,10 +5,10 @@ lesson is `README.md` in this folder, hints are in `hints.md`, and
 
     uv run lab check advanced_ex04
 
-tells what is right and wrong. Tables and columns stand, with comments, in
-`captures/tool_help/nsys_schema.sql`. Device operations are the rows of OPERATIONS; times are ns. A
-process is `globalPid`, whose upper bits a thread's `globalTid` shares: `globalTid & THREAD_MASK` is the
-process, (globalTid >> 24) & 0xFFFFFF its number and globalTid & 0xFFFFFF the thread's.
+checks your solution. `captures/tool_help/nsys_schema.sql` lists tables and columns, with comments. Device
+operations are the rows of OPERATIONS. Times are ns. A process is `globalPid`; a thread's `globalTid` has
+the same upper bits. `globalTid & THREAD_MASK` is the process, (globalTid >> 24) & 0xFFFFFF the number of the
+process, and globalTid & 0xFFFFFF the number of the thread.
 """
 
 from __future__ import annotations
@@ -53,19 +53,21 @@ FLOOR_RATIO = 0.07
 def ask(
     capture: str, sql: str, needs: Mapping[str, Sequence[str]], parameters: Sequence[Any] = ()
 ) -> list[tuple[Any, ...]]:
-    """The rows of a query over a capture, which it cannot change.
+    """The rows of a query over a capture. The query cannot change the capture.
 
-    capture: as `captures.path` takes it. sql: one statement, with "?" for each of parameters.
+    capture: as `captures.path` takes it.
+    sql: one statement, with "?" for each of parameters.
     needs: the columns that it reads, by table: {"StringIds": ["id", "value"]}.
 
-    The file is opened read-only: whatever the statement is, not a byte of the file changes, and nothing
-    is written beside it.
+    The file is opened read-only: no statement changes a byte of the file, and nothing is written next to it.
 
-    Raises what `captures.path` raises; CaptureError for a file that is no SQLite database; MissingTable
-    for a table or column of needs that the file lacks, before the statement is run: its message names
-    the table, the column if that is what is missing, and the version of the schema (the value of
-    EXPORT_SCHEMA_VERSION in META_DATA_EXPORT, "unknown" where there is none); ValueError with SQLite's
-    own words if the statement fails, as one that writes does.
+    Raises
+    - the errors of `captures.path`;
+    - CaptureError for a file that is not a SQLite database;
+    - MissingTable for a table or column of needs that the file lacks, before the statement is run. The message
+      names the table, the column if only that is missing, and the version of the schema (the value of
+      EXPORT_SCHEMA_VERSION in META_DATA_EXPORT, or "unknown" if there is none);
+    - ValueError, with SQLite's own message, if the statement fails, as every statement that writes does.
     """
     raise NotImplementedError
 
@@ -73,7 +75,7 @@ def ask(
 def launches_query() -> str:
     """SQL: each kernel with the call that launched it.
 
-    A row for each kernel whose call was recorded, ordered by the kernel's start, then its correlation
+    Returns a row for each kernel whose call was recorded, ordered by the kernel's start, then its correlation
     id and process:
 
         process, thread     the numbers of the launching process and thread
@@ -81,20 +83,20 @@ def launches_query() -> str:
         call_start_ns, call_end_ns, start_ns, end_ns
                             of the call, and of the kernel
 
-    Correlation ids are counted per process, so a call is the kernel's only if the process is the same
-    as well. Rows of CALL of BACKTRACE_CLASS are left out.
+    Correlation ids are counted per process. So a call launched the kernel only if correlation id and process are
+    both the same. Rows of CALL of BACKTRACE_CLASS are left out.
     """
     raise NotImplementedError
 
 
 def gaps_query(tables: Iterable[str]) -> str:
-    """SQL: the stretches in which a device did nothing between its first and its last operation.
+    """SQL: the stretches between a device's first and last operation in which no operation ran.
 
     tables: those of OPERATIONS that the capture holds.
 
-    A row for each: device (deviceId), start_ns, end_ns, of at least 1 ns, as long as possible, ordered by
-    device and start. Operations of one device may overlap and lie inside each other; all streams and
-    processes count. In SQL alone: no loop outside the query.
+    Returns a row for each stretch: device (deviceId), start_ns, end_ns. Stretches are at least 1 ns long and as
+    long as possible, and ordered by device and start. Operations of a device may overlap and lie inside each
+    other; use all streams and processes. Use only SQL: no loop outside the query.
 
     Raises ValueError if there is no table, or one that is not in OPERATIONS.
     """
@@ -102,51 +104,50 @@ def gaps_query(tables: Iterable[str]) -> str:
 
 
 def project_ranges(capture: str, name: str) -> list[dict[str, int]]:
-    """Where the work of an NVTX range ran: each range of this name, projected to the device.
+    """When the work of an NVTX range ran on the device, for each range with this name.
 
-    name: of push/pop (eventType 59) and start/end ranges (60); it is in `text`, or where that is
-    NULL in StringIds under `textId`. A range that was never closed (its end is NULL) is left out.
+    name: of push/pop (eventType 59) and start/end ranges (60). It is in `text`, or, if that is NULL, in
+    StringIds under `textId`. A range that was never closed (its end is NULL) is left out.
 
-    A device operation belongs to a range if the call that issued it (joined on correlation id and
-    process) lies in the range, limits included, and on the range's own thread. So it also belongs to
-    ranges around that one. Returns a dict for each range that issued an operation, ordered by range
-    start:
+    A device operation belongs to a range if the call that issued it (joined on correlation id and process) lies
+    in the range, limits included, and on the range's own thread. So it also belongs to ranges around that one.
+    Returns a dict for each range that issued an operation, ordered by range start:
 
         "range_start_ns", "range_end_ns"    of the range, on the host
         "start_ns", "end_ns"                first start and last end of its operations, on the device
-        "operations_count"                  how many operations
+        "operations_count"                  number of its operations
 
-    Raises EmptyCapture if the capture holds no such range, naming it; MissingTable for a capture
-    without NVTX_EVENTS or without any table of OPERATIONS: its message names the tables that are missing.
+    Raises EmptyCapture, with the name in its message, if the capture holds no such range. Raises MissingTable for
+    a capture without NVTX_EVENTS or without any table of OPERATIONS; the message names the missing tables.
     """
     raise NotImplementedError
 
 
 def index_statements() -> list[str]:
-    """What makes CALLS_IN_RANGES fast on a copy of a capture: statements that create indices.
+    """Statements that create indices and make CALLS_IN_RANGES fast on a copy of a capture.
 
-    Each begins with CREATE INDEX, and they change nothing that a query returns. After them the query
-    plan (EXPLAIN QUERY PLAN) finds the calls of a range by searching an index for their thread **and**
-    for both limits of their start, and a large capture takes a small part of the steps that it took.
+    Each begins with CREATE INDEX. They do not change what a query returns. After them the query plan (EXPLAIN
+    QUERY PLAN) finds the calls of a range by searching an index for their thread **and** for both limits of their
+    start. A query over a large capture then needs a small part of the steps that it needed before.
     """
     raise NotImplementedError
 
 
 def verdict(capture: str, name: str) -> Finding:
-    """Whether the ranges of one name wait for copies that could have run beside kernels.
+    """Whether the ranges with one name wait for copies that could have run at the same time as kernels.
 
-    The window is from the first start to the last end of `project_ranges(capture, name)`; all
-    operations count, whoever issued them, as far as they lie inside it. For each device, with copies
-    being those from host to device and back (copyKind 1 and 2) and compute being kernels and graphs:
-    exposed_copy_ns is the time with a copy and no compute, compute_only_ns the time with compute and no
-    copy, recoverable_ns the smaller of the two: no more copying can hide than there is compute beside it.
+    The window is from the first start to the last end of `project_ranges(capture, name)`. Use all operations
+    inside it, whoever issued them; of an operation that crosses a limit, use the part inside. Copies are those
+    from host to device and back (copyKind 1 and 2); compute is kernels and graphs. For each device,
+    exposed_copy_ns is the time with a copy and no compute, and compute_only_ns the time with compute and no copy.
+    recoverable_ns is the smaller of the two, because a copy can only be hidden behind compute that exists.
 
-    The finding is about the device where recoverable_ns is largest, the lowest number if equal. It is
+    The finding is about the device with the largest recoverable_ns (the lowest number if equal). It is
     "transfer_bound" if recoverable_ns is at least FLOOR_RATIO of the window, else "healthy" with the
     recommendation "none". subject: "range:" and the name. evidence: "recoverable_ns", "window_ns",
     "exposed_copy_ns", "compute_only_ns", and "pageable_bytes": the bytes of such copies on that device
     that start in the window (its end excluded) and have pageable host memory (srcKind or dstKind 0).
 
-    Raises what `project_ranges` raises, and EmptyCapture if no range of this name issued an operation.
+    Raises the errors of `project_ranges`, and EmptyCapture if no range with this name issued an operation.
     """
     raise NotImplementedError

@@ -2,19 +2,19 @@
 
 With `--trace=osrt` a recording holds the calls of the C library that may block: files, locks, sleeps.
 You find out which of these waits the device waits for. The lesson is `README.md` in this folder, hints
-are in `hints.md`. A capture is opened by its name or path:
+are in `hints.md`. Open a capture by its name or path:
 
     with captures.open(capture) as recording:
         recording.os_calls        # a polars DataFrame; see `help(captures.NsysCapture)`
 
-Definitions that hold throughout:
+Definitions for all tasks:
 
-- **Outermost**: a call inside another call of the same thread is that call's own business; only the
-  outer one is counted. Rows named "[Unknown]" are marks of the profiler and no calls.
+- **Outermost**: a call that is not inside another call of the same thread. Only outermost calls are
+  counted. Rows named "[Unknown]" are marks of the profiler, not calls.
 - **Class** of a call: `call_class(name)`, which is given.
-- **Launching thread**: the one whose CUDA calls launched the most kernels (of equals, the smallest id).
+- **Launching thread**: the thread whose CUDA calls launched the most kernels (if equal, the smallest id).
 - **Window**: from the start of the first to the end of the last operation of the device (kernel, copy
-  or memset). **Idle**: time in the window in which no such operation runs. One device.
+  or memset). **Idle**: time in the window in which no such operation runs. There is one device.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ WAITING = ("io", "lock", "sleep", "poll")
 
 
 def call_class(name: str) -> str:
-    """The class of a call of the C library by the beginning of its name; "other" for the rest."""
+    """The class of a call of the C library, from the beginning of its name; "other" for all other calls."""
     for known, beginnings in CLASSES.items():
         if name.startswith(beginnings):
             return known
@@ -70,35 +70,40 @@ def call_class(name: str) -> str:
 
 
 def time_by_class(capture: str) -> dict[int, dict[str, int]]:
-    """Thread id → class → ns in outermost calls of this class; classes without time are left out.
+    """Thread id → class → ns in outermost calls of this class. Classes without time are left out.
 
-    All of the recording counts, not the window alone. Threads without outermost calls of any length
-    are left out.
+    Use the whole recording, not only the window. Threads are left out if they have no outermost call with a
+    duration above 0.
     Raises EmptyCapture, with "osrt" in its message, if the recording holds no calls of the OS.
     """
     raise NotImplementedError
 
 
 def threshold_for(durations_ns: Sequence[int], loss_ratio: float) -> dict[str, float]:
-    """How high `--osrt-threshold` may be, if at most a share of the recorded time is to be lost.
+    """How high `--osrt-threshold` may be, if at most a given share of the recorded time may be lost.
 
-    A recording with threshold t keeps the calls of at least t ns. durations_ns: of the calls in a
-    recording with a low threshold. loss_ratio: from 0 to below 1, of the sum of all durations.
-    Returns "threshold_ns", the largest of the durations that loses at most that share; and for it
-    "kept_count", the calls that are kept, and "lost_ratio", the share of the time that is lost.
-    Raises ValueError for no durations, one not above 0, or a loss_ratio out of range.
+    A recording with threshold t keeps the calls of at least t ns.
+    durations_ns: the durations of the calls in a recording with a low threshold.
+    loss_ratio: the share of the sum of all durations that may be lost, at least 0 and below 1.
+    Returns
+        "threshold_ns"  the largest of the durations that, as a threshold, loses at most this share of the time
+        "kept_count"    number of calls that this threshold keeps
+        "lost_ratio"    share of the time that it loses
+    Raises ValueError if there are no durations, if one is not above 0, or if loss_ratio is out of range.
     """
     raise NotImplementedError
 
 
 def costly_waits(capture: str) -> list[dict[str, Any]]:
-    """The launching thread's waits, by name, and how much of them the device was idle.
+    """The launching thread's waits, by name, and for how much of their time the device was idle.
 
-    Only outermost calls of the launching thread count whose class is in WAITING, and of each the part
-    inside the window.
-    Returns a row for each name with such a part: "name", "class", "count" (calls with such a part),
-    "blocked_ns" (the sum of the parts) and "idle_ns" (how much of it the device was idle), ordered by
-    idle_ns from the largest, then by name.
+    Use only outermost calls of the launching thread whose class is in WAITING, and only their parts inside the
+    window.
+    Returns a row for each name with such a part, ordered by idle_ns from the largest, then by name:
+        "name", "class"
+        "count"       number of calls with such a part
+        "blocked_ns"  total length of the parts
+        "idle_ns"     the time in blocked_ns in which the device was idle
     Raises EmptyCapture if there are no calls of the OS, or no kernel with the call that launched it.
     """
     raise NotImplementedError
@@ -107,15 +112,15 @@ def costly_waits(capture: str) -> list[dict[str, Any]]:
 def holder(capture: str) -> dict[str, Any]:
     """What another thread does while the launching thread waits for a lock.
 
-    Whoever holds a lock that others wait for is doing something: mostly not waiting for a lock or in a
-    poll itself. So take the outermost calls of all other threads whose class is neither "lock" nor
-    "poll", and for each thread and name their time that lies inside the launching thread's outermost
-    calls of class "lock" (their parts inside the window).
-    Returns "lock_wait_ns", the sum of these parts; and for the thread and name with the largest time
-    "thread", "name" and "overlap_ns" (of equals the smallest thread, then name). Where there is no
-    such time: None, None and 0.
-    It is a suspicion, not a proof: the recording does not say which lock a call is about.
-    Raises as `costly_waits` does.
+    The thread that holds the lock is usually active: it neither waits for a lock nor is in a poll itself. So use
+    the outermost calls of all other threads whose class is neither "lock" nor "poll". For each thread and name,
+    compute their time inside the launching thread's outermost calls of class "lock" (their parts inside the
+    window).
+    Returns "lock_wait_ns", the total length of these parts, and "thread", "name" and "overlap_ns" of the thread and
+    name with the largest time (if equal, the smallest thread, then the first name). If there is no such time,
+    these are None, None and 0.
+    The result is a suspicion, not a proof: the recording does not show which lock a call is about.
+    Raises the errors of `costly_waits`.
     """
     raise NotImplementedError
 
@@ -123,11 +128,11 @@ def holder(capture: str) -> dict[str, Any]:
 def os_verdict(capture: str, floor_ratio: float = 0.05) -> Finding:
     """Whether calls of the OS on the launching thread keep the device idle, as a Finding.
 
-    What would be saved: the idle time inside the waits of `costly_waits`. `host_bound` if it is at
+    The saving is the idle time inside the waits of `costly_waits`. The category is `host_bound` if it is at
     least floor_ratio of the window, else `healthy`. The subject is "device:0".
-    Evidence: "recoverable_ns", "window_ns", "io_ns", "lock_ns", "sleep_ns" and "poll_ns" (the idle
-    time by class), "held_ns" (overlap_ns of `holder`). The recommendation is "none" only if healthy,
-    and else names the call with the most idle time.
-    Raises as `costly_waits` does, and ValueError unless floor_ratio lies above 0 and below 1.
+    Evidence: "recoverable_ns" (the saving), "window_ns", "io_ns", "lock_ns", "sleep_ns" and "poll_ns" (the idle
+    time by class), "held_ns" (overlap_ns of `holder`). The recommendation is "none" only if healthy, and else
+    names the call with the most idle time.
+    Raises the errors of `costly_waits`, and ValueError unless floor_ratio is above 0 and below 1.
     """
     raise NotImplementedError

@@ -1,13 +1,13 @@
-"""Single-GPU baseline: scaling from what? Turn the steps of one process into a claim that holds.
+"""Single-GPU baseline: scaling from what? Turn the step times of one process into a claim that can be checked.
 
-You compute a throughput with its interval and a utilization in model FLOPs, read a sweep of batch sizes
-with its noise, find the knee, compare the conditions of two runs, and say whether a recorded baseline is
-fit to scale from. The lesson is `README.md` in this folder, hints are in `hints.md`, and
+You compute a throughput with its interval and a utilization in model FLOPs. You read a sweep of batch sizes
+with its noise, find the knee, compare the conditions of two runs, and decide whether a recorded baseline
+can be used for scaling. The lesson is `README.md` in this folder, hints are in `hints.md`, and
 
     uv run lab check scaling_ex01
 
-tells what is right and wrong. A baseline is a `baseline.json` as `scaling_benchmark.py` (beside this
-folder) writes it; its head says what each key means.
+checks your solution. A baseline is a `baseline.json` that `scaling_benchmark.py` (in the folder above)
+writes; the head of that program says what each key means.
 """
 
 from __future__ import annotations
@@ -49,12 +49,14 @@ REQUIRED = (
 def throughput(step_ns: Sequence[float], batch: int, warmup_count: int) -> dict[str, float]:
     """Samples per second of a run, with a 95 % interval.
 
-    step_ns: the time of each step, in order. batch: samples in a step. The first warmup_count steps do
-    not count. Returns {"samples_per_s", "low_per_s", "high_per_s"}: samples divided by the time that
-    they took, and the same for the ends of the interval of the mean step, mean ± Z_95 * s / sqrt(n),
-    where s is `statistics.stdev` and n the number of steps that count.
+    step_ns: the time of each step, in order.
+    batch: number of samples in a step.
+    warmup_count: the first warmup_count steps are not used.
+    Returns {"samples_per_s", "low_per_s", "high_per_s"}. samples_per_s is the number of samples / the time that
+    they took. The other two are the same for the ends of the interval of the mean step, mean ± Z_95 * s / sqrt(n),
+    where s is `statistics.stdev` and n the number of steps used.
 
-    Raises ValueError if fewer than two steps count, for a step that is not above 0, a batch below 1, a
+    Raises ValueError if fewer than two steps remain, for a step that is not above 0, a batch below 1, a
     warmup_count below 0, and if the interval of the mean step reaches 0 or below.
     """
     raise NotImplementedError
@@ -63,45 +65,46 @@ def throughput(step_ns: Sequence[float], batch: int, warmup_count: int) -> dict[
 def model_flops_utilization(
     layers: Sequence[Sequence[int]], samples_per_s: float, device: str, dtype: str
 ) -> dict[str, float]:
-    """Which share of a device's peak the model's own arithmetic is.
+    """The model's own arithmetic as a share of a device's peak.
 
-    layers: [inputs, outputs] of each weight matrix, in the order of the forward pass. For a sample,
-    a product with a matrix takes 2 * inputs * outputs operations (a multiplication and an addition
-    each). A training step makes three for each matrix: the output, the gradient of the weights, and
-    the gradient of the input, which the **first** matrix does not need: its input is data.
+    layers: [inputs, outputs] of each weight matrix, in the order of the forward pass. For one sample, a product
+        with a matrix takes 2 * inputs * outputs operations (a multiplication and an addition each). A training
+        step computes three products for each matrix: the output, the gradient of the weights, and the gradient
+        of the input. The **first** matrix does not need the gradient of the input, because its input is data.
     device, dtype: as `profiling_lab.devices` knows them; the peak is `get(device).peak(dtype)`.
 
-    Returns {"flops_per_sample_count", "utilization_ratio"}. What is computed twice, to save memory, or
-    in activations and optimizer is not in it: it is the model's work, not the hardware's.
+    Returns {"flops_per_sample_count", "utilization_ratio"}. Operations that are computed twice to save memory, and
+    those of activations and optimizer, are not counted: this is the model's work, not the hardware's.
 
-    Raises ValueError for no layers, a layer that is no pair, sizes below 1, or samples_per_s that is not
-    above 0; what `devices` raises for an unknown device or type goes through.
+    Raises ValueError for no layers, a layer that is not a pair, sizes below 1, or samples_per_s that is not
+    above 0. Errors of `devices` for an unknown device or type are passed on.
     """
     raise NotImplementedError
 
 
 def batch_sweep(capture: str | Path, warmup_count: int) -> list[dict[str, float]]:
-    """Throughput by batch size, and how far runs of the very same thing differ.
+    """Throughput by batch size, and how much repeated runs of the same batch size differ.
 
-    capture: name or path of a baseline. A step takes the sum of its phases; the first warmup_count
-    steps of **each run** do not count. A run's level is the median of its steps. For each batch size,
-    from small to large: {"batch", "step_ns": median of its runs' levels, "samples_per_s": of that
-    step, "noise_ratio": (largest level - smallest) / step_ns, the A/A noise; 0.0 for one run alone}.
+    capture: name or path of a baseline. The time of a step is the sum of its phases. The first warmup_count
+    steps of **each run** are not used. A run's level is the median of its steps. Returns for each batch size,
+    from small to large: {"batch", "step_ns": median of its runs' levels, "samples_per_s": batch / step_ns, per
+    second, "noise_ratio": (largest level - smallest) / step_ns, the A/A noise; 0.0 for a single run}.
 
-    Raises ValueError if no step of a run is left, and for a warmup_count below 0; CaptureError for what is
-    no baseline of `format` 1 with the `unit` ns and for a run without its phases, EmptyCapture for a
-    baseline without runs.
+    Raises ValueError if no step of a run remains, and for a warmup_count below 0. Raises CaptureError if the file
+    is not a baseline with `format` 1 and `unit` ns, or if a run has no phases. Raises EmptyCapture for a baseline
+    without runs.
     """
     raise NotImplementedError
 
 
 def knee_batch(rows: Sequence[Mapping[str, float]], share: float = 0.9) -> dict[str, Any]:
-    """The smallest batch that is about as fast as the fastest, and which smaller ones may be, too.
+    """The smallest batch that is about as fast as the fastest, and the smaller batches that may be, too.
 
-    rows: as `batch_sweep` returns them, in any order. Returns {"knee": the smallest batch whose
-    samples_per_s is at least share times the best of all rows, "best": the batch of that best
-    (the smallest, if several have it), "undecided": the batches smaller than the knee that would reach
-    it if they were faster by their own noise, samples_per_s * (1 + noise_ratio); in ascending order}.
+    rows: as `batch_sweep` returns them, in any order. Returns
+        "knee"       the smallest batch whose samples_per_s is at least share times the best of all rows
+        "best"       the batch with the best samples_per_s (the smallest, if several have it)
+        "undecided"  the batches smaller than the knee that would reach this value if they were faster by their own
+                     noise, samples_per_s * (1 + noise_ratio); in ascending order
 
     Raises ValueError for no rows and for a share outside of 0 < share <= 1.
     """
@@ -111,42 +114,44 @@ def knee_batch(rows: Sequence[Mapping[str, float]], share: float = 0.9) -> dict[
 def same_conditions(
     one: Mapping[str, Any], other: Mapping[str, Any], varied: Sequence[str] = ()
 ) -> dict[str, list[str]]:
-    """What keeps two records from being compared.
+    """The conditions that prevent the comparison of two records.
 
-    one, other: the `environment` of two records. varied: the keys that were changed on purpose.
-    Returns {"missing": keys of REQUIRED that one of them lacks or holds as None or "", "different":
-    keys of REQUIRED that both have, with different values, and that are not in varied}, each in the
-    order of REQUIRED. A value is compared with its type: "4" is not 4, False is not 0. Lists and dicts
-    are compared as a whole, by ==.
+    one, other: the `environment` of two records.
+    varied: the keys that were changed on purpose.
+    Returns
+        "missing"    keys of REQUIRED that at least one of the records lacks or holds as None or ""
+        "different"  keys of REQUIRED that both have, with different values, and that are not in varied
+    each in the order of REQUIRED. Values must have the same type: "4" is not 4, and False is not 0. Lists and
+    dicts are compared as a whole, by ==.
 
-    Raises ValueError if varied names a key that is not in REQUIRED (the message names it): what nobody
-    checks cannot be varied on purpose.
+    Raises ValueError if the argument `varied` contains a key that is not in REQUIRED; the message names the key. A
+    key that is not checked need not be declared as varied.
     """
     raise NotImplementedError
 
 
 def baseline_verdict(capture: str | Path, warmup_count: int) -> Finding:
-    """Whether a baseline is fit to scale from, at its largest batch.
+    """Whether a baseline can be used for scaling, at its largest batch.
 
-    Looked at are the steps of all runs of the largest batch size, without the first warmup_count of each
-    run; means, because means of phases add up to the mean step (the `window_ns`). Taking a cause away
-    would save, a step:
+    Use the steps of all runs of the largest batch size, without the first warmup_count of each run. Use means,
+    because the means of the phases add up to the mean step (the `window_ns`). Removing a cause would save, per
+    step:
 
     - host_bound: the mean of "load", in which the device waits for the host's data;
-    - transfer_bound: the mean of "copy", which could run beside compute.
+    - transfer_bound: the mean of "copy", which could run at the same time as compute.
 
-    The larger saving is `recoverable_ns` (transfer_bound if both are equal), its share of the window
-    `recoverable_ratio`. The floor, `floor_ratio`, is FLOOR_RATIO or the noise_ratio of this batch in
-    `batch_sweep`, whichever is larger: what is smaller than the noise cannot be seen to be gained. A
-    share of at least the floor is a finding of its category, a smaller one is "healthy".
+    `recoverable_ns` is the larger saving (transfer_bound if both are equal), and `recoverable_ratio` its share of
+    the window. The floor, `floor_ratio`, is the larger of FLOOR_RATIO and the noise_ratio of this batch in
+    `batch_sweep`, because a gain smaller than the noise cannot be seen. If the share is at least the floor, the
+    cause is the category, else "healthy".
 
     subject "device:0"; evidence: recoverable_ns, window_ns, recoverable_ratio, floor_ratio,
     margin_ratio = recoverable_ratio - floor_ratio, and throughput_ratio: samples per second at this
-    batch, by its step_ns in `batch_sweep`, over the best of the sweep.
-    recommendation: a sentence; if |margin_ratio| <= BORDERLINE_RATIO it begins with "borderline"; "none"
-    for a healthy baseline that is not borderline.
+    batch, by its step_ns in `batch_sweep`, / the best of the sweep.
+    recommendation: a sentence. If |margin_ratio| <= BORDERLINE_RATIO it begins with "borderline". It is "none" for
+    a healthy baseline that is not borderline.
 
-    The phases stand in the order of the file's `phase_names`. Raises what `batch_sweep` raises, and
-    CaptureError if "load" or "copy" is not among the phases; its message names the two.
+    The phases are in the order of the file's `phase_names`. Raises the errors of `batch_sweep`, and CaptureError if
+    "load" or "copy" is not among the phases; its message names the two.
     """
     raise NotImplementedError

@@ -1,7 +1,7 @@
 """Triton: matmul over sizes.
 
-A matrix product as a Triton kernel, what it reads and writes, and how fast it is: as a rate, under the
-roofline, in waves of programs, and by Nsight Compute's counters.
+You write a matrix product as a Triton kernel, count what it reads and writes, and judge how fast it is: by
+its rate, its roofline, its waves of programs, and Nsight Compute's counters.
 
 The lesson is `README.md` in this folder, hints are in `hints.md`.
 """
@@ -48,7 +48,7 @@ UNITS = {
 
 
 def gflops(m: int, n: int, k: int, time_ms: float) -> float:
-    """The rate of a product of an (m, k) and a (k, n) matrix, in GFLOP/s (10⁹ operations a second).
+    """The rate of a product of an (m, k) and a (k, n) matrix, in GFLOP/s (10⁹ operations per second).
 
     A multiply-add is two operations. time_ms: the time of one product, in milliseconds.
 
@@ -60,15 +60,15 @@ def gflops(m: int, n: int, k: int, time_ms: float) -> float:
 def matmul_bytes(
     m: int, n: int, k: int, block_m: int, block_n: int, element_bytes: int
 ) -> dict[str, int]:
-    """What the programs of a tiled product ask memory for, and the least that any product must move.
+    """The bytes that the programs of a tiled product load and store, and the least that any product must move.
 
-    A program computes a tile of block_m by block_n elements of the (m, n) result. For that it loads the
+    A program computes a tile of block_m by block_n elements of the (m, n) result. To do this it loads the
     block_m rows of a (m, k) and the block_n columns of b (k, n), each element once, step by step along
     k. At the edges, elements outside the matrices are not loaded and not stored.
 
-    Returns whole numbers of bytes:
-        "load_bytes"   loaded by all programs together. (What another program loaded before may come
-                       from a cache: DRAM sees less.)
+    Returns integer numbers of bytes:
+        "load_bytes"   loaded by all programs together. (Bytes that another program loaded before may come
+                       from a cache, so DRAM sees fewer.)
         "store_bytes"  stored by all programs together
         "least_bytes"  a and b read once, the result written once
 
@@ -78,28 +78,29 @@ def matmul_bytes(
 
 
 def matmul(a: torch.Tensor, b: torch.Tensor, config: dict[str, int]) -> torch.Tensor:
-    """a @ b by a Triton kernel, in which a program computes a tile of the result.
+    """a @ b by a Triton kernel in which each program computes a tile of the result.
 
     Write your own `@triton.jit` kernel above this function, with any name and parameters.
 
-    a: (m, k), b: (k, n); both float32, bfloat16 or float16, on one device, with any strides; the last
-    element lies at most 2**31 - 1 elements behind the first. No size needs to be a multiple of a block,
-    and each may be 0.
-    config: block_m, block_n, block_k (powers of two from 16 on; a step along k is a tl.dot of block_k
-    columns of a and rows of b), group_m (from 1 on), num_warps and num_stages (options of the launch).
-    All are used as given.
-    Programs that run at the same time have numbers (tl.program_id(0)) close to each other, and are to
-    share tiles: the first ones take the upper group_m rows of tiles, column by column from the left and
-    each column from the top; then come the next group_m rows. What is left may be fewer.
+    a: (m, k), b: (k, n); both float32, bfloat16 or float16, on the same device, with any strides. The last
+        element lies at most 2**31 - 1 elements behind the first. Sizes need not be multiples of a block, and
+        each may be 0.
+    config: block_m, block_n, block_k (powers of two, at least 16; a step along k is a tl.dot of block_k
+        columns of a and rows of b), group_m (at least 1), num_warps and num_stages (options of the launch).
+        All are used as given.
 
-    Returns a new (m, n) tensor of the same dtype. Sums are kept in float32, whatever the dtype;
-    float32 is multiplied as float32 (input_precision="ieee"), not as TF32. The programs load and store
-    exactly as many bytes as `matmul_bytes` says, and nothing outside the tensors. torch may allocate
-    the result, and computes nothing.
+    Programs that run at the same time have numbers (tl.program_id(0)) close to each other, and should share
+    tiles. So the first programs take the upper group_m rows of tiles, column by column from the left, and
+    each column from the top. Then come the next group_m rows. The last group may have fewer rows.
 
-    Raises ValueError for tensors that are not matrices or do not fit together, for two or other dtypes,
-    for tensors on two devices, and for a config with other keys or with blocks that are no powers of
-    two from 16 on.
+    Returns a new (m, n) tensor of the same dtype. Sums are kept in float32 for every dtype. float32 is
+    multiplied as float32 (input_precision="ieee"), not as TF32. The programs load and store exactly the number
+    of bytes that `matmul_bytes` returns, and nothing outside the tensors. torch may allocate the result, and
+    computes nothing.
+
+    Raises ValueError for tensors that are not matrices or whose shapes do not match, for dtypes that differ or
+    are not supported, for tensors on two devices, and for a config with other keys or with blocks that are not
+    powers of two of at least 16.
     """
     raise NotImplementedError
 
@@ -109,11 +110,12 @@ def tile_waves(
 ) -> dict[str, Any]:
     """How the tiles of an (m, n) result fill a device.
 
-    sm_count: multiprocessors; sm_programs: how many programs run on one of them at a time. All that run
-    at a time are a wave; when all programs take equally long, the last wave takes as long as a full one.
+    sm_count: number of multiprocessors. sm_programs: number of programs that run on one of them at the same time.
+    All programs that run at the same time are a wave. If all programs take equally long, the last wave takes as
+    long as a full one.
 
-    Returns {"tiles_count": int, "waves_count": int, "efficiency_ratio": float}, the last being the share
-    of the places for programs that have one, over all waves.
+    Returns {"tiles_count": int, "waves_count": int, "efficiency_ratio": float}. The last one is the share of the
+    program places of all waves that are occupied by a program.
 
     Raises ValueError for any argument below 1.
     """
@@ -123,25 +125,25 @@ def tile_waves(
 def roofline_share(capture: str) -> list[dict[str, Any]]:
     """The products of a recorded sweep under the roofline of the device that ran them.
 
-    capture: name or path of a capture with measurements.json of `captures/programs/triton_matmul.py`:
-    "device", "dtype" (all tensors; "tfloat32" is float32 in memory), "empty_kernel" (samples of a kernel
+    capture: name or path of a capture with the measurements.json of `captures/programs/triton_matmul.py`:
+    "device", "dtype" (of all tensors; "tfloat32" is float32 in memory), "empty_kernel" (samples of a kernel
     that does nothing), and "sizes": rows with name, m, n, k and "device_time". Samples are in ns.
 
-    Peak and bandwidth are those of `profiling_lab.devices`. Operations are 2·m·n·k; bytes are those of
-    a, b and the result, each moved once. Returns a row for each of the sizes, in the file's order:
+    Peak and bandwidth are those of `profiling_lab.devices`. A product has 2·m·n·k operations. Its bytes are
+    those of a, b and the result, each moved once. Returns a row for each of the sizes, in the file's order:
         "name"
         "median_ns"         the median of "device_time"
-        "gflops"            the rate at that time, in GFLOP/s
-        "intensity"         operations a byte
+        "gflops"            the rate for this time, in GFLOP/s
+        "intensity"         operations per byte
         "ridge"             the intensity at which memory and arithmetic take equally long
         "attainable_gflops" the most that the roofline allows at this intensity
-        "share_ratio"       gflops over attainable_gflops
-        "category"          what takes longest: "memory_bound" (the bytes at full bandwidth),
+        "share_ratio"       gflops / attainable_gflops
+        "category"          the longest of three times: "memory_bound" (the bytes at full bandwidth),
                             "compute_bound" (the operations at the peak), "latency_bound" (the median of
-                            the empty kernel). The first of these in case of a tie
+                            the empty kernel). If equal, the first of these
 
-    Raises profiling_lab.errors.CaptureError for a file that is no such JSON object, lacks one of the keys
-    or has no samples, and the errors of `captures.text` and `devices.get`.
+    Raises profiling_lab.errors.CaptureError if the file is not such a JSON object, lacks one of the keys, or has
+    no samples. Raises the errors of `captures.text` and `devices.get`.
     """
     raise NotImplementedError
 
@@ -149,14 +151,14 @@ def roofline_share(capture: str) -> list[dict[str, Any]]:
 def kernel_counters(capture: str) -> list[dict[str, Any]]:
     """What Nsight Compute counted for each profiled kernel, from its raw page.
 
-    capture: name or path of a capture with kernels.csv, as `ncu --csv --page raw` prints it. Lines of
-    the tool may stand before the table. Its first row holds the names of the columns, the second row
-    their units (UNITS; "Kbyte/block" is Kbyte, in thousands), then a row a launch follows. Numbers may
-    have commas between thousands. Columns are found by name: their order changes with the version.
+    capture: name or path of a capture with kernels.csv, as `ncu --csv --page raw` prints it. Lines printed by
+    the tool may come before the table. The table's first row holds the names of the columns, and its second row
+    their units (UNITS; "Kbyte/block" is Kbyte, in thousands). Then there is one row per launch. Numbers may
+    have commas between thousands. Find columns by name, because their order changes with the version.
 
-    Returns a row a launch, in the file's order: "name" (the column "Kernel Name", up to the first
-    parenthesis), and a float for each key of COUNTERS, in ns, bytes, percent or plain numbers; None
-    where the column is missing or holds no number ("", "n/a", "nan").
+    Returns a row for each launch, in the file's order: "name" (the column "Kernel Name", up to the first
+    parenthesis), and a float for each key of COUNTERS, in ns, bytes, percent or plain numbers. The value is None
+    if the column is missing or its cell is not a number ("", "n/a", "nan").
 
     Raises profiling_lab.errors.CaptureError if the file holds no such table, and the errors of
     `captures.text`.
@@ -165,11 +167,11 @@ def kernel_counters(capture: str) -> list[dict[str, Any]]:
 
 
 def matmul_live(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """a @ b as fast as you can with a Triton kernel, on this machine's GPU.
+    """a @ b with a Triton kernel on this machine's GPU, as fast as you can make it.
 
-    The contract of `matmul`, but the configuration is your choice: try a few when a shape, dtype and
-    device come for the first time, keep the fastest, and use it from then on without measuring again.
-    Judged by the ratio to torch.mm for 8192 by 8192 bfloat16 matrices of random numbers, in turns within
-    one run.
+    The contract is that of `matmul`, but you choose the configuration. At the first call with a new combination
+    of shape, dtype and device, try a few configurations and keep the fastest. From then on use it without
+    measuring again. The check compares it with torch.mm for 8192 by 8192 bfloat16 matrices of random numbers,
+    in turns within one run.
     """
     raise NotImplementedError

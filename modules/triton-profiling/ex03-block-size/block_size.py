@@ -1,7 +1,7 @@
 """Triton: the best block size.
 
-Which configurations of a kernel fit on a multiprocessor, which of them are faster than others by more
-than the noise, and how to find a good one without measuring all of them equally often.
+You find out which configurations of a kernel fit on a multiprocessor, which of them are faster than others
+by more than the noise, and how to find a good one without measuring all of them equally often.
 
 The lesson is `README.md` in this folder, hints are in `hints.md`.
 """
@@ -101,22 +101,25 @@ def occupancy_table(
 ) -> list[dict[str, Any]]:
     """Theoretical occupancy of a kernel for several block sizes.
 
-    compute_capability: a key of SM_LIMITS. block_sizes: threads of a block, each 1 to
-    MAX_BLOCK_THREADS. thread_registers: registers of a thread. shared_bytes: shared memory of a block,
-    static and dynamic together; the SM sets aside as much shared memory as it can.
+    compute_capability: a key of SM_LIMITS.
+    block_sizes: numbers of threads in a block, each 1 to MAX_BLOCK_THREADS.
+    thread_registers: registers of a thread.
+    shared_bytes: shared memory of a block, static and dynamic together. The SM provides as much shared memory
+        as it can.
 
-    A block's threads are rounded up to whole warps. The blocks on an SM are the least of four limits:
-        "warps"      the SM's warps, divided by those of a block
+    A block's threads are rounded up to whole warps. The number of blocks on an SM is the smallest of four
+    limits:
+        "warps"      the SM's warps / the warps of a block
         "blocks"     the SM's blocks
-        "registers"  the registers of a warp, rounded up to WARP_REGISTER_UNIT, give the whole warps that
-                     fit into a partition; those of all partitions together, divided by those of a block
-        "shared"     the SM's shared memory, divided by what a block takes: what it asks for and what the
-                     driver keeps, rounded up to the unit. No limit if that is 0; the limit is 0 if it
-                     asks for more than one block may have
+        "registers"  round the registers of a warp up to WARP_REGISTER_UNIT; whole warps fit into a partition.
+                     The limit is the warps of all partitions together / the warps of a block
+        "shared"     the SM's shared memory / what a block takes: the bytes that it asks for and those that the
+                     driver keeps, together rounded up to the unit. There is no such limit if that is 0. The
+                     limit is 0 if the block asks for more than one block may have
 
-    Returns a row a block size, in the order given: {"block_threads": int, "blocks_count": int and
-    "warps_count": int on an SM, "occupancy_ratio": float (of the SM's warps), "limiters": the names of
-    the limits that are the least, in the order above}.
+    Returns a row for each block size, in the given order: {"block_threads": int, "blocks_count": int and
+    "warps_count": int, both per SM, "occupancy_ratio": float (share of the SM's warps), "limiters": the names of
+    the limits that are the smallest, in the order above}.
 
     Raises ValueError for an unknown compute capability (the message lists the known ones), a block size
     out of range, thread_registers outside 1 to MAX_THREAD_REGISTERS, and negative shared_bytes.
@@ -125,16 +128,19 @@ def occupancy_table(
 
 
 def kernel_resources(capture: str) -> list[dict[str, Any]]:
-    """What Triton compiled each configuration of a recorded sweep to, and how many programs an SM holds.
+    """The resources of each compiled configuration of a recorded sweep, and how many programs an SM holds.
 
-    capture: name or path of a capture with measurements.json of `captures/programs/triton_blocks.py`:
-    "compute_capability" of the device, and "configurations": rows with name, num_warps (warps of a
-    program, whatever its block of elements), registers_count (of a thread), spilled_words_count (words
-    of 4 bytes of a thread that found no register) and shared_bytes (of a program).
+    capture: name or path of a capture with the measurements.json of `captures/programs/triton_blocks.py`:
+    "compute_capability" of the device, and "configurations": rows with
+        name
+        num_warps            warps of a program, whatever its block of elements
+        registers_count      of a thread
+        spilled_words_count  of a thread: 4-byte words that did not fit into registers
+        shared_bytes         of a program
 
-    Returns a row a configuration, in the file's order: {"name", "program_threads", "registers_count",
-    "spilled_bytes" (of a thread), "shared_bytes", "sm_programs_count", "occupancy_ratio"}, the last two
-    as `occupancy_table` says.
+    Returns a row for each configuration, in the file's order: {"name", "program_threads", "registers_count",
+    "spilled_bytes" (of a thread), "shared_bytes", "sm_programs_count", "occupancy_ratio"}. The last two are
+    computed as in `occupancy_table`.
 
     Raises profiling_lab.errors.CaptureError for a file without one of the keys, and the errors of
     `captures.text` and `occupancy_table`.
@@ -143,13 +149,13 @@ def kernel_resources(capture: str) -> list[dict[str, Any]]:
 
 
 def noise_ratio(rounds: Sequence[Sequence[float]]) -> float:
-    """How far two measurements of the same thing lie apart: the noise floor of an A/A comparison.
+    """How much two measurements of the same thing differ: the noise floor of an A/A comparison.
 
-    rounds: samples of one configuration, a list a round, in the order in which the rounds were run.
-    The rounds at even places (0, 2, …) are A, those at odd places are B; each half is all samples of
-    its rounds together.
+    rounds: samples of one configuration, one list per round, in the order in which the rounds were run.
+    The rounds at even positions (0, 2, …) are A, those at odd positions are B. Each half is all samples of its
+    rounds together.
 
-    Returns the larger one of their medians over the smaller one, minus 1: 0.0 for equal medians.
+    Returns the larger of the two medians / the smaller one, minus 1: 0.0 for equal medians.
 
     Raises ValueError for fewer than two rounds, a round without samples, and samples that are not
     above 0.
@@ -158,19 +164,23 @@ def noise_ratio(rounds: Sequence[Sequence[float]]) -> float:
 
 
 def best_block_size(capture: str) -> dict[str, Any]:
-    """The fastest configuration of a recorded sweep, and those that cannot be told from it.
+    """The fastest configuration of a recorded sweep, and those that cannot be distinguished from it.
 
-    capture: as for `kernel_resources`; "device_time" of a configuration holds its samples in ns, a list
-    a round, and "default" of the file is the name of the configuration that one would use untuned.
+    capture: as for `kernel_resources`. "device_time" of a configuration holds its samples in ns, one list per
+    round. "default" of the file is the name of the configuration that is used without tuning.
 
     A configuration's time is the median of all its samples. The noise floor of the sweep is the largest
     `noise_ratio` of all configurations. A configuration is a tie if its time is at most (1 + noise
     floor) times that of the fastest.
 
-    Returns {"best": name of the fastest (of several, the first one of the file), "best_ns": its time,
-    "noise_ratio": the noise floor, "ties": names of all ties, the fastest among them, in the file's
-    order, "default", "default_ns", "speedup_ratio": time of the default over that of the fastest,
-    "verdict": "no_win" if the default is a tie, else "win"}.
+    Returns
+        "best"                   name of the fastest (if equal, the first in the file)
+        "best_ns"                its time
+        "noise_ratio"            the noise floor
+        "ties"                   names of all ties, the fastest among them, in the file's order
+        "default", "default_ns"  name and time of the default
+        "speedup_ratio"          default_ns / best_ns
+        "verdict"                "no_win" if the default is a tie, else "win"
 
     Raises profiling_lab.errors.CaptureError for a file without one of the keys, configurations or
     samples, and the errors of `captures.text`.
@@ -181,20 +191,20 @@ def best_block_size(capture: str) -> dict[str, Any]:
 def prune_configs(
     configs: Sequence[dict[str, Any]], compute_capability: str, least_occupancy_ratio: float
 ) -> dict[str, Any]:
-    """Leave out, before anything is measured, configurations that cannot run or hardly fill an SM.
+    """Drop, before anything is measured, the configurations that cannot run or hardly fill an SM.
 
     configs: each with "name", "num_warps", "registers_count" and "shared_bytes", as compiled.
     least_occupancy_ratio: 0.0 to 1.0.
 
     A configuration is dropped for the first of these reasons that holds:
         "threads"    its warps have more than MAX_BLOCK_THREADS threads
-        "registers"  the registers alone leave no room for one program on an SM
+        "registers"  its registers alone leave no room for one program on an SM
         "shared"     it asks for more shared memory than one block may have
         "occupancy"  its occupancy is below least_occupancy_ratio
 
-    Returns {"kept": names, in the order given, "dropped": {name: reason}}.
+    Returns {"kept": names, in the given order, "dropped": {name: reason}}.
 
-    Raises ValueError for a least_occupancy_ratio out of range, and what `occupancy_table` raises.
+    Raises ValueError for a least_occupancy_ratio out of range, and the errors of `occupancy_table`.
     """
     raise NotImplementedError
 
@@ -204,22 +214,24 @@ def search(
 ) -> dict[str, Any]:
     """Find a fast configuration by successive halving: few samples of all, more of those that remain.
 
-    names: the configurations, all different. bench(name, count): so many new samples of one of them, in
-    ns; it is called only from here. budget_count: the most samples that may be taken in all.
+    names: the configurations, all different.
+    bench(name, count): takes `count` new samples of one configuration and returns them, in ns. Only this
+        function calls it.
+    budget_count: the largest number of samples that may be taken in total.
 
-    There are as many rounds as halvings (rounded up) are needed to get from all names to one. In a round
-    each survivor, in the order of names, gets the same number of new samples in one call: the budget,
-    divided by the rounds and by the survivors of the round, rounded down. Then the half (rounded up)
-    with the lowest medians survives, a median being that of all samples of a configuration so far; of
-    equal medians, the one that stands first in names.
+    The number of rounds is the number of halvings (each rounded up) that it takes to get from all names to one.
+    In a round each survivor, in the order of names, gets the same number of new samples in one call: the budget,
+    divided by the rounds and by the survivors of the round, rounded down. Then the half (rounded up) with the
+    lowest medians survives. A configuration's median is that of all its samples so far. If medians are equal, the
+    configuration that comes first in names survives.
 
-    Returns {"best": the last name, "median_ns": its median of all its samples, "samples_count": how many
-    samples were taken in all, "survivors": the names left after each round, in the order of names}.
+    Returns {"best": the last name, "median_ns": the median of all its samples, "samples_count": number of
+    samples taken in total, "survivors": the names left after each round, in the order of names}.
 
     After K. Jamieson, A. Talwalkar, "Non-stochastic Best Arm Identification and Hyperparameter
     Optimization", AISTATS 2016.
 
-    Raises ValueError, before anything is measured, for fewer than two names, a name that comes twice,
+    Raises ValueError, before anything is measured, for fewer than two names, a name that occurs twice,
     and a budget that leaves some survivor of a round without a sample.
     """
     raise NotImplementedError
@@ -230,13 +242,15 @@ def measure_rounds(
 ) -> dict[str, list[list[float]]]:
     """Time several configurations on this machine's GPU, in rounds, as the recorded sweeps did.
 
-    calls: by name, what launches one call of a configuration; its first call may compile for seconds.
-    Each is called a few times before anything is timed. Then come rounds_count rounds; in a round every
-    configuration has its turn, in a random order of the round's own, and gets samples_count samples. A
-    sample is the time of one call on the device, between two CUDA events. The host's work for a call
-    must not be in it: issue something that keeps the device busy before the first event, and wait for
-    the device only after all samples of a turn.
+    calls: for each name, a function that launches one call of the configuration. Its first call may compile for
+    seconds.
 
-    Returns the samples in ns, by name: a list a round, as `noise_ratio` takes them.
+    Each configuration is called a few times before anything is timed. Then come rounds_count rounds. In a round
+    every configuration has one turn and gets samples_count samples; each round has its own random order. A
+    sample is the time of one call on the device, between two CUDA events. It must not include the host's work
+    for the call: before the first event, issue something that keeps the device busy, and wait for the device
+    only after all samples of a turn.
+
+    Returns the samples in ns, by name: one list per round, as `noise_ratio` takes them.
     """
     raise NotImplementedError

@@ -1,13 +1,13 @@
 """Triton: timing, and how it goes wrong. Take samples that mean something, and judge those of others.
 
-You write the loop that times a kernel, find where warm-up ends, say how many repeats a claim needs and
-what no number of repeats repairs, recognize three mistakes from samples alone, and read what Triton's
-own tools say. The lesson is `README.md` in this folder, hints are in `hints.md`, and
+You write the loop that times a kernel, and find where warm-up ends. You compute how many repeats a claim
+needs, and which errors no number of repeats removes. You recognize three mistakes from samples only, and
+read the output of Triton's own tools. The lesson is `README.md` in this folder, hints are in `hints.md`, and
 
     uv run lab check triton_ex05
 
-tells what is right and wrong. **Samples** are the times of single calls, in ns, in the order in which
-they were taken.
+checks your solution. **Samples** are the times of single calls, in ns, in the order in which they were
+taken.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class CudaDevice:
     """The current CUDA device, as `time_kernel` uses a device."""
 
     def event(self) -> Any:
-        """A mark that the device reaches: `.record()`, and `.elapsed_time(later)` in ms."""
+        """A mark in the device's work, with `.record()` and `.elapsed_time(later)` (in ms)."""
         import torch
 
         return torch.cuda.Event(enable_timing=True)
 
     def synchronize(self) -> None:
-        """The host waits until the device has done everything."""
+        """The host waits until the device has finished all its work."""
         import torch
 
         torch.cuda.synchronize()
@@ -62,52 +62,53 @@ def time_kernel(
     repeats: int = 30,
     flush: Callable[[], object] | None = None,
 ) -> dict[str, Any]:
-    """How long the device takes for one call: samples by events, their median and their spread.
+    """How long the device takes for one call: samples from events, their median and their spread.
 
-    call: starts the work and returns at once. device: as `CudaDevice`; `device.event()` makes an event,
-    `one.elapsed_time(other)` is the time from one to the other in **ms**, and an error before the host
-    has waited for both. flush: starts work that empties the cache and keeps the device busy while the
-    host issues what follows.
+    call: starts the work and returns at once.
+    device: like `CudaDevice`. `device.event()` makes an event. `one.elapsed_time(other)` is the time from one to
+        the other in **ms**; it raises an error unless the host has waited for both.
+    flush: starts work that empties the cache and keeps the device busy while the host issues the next calls.
 
-    First call is made `warmup` times (the first compiles it), and the host waits for the device. Then,
-    `repeats` times: flush, if there is one; an event; one call; an event. The host waits again when all
-    of them are issued, once, and not in between: a device that runs dry would make the events time the
-    launch as well. Only then times are read.
+    First make the call `warmup` times (the first one compiles it), and let the host wait for the device. Then,
+    `repeats` times: flush, if it is given; an event; one call; an event. When all of these are issued, the host
+    waits once more; it does not wait in between. Otherwise the device would run out of work, and the events
+    would time the launch as well. Read the times only after this wait.
 
-    Returns {"median_ns": float, "iqr_ns": float, "samples_ns": list of floats in the order taken};
+    Returns {"median_ns": float, "iqr_ns": float, "samples_ns": list of floats in the order taken}.
     iqr_ns is the distance of the quartiles, `statistics.quantiles(…, n=4, method="inclusive")`.
 
-    Raises TypeError if call or flush cannot be called, ValueError for a warmup below 1 or repeats
-    below 2; the message names the argument.
+    Raises TypeError if call or flush cannot be called, and ValueError for a warmup below 1 or repeats
+    below 2. The message names the argument.
     """
     raise NotImplementedError
 
 
 def steady_from(samples_ns: Sequence[float], window: int = 5, tolerance: float = 0.05) -> int:
-    """Where warm-up ends: the place (from 0) of the first sample of the steady state.
+    """Where warm-up ends: the position (from 0) of the first sample of the steady state.
 
-    The level is the median of the second half of the samples (from place len // 2 on). The steady state
-    begins at the first place from which `window` samples in a row all lie within `tolerance` times the
-    level of it, above or below, limits included. What comes later is not looked at: a disturbance is
-    no warm-up.
+    The level is the median of the second half of the samples (from position len // 2 on). The steady state begins
+    at the first position from which `window` consecutive samples are all near the level: each differs from it by
+    at most `tolerance` times the level. Later samples are not examined, because a later disturbance is not
+    warm-up.
 
     Raises ValueError for fewer than 2 * window samples, a sample that is not above 0, a window below 1
-    or a tolerance that is not above 0; and if no such place is found up to len // 2: the samples still
-    drift, and more are needed.
+    or a tolerance that is not above 0. Also raises it if there is no such position up to len // 2: the samples
+    still drift, and more are needed.
     """
     raise NotImplementedError
 
 
 def repeats_needed(samples_ns: Sequence[float], half_width_ratio: float) -> int:
-    """How many samples the mean needs, so that its 95 % interval is as narrow as wished.
+    """How many samples the mean needs so that its 95 % interval is narrow enough.
 
-    samples_ns: a first set, from the steady state. half_width_ratio: how far the interval may reach to
-    either side, as a share of the mean (0.01 for ±1 %). By the normal approximation it reaches
-    Z_95 * s / sqrt(count), s being the sample standard deviation (`statistics.stdev`).
+    samples_ns: a first set, from the steady state.
+    half_width_ratio: how far the interval may reach to either side, as a share of the mean (0.01 for ±1 %).
+    By the normal approximation the interval reaches Z_95 * s / sqrt(count) to either side, where s is the sample
+    standard deviation (`statistics.stdev`).
 
     Returns the smallest count for which that is at most half_width_ratio times the mean, at least 2.
 
-    Raises ValueError for fewer than 2 samples, a sample that is not above 0, or a ratio that is not.
+    Raises ValueError for fewer than 2 samples, or if a sample or the ratio is not above 0.
     """
     raise NotImplementedError
 
@@ -115,15 +116,15 @@ def repeats_needed(samples_ns: Sequence[float], half_width_ratio: float) -> int:
 def error_after(
     samples_ns: Sequence[float], reference_ns: float, repeats: int
 ) -> dict[str, float | str]:
-    """What is wrong with the mean of `repeats` such samples: what repeats cure, and what they do not.
+    """The error of the mean of `repeats` such samples: the part that repeats reduce, and the part that remains.
 
-    samples_ns: a first set, taken as the many would be. reference_ns: the time in question, measured by
-    a way that is trusted. Returns
+    samples_ns: a first set, measured in the same way as the `repeats` samples would be.
+    reference_ns: the true time, measured by a method that is trusted. Returns
 
         "half_width_ns"  how far the 95 % interval of the mean of `repeats` samples reaches to either
-                         side: Z_95 * s / sqrt(repeats), s the sample standard deviation
+                         side: Z_95 * s / sqrt(repeats), where s is the sample standard deviation
         "bias_ns"        the mean of the samples minus the reference, with its sign
-        "limit"          "bias" if that is larger, without its sign, than half_width_ns, else "spread"
+        "limit"          "bias" if the absolute value of bias_ns is larger than half_width_ns, else "spread"
 
     Raises ValueError for fewer than 2 samples, a sample or reference that is not above 0, or repeats
     below 1.
@@ -138,12 +139,12 @@ def timing_mistakes(samples_ns: Sequence[float], device_ns: float) -> list[str]:
                             read before the work was done
         "no_warm_up"        the largest of the first FIRST_COUNT samples is more than START_RATIO times
                             the median of the others
-        "too_few"           the 95 % interval of the mean of those others (Z_95 * s / sqrt(their count),
-                            s the sample standard deviation) reaches further to either side than
-                            WIDE_RATIO times that mean
+        "too_few"           the 95 % interval of the mean of the others reaches further to either side than
+                            WIDE_RATIO times that mean. It reaches Z_95 * s / sqrt(their count), where s is the
+                            sample standard deviation
 
-    device_ns: how long the device takes for the call, by a way that is trusted. An empty list is no
-    proof of good samples: a bias within a factor of two does not show.
+    device_ns: how long the device takes for the call, measured by a method that is trusted. An empty list does
+    not prove that samples are good: a bias within a factor of two is not found.
 
     Raises ValueError for fewer than FIRST_COUNT + 2 samples, or a time that is not above 0.
     """
@@ -153,11 +154,16 @@ def timing_mistakes(samples_ns: Sequence[float], device_ns: float) -> list[str]:
 def do_bench_plan(estimate_ms: float, warmup: float = 25, rep: float = 100) -> dict[str, int]:
     """How often `triton.testing.do_bench(fn, warmup, rep)` calls fn.
 
-    estimate_ms: what do_bench finds for one call in its first look. warmup and rep are **milliseconds**,
-    not calls. do_bench calls fn once, then five times for the estimate (the cache is cleared before each
-    of the five); then for as many calls as fit into warmup, which clear no cache; then for as many as
-    fit into rep, each after the cache was cleared and timed by events of its own. As many as fit is
-    rounded down, and is at least one. (Source: triton 3.6 to 3.9, python/triton/testing.py, `do_bench`.)
+    estimate_ms: do_bench's own estimate of the time of one call.
+    warmup, rep: **milliseconds**, not numbers of calls.
+
+    do_bench makes these calls of fn, in this order:
+    1. one call;
+    2. five calls for the estimate; the cache is cleared before each of them;
+    3. as many calls as fit into warmup; the cache is not cleared;
+    4. as many calls as fit into rep; the cache is cleared before each, and events time each of them.
+    The number that fits is rounded down, and is at least one. (Source: triton 3.6 to 3.9,
+    python/triton/testing.py, `do_bench`.)
 
     Returns {"warmup_count": calls of the warm-up, "timed_count": samples taken, "calls_count": all
     calls of fn, "cold_count": calls before which the cache was cleared}.
@@ -170,11 +176,12 @@ def do_bench_plan(estimate_ms: float, warmup: float = 25, rep: float = 100) -> d
 def size_benchmark(exponents: Iterable[int], providers: dict[str, str]) -> Benchmark:
     """A `triton.testing.Benchmark` of a vector add over sizes, for `triton.testing.perf_report`.
 
-    exponents: the sizes are 2**e elements, in this order. providers: what is compared, by the value
-    that the timed function gets, to the name in the plot.
+    exponents: the sizes are 2**e elements, in this order.
+    providers: the implementations to compare. Keys are the values that the timed function gets, values are the
+        names in the plot.
 
-    perf_report calls the timed function as `fn(n=…, provider=…)`: the x-axis is "n", logarithmic,
-    a line is a "provider". The y-axis reads "GB/s", the plot is called "vector-add", and there are no
+    perf_report calls the timed function as `fn(n=…, provider=…)`. The x-axis is "n", logarithmic, and each
+    "provider" is a line. The label of the y-axis is "GB/s", the plot is called "vector-add", and there are no
     further arguments.
 
     Raises ValueError if there are no exponents or no providers.
@@ -183,25 +190,25 @@ def size_benchmark(exponents: Iterable[int], providers: dict[str, str]) -> Bench
 
 
 def proton_rates(capture: str | Path) -> list[dict[str, Any]]:
-    """What each scope of a proton profile reached.
+    """The rates that each scope of a proton profile reached.
 
-    capture: a capture with `proton.json`, the tree that proton writes for hatchet: a list, its first
-    entry the root. A node is {"frame": {"name": …, …}, "metrics": {…}, "children": [nodes]}. The program
-    that was profiled told the bytes and operations of a scope ("bytes", and "flops16", "flops32" or
-    others whose name begins with "flops", as the metrics of the scope's own node); proton measured the
-    kernels below it ("time (ns)" and "count" in their nodes).
+    capture: a capture with `proton.json`, the tree that proton writes for hatchet. It is a list whose first
+    entry is the root. A node is {"frame": {"name": …, …}, "metrics": {…}, "children": [nodes]}. The profiled
+    program reported the bytes and operations of a scope. They are metrics of the scope's own node: "bytes", and
+    "flops16", "flops32" or others whose name begins with "flops". proton measured the kernels below the scope
+    ("time (ns)" and "count" in their nodes).
 
     Returns a dict for each node whose own "bytes" is above 0, in the order of the file from the top, a
     node before those below it:
 
         "scope"        its name
-        "count"        launches of kernels: "count" of the node and all below it, added up
-        "time_ns"      "time (ns)" of the node and all below it, added up
-        "gb_s"         its bytes over that time, in GB/s
-        "gflop_s"      all its operations over that time, in GFLOP/s
+        "count"        launches of kernels: sum of "count" of the node and all nodes below it
+        "time_ns"      sum of "time (ns)" of the node and all nodes below it
+        "gb_s"         its bytes / time_ns, in GB/s
+        "gflop_s"      all its operations / time_ns, in GFLOP/s
 
-    A node without one of these metrics counts as 0 for it. Scopes in which no time was spent are left out.
+    A metric that a node does not have counts as 0. Scopes in which no time was spent are left out.
 
-    Raises CaptureError for a file that is no such tree.
+    Raises CaptureError if the file is not such a tree.
     """
     raise NotImplementedError

@@ -23,17 +23,18 @@ DISPATCH_LIMIT_NS = (
 
 
 def work_per_range(capture: str) -> dict[str, dict[str, int]]:
-    """Per NVTX range, the device's work that was launched from within it.
+    """For each NVTX range name, the device work that was launched inside such a range.
 
-    Returns {name of the range: {"operations_count": how many operations of the device,
-    "device_ns": their durations added}}. Operations are kernels, whole CUDA graphs, copies and
+    Returns {name of the range: {"operations_count": number of device operations,
+    "device_ns": sum of their durations}}. Operations are kernels, whole CUDA graphs, copies and
     memsets (`NsysCapture.device_operations`), of all devices.
 
-    An operation belongs to the innermost range that was open, on the thread that launched it, when
-    the launching call started: of the ranges of that process and thread with start <= start of the
-    call < end, the one that starts last, and of several that start together the deepest (`depth`).
-    Call and operation are joined on process and correlation. What was launched outside of every
-    range, or by a call that was not recorded, is under "". Ranges without work are left out.
+    An operation belongs to the innermost range that was open on the launching thread when the
+    launching call started. Candidates are the ranges of that process and thread with
+    start <= start of the call < end. The innermost one is the one that starts last; if several start
+    together, the deepest of them (`depth`). Operations and calls are joined on process and correlation.
+    The key "" holds what was launched outside of every range, or by a call that was not recorded.
+    Ranges without work are left out.
     """
     ranges = by_thread(captures.open(capture).nvtx_ranges.rows(named=True))
     out: dict[str, dict[str, int]] = {}
@@ -49,20 +50,20 @@ def work_per_range(capture: str) -> dict[str, dict[str, int]]:
 
 
 def first_iteration_cost(capture: str, nvtx_range: str) -> dict[str, float]:
-    """What the first iteration took beyond the others, as the device saw it, in ns.
+    """How much longer the first iteration took than the others, measured on the device, in ns.
 
-    nvtx_range: the name of the range that each iteration runs in; iteration i is the i-th range of
-    that name by start. An iteration launches what is launched while its range is open on the same
-    thread, inner ranges included, and it is over when all that it and the iterations before it
-    launched is over. It takes from the end of the one before it to its own end; the first, from the
-    start of its range on the host to its end. One that launches nothing ends with the one before it
-    (the first of all: at the start of its range).
+    nvtx_range: the name of the range that each iteration runs in. Iteration i is the i-th range of
+    that name, ordered by start. An iteration launches whatever is launched on the same thread while its
+    range is open, also from inner ranges. It is over when everything that it and the iterations before it
+    launched has ended. Its time runs from the end of the previous iteration to its own end. The time of
+    the first iteration runs from the start of its range on the host to its end. An iteration that launches
+    nothing ends when the previous one ends (the first one: at the start of its range).
 
     Returns {"first_ns", "steady_ns": the median of all others, "excess_ns": first minus steady,
     "steady_start_ns": the time at which the first is over}.
 
-    Raises CaptureError if no range has that name, ValueError if there are fewer than three. The message
-    holds the name, or how many there are.
+    Raises CaptureError if no range has that name, with the name in the message. Raises ValueError if
+    there are fewer than three iterations, with their number in the message.
     """
     recording = captures.open(capture)
     iterations = [r for r in recording.nvtx_ranges.rows(named=True) if r["name"] == nvtx_range]
@@ -90,20 +91,20 @@ def first_iteration_cost(capture: str, nvtx_range: str) -> dict[str, float]:
 
 
 def utilization_series(capture: str, period_ns: int) -> dict[int, list[dict[str, float]]]:
-    """What a dashboard would have shown: per device, utilization of one period after the other.
+    """What a dashboard would have shown: utilization of each device, period by period.
 
-    The periods are period_ns long and begin with the start of the first device operation of the
-    capture (on any device); the last one ends with the last operation and may be shorter. Per device
-    that an operation ran on, a list of one dict a period:
-        "start_ns"           when it begins
-        "utilization_ratio"  as NVML defines "GPU utilization": the share of the period in which one or
-                             more kernels were executing. Whole CUDA graphs count, copies and memsets
-                             do not. 0.0 to 1.0
-        "summed_ratio"       the parts of all kernels and graphs inside the period added, over its
-                             length: 2.0 if two streams run a kernel each all the time
+    Each period is period_ns long. The first one begins with the first device operation of the capture (on
+    any device). The last one ends with the last operation, and may be shorter. Returns, for each device
+    that ran an operation, a list with one dict per period:
+        "start_ns"           when the period begins
+        "utilization_ratio"  "GPU utilization" as NVML defines it: the share of the period in which one or
+                             more kernels were executing, 0.0 to 1.0. Whole CUDA graphs count as kernels;
+                             copies and memsets do not count
+        "summed_ratio"       for all kernels and graphs, their time inside the period, added and divided by
+                             the period's length: 2.0 if two streams each run a kernel all the time
     (source of the definition: NVML API reference, nvmlUtilization_t)
 
-    Raises ValueError, with period_ns in its message, unless it is positive.
+    Raises ValueError, with period_ns in its message, unless period_ns is positive.
     """
     if period_ns <= 0:
         raise ValueError(f"period_ns = {period_ns}: a period must be longer than nothing")
@@ -132,22 +133,24 @@ def utilization_series(capture: str, period_ns: int) -> dict[int, list[dict[str,
 
 
 def idle_by_host(capture: str, device: int = 0, start_ns: int = 0) -> dict[str, Any]:
-    """What the host did while a device stood still, and what it was doing when that began.
+    """What the host did while a device was idle, and which call it was in when the idle gap began.
 
-    Of the device's gaps those that begin at start_ns or later count; `gaps_of` finds them. Where the
-    gap was queued, the host is not to blame.
+    Only the device's gaps that begin at start_ns or later are used (`gaps_of` finds them). If a gap is
+    queued, the host did not cause it.
 
     Returns
-        "idle_ns"    the lengths of the gaps, added
-        "queued_ns"  those of gaps that ended with work that was queued; they are in neither dict
+        "idle_ns"    total length of the gaps
+        "queued_ns"  total length of the queued gaps, which ended with work that was already queued; they
+                     are in neither dict
         "during"     {name of a CUDA call: ns of the other gaps that the thread spent in calls of that
                      name; "": ns outside of every call}
-        "opened_by"  {name: ns of the other gaps at whose start the thread was in a call of that name;
-                     "" if it was in none}; each gap counts with its whole length, for one name
-    Names with 0 ns are left out; the values of each dict add up to idle_ns - queued_ns.
+        "opened_by"  {name: total length of the other gaps that began while the thread was in a call of
+                     that name; "" if it was in none}; a gap counts for one name, with its whole length
+    Names with 0 ns are left out. The values of each dict add up to idle_ns - queued_ns.
 
-    Example: one gap of 10 µs, 4 of them in cudaMalloc, in a cudaMemcpy when it began and for 1 µs more:
-    during is {"cudaMalloc": 4000, "cudaMemcpy": 1000, "": 5000}, opened_by {"cudaMemcpy": 10000}.
+    Example: a gap lasts 10 µs. When it begins, the thread is in a cudaMemcpy, for 1 µs more. Later it
+    spends 4 µs in cudaMalloc. Then during is {"cudaMalloc": 4000, "cudaMemcpy": 1000, "": 5000}, and
+    opened_by is {"cudaMemcpy": 10000}.
     """
     gaps = gaps_of(capture, device, start_ns)
     during: dict[str, int] = {}
@@ -170,26 +173,30 @@ def idle_by_host(capture: str, device: int = 0, start_ns: int = 0) -> dict[str, 
 
 
 def read_timeline(capture: str, nvtx_range: str) -> Finding:
-    """The main reason for which device 0 stands still, once the first iteration is over.
+    """The main reason why device 0 is idle once the first iteration is over.
 
-    The window begins when the first iteration of nvtx_range is over (`first_iteration_cost`) and ends
-    with the last operation of device 0. Of the gaps that begin in it (`idle_by_host`), without those
-    that ended with queued work, each nanosecond belongs to one category. Calls are sorted by
-    `profiling_lab.captures.dependencies.call_kind`:
-        "allocation_bound"  spent in a call of kind "allocation", in whatever gap (such calls cost by
-                            themselves, and many wait for the device by themselves); and the rest of a
-                            gap that such a call opened
-        "sync_bound"        the rest of a gap that a call of kind "synchronize" or "copy_call" opened:
-                            the host waited, and went on when the device had nothing left
+    The window begins when the first iteration of nvtx_range is over (`first_iteration_cost`), and ends
+    with the last operation of device 0. Take the gaps that begin in it (`idle_by_host`), without the
+    queued ones. Each nanosecond of them belongs to one category.
+    `profiling_lab.captures.dependencies.call_kind` gives the kind of a call:
+        "allocation_bound"  time spent in calls of kind "allocation", in any gap (such calls take time
+                            themselves, and many of them wait for the device); also the rest of a gap that
+                            such a call opened
+        "sync_bound"        the rest of a gap that a call of kind "synchronize" or "copy_call" opened: the
+                            host waited, and went on when the device had no work left
         "launch_bound"      the rest of any other gap of at most DISPATCH_LIMIT_NS
         "host_bound"        the rest of any other, longer gap
-    The category with the most time is the finding, the first in this order if equal; "healthy" if that
-    time is less than HEALTHY_FLOOR_RATIO of the window.
+    The finding is the category with the most time; if several are equal, the first in this order. It is
+    "healthy" if that time is less than HEALTHY_FLOOR_RATIO of the window.
 
-    subject: "device:0". evidence: "recoverable_ns" (the time of that category: what could be saved at
-    most by taking it away), "window_ns", "recoverable_ratio" (their quotient), "idle_ns" (of all gaps
-    in the window, queued ones too), "first_iteration_excess_ns" (as first_iteration_cost). For
-    "healthy", recoverable_ns is that of the largest category.
+    subject: "device:0".
+    evidence:
+        "recoverable_ns"             the time of the largest category, also for "healthy": removing it
+                                     could save at most this much
+        "window_ns"                  length of the window
+        "recoverable_ratio"          recoverable_ns / window_ns
+        "idle_ns"                    all gaps in the window, also the queued ones
+        "first_iteration_excess_ns"  excess_ns of first_iteration_cost
     recommendation: one sentence; "none" if healthy.
     """
     first = first_iteration_cost(capture, nvtx_range)
@@ -227,7 +234,7 @@ _RECOMMENDATIONS = {
 
 @dataclass
 class Gap:
-    """A gap of a device, and what the thread that ended it did meanwhile."""
+    """A gap of a device, and what the thread that ended it did during the gap."""
 
     length_ns: int
     queued: bool  # the call that launched its last operation was over when the gap began
@@ -245,7 +252,7 @@ def _category(gap: Gap) -> str:
 
 
 def launched(capture: str) -> list[tuple[dict, dict | None]]:
-    """Every device operation with the call that launched it; None if the call was not recorded."""
+    """Every device operation with the call that launched it, or with None if the call was not recorded."""
     recording = captures.open(capture)
     calls: dict[tuple[int, int], dict] = {}
     for call in recording.api_calls.rows(named=True):
@@ -257,13 +264,13 @@ def launched(capture: str) -> list[tuple[dict, dict | None]]:
 def gaps_of(capture: str, device: int, start_ns: int) -> list[Gap]:
     """The gaps of a device that begin at start_ns or later, in order.
 
-    A gap is a stretch between operations of the device (kernels, graphs, copies, memsets, of all
-    streams) in which none ran. It ends with an operation, and the thread that launched this operation
-    is the one to look at; of several that start together, the one with the smallest correlation. Of
-    calls inside calls only the outermost is in `calls`. A gap whose launching call was not recorded is
-    not queued and has no calls.
+    A gap is a stretch between operations of the device in which none ran (kernels, graphs, copies,
+    memsets, of all streams). It ends with an operation; if several start together, the one with the smallest
+    correlation. The calls in a `Gap` are those of the thread that launched this operation. Of nested calls,
+    only the outermost is in `calls`. A gap whose launching call was not recorded is not queued and has no
+    calls.
 
-    Raises EmptyCapture, with the device's number in its message, if no operation ran on it.
+    Raises EmptyCapture, with the device's number in its message, if no operation ran on the device.
     """
     work = [(o, call) for o, call in launched(capture) if o["device"] == device]
     if not work:
@@ -305,7 +312,7 @@ def outermost(calls: list[dict]) -> list[dict]:
 
 
 def by_thread(rows: list[dict]) -> dict[tuple[int, int], list[dict]]:
-    """Rows of calls or ranges by their thread (`thread_of`), each thread's in the order of `rows`."""
+    """Rows of calls or ranges, grouped by thread (`thread_of`). Each group keeps the order of `rows`."""
     out: dict[tuple[int, int], list[dict]] = {}
     for row in rows:
         out.setdefault(thread_of(row), []).append(row)
@@ -318,7 +325,7 @@ def thread_of(row: dict) -> tuple[int, int]:
 
 
 def holds(interval: dict, moment: int) -> bool:
-    """Whether an interval holds a moment: its start is inside, its end is not."""
+    """Whether a moment lies in an interval. The interval's start belongs to it, its end does not."""
     return interval["start_ns"] <= moment < interval["end_ns"]
 
 

@@ -4,18 +4,19 @@ The lesson is `README.md` in this folder, hints are in `hints.md`, and
 
     uv run lab check nsys_ex04
 
-tells what is right and wrong. Every function takes a recording of Nsight Systems by its name or path:
+checks your solution. Every function takes a recording of Nsight Systems by its name or path:
 
     with captures.open(capture) as recording:
         recording.kernels        # a polars DataFrame; see `help(captures.NsysCapture)`
 
-These words mean the same throughout. A **rank** is a process that opened an NVTX range named
-"rank <number>" around the steps under examination; what runs on a device for that process is the
-rank's. A **collective** is a kernel whose name begins with "nccl". **Work** is every other device
+These terms have the same meaning in all tasks. A **rank** is a process that opened an NVTX range named
+"rank <number>" around the steps under examination. What runs on a device for that process belongs to
+the rank. A **collective** is a kernel whose name begins with "nccl". **Work** is every other device
 operation: kernels, graphs, copies, memsets. The **window** reaches from the first start to the last end
-of all the ranges; where collectives were left out (`match_collectives`), it begins no earlier than the
-last end of one left out at the head of any rank, and ends no later than the first start of one left out
-at the tail. All times are integers in ns, on the one clock of the recording.
+of all these ranges. If collectives were left out (`match_collectives`), the window is shorter: it begins
+no earlier than the last end of any collective that was left out at the head of a rank, and ends no later
+than the first start of any that was left out at the tail. All times are integers in ns, on the single
+clock of the recording.
 """
 
 from __future__ import annotations
@@ -37,16 +38,21 @@ BORDERLINE_RATIO = 0.02
 
 
 def find_ranks(capture: str) -> dict[int, dict[str, int]]:
-    """Which process is which rank, and on which device?
+    """Which process is which rank, and which device does it use?
 
-    Returns {rank: {"process", "device", "start_ns", "end_ns"}}, in order of rank: the process as the
-    tables of the recording name it (column `process`), the number of the device that its kernels ran
-    on (one a rank; as its process counts devices), and the first start and the last end of its ranges
-    "rank <number>". A range of any other name says nothing of ranks.
+    Returns {rank: {"process", "device", "start_ns", "end_ns"}}, in order of rank:
+        "process"             the process, as the tables of the recording name it (column `process`)
+        "device"              the number of the device that its kernels ran on, as the process numbers its
+                              devices (a rank uses one device)
+        "start_ns", "end_ns"  the first start and the last end of its ranges "rank <number>"
+    Ranges with other names are ignored.
 
-    Raises CaptureError if no range is named so, if two processes are the same rank (two runs in one
-    recording), if numbers from 0 to the largest are missing, and if a rank has no kernel. The message
-    names the rank, as "rank 1", or the missing numbers.
+    Raises CaptureError
+    - if no range has such a name;
+    - if two processes are the same rank (two runs in one recording);
+    - if numbers from 0 to the largest are missing;
+    - if a rank has no kernel.
+    The message names the rank, as "rank 1", or the missing numbers.
     """
     with captures.open(capture) as recording:
         ranges, kernels = recording.nvtx_ranges, recording.kernels
@@ -83,28 +89,30 @@ def find_ranks(capture: str) -> dict[int, dict[str, int]]:
 
 
 def match_collectives(capture: str) -> list[dict]:
-    """The collectives that all ranks recorded, side by side.
+    """The collectives that all ranks recorded, matched with each other.
 
     All ranks of a communicator call each of its collectives, in the same order (NCCL User Guide,
-    "Collective Operations": one that a rank does not call may hang); here there is one communicator.
-    A rank's collectives are those of its process that start at or after its start_ns and before its end_ns
-    (`find_ranks`), in order of start.
+    "Collective Operations": a collective that one rank does not call may hang). Here there is one
+    communicator. A rank's collectives are those of its process that start at or after its start_ns and before
+    its end_ns (`find_ranks`), in order of start.
 
-    A recording may begin, or end, earlier on one rank than on another, so the first of one need not be the
-    first of each other. The clock tells: kernels of one collective run at the same time, since they
-    exchange data. Every pair of a collective of a rank and one of rank 0 that run at the same time votes,
-    with the ns that they share, for the difference of their places (the rank's minus that of rank 0).
-    The difference with most votes (the one nearest to 0 if equal; 0 if no pair votes) is the rank's shift: its
-    n-th collective is number n - shift of rank 0. What then lacks a partner on any rank at the head or
-    the tail is left out.
+    A recording may begin or end earlier on one rank than on another. Then the first recorded collective of
+    one rank is not the first of another. Match them by time: kernels of one collective run at the same time,
+    because they exchange data. Each pair of a collective of a rank and a collective of rank 0 that overlap in
+    time votes for a difference of positions: the position in the rank's list minus the position in that of
+    rank 0. The vote's weight is the overlap in ns. The difference with the largest weight is the rank's shift
+    (if equal, the one nearest to 0; 0 if no pair votes). The rank's n-th collective is then number n - shift
+    of rank 0. Collectives at the head or the tail that have no partner on some rank are left out.
 
-    Returns a list in that order of {"name": the kernel's short name, "start_ns": {rank: ns},
+    Returns a list, in that order, of {"name": the kernel's short name, "start_ns": {rank: ns},
     "end_ns": {rank: ns}}.
-    Raises EmptyCapture if no rank has a collective, and CaptureError if names differ at some place (it
-    holds the names), if all would be left out, and if some are left out and yet the first or the last that
-    remains of a rank shares no time with its partner of rank 0, or less than with another one of
-    rank 0: then one is missing in between, and places mean nothing (for the last two the message holds
-    how many each rank has, by rank).
+
+    Raises EmptyCapture if no rank has a collective. Raises CaptureError
+    - if the names at one position differ; the message holds the names;
+    - if all collectives would be left out; the message holds each rank's number of collectives, by rank;
+    - if some are left out, and the first or last remaining collective of a rank does not overlap its partner
+      of rank 0, or overlaps another one of rank 0 for longer. Then one is missing in between, and positions
+      mean nothing. The message is as in the second case.
     """
     own = _collectives(capture)
     counts = {rank: len(rows) for rank, rows in own.items()}
@@ -180,14 +188,14 @@ def _belong_together(together: dict[int, dict], zero: list[dict]) -> bool:
 
 
 def split_collectives(capture: str) -> dict[int, dict[str, int]]:
-    """Per rank, how much of its collectives was waiting and how much was transfer.
+    """For each rank, how much of its collectives was waiting and how much was transfer.
 
-    A collective's kernel starts when its own rank gets there, and spins until the last rank's kernel
-    has started. Up to that moment the rank waits; from it until the kernel's end data travels. A kernel
-    that ends before that moment (it had nothing to wait for) only waited.
+    A collective's kernel starts when its own rank reaches the collective. It spins until the last rank's
+    kernel has started: until then the rank waits. From then to the kernel's end the ranks exchange data. If a
+    kernel ends before the last one has started (it had nothing to wait for), all its time counts as waiting.
 
-    Returns {rank: {"wait_ns", "transfer_ns"}}, each summed over the matched collectives; together they are
-    the duration of the rank's collectives.
+    Returns {rank: {"wait_ns", "transfer_ns"}}, each summed over the matched collectives. Together they are
+    the duration of the rank's matched collectives.
     """
     matched = match_collectives(capture)
     out = {rank: {"wait_ns": 0, "transfer_ns": 0} for rank in find_ranks(capture)}
@@ -208,16 +216,16 @@ def _parts(collective: dict) -> dict[int, tuple[int, int, int]]:
 
 
 def device_time(capture: str) -> dict[int, dict[str, int]]:
-    """Per rank, what its device did in the window: each ns counts once.
+    """For each rank, what its device did in the window. Each ns counts once.
 
     Returns {rank: {...}} with
-        "work_ns"              at least one work operation ran, whatever else did
-        "exposed_transfer_ns"  no work; a matched collective in its transfer part (`split_collectives`)
-        "exposed_wait_ns"      no work and no transfer; a matched collective in its waiting part
+        "work_ns"              at least one work operation ran, whatever else ran
+        "exposed_transfer_ns"  no work ran, but a matched collective in its transfer part (`split_collectives`)
+        "exposed_wait_ns"      no work and no transfer, but a matched collective in its waiting part
         "idle_ns"              none of these
         "hidden_ns"            work ran, and a matched collective in either part: this is part of work_ns
-    The first four add up to the window, which is the same for all ranks. Only what lies inside the
-    window counts. Work of a rank is that of its process.
+    The first four add up to the window, which is the same for all ranks. Only time inside the window
+    counts. A rank's work is the work of its process.
     """
     ranks = find_ranks(capture)
     matched = match_collectives(capture)
@@ -275,17 +283,18 @@ def _shares(spans: list[tuple[str, int, int]], start_ns: int, end_ns: int) -> di
 
 
 def late_rank(capture: str) -> dict:
-    """For which rank do the others wait, and what was it doing when it was late?
+    """Which rank do the others wait for, and why was it late?
 
-    Of each matched collective the rank that starts last (the lowest number if equal) made the others
-    wait: their waiting parts, added up, are laid to its account. Returns a dict
+    In each matched collective, the rank that starts last (the lowest number if equal) made the others wait.
+    The waiting parts of all ranks in that collective are added to the last rank's account. Returns a dict
         "rank"           the rank with the largest account (the lowest number if equal)
         "waited_ns"      its account
-        "late_count"     of how many collectives it was the last
-        "extra_work_ns"  its work_ns (`device_time`) minus the largest of the other ranks; may be negative
-        "extra_idle_ns"  the same of idle_ns
+        "late_count"     in how many collectives it was the last
+        "extra_work_ns"  its work_ns (`device_time`) minus the largest work_ns of the other ranks; may be
+                         negative
+        "extra_idle_ns"  the same for idle_ns
         "cause"          "work" if extra_work_ns is at least extra_idle_ns: its device had more to do;
-                         else "host": its device waited for the host to give it something
+                         else "host": its device waited for the host to issue work
     Raises CaptureError if there is only one rank.
     """
     matched = match_collectives(capture)
@@ -317,24 +326,25 @@ def late_rank(capture: str) -> dict:
 def name_multi_gpu_bottleneck(capture: str) -> Finding:
     """The main finding of a recording of several ranks.
 
-    Two causes are taken away, one at a time (values of `device_time`):
-        communication  what is exposed of the transfers runs beside work, but no more of it than there is
-                       work without a collective. Per rank min(exposed_transfer_ns, work_ns - hidden_ns);
-                       the saving is the smallest of the ranks, since all have to end earlier.
-        waiting        what was done is spread evenly, so that no rank waits. Evenly over the whole: the
-                       largest of the ranks' own times (work_ns + idle_ns) becomes their mean. Evenly from
-                       collective to collective, for ranks that are late in turns: the mean of
-                       exposed_wait_ns over the ranks is not waited. The larger of the two is the
-                       saving, rounded down.
-    The larger saving is the finding, "communication_bound" or "rank_imbalance" (the first if equal);
-    "healthy" if it is less than HEALTHY_FLOOR_RATIO of the window.
+    Two causes are removed, one at a time (values from `device_time`):
+        communication  exposed transfers are moved so that they run at the same time as work. They can only
+                       fill work time in which no collective runs. For each rank this saves
+                       min(exposed_transfer_ns, work_ns - hidden_ns). The saving is the smallest of these,
+                       since all ranks have to end earlier.
+        waiting        the work is spread evenly, so that no rank waits. There are two ways to do this; the
+                       saving is the larger of the two results, rounded down. Over the whole window: the
+                       largest of the ranks' own times (work_ns + idle_ns) is reduced to their mean. From
+                       collective to collective, if different ranks are late in turns: the mean of
+                       exposed_wait_ns over the ranks is saved.
+    The cause with the larger saving is the finding, "communication_bound" or "rank_imbalance" (the first if
+    equal). It is "healthy" if this saving is less than HEALTHY_FLOOR_RATIO of the window.
 
-    subject: "rank:<number>": of rank_imbalance the late rank (`late_rank`), else the rank with the largest
-    exposed_transfer_ns (the lowest number if equal).
-    evidence: "recoverable_ns" (the larger saving), "window_ns", "recoverable_ratio" (their quotient),
-    "margin_ratio" (recoverable_ratio minus HEALTHY_FLOOR_RATIO) and "left_out_count" (collectives of all
-    ranks that `match_collectives` left out).
-    recommendation: "none" if healthy, else one sentence; if |margin_ratio| <= BORDERLINE_RATIO it begins
+    subject: "rank:<number>". For rank_imbalance this is the late rank (`late_rank`), else the rank with the
+    largest exposed_transfer_ns (the lowest number if equal).
+    evidence: "recoverable_ns" (the larger saving), "window_ns", "recoverable_ratio" (recoverable_ns /
+    window_ns), "margin_ratio" (recoverable_ratio minus HEALTHY_FLOOR_RATIO) and "left_out_count" (number of
+    collectives that `match_collectives` left out, over all ranks).
+    recommendation: "none" if healthy, else one sentence. If |margin_ratio| <= BORDERLINE_RATIO it begins
     with "borderline", for a healthy recording too.
     """
     shares = device_time(capture)

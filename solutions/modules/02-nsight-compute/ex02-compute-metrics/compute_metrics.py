@@ -1,15 +1,16 @@
 """Compute metrics: what keeps the arithmetic units waiting?
 
-You count lanes, issue slots and resident warps, predict how many warps a latency needs, and say why a kernel
-computes less than the device could. The lesson is `README.md` in this folder, hints are in `hints.md`, and
+You count lanes, issue slots and resident warps, predict how many warps a latency needs, and explain why a
+kernel computes less than the device could. The lesson is `README.md` in this folder, hints are in `hints.md`,
+and
 
     uv run lab check ncu_ex02
 
-tells what is right and wrong. A *kernel* is one launch of a raw page of Nsight Compute:
+checks your solution. A *kernel* is one launch from a raw page of Nsight Compute:
 `{"name": str, "grid": (x, y, z), "block": (x, y, z), "cc": str, "metrics": {…}}`. "metrics" maps the
-profiler's own names to values in base units (ns, bytes, counts; per cent stays per cent); what was not
-measured is missing or None, and the functions below raise MissingTable with its name, except where their
-contract says otherwise. Shares are ratios, 0.0 to 1.0.
+profiler's own names to values in base units (ns, bytes, counts; percentages stay percentages). A metric that
+was not measured is missing or None. Then the functions below raise MissingTable with its name, unless
+their contract says otherwise. Shares are ratios, 0.0 to 1.0.
 """
 
 from __future__ import annotations
@@ -41,17 +42,17 @@ BORDERLINE_RATIO = 0.03
 def divergence_cost(segments: Sequence[tuple[int, int]]) -> dict[str, float]:
     """Predict what it costs when the lanes of a warp take different paths.
 
-    segments: what the warp executes, one after the other: (active lanes, instructions). A branch
-        with 20 lanes on one side and 12 on the other is two segments; a loop that lanes leave one by
-        one is a segment for each number of lanes. Inactive lanes wait.
+    segments: what the warp executes, in order, as (active lanes, instructions). A branch with 20 lanes on
+        one side and 12 on the other is two segments. A loop that lanes leave one by one has a segment for
+        each number of lanes. Inactive lanes wait.
 
     Returns
-        "instructions_count"  issued by the warp
-        "lanes_count"         active lanes of an instruction, on average (32 = none waits)
-        "slowdown_ratio"      instructions issued / those that would do the same work with all lanes
-                              active in each (this number need not be whole)
-    Raises ValueError, naming the value, for a number of lanes outside 1 to WARP_THREADS, for a negative
-    number of instructions, and if there are no instructions at all.
+        "instructions_count"  number of instructions that the warp issues
+        "lanes_count"         average number of active lanes per instruction (32: no lane waits)
+        "slowdown_ratio"      instructions issued / instructions that would do the same work if all lanes
+                              were active in each (the latter need not be an integer)
+    Raises ValueError, with the value in its message, for a number of lanes outside 1 to WARP_THREADS, for a
+    negative number of instructions, and if there are no instructions at all.
     """
     for lanes, instructions in segments:
         if not 1 <= lanes <= WARP_THREADS:
@@ -70,18 +71,18 @@ def divergence_cost(segments: Sequence[tuple[int, int]]) -> dict[str, float]:
 
 
 def scheduler_view(kernel: dict[str, Any]) -> dict[str, float]:
-    """A scheduler's cycle, on average over the cycles in which its SM had work.
+    """A scheduler's average cycle, over the cycles in which its SM had work.
 
     Returns
         "resident_count"   warps that the scheduler holds: smsp__warps_active.avg.per_cycle_active
-        "eligible_count"   of them those that could issue: smsp__warps_eligible.avg.per_cycle_active
-        "issue_ratio"      cycles in which one did:
+        "eligible_count"   those of them that could issue: smsp__warps_eligible.avg.per_cycle_active
+        "issue_ratio"      share of cycles in which a warp issued:
                            smsp__issue_active.avg.pct_of_peak_sustained_active
         "interval_count"   cycles from one instruction of a warp to its next, by Little's law
                            resident / issue; 0.0 if nothing was issued
-        "lanes_count"      lanes of an instruction that a predicate did not switch off:
+        "lanes_count"      lanes per instruction that no predicate switched off:
                            smsp__thread_inst_executed_pred_on_per_inst_executed.ratio
-        "work_ratio"       share of the scheduler's lane slots (WARP_THREADS a cycle) that were used
+        "work_ratio"       share of the scheduler's lane slots (WARP_THREADS per cycle) that were used
     """
     resident = _metric(kernel, "smsp__warps_active.avg.per_cycle_active")
     issue = _metric(kernel, "smsp__issue_active.avg.pct_of_peak_sustained_active") / 100
@@ -111,17 +112,19 @@ def predict_issue(
 ) -> dict[str, float]:
     """Predict how often a scheduler issues, from the chains that its warps have in flight.
 
-    warps_count: warps that the scheduler holds. chains_count: independent chains of instructions of one
-    warp; in each chain the next instruction may issue latency_cycles after the one
-    before. pipe_cycles: cycles for which an instruction keeps the pipe of a scheduler busy; at least 1,
-    because a scheduler issues one instruction a cycle.
+    warps_count: number of warps that the scheduler holds.
+    chains_count: number of independent chains of instructions in one warp.
+    latency_cycles: in each chain the next instruction may issue this many cycles after the previous one.
+    pipe_cycles: cycles for which an instruction keeps the scheduler's pipe busy; at least 1, because a
+        scheduler issues one instruction per cycle.
 
     Returns
-        "issue_ratio"       instructions issued a cycle: what Little's law gives for warps × chains in
-                            flight, at most what the pipe accepts
-        "warps_needed_count"  the fewest warps with as many chains each that keep the pipe full (whole)
-    Raises ValueError, naming the value, for counts below 1, for a latency below pipe_cycles, and for
-    pipe_cycles below 1.
+        "issue_ratio"         instructions issued per cycle: by Little's law, with warps × chains in flight,
+                              but at most what the pipe accepts
+        "warps_needed_count"  the smallest number of warps, with the same number of chains each, that keeps the
+                              pipe full (an integer)
+    Raises ValueError, with the value in its message, for counts below 1, for a latency below pipe_cycles, and
+    for pipe_cycles below 1.
     """
     if warps_count < 1 or chains_count < 1:
         raise ValueError(f"at least one warp and one chain, got {warps_count} and {chains_count}")
@@ -137,19 +140,20 @@ def predict_issue(
 
 
 def warp_slots(kernel: dict[str, Any]) -> dict[str, Any]:
-    """Where the device's warp slots were lost, as shares of all slots over the whole duration.
+    """How the device's warp slots were lost, as shares of all slots over the whole duration.
 
-    With theoretical = sm__maximum_warps_per_active_cycle_pct, achieved =
-    sm__warps_active.avg.pct_of_peak_sustained_active (both / 100) and busy = sm__cycles_active.avg /
-    sm__cycles_elapsed.avg:
-        "limit_ratio"   slots that no warp could take: 1 − theoretical, whatever the SM did
-        "idle_ratio"    of the others, those of SMs without any block: theoretical × (1 − busy)
-        "gap_ratio"     those left free while their SM had work: (theoretical − achieved) × busy
+    Let theoretical = sm__maximum_warps_per_active_cycle_pct / 100, achieved =
+    sm__warps_active.avg.pct_of_peak_sustained_active / 100, and busy = sm__cycles_active.avg /
+    sm__cycles_elapsed.avg. Returns
+        "limit_ratio"   slots that no warp could take, whatever the SM did: 1 − theoretical
+        "idle_ratio"    of the other slots, those of SMs without any block: theoretical × (1 − busy)
+        "gap_ratio"     slots that stayed free while their SM had work: (theoretical − achieved) × busy
         "filled_ratio"  achieved × busy
-    Their sum is 1. The measured achieved may be a little above theoretical. Then "gap_ratio" is
-    negative; leave it so, or the sum would be wrong.
-        "limited_by"    the names in OCCUPANCY_LIMITS whose launch__occupancy_limit_<name> is the
-                        smallest, in this order; empty if theoretical is 1 or above: then nothing limits
+        "limited_by"    the names in OCCUPANCY_LIMITS whose launch__occupancy_limit_<name> is the smallest,
+                        in the order of OCCUPANCY_LIMITS. If theoretical is 1 or above, nothing limits, and the
+                        list is empty
+    The four ratios add up to 1. The measured `achieved` may be slightly above `theoretical`. Then "gap_ratio"
+    is negative. Keep the negative value: otherwise the sum would be wrong.
     """
     theoretical = _metric(kernel, "sm__maximum_warps_per_active_cycle_pct") / 100
     achieved = _metric(kernel, "sm__warps_active.avg.pct_of_peak_sustained_active") / 100
@@ -170,14 +174,16 @@ def warp_slots(kernel: dict[str, Any]) -> dict[str, Any]:
 def occupancy_rule(
     kernels: Sequence[dict[str, Any]], good_ratio: float = 0.5
 ) -> dict[str, list[str]]:
-    """Test a rule of thumb, "an occupancy of at least good_ratio is good", on kernels.
+    """Test the rule of thumb "an occupancy of at least good_ratio is good" on kernels.
 
-    A kernel's occupancy is sm__warps_active.avg.pct_of_peak_sustained_active / 100. It is busy if
-    the larger of COMPUTE_METRIC and MEMORY_METRIC / 100 is at least BUSY_RATIO.
+    A kernel's occupancy is sm__warps_active.avg.pct_of_peak_sustained_active / 100. A kernel is busy if
+    the larger of COMPUTE_METRIC and MEMORY_METRIC, / 100, is at least BUSY_RATIO.
 
-    Returns {"kept": […], "low_but_busy": […], "high_but_idle": […]}: the names of the kernels that agree with
-    the rule, of those below good_ratio that are busy, and of those from good_ratio on
-    that are not; each in the order given. Raises ValueError for good_ratio outside 0 to 1.
+    Returns {"kept": […], "low_but_busy": […], "high_but_idle": […]}, each with names of kernels in the given
+    order. "low_but_busy" lists the kernels below good_ratio that are busy; "high_but_idle" those at or above
+    good_ratio that are not busy; "kept" the others, which agree with the rule.
+
+    Raises ValueError for good_ratio outside 0 to 1.
     """
     if not 0 <= good_ratio <= 1:
         raise ValueError(f"good_ratio is a share from 0 to 1, got {good_ratio}")
@@ -194,28 +200,30 @@ def occupancy_rule(
 def compute_verdict(kernel: dict[str, Any]) -> Finding:
     """Why a kernel computes less than the device could.
 
-    compute and memory are the shares COMPUTE_METRIC and MEMORY_METRIC / 100. Decide in this order:
-    1. the larger of them is at least BUSY_RATIO: the device is busy. If it is compute (of equal ones
-       compute), the lanes that an instruction leaves idle cost
-           lost_ratio = compute × (1 − lanes_count / WARP_THREADS)     (lanes_count: scheduler_view)
-       of the duration: "divergence" from FLOOR_RATIO on, else "compute_bound". If it is memory:
-       lost_ratio is 0.0, and "memory_bound" if DRAM_METRIC / 100 is at least BUSY_RATIO, else
-       "cache_bound".
-    2. else, with busy = sm__cycles_active.avg / sm__cycles_elapsed.avg, compute / busy is at least BUSY_RATIO:
-       an SM with work is busy, and others have none. lost_ratio is 1 − busy, the category
-       "small_grid" if launch__waves_per_multiprocessor is below 1, else "tail_effect".
-    3. else the warps were missing or they waited. Of warp_slots, lost_ratio is the largest of limit_ratio,
-       idle_ratio and gap_ratio (of equal ones the first); if it is larger than filled_ratio,
-       "low_occupancy" for limit_ratio, and for the two others as in step 2;
-       else "latency_bound": the slots were filled, and the warps in them waited.
+    compute is COMPUTE_METRIC / 100, memory is MEMORY_METRIC / 100. Decide in this order:
+    1. If the larger of them is at least BUSY_RATIO, the device is busy.
+       - If compute is the larger one (or equal), idle lanes cost this share of the duration:
+             lost_ratio = compute × (1 − lanes_count / WARP_THREADS)     (lanes_count: scheduler_view)
+         "divergence" if lost_ratio is at least FLOOR_RATIO, else "compute_bound".
+       - If memory is the larger one, lost_ratio is 0.0. "memory_bound" if DRAM_METRIC / 100 is at least
+         BUSY_RATIO, else "cache_bound".
+    2. Else let busy = sm__cycles_active.avg / sm__cycles_elapsed.avg. If compute / busy is at least BUSY_RATIO,
+       the SMs that have work are busy, and other SMs have none. lost_ratio is 1 − busy. "small_grid" if
+       launch__waves_per_multiprocessor is below 1, else "tail_effect".
+    3. Else too few warps were resident, or the resident warps waited. lost_ratio is the largest of limit_ratio,
+       idle_ratio and gap_ratio of warp_slots (if equal, the first). If it is larger than filled_ratio:
+       "low_occupancy" for limit_ratio; for the two others as in step 2. Else "latency_bound": the slots were
+       filled, but their warps waited.
 
     subject: "kernel:<name>", the whole name.
     evidence: "duration_ns" (gpu__time_duration.sum), "compute_ratio", "memory_ratio", "lost_ratio",
-    "filled_ratio", and "margin_ratio", the smallest of: the distance of the larger share from
-    BUSY_RATIO; where step 1 asks about lanes, that of lost_ratio from FLOOR_RATIO; from step 2 on that of
-    compute / busy from BUSY_RATIO; in step 3 that of lost_ratio from filled_ratio.
-    recommendation: one sentence; "none" for the three categories that end in "_bound" of step 1; in front
-    of all of them "borderline: " if margin_ratio is at most BORDERLINE_RATIO.
+    "filled_ratio" and "margin_ratio", the smallest of these distances:
+        always                                     the larger of compute and memory from BUSY_RATIO
+        in step 1, if compute is larger or equal   lost_ratio from FLOOR_RATIO
+        in steps 2 and 3                           compute / busy from BUSY_RATIO
+        in step 3                                  lost_ratio from filled_ratio
+    recommendation: one sentence, or "none" for the three categories of step 1 that end in "_bound". It begins
+    with "borderline: ", also before "none", if margin_ratio is at most BORDERLINE_RATIO.
     """
     compute = _metric(kernel, COMPUTE_METRIC) / 100
     memory = _metric(kernel, MEMORY_METRIC) / 100

@@ -1,13 +1,13 @@
 """The optimization loop: profile, change, profile again.
 
-You write the functions of such a loop: what work a kernel has for each unit, what a change can save at the
-most, a log that keeps the changes that helped and takes back the others, and a verdict that says when to
-stop. The steps themselves are CUDA, in `optimization_loop_student.cu`. The lesson is `README.md` in this folder,
-hints are in `hints.md`, and
+You write the functions of such a loop. They compute how much work a kernel has for each unit, and how much
+a change can save at most. They write a log that keeps the changes that helped and reverts the others, and
+give a verdict that says when to stop. The steps themselves are CUDA, in `optimization_loop_student.cu`. The
+lesson is `README.md` in this folder, hints are in `hints.md`, and
 
     uv run lab check ncu_ex04
 
-tells what is right and wrong.
+checks your solution.
 """
 
 from __future__ import annotations
@@ -53,19 +53,19 @@ FACTORS |= {"Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "Tbyte": 1e12}
 def unit_needs(metrics: dict[str, float]) -> dict[str, float]:
     """The shortest time in which each unit can do the work that a kernel has for it, in ns.
 
-    metrics: counters of one launch, in base units. They hold (more may be there):
+    metrics: counters of one launch, in base units. It has these keys, and may have more:
         smsp__sass_thread_inst_executed_op_ffma_pred_on.sum   multiply-adds, counted by thread
         smsp__inst_executed.sum                               instructions, counted by warp
         l1tex__data_pipe_lsu_wavefronts.sum                   wavefronts of shared memory and L1
         dram__bytes.sum                                       bytes read from and written to DRAM
-        launch__sm_count                                      multiprocessors
+        launch__sm_count                                      number of multiprocessors
         sm__cycles_elapsed.avg.per_second                     their clock, in Hz
 
-    Returns {"fma", "issue", "l1", "dram"}: the work over what the whole device does at the most, with
-    the constants at the top of this file (those of a multiprocessor are per cycle and multiprocessor).
+    Returns {"fma", "issue", "l1", "dram"}: the work divided by the highest rate of the whole device. The
+    constants at the top of this file give the rates (those of a multiprocessor per cycle and multiprocessor).
 
-    Raises CaptureError, naming the metrics, if some are missing or None, and ValueError if the clock or
-    the number of multiprocessors is not above 0.
+    Raises CaptureError, with their names in its message, if metrics are missing or None. Raises ValueError if
+    the clock or the number of multiprocessors is not above 0.
     """
     names = (
         "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
@@ -93,20 +93,22 @@ def unit_needs(metrics: dict[str, float]) -> dict[str, float]:
 def expected_gain(
     needs_ns: dict[str, float], duration_ns: float, factors: dict[str, float]
 ) -> dict[str, Any]:
-    """What a planned change can save: from what it does to the work of the units.
+    """How much a planned change can save, from how it changes the work of each unit.
 
-    needs_ns: as from `unit_needs`. duration_ns: of the same launch. factors: by unit, the work after the
-    change over the work before (0.25: a quarter of it is left); a unit that is not named keeps its work.
+    needs_ns: as returned by `unit_needs`.
+    duration_ns: of the same launch.
+    factors: for each unit, work after the change / work before it (0.25: a quarter is left). A unit that is
+        not in factors keeps its work.
 
     Returns
-        "limiter"      the unit that needs longest after the change (of equal ones the first in UNITS)
-        "bound_ns"     what that unit needs then: no kernel that does this work is faster
-        "expected_ns"  bound_ns over (the longest need *now* / duration_ns): assume that the new
-                       kernel comes as near to its bound as this one comes to its own
-        "gain_ratio"   duration_ns over expected_ns
+        "limiter"      the unit that needs longest after the change (if equal, the first in UNITS)
+        "bound_ns"     the time that this unit needs: no kernel that does this work is faster
+        "expected_ns"  bound_ns / (longest need *before the change* / duration_ns). This assumes that the new
+                       kernel comes as close to its bound as the present one
+        "gain_ratio"   duration_ns / expected_ns
 
-    Raises ValueError, naming it, for a factor below 0 or of an unknown unit, for a duration that is not
-    above 0, and if no unit has anything to do before or after.
+    Raises ValueError for a factor below 0 or of an unknown unit, with the unit in its message. Also raises it
+    for a duration that is not above 0, and if no unit has any work before or after the change.
     """
     wrong = [unit for unit, factor in factors.items() if unit not in UNITS or factor < 0]
     if wrong:
@@ -126,26 +128,27 @@ def expected_gain(
 
 
 def loop_log(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The log of an optimization loop: what each change was for, what it did, whether it is kept.
+    """The log of an optimization loop: the purpose and effect of each change, and whether it is kept.
 
-    steps: in the order in which they were tried, the first is where the loop began. A step is
+    steps: in the order in which they were tried. The first step is the start of the loop. A step is
         {"name": str, "samples_ns": [its times, two or more], "metric": the counter that the change is
          meant to move, "wanted": "lower" or "higher", "values": {counter: value}}
-    ("metric" and "wanted" of the first step mean nothing and may be missing).
+    ("metric" and "wanted" of the first step have no meaning and may be missing).
 
-    Returns a row for each step but the first:
+    Returns a row for each step except the first:
         "name"
-        "against"      the step it is compared with: the last one that was kept, at first the first
-        "metric", "before", "after"   the counter, its value in `against`, and in this step
-        "moved"        whether it went the wanted way
-        "gain_ratio"   median time of `against` over that of this step
-        "noise_ratio"  the larger of the two steps' spreads, and NOISE_FLOOR_RATIO at the least; a spread
-                       is third quartile minus first over median (statistics.quantiles, "inclusive")
+        "against"      the step it is compared with: the last step that was kept, or the first step if no
+                       change has been kept yet
+        "metric", "before", "after"   the counter, its value in `against`, its value in this step
+        "moved"        whether the counter went the wanted way
+        "gain_ratio"   median time of `against` / median time of this step
+        "noise_ratio"  the largest of the spreads of both steps and NOISE_FLOOR_RATIO. A spread is (third
+                       quartile - first quartile) / median (statistics.quantiles, "inclusive")
         "kept"         whether gain_ratio is above 1 + noise_ratio, whatever the counter did
 
-    Raises ValueError, naming the step, for fewer than two steps, fewer than two samples, a sample that is
-    not above 0, a "wanted" that is neither word, or a counter that one of the two steps lacks or has as
-    None.
+    Raises ValueError for fewer than two steps. Raises it, with the step's name in its message, for fewer than
+    two samples, a sample that is not above 0, a "wanted" that is neither of the two words, and a counter that is
+    missing or None in one of the two steps.
     """
     if len(steps) < 2:
         raise ValueError(f"{len(steps)} steps: a loop needs a start and a change")
@@ -194,7 +197,7 @@ def _spread(samples: Sequence[float]) -> float:
 def read_kernels(capture: str) -> list[dict[str, Any]]:
     """The launches of a capture (given): [{"name": function name, "metrics": {metric: base units}}].
 
-    Reads `kernels.csv`, which `ncu --page raw --csv` wrote. A cell that is no number is None.
+    Reads `kernels.csv`, which `ncu --page raw --csv` wrote. A cell that is not a number is None.
     Raises CaptureError for a file without a header, units, or kernels.
     """
     lines = captures.text(capture, "kernels.csv").splitlines()
@@ -218,8 +221,8 @@ def read_kernels(capture: str) -> list[dict[str, Any]]:
 def read_samples(capture: str) -> dict[str, list[int]]:
     """The times in ns of each step, by name and in the order of the loop (given).
 
-    From the capture's `provenance.json`: what the program printed when it ran without the profiler.
-    Raises CaptureError if it says nothing of steps.
+    They are in the capture's `provenance.json`, as the program printed them when it ran without the profiler.
+    Raises CaptureError if that file has no steps.
     """
     reported = captures.provenance(capture).get("reported_by_program")
     steps = reported.get("steps") if isinstance(reported, dict) else None
@@ -231,26 +234,27 @@ def read_samples(capture: str) -> dict[str, list[int]]:
 def next_move(capture: str) -> Finding:
     """What limits the last kept kernel of an optimization loop, and whether to go on.
 
-    capture: of a loop: `read_samples` gives the steps in order with their times, `read_kernels` their
-    launches in the same order, one a step. What is kept is decided as in `loop_log` (on the times alone).
+    capture: a recording of a loop. `read_samples` gives the steps in order with their times. `read_kernels`
+    gives their launches in the same order, one per step. Decide as in `loop_log` which steps are kept (from the
+    times only).
 
-    About the step kept last:
+    Returns a Finding about the step that was kept last:
         subject        "kernel:" and its function name, as `read_kernels` gives it
-        category       the limiter is the unit with the largest share: its need (`unit_needs`) over the
-                       duration of the same profiled launch (gpu__time_duration.sum), of equal ones the
-                       first in UNITS. CATEGORY_OF_UNIT of it, or "latency_bound" if its share is below
-                       BUSY_RATIO
-        evidence       "duration_ns" (median of its samples), "ceiling_ratio" (the largest share),
-                       "recoverable_ns" (duration_ns times what is missing of that share to CEILING_RATIO,
-                       relative to CEILING_RATIO; 0 if nothing is missing), "gain_ratio" (first step's
-                       median over its own), "kept_count" and "reverted_count" (changes, so without the
-                       first step)
+        category       The share of a unit is its need (`unit_needs`) / the duration of the same profiled launch
+                       (gpu__time_duration.sum). The limiter is the unit with the largest share (if equal, the
+                       first in UNITS). The category is CATEGORY_OF_UNIT of the limiter, or "latency_bound" if
+                       its share is below BUSY_RATIO
+        evidence       "duration_ns": median of its samples
+                       "ceiling_ratio": the largest share
+                       "recoverable_ns": duration_ns × (CEILING_RATIO - ceiling_ratio) / CEILING_RATIO, at
+                       least 0
+                       "gain_ratio": the first step's median / its own median
+                       "kept_count", "reverted_count": numbers of changes; the first step is not a change
         recommendation "none" if ceiling_ratio is at least CEILING_RATIO, or if the last PATIENCE_COUNT
-                       changes were all taken back; else one sentence that names the limiting unit
-                       (as in UNITS)
+                       changes were all reverted; else one sentence that names the limiting unit (as in UNITS)
 
-    Raises CaptureError, saying both counts, unless there are as many launches as steps; and what the
-    functions above raise.
+    Raises CaptureError, with both counts in its message, if the numbers of launches and steps differ. Raises
+    the errors of the functions above.
     """
     samples, kernels = read_samples(capture), read_kernels(capture)
     if len(samples) != len(kernels):

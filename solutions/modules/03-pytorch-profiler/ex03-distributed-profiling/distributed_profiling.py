@@ -4,15 +4,15 @@ The lesson is `README.md` in this folder, hints are in `hints.md`, and
 
     uv run lab check torch_ex03
 
-tells what is right and wrong. A capture of this exercise is a folder with one Kineto trace a rank,
-`trace_rank<number>.json` or the same with `.gz`. Every function that takes `capture` takes its name
+checks your solution. A capture of this exercise is a folder with one Kineto trace per rank,
+`trace_rank<number>.json`, or the same name with `.gz`. Every function that takes `capture` takes its name
 ("ddp_traces_straggler") or the path of the folder:
 
     captures.place(capture)              # → the folder, as a Path
-    captures.text(file, file.name)       # → the text of a file (a Path), decompressed if need be
+    captures.text(file, file.name)       # → the text of a file (a Path), decompressed if necessary
 
-All times are integers in ns. Instants of two ranks may be compared as exactly as their hosts' wall clocks
-agree: on one host to about 20 µs. The exercise compares lengths of time, which need no common clock.
+All times are integers in ns. Times of two ranks can be compared only as exactly as their hosts' wall clocks
+agree: on one host to about 20 µs. The exercise compares durations, which need no common clock.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ FIRST_BUCKET_MIB, BUCKET_CAP_MIB = 1, 25
 
 
 def profile_rank(step: Callable[[], object], folder: str, warmup: int = 2, active: int = 3) -> str:
-    """Profile some steps of this rank and write its own trace; called on every rank alike.
+    """Profile some steps of this rank and write its own trace; every rank calls this function.
 
-    step: runs one training step; called exactly warmup + active times, each call followed by the
-    profiler's own `step()`. The profiler is on from the first of them, and records the last `active`.
+    step: runs one training step. It is called exactly warmup + active times, each call followed by the
+    profiler's own `step()`. The profiler is on from the first call, and records the last `active` ones.
     folder: an existing folder, the same for all ranks. The trace is written there as
-    `trace_rank<rank>.json`, <rank> being this process's rank in the default process group.
+    `trace_rank<rank>.json`, where <rank> is this process's rank in the default process group.
 
-    Recorded are the host, and the GPU where there is one (`torch.cuda.is_available()`). Before the first
+    The trace records the host, and the GPU if there is one (`torch.cuda.is_available()`). Before the first
     step all ranks wait for each other (one `torch.distributed.barrier`), so that they record the same steps.
-    If `step` raises while the profiler records, what it recorded until then is still written (the trace of
-    a rank that failed is the one to look at), the profiler is off, and the exception is passed on.
+    If `step` raises while the profiler records, what was recorded until then is still written: the trace of a
+    rank that failed is needed to see why. The profiler is then off, and the exception is passed on.
 
     Returns the path of the trace. Raises RuntimeError if no process group is initialised, and ValueError
     if warmup is negative or active less than 1, before anything runs.
@@ -84,8 +84,8 @@ def profile_rank(step: Callable[[], object], folder: str, warmup: int = 2, activ
 def read_ranks(capture: str) -> dict[int, list[dict[str, Any]]]:
     """What ran on each rank's device, from the traces of all ranks.
 
-    Reads the files `trace_rank*.json` and `trace_rank*.json.gz` of the folder. "distributedInfo" in a trace
-    says which rank it is of, and of how many ("rank", "world_size"); a file's name may be wrong.
+    Reads the files `trace_rank*.json` and `trace_rank*.json.gz` of the folder. "distributedInfo" in a trace has
+    its rank ("rank") and the number of ranks ("world_size"). The file's name may be wrong.
 
     Returns {rank: operations}, in order of rank. Operations are the complete events ("ph" is "X") of the
     categories "kernel", "gpu_memcpy" and "gpu_memset", in order of start and then end, each a dict
@@ -95,11 +95,14 @@ def read_ranks(capture: str) -> dict[int, list[dict[str, Any]]]:
                               (the rule of HolisticTraceAnalysis)
         "start_ns", "end_ns"  from "ts" and "dur", which are decimal numbers of µs; a float would lose ns
 
-    Raises CaptureError, naming the file, for one that is cut off or not JSON (its rank may have died while
-    writing) and for one without "distributedInfo"; if two traces are of the same rank, naming it ("rank 3");
-    if they disagree on "world_size" (they are of different runs), naming the sizes; and if ranks are
-    missing, naming them. Raises EmptyCapture, naming the rank, if one has no such operation, and
-    CaptureError if the folder has no trace.
+    Raises CaptureError
+    - for a file that is cut off or not JSON (its rank may have died while writing), and for a file without
+      "distributedInfo"; the message names the file;
+    - if two traces have the same rank; the message names it ("rank 3");
+    - if traces have different values of "world_size" (they are of different runs); the message names the sizes;
+    - if ranks are missing; the message names them;
+    - if the folder has no trace.
+    Raises EmptyCapture, with the rank in its message, if a rank has no such operation.
     """
     out: dict[int, list[dict[str, Any]]] = {}
     sizes = set()
@@ -149,13 +152,14 @@ def _operation(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def communication_overlap(capture: str) -> dict[int, dict[str, float]]:
-    """Per rank, how much of the communication overlaps with computation.
+    """For each rank, how much of the communication overlaps with computation.
 
-    Returns {rank: {"communication_ns", "overlap_ns", "overlap_pct"}}: the time with at least one
-    communication kernel, the part of it with at least one compute kernel too, and the second as a
-    percentage of the first (0.0 to 100.0). Copies and memsets count as neither. This is the definition of
+    Returns {rank: {"communication_ns": time with at least one communication kernel, "overlap_ns": the part of
+    it in which at least one compute kernel runs, too, "overlap_pct": overlap_ns as a percentage of
+    communication_ns, 0.0 to 100.0}}. Copies and memsets count as neither. This is the definition of
     HolisticTraceAnalysis (`TraceAnalysis.get_comm_comp_overlap`), over all steps of the trace.
-    Raises EmptyCapture, naming the rank, if one has no communication.
+
+    Raises EmptyCapture, with the rank in its message, if a rank has no communication.
     """
     out: dict[int, dict[str, float]] = {}
     for rank, operations in read_ranks(capture).items():
@@ -192,18 +196,19 @@ def _length(spans: list[tuple[int, int]]) -> int:
 def plan_buckets(gradient_bytes: list[int], bucket_cap_mib: float | None = None) -> list[list[int]]:
     """Which gradients DistributedDataParallel sends together.
 
-    gradient_bytes: the sizes of the gradients in the order in which they get ready (with a plain model,
-    from the last parameter to the first). bucket_cap_mib: DDP's `bucket_cap_mb`, which counts in MiB of
-    2**20 bytes; as bytes it is rounded down to a whole number. None: DDP's defaults, which are
-    FIRST_BUCKET_MIB for the first bucket and BUCKET_CAP_MIB for all others.
+    gradient_bytes: sizes of the gradients in the order in which they become ready (with a plain model, from the
+        last parameter to the first).
+    bucket_cap_mib: DDP's `bucket_cap_mb`, in MiB of 2**20 bytes. In bytes it is rounded down to an integer.
+        None means DDP's defaults: FIRST_BUCKET_MIB for the first bucket, BUCKET_CAP_MIB for all others.
 
-    Gradients are put into the open bucket one after the other; as soon as its size is at least the limit
-    it is closed, and the next gradient opens the next one. So a bucket may be larger than the limit, and
-    a gradient is never split.
+    Gradients are put into the open bucket one after the other. As soon as its size is at least the limit, the
+    bucket is closed, and the next gradient opens a new one. So a bucket may be larger than the limit, and a
+    gradient is never split.
 
-    Returns the buckets in that order, each a list of places in gradient_bytes; together they have every
-    place once. Without gradients there are no buckets. Raises ValueError for a negative size or a limit that is not
-    above 0.
+    Returns the buckets in that order. Each is a list of positions in gradient_bytes, and each position is in
+    exactly one bucket. Without gradients there are no buckets.
+
+    Raises ValueError for a negative size or a limit that is not above 0.
     Source: `compute_bucket_assignment_by_size` in torch's reducer (torch/csrc/distributed/c10d/reducer.cpp).
     """
     if bucket_cap_mib is not None and not bucket_cap_mib > 0:
@@ -226,16 +231,17 @@ def plan_buckets(gradient_bytes: list[int], bucket_cap_mib: float | None = None)
 
 
 def split_by_duration(capture: str) -> dict[int, dict[str, int]]:
-    """Per rank, how much of its communication was waiting for other ranks; without a common clock.
+    """For each rank, how much of its communication was waiting for other ranks, without a common clock.
 
-    The n-th communication kernel of a rank (in order of start) and the n-th of each other rank are the
-    same collective. All ranks leave it at nearly the same time, so the rank that is in it for the shortest time
-    came last and did not wait: that shortest duration is the transfer. A rank that is in it for longer waited
-    for the difference.
+    The n-th communication kernels of all ranks (in order of start) are the same collective. All ranks leave it
+    at nearly the same time. So the rank with the shortest duration came last and did not wait: its duration is
+    the transfer. Every other rank waited for the rest of its duration.
 
-    Returns {rank: {"wait_ns", "transfer_ns"}}, summed over the collectives; transfer_ns is the same for all.
-    Raises CaptureError if one rank has more communication kernels than another (the message holds how
-    many each has: the traces are not of the same steps, or a rank died), EmptyCapture if they have none.
+    Returns {rank: {"wait_ns", "transfer_ns"}}, summed over the collectives. transfer_ns is the same for all
+    ranks.
+
+    Raises CaptureError if the ranks have different numbers of communication kernels: the traces are not of the
+    same steps, or a rank died. The message holds each rank's number. Raises EmptyCapture if they have none.
     """
     ranks = read_ranks(capture)
     matched = _matched(capture, ranks)
@@ -275,26 +281,26 @@ def _matched(
 def name_distributed_bottleneck(capture: str) -> Finding:
     """The main finding of the traces of several ranks, without a common clock.
 
-    On each rank, by its own clock: **work** is compute and memory operations. A communication kernel
-    waits first and then transfers (`split_by_duration`). The part of both that no work covers is **exposed**;
-    a moment with a wait and a transfer is transfer. **Hidden** is the time with work and
+    These terms apply to each rank, on its own clock. **Work** is compute and memory operations. A communication
+    kernel first waits and then transfers (`split_by_duration`). The parts of both during which no work runs are
+    **exposed**; a moment with a wait and a transfer counts as transfer. **Hidden** is the time with work and
     communication. Remove two causes, one at a time:
-        communication  per rank the smaller of its exposed transfer and its work that overlaps with no
-                       communication yet; the saving is the smallest of the ranks
-        waiting        spread the work evenly. Over the whole window: the largest of the ranks' own
-                       times (from its first start to its last end, less its exposed transfer and
-                       waiting) becomes their mean. From collective to collective, for ranks that
-                       are late in turns: the saving is the mean of the exposed waiting over the ranks.
-                       The larger of the two is the saving, rounded down
-    The larger saving is the finding, "communication_bound" or "rank_imbalance" (the first if equal);
-    "healthy" if it is less than HEALTHY_FLOOR_RATIO of the window. The window is, of all ranks, the
-    longest time from the first start to the last end of its operations.
+        communication  a rank saves the smaller of its exposed transfer and its work that overlaps with no
+                       communication yet. The saving is the smallest of these over the ranks
+        waiting        spread the work evenly. There are two ways to do this; the saving is the larger of the
+                       two results, rounded down. Over the whole window: the largest of the ranks' own times
+                       is reduced to their mean (a rank's own time is from its first start to its last end,
+                       minus its exposed transfer and waiting). From collective to collective, if different
+                       ranks are late in turns: the mean of the exposed waiting over the ranks
+    The cause with the larger saving is the finding, "communication_bound" or "rank_imbalance" (the first if
+    equal). It is "healthy" if this saving is less than HEALTHY_FLOOR_RATIO of the window. The window is the
+    longest time, over all ranks, from the first start to the last end of a rank's operations.
 
-    subject: "rank:<number>", of rank_imbalance the rank with the smallest wait_ns, which is the late
-    one; else the rank with the largest exposed transfer (both: the lowest number if equal).
-    evidence: "recoverable_ns" (the larger saving), "window_ns", "recoverable_ratio" (their quotient) and
-    "margin_ratio" (recoverable_ratio minus HEALTHY_FLOOR_RATIO).
-    recommendation: "none" if healthy, else one sentence; if |margin_ratio| <= BORDERLINE_RATIO it begins
+    subject: "rank:<number>". For rank_imbalance this is the late rank, which has the smallest wait_ns; else the
+    rank with the largest exposed transfer (in both cases the lowest number if equal).
+    evidence: "recoverable_ns" (the larger saving), "window_ns", "recoverable_ratio" (recoverable_ns /
+    window_ns) and "margin_ratio" (recoverable_ratio minus HEALTHY_FLOOR_RATIO).
+    recommendation: "none" if healthy, else one sentence. If |margin_ratio| <= BORDERLINE_RATIO it begins
     with "borderline", for healthy traces too.
     """
     ranks = read_ranks(capture)

@@ -1,13 +1,13 @@
 """Power measurement: can the sensor be trusted?
 
-You write a loop that samples a power sensor, integrate what it read, find out how often and how late
-the sensor answers, hold its readings against the energy counter, and say whether the clock was held
+You write a loop that samples a power sensor, and integrate its readings. You find out how often and how late
+the sensor answers, compare its readings with the energy counter, and decide whether the clock was held
 down. The lesson is `README.md` in this folder, hints are in `hints.md`, and
 
     uv run lab check energy_ex01
 
-tells what is right and wrong. A **recording** is `energy.json`, as `energy_benchmark.py` writes it (its
-head says what the file holds): `phases` of work and of idling, and `samples` as columns. The last function
+checks your solution. A **recording** is `energy.json`, as `energy_benchmark.py` writes it (the head of that
+program says what the file holds): `phases` of work and of idling, and `samples` as columns. The last function
 reads a timeline of Nsight Systems instead, in which the device's metrics were sampled.
 """
 
@@ -56,7 +56,7 @@ REFERENCE_LAUNCHES = 5
 
 
 def read_recording(capture: str) -> dict[str, Any]:
-    """`energy.json` of a capture. Raises CaptureError for a file that is no such recording."""
+    """`energy.json` of a capture. Raises CaptureError if the file is not such a recording."""
     try:
         recording = json.loads(captures.text(capture, "energy.json"))
         samples, phases = recording["samples"], recording["phases"]
@@ -69,7 +69,7 @@ def read_recording(capture: str) -> dict[str, Any]:
 
 
 def column(recording: dict[str, Any], name: str) -> list[int]:
-    """A column of samples. Raises CaptureError if the device did not offer it, or nothing was read."""
+    """A column of samples. Raises CaptureError if the device did not offer it, or if nothing was read."""
     values = recording["samples"].get(name)
     if not values or None in values:
         why = recording.get("unsupported", {}).get(name, "recorded without a GPU, or without NVML")
@@ -78,7 +78,7 @@ def column(recording: dict[str, Any], name: str) -> list[int]:
 
 
 def find_phase(recording: dict[str, Any], name: str) -> int:
-    """The place of the first phase of this name. Raises CaptureError, with the names that there are."""
+    """The position of the first phase with this name. Raises CaptureError, with the existing names, if none has it."""
     names = [phase["name"] for phase in recording["phases"]]
     if name not in names:
         raise CaptureError(f"no phase {name!r}; there are: {', '.join(dict.fromkeys(names))}")
@@ -92,21 +92,22 @@ def sample_power(
     duration_ns: int,
     interval_ns: int,
 ) -> dict[str, Any]:
-    """Read a sensor at regular times, for so long.
+    """Read a sensor at regular times, for a given duration.
 
-    read_mw: reads the sensor, in mW; takes its time, and raises RuntimeError when it cannot be read.
-    clock_ns: the time now. sleep_ns: waits, for at least that long and often longer.
+    read_mw: reads the sensor, in mW. A reading takes some time, and raises RuntimeError if it fails.
+    clock_ns: the time now.
+    sleep_ns: waits, for at least the given time and often longer.
 
-    The first reading is due at once, and reading number i is due `i * interval_ns` after the start,
-    however long the readings before it took: waiting for `interval_ns` after each would drift. A due
-    time that has passed already is left out. Readings are due for as long as they are due less than
-    duration_ns after the start. The time of a reading is that of the clock just before it; sleep_ns is
-    called only for what is left, above 0, until the next one is due, and not after the last.
+    The first reading is due at once. Reading number i is due `i * interval_ns` after the start, however long the
+    readings before it took: waiting for `interval_ns` after each would drift. Skip due times that have already
+    passed. Make all readings that are due less than duration_ns after the start. The time of a reading is that of
+    the clock just before it. Call sleep_ns only for the remaining time until the next reading is due, if it is
+    above 0, and not after the last reading.
 
-    An error of read_mw ends the sampling; what was read so far is kept.
+    An error of read_mw ends the sampling. What was read until then is kept.
 
-    Returns {"time_ns": list of times since the start, "power_mw": list, as long, "error": text of the
-    RuntimeError, "" without one}. Raises ValueError for a duration or an interval that is not above 0.
+    Returns {"time_ns": list of times since the start, "power_mw": list of the same length, "error": text of the
+    RuntimeError, "" if there was none}. Raises ValueError for a duration or an interval that is not above 0.
     """
     if min(duration_ns, interval_ns) <= 0:
         raise ValueError(
@@ -141,13 +142,13 @@ def energy_between(
 ) -> float:
     """The energy in J from start_ns to end_ns, by the trapezoidal rule over irregular samples.
 
-    Between two samples power is taken to change evenly; so it is at start_ns and end_ns, where there
-    may be no sample. Samples outside count only for that.
+    Power between two samples is interpolated linearly. The same is done at start_ns and end_ns, where there
+    may be no sample. Samples outside of start_ns to end_ns are used only for this interpolation.
 
     Raises ValueError for fewer than two samples, lists of different length, times that do not increase,
-    an end that is not after the start, a start or end outside the samples, and two neighbouring samples
-    that are further apart than longest_gap_ns, if any of the time between them is in question: nobody
-    knows what happened there.
+    an end that is not after the start, and a start or end outside the samples. Also raises it if any of the time
+    from start_ns to end_ns lies between two neighbouring samples that are further apart than longest_gap_ns: the
+    power in such a gap is not known.
     """
     if not time_ns or not time_ns[0] <= start_ns < end_ns <= time_ns[-1]:
         raise ValueError(f"{start_ns} to {end_ns} ns is not within the time of two samples")
@@ -169,7 +170,7 @@ def energy_between(
 
 
 def update_period(capture: str, name: str = "instant_mw") -> dict[str, float]:
-    """How often a sensor has a new value, told from a recording that asked more often.
+    """How often a sensor has a new value, from a recording that read it more often.
 
     name: a column of the samples. A reading is new if it differs from the one before.
 
@@ -177,8 +178,9 @@ def update_period(capture: str, name: str = "instant_mw") -> dict[str, float]:
         "polled_ns"   median time from a sample to the next
         "period_ns"   median time from a new reading to the next new one
         "stale_pct"   share of the readings, without the first, that are not new
-    A sensor that happens to read the same value twice makes single periods look longer; the median
-    stands that. Raises CaptureError for a column without samples, and with fewer than two new readings.
+    If a sensor happens to read the same value twice, single periods look longer. The median is hardly affected.
+
+    Raises CaptureError for a column without samples, and if there are fewer than two new readings.
     """
     recording = read_recording(capture)
     values, times = column(recording, name), column(recording, "time_ns")
@@ -208,17 +210,17 @@ def _second_half(recording: dict[str, Any], place: int, name: str) -> list[int]:
 def sensor_delay(capture: str, name: str = "instant_mw", phase: str = "steady") -> dict[str, float]:
     """How late a sensor is, from its answer to a step of the load.
 
-    The step is the beginning of the first phase of this name. The low level is the median of the column
-    over the second half (middle <= time < end) of the phase right before, the high level over the second
+    The step is the start of the first phase with this name. The low level is the median of the column over the
+    second half (middle <= time < end) of the phase right before it. The high level is the median over the second
     half of the phase itself. The answer reaches a share of the step at the first sample of the phase (start <= time
     < end) whose value is at least low + share * (high - low).
 
     Returns
         "half_ns"   from the start of the phase until the answer reaches a half
-        "rise_ns"   from a tenth to nine tenths: a sensor that averages over a window takes about
-                    eight tenths of the window, one that only comes late jumps
-    Raises CaptureError for a phase or column that there is not, a phase that none precedes, a level that
-    no sample tells, a high level that is not above the low one.
+        "rise_ns"   from a tenth to nine tenths. A sensor that averages over a window takes about eight tenths of
+                    the window; a sensor that is only late jumps
+    Raises CaptureError for a phase or column that does not exist, for a first phase (none precedes it), if a level
+    has no samples, and if the high level is not above the low one.
     """
     recording = read_recording(capture)
     place = find_phase(recording, phase)
@@ -241,24 +243,24 @@ def sensor_delay(capture: str, name: str = "instant_mw", phase: str = "steady") 
 
 
 def phase_energy(capture: str, phase: str) -> dict[str, float]:
-    """The energy of a phase, by the counter and by two sensors, and what of it is above idle.
+    """The energy of a phase, by the counter and by two sensors, and the part of it above idle.
 
-    phase: the first of this name. The counter was read when it began and when it ended
-    (energy_start_mj, energy_end_mj); its values advance in steps, as the driver refreshes them.
+    phase: the first phase with this name. The counter was read when it began and when it ended (energy_start_mj,
+    energy_end_mj). The counter's values advance in steps, because the driver refreshes them at intervals.
 
-    Returns, in J but for idle_w,
-        "counter_j"      what the counter advanced by
-        "error_j"        how wrong that may be for the steps: the most that the counter (column
-                         energy_mj) rises by from a sample to the next, anywhere in the recording
+    Returns, in J except for idle_w,
+        "counter_j"      by how much the counter advanced
+        "error_j"        by how much this may be wrong because of the steps: the largest increase of the counter
+                         (column energy_mj) from a sample to the next, anywhere in the recording
         "instant_j"      the integral of instant_mw over the phase
         "average_j"      the integral of average_mw
-        "idle_w"         the median of instant_mw over all samples of phases called "idle" that were
-                         taken SETTLE_NS or later after their phase began (and before it ended)
-        "above_idle_j"   counter_j without what idling for as long as the phase takes
+        "idle_w"         the median of instant_mw over all samples of phases called "idle" that were taken at
+                         least SETTLE_NS after their phase began (and before it ended)
+        "above_idle_j"   counter_j minus the energy of idling for as long as the phase lasts
     The integrals are those of energy_between; any gap is allowed.
 
-    Raises CaptureError for a phase or column that there is not, a counter that was not read or did not
-    advance in the whole recording, and a recording without such idle samples.
+    Raises CaptureError for a phase or column that does not exist, for a counter that was not read or did not
+    advance in the whole recording, and for a recording without such idle samples.
     """
     recording = read_recording(capture)
     part = recording["phases"][find_phase(recording, phase)]
@@ -294,21 +296,21 @@ def phase_energy(capture: str, phase: str) -> dict[str, float]:
 def power_verdict(capture: str, phase: str = "steady") -> Finding:
     """Was the clock held down while the device worked?
 
-    Looked at are the samples in the second half (middle <= time < end) of the first phase of this name.
+    Use the samples in the second half (middle <= time < end) of the first phase with this name.
 
-    category: "throttled" if more than LIMITED_PCT per cent of these samples carry one of the LIMITING
-    reasons, and the clock is below 1 - CLOCK_FLOOR of the device's highest; "healthy" if not.
+    category: "throttled" if more than LIMITED_PCT per cent of these samples have one of the LIMITING reasons, and
+    the clock is below 1 - CLOCK_FLOOR of the device's highest; else "healthy".
     subject: "device:0".
-    evidence, for both:
-        "clock_ratio"      median of sm_clock_mhz over device.highest_sm_clock_mhz
+    evidence, for both categories:
+        "clock_ratio"      median of sm_clock_mhz / device.highest_sm_clock_mhz
         "limited_pct"      share of the samples with a limiting reason
         "window_ns"        the length of the phase
-        "recoverable_ns"   window_ns * (1 - clock_ratio), rounded, at least 0: the most that the highest
-                           clock could save, if all of the work went with the clock
-    recommendation: what to do, "none" for a healthy one; with the word "borderline" in it, for both, if
-    clock_ratio is within BORDER of 1 - CLOCK_FLOOR.
+        "recoverable_ns"   window_ns * (1 - clock_ratio), rounded, at least 0: the most that the highest clock
+                           could save, if the time of all work depended on the clock
+    recommendation: what to do, or "none" if healthy. In both cases it contains the word "borderline" if clock_ratio
+    is within BORDER of 1 - CLOCK_FLOOR.
 
-    Raises CaptureError for a phase or column that there is not, a phase without samples, and a recording
+    Raises CaptureError for a phase or column that does not exist, a phase without samples, and a recording
     that does not name the highest clock.
     """
     recording = read_recording(capture)
@@ -342,30 +344,30 @@ def power_verdict(capture: str, phase: str = "steady") -> Finding:
 def clock_verdict(capture: str, device: int = 0) -> Finding:
     """Did the kernels of a timeline take longer because the clock was lower?
 
-    capture: a timeline of Nsight Systems, recorded with `--gpu-metrics-devices`. The clock of a launch is
-    the value of the first sample of CLOCK on the device that is not before the middle of the kernel
-    (start + end, halved and rounded down): a sample speaks of the time before it. Launches behind the last
-    sample, and whole graphs, are left out.
+    capture: a timeline of Nsight Systems, recorded with `--gpu-metrics-devices`. The clock of a launch is the value
+    of one sample of CLOCK on the device: the first that is not before the middle of the kernel (start + end, halved
+    and rounded down), because a sample describes the time before it. Launches after the last sample, and whole
+    graphs, are left out.
 
-    A launch is compared with its likes only: those of the same kernel (demangled name), grid and block. Of
-    such a group those at 1 - CLOCK_FLOOR or more of its highest clock are at full speed. If these are
-    at least REFERENCE_LAUNCHES, the median of their durations is the reference, and each launch that is not
-    among them lost the smaller of
+    Compare a launch only with launches of the same kernel (demangled name), grid and block; these are a group.
+    Launches at 1 - CLOCK_FLOOR or more of the group's highest clock are at full speed. If there are at least
+    REFERENCE_LAUNCHES of them, the median of their durations is the group's reference. Then each other launch of the
+    group lost the smaller of
         its duration minus the reference, and
-        duration x (1 - clock / highest clock of the group): for more the clock cannot account;
-    nothing if that is negative. Other groups say nothing.
+        duration x (1 - clock / highest clock of the group): the clock cannot cause a larger loss;
+    or nothing if that is negative. Groups without a reference are not used.
 
-    Returns "throttled" if all that was lost is at least HEALTHY_FLOOR_RATIO of the window, else
-    "healthy". The window reaches from the first start to the last end of the device's operations.
+    Returns "throttled" if the total loss is at least HEALTHY_FLOOR_RATIO of the window, else "healthy". The window
+    goes from the first start to the last end of the device's operations.
     subject: "device:<n>".
-    evidence: "recoverable_ns" (rounded), "window_ns", "recoverable_ratio" (of these two), "margin_ratio"
-    (recoverable_ratio minus HEALTHY_FLOOR_RATIO), "clock_ratio" (the mean of clock / highest clock of the
-    group, weighted by duration, over the groups with a reference; 1.0 without any).
-    recommendation: one sentence, "none" for a healthy one; if |margin_ratio| <= BORDERLINE_RATIO it begins
-    with "borderline", for a healthy one too.
+    evidence: "recoverable_ns" (the total loss, rounded), "window_ns", "recoverable_ratio" (recoverable_ns /
+    window_ns), "margin_ratio" (recoverable_ratio minus HEALTHY_FLOOR_RATIO), "clock_ratio" (the mean of clock /
+    highest clock of the group, weighted by duration, over the groups with a reference; 1.0 if there is none).
+    recommendation: one sentence, "none" if healthy. If |margin_ratio| <= BORDERLINE_RATIO it begins with
+    "borderline", also if healthy.
 
-    Raises CaptureError that names `--gpu-metrics-devices` if the clock of the device was not sampled, and
-    one that names the device, as "device 3", if nothing ran on it.
+    Raises CaptureError if the clock of the device was not sampled; the message names `--gpu-metrics-devices`. Raises
+    CaptureError if nothing ran on the device; the message names it, as "device 3".
     """
     recording = captures.open(capture)
     samples = [

@@ -1,11 +1,11 @@
 """CPU sampling: where is the host hot?
 
-Every few milliseconds of a thread's time on a processor, the profiler writes down its stack; and every
-few milliseconds, the stacks of Python's threads. You count such samples, say how sure a count is, and
-find the function that the device waits for. The lesson is `README.md` in this folder, hints are in
+While a thread runs on a processor, the profiler records its stack every few milliseconds. It also records
+the stacks of Python's threads every few milliseconds. You count such samples, compute how certain a count
+is, and find the function that the device waits for. The lesson is `README.md` in this folder, hints are in
 `hints.md`.
 
-The readers `samples` and `switches` are given. Tables of a recording are read as everywhere:
+The readers `samples` and `switches` are given. Read the tables of a recording as in the other exercises:
 
     with captures.open(capture) as recording:
         recording.kernels        # a polars DataFrame; see `help(captures.NsysCapture)`
@@ -29,7 +29,7 @@ Z_95 = 1.96  # of the normal distribution, for 95 %
 
 
 class Sample(NamedTuple):
-    """One stack at one moment: the names of its functions, the innermost first."""
+    """One stack at one moment: the names of its functions, the innermost one first."""
 
     time_ns: int
     thread: int
@@ -37,7 +37,7 @@ class Sample(NamedTuple):
 
 
 class Switch(NamedTuple):
-    """A thread got a processor (running) or lost it."""
+    """A thread got a processor (running is True) or lost it."""
 
     time_ns: int
     thread: int
@@ -47,11 +47,12 @@ class Switch(NamedTuple):
 def samples(capture: str, kind: str) -> list[Sample]:
     """The samples of a recording, by time and thread (given).
 
-    kind: "native": of threads that were on a processor, in the names of native functions (an address
-    where the name is not known). "python": of all of Python's threads, waiting or not, as
-    "function (file)", the file without folders.
-    Raises ValueError for another kind and MissingTable where the recording has no samples of this one,
-    or lacks a column.
+    kind: "native" or "python".
+        "native"  samples of threads that were on a processor, with the names of native functions (an address if
+                  the name is not known)
+        "python"  samples of all Python threads, waiting or not, as "function (file)", the file without folders
+    Raises ValueError for another kind. Raises MissingTable if the recording has no samples of this kind, or lacks
+    a column.
     """
     if kind not in ("native", "python"):
         raise ValueError(f"kind is {kind!r}, neither 'native' nor 'python'")
@@ -98,7 +99,7 @@ def read_stacks(capture: str, kind: str) -> dict[tuple[int, int], list[str]]:
 
 
 def switches(capture: str) -> list[Switch]:
-    """When threads got and lost processors, by time (given). MissingTable where none are recorded."""
+    """When threads got and lost processors, by time (given). Raises MissingTable if none are recorded."""
     with closing(connect(capture)) as connection:
         try:
             query = "SELECT start, globalTid & 16777215, isSchedIn FROM SCHED_EVENTS ORDER BY 1, 2"
@@ -117,14 +118,16 @@ def connect(capture: str) -> sqlite3.Connection:
 
 
 def hot_functions(capture: str, kind: str, thread: int | None = None) -> list[dict[str, Any]]:
-    """Samples by function.
+    """The number of samples of each function.
 
-    thread: only samples of this thread; None: of all.
-    Returns a row for each function in any stack: "function", "self_count" (samples in which it is the
-    innermost frame) and "inclusive_count" (samples with it anywhere in the stack, each sample once,
-    however often the function is in it), ordered by self_count from the largest, then by
-    inclusive_count from the largest, then by function.
-    Raises as `samples` does; a thread without samples gives [].
+    thread: use only samples of this thread; None: of all threads.
+    Returns a row for each function in any stack, ordered by self_count from the largest, then by inclusive_count
+    from the largest, then by function:
+        "function"
+        "self_count"       samples in which it is the innermost frame
+        "inclusive_count"  samples with it anywhere in the stack (each sample once, however often the function is
+                           in it)
+    Raises the errors of `samples`. A thread without samples gives [].
     """
     rows: dict[str, dict[str, Any]] = {}
     for sample in samples(capture, kind):
@@ -141,11 +144,12 @@ def hot_functions(capture: str, kind: str, thread: int | None = None) -> list[di
 
 
 def share_interval(hit_count: int, sample_count: int) -> dict[str, float]:
-    """How sure a share is that was counted in samples: the 95 % score interval of Wilson.
+    """How certain a share is that was counted in samples: the 95 % score interval of Wilson.
 
-    With p = hits / samples, n samples and z = Z_95, its middle is (p + z²/2n) / (1 + z²/n) and its half
-    width z · sqrt(p(1 - p)/n + z²/4n²) / (1 + z²/n). Unlike p ± z · sqrt(p(1 - p)/n) it stays within 0 and
-    1, and says something for 0 hits. It takes samples to be independent of each other.
+    Let p = hits / samples, n the number of samples and z = Z_95. The interval's middle is
+    (p + z²/2n) / (1 + z²/n), and its half width is z · sqrt(p(1 - p)/n + z²/4n²) / (1 + z²/n). Unlike
+    p ± z · sqrt(p(1 - p)/n) it stays within 0 and 1, and is meaningful for 0 hits. It assumes that samples are
+    independent of each other.
     Returns "ratio" (p), "low_ratio" and "high_ratio".
     Source: E. B. Wilson, Journal of the American Statistical Association 22 (1927), pages 209-212.
     Raises ValueError unless 0 <= hit_count <= sample_count and there is a sample.
@@ -160,14 +164,14 @@ def share_interval(hit_count: int, sample_count: int) -> dict[str, float]:
 
 
 def processor_time(capture: str) -> dict[int, dict[str, int]]:
-    """Thread → how long it was on a processor, by the switches, and how often it was sampled there.
+    """For each thread, how long it was on a processor by the switches, and how often it was sampled there.
 
-    The window goes from the first to the last of all switches in the recording. Before its first switch a
-    thread was in the state that this switch ends; after its last one it stays in the state that this
-    one begins, up to the end of the window.
+    The window goes from the first to the last of all switches in the recording. Before its first switch, a
+    thread was in the state that this switch ends. After its last switch, it stays in the state that this switch
+    begins, until the end of the window.
     Returns, for each thread with a switch, "on_ns" and "off_ns", which add up to the window, and
-    "sample_count", its native samples.
-    Raises as `switches` and `samples` do, and EmptyCapture if there are no switches.
+    "sample_count", the number of its native samples.
+    Raises the errors of `switches` and `samples`, and EmptyCapture if there are no switches.
     """
     found = switches(capture)
     if not found:
@@ -194,7 +198,7 @@ def collapsed_stacks(capture: str, kind: str, thread: int | None = None) -> list
     A line holds the functions from the outermost to the innermost, with ";" between them, a space, and the
     number of samples with this stack. A ";" in a function's name is written as ",".
     Source of the format: https://github.com/brendangregg/FlameGraph, stackcollapse-perf.pl.
-    thread: as in `hot_functions`. Raises as `samples` does.
+    thread: as in `hot_functions`. Raises the errors of `samples`.
     """
     counts = Counter(
         ";".join(name.replace(";", ",") for name in reversed(sample.frames))
@@ -207,19 +211,20 @@ def collapsed_stacks(capture: str, kind: str, thread: int | None = None) -> list
 def host_verdict(capture: str, floor_ratio: float = 0.1) -> Finding:
     """Which function of the host the device waits for, as a Finding.
 
-    Window: from the start of the first to the end of the last operation (kernel, copy or memset) of the
-    one device; idle: its parts in which none runs (from the end of one to the start of another).
-    Looked at are the Python samples of the launching thread (whose CUDA calls launched most kernels)
-    with start <= time < end of an idle part. The hot function is the innermost one of most of them (of
-    equals the first by name).
-    Idle time is shared out by samples: the hot function's is idle_ns * hot_count / sample_count, and 0
-    without samples. `host_bound` if that is at least floor_ratio of the window, else `healthy`; the
-    subject is "device:0".
+    The window goes from the start of the first to the end of the last operation (kernel, copy or memset) of the
+    one device. Idle parts are the parts of the window in which no operation runs (from the end of one to the
+    start of another).
+    The launching thread is the one whose CUDA calls launched most kernels. Use only its Python samples with
+    start <= time < end of an idle part. The hot function is the function that is innermost in most of these
+    samples (if several are equal, the first by name).
+    The hot function's share of the idle time is idle_ns * hot_count / sample_count, and 0 without samples. The
+    category is `host_bound` if that is at least floor_ratio of the window, else `healthy`. The subject is
+    "device:0".
     Evidence: "recoverable_ns" (that share), "window_ns", "idle_ns", "sample_count", "hot_count" (0 without
     samples), "low_ratio" (the lower end of `share_interval` of the two counts; 0 without samples).
     The recommendation names the hot function as in `samples`; it is "none" only if healthy.
-    Raises as `samples` does; EmptyCapture if no kernel has a call that launched it; ValueError unless
-    floor_ratio lies above 0 and below 1.
+    Raises the errors of `samples`, EmptyCapture if no kernel has a call that launched it, and ValueError unless
+    floor_ratio is above 0 and below 1.
     """
     if not 0 < floor_ratio < 1:
         raise ValueError("floor_ratio must lie above 0 and below 1")

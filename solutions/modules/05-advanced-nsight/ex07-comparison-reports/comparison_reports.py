@@ -1,12 +1,12 @@
 """Comparison reports: did it get faster, and where?
 
-You compare two recordings of the same work: samples of its steps with an interval for their difference,
-kernels matched by name, the change taken apart into pieces that add up to the whole, and a gate that a
-repository's CI can run. The lesson is `README.md` in this folder, hints are in `hints.md`, and
+You compare two recordings of the same work. You compute samples of its steps with an interval for their
+difference, match kernels by name, divide the change into pieces that add up to the whole, and write a gate
+that a repository's CI can run. The lesson is `README.md` in this folder, hints are in `hints.md`, and
 
     uv run lab check advanced_ex07
 
-tells what is right and wrong. Times are ns. Captures are taken by name or path, as `captures.open` does.
+checks your solution. Times are ns. Captures are given by name or path, as to `captures.open`.
 """
 
 from __future__ import annotations
@@ -43,17 +43,18 @@ UNNAMED = ("(anonymous namespace)", "<unnamed>")
 
 
 def step_times(capture: str, step: str) -> list[int]:
-    """How long each step of a loop took, on the device: the samples that a comparison rests on.
+    """How long each step of a loop took on the device: the samples for the comparison.
 
     step: the name of NVTX ranges, one for each step. A device operation belongs to a step if the call that
     issued it (same correlation id and process) starts and ends in the range, limits included, on the
     range's thread. A step is done when its operations and those of all steps before it have ended. Steps
-    are ordered by the start of their range; one that issued nothing is left out.
+    are ordered by the start of their range. A step that issued nothing is left out.
 
-    Returns the times from each step's done to the next step's, in ns: one less than there are steps. Host
-    ranges will not do: a host that runs ahead is through with a step long before the device is.
+    Returns the times from the moment each step is done to the moment the next one is done, in ns: one time fewer
+    than there are steps. Do not use host ranges: if the host runs ahead, its range of a step ends long before the
+    device has finished the step.
 
-    Raises EmptyCapture, naming the range, if fewer than two steps issued device operations.
+    Raises EmptyCapture, with the range's name in its message, if fewer than two steps issued device operations.
     """
     with captures.open(capture) as recording:
         ranges = recording.nvtx_ranges.filter(pl.col("name") == step)
@@ -81,9 +82,9 @@ def step_times(capture: str, step: str) -> list[int]:
 
 
 def shift(before_ns: Sequence[float], after_ns: Sequence[float]) -> dict[str, float]:
-    """By how much samples moved, and the 95 % interval of that, without assuming a distribution.
+    """By how much samples changed, and the 95 % interval of the change, without assuming a distribution.
 
-    All differences of one sample after and one before are sorted. Returns
+    Compute all differences of one sample after minus one sample before, and sort them. Returns
 
         "shift_ns"  their median (`statistics.median`): negative if it got faster
         "low_ns"    the k-th smallest of them
@@ -93,7 +94,7 @@ def shift(before_ns: Sequence[float], after_ns: Sequence[float]) -> dict[str, fl
     Hollander, Wolfe, Chicken: Nonparametric Statistical Methods, the estimator of Hodges and Lehmann and
     the interval of Moses, in the normal approximation.)
 
-    Raises ValueError if k is below 1: so few samples carry no interval of 95 %.
+    Raises ValueError if k is below 1: there are too few samples for an interval of 95 %.
     """
     m, n = len(before_ns), len(after_ns)
     k = math.floor(m * n / 2 - Z_95 * math.sqrt(m * n * (m + n + 1) / 12))
@@ -108,24 +109,24 @@ def shift(before_ns: Sequence[float], after_ns: Sequence[float]) -> dict[str, fl
 
 
 def match_kernels(before: Mapping[str, float], after: Mapping[str, float]) -> list[dict[str, Any]]:
-    """Which kernel after is which kernel before, where names changed.
+    """Which kernel after the change corresponds to which kernel before it, also if names changed.
 
-    before, after: time in ns by demangled name. Names that are the same belong together. Of the others,
-    those with the same base name belong together, all of them on one side and all on the other: a base
-    name is what stands before template arguments and parameters, without a return type "void ".
-    What is in UNNAMED is part of a name: `void at::<unnamed>::copy<4>(int)` has the base name
-    `at::<unnamed>::copy`. What is left was added or removed.
+    before, after: time in ns by demangled name. Names that are on both sides match. Of the other names, all with
+    the same base name match, those of one side with those of the other. A base name is the part before template
+    arguments and parameters, without a return type "void ". A text of UNNAMED is part of a name:
+    `void at::<unnamed>::copy<4>(int)` has the base name `at::<unnamed>::copy`. All remaining kernels were added or
+    removed.
 
     Returns a dict for each match:
 
         "how"                   "same", "renamed", "added" or "removed"
-        "name"                  the name; of a renamed one the base name
-        "before", "after"       the names on each side, sorted; empty lists for none
-        "before_ns", "after_ns" their times added up
+        "name"                  the name, or the base name if it was renamed
+        "before", "after"       the names on each side, sorted; an empty list if there are none
+        "before_ns", "after_ns" sum of their times
         "change_ns"             after_ns minus before_ns
 
-    ordered by the size of the change, largest first, equal ones by name. Added and removed kernels have an
-    entry each.
+    ordered by the size of the change, largest first, equal changes by name. Each added or removed kernel has its
+    own entry.
     """
     rows = [_match("same", name, [name], [name], before, after) for name in {*before} & {*after}]
     left: dict[str, tuple[list[str], list[str]]] = {}
@@ -166,15 +167,15 @@ def _base_name(name: str) -> str:
 def decompose(before: str, after: str, device: int = 0) -> list[dict[str, Any]]:
     """The change between two captures, in pieces that add up to it exactly.
 
-    The time of a capture is from the first start to the last end of the device's operations. Each ns of
-    it goes to one piece: walk through the operations by start (equal ones by end, then name), and give
-    each what it reaches beyond the latest end so far. What no operation reaches is idle. So work that runs
-    beside longer work counts nothing, and kernels that overlap count once.
+    The time of a capture is from the first start to the last end of the device's operations. Each ns of it
+    belongs to one piece. Go through the operations by start (if equal, by end, then name). Assign to each
+    operation the time by which it extends beyond the latest end so far. Time that no operation covers is idle. So
+    work that runs at the same time as longer work counts nothing, and kernels that overlap count once.
 
     Pieces: kernels by demangled name, matched as by `match_kernels`; "CUDA graphs", "copies" and "memsets",
-    each as one; "idle". Returns a dict for each piece with time before or after: "piece" (a kernel's
-    name as `match_kernels` gives it), "before_ns", "after_ns", "change_ns", ordered by the size of the
-    change, largest first, equal ones by piece. The changes add up to the change of the whole.
+    each as one piece; "idle". Returns a dict for each piece with time before or after: "piece" (a kernel's
+    name as `match_kernels` gives it), "before_ns", "after_ns", "change_ns". They are ordered by the size of the
+    change, largest first, equal changes by piece. The changes add up to the change of the whole.
 
     Raises EmptyCapture if the device did nothing in one of the two.
     """
@@ -226,31 +227,36 @@ def gate(
 ) -> dict[str, Any]:
     """Whether a change may be merged: what a repository's CI asks of two recordings.
 
-    step: the range of a step. budget_ratio: by how much of its median before a step may get slower (0.05
-    for 5 %). equal_runs: pairs of captures of runs in which nothing changed.
+    step: the range of a step.
+    budget_ratio: how much slower a step may get, as a share of the median of the samples before (0.05 for 5 %).
+    equal_runs: pairs of captures of runs in which nothing changed.
 
-    With `shift` over `step_times` of both, divided by the median of those before: "shift_ratio",
-    "low_ratio", "high_ratio". "floor_ratio" is the largest such shift, without its sign, among equal_runs
-    (each against the median of its first; 0.0 for none): what differs by less differs by nothing. A step
-    may get slower by the larger of budget and floor: "allowed_ratio". "verdict" is
+    "shift_ratio", "low_ratio" and "high_ratio" are the results of `shift` over `step_times` of both, divided by
+    the median of the samples before. "floor_ratio" is the largest such shift, in absolute value, among equal_runs
+    (each relative to the median of its first capture; 0.0 if there are none): a smaller difference is noise. A
+    step may get slower by the larger of budget and floor: "allowed_ratio". "verdict" is
 
-        "regression"  all of the interval lies above what is allowed: low_ratio > allowed_ratio
-        "unclear"     only a part of it: high_ratio > allowed_ratio
+        "regression"  the whole interval is above this: low_ratio > allowed_ratio
+        "unclear"     only a part of the interval is above it: high_ratio > allowed_ratio
         "passed"      else
 
-    and "exit_code" is 1 for a regression, else 0: what is unclear needs more steps, not a red mark.
-    "pieces" is `decompose(before, after)`.
+    and "exit_code" is 1 for a regression, else 0. An unclear result needs more steps measured; it must not fail
+    the check. "pieces" is `decompose(before, after)`.
 
-    "finding" says what to look at first. For anything but a regression it is "healthy", "none". For one:
-    of kernels (all of them, added up), copies and idle, the piece of `decompose` that grew most decides.
-    Copies: "transfer_bound". Kernels (with graphs and memsets): "slower_kernels". Idle: the first of
-    CALLS of which a step makes more calls than before, by more than MORE_COUNT (calls of the whole
-    capture over the steps with device work), else "host_bound". subject: "range:" and the step.
-    evidence: "recoverable_ns", the shift times the number of samples after, rounded, 0 if negative;
-    "window_ns", the sum of the samples after; "shift_ratio", "low_ratio", "high_ratio", "allowed_ratio".
+    "finding" shows what to look at first. Unless the verdict is a regression, it is "healthy" with "none". For a
+    regression, compare the growth of three pieces of `decompose`: copies, idle, and kernels (all kernels, graphs
+    and memsets, added). The one that grew most decides:
+        copies   "transfer_bound"
+        kernels  "slower_kernels"
+        idle     the first of CALLS of which a step makes more calls than before, by more than MORE_COUNT (calls
+                 of the whole capture / number of steps with device work); if there is none, "host_bound"
+    subject: "range:" and the step.
+    evidence: "recoverable_ns" (the shift times the number of samples after, rounded, at least 0), "window_ns"
+    (the sum of the samples after), "shift_ratio", "low_ratio", "high_ratio", "allowed_ratio".
 
-    Raises what `step_times` and `shift` raise, and ValueError for a budget below 0, or if the two captures
-    have different numbers of steps, naming both: they did not do the same work.
+    Raises the errors of `step_times` and `shift`. Raises ValueError for a budget below 0. Raises ValueError, with
+    both numbers in its message, if the two captures have different numbers of steps: they did not do the same
+    work.
     """
     if budget_ratio < 0:
         raise ValueError(f"budget_ratio is {budget_ratio}: it must not be negative")
@@ -342,11 +348,12 @@ def report(result: Mapping[str, Any], before: str, after: str, most: int = 10) -
         | `<piece>` | <ms> ms | <ms> ms | <change> ms |
         | all | <ms> ms | <ms> ms | <change> ms |
 
-    step: the finding's subject without "range:". Ratios stand as percent with a sign and one decimal
-    (`+4.3 %`), allowed and floor without a sign; times in ms with three decimals and thousands separated by
-    commas, changes with a sign. The table has the first `most` pieces; if there are more, a row `others` (no
-    backticks) with the rest added up follows them. A name is cut to its first 60 characters, and a "|" in
-    it is written "\\|": it would end the cell. The last row is the sum of all pieces.
+    step: the finding's subject without "range:".
+    Write ratios as percentages with a sign and one decimal (`+4.3 %`), allowed and floor without a sign. Write
+    times in ms with three decimals and commas between thousands, changes also with a sign. The table has the first
+    `most` pieces. If there are more pieces, a row `others` (no backticks) with their sum follows. Cut a name to
+    its first 60 characters, and write a "|" in it as "\\|", because it would end the cell. The last row is the sum
+    of all pieces.
     """
     step = result["finding"].subject.removeprefix("range:")
     title = "no regression shown" if result["verdict"] == "passed" else result["verdict"]

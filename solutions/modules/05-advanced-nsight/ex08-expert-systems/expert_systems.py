@@ -1,14 +1,14 @@
 """Expert systems: rules that find it for you.
 
-You write rules of the kind that NVIDIA's `nsys analyze` loads: two queries, the file that the tool runs, a
-score that tells good rules from loud ones, a ranking and a check for CI. The lesson is `README.md` in this
-folder, hints are in `hints.md`, and
+You write rules of the kind that NVIDIA's `nsys analyze` loads: two queries, and the file that the tool runs.
+You also write a score that shows which rules can be trusted, a ranking, and a check for CI. The lesson is
+`README.md` in this folder, hints are in `hints.md`, and
 
     uv run lab check advanced_ex08
 
-tells what is right and wrong. Tables and columns stand in `captures/tool_help/nsys_schema.sql`; times are
-ns. A column's heading tells the tool what it holds: "Duration:dur_ns", "Start:ts_ns" and "Bytes:mem_B"
-are shown as a duration, a time and a size; without a colon a value is shown as it is.
+checks your solution. `captures/tool_help/nsys_schema.sql` lists tables and columns. Times are ns. A column's
+heading tells the tool what the column holds: "Duration:dur_ns", "Start:ts_ns" and "Bytes:mem_B" are shown as
+a duration, a time and a size. Values of a column without a colon in its heading are shown as they are.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ LABELS = {
 
 
 def pageable_query() -> str:
-    """SQL of a rule: asynchronous copies that are not, because their host memory is pageable.
+    """SQL of a rule: asynchronous copies that are synchronous in fact, because their host memory is pageable.
 
-    A row for each operation in COPY with pageable memory (srcKind or dstKind 0) that was issued by a call
-    whose name begins with "cudaMemcpy" and holds "Async". Columns, with these headings:
+    Returns a row for each operation in COPY with pageable memory (srcKind or dstKind 0) that was issued by a call
+    whose name begins with "cudaMemcpy" and contains "Async". Columns, with these headings:
 
         "Duration:dur_ns"   of the copy on the device
         "Start:ts_ns"       of the copy on the device
@@ -77,8 +77,8 @@ def pageable_query() -> str:
         "Device ID"
         "API Name"          the call as it is recorded, with its version ("cudaMemcpyAsync_v3020")
 
-    Ordered by duration, longest first, equal ones by start. A call is the copy's only if correlation id
-    **and** process are the same; rows of BACKTRACE_CLASS are no calls.
+    Rows are ordered by duration, longest first, equal durations by start. A call issued the copy only if
+    correlation id **and** process are the same. Rows of BACKTRACE_CLASS are not calls.
     """
     return f"""
         SELECT
@@ -98,25 +98,26 @@ def pageable_query() -> str:
 
 
 def starved_query(tables: Iterable[str]) -> str:
-    """SQL of a rule: where a device ran dry before the host had even begun to issue the next operation.
+    """SQL of a rule: where a device was idle before the host had even begun to issue the next operation.
 
-    tables: those of OPERATIONS that the capture holds. An operation comes after an idle stretch if it starts
-    later than the latest end of all operations of its device that started before it. The device starved if
-    moreover the call that issued the operation (same correlation id and process, no row of
-    BACKTRACE_CLASS) started at that latest end or later. If the call started earlier, the operation was on
-    its way, and the stretch is not listed.
+    tables: those of OPERATIONS that the capture holds.
 
-    A row for each starved stretch, with these headings:
+    An operation comes after an idle stretch if it starts later than the latest end of all operations of its
+    device that started before it. The device starved if, in addition, the call that issued the operation (same
+    correlation id and process, not a row of BACKTRACE_CLASS) started at that latest end or later. If the call
+    started earlier, the host was already issuing the operation, and the stretch is not listed.
+
+    Returns a row for each starved stretch, with these headings:
 
         "Duration:dur_ns"   from the latest end to the operation's start
         "Start:ts_ns"       the latest end
         "Device ID"
         "API Name"          the call that issued the operation, as recorded
-        "Waited"            1 if a call whose name holds "Synchronize", on the thread of that call, ended in
+        "Waited"            1 if a call whose name contains "Synchronize", on the thread of that call, ended in
                             the stretch before the call started (both limits included), else 0
 
-    Ordered by duration, longest first, equal ones by start and device. A recording holds thousands of
-    operations: a query that looks at all of them again for each one may run for minutes.
+    Rows are ordered by duration, longest first, equal durations by start and device. A recording holds thousands
+    of operations: a query that looks at all of them again for each operation may run for minutes.
 
     Raises ValueError if there is no table, or one that is not in OPERATIONS.
     """
@@ -160,27 +161,29 @@ def starved_query(tables: Iterable[str]) -> str:
 def rule_source(rule: Mapping[str, Any]) -> str:
     """The text of a Python file that `nsys analyze --rule FILE` loads.
 
-    rule: {"name": a Python class name, "title": text, "advice": text, "nothing": text, "query": a SELECT
-    without a semicolon, perhaps with a LIMIT of its own, "tables": names of the tables that it reads}. All texts may hold quotes, braces,
-    backslashes, percent signs and several lines, and arrive at the tool as they are.
+    rule: {"name": a Python class name, "title": text, "advice": text, "nothing": text, "query": a SELECT without a
+    semicolon, perhaps with a LIMIT of its own, "tables": names of the tables that it reads}. All texts may contain
+    quotes, braces, backslashes, percent signs and several lines; the tool must receive them unchanged.
 
-    The file imports nsysstats and defines a class `name` derived from `nsysstats.ExpertSystemsReport`, with
-    the class attributes
+    The file imports nsysstats and defines a class `name` derived from `nsysstats.ExpertSystemsReport`. It has
+    these class attributes:
 
         display_name      the title
-        usage             the tool calls usage.format(SCRIPT=…, ROW_LIMIT=…) before it shows it, so that a
-                          brace must be written twice; it begins with "{SCRIPT}[:rows=<limit>] -- " and the
-                          title, and holds "{ROW_LIMIT}" in a second line
-        message_advice    the advice: shown above the rows
-        message_noresult  "nothing": shown where the query gives no row
-        table_checks      for each table what to say where it is missing; the tool calls .format(DBFILE=…) on
-                          it. It names the table, and "{DBFILE}"
+        usage             begins with "{SCRIPT}[:rows=<limit>] -- " and the title, and has "{ROW_LIMIT}" in a
+                          second line. The tool calls usage.format(SCRIPT=…, ROW_LIMIT=…) before it shows the
+                          text, so write every other brace twice
+        message_advice    the advice, which the tool shows above the rows
+        message_noresult  "nothing", which the tool shows if the query gives no row
+        table_checks      for each table, the message if it is missing. The tool calls .format(DBFILE=…) on the
+                          message. It contains the name of the table, and "{DBFILE}"
 
-    and a method setup(self) that calls that of the base class and returns what it returned unless that is
-    None; then it sets self.query to the query, at most self._row_limit rows of it (-1 stands for all, as in
-    SQLite), and returns None. Run as a program, the file calls the class's Main(), and imported it does not.
+    The class has a method setup(self). It calls setup of the base class, and returns what that returned unless it
+    is None. Otherwise it sets self.query to the query, limited to self._row_limit rows (-1 means all, as in
+    SQLite), and returns None. If the file is run as a program, it calls the class's Main(); if it is imported, it
+    does not.
 
-    Raises ValueError if the name is no Python identifier, naming it, or if the query holds a semicolon.
+    Raises ValueError, with the name in its message, if the name is not a Python identifier. Raises ValueError if
+    the query contains a semicolon.
     """
     if not str(rule["name"]).isidentifier():
         raise ValueError(f"{rule['name']!r} is no name for a class")
@@ -221,18 +224,21 @@ def _braces(text: str) -> str:
 def score_rules(
     alarms: Mapping[str, Collection[str]], causes: Mapping[str, str], labels: Mapping[str, str]
 ) -> dict[str, dict[str, Any]]:
-    """How far each rule can be trusted, by captures of which the truth is known.
+    """How far each rule can be trusted, from captures whose true cause is known.
 
-    alarms: for each rule the captures in which it fired. causes: for each rule the label that it is meant
-    to find. labels: for each capture what is wrong with it ("healthy": nothing). Returns for each rule
+    alarms: for each rule, the captures in which it fired.
+    causes: for each rule, the label that it should find.
+    labels: for each capture, its true cause ("healthy": none).
+    Returns for each rule
 
-        "precision_ratio"  of the captures in which it fired, the share that bears its label; None if it
-                           fired nowhere: a silent rule is not precise
-        "recall_ratio"     of the captures with its label, the share in which it fired; None if there is none
-        "false_alarms"     captures in which it fired and that bear another label, sorted
+        "precision_ratio"  of the captures in which it fired, the share that has its label; None if it
+                           fired nowhere: a rule that never fires is not precise
+        "recall_ratio"     of the captures with its label, the share in which it fired; None if no capture has it
+        "false_alarms"     captures in which it fired and that have another label, sorted
         "missed"           captures with its label in which it did not fire, sorted
 
-    Raises ValueError, naming it, for a capture with an alarm and without a label, or a rule without a cause.
+    Raises ValueError for a capture with an alarm but without a label, and for a rule without a cause; the message
+    names it.
     """
     out = {}
     for rule, fired in alarms.items():
@@ -253,24 +259,24 @@ def score_rules(
 
 
 def verdict(capture: str) -> Finding:
-    """The alarm that accounts for most time, or that none accounts for enough.
+    """The alarm that accounts for the most time, or "healthy" if none accounts for enough.
 
-    All is about one device: the one with the most time in operations (durations in all tables of OPERATIONS
-    added up, the lowest number if equal). window_ns is from its first start to its last end. The alarms,
-    each with the time that it accounts for on that device, in this order:
+    Use only the device with the most time in operations (durations in all tables of OPERATIONS added, the lowest
+    number if equal). window_ns is from its first start to its last end. These are the alarms in order, each with
+    the time that it accounts for on that device:
 
         "sync_bound"      starved stretches (rows of `starved_query`) with "Waited" 1
         "transfer_bound"  durations of the rows of `pageable_query`
         "launch_bound"    starved stretches with "Waited" 0, up to LAUNCH_NS long, limit included
-        "host_bound"      the longer ones with "Waited" 0
+        "host_bound"      longer starved stretches with "Waited" 0
 
-    The largest is the finding, the earlier one if equal; below FLOOR_RATIO of window_ns it is "healthy" with
-    the recommendation "none". subject: "device:" and its number. evidence: "recoverable_ns" (the largest
-    time: a rule cannot tell how much of it would be saved, so it is an upper bound), "window_ns", and
-    "alarms_count", the number of rows of that alarm on that device.
+    The finding is the alarm with the most time, or the earlier one if equal. It is "healthy", with the
+    recommendation "none", if that time is below FLOOR_RATIO of window_ns. subject: "device:" and its number.
+    evidence: "recoverable_ns" (that time; it is an upper bound, because a rule cannot know how much of it would be
+    saved), "window_ns", and "alarms_count", the number of rows of that alarm on that device.
 
-    Raises what `captures.path` raises; CaptureError, naming the file, for one that is no readable SQLite
-    database; and EmptyCapture if the capture holds no device operation, or no CUDA call.
+    Raises the errors of `captures.path`. Raises CaptureError, with the file in its message, for a file that is not
+    a readable SQLite database. Raises EmptyCapture if the capture holds no device operation, or no CUDA call.
     """
     file = captures.path(capture)
     connection = sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
@@ -320,16 +326,16 @@ _RECOMMENDATIONS = {
 
 
 def check_captures(names: Sequence[str], fail_on: Collection[str]) -> dict[str, Any]:
-    """The verdict on many captures, as a job of CI wants it.
+    """The verdicts on many captures, for a CI job.
 
-    names: of captures, or paths. fail_on: categories that make the job fail. Returns
+    names: names or paths of captures. fail_on: categories that make the job fail. Returns
 
         "results"    for each capture, in order, {"capture": its name, "finding": the verdict as a dict
-                     (`Finding.to_dict`)}, or {"capture": its name, "error": what was raised, as text} for one
-                     that cannot be judged (any `profiling_lab.errors.LabError`): the others still are
+                     (`Finding.to_dict`)}. If a capture cannot be judged (any `profiling_lab.errors.LabError`), it
+                     is {"capture": its name, "error": text of the error}; the other captures are still judged
         "exit_code"  2 if there was an error, or no capture; else 1 if a category of fail_on was found; else 0
 
-    made of dicts, lists, texts and numbers only, so that it can be written as JSON.
+    The result consists of dicts, lists, texts and numbers only, so that it can be written as JSON.
     """
     results: list[dict[str, Any]] = []
     for name in names:
@@ -345,13 +351,13 @@ def check_captures(names: Sequence[str], fail_on: Collection[str]) -> dict[str, 
 def nsys_rows(
     rule_file: str | Path, export: str | Path, nsys: str = "nsys"
 ) -> list[dict[str, str]]:
-    """What the tool itself finds with a rule: the rows of `nsys analyze`, by heading.
+    """The rows that `nsys analyze` itself finds with a rule, by heading.
 
-    rule_file: a file as `rule_source` writes it. export: a SQLite export. The tool is asked for CSV on its
-    standard output, without a limit of rows. Headings are as the tool prints them ("Duration (ns)"), values
-    as text. A rule that finds nothing gives an empty list.
+    rule_file: a file as `rule_source` writes it. export: a SQLite export. Ask the tool for CSV on its standard
+    output, without a limit of rows. Headings are as the tool prints them ("Duration (ns)"), values are text. A
+    rule that finds nothing gives an empty list.
 
-    Raises RuntimeError with what the tool printed if it fails, or skips the rule.
+    Raises RuntimeError with the tool's output if the tool fails or skips the rule.
     """
     rule = f"{Path(rule_file).resolve()}:rows=-1"
     command = [nsys, "analyze", "--rule", rule, "--format", "csv", "--output", "-", str(export)]

@@ -1,14 +1,14 @@
 """Multi-GPU scaling: how much faster, and why not more? From step times to a claim, a law and a cause.
 
-You recognise what a series kept constant, give an efficiency with its interval, fit the laws of Amdahl
-and Gustafson with your own least squares, predict the next size and how far that can be trusted, say up
-to which size a bound holds, and name what the processes wait for. The lesson is `README.md` in this
-folder, hints are in `hints.md`, and
+You determine what a series kept constant, compute an efficiency with its interval, and fit the laws of Amdahl
+and Gustafson with your own least squares. You predict the next size and how far the prediction can be trusted,
+find the largest size for which a bound holds, and name what the processes wait for. The lesson is `README.md`
+in this folder, hints are in `hints.md`, and
 
     uv run lab check scaling_ex02
 
-tells what is right and wrong. A recording is a `scaling.json` as `scaling_benchmark.py` (beside this
-folder) writes it; its head says what each key means. **World size** is the number of processes.
+checks your solution. A recording is a `scaling.json` that `scaling_benchmark.py` (in the folder above) writes;
+the head of that program says what each key means. **World size** is the number of processes.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ def _runs(capture: str | Path, series: str) -> list[dict[str, Any]]:
 def scaling_kind(capture: str | Path, series: str) -> dict[str, Any]:
     """What a series kept constant while the number of processes grew.
 
-    Strong: all processes together do the same number of samples a step at every world size. Weak: every
-    process, at every world size, does the same number.
+    Strong: all processes together compute the same number of samples per step at every world size. Weak: every
+    process, at every world size, computes the same number.
     Returns {"kind": "strong" or "weak", "samples_count": that number, "world_sizes": ascending list}.
 
-    Raises ValueError for a series that is not there (the message names those that are), one that was
-    measured at a single world size (it shows neither), and one that kept neither number; CaptureError for
-    what is no scaling.json of `format` 1 with the `unit` ns, and for a run of the series in which
-    `samples_per_rank`, `step_ns` or `alone_ns` is missing or lacks a rank.
+    Raises ValueError if the series does not exist (the message names those that do), if it was measured at only one
+    world size (then it shows neither kind), or if it held neither of the two numbers constant. Raises CaptureError
+    if the file is not a scaling.json with `format` 1 and `unit` ns, or if `samples_per_rank`, `step_ns` or
+    `alone_ns` of a run of the series is missing or lacks a rank.
     """
     runs = _runs(capture, series)
     sizes = [run["world_size"] for run in runs]
@@ -92,18 +92,17 @@ def _kind(kind: str) -> None:
 def scaling_efficiency(
     base_ns: Sequence[float], scaled_ns: Sequence[float], world_size: int, kind: str
 ) -> dict[str, float]:
-    """Speed-up and efficiency against one process, with a 95 % interval.
+    """Speed-up over one process and efficiency, with a 95 % interval.
 
-    base_ns: steps of one process. scaled_ns: steps of world_size processes. Speed-up is how many times
-    as many samples a second: the ratio of the mean steps, base over scaled, times how many times as
-    many samples a step has: 1 if kind is "strong", world_size if it is "weak". Efficiency is speed-up
-    over world_size.
+    base_ns: steps of one process. scaled_ns: steps of world_size processes.
+    Speed-up is the ratio of samples per second. It is the ratio of the mean steps, base / scaled, times the ratio
+    of samples per step: 1 if kind is "strong", world_size if it is "weak". Efficiency is speed-up / world_size.
 
-    The interval is a closed formula, no resampling: the logarithm of a ratio of two independent means has
-    about the standard error e = sqrt(sb² / (nb mb²) + ss² / (ns ms²)), with the means m, standard
-    deviations s (`statistics.stdev`) and counts n of base and scaled. Its ends are
-    efficiency * exp(-Z_95 e) and efficiency * exp(Z_95 e). Steps of one run are not quite independent,
-    so the true one is rather wider.
+    The interval is a closed formula, without resampling. The logarithm of a ratio of two independent means has
+    approximately the standard error e = sqrt(sb² / (nb mb²) + ss² / (ns ms²)), with the means m, standard
+    deviations s (`statistics.stdev`) and counts n of base and scaled. The interval's ends are
+    efficiency * exp(-Z_95 e) and efficiency * exp(Z_95 e). Steps of one run are not fully independent, so the true
+    interval is wider.
 
     Returns {"speedup_ratio", "efficiency_ratio", "low_ratio", "high_ratio"}.
 
@@ -160,20 +159,22 @@ def _points(kind: str, world_sizes: Sequence[int], speedups: Sequence[float]) ->
 def serial_share(
     kind: str, world_sizes: Sequence[int], speedups: Sequence[float]
 ) -> dict[str, float]:
-    """The share of work that more processes do not shorten, by least squares.
+    """The share of the work that more processes do not shorten, by least squares.
 
-    kind "strong", Amdahl: with s the serial share of one process's time, n processes need
-    s + (1 - s) / n of it, so 1/S = s + (1 - s) / n. Fitted are the **times**, 1/S: s is the number with
-    the least sum of squared differences between measured and modelled 1/S.
-    kind "weak", Gustafson: with s the serial share of the time of n processes, S = s + (1 - s) n. Fitted are
-    the S themselves. One process has S = 1 in either law and says nothing about s.
+    kind "strong", Amdahl: s is the serial share of one process's time. n processes need s + (1 - s) / n of this
+    time, so 1/S = s + (1 - s) / n for the speed-up S. Fit the **times**, 1/S: s is the number with the smallest
+    sum of squared differences between measured and modelled 1/S.
+    kind "weak", Gustafson: s is the serial share of the time of n processes, and S = s + (1 - s) n. Fit S itself.
+    One process has S = 1 in both laws and gives no information about s.
 
-    Returns {"serial_ratio": s, as it comes out, also below 0 where something gained more than it
-    should, or above 1 where more processes are slower than one, "worst_ratio": the largest |S of the law / S measured - 1| over the points of more than one process,
-    "free_count": how many points of more than one process there are beyond the one that s needs: with 0 the fit
-    is exact whatever was measured, and proves nothing}.
+    Returns, over the points of more than one process,
+        "serial_ratio"  s, without limits: below 0 if the speed-up is larger than the law allows, above 1 if more
+                        processes are slower than one
+        "worst_ratio"   the largest |S of the law / S measured - 1|
+        "free_count"    number of points minus one, because s needs one point. With 0 the fit is exact whatever was
+                        measured, and proves nothing
 
-    Raises ValueError for lists of different lengths, no world size above 1, one below 1, a speed-up that
+    Raises ValueError for lists of different lengths, no world size above 1, a world size below 1, a speed-up that
     is not above 0, or another kind.
     """
     points = _points(kind, world_sizes, speedups)
@@ -189,13 +190,14 @@ def serial_share(
 def predict_speedup(
     kind: str, world_sizes: Sequence[int], speedups: Sequence[float], world_size: int
 ) -> dict[str, float | None]:
-    """What the law says of another world size, and how much a single point matters.
+    """The speed-up that the law predicts at another world size, and how much a single point affects it.
 
-    "speedup_ratio": of the law of `serial_share` at world_size. "low_ratio", "high_ratio": the smallest and
-    largest of the speed-ups that the law says if the fit is done again without one of the points of more than
-    one process, each in turn. With only one such point nothing can be left out: both are None.
+    "speedup_ratio": the speed-up at world_size by the law of `serial_share`.
+    "low_ratio", "high_ratio": repeat the fit without one of the points of more than one process, for each point in
+    turn. These are the smallest and the largest speed-up that result. With only one such point nothing can be left
+    out, and both are None.
 
-    Raises what `serial_share` raises, and ValueError for a world_size below 1.
+    Raises the errors of `serial_share`, and ValueError for a world_size below 1.
     """
     points = _points(kind, world_sizes, speedups)
     if world_size < 1:
@@ -217,13 +219,14 @@ def predict_speedup(
 def efficient_up_to(rows: Sequence[Mapping[str, float]], bound: float) -> dict[str, Any]:
     """Up to which world size an efficiency is proven, and from which one it is refuted.
 
-    rows: {"world_size", "low_ratio", "high_ratio"} in any order; more keys do not matter. An efficiency of
-    at least `bound` is proven where low_ratio >= bound, refuted where high_ratio < bound, and undecided
-    otherwise. Returns {"proven": the largest world size such that it and every smaller one of the rows is
-    proven, or None, "refuted": the smallest world size that is refuted, or None, "undecided": list of the
-    undecided ones, ascending}.
+    rows: {"world_size", "low_ratio", "high_ratio"} in any order; other keys are ignored.
+    An efficiency of at least `bound` is proven if low_ratio >= bound, refuted if high_ratio < bound, and undecided
+    otherwise. Returns
+        "proven"     the largest world size such that it and every smaller one of the rows are proven, or None
+        "refuted"    the smallest world size that is refuted, or None
+        "undecided"  list of the undecided world sizes, ascending
 
-    Raises ValueError for no rows, a world size twice, and a bound that is not above 0.
+    Raises ValueError for no rows, a world size that occurs twice, and a bound that is not above 0.
     """
     ordered = sorted(rows, key=lambda row: row["world_size"])
     sizes = [row["world_size"] for row in ordered]
@@ -242,32 +245,32 @@ def efficient_up_to(rows: Sequence[Mapping[str, float]], bound: float) -> dict[s
 
 
 def scaling_verdict(capture: str | Path, series: str, world_size: int) -> Finding:
-    """What the processes of a run wait for: each other, the exchange of gradients, or nothing much.
+    """What the processes of a run wait for: each other, the exchange of gradients, or neither.
 
-    `step_ns` are steps with the exchange, `alone_ns` steps of the same work without, both a list a
-    rank. window_ns: the mean of all steps with the exchange, over ranks and steps. Of the steps alone, at
-    each place in the lists, take the mean over the ranks and the largest; then average both over the places.
-    Taking a cause away saves, a step:
+    `step_ns` are steps with the exchange, `alone_ns` steps of the same work without it. Both have a list for each
+    rank. window_ns is the mean of all steps with the exchange, over ranks and steps. For the steps without it, take
+    the mean and the maximum over the ranks at each position in the lists, then average both over the positions.
+    Removing a cause saves, per step:
 
-    - rank_imbalance: largest minus mean: a step lasts as long as its slowest rank, and with the
-      same work, evenly spread, as long as the mean;
-    - communication_bound: window minus largest, or 0 if that is negative: what the exchange adds when
-      even the slowest is done (`exposed_ns`).
+    - rank_imbalance: maximum minus mean. A step lasts as long as its slowest rank; if the same work were evenly
+      spread, it would last as long as the mean;
+    - communication_bound: window minus maximum, or 0 if that is negative. This is what the exchange adds after the
+      slowest rank has finished (`exposed_ns`).
 
-    recoverable_ns is the larger one (communication_bound if both are equal), recoverable_ratio its share
-    of the window, margin_ratio = recoverable_ratio - FLOOR_RATIO. At or above the floor it is
-    the category, below it "healthy".
+    recoverable_ns is the larger saving (communication_bound if both are equal), recoverable_ratio its share
+    of the window, margin_ratio = recoverable_ratio - FLOOR_RATIO. If recoverable_ratio is at least FLOOR_RATIO, the
+    cause is the category, else "healthy".
 
-    subject: "rank:<k>", the rank with the largest mean of its steps alone (the first of several), for
-    rank_imbalance; "range:<series>" otherwise. evidence: recoverable_ns, window_ns, recoverable_ratio, margin_ratio,
-    waiting_ns (largest minus mean) and exposed_ns.
-    recommendation: a sentence; if |margin_ratio| <= BORDERLINE_RATIO it begins with "borderline"; "none" if
+    subject: for rank_imbalance "rank:<k>", the rank with the largest mean of its steps without the exchange (the
+    first, if equal); otherwise "range:<series>". evidence: recoverable_ns, window_ns, recoverable_ratio,
+    margin_ratio, waiting_ns (maximum minus mean) and exposed_ns.
+    recommendation: a sentence. If |margin_ratio| <= BORDERLINE_RATIO it begins with "borderline". It is "none" if
     healthy and not borderline.
 
-    What the series kept, and at how many world sizes it was measured, does not matter here. Raises
-    CaptureError as `scaling_kind` does; ValueError for a series that is not there, for a world size at which
-    it was not measured and for 1 (the message lists the sizes that were measured), and if the ranks' lists
-    of `step_ns`, or those of `alone_ns`, are empty or not of one length.
+    It does not matter here what the series held constant, and at how many world sizes it was measured. Raises
+    CaptureError as `scaling_kind` does. Raises ValueError for a series that does not exist, for a world size at
+    which it was not measured and for 1 (the message lists the measured sizes), and if the ranks' lists of
+    `step_ns`, or those of `alone_ns`, are empty or differ in length.
     """
     runs = {run["world_size"]: run for run in _runs(capture, series)}
     if world_size not in runs or world_size < 2:

@@ -1,23 +1,26 @@
 """Triton: vector add over sizes. What limits the simplest kernel, and from which size on?
 
-You write the kernel, count what it moves, and read sweeps over sizes that were recorded on a GPU. The
-lesson is `README.md` in this folder, hints are in `hints.md`, and
+You write the kernel, count the bytes that it moves, and read sweeps over sizes that were recorded on a GPU.
+The lesson is `README.md` in this folder, hints are in `hints.md`, and
 
     uv run lab check triton_ex01
 
-tells what is right and wrong. The kernel runs on the CPU, in Triton's interpreter, where what it loads
-and stores is counted.
+checks your solution. The kernel runs on the CPU, in Triton's interpreter, which counts its loads and
+stores.
 
-**A sweep** is a capture with `measurements.json`: a JSON object with
+**A sweep** is a capture with `measurements.json`, a JSON object with
 
     "device"  the name of the GPU, as `profiling_lab.devices.get` knows it
-    "sizes"   a row a size: {"n": elements of a vector, "bytes": what an add of such vectors must move,
-              "eager": …, "graph": …, "cold": …, "copy": …}
+    "sizes"   one row per size: {"n": elements of a vector, "bytes": what an add of such vectors must
+              move, "eager": …, "graph": …, "cold": …, "copy": …}
 
-The last four are samples of one call, in ns: calls that the host issued one by one ("eager"), the same
-in a CUDA graph ("graph"), one call with nothing of it in the cache ("cold"), and a copy of one vector
-into another, with nothing of it in the cache ("copy"; null where it was not taken).
-`captures.text(capture, "measurements.json")` reads the file; `capture` is a name, a folder or a path.
+The last four are lists of samples; a sample is the time of one call in ns:
+    "eager"  calls that the host issued one by one
+    "graph"  the same calls in a CUDA graph
+    "cold"   calls with none of their data in the cache
+    "copy"   copies of one vector into another, with none of their data in the cache; null where this was
+             not measured
+`captures.text(capture, "measurements.json")` reads the file. `capture` is a name, a folder or a path.
 """
 
 from __future__ import annotations
@@ -72,18 +75,19 @@ def _vector_add_kernel(x_ptr, y_ptr, out_ptr, n, block: tl.constexpr):
 def vector_add(x: torch.Tensor, y: torch.Tensor, block_size: int = 1024) -> torch.Tensor:
     """x + y, element by element, computed by a Triton kernel of your own.
 
-    Write the kernel, a function with `@triton.jit` above it, in this file; name and parameters are
-    yours. x, y: tensors of one shape (any), one dtype (float32, float16 or bfloat16), one device, and
-    contiguous, with up to 2**31 - 8192 elements. block_size: elements a program adds, one of
-    BLOCK_SIZES; the launch has exactly as many programs as that takes, and none for empty tensors.
+    Write the kernel, a function with `@triton.jit` above it, in this file. You choose its name and parameters.
 
-    Returns a new tensor of the same shape, dtype and device. Each element of x and y is loaded once,
-    each of the result stored once, and nothing outside of them is touched, also where the number of
-    elements is no multiple of block_size. PyTorch allocates the result (`torch.empty_like`) and does
-    nothing else.
+    x, y: tensors of the same shape (any), the same dtype (float32, float16 or bfloat16) and the same device.
+        They are contiguous and have up to 2**31 - 8192 elements.
+    block_size: number of elements that a program adds, one of BLOCK_SIZES. The launch has exactly as many
+        programs as this needs, and there is no program for empty tensors.
 
-    Raises ValueError for shapes, dtypes or devices that differ, another dtype, a tensor that is not
-    contiguous (to make it so would move its bytes again), or another block size.
+    Returns a new tensor of the same shape, dtype and device. Each element of x and y is loaded once, and each
+    element of the result is stored once. No other memory is touched, even if the number of elements is not a
+    multiple of block_size. PyTorch allocates the result (`torch.empty_like`) and does nothing else.
+
+    Raises ValueError for shapes, dtypes or devices that differ, for another dtype, for a tensor that is not
+    contiguous (making it contiguous would move its bytes again), and for another block size.
     """
     same = x.shape == y.shape and x.dtype == y.dtype and x.device == y.device
     if not same:
@@ -106,10 +110,12 @@ def vector_add(x: torch.Tensor, y: torch.Tensor, block_size: int = 1024) -> torc
 
 
 def bandwidth_gb_s(element_count: int, element_bytes: int, time_ms: float) -> float:
-    """The rate at which a vector add moved its bytes, in GB/s (10⁹ bytes a second).
+    """The rate at which a vector add moved its bytes, in GB/s (10⁹ bytes per second).
 
-    element_count: elements of one vector. element_bytes: bytes of an element (4 for float32). time_ms:
-    the time of one add, in milliseconds. Two vectors are read and one is written.
+    element_count: number of elements of one vector.
+    element_bytes: bytes of an element (4 for float32).
+    time_ms: the time of one add, in milliseconds.
+    Two vectors are read and one is written.
 
     Raises ValueError for a count or a size below 1 and for a time that is not above 0.
     """
@@ -141,35 +147,37 @@ def _medians(capture: str | Path, table: dict[str, Any], way: str) -> list[float
 
 
 def launch_floor_ns(capture: str | Path, way: str) -> float:
-    """The time that no call of a sweep gets under, however small: what a launch costs, in ns.
+    """The shortest time of a call in a sweep, however small the vectors are: the cost of a launch, in ns.
 
-    capture: a sweep. way: "eager" or "graph", the samples that count. A row's time is the median of its
-    samples; the floor is the smallest time of all rows.
+    capture: a sweep.
+    way: "eager" or "graph"; only the samples of this kind are used.
+    A row's time is the median of its samples. The floor is the smallest time of all rows.
 
-    Raises ValueError for another way, and CaptureError for a file that is no such JSON object, one
-    without rows, or one with a row that has no samples of this way.
+    Raises ValueError for another way. Raises CaptureError if the file is not such a JSON object, if it has no
+    rows, or if a row has no samples of this way.
     """
     return min(_medians(capture, _sweep(capture), way))
 
 
 def regimes(capture: str | Path, way: str) -> list[dict[str, Any]]:
-    """What ruled at every size of a sweep, each by its evidence.
+    """What limited the add at each size of a sweep, by the evidence.
 
-    capture: a sweep. way: "eager" or "graph". Returns a dict a row, in the file's order:
+    capture: a sweep. way: "eager" or "graph". Returns a dict for each row, in the file's order:
 
         "n", "bytes"    as in the file
         "time_ns"       the median of the samples
-        "gb_s"          the bytes over that time, in GB/s
+        "gb_s"          bytes / time_ns, in GB/s
         "regime"        "launch"  the time is at most FLAT_RATIO times the launch floor of the sweep
-                        "cache"   it is above that, and the rate is above the device's peak for its
+                        "cache"   the time is above that, and the rate is above the peak of the device's
                                   memory: the bytes cannot all have come from there
-                        "dram"    neither, and the bytes are more than the device's L2 cache holds
+                        "dram"    neither of these, and there are more bytes than the device's L2 cache holds
                         "mixed"   none of these: the evidence names no single limit
 
-    Peak and L2 cache are those of `devices.get`, `.memory_bandwidth_bytes_per_s` and `.l2_bytes`; where
-    no size of the cache is known (None), there is no evidence for "dram". A sweep repeats each call on the same vectors.
+    `devices.get` has the peak and the size of the L2 cache (`.memory_bandwidth_bytes_per_s` and `.l2_bytes`). If
+    the size is None, it is not known, and there is no evidence for "dram". A sweep repeats each call on the same
+    vectors.
 
-    Raises what `launch_floor_ns` raises, and DeviceError for a device that is not in the table.
+    Raises the errors of `launch_floor_ns`, and DeviceError for a device that is not in the table.
     """
     table = _sweep(capture)
     times = _medians(capture, table, way)
@@ -199,18 +207,18 @@ def regimes(capture: str | Path, way: str) -> list[dict[str, Any]]:
 
 
 def share_of_copy(capture: str | Path) -> list[dict[str, Any]]:
-    """How near the add comes to what this device can do: to a copy, with a cold cache.
+    """How close the add comes to a copy on the same device, both with a cold cache.
 
     capture: a sweep. Returns a dict for each row with samples of a copy, in the file's order:
 
         "n"            as in the file
-        "add_gb_s"     the row's bytes over the median of "cold"
-        "copy_gb_s"    the bytes that the copy moved over the median of "copy". It reads one vector and
-                       writes one; the row's "bytes" are those of three
-        "share_ratio"  the first over the second: 1.0 is as fast as a copy
+        "add_gb_s"     the row's bytes / median of "cold"
+        "copy_gb_s"    the bytes that the copy moved / median of "copy". A copy reads one vector and writes
+                       one; the row's "bytes" are those of three vectors
+        "share_ratio"  add_gb_s / copy_gb_s: 1.0 is as fast as a copy
 
-    Raises CaptureError for a file that is no such JSON object, one without rows, or one in which no row
-    has samples of a copy.
+    Raises CaptureError if the file is not such a JSON object, if it has no rows, or if no row has samples of a
+    copy.
     """
     out = []
     for row in _sweep(capture)["sizes"]:
@@ -225,12 +233,12 @@ def share_of_copy(capture: str | Path) -> list[dict[str, Any]]:
 
 
 def vector_add_live(x: torch.Tensor, y: torch.Tensor, out: torch.Tensor) -> None:
-    """out = x + y on this machine's GPU, as fast as you can, by your kernel.
+    """out = x + y on this machine's GPU, by your kernel, as fast as you can make it.
 
-    x, y, out: contiguous CUDA tensors of one shape and dtype, up to 2**31 - 8192 elements; out is
-    overwritten. Block size, warps and whatever else your kernel takes are your choice. The check holds
-    it against `out.copy_(x)` in the same run: at least 92 % of the copy's bytes a second, on vectors of
-    at least four times the L2 cache, in float32 and bfloat16.
+    x, y, out: contiguous CUDA tensors of the same shape and dtype, up to 2**31 - 8192 elements. out is
+    overwritten. Block size, warps and all other parameters of your kernel are your choice. The check compares
+    it with `out.copy_(x)` in the same run: it must move at least 92 % of the copy's bytes per second, on
+    vectors of at least four times the L2 cache, in float32 and bfloat16.
     """
     n = x.numel()
     kernel: Any = _vector_add_kernel[(triton.cdiv(n, _LIVE["block"]),)]

@@ -39,23 +39,23 @@ NS_PER_UNIT = {"ns": 1, "us": 1_000, "ms": 1_000_000}
 def softmax_bytes(rows: int, columns: int, dtype: str, algorithm: str) -> int:
     """The bytes that a softmax over the rows of a (rows, columns) matrix moves to and from memory.
 
-    dtype: a name or alias; all tensors have it, and `profiling_lab.devices.dtype(dtype).bytes` is the
-    size of one element. algorithm:
+    dtype: a name or alias. All tensors have this type, and `profiling_lab.devices.dtype(dtype).bytes` is the
+        size of one element.
+    algorithm:
+        "separate"     five kernels; each reads its inputs from memory and writes its result there. They
+                       compute the largest element of each row (one element per row); x minus it; exp of that;
+                       the sum of each row (one element per row); exp divided by it
+        "three_pass"   one kernel that reads each row for its largest element, again for the sum, and a
+                       third time for the result
+        "online"       one kernel that finds the largest element and the sum of a row in one pass, and reads
+                       the row a second time for the result (Milakov and Gimelshein, arXiv:1805.02867)
+        "fused"        one kernel that keeps a row on the chip from its first read to the result
 
-    "separate"     five kernels, each reads its inputs from memory and writes its result there: the
-                   largest element of each row (one element a row); x minus it; exp of that; the sum
-                   of each row (one element a row); exp divided by it
-    "three_pass"   one kernel that reads each row for its largest element, again for the sum, and a
-                   third time for the result
-    "online"       one kernel that finds largest element and sum of a row in one pass, and reads the
-                   row a second time for the result (Milakov and Gimelshein, arXiv:1805.02867)
-    "fused"        one kernel that keeps a row on the chip from its first read to the result
+    Ignore caches: every read counts. Returns an integer.
 
-    Caches are left out: each read counts. Returns a whole number.
-
-    Raises ValueError for an unknown algorithm, with the names of the known ones in the message, and
-    unless rows and columns are whole numbers of at least 1; DeviceError (of `devices.dtype`) for an
-    unknown data type.
+    Raises ValueError for an unknown algorithm, with the names of the known ones in the message. Raises ValueError
+    unless rows and columns are integers of at least 1. Raises DeviceError (of `devices.dtype`) for an unknown
+    data type.
     """
     _check_counts(rows=rows, columns=columns)
     size = devices.dtype(dtype).bytes
@@ -73,15 +73,15 @@ def softmax_bytes(rows: int, columns: int, dtype: str, algorithm: str) -> int:
 def largest_width(warps: int, overhead_registers: int) -> int:
     """The widest row that one program can hold in its registers, as a power of two.
 
-    The program has `warps` warps of 32 threads. The row is padded to a power of two, its elements are
-    float32, one register each, spread evenly over the threads; each thread needs overhead_registers
-    more, for addresses and the like. A thread has at most REGISTERS_PER_THREAD, and all threads of the
-    program together at most REGISTERS_PER_SM. What does not fit is spilled: put into memory.
+    The program has `warps` warps of 32 threads. The row is padded to a power of two. Its elements are float32,
+    one register each, spread evenly over the threads. Each thread needs overhead_registers more, for addresses
+    and other values. A thread has at most REGISTERS_PER_THREAD, and all threads of the program together have at
+    most REGISTERS_PER_SM. Values that do not fit are spilled to memory.
 
-    Returns the largest width that fits, 0 if not even 32 · warps elements (one a thread) do.
+    Returns the largest width that fits, or 0 if not even 32 · warps elements (one per thread) fit.
 
-    Raises ValueError unless warps is one of 1, 2, 4, 8, 16, 32 and overhead_registers is a whole number
-    of at least 0.
+    Raises ValueError unless warps is one of 1, 2, 4, 8, 16, 32 and overhead_registers is an integer of at
+    least 0.
     """
     if warps not in (1, 2, 4, 8, 16, 32):
         raise ValueError(f"warps is {warps!r}: Triton takes 1, 2, 4, 8, 16 or 32")
@@ -98,11 +98,11 @@ def launch_configuration(columns: int) -> tuple[int, int]:
     """How many rows a program takes, and how many warps it gets: (rows_per_program, warps).
 
     A program's tile is rows_per_program rows, each padded to the next power of two of columns.
-    rows_per_program is the smallest power of two (1 is one) with which the tile has at least
-    TILE_ELEMENTS elements; warps is the smallest of 1, 2, 4, 8, 16, 32 with which a thread (a warp has
-    32) holds at most THREAD_ELEMENTS of them.
+    rows_per_program is the smallest power of two (1 is one) with which the tile has at least TILE_ELEMENTS
+    elements. warps is the smallest of 1, 2, 4, 8, 16, 32 with which a thread (a warp has 32) holds at most
+    THREAD_ELEMENTS of them.
 
-    Raises ValueError unless columns is a whole number from 1 to WIDEST_COLUMNS.
+    Raises ValueError unless columns is an integer from 1 to WIDEST_COLUMNS.
     """
     _check_counts(columns=columns)
     if columns > WIDEST_COLUMNS:
@@ -136,25 +136,27 @@ def _softmax_kernel(
 
 
 def softmax(x: torch.Tensor) -> torch.Tensor:
-    """The softmax over each row of x, by one launch of a Triton kernel: write your own above this.
+    """The softmax over each row of x, by one launch of a Triton kernel. Write your own kernel above this.
 
-    x: (rows, columns) in float32, bfloat16 or float16, rows from 0 on, columns from 1 to
-    WIDEST_COLUMNS, with any strides (a transposed matrix, every other row of one); the last element may
-    lie more than 2³¹ elements behind the first. Returns a new contiguous tensor of the same shape, data
-    type and device, at each call another; x stays as it is. Within a row
+    x: (rows, columns) in float32, bfloat16 or float16, with any number of rows (also 0), 1 to WIDEST_COLUMNS
+    columns, and any strides (a transposed matrix, or every other row of a matrix). The last element may lie more
+    than 2³¹ elements behind the first.
+
+    Returns a new contiguous tensor of the same shape, data type and device, a different one at each call. x is
+    not changed. Within a row
 
         softmax(x)[j] = exp(x[j] - m) / sum of exp(x[k] - m) over all k,    m = largest x[k]
 
-    computed in float32 and rounded once, at the end. Elements may be -inf (their result is 0) or large,
-    of either sign (6e4 in float16, 1e32 in the others; a row may hold nothing above -1e32). A row of nothing but -inf, and one that holds nan or inf, gives
-    whatever torch.softmax gives or nan; the other rows must be right all the same.
+    computed in float32 and rounded once, at the end. Elements may be -inf (their result is 0) or large, of either
+    sign: 6e4 in float16, 1e32 in the others; a row may hold nothing above -1e32. A row that holds only -inf, or
+    that holds nan or inf, gives either the result of torch.softmax or nan. All other rows must still be right.
 
-    Each element of x is loaded once and each of the result stored once, and nothing else is loaded or
-    stored, by the kernel or by an operator of torch beside it. A program takes the rows that
-    `launch_configuration` says, and the launch its warps (num_warps).
+    Each element of x is loaded once, and each element of the result is stored once. Nothing else is loaded or
+    stored, neither by the kernel nor by an operator of torch. `launch_configuration` gives the rows of a program,
+    and the warps of the launch (num_warps).
 
-    Raises ValueError, saying what to do, for a tensor that is not of two dimensions, without columns or
-    with more than WIDEST_COLUMNS, or of another data type.
+    Raises ValueError for a tensor that does not have two dimensions, has no columns or more than WIDEST_COLUMNS,
+    or has another data type. The message says what to do.
     """
     if x.ndim != 2:
         raise ValueError(f"x has {x.ndim} dimensions: reshape it to (rows, columns)")
@@ -179,18 +181,21 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
 
 
 def read_sweep(capture: str) -> list[dict[str, Any]]:
-    """What a capture's sweep over widths says of each implementation, in the order of the file.
+    """The time and bandwidth of each row in a capture's sweep over widths, in the order of the file.
 
     `measurements.json` of the capture has "unit" ("ns", "us" or "ms"), "dtype" and "measurements": rows
-    with "implementation", "rows", "columns" and the samples "device_time" (one call, in that unit).
+    with "implementation", "rows", "columns" and "device_time", a list of samples (one call each, in that unit).
 
-    Returns for each row {"implementation", "columns", "median_ns", "iqr_ns", "bandwidth_gb_s"}: the
-    median of the samples; the difference of their upper and lower quartile, as
-    `statistics.quantiles(samples, n=4, method="inclusive")` gives these; and the bytes that a fused
-    softmax moves over the median time, in GB/s (10⁹ bytes), for all implementations alike.
+    Returns a dict for each row:
+        "implementation", "columns"   as in the file
+        "median_ns"        the median of the samples
+        "iqr_ns"           upper minus lower quartile of the samples, by
+                           `statistics.quantiles(samples, n=4, method="inclusive")`
+        "bandwidth_gb_s"   the bytes that a fused softmax moves / the median time, in GB/s (10⁹ bytes), for
+                           all implementations alike
 
-    Raises CaptureError for a row with fewer than two samples, or one that is not above 0, naming its
-    implementation and columns; and for an unknown unit, naming the known ones.
+    Raises CaptureError if a row has fewer than two samples or a sample that is not above 0; the message names the
+    row's implementation and columns. Also raises it for an unknown unit; the message names the known ones.
     """
     table = json.loads(captures.text(capture, "measurements.json"))
     unit = table["unit"]
@@ -220,21 +225,20 @@ def read_sweep(capture: str) -> list[dict[str, Any]]:
 
 
 def speedup_by_width(capture: str, ours: str = "fused", base: str = "torch") -> dict[str, Any]:
-    """How many times as fast one implementation of a sweep is as another, and where that is no win.
+    """The speedup of one implementation of a sweep over another, and where it is not a win.
 
     Returns
-        "noise_ratio"      at least 1: how far two measurements of the same thing differ. base was
-                           measured twice, the second time under its name with "_again"; of the
-                           larger median over the smaller, the largest over all widths of ours
-        "widths"           in the order of the file, for each width of ours {"columns",
-                           "speedup_ratio", "verdict"}: median of base over median of ours, and
-                           "faster" if that is above noise_ratio, "slower" if it is below
-                           1 / noise_ratio, else "no win"
-        "geometric_mean_ratio"   of all speedups: what remains the same, as one over it, when the
-                           two change places
+        "noise_ratio"      at least 1: how much two measurements of the same thing differ. base was measured
+                           twice, the second time under its name with "_again". At each width of ours, divide
+                           the larger of these two medians by the smaller one; take the largest result
+        "widths"           for each width of ours, in the order of the file, {"columns", "speedup_ratio":
+                           median of base / median of ours, "verdict": "faster" if that is above
+                           noise_ratio, "slower" if it is below 1 / noise_ratio, else "no win"}
+        "geometric_mean_ratio"   the mean of all speedups that becomes its own reciprocal if ours and base
+                           are exchanged
 
-    Raises CaptureError as `read_sweep`, and naming what is missing where ours, base or base's second
-    measurement is not in the sweep, or lacks a width of ours.
+    Raises CaptureError as `read_sweep`. Also raises it if ours, base or base's second measurement is not in the
+    sweep, or lacks a width of ours; the message names what is missing.
     """
     medians: dict[str, dict[int, float]] = {ours: {}, base: {}, f"{base}_again": {}}
     for row in read_sweep(capture):
@@ -260,13 +264,13 @@ def speedup_by_width(capture: str, ours: str = "fused", base: str = "torch") -> 
 
 
 def softmax_live(x: torch.Tensor) -> torch.Tensor:
-    """The softmax that is timed on this machine's GPU: `softmax`, or a faster one with its contract.
+    """The softmax that is timed on this machine's GPU: `softmax`, or a faster one with the same contract.
 
-    So a kernel of your own: an operator of torch does not count, and neither does a result kept.
+    It must be a kernel of your own: an operator of torch does not count, and neither does a stored result.
 
-    Timed against torch.softmax in one run: float32 and bfloat16, widths 256, 512, … 32768, matrices of
-    several times the L2 cache, five times in turns, without the cost of launching. It counts as done
-    if it is at least as fast at every width; 2 % is allowed for noise.
+    It is timed against torch.softmax in one run: float32 and bfloat16, widths 256, 512, … 32768, matrices of
+    several times the L2 cache, five times in turns, without the cost of launching. It passes if it is at least as
+    fast at every width; 2 % is allowed for noise.
     """
     return softmax(x)
 
