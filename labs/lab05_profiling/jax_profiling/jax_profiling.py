@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -71,6 +72,21 @@ def retraced_calls(fn: Callable[..., Any], calls: Sequence[Sequence[Any]]) -> li
     Returns the indexes into calls, rising: [0] if only the first one traces.
 
     Example: arrays of shapes (4, 8), (4, 8), (2, 8), (4, 8), all float32: [0, 2].
+    """
+    raise NotImplementedError
+
+
+def choose_shapes(lengths: Sequence[int], compile_ns: int, row_ns: int) -> list[int]:
+    """The shapes to compile for calls of many lengths, so that the calls take the least time in all.
+
+    lengths: the rows of each call. A call is padded to the smallest compiled shape that holds it, and
+    it takes `row_ns` for each row of that shape. Each shape costs `compile_ns` once.
+
+    Returns the shapes in rows, rising: those with the least total of compiling and running. If two
+    choices take equally long, the one with fewer shapes. [] for no calls.
+
+    Example: lengths [10, 10, 100], 500 ns to compile, 10 ns a row. [10, 100] takes 1000 + 1200 ns;
+    [100] takes 500 + 3000 ns. So [10, 100].
     """
     raise NotImplementedError
 

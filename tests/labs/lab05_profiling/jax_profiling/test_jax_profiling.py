@@ -195,6 +195,80 @@ def test_series_of_calls(stub: Any, what: str, calls: list[list[Any]], want: lis
     )
 
 
+# -- choose_shapes --------------------------------------------------------------------------------
+
+
+def time_of(shapes: tuple[int, ...], lengths: list[int], compile_ns: int, row_ns: int) -> int:
+    """Compiling these shapes, and running each call in the smallest one that holds it."""
+    rows = sum(min(shape for shape in shapes if shape >= length) for length in lengths)
+    return len(shapes) * compile_ns + rows * row_ns
+
+
+def best_shapes(lengths: list[int], compile_ns: int, row_ns: int) -> list[int]:
+    """By trying every set of shapes that holds the longest call."""
+    *others, longest = sorted(set(lengths))
+    sets = [
+        (*chosen, longest)
+        for count in range(len(others) + 1)
+        for chosen in itertools.combinations(others, count)
+    ]
+    return list(
+        min(sets, key=lambda one: (time_of(one, lengths, compile_ns, row_ns), len(one), one))
+    )
+
+
+def judge_shapes(stub: Any, lengths: list[int], compile_ns: int, row_ns: int, changed: str) -> None:
+    want = best_shapes(lengths, compile_ns, row_ns)
+    got = stub.choose_shapes(list(lengths), compile_ns, row_ns)
+    call = f"choose_shapes({lengths}, {compile_ns}, {row_ns}){changed}"
+    require(
+        isinstance(got, list) and all(type(shape) is int for shape in got),
+        f"{call} returned {got!r}, expected a list of whole numbers",
+    )
+    require(
+        bool(got) and max(got) >= max(lengths),
+        f"{call} returned {got!r}: no shape holds the call of {max(lengths)} rows",
+    )
+    cost = time_of(tuple(got), lengths, compile_ns, row_ns)
+    least = time_of(tuple(want), lengths, compile_ns, row_ns)
+    require(
+        got == want,
+        f"{call} returned {got!r}: {len(got)} shapes, {cost} ns in all. Expected {want!r}: "
+        f"{len(want)} shapes, {least} ns in all"
+        + (". Of choices that take equally long, the one with fewer shapes" * (cost == least)),
+    )
+
+
+@task("lab05_jax.choose_shapes")
+def test_shapes_by_hand(stub: Any) -> None:
+    judge_shapes(stub, [10, 10, 100], 500, 10, "")
+    judge_shapes(stub, [10, 10, 100], 1900, 10, ": a compilation costs more than it saves")
+    judge_shapes(stub, [7], 100, 1, "")
+    judge_shapes(stub, [10] * 20 + [100], 10_000, 10, ": twenty calls are short")
+    judge_shapes(stub, [20, 50, 70, 100], 500, 10, ": taking away one shape at a time misses it")
+    judge_shapes(stub, [20, 50, 60, 80], 300, 10, ": adding one shape at a time misses it")
+    judge_shapes(stub, [10, 20], 100, 10, ": both choices take 400 ns")
+    got = stub.choose_shapes([], 100, 1)
+    require(got == [], f"choose_shapes([], 100, 1) returned {got!r}, expected [] for no calls")
+
+
+@task("lab05_jax.choose_shapes")
+@pytest.mark.parametrize("number", range(6))
+def test_shapes_of_drawn_calls(stub: Any, number: int, seed: int) -> None:
+    pick = random.Random(f"{seed} {number}")
+    longest = pick.choice([12, 100, 4096])
+    kinds = sorted({pick.randint(1, longest) for _ in range(9)})
+    lengths = [pick.choice(kinds) for _ in range(pick.randint(15, 40))]
+    row_ns = pick.randint(2, 50)
+    compile_ns = int(longest * row_ns * pick.uniform(0.3, 3))
+    judge_shapes(stub, lengths, compile_ns, row_ns, "")
+    judge_shapes(stub, lengths, 0, row_ns, ": compiling costs nothing here")
+    judge_shapes(stub, lengths, compile_ns, 0, ": a row costs nothing here")
+    pick.shuffle(lengths)
+    judge_shapes(stub, lengths, 3 * compile_ns, 3 * row_ns, ": other order, all three times slower")
+    judge_shapes(stub, lengths * 10, compile_ns, row_ns, ": ten times as many calls")
+
+
 # -- device_memory --------------------------------------------------------------------------------
 
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from collections.abc import Callable
 from functools import cache
@@ -24,6 +25,16 @@ def jax_document(capture: str) -> dict[str, Any]:
 def jax_ns(capture: str, name: str) -> float:
     """The median of the samples of this name."""
     return statistics.median(jax_document(capture)["times"][name])
+
+
+def padding_ns() -> float:
+    """What a call of half the rows takes longer if it is padded to all rows."""
+    return jax_ns("jax_jit", "waited_for_each") - jax_ns("jax_jit", "new_shape_again")
+
+
+def calls_until_compiled_pays() -> int:
+    """Calls of half the rows after which compiling for them costs less than padding them."""
+    return math.ceil(jax_ns("jax_jit", "new_shape_first") / padding_ns())
 
 
 def compiler_bytes(name: str, capture: str = "jax_jit") -> int:
