@@ -42,12 +42,12 @@ def work_per_range(capture: str) -> dict[str, dict[str, int]]:
 def first_iteration_cost(capture: str, nvtx_range: str) -> dict[str, float]:
     """How much longer the first iteration took than the others, measured on the device, in ns.
 
-    nvtx_range: the name of the range that each iteration runs in. Iteration i is the i-th range of
-    that name, ordered by start. An iteration launches whatever is launched on the same thread while its
-    range is open, also from inner ranges. It is over when everything that it and the iterations before it
-    launched has ended. Its time runs from the end of the previous iteration to its own end. The time of
-    the first iteration runs from the start of its range on the host to its end. An iteration that launches
-    nothing ends when the previous one ends (the first one: at the start of its range).
+    nvtx_range: the name of the range that each iteration runs in. Iteration i is the i-th range of that name,
+    ordered by start. Work belongs to an iteration if it is launched on the same thread while the iteration's
+    range is open, also from inner ranges. An iteration is over when all its work and that of the iterations
+    before it has ended. Its time runs from the end of the previous iteration to its own end. The time of the
+    first iteration runs from the start of its range on the host to its end. An iteration without work ends
+    when the previous one ends (the first one: at the start of its range).
 
     Returns {"first_ns", "steady_ns": the median of all others, "excess_ns": first minus steady,
     "steady_start_ns": the time at which the first is over}.
@@ -68,8 +68,8 @@ def utilization_series(capture: str, period_ns: int) -> dict[int, list[dict[str,
         "utilization_ratio"  "GPU utilization" as NVML defines it: the share of the period in which one or
                              more kernels were executing, 0.0 to 1.0. Whole CUDA graphs count as kernels;
                              copies and memsets do not count
-        "summed_ratio"       for all kernels and graphs, their time inside the period, added and divided by
-                             the period's length: 2.0 if two streams each run a kernel all the time
+        "summed_ratio"       sum over all kernels and graphs of their time inside the period, divided by the
+                             period's length: 2.0 if two streams each run a kernel all the time
     (source of the definition: NVML API reference, nvmlUtilization_t)
 
     Raises ValueError, with period_ns in its message, unless period_ns is positive.
@@ -153,11 +153,11 @@ def launched(capture: str) -> list[tuple[dict, dict | None]]:
 def gaps_of(capture: str, device: int, start_ns: int) -> list[Gap]:
     """The gaps of a device that begin at start_ns or later, in order.
 
-    A gap is a stretch between operations of the device in which none ran (kernels, graphs, copies,
-    memsets, of all streams). It ends with an operation; if several start together, the one with the smallest
-    correlation. The calls in a `Gap` are those of the thread that launched this operation. Of nested calls,
-    only the outermost is in `calls`. A gap whose launching call was not recorded is not queued and has no
-    calls.
+    A gap is the time between two operations of the device (kernels, graphs, copies, memsets, of all streams)
+    in which no operation ran. It ends when an operation starts; if several start together, use the one with
+    the smallest correlation. The calls in a `Gap` are those of the thread that launched this operation. Of
+    nested calls, only the outermost is in `calls`. A gap whose launching call was not recorded is not queued
+    and has no calls.
 
     Raises EmptyCapture, with the device's number in its message, if no operation ran on the device.
     """
@@ -192,7 +192,7 @@ def gaps_of(capture: str, device: int, start_ns: int) -> list[Gap]:
 
 
 def outermost(calls: list[dict]) -> list[dict]:
-    """Calls of one thread, in order, without those inside others."""
+    """The calls of one thread, in order, without calls that are inside another call."""
     out: list[dict] = []
     for call in calls:
         if not out or call["start_ns"] >= out[-1]["end_ns"]:

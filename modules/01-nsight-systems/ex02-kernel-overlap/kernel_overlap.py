@@ -34,7 +34,7 @@ RESERVED_SHARED_BYTES = 1024  # of each block, for the system
 def concurrency(capture: str, device: int = 0) -> dict[str, Any]:
     """How many kernels ran at the same time.
 
-    Used are all kernels of the device, on all streams. A whole CUDA graph counts as one kernel. A kernel
+    All kernels of the device are used, on all streams. A whole CUDA graph counts as one kernel. A kernel
     runs from its start up to, but not including, its end.
 
     Returns
@@ -136,9 +136,9 @@ def judge_streams(capture: str, device: int = 0) -> Finding:
       START_COST_NS after it was ready (`start_delays`) until it starts. It could run if kernels of other
       streams run, none of its own stream runs, and its share and the shares of all running kernels add up
       to at most 1. The share is that of the single launch, with the definition and the defaults of
-      `device_share`, and 1.0 for a graph. A kernel is ready only after everything has ended that an event
-      makes its stream wait for. These are the kernel's dependencies whose `why` is "event", from
-      `read_dependencies(recording)` (its `where` and `start_ns` identify the kernel).
+      `device_share`, and 1.0 for a graph. If an event makes the kernel's stream wait for
+      operations, the kernel is ready only after these have ended. They are the kernel's dependencies whose
+      `why` is "event", from `read_dependencies(recording)` (its `where` and `start_ns` identify the kernel).
     - *packing*: the time in which any kernel runs (`concurrency`, busy_ns) minus the least time that these
       kernels need. This is the larger of two numbers: the largest total duration of any one stream, and the
       sum over all kernels of duration times share (at most 1.0 each).

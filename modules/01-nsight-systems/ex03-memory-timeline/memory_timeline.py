@@ -20,8 +20,8 @@ def copy_rates(capture: str) -> dict[str, dict[str, float]]:
     """How fast copies between host and device were, by direction and kind of host memory.
 
     Returns {"<direction> <memory>": {...}}, with keys like "H2D pageable". The direction is the copy's
-    `kind`, H2D or D2H. The memory is the kind of the host's memory: the source of H2D, the destination of
-    D2H. Other kinds of copies are left out. Copies of all devices are used. Each entry has
+    `kind`, H2D or D2H. The memory is the kind of host memory: that of the source for H2D, of the
+    destination for D2H. Other kinds of copies are left out. Copies of all devices are used. Each entry has
         "copies_count"   number of copies
         "copied_bytes"   sum of their bytes
         "copy_ns"        sum of their durations
@@ -35,8 +35,8 @@ def transfer_model(capture: str, path: str) -> dict[str, float]:
     """Fit the line time = latency + bytes / bandwidth to the copies of one path.
 
     path: a key of `copy_rates`, such as "H2D pinned". Every copy is a point. The line is the one with the
-    smallest sum of squared *relative* errors, ((time of the copy - time by the line) / time of the
-    copy)², so that small copies weigh as much as large ones.
+    smallest sum of squared *relative* errors. Small copies then weigh as much as large ones. The relative
+    error of a copy is (time of the copy - time by the line) / time of the copy.
 
     Returns {"latency_ns", "bytes_per_ns": the bandwidth, "half_rate_bytes": latency times bandwidth, the
     size at which a copy reaches half of the bandwidth}.
@@ -63,7 +63,7 @@ def link_peak(generation: int, width: int) -> float:
 def async_in_name_only(capture: str) -> dict[str, dict[str, int]]:
     """How long asynchronous copies kept the host inside the call.
 
-    Only copies between host and device are used whose launching call has "Async" in its name. Calls and
+    Use only copies between host and device whose launching call has "Async" in its name. Calls and
     copies are joined on process and correlation. Returns {path, as in `copy_rates`:
         "copies_count"   number of copies
         "copy_ns"        sum of their durations on the device
@@ -88,7 +88,7 @@ def hidden_copies(capture: str, device: int = 0) -> dict[str, dict[str, int]]:
 
 
 def judge_copies(capture: str, device: int = 0) -> Finding:
-    """Whether copies between host and device are exposed that could be hidden.
+    """Whether exposed copies between host and device could be hidden.
 
     There are three lanes: copies in (H2D), copies out (D2H), and kernels with whole graphs. The time of a
     lane counts overlapping operations once. With full overlap, the least possible time is the longest lane

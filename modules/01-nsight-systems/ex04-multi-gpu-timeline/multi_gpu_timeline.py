@@ -13,9 +13,9 @@ These terms have the same meaning in all tasks. A **rank** is a process that ope
 "rank <number>" around the steps under examination. What runs on a device for that process belongs to
 the rank. A **collective** is a kernel whose name begins with "nccl". **Work** is every other device
 operation: kernels, graphs, copies, memsets. The **window** reaches from the first start to the last end
-of all these ranges. If collectives were left out (`match_collectives`), the window is shorter: it begins
-no earlier than the last end of any collective that was left out at the head of a rank, and ends no later
-than the first start of any that was left out at the tail. All times are integers in ns, on the single
+of all these ranges. If collectives were left out (`match_collectives`), the window is shorter. It begins
+no earlier than the last end of any collective that was left out at the head of a rank. It ends no later
+than the first start of any collective that was left out at the tail. All times are integers in ns, on the single
 clock of the recording.
 """
 
@@ -80,8 +80,10 @@ def match_collectives(capture: str) -> list[dict]:
     - if the names at one position differ; the message holds the names;
     - if all collectives would be left out; the message holds each rank's number of collectives, by rank;
     - if some are left out, and the first or last remaining collective of a rank does not overlap its partner
-      of rank 0, or overlaps another one of rank 0 for longer. Then one is missing in between, and positions
-      mean nothing. The message is as in the second case.
+      of rank 0;
+    - if some are left out, and such a collective overlaps another one of rank 0 for longer than its partner.
+    In the last two cases a collective is missing in between, and positions mean nothing. The message is as
+    in the second case.
     """
     raise NotImplementedError
 
@@ -118,10 +120,10 @@ def late_rank(capture: str) -> dict:
     """Which rank do the others wait for, and why was it late?
 
     In each matched collective, the rank that starts last (the lowest number if equal) made the others wait.
-    The waiting parts of all ranks in that collective are added to the last rank's account. Returns a dict
-        "rank"           the rank with the largest account (the lowest number if equal)
-        "waited_ns"      its account
-        "late_count"     in how many collectives it was the last
+    For each rank, add the waiting parts of all ranks in the collectives in which it started last. Returns a dict
+        "rank"           the rank with the largest sum (the lowest number if equal)
+        "waited_ns"      this sum
+        "late_count"     in how many collectives it started last
         "extra_work_ns"  its work_ns (`device_time`) minus the largest work_ns of the other ranks; may be
                          negative
         "extra_idle_ns"  the same for idle_ns

@@ -121,7 +121,7 @@ def occupancy_rule(
     """Test the rule of thumb "an occupancy of at least good_ratio is good" on kernels.
 
     A kernel's occupancy is sm__warps_active.avg.pct_of_peak_sustained_active / 100. A kernel is busy if
-    the larger of COMPUTE_METRIC and MEMORY_METRIC, / 100, is at least BUSY_RATIO.
+    the larger of COMPUTE_METRIC and MEMORY_METRIC, divided by 100, is at least BUSY_RATIO.
 
     Returns {"kept": […], "low_but_busy": […], "high_but_idle": […]}, each with names of kernels in the given
     order. "low_but_busy" lists the kernels below good_ratio that are busy; "high_but_idle" those at or above

@@ -76,8 +76,8 @@ def expected_gain(
 
     needs_ns: as returned by `unit_needs`.
     duration_ns: of the same launch.
-    factors: for each unit, work after the change / work before it (0.25: a quarter is left). A unit that is
-        not in factors keeps its work.
+    factors: for each unit, work after the change divided by work before it (0.25: a quarter is left). A
+        unit that is not in factors keeps its work.
 
     Returns
         "limiter"      the unit that needs longest after the change (if equal, the first in UNITS)
@@ -105,15 +105,16 @@ def loop_log(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
         "against"      the step it is compared with: the last step that was kept, or the first step if no
                        change has been kept yet
         "metric", "before", "after"   the counter, its value in `against`, its value in this step
-        "moved"        whether the counter went the wanted way
+        "moved"        whether the counter changed in the wanted direction
         "gain_ratio"   median time of `against` / median time of this step
         "noise_ratio"  the largest of the spreads of both steps and NOISE_FLOOR_RATIO. A spread is (third
                        quartile - first quartile) / median (statistics.quantiles, "inclusive")
         "kept"         whether gain_ratio is above 1 + noise_ratio, whatever the counter did
 
-    Raises ValueError for fewer than two steps. Raises it, with the step's name in its message, for fewer than
-    two samples, a sample that is not above 0, a "wanted" that is neither of the two words, and a counter that is
-    missing or None in one of the two steps.
+    Raises ValueError for fewer than two steps. Raises it with the step's name in its message
+    - for fewer than two samples, or a sample that is not above 0;
+    - if "wanted" is neither of the two words;
+    - if the counter is missing or None in one of the two steps.
     """
     raise NotImplementedError
 
@@ -164,10 +165,10 @@ def next_move(capture: str) -> Finding:
 
     Returns a Finding about the step that was kept last:
         subject        "kernel:" and its function name, as `read_kernels` gives it
-        category       The share of a unit is its need (`unit_needs`) / the duration of the same profiled launch
-                       (gpu__time_duration.sum). The limiter is the unit with the largest share (if equal, the
-                       first in UNITS). The category is CATEGORY_OF_UNIT of the limiter, or "latency_bound" if
-                       its share is below BUSY_RATIO
+        category       The share of a unit is its need (`unit_needs`) divided by the duration of the same
+                       profiled launch (gpu__time_duration.sum). The limiter is the unit with the largest
+                       share (if equal, the first in UNITS). The category is CATEGORY_OF_UNIT of the limiter,
+                       or "latency_bound" if its share is below BUSY_RATIO
         evidence       "duration_ns": median of its samples
                        "ceiling_ratio": the largest share
                        "recoverable_ns": duration_ns × (CEILING_RATIO - ceiling_ratio) / CEILING_RATIO, at

@@ -1,8 +1,8 @@
 """Power measurement: can the sensor be trusted?
 
 You write a loop that samples a power sensor, and integrate its readings. You find out how often and how late
-the sensor answers, compare its readings with the energy counter, and decide whether the clock was held
-down. The lesson is `README.md` in this folder, hints are in `hints.md`, and
+the sensor answers, compare its readings with the energy counter, and decide whether the clock was
+throttled. The lesson is `README.md` in this folder, hints are in `hints.md`, and
 
     uv run lab check energy_ex01
 
@@ -78,7 +78,10 @@ def column(recording: dict[str, Any], name: str) -> list[int]:
 
 
 def find_phase(recording: dict[str, Any], name: str) -> int:
-    """The position of the first phase with this name. Raises CaptureError, with the existing names, if none has it."""
+    """The position of the first phase with this name.
+
+    Raises CaptureError if there is none; the message lists the existing names.
+    """
     names = [phase["name"] for phase in recording["phases"]]
     if name not in names:
         raise CaptureError(f"no phase {name!r}; there are: {', '.join(dict.fromkeys(names))}")
@@ -124,10 +127,11 @@ def energy_between(
     Power between two samples is interpolated linearly. The same is done at start_ns and end_ns, where there
     may be no sample. Samples outside of start_ns to end_ns are used only for this interpolation.
 
-    Raises ValueError for fewer than two samples, lists of different length, times that do not increase,
-    an end that is not after the start, and a start or end outside the samples. Also raises it if any of the time
-    from start_ns to end_ns lies between two neighbouring samples that are further apart than longest_gap_ns: the
-    power in such a gap is not known.
+    Raises ValueError
+    - for fewer than two samples, lists of different length, or times that do not increase;
+    - for an end that is not after the start, or a start or end outside the samples;
+    - if any of the time from start_ns to end_ns is in a gap between two samples that is longer than
+      longest_gap_ns: the power in such a gap is not known.
     """
     raise NotImplementedError
 
@@ -151,17 +155,17 @@ def update_period(capture: str, name: str = "instant_mw") -> dict[str, float]:
 def sensor_delay(capture: str, name: str = "instant_mw", phase: str = "steady") -> dict[str, float]:
     """How late a sensor is, from its answer to a step of the load.
 
-    The step is the start of the first phase with this name. The low level is the median of the column over the
-    second half (middle <= time < end) of the phase right before it. The high level is the median over the second
-    half of the phase itself. The answer reaches a share of the step at the first sample of the phase (start <= time
-    < end) whose value is at least low + share * (high - low).
+    The step is the start of the first phase with this name. The low level is the median of the column over
+    the second half (middle <= time < end) of the phase right before it. The high level is the median over the
+    second half of the phase itself. The answer reaches a share of the step at the first sample of the phase
+    (start <= time < end) whose value is at least low + share * (high - low).
 
     Returns
         "half_ns"   from the start of the phase until the answer reaches a half
         "rise_ns"   from a tenth to nine tenths. A sensor that averages over a window takes about eight tenths of
-                    the window; a sensor that is only late jumps
-    Raises CaptureError for a phase or column that does not exist, for a first phase (none precedes it), if a level
-    has no samples, and if the high level is not above the low one.
+                    the window. If a sensor is only late, its value jumps
+    Raises CaptureError for a phase or column that does not exist, and for the first phase of a recording. Also
+    raises it if a level has no samples, or if the high level is not above the low one.
     """
     raise NotImplementedError
 
@@ -183,14 +187,14 @@ def phase_energy(capture: str, phase: str) -> dict[str, float]:
         "above_idle_j"   counter_j minus the energy of idling for as long as the phase lasts
     The integrals are those of energy_between; any gap is allowed.
 
-    Raises CaptureError for a phase or column that does not exist, for a counter that was not read or did not
-    advance in the whole recording, and for a recording without such idle samples.
+    Raises CaptureError for a phase or column that does not exist, and for a recording without such idle samples.
+    Also raises it if the counter was not read, or did not advance in the whole recording.
     """
     raise NotImplementedError
 
 
 def power_verdict(capture: str, phase: str = "steady") -> Finding:
-    """Was the clock held down while the device worked?
+    """Was the clock throttled while the device worked?
 
     Use the samples in the second half (middle <= time < end) of the first phase with this name.
 
@@ -203,8 +207,8 @@ def power_verdict(capture: str, phase: str = "steady") -> Finding:
         "window_ns"        the length of the phase
         "recoverable_ns"   window_ns * (1 - clock_ratio), rounded, at least 0: the most that the highest clock
                            could save, if the time of all work depended on the clock
-    recommendation: what to do, or "none" if healthy. In both cases it contains the word "borderline" if clock_ratio
-    is within BORDER of 1 - CLOCK_FLOOR.
+    recommendation: what to do, or "none" if healthy. In both cases it contains the word "borderline" if
+    clock_ratio is within BORDER of 1 - CLOCK_FLOOR.
 
     Raises CaptureError for a phase or column that does not exist, a phase without samples, and a recording
     that does not name the highest clock.
@@ -215,21 +219,21 @@ def power_verdict(capture: str, phase: str = "steady") -> Finding:
 def clock_verdict(capture: str, device: int = 0) -> Finding:
     """Did the kernels of a timeline take longer because the clock was lower?
 
-    capture: a timeline of Nsight Systems, recorded with `--gpu-metrics-devices`. The clock of a launch is the value
-    of one sample of CLOCK on the device: the first that is not before the middle of the kernel (start + end, halved
-    and rounded down), because a sample describes the time before it. Launches after the last sample, and whole
-    graphs, are left out.
+    capture: a timeline of Nsight Systems, recorded with `--gpu-metrics-devices`. The clock of a launch is the
+    value of one sample of CLOCK on the device: the first that is not before the middle of the kernel (start +
+    end, halved and rounded down), because a sample describes the time before it. Launches after the last
+    sample, and whole graphs, are left out.
 
     Compare a launch only with launches of the same kernel (demangled name), grid and block; these are a group.
     Launches at 1 - CLOCK_FLOOR or more of the group's highest clock are at full speed. If there are at least
-    REFERENCE_LAUNCHES of them, the median of their durations is the group's reference. Then each other launch of the
-    group lost the smaller of
-        its duration minus the reference, and
-        duration x (1 - clock / highest clock of the group): the clock cannot cause a larger loss;
-    or nothing if that is negative. Groups without a reference are not used.
+    REFERENCE_LAUNCHES of them, the median of their durations is the group's reference. Then each other launch
+    of the group lost the smaller of these two values, at least 0:
+        its duration minus the reference
+        duration x (1 - clock / highest clock of the group): the clock cannot cause a larger loss
+    Groups without a reference are not used.
 
-    Returns "throttled" if the total loss is at least HEALTHY_FLOOR_RATIO of the window, else "healthy". The window
-    goes from the first start to the last end of the device's operations.
+    Returns "throttled" if the total loss is at least HEALTHY_FLOOR_RATIO of the window, else "healthy". The
+    window goes from the first start to the last end of the device's operations.
     subject: "device:<n>".
     evidence: "recoverable_ns" (the total loss, rounded), "window_ns", "recoverable_ratio" (recoverable_ns /
     window_ns), "margin_ratio" (recoverable_ratio minus HEALTHY_FLOOR_RATIO), "clock_ratio" (the mean of clock /
@@ -237,7 +241,7 @@ def clock_verdict(capture: str, device: int = 0) -> Finding:
     recommendation: one sentence, "none" if healthy. If |margin_ratio| <= BORDERLINE_RATIO it begins with
     "borderline", also if healthy.
 
-    Raises CaptureError if the clock of the device was not sampled; the message names `--gpu-metrics-devices`. Raises
-    CaptureError if nothing ran on the device; the message names it, as "device 3".
+    Raises CaptureError if the clock of the device was not sampled; the message names `--gpu-metrics-devices`.
+    Raises CaptureError if nothing ran on the device; the message names it, as "device 3".
     """
     raise NotImplementedError

@@ -113,9 +113,10 @@ def starved_query(tables: Iterable[str]) -> str:
 def rule_source(rule: Mapping[str, Any]) -> str:
     """The text of a Python file that `nsys analyze --rule FILE` loads.
 
-    rule: {"name": a Python class name, "title": text, "advice": text, "nothing": text, "query": a SELECT without a
-    semicolon, perhaps with a LIMIT of its own, "tables": names of the tables that it reads}. All texts may contain
-    quotes, braces, backslashes, percent signs and several lines; the tool must receive them unchanged.
+    rule: {"name": a Python class name, "title": text, "advice": text, "nothing": text, "query": a SELECT
+    without a semicolon, perhaps with a LIMIT of its own, "tables": names of the tables that it reads}. All
+    texts may contain quotes, braces, backslashes, percent signs and several lines; the tool must receive them
+    unchanged.
 
     The file imports nsysstats and defines a class `name` derived from `nsysstats.ExpertSystemsReport`. It has
     these class attributes:
@@ -176,11 +177,12 @@ def verdict(capture: str) -> Finding:
 
     The finding is the alarm with the most time, or the earlier one if equal. It is "healthy", with the
     recommendation "none", if that time is below FLOOR_RATIO of window_ns. subject: "device:" and its number.
-    evidence: "recoverable_ns" (that time; it is an upper bound, because a rule cannot know how much of it would be
-    saved), "window_ns", and "alarms_count", the number of rows of that alarm on that device.
+    evidence: "recoverable_ns" (that time; it is an upper bound, because a rule cannot know how much of it
+    would be saved), "window_ns", and "alarms_count", the number of rows of that alarm on that device.
 
-    Raises the errors of `captures.path`. Raises CaptureError, with the file in its message, for a file that is not
-    a readable SQLite database. Raises EmptyCapture if the capture holds no device operation, or no CUDA call.
+    Raises the errors of `captures.path`. Raises CaptureError, with the file in its message, for a file that
+    is not a readable SQLite database. Raises EmptyCapture if the capture holds no device operation, or no
+    CUDA call.
     """
     raise NotImplementedError
 

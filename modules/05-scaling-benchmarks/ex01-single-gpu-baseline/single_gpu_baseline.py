@@ -52,12 +52,12 @@ def throughput(step_ns: Sequence[float], batch: int, warmup_count: int) -> dict[
     step_ns: the time of each step, in order.
     batch: number of samples in a step.
     warmup_count: the first warmup_count steps are not used.
-    Returns {"samples_per_s", "low_per_s", "high_per_s"}. samples_per_s is the number of samples / the time that
-    they took. The other two are the same for the ends of the interval of the mean step, mean ± Z_95 * s / sqrt(n),
-    where s is `statistics.stdev` and n the number of steps used.
+    Returns {"samples_per_s", "low_per_s", "high_per_s"}. samples_per_s is the number of samples divided by the
+    time that they took. The other two are the rates at the ends of the interval of the mean step. The interval is
+    mean ± Z_95 * s / sqrt(n), where s is `statistics.stdev` and n the number of steps used.
 
-    Raises ValueError if fewer than two steps remain, for a step that is not above 0, a batch below 1, a
-    warmup_count below 0, and if the interval of the mean step reaches 0 or below.
+    Raises ValueError if fewer than two steps remain, or if the interval of the mean step reaches 0 or below. Also
+    raises it for a step that is not above 0, a batch below 1, and a warmup_count below 0.
     """
     raise NotImplementedError
 
@@ -73,8 +73,9 @@ def model_flops_utilization(
         of the input. The **first** matrix does not need the gradient of the input, because its input is data.
     device, dtype: as `profiling_lab.devices` knows them; the peak is `get(device).peak(dtype)`.
 
-    Returns {"flops_per_sample_count", "utilization_ratio"}. Operations that are computed twice to save memory, and
-    those of activations and optimizer, are not counted: this is the model's work, not the hardware's.
+    Returns {"flops_per_sample_count", "utilization_ratio"}. Operations that are computed twice to save
+    memory, and those of activations and optimizer, are not counted: this is the model's work, not the
+    hardware's.
 
     Raises ValueError for no layers, a layer that is not a pair, sizes below 1, or samples_per_s that is not
     above 0. Errors of `devices` for an unknown device or type are passed on.
@@ -87,8 +88,8 @@ def batch_sweep(capture: str | Path, warmup_count: int) -> list[dict[str, float]
 
     capture: name or path of a baseline. The time of a step is the sum of its phases. The first warmup_count
     steps of **each run** are not used. A run's level is the median of its steps. Returns for each batch size,
-    from small to large: {"batch", "step_ns": median of its runs' levels, "samples_per_s": batch / step_ns, per
-    second, "noise_ratio": (largest level - smallest) / step_ns, the A/A noise; 0.0 for a single run}.
+    from small to large: {"batch", "step_ns": median of its runs' levels, "samples_per_s": batch / step_ns, in
+    samples per second, "noise_ratio": (largest level - smallest) / step_ns, the A/A noise; 0.0 for a single run}.
 
     Raises ValueError if no step of a run remains, and for a warmup_count below 0. Raises CaptureError if the file
     is not a baseline with `format` 1 and `unit` ns, or if a run has no phases. Raises EmptyCapture for a baseline
@@ -124,8 +125,8 @@ def same_conditions(
     each in the order of REQUIRED. Values must have the same type: "4" is not 4, and False is not 0. Lists and
     dicts are compared as a whole, by ==.
 
-    Raises ValueError if the argument `varied` contains a key that is not in REQUIRED; the message names the key. A
-    key that is not checked need not be declared as varied.
+    Raises ValueError if the argument `varied` contains a key that is not in REQUIRED; the message names the
+    key. A key that is not checked need not be declared as varied.
     """
     raise NotImplementedError
 
@@ -147,11 +148,11 @@ def baseline_verdict(capture: str | Path, warmup_count: int) -> Finding:
 
     subject "device:0"; evidence: recoverable_ns, window_ns, recoverable_ratio, floor_ratio,
     margin_ratio = recoverable_ratio - floor_ratio, and throughput_ratio: samples per second at this
-    batch, by its step_ns in `batch_sweep`, / the best of the sweep.
-    recommendation: a sentence. If |margin_ratio| <= BORDERLINE_RATIO it begins with "borderline". It is "none" for
-    a healthy baseline that is not borderline.
+    batch, by its step_ns in `batch_sweep`, divided by the best of the sweep.
+    recommendation: a sentence. If |margin_ratio| <= BORDERLINE_RATIO it begins with "borderline". It is
+    "none" for a healthy baseline that is not borderline.
 
-    The phases are in the order of the file's `phase_names`. Raises the errors of `batch_sweep`, and CaptureError if
-    "load" or "copy" is not among the phases; its message names the two.
+    The phases are in the order of the file's `phase_names`. Raises the errors of `batch_sweep`, and
+    CaptureError if "load" or "copy" is not among the phases; its message names the two.
     """
     raise NotImplementedError

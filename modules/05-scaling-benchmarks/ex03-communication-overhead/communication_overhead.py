@@ -36,10 +36,10 @@ def bus_bandwidth(
 ) -> dict[str, float]:
     """Algorithm bandwidth and bus bandwidth of a collective, as NCCL's own tests define them.
 
-    Algorithm bandwidth is size / time. Bus bandwidth is algorithm bandwidth times a factor. For any n it can then be
-    compared with the speed of a link. The factor is 2 (n - 1) / n for "all_reduce"; (n - 1) / n for "all_gather",
-    "reduce_scatter" and "all_to_all"; 1 for "broadcast" and "reduce". For all_gather and reduce_scatter, size_bytes
-    is the size of the whole, all n parts together.
+    Algorithm bandwidth is size / time. Bus bandwidth is algorithm bandwidth times a factor. For any n it can
+    then be compared with the speed of a link. The factor is 2 (n - 1) / n for "all_reduce"; (n - 1) / n for
+    "all_gather", "reduce_scatter" and "all_to_all"; 1 for "broadcast" and "reduce". For all_gather and
+    reduce_scatter, size_bytes is the size of the whole, all n parts together.
     (Source: doc/PERFORMANCE.md of github.com/NVIDIA/nccl-tests. If a switch adds the numbers, as with NVLS,
     all_reduce has another factor; here NVLS is off.)
 
@@ -54,14 +54,14 @@ def fit_all_reduce(capture: str | Path, world_size: int) -> dict[str, float]:
 
     The model is t = latency + x / bandwidth, with x = 2 (n - 1) / n * bytes, so the bandwidth is bus bandwidth.
     Use the rows of `all_reduce` with this world size. The time of a row is the median of its `samples_ns`.
-    Fit both numbers by least squares of **relative** errors: minimize the sum of ((model - t) / t)². With absolute
-    errors only the largest sizes would matter, and their times contain almost no latency.
+    Fit both numbers by least squares of **relative** errors: minimize the sum of ((model - t) / t)². With
+    absolute errors only the largest sizes would matter, and their times contain almost no latency.
 
     Returns {"latency_ns": not limited, it may be below 0, "bus_bytes_per_s", "worst_ratio": the largest
     |model / t - 1| of the rows}.
 
-    Raises ValueError if fewer than two different sizes were measured with this world size (the message names the
-    world sizes that were measured), and if times do not grow with size, so that there is no bandwidth. Raises
+    Raises ValueError if fewer than two different sizes were measured with this world size; the message names the
+    measured world sizes. Also raises it if times do not grow with size, so that there is no bandwidth. Raises
     CaptureError if the file is not a communication.json with `format` 1, `unit` ns and the lists `all_reduce`,
     `copy` and `training`.
     """
@@ -73,7 +73,8 @@ def gradient_cost(
 ) -> dict[str, float]:
     """The time to all-reduce a model's gradients in these buckets, one after the other.
 
-    fit: latency_ns and bus_bytes_per_s as `fit_all_reduce` returns them. That model gives the time of each bucket.
+    fit: latency_ns and bus_bytes_per_s as `fit_all_reduce` returns them. That model gives the time of each
+    bucket.
     Returns {"time_ns": total of all buckets, "latency_ratio": the share of it that is latency,
     "half_bytes": the message size for which latency and transfer take equally long. With larger messages, more
     buckets cost little}.
@@ -89,10 +90,10 @@ def predict_exposed(
     """The part of the exchange that a backward pass does not cover.
 
     bucket_bytes: in the order in which they are sent.
-    A bucket is ready when the backward pass has computed its last gradient. The pass computes gradients at a constant
-    rate. So bucket i is ready at backward_ns times the share of buckets 0 … i in all bytes. One all-reduce runs at a
-    time, in order. It starts when its bucket is ready and the previous all-reduce has ended. The model of
-    `fit_all_reduce` gives its time. Nothing slows down anything else.
+    A bucket is ready when the backward pass has computed its last gradient. The pass computes gradients at a
+    constant rate. So bucket i is ready at backward_ns times the share of buckets 0 … i in all bytes. One
+    all-reduce runs at a time, in order. It starts when its bucket is ready and the previous all-reduce has
+    ended. The model of `fit_all_reduce` gives its time. Nothing slows down anything else.
 
     Returns {"exposed_ns": from the end of the backward pass to the end of the last all-reduce, "hidden_ns": the
     rest of the all-reduces' time}. The last bucket is ready when the pass ends, so at least that one is exposed.
@@ -106,10 +107,10 @@ def exposed_by_bucket(capture: str | Path, world_size: int) -> list[dict[str, An
     """The time that the exchange adds to a step, measured, by work and bucket size.
 
     Use each row of `training` with this world size. `step_ns` has steps with the exchange, a list for each rank.
-    `alone_phases_ns` has forward, backward and optimizer times of steps of the same work without it, a list for each
-    rank. A step lasts as long as its slowest rank: take the maximum over the ranks at each position, then the median
-    over the positions. For steps without the exchange, do this with the sums of their phases, and for the backward
-    pass with the second phase.
+    `alone_phases_ns` has forward, backward and optimizer times of steps of the same work without it, a list
+    for each rank. A step lasts as long as its slowest rank: take the maximum over the ranks at each position,
+    then the median over the positions. For steps without the exchange, do this with the sums of their phases,
+    and for the backward pass with the second phase.
 
     Returns a dict for each row, ordered by samples, then by bucket cap:
         "samples_count"           samples of rank 0 in a step
@@ -119,8 +120,9 @@ def exposed_by_bucket(capture: str | Path, world_size: int) -> list[dict[str, An
         "exposed_ns"              step_ns - alone_ns, or 0 if that is negative
         "exposed_ratio"           exposed_ns / step_ns
 
-    Raises ValueError if nothing was measured at this world size. Raises CaptureError as `fit_all_reduce` does, and
-    for a row in which a rank is missing, has no steps, or has a different number of steps from the others.
+    Raises ValueError if nothing was measured at this world size. Raises CaptureError as `fit_all_reduce`
+    does, and for a row in which a rank is missing, has no steps, or has a different number of steps from the
+    others.
     """
     raise NotImplementedError
 
@@ -130,18 +132,18 @@ def communication_verdict(
 ) -> Finding:
     """Whether the exchange of gradients delays a training, and what a model of it predicts.
 
-    Use the row of `exposed_by_bucket` with these samples and this cap. recoverable_ns is its exposed_ns, window_ns
-    its step_ns, recoverable_ratio = recoverable_ns / window_ns, margin_ratio = recoverable_ratio - FLOOR_RATIO. The
-    category is "communication_bound" if recoverable_ratio is at least FLOOR_RATIO, else "healthy". subject
-    "range:step".
+    Use the row of `exposed_by_bucket` with these samples and this cap. recoverable_ns is its exposed_ns,
+    window_ns its step_ns, recoverable_ratio = recoverable_ns / window_ns, margin_ratio = recoverable_ratio -
+    FLOOR_RATIO. The category is "communication_bound" if recoverable_ratio is at least FLOOR_RATIO, else
+    "healthy". subject "range:step".
 
     More evidence:
         "serial_ns"     time_ns of `gradient_cost` for the row's buckets, with the fit of the same file and world
                         size: the time of the exchange without any overlap
         "predicted_ns"  exposed_ns of `predict_exposed` for these buckets and the row's backward_ns
-        "bus_ratio"     the fitted bus bandwidth / that of the best row of `copy`, bytes / median of its samples_ns
-                        (from one device to another; on a CPU from one process to another). If the list `copy` is
-                        empty, this key is left out
+        "bus_ratio"     the fitted bus bandwidth divided by the bandwidth of the best row of `copy`: bytes / median of
+                        its samples_ns (from one device to another; on a CPU from one process to another). If
+                        the list `copy` is empty, this key is left out
     recommendation: a sentence. If |margin_ratio| <= BORDERLINE_RATIO it begins with "borderline". It is "none" if
     healthy and not borderline.
 
@@ -160,8 +162,8 @@ def measure_all_reduce(sizes_bytes: Sequence[int], repeats: int) -> list[dict[st
     2. call an all-reduce that is not timed;
     3. `repeats` times: a barrier, a wait for the device, and CALLS_COUNT all-reduces in a row between two CUDA
        events.
-    A process's sample is the time between the two events / CALLS_COUNT, in ns. A sample of the result is the largest
-    of all processes' samples at its position.
+    A process's sample is the time between the two events divided by CALLS_COUNT, in ns. A sample of the
+    result is the largest of all processes' samples at its position.
 
     Returns a list of {"bytes", "samples_ns": a list of `repeats` floats}, the same in every process.
     `fit_all_reduce` reads such rows; the world size is not in them.

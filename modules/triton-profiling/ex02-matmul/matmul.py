@@ -98,9 +98,10 @@ def matmul(a: torch.Tensor, b: torch.Tensor, config: dict[str, int]) -> torch.Te
     of bytes that `matmul_bytes` returns, and nothing outside the tensors. torch may allocate the result, and
     computes nothing.
 
-    Raises ValueError for tensors that are not matrices or whose shapes do not match, for dtypes that differ or
-    are not supported, for tensors on two devices, and for a config with other keys or with blocks that are not
-    powers of two of at least 16.
+    Raises ValueError
+    - for tensors that are not matrices, whose shapes do not match, or that are on two devices;
+    - for dtypes that differ, or are not supported;
+    - for a config with other keys, or with blocks that are not powers of two of at least 16.
     """
     raise NotImplementedError
 

@@ -1,7 +1,7 @@
 """Triton: the best block size.
 
-You find out which configurations of a kernel fit on a multiprocessor, which of them are faster than others
-by more than the noise, and how to find a good one without measuring all of them equally often.
+You find out which configurations of a kernel fit on a multiprocessor, and which of them are faster than others
+by more than the noise. You search for a good one without measuring all of them equally often.
 
 The lesson is `README.md` in this folder, hints are in `hints.md`.
 """
@@ -109,13 +109,13 @@ def occupancy_table(
 
     A block's threads are rounded up to whole warps. The number of blocks on an SM is the smallest of four
     limits:
-        "warps"      the SM's warps / the warps of a block
+        "warps"      the SM's warps divided by the warps of a block
         "blocks"     the SM's blocks
         "registers"  round the registers of a warp up to WARP_REGISTER_UNIT; whole warps fit into a partition.
-                     The limit is the warps of all partitions together / the warps of a block
-        "shared"     the SM's shared memory / what a block takes: the bytes that it asks for and those that the
-                     driver keeps, together rounded up to the unit. There is no such limit if that is 0. The
-                     limit is 0 if the block asks for more than one block may have
+                     The limit is the warps of all partitions together, divided by the warps of a block
+        "shared"     the SM's shared memory divided by what a block takes. A block takes the bytes that it asks
+                     for and those that the driver keeps, together rounded up to the unit. If that is 0, there
+                     is no such limit. If the block asks for more than one block may have, the limit is 0
 
     Returns a row for each block size, in the given order: {"block_threads": int, "blocks_count": int and
     "warps_count": int, both per SM, "occupancy_ratio": float (share of the SM's warps), "limiters": the names of
@@ -134,9 +134,9 @@ def kernel_resources(capture: str) -> list[dict[str, Any]]:
     "compute_capability" of the device, and "configurations": rows with
         name
         num_warps            warps of a program, whatever its block of elements
-        registers_count      of a thread
-        spilled_words_count  of a thread: 4-byte words that did not fit into registers
-        shared_bytes         of a program
+        registers_count      registers of a thread
+        spilled_words_count  4-byte words of a thread that did not fit into registers
+        shared_bytes         shared memory of a program
 
     Returns a row for each configuration, in the file's order: {"name", "program_threads", "registers_count",
     "spilled_bytes" (of a thread), "shared_bytes", "sm_programs_count", "occupancy_ratio"}. The last two are

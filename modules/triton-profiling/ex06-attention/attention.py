@@ -24,7 +24,7 @@ State = tuple[np.ndarray, np.ndarray, np.ndarray]
 def online_step(state: State, scores: np.ndarray, values: np.ndarray) -> State:
     """Attention over one more block of keys, when the earlier blocks are no longer available.
 
-    state: (largest, total, weighted) of shapes (rows,), (rows,), (rows, head), in float64. They are sums over
+    state: (largest, total, weighted) of shapes (rows,), (rows,), (rows, head), in float64. They describe
         all keys so far. With m the largest score of a row, largest is m, total is the sum of exp(score - m), and
         weighted is the sum of exp(score - m) · value. Before the first block they are -inf, 0 and 0.
     scores: (rows, n) of the new block; -inf marks a key that a row does not see.

@@ -67,9 +67,10 @@ def warp_sectors(addresses: Sequence[int | None], access_bytes: int) -> dict[str
         "used_ratio"      different bytes used / bytes of the sectors touched
     If no lane is active, there is no request, and all three are 0 (0.0 for the ratio).
 
-    Raises ValueError, with the value in its message, for an unknown access_bytes, for no or too many lanes
-    (their number), for a negative address, and for an address that is not a multiple of access_bytes. The
-    device refuses such an access (source: CUDA C++ Programming Guide, size and alignment requirement).
+    Raises ValueError, with the value in its message, for an unknown access_bytes, for no lanes or too many
+    (the value is their number), and for a negative address. Also raises it for an address that is not a
+    multiple of access_bytes: the device refuses such an access (source: CUDA C++ Programming Guide, size and
+    alignment requirement).
     """
     if access_bytes not in ACCESS_BYTES:
         raise ValueError(f"a lane accesses one of {ACCESS_BYTES} bytes, got {access_bytes}")
@@ -173,8 +174,10 @@ def share_of_copy(report: dict[str, Any]) -> dict[str, dict[str, float]]:
         "lowest_ratio"  the smallest of these shares
     If the clock changes between rounds, it affects kernel and copy alike, and the share does not change.
 
-    Raises ValueError, with the kernel's name in its message, if there is no "device_copy", if a kernel has no
-    samples or not as many as the copy, or if a sample or "useful_bytes" is not above 0.
+    Raises ValueError, with the kernel's name in its message,
+    - if there is no "device_copy";
+    - if a kernel has no samples, or not as many as the copy;
+    - if a sample or "useful_bytes" is not above 0.
     """
     kernels = report["kernels"]
     if "device_copy" not in kernels:
@@ -210,9 +213,9 @@ def memory_verdict(kernel: dict[str, Any]) -> Finding:
     The limiting level is the level of LEVEL_METRICS with the highest use (if equal, the first). A level's use
     is its largest metric / 100. Its moved bytes are "dram_bytes", "l2_bytes" or "l1_bytes" of `byte_flow`,
     reads and writes added; "sm" moves 0 bytes. The same accesses need at least
-    memory_l2_theoretical_sectors_global_ideal × SECTOR_BYTES. Unasked bytes are the moved bytes above
-    that, at least 0 (a cache may already hold some of the needed bytes). The level is busy for `use` of the
-    duration, so the wasted share of the duration is
+    memory_l2_theoretical_sectors_global_ideal × SECTOR_BYTES. Unasked bytes are the moved bytes minus these
+    needed bytes, at least 0 (a cache may already hold some of the needed bytes). The level is busy for `use`
+    of the duration, so the wasted share of the duration is
         wasted_ratio = use × unasked bytes / moved bytes     (0.0 if it moved nothing)
     Waste at a level that does not limit costs no time and is not counted.
 

@@ -201,9 +201,9 @@ def roofline_verdict(kernel: dict[str, Any]) -> Finding:
 
     category, from reached_ratio and roof of under_the_roofs:
         if reached_ratio is at least BUSY_RATIO: the roof's entry of LIMITER_OF_ROOF
-        else the roofs do not explain the time. unseen_ratio is the larger of COMPUTE_METRIC and MEMORY_METRIC,
-        both / 100 (if equal, the first). If it is at least BUSY_RATIO: "compute_bound" for the first metric,
-        "cache_bound" for the second. If it is below: "latency_bound"
+        else: the roofs do not explain the time. unseen_ratio is the larger of COMPUTE_METRIC and
+        MEMORY_METRIC, both divided by 100 (if equal, the first). If it is at least BUSY_RATIO:
+        "compute_bound" for the first metric, "cache_bound" for the second. If it is below: "latency_bound"
     subject: "kernel:<name>", the whole name.
     evidence:
         "duration_ns", "reached_ratio"

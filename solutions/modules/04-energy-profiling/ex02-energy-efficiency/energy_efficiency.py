@@ -70,12 +70,13 @@ def _power_w(recording: dict[str, Any], phase: dict[str, Any]) -> float:
 def efficiency(capture: str) -> list[dict[str, Any]]:
     """The energy per sample, for each precision and batch of a sweep.
 
-    Use the phases called "work". Each has its "precision", "batch" (samples per call), "calls", "flop" (of all its
-    calls) and "repeat". To compute the power of a phase, take the samples with start <= time < end whose energy_mj
-    is new (differs from the sample before). Power is the increase of the counter from the first to the last of them
-    / the time between these two. The counter's steps then cause no error, because both ends are right after a step.
-    For each phase, samples per second is calls * batch / its length, and energy per sample is its power / samples
-    per second.
+    Use the phases called "work". Each has its "precision", "batch" (samples per call), "calls", "flop" (of
+    all its calls) and "repeat". To compute the power of a phase, take the samples with start <= time < end
+    whose energy_mj is new (differs from the sample before). Power is the increase of the counter from the
+    first to the last of these samples, divided by the time between the two. The counter's steps then cause no
+    error, because both ends are right after a step.
+    For each phase, samples per second is calls * batch divided by its length, and energy per sample is its power
+    divided by samples per second.
 
     Returns a dict for each precision and batch, in the order in which they first occur,
 
@@ -85,8 +86,8 @@ def efficiency(capture: str) -> list[dict[str, Any]]:
         "flop_per_j"                                 operations of a sample / j_per_sample
         "call_ns"                                    duration of a call: batch / samples_per_s, in ns
 
-    Raises CaptureError if read_recording does, for a recording without such phases, and for a phase with fewer than
-    two new readings.
+    Raises CaptureError if read_recording does, for a recording without such phases, and for a phase with
+    fewer than two new readings.
     """
     recording = read_recording(capture)
     runs: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
@@ -168,11 +169,11 @@ def pareto_front(runs: Mapping[str, tuple[float, float]]) -> list[str]:
 def pacing_energy(capture: str) -> list[dict[str, Any]]:
     """The energy of the same work in the same time, done at once and followed by idling, or done with pauses.
 
-    Strategies: "race", which has the phases "race_work" and then "race_idle" of the same "repeat", and each name that
-    begins with "paced", which is one phase. The energy of a repeat is the increase of the counter from the first
-    phase's energy_start_mj to the last one's energy_end_mj. The counter advances in steps, so an energy may be wrong
-    by the largest step: the largest increase of column energy_mj from a sample to the next, anywhere in the
-    recording.
+    Strategies: "race", which has the phases "race_work" and then "race_idle" of the same "repeat", and each
+    name that begins with "paced", with one phase per repeat. The energy of a repeat is the increase of the
+    counter from the first phase's energy_start_mj to the last one's energy_end_mj. The counter advances in
+    steps, so an energy may be wrong by the largest step: the largest increase of column energy_mj from a
+    sample to the next, anywhere in the recording.
 
     Returns a dict for each strategy,
         "strategy"
@@ -182,7 +183,8 @@ def pacing_energy(capture: str) -> list[dict[str, Any]]:
         "work_ns"             for "race" the median length of race_work; for others the same as wall_ns
     ordered by energy_j, then by strategy.
 
-    Raises CaptureError if read_recording does, and for a recording without a "race" or without a "paced" strategy.
+    Raises CaptureError if read_recording does, and for a recording without a "race" or without a "paced"
+    strategy.
     Also raises it if repeats have different numbers of calls, in any strategy: their energies cannot be compared.
     """
     recording = read_recording(capture)
@@ -225,9 +227,11 @@ def cheapest_within(rows: Sequence[Mapping[str, Any]], longest_ns: float) -> dic
 
     rows: as efficiency returns them. Rows whose call_ns is at most longest_ns are allowed.
 
-    Returns {"precision", "batch"} of the allowed row with the lowest j_per_sample (the first if equal), and "rivals".
-    Rivals is a list of (precision, batch) of the other allowed rows, in their order, whose low_j to high_j overlaps
-    with the winner's (touching counts): for these the order may be chance. Returns None if no row is allowed.
+    Returns {"precision", "batch"} of the allowed row with the lowest j_per_sample (the first if equal), and
+    "rivals".
+    Rivals is a list of (precision, batch) of the other allowed rows, in their order, whose low_j to high_j
+    overlaps with the winner's (touching counts): for these the order may be chance. Returns None if no row is
+    allowed.
 
     Raises ValueError for longest_ns that is not above 0.
     """
@@ -254,14 +258,15 @@ def precision_verdict(
 ) -> Finding:
     """A layer runs in float32 at this batch. Does another precision save energy?
 
-    capture: a sweep; its "error_ratio" has the error of each precision. Candidates are the rows of efficiency with
-    this batch, a precision other than "float32", and an error of at most tolerance_ratio. The best candidate is the
-    one with the lowest j_per_sample. It saves 100 * (1 - its j_per_sample / float32's) per cent.
+    capture: a sweep; its "error_ratio" has the error of each precision. Candidates are the rows of efficiency
+    with this batch, a precision other than "float32", and an error of at most tolerance_ratio. The best
+    candidate is the one with the lowest j_per_sample. It saves 100 * (1 - its j_per_sample / float32's) per
+    cent.
 
-    category: "healthy" if there are no candidates, or if the best saves at most SAVED_FLOOR_PCT. Else compare the
-    bytes per second that float32 moved ("bytes" of its first phase of "work" / the phase's length) with the bandwidth
-    of the device: "memory_bound" if they are at least MEMORY_RATIO of it (moving fewer bytes saves), else
-    "tensor_cores_unused".
+    category: "healthy" if there are no candidates, or if the best saves at most SAVED_FLOOR_PCT. Else compare
+    the bytes per second that float32 moved ("bytes" of its first phase of "work", divided by the phase's
+    length) with the bandwidth of the device: "memory_bound" if they are at least MEMORY_RATIO of it (moving
+    fewer bytes would save energy), else "tensor_cores_unused".
     subject: "range:work".
     evidence:
         "saved_pct"         of the best; 0.0 without candidates
@@ -269,8 +274,9 @@ def precision_verdict(
         "error_ratio"       the error of the best; of float32 without candidates
         "window_ns"         call_ns of float32
         "recoverable_ns"    by how much a call of the best is shorter, at least 0.0
-    recommendation: "none" if healthy, else a text that names the best's precision. In both cases it contains the word
-    "borderline" if there is a best and its low_j to high_j overlaps with float32's (touching counts).
+    recommendation: "none" if healthy, else a text that names the best's precision. In both cases it contains
+    the word "borderline" if there is a best and its low_j to high_j overlaps with float32's (touching
+    counts).
 
     Raises CaptureError if efficiency does, and for a recording without float32 at this batch or without
     the error of a precision that it needs. Raises ValueError for a bandwidth that is not above 0.

@@ -113,9 +113,9 @@ def read_reports(text: str) -> dict[str, list[dict[str, Any]] | None]:
 
     Returns the reports by name, in their order. A report is a list of dicts, heading → value. It is an empty list
     for a table without rows, and None if there is no table.
-    Values are int or float if the whole cell is such a number, None if the cell is empty, else text. Times are in
-    ns, whatever the unit: if a heading ends with a unit of HEADING_NS in brackets, replace this unit by "(ns)" and
-    multiply the numbers. If a result is an integer number of ns (to 1e-6), it is an int.
+    Values are int or float if the whole cell is such a number, None if the cell is empty, else text. Times
+    are in ns, whatever the unit: if a heading ends with a unit of HEADING_NS in brackets, replace this unit
+    by "(ns)" and multiply the numbers. If a result is an integer number of ns (to 1e-6), it is an int.
 
     Raises ValueError, with the first line of the text in its message, if there is no "Processing" line: with
     `--quiet` the tool omits these lines, and the tables cannot be identified.
@@ -224,8 +224,8 @@ def busy_bounds(reports: Mapping[str, Any], name: str) -> dict[str, int]:
         "most_ns"     an upper bound of the busy time: the sum, or the window if that is shorter
         "overlap_ns"  at least this part of the sum ran at the same time as something else: sum_ns minus most_ns
 
-    Raises ValueError, with the name in its message, if the range is not in the report or does not have exactly one
-    instance.
+    Raises ValueError, with the name in its message, if the range is not in the report or does not have
+    exactly one instance.
     """
     rows = [row for row in reports.get("nvtx_sum") or [] if row["Range"].partition(":")[2] == name]
     if [row["Instances"] for row in rows] != [1]:
@@ -247,7 +247,7 @@ def busy_bounds(reports: Mapping[str, Any], name: str) -> dict[str, int]:
 
 
 def verdict(reports: Mapping[str, Any], name: str) -> Finding:
-    """The main problem that the sum reports prove, or that they prove none.
+    """The main problem that the sum reports prove, or "healthy" if they prove none.
 
     reports: as in `busy_bounds`, and "cuda_api_sum". name: the window's range. idle_ns is the window minus
     most_ns of `busy_bounds`: the device was idle for at least this time. Times of calls are host time, "Total
@@ -264,13 +264,13 @@ def verdict(reports: Mapping[str, Any], name: str) -> Finding:
                              overlap at all; then it is the larger of this and a second bound: the smaller of
                              the total of all kernels and that of all memory operations whose row's name contains
                              "memcpy"
-        "launch_bound"       idle_ns minus allocating, waiting and copying, at least 0, if the window / the
-                             number of launching calls is LAUNCH_PERIOD_NS or less
+        "launch_bound"       idle_ns minus allocating, waiting and copying, at least 0, if the window divided
+                             by the number of launching calls is LAUNCH_PERIOD_NS or less
         "host_bound"         the same, if that quotient is larger, or if there is no launching call
 
-    The finding is the largest, or the earlier one if equal. It is "healthy", with the recommendation "none", if
-    the largest is below FLOOR_RATIO of the window. subject: "range:" and the name. evidence: "recoverable_ns" (the
-    bound), "window_ns", "idle_ns", "overlap_ns".
+    The finding is the largest, or the earlier one if equal. It is "healthy", with the recommendation "none",
+    if the largest is below FLOOR_RATIO of the window. subject: "range:" and the name. evidence:
+    "recoverable_ns" (the bound), "window_ns", "idle_ns", "overlap_ns".
 
     Raises CaptureError if cuda_api_sum is missing or None. Also raises it if a row's name contains
     "cudaGraphLaunch" and there are no more kernels (sum of "Instances") than other launching calls: then the

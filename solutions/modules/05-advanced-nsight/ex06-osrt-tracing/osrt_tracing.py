@@ -219,9 +219,9 @@ def holder(capture: str) -> dict[str, Any]:
     the outermost calls of all other threads whose class is neither "lock" nor "poll". For each thread and name,
     compute their time inside the launching thread's outermost calls of class "lock" (their parts inside the
     window).
-    Returns "lock_wait_ns", the total length of these parts, and "thread", "name" and "overlap_ns" of the thread and
-    name with the largest time (if equal, the smallest thread, then the first name). If there is no such time,
-    these are None, None and 0.
+    Returns "lock_wait_ns", the total length of these parts. Also returns "thread", "name" and "overlap_ns"
+    for the thread and name with the largest time (if equal, the smallest thread, then the first name). If
+    there is no such time, these are None, None and 0.
     The result is a suspicion, not a proof: the recording does not show which lock a call is about.
     Raises the errors of `costly_waits`.
     """

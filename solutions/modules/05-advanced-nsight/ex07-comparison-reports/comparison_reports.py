@@ -1,8 +1,9 @@
 """Comparison reports: did it get faster, and where?
 
-You compare two recordings of the same work. You compute samples of its steps with an interval for their
-difference, match kernels by name, divide the change into pieces that add up to the whole, and write a gate
-that a repository's CI can run. The lesson is `README.md` in this folder, hints are in `hints.md`, and
+You compare two recordings of the same work. You take the times of its steps, and compute an interval for
+their difference. You match kernels by name, and divide the change into pieces that add up to the whole. You
+write a gate that a repository's CI can run. The lesson is `README.md` in this folder, hints are in
+`hints.md`, and
 
     uv run lab check advanced_ex07
 
@@ -111,11 +112,11 @@ def shift(before_ns: Sequence[float], after_ns: Sequence[float]) -> dict[str, fl
 def match_kernels(before: Mapping[str, float], after: Mapping[str, float]) -> list[dict[str, Any]]:
     """Which kernel after the change corresponds to which kernel before it, also if names changed.
 
-    before, after: time in ns by demangled name. Names that are on both sides match. Of the other names, all with
-    the same base name match, those of one side with those of the other. A base name is the part before template
-    arguments and parameters, without a return type "void ". A text of UNNAMED is part of a name:
-    `void at::<unnamed>::copy<4>(int)` has the base name `at::<unnamed>::copy`. All remaining kernels were added or
-    removed.
+    before, after: time in ns by demangled name. Names that are on both sides match. Of the other names, all
+    that have the same base name form one match, if they are on both sides. A base name is the part before
+    template arguments and parameters, without a return type "void ". A text of UNNAMED is part of a name:
+    `void at::<unnamed>::copy<4>(int)` has the base name `at::<unnamed>::copy`. All remaining kernels were
+    added or removed.
 
     Returns a dict for each match:
 
@@ -243,9 +244,9 @@ def gate(
     and "exit_code" is 1 for a regression, else 0. An unclear result needs more steps measured; it must not fail
     the check. "pieces" is `decompose(before, after)`.
 
-    "finding" shows what to look at first. Unless the verdict is a regression, it is "healthy" with "none". For a
-    regression, compare the growth of three pieces of `decompose`: copies, idle, and kernels (all kernels, graphs
-    and memsets, added). The one that grew most decides:
+    "finding" shows what to look at first. Unless the verdict is a regression, it is "healthy" with the
+    recommendation "none". For a regression, compare the growth of three pieces of `decompose`: copies, idle,
+    and kernels (all kernels, graphs and memsets, added). The one that grew most decides:
         copies   "transfer_bound"
         kernels  "slower_kernels"
         idle     the first of CALLS of which a step makes more calls than before, by more than MORE_COUNT (calls
@@ -349,11 +350,11 @@ def report(result: Mapping[str, Any], before: str, after: str, most: int = 10) -
         | all | <ms> ms | <ms> ms | <change> ms |
 
     step: the finding's subject without "range:".
-    Write ratios as percentages with a sign and one decimal (`+4.3 %`), allowed and floor without a sign. Write
-    times in ms with three decimals and commas between thousands, changes also with a sign. The table has the first
-    `most` pieces. If there are more pieces, a row `others` (no backticks) with their sum follows. Cut a name to
-    its first 60 characters, and write a "|" in it as "\\|", because it would end the cell. The last row is the sum
-    of all pieces.
+    Write ratios as percentages with a sign and one decimal (`+4.3 %`), allowed and floor without a sign.
+    Write times in ms with three decimals and commas between thousands, changes also with a sign. The table
+    has the first `most` pieces. If there are more pieces, a row `others` (no backticks) with their sum
+    follows. Cut a name to its first 60 characters, and write a "|" in it as "\\|", because it would end the
+    cell. The last row is the sum of all pieces.
     """
     step = result["finding"].subject.removeprefix("range:")
     title = "no regression shown" if result["verdict"] == "passed" else result["verdict"]

@@ -63,10 +63,13 @@ def scaling_kind(capture: str | Path, series: str) -> dict[str, Any]:
     process, at every world size, computes the same number.
     Returns {"kind": "strong" or "weak", "samples_count": that number, "world_sizes": ascending list}.
 
-    Raises ValueError if the series does not exist (the message names those that do), if it was measured at only one
-    world size (then it shows neither kind), or if it held neither of the two numbers constant. Raises CaptureError
-    if the file is not a scaling.json with `format` 1 and `unit` ns, or if `samples_per_rank`, `step_ns` or
-    `alone_ns` of a run of the series is missing or lacks a rank.
+    Raises ValueError
+    - if the series does not exist; the message names those that do;
+    - if it was measured at only one world size, and so shows neither kind;
+    - if it held neither of the two numbers constant.
+    Raises CaptureError
+    - if the file is not a scaling.json with `format` 1 and `unit` ns;
+    - if a run of the series lacks `samples_per_rank`, `step_ns` or `alone_ns`, or one of these lacks a rank.
     """
     runs = _runs(capture, series)
     sizes = [run["world_size"] for run in runs]
@@ -98,11 +101,11 @@ def scaling_efficiency(
     Speed-up is the ratio of samples per second. It is the ratio of the mean steps, base / scaled, times the ratio
     of samples per step: 1 if kind is "strong", world_size if it is "weak". Efficiency is speed-up / world_size.
 
-    The interval is a closed formula, without resampling. The logarithm of a ratio of two independent means has
-    approximately the standard error e = sqrt(sb² / (nb mb²) + ss² / (ns ms²)), with the means m, standard
-    deviations s (`statistics.stdev`) and counts n of base and scaled. The interval's ends are
-    efficiency * exp(-Z_95 e) and efficiency * exp(Z_95 e). Steps of one run are not fully independent, so the true
-    interval is wider.
+    The interval is a closed formula, without resampling. The logarithm of a ratio of two independent means
+    has approximately the standard error e = sqrt(sb² / (nb mb²) + ss² / (ns ms²)). Here m are the means, s
+    the standard deviations (`statistics.stdev`) and n the counts, of base (b) and scaled (s). The interval's
+    ends are efficiency * exp(-Z_95 e) and efficiency * exp(Z_95 e). Steps of one run are not fully
+    independent, so the true interval is wider.
 
     Returns {"speedup_ratio", "efficiency_ratio", "low_ratio", "high_ratio"}.
 
@@ -194,8 +197,8 @@ def predict_speedup(
 
     "speedup_ratio": the speed-up at world_size by the law of `serial_share`.
     "low_ratio", "high_ratio": repeat the fit without one of the points of more than one process, for each point in
-    turn. These are the smallest and the largest speed-up that result. With only one such point nothing can be left
-    out, and both are None.
+    turn. These are the smallest and the largest speed-up that result. With only one such point nothing can be
+    left out, and both are None.
 
     Raises the errors of `serial_share`, and ValueError for a world_size below 1.
     """
@@ -220,8 +223,8 @@ def efficient_up_to(rows: Sequence[Mapping[str, float]], bound: float) -> dict[s
     """Up to which world size an efficiency is proven, and from which one it is refuted.
 
     rows: {"world_size", "low_ratio", "high_ratio"} in any order; other keys are ignored.
-    An efficiency of at least `bound` is proven if low_ratio >= bound, refuted if high_ratio < bound, and undecided
-    otherwise. Returns
+    An efficiency of at least `bound` is proven if low_ratio >= bound, refuted if high_ratio < bound, and
+    undecided otherwise. Returns
         "proven"     the largest world size such that it and every smaller one of the rows are proven, or None
         "refuted"    the smallest world size that is refuted, or None
         "undecided"  list of the undecided world sizes, ascending
@@ -247,9 +250,10 @@ def efficient_up_to(rows: Sequence[Mapping[str, float]], bound: float) -> dict[s
 def scaling_verdict(capture: str | Path, series: str, world_size: int) -> Finding:
     """What the processes of a run wait for: each other, the exchange of gradients, or neither.
 
-    `step_ns` are steps with the exchange, `alone_ns` steps of the same work without it. Both have a list for each
-    rank. window_ns is the mean of all steps with the exchange, over ranks and steps. For the steps without it, take
-    the mean and the maximum over the ranks at each position in the lists, then average both over the positions.
+    `step_ns` are steps with the exchange, `alone_ns` steps of the same work without it. Both have a list for
+    each rank. window_ns is the mean of all steps with the exchange, over ranks and steps. For the steps
+    without it, take the mean and the maximum over the ranks at each position in the lists, then average both
+    over the positions.
     Removing a cause saves, per step:
 
     - rank_imbalance: maximum minus mean. A step lasts as long as its slowest rank; if the same work were evenly
@@ -258,8 +262,8 @@ def scaling_verdict(capture: str | Path, series: str, world_size: int) -> Findin
       slowest rank has finished (`exposed_ns`).
 
     recoverable_ns is the larger saving (communication_bound if both are equal), recoverable_ratio its share
-    of the window, margin_ratio = recoverable_ratio - FLOOR_RATIO. If recoverable_ratio is at least FLOOR_RATIO, the
-    cause is the category, else "healthy".
+    of the window, margin_ratio = recoverable_ratio - FLOOR_RATIO. If recoverable_ratio is at least
+    FLOOR_RATIO, the cause is the category, else "healthy".
 
     subject: for rank_imbalance "rank:<k>", the rank with the largest mean of its steps without the exchange (the
     first, if equal); otherwise "range:<series>". evidence: recoverable_ns, window_ns, recoverable_ratio,
@@ -268,9 +272,10 @@ def scaling_verdict(capture: str | Path, series: str, world_size: int) -> Findin
     healthy and not borderline.
 
     It does not matter here what the series held constant, and at how many world sizes it was measured. Raises
-    CaptureError as `scaling_kind` does. Raises ValueError for a series that does not exist, for a world size at
-    which it was not measured and for 1 (the message lists the measured sizes), and if the ranks' lists of
-    `step_ns`, or those of `alone_ns`, are empty or differ in length.
+    CaptureError as `scaling_kind` does. Raises ValueError
+    - for a series that does not exist;
+    - for world size 1, or one at which the series was not measured; the message lists the measured sizes;
+    - if the ranks' lists of `step_ns`, or those of `alone_ns`, are empty or differ in length.
     """
     runs = {run["world_size"]: run for run in _runs(capture, series)}
     if world_size not in runs or world_size < 2:

@@ -86,8 +86,8 @@ def vector_add(x: torch.Tensor, y: torch.Tensor, block_size: int = 1024) -> torc
     element of the result is stored once. No other memory is touched, even if the number of elements is not a
     multiple of block_size. PyTorch allocates the result (`torch.empty_like`) and does nothing else.
 
-    Raises ValueError for shapes, dtypes or devices that differ, for another dtype, for a tensor that is not
-    contiguous (making it contiguous would move its bytes again), and for another block size.
+    Raises ValueError for shapes, dtypes or devices that differ, another dtype, and another block size. Also
+    raises it for a tensor that is not contiguous: making it contiguous would move its bytes again.
     """
     same = x.shape == y.shape and x.dtype == y.dtype and x.device == y.device
     if not same:

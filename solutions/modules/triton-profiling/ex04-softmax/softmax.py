@@ -138,9 +138,9 @@ def _softmax_kernel(
 def softmax(x: torch.Tensor) -> torch.Tensor:
     """The softmax over each row of x, by one launch of a Triton kernel. Write your own kernel above this.
 
-    x: (rows, columns) in float32, bfloat16 or float16, with any number of rows (also 0), 1 to WIDEST_COLUMNS
-    columns, and any strides (a transposed matrix, or every other row of a matrix). The last element may lie more
-    than 2³¹ elements behind the first.
+    x: (rows, columns) in float32, bfloat16 or float16, with any number of rows (also 0) and 1 to
+    WIDEST_COLUMNS columns. Its strides are arbitrary (it may be a transposed matrix, or every other row of a
+    matrix). The last element may lie more than 2³¹ elements behind the first.
 
     Returns a new contiguous tensor of the same shape, data type and device, a different one at each call. x is
     not changed. Within a row
