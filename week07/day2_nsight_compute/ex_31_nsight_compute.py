@@ -5,12 +5,13 @@ You repair one kernel, and write small functions that read the counters of other
 
     uv run lab check ex_31
 
-tells what is right and wrong. A *kernel* is an entry of what `read_metrics` gives: its "name", "grid", "block", "cc",
-and "metrics", which maps the profiler's own metric names to values in base units (ns, bytes, bytes/s, Hz, counts; per
-cent stays per cent). A metric that the capture lacks is None in the answer, never 0: use `.get`.
+says which tasks are right and what is wrong in the others. A *kernel* is an entry of the list that `read_metrics`
+returns: its "name", "grid", "block", "cc", and "metrics". "metrics" maps the profiler's own metric names to values in
+base units (ns, bytes, bytes/s, Hz, counts); percentages stay percentages. If the capture lacks a metric, the answer is
+None, never 0: use `.get`.
 
-Shares and efficiencies are ratios: 0.0 to 1.0. What bad input gets is said in `week07/README.md`, and only
-`refuses_bad_input` is asked for it.
+Shares and efficiencies are ratios: 0.0 to 1.0. `week07/README.md` says what to do with bad input. Only
+`refuses_bad_input` is checked for it.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ from profiling_lab.kernel_causes import OF_THE_GRID
 
 # Limits of one SM by compute capability (source: cuda_occupancy.h of CUDA 13.2 and the CUDA C++
 # Programming Guide, technical specifications). kB here are 1,024 bytes. `shared_steps_kb` are the
-# sizes that the SM can set aside as shared memory, the rest of the array is L1; `reserved_kb` is what
-# the driver keeps of it for each block; `block_kb` is the most one block may ask for.
+# sizes that the SM can set aside as shared memory; the rest of the array is L1. `reserved_kb` is what
+# the driver keeps of it for each block. `block_kb` is the most that one block may ask for.
 SM_LIMITS: dict[str, dict[str, Any]] = {
     "7.0": {
         "warps": 64,
@@ -109,8 +110,8 @@ SECTOR_BYTES = 32
 BANKS = 32  # of shared memory, four bytes wide
 TILE = 32
 
-# The counters that tell how busy a unit is, in per cent, by unit: DRAM, the caches, the schedulers' issue slots, the
-# arithmetic pipes, L2's atomics, and barriers and jumps (the ADU).
+# For each unit, the counters that tell how busy it is, in per cent. The units are DRAM, the caches, the schedulers'
+# issue slots, the arithmetic pipes, L2's atomics, and the ADU (barriers and jumps).
 UNIT_METRICS = kernels.UNITS
 LIMITER_OF_UNIT = {
     "dram": "memory_bound",
@@ -155,7 +156,7 @@ INSTRUCTION_CLASSES: dict[str, tuple[str, ...]] = {
     "control": ("BRA", "BRX", "EXIT", "BSSY", "BSYNC", "BAR", "WARPSYNC", "CALL", "RET", "NOP"),
 }
 
-# What may be asked of a kernel of which nothing is known, by name, with what it says.
+# The counters that `choose_counters` may ask for: name and meaning.
 COUNTERS = kernel_counters.COUNTERS
 
 # What can be fixed in a kernel; each is a category of profiling_lab.findings.
@@ -171,33 +172,33 @@ CAUSES = (
     "tensor_cores_unused",
 )
 
-# What a well-written kernel reaches of a unit's peak: a fix takes no unit beyond this.
+# The share of a unit's peak that a well-written kernel reaches. No fix takes a unit beyond it.
 ATTAINABLE_RATIO = 0.9
-# From this use on, warps queue for a unit: their waiting is its work.
+# If a unit is used at least this much, warps queue for it, and their waiting is caused by its work.
 SATURATED_RATIO = 0.8
 # A saving below this share of the duration is not worth naming (Day 1's HEALTHY_FLOOR_RATIO).
 FLOOR_RATIO = 0.10
-# With no unit used this much, nothing is near a ceiling. This and the next are the lines of the tool's own rule
-# (details.csv, SOLBottleneck).
+# If no unit is used this much, none is near its ceiling. The tool's own rule has the same limit (details.csv,
+# SOLBottleneck).
 BUSY_RATIO = 0.6
 
 
 def read_metrics(capture: str) -> list[dict[str, Any]]:
     """The kernels of a capture with their counters, in the file's order. Given.
 
-    Raises CaptureError for a file that is no whole raw page, `ncu --page raw --csv`.
+    Raises CaptureError if the file is not a complete raw page (`ncu --page raw --csv`).
     """
     return kernels.read(capture)
 
 
 def sectors_of_request(addresses: list[int | None], size_bytes: int = 4) -> tuple[int, int]:
-    """How many sectors one request to global memory moves, and how few could do.
+    """How many sectors one request to global memory moves, and the fewest that could hold its bytes.
 
-    addresses: for each lane of a warp the address of its first byte, None for a lane that takes no part.
+    addresses: for each lane of a warp, the address of its first byte; None for a lane that does not access memory.
     size_bytes: what each lane accesses: 1, 2, 4, 8 or 16 bytes, at a multiple of that.
 
-    Returns (moved, ideal): the sectors of SECTOR_BYTES that any lane touches, and those that would hold the
-    same bytes if they lay side by side, from the start of a sector on.
+    Returns (moved, ideal). moved counts the sectors of SECTOR_BYTES that any lane touches. ideal counts those that hold
+    the same bytes packed together, from the start of a sector.
 
     Example: 32 lanes, four bytes each, at 0, 4, 8, …: `(4, 4)`. The same at 16, 20, 24, …: `(5, 4)`.
     """
@@ -207,10 +208,10 @@ def sectors_of_request(addresses: list[int | None], size_bytes: int = 4) -> tupl
 def wavefronts_of_request(words: list[int | None]) -> int:
     """How many wavefronts one request to shared memory takes.
 
-    words: for each lane of a warp the number of the four-byte word that it reads, None for a lane that takes no
-    part. One wavefront serves each of the BANKS once; which lanes share a visit follows from section 2.
+    words: for each lane of a warp, the number of the four-byte word that it reads; None for a lane that reads nothing.
+    One wavefront serves each of the BANKS once. Section 2 shows which lanes one wavefront can serve together.
 
-    Example: 32 lanes at the words 0, 1, 2, … take 1; at 0, 2, 4, … they take 2.
+    Example: 32 lanes at the words 0, 1, 2, … take 1 wavefront; at 0, 2, 4, … they take 2.
     """
     raise NotImplementedError
 
@@ -218,7 +219,7 @@ def wavefronts_of_request(words: list[int | None]) -> int:
 def slow_transpose(
     tile_row: int, tile_column: int, rows: int, columns: int
 ) -> list[dict[str, Any]]:
-    """What one block does of a transpose, as it was first written: an element a thread. Given."""
+    """One block's part of a transpose, as it was first written: one element for each thread. Given."""
     loads: list[int | None] = []
     stores: list[int | None] = []
     for thread in range(TILE * TILE):
@@ -232,16 +233,16 @@ def slow_transpose(
 def transpose_block(
     tile_row: int, tile_column: int, rows: int, columns: int
 ) -> list[dict[str, Any]]:
-    """`slow_transpose`, repaired: the same result, from as few sectors and wavefronts as there can be.
+    """`slow_transpose`, repaired: the same result, with the fewest sectors and wavefronts possible.
 
-    A block of 1,024 threads, 32 warps, moves one tile of 32 × 32 elements of four bytes from a matrix of `rows` ×
-    `columns`, row after row in memory, to its transpose; at the edges a tile is cut off. Each thread has one register.
+    A block of 1,024 threads (32 warps) moves one tile of 32 × 32 elements of four bytes from a matrix of `rows` ×
+    `columns`, row after row in memory, to its transpose. At the edges a tile is cut off. Each thread has one register.
 
-    Returns the block's steps: {"operation": …, "at": one entry a thread, None where it does nothing}, with
+    Returns the block's steps: {"operation": …, "at": one entry for each thread, None where it does nothing}, with
         "load"   register ← element of the matrix       "store"   element of the transpose ← register
         "put"    word of shared memory ← register       "get"     register ← word of shared memory
-    and {"operation": "barrier"}: up to there, no warp knows how far another one is.
-    A request moves at most the sectors that a row of its tile lies in, and takes one wavefront.
+    and {"operation": "barrier"}: before it, no warp knows how far another warp is.
+    A request moves at most the sectors that hold one row of its tile, and takes one wavefront.
 
     Example: the first two loads of `slow_transpose(0, 1, 64, 64)` are at 32 and 33, its first two stores at 2048 and
     2112: each store touches 32 sectors.
@@ -269,11 +270,11 @@ def ncu_command(
         "lines"         the same per source line, with the source text in the report
         "warm_caches"   leave the caches as the program left them
         "own_clocks"    leave the clocks as the program found them
-    kernel, nvtx_range: only launches of this function, only inside this pushed range. Of what these let through
-    pass over `skip`, then profile `count`.
+    kernel, nvtx_range: only launches of this function, only inside this pushed range. Of these launches,
+    skip the first `skip`, then profile `count`.
 
-    Options as `--option=value`, long names, each section once, no set of sections. The number of launches is always said, a skip only if
-    there is one. `output` is overwritten. Options and sections: captures/tool_help/.
+    Options as `--option=value`, long names, each section once, no section set. Always give the number of launches; give a
+    skip only if it is not 0. `output` is overwritten. Options and sections: captures/tool_help/.
 
     Example: `ncu_command(["ceilings"], ["./app"], "r1")` is `["ncu", "--section=SpeedOfLight", "--launch-count=1",
     "--export=r1", "--force-overwrite", "./app"]`.
@@ -282,7 +283,7 @@ def ncu_command(
 
 
 def busy_sm_ratio(kernel: dict[str, Any]) -> float | None:
-    """The mean share of a kernel's duration in which an SM had any warp. Given. None if that is not known."""
+    """The mean share of a kernel's duration in which an SM had at least one warp; None if it is not known. Given."""
     metrics = kernel["metrics"]
     active, elapsed = metrics.get("sm__cycles_active.avg"), metrics.get("gpc__cycles_elapsed.max")
     return active / elapsed if active is not None and elapsed else None
@@ -291,10 +292,11 @@ def busy_sm_ratio(kernel: dict[str, Any]) -> float | None:
 def unit_use(kernel: dict[str, Any]) -> dict[str, float | None]:
     """How near each unit of the device is to its ceiling, over the whole duration of a kernel. Given.
 
-    For each unit of UNIT_METRICS, the largest of its metrics that the capture holds, as a ratio. A metric whose name
-    ends in "_elapsed" is a share of the duration, one that ends in "_active" only of the time in which an SM had work.
+    For each unit of UNIT_METRICS, this is the largest of its metrics in the capture, as a ratio. A metric whose name
+    ends in "_elapsed" is a share of the duration; one whose name ends in "_active" is a share only of the time in which
+    an SM had work.
 
-    Returns {unit: ratio}, every unit; None for one of which no metric is known.
+    Returns {unit: ratio} for every unit; None if none of its metrics is known.
     """
     busy = busy_sm_ratio(kernel)
     out: dict[str, float | None] = {}
@@ -318,14 +320,14 @@ def theoretical_occupancy(
 ) -> dict[str, Any]:
     """How many blocks of a kernel fit on one SM, and what keeps more from fitting.
 
-    compute_capability: a key of SM_LIMITS. shared_config_bytes: what the SM sets aside as shared memory; None: the
-    most it can. It is raised to the next of its steps, and, if one block needs more, to the first that holds a block.
+    compute_capability: a key of SM_LIMITS. shared_config_bytes: what the SM sets aside as shared memory; None means the
+    most it can. Round it up to the SM's next step; if one block needs more, to the first step that holds one block.
 
-    Returns {"blocks_count", "warps_count" (per SM), "occupancy_ratio" (of the SM's warps), "limits": blocks that
-    "warps", "blocks", "registers" and "shared" allow, each by itself; None where none is needed, "limiters": the limits
-    that are least, in this order}. A block that asks for more than `block_kb` does not fit: 0.
+    Returns {"blocks_count", "warps_count" (per SM), "occupancy_ratio" (of the SM's warps), "limits", "limiters"}. "limits"
+    has the blocks that "warps", "blocks", "registers" and "shared" would each allow; None if none is needed.
+    "limiters" lists the smallest limits, in this order. A block that asks for more than `block_kb` does not fit: 0.
 
-    Section 6 says in which portions registers and shared memory are granted.
+    Section 6 says in which units registers and shared memory are granted.
 
     Example: `theoretical_occupancy("9.0", 256, 64)` has 4 blocks, 32 warps, a ratio of 0.5, limits of 8, 32, 4 and
     228, and the limiter "registers".
@@ -336,8 +338,9 @@ def theoretical_occupancy(
 def rank_stalls(kernel: dict[str, Any]) -> list[dict[str, Any]]:
     """What the warps of a kernel wait for, most first. Given.
 
-    Returns a list of {"reason", "cycles_per_instruction": of a warp's life from one instruction to its next,
-    "share_ratio": of that life}. "selected" belongs to the life; it is the issue itself, and no wait.
+    Returns a list of {"reason", "cycles_per_instruction", "share_ratio"}. "cycles_per_instruction" counts the cycles of
+    a warp from one of its instructions to the next; "share_ratio" is the share of all these cycles. "selected" is in that
+    total but not in the list, because it is the issue itself and not a wait.
     """
     pattern = r"smsp__average_warps_issue_stalled_(\w+)_per_issue_active\.ratio"
     cycles = {}
@@ -356,7 +359,8 @@ def rank_stalls(kernel: dict[str, Any]) -> list[dict[str, Any]]:
 def left_without(kernel: dict[str, Any], cause: str) -> dict[str, float] | None:
     """What one of CAUSES would leave of each unit's work, and of "waiting", by the course's engine. Given.
 
-    What it does not name stays. {} if there is nothing to remove, None if a counter that tells is missing.
+    A unit that the result does not name keeps its work. {} means nothing to remove; None means that a needed counter is
+    missing.
     """
     use = {unit: share for unit, share in unit_use(kernel).items() if share is not None}
     stalls = [(row["reason"], row["share_ratio"]) for row in rank_stalls(kernel)]
@@ -364,15 +368,16 @@ def left_without(kernel: dict[str, Any], cause: str) -> dict[str, float] | None:
 
 
 def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
-    """The speed-up to expect if one of CAUSES were removed: 1.0 is none.
+    """The speed-up to expect if one of CAUSES were removed; 1.0 means none.
 
-    `left_without` says what would be left of each unit's work, and of "waiting". Take the duration as 1. Of what is left, each unit works at ATTAINABLE_RATIO and warps wait: the slowest decides, and
-    no fix makes a kernel slower. Two rules:
-    - The work of an SM stays on that SM. The use of the units OF_AN_SM counts over the time in which an SM had work, unless
-      the cause is one OF_THE_GRID, or that time is not known or 0.
-    - Where the fullest unit is used SATURATED_RATIO or more, all waiting is a queue for it and shrinks at least as its
-      work does. Not for "atomics".
-    None if what is left is not known, or no unit's use.
+    `left_without` says what would be left of each unit's work, and of "waiting". Take the duration as 1. Each unit
+    needs time for the work left to it, at ATTAINABLE_RATIO; the waiting that is left takes time too. The longest of these
+    times decides, but no fix makes a kernel slower. Two rules:
+    - The work of an SM stays on that SM. So take the use of the units OF_AN_SM over the time in which an SM had work, unless
+      the cause is one OF_THE_GRID, or that time is unknown or 0.
+    - If the use of the fullest unit is at least SATURATED_RATIO, all waiting is a queue for it and shrinks at least as much
+      as its work. This does not hold for "atomics".
+    None if what is left, or the use of every unit, is unknown.
 
     Example: DRAM used 0.45, L1 0.85, a cause that leaves a tenth of L1's work and half of the waiting: DRAM takes 0.5, L1
     0.094, the waiting 0.1. The gain is 2.0.
@@ -383,10 +388,10 @@ def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
 def classify_kernel(kernel: dict[str, Any]) -> str:
     """What limits a kernel, in one word: a category of CATEGORIES.
 
-    A cause saves 1 − 1 / estimate_gain of the duration. The verdict is the cause that saves most, if it saves
-    FLOOR_RATIO or more; of equal savings the cause with the lower precedence in CATEGORIES. A cause that cannot be
-    judged has no say. Where none saves enough, the verdict is the limiter: LIMITER_OF_UNIT of the unit used most, the
-    first of equal ones, or "latency_bound" if even that one is used less than BUSY_RATIO.
+    A cause saves 1 − 1 / estimate_gain of the duration. The verdict is the cause that saves most, if it saves at least
+    FLOOR_RATIO. Of equal savings, take the cause with the lower precedence in CATEGORIES. Leave out a cause that cannot be
+    judged. If no cause saves enough, the verdict is the limiter: LIMITER_OF_UNIT of the unit used most (the
+    first of equal ones), or "latency_bound" if even that unit is used less than BUSY_RATIO.
 
     Example: savings of 0.3 by bank_conflicts and 0.25 by low_occupancy: "bank_conflicts". Savings of 0.05, DRAM used 0.7:
     "memory_bound".
@@ -395,25 +400,25 @@ def classify_kernel(kernel: dict[str, Any]) -> str:
 
 
 def ask_of(kernel: dict[str, Any]) -> Callable[[str], float]:
-    """What `choose_counters` is given, for a kernel that you have. Given, to try it."""
+    """The argument of `choose_counters` for a kernel that you have, so that you can try it. Given."""
     return partial(kernel_counters.value, kernel["metrics"])
 
 
 def choose_counters(ask: Callable[[str], float]) -> dict[str, str]:
-    """What limits a kernel of which nothing is known, from at most four of COUNTERS.
+    """What limits an unknown kernel, from at most four of COUNTERS.
 
-    ask(name): the value of one of COUNTERS. Each call runs the kernel again: four calls at most.
+    ask(name): the value of one of COUNTERS. Each call runs the kernel again; at most four calls are allowed.
 
-    The place: memory or L1 is full from BUSY_RATIO on; where memory is full, L1 does not matter. Two faults can cost in
-    each place. Where neither does, the verdict is "memory_bound" with memory full, "cache_bound" with L1 full, and
-    "latency_bound" with neither.
-    The faults are bank_conflicts, low_occupancy, register_spills, small_grid and, in two places, uncoalesced_access.
-    The sign of one is a ratio on the wrong side of one half, or `waves` below 1; outside of its place it costs nothing.
-    At most one fault costs.
+    First find the place. Memory or L1 is full if its use is at least BUSY_RATIO; if memory is full, L1 does not matter.
+    In each place two faults can cost time. If neither does, the verdict is "memory_bound" if memory is full, "cache_bound"
+    if L1 is full, else "latency_bound".
+    The faults are bank_conflicts, low_occupancy, register_spills, small_grid and, in two places, uncoalesced_access. The
+    sign of a fault is a ratio on the wrong side of one half, or `waves` below 1. A fault outside its place costs nothing.
+    At most one fault costs time.
 
-    Returns {"cause": the verdict, "shown_by": the sign of the fault, or else the use that tells the place, "rival": the
-    other fault of the place, or else one of them, "excluded_by": the counter that would be its sign}. Both counters were
-    asked for.
+    Returns {"cause": the verdict, "shown_by": the fault's sign, or without a fault the use that shows the place, "rival":
+    the other fault of the place, or without a fault one of the two, "excluded_by": the counter that would be the rival's
+    sign}. Ask for both counters.
 
     Example: memory_use 0.9, needed_ratio 0.1, spilled_ratio 0.0: {"cause": "uncoalesced_access", "shown_by":
     "needed_ratio", "rival": "register_spills", "excluded_by": "spilled_ratio"}.
@@ -422,11 +427,11 @@ def choose_counters(ask: Callable[[str], float]) -> dict[str, str]:
 
 
 def refuses_bad_input(kernel: dict[str, Any], cause: str) -> float:
-    """The share of a kernel's duration that a cause costs, or an error that helps whoever asked for nonsense.
+    """The share of a kernel's duration that a cause costs, or an error that says what is wrong.
 
-    Raises ValueError for a cause that is none of CAUSES (the message names it and lists those there are); CaptureError,
-    naming the kernel and the cause, where the counters cannot tell; and CaptureError, naming the kernel and the
-    counter, without a duration above 0 (gpu__time_duration.sum). Messages: `week07/README.md`, "Bad input".
+    Raises ValueError if the cause is not in CAUSES; the message names it and lists CAUSES. Raises CaptureError, naming
+    the kernel and the counter, if there is no duration above 0 (gpu__time_duration.sum), and naming the kernel and the
+    cause if the counters cannot tell. Messages: `week07/README.md`, "Bad input".
 
     Example: `refuses_bad_input(kernel, "spills")` raises ValueError("cause must be one of uncoalesced_access, …: 'spills'").
     """
@@ -437,21 +442,21 @@ def refuses_bad_input(kernel: dict[str, Any], cause: str) -> float:
 
 
 def occupancy_gap(kernel: dict[str, Any]) -> dict[str, float | None]:
-    """Achieved against theoretical occupancy, and what may stand between them.
+    """Achieved against theoretical occupancy, and what may cause the difference.
 
     Returns ratios, each None if a metric for it is missing or its divisor is 0:
         "theoretical_ratio"  sm__maximum_warps_per_active_cycle_pct / 100
         "achieved_ratio"     sm__warps_active.avg.pct_of_peak_sustained_active / 100
         "gap_ratio"          theoretical minus achieved
         "busy_sm_ratio"      sm__cycles_active.avg / gpc__cycles_elapsed.max: the mean share of the time
-                             in which an SM had any warp at all. Achieved occupancy is averaged over that
-                             time only, so SMs that had nothing to do are not in it
-        "resident_ratio"     achieved × busy / theoretical: how full the slots that the launch could have
-                             used were, over all SMs and all of the time
-        "waves_ratio"        what the launch's waves (launch__waves_per_multiprocessor) would make of
-                             resident_ratio if all blocks took equally long: waves over the next whole
-                             number, at least 1. The tool rounds waves to two decimals: 0 is a grid
-                             of a few blocks
+                             in which an SM had at least one warp. Achieved occupancy is a mean over that
+                             time only, so it leaves out SMs that had nothing to do
+        "resident_ratio"     achieved × busy / theoretical: how full the warp slots that the launch could
+                             have used were, over all SMs and the whole duration
+        "waves_ratio"        the resident_ratio to expect from the launch's waves
+                             (launch__waves_per_multiprocessor) if all blocks took equally long:
+                             waves / (waves rounded up to a whole number, at least to 1). The tool
+                             rounds waves to two decimals, so a grid of a few blocks has 0 waves
     """
     raise NotImplementedError
 
@@ -459,33 +464,34 @@ def occupancy_gap(kernel: dict[str, Any]) -> dict[str, float | None]:
 def sector_efficiency(kernel: dict[str, Any]) -> dict[str, float | None]:
     """How much of what global loads and stores move is used, and which cache answered.
 
-    The L1 cache asks L2 for sectors of SECTOR_BYTES. For loads (op_ld) and stores (op_st) apart, with
+    The L1 cache asks L2 for sectors of SECTOR_BYTES. There are separate metrics for loads (op_ld) and stores (op_st):
         sectors   l1tex__t_sectors_pipe_lsu_mem_global_op_<op>.sum
-        requests  l1tex__t_requests_pipe_lsu_mem_global_op_<op>.sum   (one a warp instruction)
+        requests  l1tex__t_requests_pipe_lsu_mem_global_op_<op>.sum   (one for each warp instruction)
         used      smsp__sass_average_data_bytes_per_sector_mem_global_op_<op>.ratio
     Returns
         "load_ratio", "store_ratio"   used / SECTOR_BYTES: the share of the sectors' bytes that a
                                       thread asked for; None if the kernel has no such accesses
         "sectors_per_load_ratio", "sectors_per_store_ratio"   sectors / requests
-        "used_ratio"                  both kinds together: bytes used / bytes of the sectors. A kind
-                                      without accesses has no part in it; None if there are none at
-                                      all, and if a kind has sectors and its `used` is missing
+        "used_ratio"                  both kinds together: bytes used / bytes of the sectors. Leave out
+                                      a kind without accesses. None if there are no accesses at all, or
+                                      if a kind has sectors and its `used` is missing
         "ideal_ratio"                 memory_l2_theoretical_sectors_global_ideal / …_global (without
-                                      "_ideal"): the sectors that the same accesses need if their lanes
-                                      lay side by side. A broadcast uses 4 bytes of a sector and is ideal
+                                      "_ideal"): the first counts the sectors that the same accesses
+                                      would need if their lanes were side by side. A broadcast uses
+                                      4 bytes of a sector and is ideal
         "l1_hit_ratio", "l2_hit_ratio"  l1tex__t_sector_hit_rate.pct and lts__t_sector_hit_rate.pct / 100
-    each None if a metric for it is missing. No access of a kind: its sectors are 0, or missing.
+    each None if a metric for it is missing. A kind has no accesses if its sectors are 0 or missing.
     """
     raise NotImplementedError
 
 
 def dram_traffic(kernel: dict[str, Any], needed_bytes: float) -> dict[str, float | None]:
-    """Bytes that DRAM moved against the bytes that the result needs.
+    """Bytes that DRAM moved, compared with the bytes that the result needs.
 
-    needed_bytes: every input read once and every output written once, which you work out from the
-    shapes. Returns "read_bytes" and "written_bytes" (dram__bytes_read.sum, dram__bytes_write.sum),
-    "moved_bytes" (their sum), "needed_ratio" (needed / moved: above 1 where a cache already held
-    some of it), "moved_bytes_per_s" and "needed_bytes_per_s" (over gpu__time_duration.sum); each None
+    needed_bytes: every input read once and every output written once. You work it out from the shapes.
+    Returns "read_bytes" and "written_bytes" (dram__bytes_read.sum, dram__bytes_write.sum),
+    "moved_bytes" (their sum), "needed_ratio" (needed / moved; above 1 if a cache already held
+    some of it), "moved_bytes_per_s" and "needed_bytes_per_s" (over gpu__time_duration.sum). Each is None
     if a metric for it is missing or its divisor is 0.
 
     Raises ValueError if needed_bytes is not a finite number above 0.
@@ -494,9 +500,9 @@ def dram_traffic(kernel: dict[str, Any], needed_bytes: float) -> dict[str, float
 
 
 def bank_conflicts(kernel: dict[str, Any]) -> dict[str, float | None]:
-    """How often shared memory had to be visited again because lanes hit the same bank.
+    """How many wavefronts of shared memory were needed only because lanes used the same bank.
 
-    A request of a warp is served in one or more *wavefronts*; those that conflicts add are waste.
+    A request of a warp is served in one or more *wavefronts*. Conflicts add wavefronts, and these are waste.
     Returns
         "wavefronts_count"  memory_l1_wavefronts_shared
         "conflicts_count"   wavefronts minus those that are needed (memory_l1_wavefronts_shared_ideal)
@@ -504,11 +510,11 @@ def bank_conflicts(kernel: dict[str, Any]) -> dict[str, float | None]:
         "pipe_ratio"        the share of the duration in which the data pipe serves conflicts:
                             conflict_ratio × the pipe's use for shared memory,
                             SHARED_WAVEFRONTS.sum.pct_of_peak_sustained_elapsed
-        "atomics_ratio"     the part of atomics in the waits for a bank: BANK_WAITS_op_atom.sum /
-                            BANK_WAITS.sum, 0.0 if both are 0. Lanes that add to one word come one after
-                            the other, as do lanes that add to words of one bank: no counter tells which
-    each None if a metric for it is missing or another divisor is 0. (BANK_WAITS is good for this share
-    only: it counts every wait for a bank, also that of different requests for each other.)
+        "atomics_ratio"     the share of atomics in the waits for a bank: BANK_WAITS_op_atom.sum /
+                            BANK_WAITS.sum, 0.0 if both are 0. Lanes that add to one word take turns, and
+                            so do lanes that add to words of one bank; no counter shows which it was
+    each None if a metric for it is missing or another divisor is 0. Use BANK_WAITS for this share
+    only: it counts every wait for a bank, also the waits of different requests for each other.
     """
     raise NotImplementedError
 
@@ -517,40 +523,43 @@ def read_source(capture: str, kernel: str) -> list[dict[str, Any]]:
     """The machine instructions of one kernel, with their source lines and what was sampled at them.
 
     Reads `captures.text(capture, "source.csv")`: `ncu --page source --csv --print-source cuda,sass`. The
-    file is a sequence of blocks: a row "File Path" with a source file, a row "Function Name" with the
-    kernel's whole name, a header that begins with "Line No", then rows of two kinds. A row with a line
-    number is a line of the source; the rows below it without one, whose address begins with "0x", are
-    the instructions that it became. Rows with other addresses ("...") mean nothing. A function may have
-    several blocks: code inlined from other files has its own.
+    file is a sequence of blocks. A block has a row "File Path" with a source file, a row "Function Name" with
+    the kernel's whole name, a header that begins with "Line No", and then two kinds of rows. A row with a line
+    number is a line of the source. Rows without a number below it, whose address begins with "0x", are
+    the instructions that the line became. Ignore rows with other addresses ("..."). A function may have
+    several blocks, because code inlined from other files has blocks of its own.
     kernel: a function name as in rank_kernels.
 
     Returns, in the file's order, a list of {"file": str, "line": int, "text": the line without
     blanks around it, "address": str, "instruction": str without blanks around it, "samples": int or None,
-    "executed": int or None} from the columns "# Samples" and "Instructions Executed"; None for a cell
-    that is no number. An instruction stands once for each line that it belongs to, even if
+    "executed": int or None}. The last two are the columns "# Samples" and "Instructions Executed"; None
+    if the cell is not a number. An instruction is listed once for each line that it belongs to, even if
     the file repeats it there.
 
-    The tool does not escape quotation marks in a source line, so such a row has too many cells: take its
-    number and as much of the text as the first cells hold. Raises CaptureError, with the file's
-    name in the message, for an instruction whose row has another length than the header and a line
-    whose row is shorter (cut off; with the line's number), for a row of another kind, with no header
-    above it or with a line number that is none (is it another page?), for a header without these
-    columns (the message names them), and for a kernel that is not there (with the functions that
-    are, sorted and separated by ", ").
+    The tool does not escape quotation marks in a source line, so such a row has too many cells. Take its
+    number, and as much of the text as the first cells hold.
+
+    Raises CaptureError, with the file's name in the message, if
+    - an instruction's row is shorter or longer than the header, or a line's row is shorter. The file was cut off; the
+      message has the line's number;
+    - a row is of another kind, has no header above it, or has a line number that is not a number (is it
+      another page?);
+    - a header lacks one of these columns; the message names those that are missing;
+    - the kernel does not exist; the message lists the functions that do, sorted and separated by ", ".
     """
     raise NotImplementedError
 
 
 def hottest_line(listing: list[dict[str, Any]]) -> dict[str, Any]:
-    """The source line at which warps were found most often, and the hottest instruction in it.
+    """The source line at which most samples were taken, and the hottest instruction in it.
 
     listing: as from read_source, whose keys are named after the tool's columns. A line is a file and a
-    number; its samples are those of its instructions, where a missing count adds nothing. Equal lines,
-    and equal instructions of a line: the one that comes first in the listing.
+    number. Its samples are those of its instructions; a missing count adds nothing. Of equal lines, and of
+    equal instructions of a line, choose the one that comes first in the listing.
 
-    Returns {"file", "line", "text", "samples_count": int, "share_ratio": of the samples of all
-    instructions of the listing, each address counted once, "instruction": of the line's
-    instruction with most samples}. Raises ValueError if the listing has no sample at all.
+    Returns {"file", "line", "text", "samples_count": int, "share_ratio", "instruction"}. "share_ratio" is the
+    line's share of the samples of all instructions of the listing, each address counted once. "instruction" is
+    the line's instruction with most samples. Raises ValueError if the listing has no samples.
     """
     raise NotImplementedError
 
@@ -559,12 +568,12 @@ def instruction_mix(listing: list[dict[str, Any]]) -> dict[str, float]:
     """Which kinds of instructions a kernel executes: the share of each class.
 
     listing: as from read_source. An instruction counts as often as warps executed it, each
-    address once; a missing count adds nothing. Its opcode is the word that follows a predicate, if
-    there is one ("@P0", "@!UP1"), up to the first "."; the class is the one in INSTRUCTION_CLASSES that
-    names the opcode, else "other".
+    address once; a missing count adds nothing. Its opcode is the first word, or the second if the first is a
+    predicate ("@P0", "@!UP1"), up to the first ".". The class is the one in INSTRUCTION_CLASSES that
+    has the opcode, else "other".
 
-    Returns {class: ratio}, all classes of the table and "other", together 1.0. Raises ValueError if
-    nothing was executed.
+    Returns {class: ratio} for all classes of the table and "other"; the ratios add up to 1.0. Raises
+    ValueError if nothing was executed.
     """
     raise NotImplementedError
 
@@ -572,27 +581,27 @@ def instruction_mix(listing: list[dict[str, Any]]) -> dict[str, float]:
 def duration_gap(
     profiled: dict[str, Any], warm: dict[str, Any], application_ns: float, application_hz: float
 ) -> dict[str, float | None]:
-    """Why a kernel's duration under the profiler is not its duration in the application.
+    """Why a kernel's duration under the profiler differs from its duration in the application.
 
-    profiled: the kernel as the profiler measures by default, caches flushed before each pass.
+    profiled: the kernel as the profiler measures it by default, with caches flushed before each pass.
     warm: the same kernel with `--cache-control none`. application_ns: its duration in the program, without
     a profiler. application_hz: the SM clock while it ran there.
 
-    A duration is cycles over a clock. With gpu__time_duration.sum (ns), gpc__cycles_elapsed.max
+    A duration is cycles divided by a clock. Use gpu__time_duration.sum (ns), gpc__cycles_elapsed.max
     (cycles) and gpc__cycles_elapsed.avg.per_second (Hz):
         "profiled_ns"  the profiled duration
         "ratio"        profiled / application
         "clock_ns"     what the profiler's clock adds: the profiled duration minus the time that its
-                       cycles, here duration × clock, take at application_hz; an upper bound for a
-                       kernel that waits for DRAM, whose clock is another one
-        "cache_ns"     what cold caches add: the gpc__cycles_elapsed.max of `profiled` more than that
-                       of `warm`, at application_hz
+                       cycles (here duration × clock) take at application_hz. This is an upper bound for
+                       a kernel that waits for DRAM, which has a clock of its own
+        "cache_ns"     what cold caches add: gpc__cycles_elapsed.max of `profiled` minus that of `warm`,
+                       at application_hz
         "rest_ns"      what is left of profiled minus application: replay, other work on the device,
                        the launch itself
-    clock_ns + cache_ns + rest_ns + application_ns = profiled_ns. Parts may be negative. None where a
+    clock_ns + cache_ns + rest_ns + application_ns = profiled_ns. Parts may be negative. A value is None if a
     metric for it is missing.
 
-    Raises ValueError, naming it, if application_ns or application_hz is not a finite number above 0.
+    Raises ValueError if application_ns or application_hz is not a finite number above 0; the message names it.
     """
     raise NotImplementedError
 
@@ -600,14 +609,14 @@ def duration_gap(
 def rank_kernels(findings: list[Finding], launches: dict[str, int]) -> list[dict[str, Any]]:
     """The kernels of an application by the time that fixing them would save, most first.
 
-    findings: of kernels, with duration_ns and recoverable_ns as evidence. launches: how often the application launches each kernel, by
-    function name: the subject's name up to the first "(" or "<", without a return type before it
-    ("kernel:void scale<float>(float *)" is "scale"). A kernel that it does not launch has no row.
+    findings: about kernels, with duration_ns and recoverable_ns as evidence. launches: how often the application launches
+    each kernel, by function name. That is the subject's name up to the first "(" or "<", without a return type before it:
+    "kernel:void scale<float>(float *)" is "scale". A kernel that the application does not launch has no row.
 
     Returns a list of {"name": function name, "category": str, "total_ns": duration × launches,
     "recoverable_ns": recoverable × launches}, sorted by recoverable_ns, then total_ns, largest first,
-    then name. Several findings of one function: the launches are shared out evenly among them, and the row
-    has the category of the finding with the largest recoverable_ns, the first of equal ones.
-    Raises ValueError, naming the kernel, for a negative number of launches.
+    then name. If a function has several findings, divide its launches evenly among them. Its row has the category of the
+    finding with the largest recoverable_ns, the first of equal ones.
+    Raises ValueError if a number of launches is negative; the message names the kernel.
     """
     raise NotImplementedError

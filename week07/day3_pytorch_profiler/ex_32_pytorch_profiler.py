@@ -1,17 +1,18 @@
 """Day 3, PyTorch profiler: which operator, which line?
 
-You profile steps of a model, find the operator, the line of Python and the allocation behind what is wrong, and
+You profile steps of a model, find the operator, the line of Python and the allocation that cause a problem, and
 repair it. The lesson is `README.md` in this folder, hints are in `hints.md`, and
 
     uv run lab check ex_32
 
-tells what is right and wrong. Repairs are made in `model_optimized.py`, beside this file.
+says which tasks are right and what is wrong in the others. You write the repairs in `model_optimized.py`, next to this
+file.
 
-`capture` is the name of a capture ("torch_train_sync"), or the path of its folder or file. What is in the file you get in
-plain form, from `profiling_lab.captures.torch_trace` and `torch_memory`. All times are integers in ns. A **step** is what
-lies between two calls of `profiler.step()`; it holds what starts at or after its start and before its end. **Busy** is,
-as on Day 1, the union of the kernels, copies and memsets of a device. What bad input gets is said in
-`week07/README.md`, and only `refuses_bad_input` is asked for it.
+`capture` is the name of a capture ("torch_train_sync"), or the path of its folder or file.
+`profiling_lab.captures.torch_trace` and `torch_memory` return its contents in plain form. All times are integers in
+ns. A **step** is the time between two calls of `profiler.step()`. An event belongs to the step if it starts at or after
+the step's start and before its end. **Busy** is the union of the kernels, copies and memsets of a device, as on Day 1.
+`week07/README.md` says what to do with bad input. Only `refuses_bad_input` is checked for it.
 """
 
 from __future__ import annotations
@@ -42,15 +43,15 @@ from profiling_lab.captures.torch_trace import (
 from profiling_lab.errors import CaptureError
 from profiling_lab.findings import CATEGORIES, Finding
 
-# Host time between two CUDA calls up to this length is the cost of issuing work, a longer stretch is
-# the program's own code. Ten times Day 1's limit: while it is profiled, PyTorch takes up to some
-# hundred microseconds where a backward pass or an optimizer begins.
+# Host time between two CUDA calls up to this length is the cost of issuing work; a longer stretch is
+# the program's own code. It is ten times Day 1's limit, because PyTorch under the profiler takes up to
+# a few hundred microseconds where a backward pass or an optimizer begins.
 DISPATCH_LIMIT_NS = 1_000_000
 
 # Below this share of the window no cause is worth naming: the trace is healthy.
 HEALTHY_FLOOR_RATIO = 0.10
 
-# Savings that differ by at most this share of the window count as equal; and a share this close to the floor, on
+# Savings that differ by at most this share of the window count as equal. A share this close to the floor, on
 # either side, is borderline, and the finding must say so.
 BORDERLINE_RATIO = 0.02
 
@@ -73,7 +74,7 @@ DEVICE_KINDS = ("kernel", "copy", "memset")
 # The host range, an operator in the trace, in which TorchDynamo compiles one piece of code.
 COMPILATION = "_compile.compile_inner (dynamo_timed)"
 
-# What can be taken away from a trace, and the category that names it.
+# What can be removed from a trace, and the category for it.
 CATEGORY_OF_CAUSE = {
     "waits": "sync_bound",
     "launch_cost": "launch_bound",
@@ -96,11 +97,10 @@ RECOMMENDATIONS = {
 
 
 def refuses_bad_input(wait: int, warmup: int, active: int, repeat: int) -> int:
-    """How many steps a schedule runs, or an error that helps whoever asked for nonsense.
+    """How many steps a schedule runs, or an error that says what is wrong.
 
-    Raises ValueError, with the name of the argument and what was given, for one that is no whole number (True and
-    1.0 are none), for `wait` or `warmup` below 0, and for `active` or `repeat` below 1: torch itself takes
-    repeat=0 as "for ever".
+    Raises ValueError, with the argument's name and value, if it is not an integer (True and 1.0 are not), if `wait` or
+    `warmup` is below 0, or if `active` or `repeat` is below 1. torch itself reads repeat=0 as "for ever".
 
     Example: `(1, 1, 3, 2)` runs 10 steps; `(1, 1, 0, 2)` raises "active must be … at least 1, not 0".
     """
@@ -108,7 +108,7 @@ def refuses_bad_input(wait: int, warmup: int, active: int, repeat: int) -> int:
 
 
 def trace_writer(folder: str, files: list[str]) -> Callable[[Any], None]:
-    """Given: a function for `on_trace_ready` that writes `trace_<number>.json` and adds its path to files."""
+    """A function for `on_trace_ready` that writes `trace_<number>.json` and adds its path to files. Given."""
 
     def write(profiler: Any) -> None:
         files.append(str(Path(folder) / f"trace_{len(files)}.json"))
@@ -127,12 +127,13 @@ def profile_steps(
 ) -> list[str]:
     """Run a step under `torch.profiler` and write a trace of its steady state.
 
-    Call `step` once for each step of the schedule (`torch.profiler.schedule`), and the profiler's own `step()` after each. A
-    cycle is off for `wait` steps, on but discarding for `warmup`, and records `active` steps; there are `repeat` cycles.
+    Call `step` once for each step of the schedule (`torch.profiler.schedule`), and the profiler's own `step()` after each.
+    A cycle is off for `wait` steps, on but discarding for `warmup` steps, and records `active` steps. There are `repeat`
+    cycles.
 
-    Record the host, and the GPU where there is one (`torch.cuda.is_available()`), with shapes of inputs, Python stacks and
-    memory. Each cycle writes one file into `folder` (`trace_writer`); return their paths. If `step` raises,
-    the profiler is stopped and the exception goes on.
+    Record the host, and the GPU if there is one (`torch.cuda.is_available()`), with shapes of inputs, Python stacks and
+    memory. Each cycle writes one file into `folder` (`trace_writer`). Return their paths. If `step` raises, stop the
+    profiler; the caller gets the exception.
 
     Example: `profile_steps(step, "out", repeat=2)` calls `step` ten times and returns
     `["out/trace_0.json", "out/trace_1.json"]`, with the steps 2 to 4 and 7 to 9.
@@ -143,14 +144,14 @@ def profile_steps(
 def synchronizing_calls(capture: str) -> list[dict[str, Any]]:
     """Which lines of Python make the host wait for the device, how often and how long.
 
-    Of `calls_in_steps(capture)` those wait that are in SYNCHRONIZING_CALLS, and those that issued a copy (an event of kind
+    Of `calls_in_steps(capture)`, these wait: those in SYNCHRONIZING_CALLS, and those that issued a copy (an event of kind
     "copy" with the same "correlation") with "Pageable" in its name. `own_line(capture, call)` is the line that made a call.
 
     Returns a list of dicts, one for each name and line,
         "call"         the call's name
         "where"        its line
-        "count"        of such calls
-        "blocked_ns"   their durations, added up
+        "count"        how many such calls there are
+        "blocked_ns"   the sum of their durations
     ordered by blocked_ns, largest first, then call, then where (None last).
 
     Example: `.item()` in line 9 waits twice, for 30 and 50 ns:
@@ -163,15 +164,15 @@ def operator_table(capture: str) -> list[dict[str, Any]]:
     """The table of operators: who took the time, on the host and the device?
 
     `operators(capture)` gives every operator, range and CUDA call, each with `host_ns`, `device_ns` (of what it issued
-    itself) and `children` (what it called directly). Calls have no row, and are children as any other.
+    itself) and `children` (what it called directly). CUDA calls have no row, but they are children like the others.
 
-    Returns a list of dicts, one a name,
+    Returns a list of dicts, one for each name,
         "name"
         "calls"            how many there are
         "host_total_ns"    their time on the host
-        "host_self_ns"     the same without that of their children
+        "host_self_ns"     that time without their children's
         "device_self_ns"   their time on the device
-        "device_total_ns"  the same, with that of everything below them
+        "device_total_ns"  that time with everything below them
     ordered by device_total_ns, largest first, then host_total_ns, largest first, then name.
 
     Example: the only linear takes 9 ns; the addmm inside it takes 5, and its kernel 7. Rows: linear
@@ -187,15 +188,15 @@ COLUMNS = ("calls", "host_total_ns", "host_self_ns", "device_self_ns", "device_t
 def held_at_peak(capture: str, device: int = 0) -> list[dict[str, Any]]:
     """What holds the memory when most of it is in use, by the line that allocated it.
 
-    `bytes_in_use(capture, device)` tells how much was in use before the allocator's history began (place -1), and then
-    after each of its entries (places 0, 1, …). `memory_blocks(capture, device)` gives every block. A block has the attributes
-    `bytes`, `where` (its line, or None), `from_place` and `to_place`: it is in use from the one on, no longer at the other. The peak is the first place
-    where the most is in use.
+    `bytes_in_use(capture, device)` says how much was in use before the allocator's history began (place -1), and then
+    after each of its entries (places 0, 1, …). `memory_blocks(capture, device)` gives every block, with the attributes
+    `bytes`, `where` (its line, or None), `from_place` and `to_place`. A block is in use from place `from_place` on, but no
+    longer at `to_place`. The peak is the first place with the most in use.
 
-    Returns a list of dicts, one a line,
+    Returns a list of dicts, one for each line,
         "where"   the line, or None
         "bytes"   of its blocks at the peak
-        "count"   of these
+        "count"   how many these are
     ordered by bytes, largest first, then where (None last).
 
     Example: 5 bytes of line a from place -1 to 2, 3 of line b from 1 to 4, 4 of line a from 2 to 4. In use are 5, 5, 8 and
@@ -205,7 +206,7 @@ def held_at_peak(capture: str, device: int = 0) -> list[dict[str, Any]]:
 
 
 def replay_end(operations: list[Operation]) -> int:
-    """Given, from Day 1: when the last device operation ends, in ns, if operations are played again."""
+    """When the last device operation ends, in ns, if the operations are replayed. Given, from Day 1."""
     starts: list[int] = []
     ends: list[int] = []
     last = 0
@@ -231,7 +232,7 @@ def without_waits(operation: Operation) -> Operation:
 
 
 def without_launch_cost(operation: Operation) -> Operation:
-    """Issuing work takes no time, but where the host goes on after a wait. Given, as on Day 1."""
+    """Issuing work takes no time, except where the host continues after a wait. Given, as on Day 1."""
     dispatch = operation.kind == "host_code" and operation.duration_ns <= DISPATCH_LIMIT_NS
     issuing = (dispatch or operation.kind == "launch") and not operation.resumes
     return replace(operation, duration_ns=0) if issuing else operation
@@ -252,7 +253,7 @@ def without_copies(operation: Operation) -> Operation:
 
 
 def without_allocation(operation: Operation) -> Operation:
-    """The driver's allocations take no time, and wait for nothing. Given, as on Day 1."""
+    """The driver's allocations take no time and wait for nothing. Given, as on Day 1."""
     if operation.kind == "allocation":
         return replace(operation, duration_ns=0)
     if operation.waits_in == "allocation":
@@ -261,7 +262,10 @@ def without_allocation(operation: Operation) -> Operation:
 
 
 def most_recoverable(capture: str, operations: list[Operation]) -> dict[str, int]:
-    """Per cause, more than which it cannot save, in ns: idle time, and what overlap can hide of copies. Given, as on Day 1."""
+    """Per cause, the most that its removal can save, in ns. Given, as on Day 1.
+
+    For copies this is what overlap can hide, for all other causes it is the idle time.
+    """
     events = read_trace(capture)["events"]
     start, end = window(capture)
     on_device = [operation for operation in operations if operation.device >= 0]
@@ -291,9 +295,9 @@ def most_recoverable(capture: str, operations: list[Operation]) -> dict[str, int
 def recoverable_time(capture: str) -> dict[str, int]:
     """Per cause of CATEGORY_OF_CAUSE, how many ns earlier the device would have finished the steps without it. Given.
 
-    As on Day 1: change the operations of the steps, one cause at a time, and compare `replay_end` before and after.
-    Host code of more than DISPATCH_LIMIT_NS is "compilation" where compilations of its thread overlap it, and
-    "host_code" where they do not. Raises CaptureError if the trace holds no step, or no device operation.
+    As on Day 1: change the operations of the steps, one cause at a time, and compare `replay_end` before and after. The
+    part of host code of more than DISPATCH_LIMIT_NS that overlaps compilations of its thread is "compilation"; the rest is
+    "host_code". Raises CaptureError if the trace holds no step, or no device operation.
     """
     events = read_trace(capture)["events"]
     operations = kineto.operations(events, window(capture))
@@ -337,7 +341,7 @@ def recoverable_time(capture: str) -> dict[str, int]:
 
 
 def idlest_device(capture: str) -> int:
-    """The device that was busy least in the steps, the lowest number if equal. Given.
+    """The device that was busy least in the steps; the lowest number if equal. Given.
 
     Raises CaptureError if the trace holds no step, or no device operation.
     """
@@ -355,17 +359,17 @@ def idlest_device(capture: str) -> int:
 
 
 def growth_finding(device: int, growth_bytes: int, ends: list[int]) -> Finding:
-    """The finding that memory grows by so many bytes a step, from the ends of the steps. Given."""
+    """The finding that memory grows by `growth_bytes` in each step, with the bytes in use at the steps' ends. Given."""
     evidence = {"growth_bytes": growth_bytes, "step_end_bytes": ends[-1]}
     advice = RECOMMENDATIONS["memory_growth"]
     return Finding("memory_growth", f"device:{device}", evidence, advice)
 
 
 def time_finding(device: int, category: str, saved_ns: int, window_ns: int) -> Finding:
-    """The finding that a cause costs so much of the window, or that a device is "healthy". Given.
+    """The finding that a cause costs a share of the window, or that a device is "healthy". Given.
 
-    evidence: what is saved, also as a share of the window, and how far that is from the floor. The recommendation begins
-    with "borderline" where that is no further than BORDERLINE_RATIO.
+    evidence: the saving in ns and as a share of the window, and how far this share is from the floor. The recommendation
+    begins with "borderline" if that distance is at most BORDERLINE_RATIO.
     """
     ratio = saved_ns / window_ns
     margin = ratio - HEALTHY_FLOOR_RATIO
@@ -382,12 +386,14 @@ def time_finding(device: int, category: str, saved_ns: int, window_ns: int) -> F
 def name_trace_bottleneck(capture: str) -> Finding:
     """The main finding of a capture, about its `idlest_device`.
 
-    Memory that grows goes first (`growth_finding`). Growth is the least that a step adds to what was allocated at the end of
-    the one before it (`step_end_bytes(capture, device)`). It counts if it is more than GROWTH_FLOOR_RATIO of the first end.
+    First check whether memory grows (`growth_finding`). Growth is the smallest difference between what is allocated at the
+    end of a step and of the step before it (`step_end_bytes(capture, device)`). It counts if it is more than
+    GROWTH_FLOOR_RATIO of the first end.
 
-    Otherwise (`time_finding`) it is the cause that saves most (`recoverable_time`), or "healthy", with the largest saving,
-    where none saves at least HEALTHY_FLOOR_RATIO of `window(capture)`. Two causes may cure the same gap: of those that reach
-    the floor and come as close to the largest as BORDERLINE_RATIO of the window, the lowest `precedence` in CATEGORIES wins.
+    Otherwise (`time_finding`) it is the cause that saves most (`recoverable_time`). It is "healthy", with the largest
+    saving, if none saves at least HEALTHY_FLOOR_RATIO of `window(capture)`. Two causes may explain the same gap. So of the
+    causes that reach the floor and come within BORDERLINE_RATIO of the window of the largest, choose the lowest
+    `precedence` in CATEGORIES.
 
     Example: of a window of 100 ns waits save 30, launches 31: `time_finding(0, "sync_bound", 30, 100)`.
     """
@@ -397,14 +403,14 @@ def name_trace_bottleneck(capture: str) -> Finding:
 def step_breakdown(capture: str) -> list[dict[str, Any]]:
     """How much of each step each device was busy.
 
-    A device operation belongs to a step with the part of it that lies inside, whoever issued it.
+    The part of a device operation that is inside a step belongs to that step, whoever issued it.
 
     Returns a list, ordered by step and device, with an entry for each step and each device that
     worked anywhere in the trace:
         "step"         the number
         "device"
         "step_ns"      length of the step
-        "busy_ns"      time in it in which the device worked: what runs at the same time counts once
+        "busy_ns"      time in the step in which the device worked; overlapping time counts once
         "kernel_ns"    the same for kernels only
         "idle_ratio"   share of the step in which the device did nothing
     Raises CaptureError if the trace holds no step (naming `profiler.step()`), or no device operation
@@ -414,22 +420,22 @@ def step_breakdown(capture: str) -> list[dict[str, Any]]:
 
 
 def graph_breaks(capture: str) -> list[dict[str, Any]]:
-    """Where compiled code had to go back to Python in the middle.
+    """Where compiled code had to return to Python before its end.
 
-    Compiled code runs in an operator "Torch-Compiled Region: <frame>/<version>". Where TorchDynamo
-    cannot follow the Python it ends the graph, lets Python do what it could not follow, and goes on
-    in another frame, whose region lies inside the first one's. So: a graph break is a region inside
-    another one, on the same thread; it belongs to the innermost region around it.
+    Compiled code runs in an operator "Torch-Compiled Region: <frame>/<version>". If TorchDynamo cannot
+    follow the Python code, it ends the graph, lets Python run that code, and continues in another
+    frame. That frame's region is inside the first frame's region. So a graph break is a region inside
+    another region on the same thread. It belongs to the innermost region around it.
 
     Returns a list of dicts, one for each pair of frames, ordered by from_frame and to_frame,
         "from_frame", "to_frame"   integers
         "count"                    how often, over all steps
         "where"                    "file:line function" of the break, or None. The rest of a broken
-                                   function runs as "file(line): torch_dynamo_resume_in_<function>_at_<line>":
-                                   take the first Python function of such a name that starts inside the
-                                   inner region, and its file, the function and the line that it names
-    Only inner regions that start inside a step count. An empty list: no break was seen. (Where the rest
-    of a function cannot be compiled at all there is no inner region, and the trace shows no break.)
+                                   function runs as "file(line): torch_dynamo_resume_in_<function>_at_<line>".
+                                   Take the first Python function with such a name that starts inside the
+                                   inner region: its file, and the function and line in its name
+    Count only inner regions that start inside a step. An empty list means that no break was seen. (If the
+    rest of a function cannot be compiled at all, there is no inner region, and the trace shows no break.)
     Raises CaptureError if the trace holds no step, or no compiled region at all.
     """
     raise NotImplementedError
@@ -440,12 +446,12 @@ def recompilations(capture: str) -> list[dict[str, Any]]:
 
     A compilation is an operator called COMPILATION that starts inside a step. It compiled what runs
     next: the first operator "Torch-Compiled Region: <frame>/<version>" that starts on its thread after
-    it ended. A compilation inside another one is part of that one.
+    the compilation ended. A compilation inside another one is part of that one.
 
     Returns a list of dicts in order of time
         "step"          the number of the step that it starts in
         "frame", "version"   integers; None if no region follows. Version 0 is a first compilation, a
-                        higher one a recompilation
+                        higher version is a recompilation
         "where"         "file:line function" of the first Python function of the form
                         "file(line): function" that starts inside that region; None if none does
         "duration_ns"
@@ -456,17 +462,17 @@ def recompilations(capture: str) -> list[dict[str, Any]]:
 
 
 def launch_bound(capture: str) -> dict[str, Any]:
-    """Is it the issuing of work that the device waits for? With the evidence.
+    """Does the device wait for the host to issue work? With the evidence.
 
     The window is that of recoverable_time. Returns
         "launch_bound"        True if recoverable_ratio is at least HEALTHY_FLOOR_RATIO
-        "recoverable_ns"      what free launches would save (recoverable_time)
+        "recoverable_ns"      what launches that cost nothing would save (recoverable_time)
         "window_ns"           length of the window
         "recoverable_ratio"   their quotient
         "kernel_count"        kernels that a CUDA call starting in the window issued
-        "starved_ratio"       share of these that found their device empty: the call that issued them
-                              began when everything that the device had started before the kernel
-                              (any kind, in the order of read_trace) had ended, or at that moment
+        "starved_ratio"       share of these kernels that found their device idle: their call began
+                              when, or after, everything had ended that the device started before
+                              the kernel (of any kind, in the order of read_trace)
         "launches_per_step"   CUDA calls starting in the window that issued at least one kernel, over
                               the number of steps
     A replayed CUDA graph is one call that issues many kernels.

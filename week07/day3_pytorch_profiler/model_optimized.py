@@ -1,6 +1,6 @@
 """Day 3, repairs: the same results from less work.
 
-`model_slow.py`, beside this file, holds programs that are right and slow. Here you write them again.
+`model_slow.py`, next to this file, has programs that are right but slow. Here you write faster versions of them.
 
     uv run lab check ex_32
 
@@ -25,11 +25,11 @@ def repair_graph_breaks(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """`clipped_mean` of model_slow.py as one graph: nothing in it needs a number on the host.
 
-    Returns, as `clipped_mean` does and without printing, the mean of the used rows and the largest number before scaling,
-    both tensors. limit is above 0. Gradients with respect to x and weight are the same, too: there the factor that scales is a mere
-    number, and so is the largest one that is returned.
+    Returns what `clipped_mean` returns, without printing: the mean of the used rows and the largest number before scaling,
+    both tensors. limit is above 0. Gradients with respect to x and weight are the same too. In them, the scaling factor and
+    the returned largest number are constants.
 
-    `torch.compile(…, fullgraph=True)` must take it. One graph serves inputs that are scaled and inputs that are not; no
+    `torch.compile(…, fullgraph=True)` must accept it. One graph serves inputs that are scaled and inputs that are not. No
     operator reads a number from the device, or gives a result whose shape depends on numbers.
 
     Example: x [[2.0], [-1.0]], weight [[1.0]], limit 1.0: the rows become 2 and 0, scaled 1 and 0, and only the first is
@@ -41,14 +41,14 @@ def repair_graph_breaks(
 def repair_recompilations(
     query: torch.Tensor, buckets: Sequence[int], compile_function: Callable[..., Any]
 ) -> Callable[[torch.Tensor, int], torch.Tensor]:
-    """`pool` of model_slow.py for rows in any number, compiled at most once for each bucket.
+    """`pool` of model_slow.py for any number of rows, compiled at most once for each bucket.
 
-    query: [width]. buckets: numbers of rows, in any order. compile_function: `torch.compile` for exact shapes; use it
-    once, on a function of yours. Shapes, and the values of Python numbers among the arguments, are guarded.
+    query: [width]. buckets: numbers of rows, in any order. compile_function: `torch.compile` for exact shapes. Use it
+    once, on a function of yours. It guards shapes, and the values of Python numbers among the arguments.
 
-    Returns a function (x, step) that gives what `pool(x, query, step)` gives, with both gradients, for x of 1 row up to as
-    many as the largest bucket has. The rows go through compiled code in the smallest bucket that holds them; the rows
-    that fill it up must not change the result. Whatever rows and steps come, each bucket in use is compiled once at most.
+    Returns a function (x, step) that gives what `pool(x, query, step)` gives, with both gradients. x has from 1 row to as
+    many as the largest bucket. The rows go through compiled code in the smallest bucket that holds them; rows added
+    to fill it must not change the result. Whatever rows and steps come, each bucket is compiled at most once.
 
     Example: buckets [8, 4], and calls with 3, 4, 5 and 1 rows in the steps 0 to 3: two compilations, for 4 and 8 rows.
     """
@@ -62,11 +62,11 @@ def repair_memory_growth(
 ) -> float:
     """`mean_loss` of model_slow.py in memory that does not grow with the number of batches.
 
-    batches: any iterable, read once. Returns the mean of their losses as a float, each batch counting the same.
+    batches: any iterable, read once. Returns the mean of their losses as a float, in which each batch counts the same.
 
-    Neither `model` nor `loss` is called with gradients enabled. When a batch is read, nothing of the batches before the
-    last one is alive: no input, result or loss. A number is read from the device once, at the end. Whether gradients
-    are enabled is afterwards as it was before, after an exception too.
+    Call `model` and `loss` only with gradients disabled. When a batch is read, nothing of the batches before the
+    last one is alive: no input, result or loss. Read one number from the device, at the end. Afterwards gradients are
+    enabled or disabled as they were before, also after an exception.
 
     Example: two batches with losses 1.0 and 2.0, of 8 rows and of 2: 1.5, after one read.
     """
@@ -80,24 +80,24 @@ def capture_step(
     state: Sequence[torch.Tensor] = (),
     warm_up: int = 3,
 ) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Put a step into a CUDA graph: the host then issues one call, however many kernels it has.
+    """Put a step into a CUDA graph: the host then issues one call, however many kernels the step has.
 
     cuda: `torch.cuda`, or without a GPU a stand-in for it with Stream, stream, current_stream,
-    CUDAGraph and graph, that records what a capture would and plays it back on the same addresses.
-    step: takes one tensor and returns one. It may change the tensors in `state`, in place (say,
+    CUDAGraph and graph. The stand-in records what a capture would, and replays it on the same addresses.
+    step: takes one tensor and returns one. It may change the tensors in `state` in place (for example
     parameters and an optimizer's buffers), and nothing else.
-    example: an input; shape, dtype and device of all that follow. It is left as it is.
+    example: an input, with the shape, dtype and device of all later inputs. Leave it unchanged.
 
-    Before the capture `step` runs `warm_up` times on a stream that is not the current one, after that
-    stream was told to wait for the current one, and the current one then waits for it (source: "CUDA
-    Graphs" in PyTorch's "CUDA semantics"). Then it runs once under `cuda.graph`. All of these calls get
-    a tensor of your own, always the same one: a graph replays addresses, not values. In the end the
-    tensors in `state` hold what they held before the call.
+    Before the capture, run `step` `warm_up` times on a stream that is not the current one. That stream
+    first waits for the current stream, and afterwards the current stream waits for it (source: "CUDA
+    Graphs" in PyTorch's "CUDA semantics"). Then run it once under `cuda.graph`. All these calls get
+    the same tensor, which is your own, because a graph replays addresses and not values. At the end the
+    tensors in `state` have the values that they had before the call.
 
-    Returns a function of one input that replays the graph for it, without calling `step`, and returns
-    the result as a new tensor: results of earlier calls stay as they are.
-    Raises ValueError if warm_up is less than 1; the returned function does if the input's shape, dtype
-    or device is not the example's (the message names both), before anything is replayed.
+    Returns a function of one input. It replays the graph for this input without calling `step`, and
+    returns the result as a new tensor, so results of earlier calls do not change.
+    Raises ValueError if warm_up is less than 1. The returned function raises it, before it replays
+    anything, if the input's shape, dtype or device differs from the example's; the message names both.
     """
     raise NotImplementedError
 
@@ -107,12 +107,12 @@ def capture_step_live(
 ) -> dict[str, float]:
     """What a CUDA graph saves on this machine's GPU: the step as it is, and captured.
 
-    step, example: as in capture_step, on the GPU; the step changes nothing.
+    step, example: as in capture_step, on the GPU. The step changes nothing.
 
-    Returns "before_ns" and "after_ns", times of one call of `step` and of one replay, and "ratio",
-    before over after. A time is the median of 5 measurements, taken in turns (before, after, before,
-    …), after 3 calls of each that are not measured; a measurement is the time between two CUDA events
-    around 20 calls, divided by 20.
+    Returns "before_ns" and "after_ns", the times of one call of `step` and of one replay, and "ratio",
+    before over after. First call each of the two 3 times without measuring. Then measure each 5 times, in
+    turns (before, after, before, …), and take the medians. A measurement is the time between two CUDA
+    events around 20 calls, divided by 20.
     """
     raise NotImplementedError
 
@@ -122,13 +122,13 @@ def optimized_model(slow: Any) -> Callable[[torch.Tensor, torch.Tensor], torch.T
 
     slow: a SlowModel of any size. Returns a function, or module, of (tokens, lengths) that gives the same scores and,
     for all parameters of `slow`, the same gradients, within rounding (2e-5 of the largest). It computes with these
-    very parameters, changes `slow` in nothing, and keeps no result for a later call.
+    same parameters, changes nothing in `slow`, and keeps no result for a later call.
 
-    Counted over one forward and backward pass, against `slow`: at most 25 % of the operators that PyTorch dispatches
-    (views not counted), 30 % of the bytes that they read and write, 60 % of the floating-point operations, and no
-    number read from the device.
+    One forward and backward pass may take at most 25 % of the operators that PyTorch dispatches for `slow`
+    (views not counted), 30 % of the bytes that they read and write, and 60 % of the floating-point operations. It must not
+    read a number from the device.
 
-    Example: the head alone, asked for one token of 20 in each row: 5 % of its operations.
+    Example: the head alone takes 5 % of its operations if asked for one token of 20 in each row.
     """
     raise NotImplementedError
 
@@ -139,9 +139,9 @@ def optimized_model_live(
     """What the optimized model saves on this machine's GPU, forward and backward.
 
     slow: a SlowModel on the GPU. tokens, lengths: a batch, on the GPU. One call computes the scores and
-    the gradients of their sum, and takes the gradients away again.
+    the gradients of their sum, and then clears the gradients.
 
-    Returns "before_ns", "after_ns" and "ratio" as capture_step_live does, measured in the same way, with
-    3 calls in a measurement. A ratio of at least 3 is asked for on the batches of the check.
+    Returns "before_ns", "after_ns" and "ratio" like capture_step_live, measured in the same way but with
+    3 calls in a measurement. On the batches of the check, the ratio must be at least 3.
     """
     raise NotImplementedError

@@ -1,25 +1,26 @@
 """Day 5, end to end: latency and throughput.
 
-You write small functions that judge a server from its users' side: how long do they wait, how many
+You write small functions that judge a server as its users see it: how long do they wait, how many
 are served, and is the new version better? The lesson is `README.md` in this folder, hints are in
 `hints.md`, and
 
     uv run lab check ex_34
 
-tells what is right and wrong. Most captures of this day are JSON files that a program wrote about
-itself; `profiling_lab.captures.text(capture, "requests.json")` gives the text of one.
+says which tasks are right and what is wrong in the others. Most captures of this day are JSON files that a program
+wrote about itself; `profiling_lab.captures.text(capture, "requests.json")` returns the text of one.
 
-Four moments of a request, in order, in ns since its run began:
+A request has four times, in this order, in ns since its run began:
 
     intended_ns   when its user wanted to send it
     sent_ns       when it was sent (later, if its client was still waiting for an earlier answer)
-    start_ns      when the server began to work on the batch that it was in
-    end_ns        when the answer was there
+    start_ns      when the server began to work on its batch
+    end_ns        when the answer was complete
 
 Unless a contract says otherwise, *latency* is end_ns - intended_ns: how long the user waited.
 
-The readers are given: `read_runs` returns the runs of a file and raises CaptureError for a broken one, `run_of` returns one
-run of it, `moments_of` its four columns as arrays. `percentile_interval` is given too; it says how sure a percentile is.
+The readers are given. `read_runs` returns the runs of a file and raises CaptureError for a broken one, `run_of` returns
+one run of it, and `moments_of` its four times as arrays. `percentile_interval` is given too: it says how certain a
+percentile is.
 """
 
 from __future__ import annotations
@@ -48,11 +49,11 @@ STAGES = ("tokenize", "copy_in", "forward", "copy_out", "postprocess")
 
 
 def read_runs(capture: str, file: str) -> dict[str, dict]:
-    """Given: the runs that a program wrote into one JSON file of a capture: name → run.
+    """The runs that a program wrote into one JSON file of a capture: name → run. Given.
 
     file: "requests.json", "service.json", "tokens.json" or "evidence.json". A run's values that are lists
-    are its columns, one entry a request (or a repeat). The rest are facts about the run.
-    Raises CaptureError for a file that is cut off, of another schema or unit, or inconsistent.
+    are its columns, with one entry for each request (or repeat). The rest are facts about the run.
+    Raises CaptureError if a file is cut off, has another schema or unit, or is inconsistent.
     """
     try:
         content = json.loads(captures.text(capture, file))
@@ -85,7 +86,7 @@ def read_runs(capture: str, file: str) -> dict[str, dict]:
 
 
 def all_times(value: object) -> bool:
-    """Given: whether a value is a list of times, or of lists of them."""
+    """Whether a value is a list of times, or of lists of times. Given."""
     if not isinstance(value, list):
         return False
     for entry in value:
@@ -96,7 +97,7 @@ def all_times(value: object) -> bool:
 
 
 def run_of(capture: str, file: str, run: str) -> dict:
-    """Given: one run of a file. Raises CaptureError for an unknown one, with those that are known."""
+    """One run of a file. Raises CaptureError for an unknown run; the message lists the known ones. Given."""
     runs = read_runs(capture, file)
     if run not in runs:
         raise CaptureError(f"{capture}, {file}: no run {run!r}; runs here: {', '.join(runs)}")
@@ -104,8 +105,10 @@ def run_of(capture: str, file: str, run: str) -> dict:
 
 
 def moments_of(run: dict) -> list[np.ndarray]:
-    """Given: intended_ns, sent_ns, start_ns and end_ns of a run's requests, int64 (requests,) each. Raises
-    CaptureError for a missing column and for a request whose moments are not in order."""
+    """intended_ns, sent_ns, start_ns and end_ns of a run's requests, each int64 (requests,). Given.
+
+    Raises CaptureError if a column is missing, or if the times of a request are not in order.
+    """
     names = ("intended_ns", "sent_ns", "start_ns", "end_ns")
     missing = [name for name in names if name not in run]
     if missing:
@@ -120,8 +123,8 @@ def moments_of(run: dict) -> list[np.ndarray]:
 def refuses_bad_input(samples: Sequence[float], percent: float) -> None:
     """Refuse input that has no percentile. A function that computes one can begin with this call.
 
-    Raises ValueError whose message holds the argument's name, "samples" or "percent": for no samples, for a
-    sample that is NaN, and for a percent that is not above 0 and at most 100 (NaN is neither).
+    Raises ValueError if there are no samples, if a sample is NaN, or if percent is not above 0 and at most 100 (NaN is
+    neither). The message has the argument's name, "samples" or "percent".
 
     Example: refuses_bad_input([3.0, 4.0], 0) raises ValueError("percent is 0: …").
     """
@@ -129,11 +132,11 @@ def refuses_bad_input(samples: Sequence[float], percent: float) -> None:
 
 
 def percentile(samples: Sequence[float], percent: float) -> float:
-    """The value that `percent` of 100 samples do not exceed, by nearest rank: always a sample that occurred.
+    """The value that `percent` of 100 samples do not exceed, by nearest rank: always one of the samples.
 
-    samples: n numbers in any order; in order they are x(1), the smallest, to x(n). The result is x(r) with r =
-    the smallest whole number, from 1 on, that is at least percent / 100 · n. A product within RANK_TOLERANCE of a
-    whole number is that number.
+    samples: n numbers in any order; sorted, they are x(1), the smallest, to x(n). The result is x(r). r is
+    the smallest integer of at least 1 that is at least percent / 100 · n. A product within RANK_TOLERANCE of an
+    integer is that integer.
     Source: R. J. Hyndman, Y. Fan, "Sample Quantiles in Statistical Packages", The American
     Statistician 50(4), 1996: type 1.
 
@@ -145,11 +148,11 @@ def percentile(samples: Sequence[float], percent: float) -> float:
 def percentile_interval(
     samples: Sequence[float] | np.ndarray, percent: float, confidence: float = 0.95
 ) -> tuple[float | None, float | None]:
-    """Given: (low, high), two samples between which the true percentile lies with at least this confidence.
+    """(low, high), two samples between which the true percentile lies with at least this confidence. Given.
 
-    How many of n independent samples fall below it is binomial, whatever their distribution. None says that so
-    few samples cannot bound the percentile on that side.
-    Raises ValueError for no samples, NaN among them, and a percent or a confidence outside its range.
+    The number of n independent samples that are below it is binomial, whatever their distribution. An end is None
+    if there are too few samples to bound the percentile on that side.
+    Raises ValueError if there are no samples, if one is NaN, or if percent or confidence is outside its range.
     Source: H. A. David, H. N. Nagaraja, "Order Statistics", 3rd ed., 2003, section 7.1.
     """
     if not 0 < percent < 100 or not 0 < confidence < 1:
@@ -173,7 +176,7 @@ def percentile_interval(
 
 
 def binomial(n: int, p: float) -> list[float]:
-    """Given: the probabilities of 0 … n - 1 successes in n trials of probability p."""
+    """The probabilities of 0 … n - 1 successes in n trials of probability p. Given."""
     # In logarithms: the binomial coefficients of a thousand samples do not fit into a float.
     return [
         math.exp(
@@ -190,8 +193,8 @@ def binomial(n: int, p: float) -> list[float]:
 def latency_from_intended(capture: str, run: str) -> dict[str, list[int]]:
     """How long users of a run waited, what its client measured, and what the client left out.
 
-    Of a run of requests.json, three lists in ns, one entry a request, in the file's order:
-        "latency_ns"   what the user waited, from when the request was due
+    Returns for a run of requests.json three lists in ns, one entry per request, in the file's order:
+        "latency_ns"   how long the user waited, from when the request was due
         "measured_ns"  what the client measured, from when it sent the request
         "late_ns"      the difference of the two
     Source of the term "coordinated omission": G. Tene, "How NOT to Measure Latency", QCon San
@@ -209,16 +212,17 @@ def littles_law(
 
     A request is in the system from sent_ns to end_ns. window: start and end in ns; without one,
     from the earliest sent_ns to the latest end_ns, wherever they are in the file. Returns
-        "in_system_count"   L: requests in the system, on average over the window: the time that
-                            requests spent in the system inside the window, added up, over its length
-        "rate_per_s"        λ: requests sent in the window (start <= sent_ns < end), a second
-        "latency_ns"        W: the mean time in the system of those requests, including the part
-                            after the window; None if there are none
+        "in_system_count"   L: the mean number of requests in the system over the window. It is the sum
+                            of the times that requests spent in the system inside the window, divided
+                            by the window's length
+        "rate_per_s"        λ: requests sent in the window (start <= sent_ns < end), per second
+        "latency_ns"        W: the mean time in the system of the requests sent in the window, including
+                            the part after the window; None if there are none
         "mismatch_ratio"    (L - λ · W) / L; None if L is 0 or there is no W
 
-    Over the whole run the two sides are equal. Over a part of it they are if the system is in
-    balance; if requests pile up, they are not.
-    Raises ValueError for a window whose end does not lie after its start, besides the errors of
+    Over the whole run the two sides are equal. Over a part of it they are equal if the system is in
+    balance, and unequal if requests pile up.
+    Raises ValueError if the window does not end after its start, and the errors of
     `latency_from_intended`.
     Source: J. D. C. Little, "A Proof for the Queuing Formula: L = λW", Operations Research 9(3), 1961.
     """
@@ -230,9 +234,9 @@ def throughput_latency_curve(capture: str) -> list[dict]:
 
     Returns a list of dictionaries, ordered by throughput_per_s (equal ones by run), of
         "run"                its name
-        "throughput_per_s"   requests a second, from the earliest sent_ns to the latest end_ns
+        "throughput_per_s"   requests per second, from the earliest sent_ns to the latest end_ns
         "p50_ns", "p99_ns"   percentiles of the latency, by nearest rank
-        "mean_batch"         how many requests a batch held on average. Requests with the same
+        "mean_batch"         the mean number of requests in a batch. Requests with the same
                              start_ns were in the same batch.
 
     Example: three requests from 0 to 60 ns in two batches: 5e7 a second, a mean batch of 1.5.
@@ -241,7 +245,7 @@ def throughput_latency_curve(capture: str) -> list[dict]:
 
 
 def best_batch(capture: str, limit_ns: float, percent: float = 99) -> dict | None:
-    """The batch size that serves most requests a second within a limit on its service time.
+    """The batch size that serves most requests per second within a limit on its service time.
 
     Each run of service.json has the fact "batch", a batch size, and the column "service_ns", how
     long batches of that size took. A size is within the limit if the percentile of its service_ns
@@ -249,7 +253,7 @@ def best_batch(capture: str, limit_ns: float, percent: float = 99) -> dict | Non
     batch after the other: batch / mean service time.
 
     Returns {"batch", "throughput_per_s", "percentile_ns"} of the size within the limit with the
-    highest throughput, of equal ones the smaller size; None if no size is within the limit.
+    highest throughput, or of the smallest if several are equal; None if no size is within the limit.
 
     Example: 2 in 10 ns and 4 in 20 ns, a limit of 15 ns: a batch of 2, 2e8 a second.
     """
@@ -257,20 +261,21 @@ def best_batch(capture: str, limit_ns: float, percent: float = 99) -> dict | Non
 
 
 def token_metrics(capture: str, run: str) -> dict:
-    """How long readers waited in a run of tokens.json: first token, time per token, and tokens a second.
+    """How long readers waited in a run of tokens.json: first token, time per token, and tokens per second.
 
-    Its columns: sent_ns, when a request was sent, and token_ns, a list a request: when each of its
-    output tokens was there, in order. Returns
-        "ttft_ns"         time to first token, one entry a request
-        "inter_token_ns"  all times from one token of a request to its next, request after request,
-                          in one list
-        "tpot_ns"         time per output token, one entry a request: from first to last token, over
-                          the number of steps between them; None for a request with one token
-        "tokens_per_s"    output tokens of all requests, from the earliest sent_ns to the latest token
+    Its columns are sent_ns, when a request was sent, and token_ns, a list for each request: when each of its
+    output tokens was complete, in order. Returns
+        "ttft_ns"         time to first token, one entry per request
+        "inter_token_ns"  all times from one token of a request to its next, in one list, request after
+                          request
+        "tpot_ns"         time per output token, one entry per request: the time from first to last
+                          token, over the number of steps between them; None if it has only one token
+        "tokens_per_s"    output tokens of all requests per second, from the earliest sent_ns to the
+                          latest token
 
-    Raises CaptureError for an unknown run (the message lists the runs), for missing columns, for no
-    requests, for a request without a token, for tokens that are not in order or come before their
-    request was sent, and for a run that took no time.
+    Raises CaptureError if the run is unknown (the message lists the runs) or took no time, if a column is
+    missing, if there are no requests, if a request has no token, or if its tokens are not in order or come
+    before it was sent.
     """
     raise NotImplementedError
 
@@ -278,17 +283,17 @@ def token_metrics(capture: str, run: str) -> dict:
 def goodput(
     capture: str, run: str, ttft_limit_ns: float, tpot_limit_ns: float
 ) -> dict[str, float | int]:
-    """How many requests a second of a run of tokens.json kept two latency limits.
+    """How many requests per second of a run of tokens.json met two latency limits.
 
     A request is good if its time to first token and its time per output token (see `token_metrics`)
-    are both within their limits, the limits themselves included. A request with one token has no
-    time per output token: only its first token counts. Returns
+    are both at most their limits. A request with one token has no time per output token, so only its
+    time to first token counts. Returns
         "request_count"      all requests
         "good_count"         the good ones
         "attainment_ratio"   good ones over all
-        "goodput_per_s"      good ones a second, from the earliest sent_ns to the latest token
+        "goodput_per_s"      good ones per second, from the earliest sent_ns to the latest token
 
-    Raises ValueError for a limit that is not above 0, besides the errors of `token_metrics`.
+    Raises ValueError if a limit is not above 0, and the errors of `token_metrics`.
     Source of the term: Y. Zhong et al., "DistServe", OSDI 2024.
     """
     raise NotImplementedError
@@ -297,9 +302,12 @@ def goodput(
 def ranges_of(
     capture: str,
 ) -> tuple[list[tuple[int, int, int]], list[tuple[int, int]], list[tuple[str, int, int]]]:
-    """Given: the requests (number, start_ns, end_ns) in the order of their numbers, the batches (start_ns,
-    end_ns), and the stages (name, start_ns, end_ns) of a recorded pipeline. Raises CaptureError if there is no
-    request, and for a request that ends in no batch."""
+    """The ranges of a recorded pipeline. Given.
+
+    Returns its requests (number, start_ns, end_ns) in the order of their numbers, its batches (start_ns,
+    end_ns), and its stages (name, start_ns, end_ns). Raises CaptureError if there is no request, or if a
+    request ends in no batch.
+    """
     with captures.open(capture) as recording:
         ranges = recording.nvtx_ranges.select("name", "start_ns", "end_ns").rows()
     requests = [
@@ -317,17 +325,17 @@ def ranges_of(
 
 
 def request_breakdown(capture: str) -> list[dict[str, int]]:
-    """Where the time of each request went, from the NVTX ranges of a Nsight Systems recording.
+    """How each request spent its time, from the NVTX ranges of a Nsight Systems recording.
 
     `ranges_of` gives the ranges "request <i>" (from arrival to answer), "batch <k>" (the work on one batch) and,
     inside a batch, those named as in STAGES. A request belongs to the batch in whose range it ends
     (batch start < request end <= batch end).
 
-    Returns one dictionary a request, in the order of their numbers, of
+    Returns one dictionary per request, in the order of their numbers, of
         "request"    its number
         "total_ns"   the length of its range
-        "queue_ns"   from its start to its batch's start; 0 if the batch had begun by then
-        "<stage>_ns" for each of STAGES: how long ranges of that name inside the batch lie inside the request's
+        "queue_ns"   from its start to its batch's start; 0 if the batch began earlier
+        "<stage>_ns" for each of STAGES: the time inside the request that ranges of that name in its batch take
         "other_ns"   the rest, so that queue, stages and other add up to the total
 
     Example: a request from 0 to 100 whose batch began at 30 and whose forward took 50: a queue of 30, other 20.
@@ -338,8 +346,8 @@ def request_breakdown(capture: str) -> list[dict[str, int]]:
 def amdahl_bound(parts_ns: dict[str, float], faster: dict[str, float]) -> float:
     """How many times faster the whole becomes if some of its parts become faster.
 
-    parts_ns: part → time; the parts follow one another and make up the whole. faster: part → how many
-    times faster it becomes; math.inf takes it away; below 1 it becomes slower. The rest stays.
+    parts_ns: part → time. The parts follow one another and make up the whole. faster: part → how many
+    times faster it becomes; math.inf removes it; below 1 it becomes slower. Other parts do not change.
     Returns old time / new time; math.inf if nothing is left.
     Source: G. M. Amdahl, AFIPS Spring Joint Computer Conference, 1967.
 
@@ -354,20 +362,20 @@ def simulate_batcher(
     """When a dynamic batcher serves each request: an event simulation.
 
     arrival_ns: when requests arrive, ascending. service_ns: batch size → how long the server works
-    on such a batch. A batch whose size is not in the table takes as long as the next larger size
-    that is: it is padded.
+    on such a batch. If a size is not in the table, the batch is padded: it takes as long as the next
+    larger size in the table.
 
-    One server works on one batch at a time, first come, first served. When it is free it starts a
-    batch as soon as max_batch requests wait, or the one that waits longest has waited max_wait_ns,
-    whichever comes first. Into the batch go the requests that have arrived by then (at that very
-    moment included), longest waiting first, at most max_batch. The last requests wait as well: the
-    batcher does not know that no more will come.
+    One server works on one batch at a time, first come, first served. When it is free, it starts a
+    batch as soon as max_batch requests wait or the one that waits longest has waited max_wait_ns,
+    whichever comes first. The batch takes the requests that have arrived by then (including those that
+    arrive at that moment), longest waiting first, at most max_batch. The last requests wait as well,
+    because the batcher does not know that no more will come.
 
-    Returns, one entry a request, "start_ns" and "end_ns" of its batch and "batch", the number of
-    requests in it (padding not counted). Empty lists for no arrivals.
-    Raises ValueError for arrivals that are not ascending, for max_batch below 1 or larger than the
-    largest size in the table, for a negative max_wait_ns, and for an empty table or one with a size
-    below 1 or a time that is not above 0.
+    Returns, with one entry per request, "start_ns" and "end_ns" of its batch and "batch", the number of
+    requests in it (without padding). Returns empty lists if there are no arrivals.
+    Raises ValueError if arrivals are not ascending, if max_batch is below 1 or above the largest size in
+    the table, if max_wait_ns is negative, or if the table is empty or has a size below 1 or a time that
+    is not above 0.
     """
     raise NotImplementedError
 
@@ -380,16 +388,16 @@ def choose_batcher(
     max_waits_ns: Sequence[int],
     percent: float = 99,
 ) -> dict | None:
-    """The setting of a dynamic batcher that keeps a limit on latency with the least work.
+    """The setting of a dynamic batcher that meets a limit on latency with the least work.
 
-    Every pair of max_batches and max_waits_ns is simulated (`simulate_batcher`). A setting keeps the
-    limit if the percentile (nearest rank) of end_ns - arrival is at most limit_ns. Of those, the best is the one
-    whose server is busy for the shortest time: the rest of its time could serve other requests.
-    Equal ones: the lower percentile, then the smaller max_batch, then the smaller max_wait_ns.
+    Simulate every pair of max_batches and max_waits_ns (`simulate_batcher`). A setting meets the
+    limit if the percentile (nearest rank) of end_ns - arrival is at most limit_ns. The best of these is the
+    one whose server is busy for the shortest time, because the rest of its time could serve other requests.
+    If several are equal, choose the lower percentile, then the smaller max_batch, then the smaller max_wait_ns.
 
-    Returns {"max_batch", "max_wait_ns", "percentile_ns", "busy_ns"}, busy_ns being the service times
-    of all batches together; None if no setting keeps the limit.
-    Raises ValueError for no arrivals, no settings, and a limit that is not above 0, besides the
+    Returns {"max_batch", "max_wait_ns", "percentile_ns", "busy_ns"}; busy_ns is the sum of the service
+    times of all batches. Returns None if no setting meets the limit.
+    Raises ValueError if there are no arrivals or no settings, or if the limit is not above 0, and the
     errors of `simulate_batcher`.
     """
     raise NotImplementedError
@@ -398,16 +406,16 @@ def choose_batcher(
 def evidence_verdict(capture: str, run: str, confidence: float = 0.95) -> dict:
     """Is the program faster after a change than before, by more than the noise of the measurement?
 
-    A run of evidence.json has the columns before_ns, after_ns and again_ns: in each round the old program was
-    measured, then the new one, then the old one again. Compare within rounds only: clocks and other programs
+    A run of evidence.json has the columns before_ns, after_ns and again_ns: each round measured the old program,
+    then the new one, then the old one again. Compare only within rounds: clocks and other programs
     change from round to round. The ratio again / before is the noise, an A/A comparison. Returns
         "ratio"          median over the rounds of after / before; of an even number, the mean of the middle two
         "low_ratio",
-        "high_ratio"     its interval (`percentile_interval`), None where there is none
-        "noise_ratio"    how far from 1 the interval of the noise reaches, on the side where it reaches
-                         further; None if one of its sides is None
-        "verdict"        "win" if the whole interval is below what the noise reaches, "regression" if it is
-                         above, else "no_win"; "undecided" if an interval has no such end
+        "high_ratio"     the ends of its interval (`percentile_interval`), each possibly None
+        "noise_ratio"    the distance from 1 of the more distant end of the noise's interval; None if
+                         an end is None
+        "verdict"        "win" if the whole interval of the ratio is below 1 - noise_ratio, "regression" if
+                         above 1 + noise_ratio, else "no_win"; "undecided" if any end is None
 
     Example: an interval of 0.91 to 0.94 and a noise of 0.05: a win. With a noise of 0.06: no win.
     """

@@ -1,23 +1,23 @@
 """Day 5, an end-to-end pipeline: the same answers, less work.
 
-The slow version is `pipeline_slow.py` in this folder. Without a GPU the checks run your function on a
-stand-in device, which counts what it is asked for. With `--live` they also time it on the GPU of this
+The slow version is `pipeline_slow.py` in this folder. Without a GPU, the checks run your function on a
+stand-in device, which counts the work that it gets. With `--live` they also time it on the GPU of this
 machine, with your own `pipeline_speedup` and `pipeline_on_gpu`.
 
-**Texts and answers**, as in `pipeline_slow`: the words of a text are text.lower().split(), the first LONGEST of
-them. The id of a word is its place in the vocabulary, UNKNOWN if it is not there. A text without a word is one
-unknown word. The vocabulary holds every word once, and no text holds the word at PADDING. `model(ids, mask)` gives
-scores (batch, labels) of a batch (batch, length) of ids, PADDING behind the end of a text, and of a mask, True
-where there is a word.
+**Texts and answers** are as in `pipeline_slow`. The words of a text are text.lower().split(), only the first
+LONGEST of them. The id of a word is its place in the vocabulary, or UNKNOWN if it is not there. A text without a
+word is one unknown word. The vocabulary holds every word once, and no text holds the word at PADDING.
+`model(ids, mask)` gives scores (batch, labels). ids is a batch (batch, length) of ids, with PADDING after the end
+of a text. mask is True where there is a word.
 
-**What n texts in b = ceil(n / max_batch) batches may need at most**:
+**For n texts in b = ceil(n / max_batch) batches, you may use at most**:
 
-    b calls of the model, with gradients off, over at most 1.25 times as many places (texts times
-    length, padding included) as batches of texts in the order of their lengths have
-    2 b copies to the device, of at most 9 bytes a place (an id of 8 bytes and a mask of 1)
-    b copies back, of at most 16 bytes a label of the answer
+    b calls of the model, with gradients off. Together they may have at most 1.25 times as many places
+    (texts times length, padding included) as batches of the texts sorted by length have
+    2 b copies to the device, of at most 9 bytes per place (an id of 8 bytes and a mask of 1)
+    b copies back, of at most 16 bytes per label of the answer
     b waits of the host for the device (every copy back to pageable memory is one)
-    12 operations started on the device in each batch, besides the model's own
+    12 operations started on the device in each batch, not counting the model's own
     no search through the vocabulary from its beginning
 
 You need no streams, events or pinned memory, and the stand-in does not count them.
@@ -46,13 +46,13 @@ def pipeline_optimized(
 ) -> list[list[tuple[int, float]]]:
     """The answers of `pipeline_slow`, in the order of the texts, with less work.
 
-    texts, vocabulary and model: as described at the head of this file. The model lives on `device` ("cuda" or
+    texts, vocabulary and model: as described at the head of this file. The model is on `device` ("cuda" or
     "cpu") and takes at most max_batch texts at once. best: how many labels a text's answer has, at most as many
     as there are labels.
 
     Returns for each text its `best` most probable labels (softmax of the scores), highest first, as
-    (label, probability): ints and floats. An empty list for no texts. It may need at most what the head of
-    this file allows.
+    (label, probability): ints and floats. Returns an empty list for no texts. The head of this file says how
+    much work it may need.
 
     Example: 30 texts with max_batch=8 are four batches: at most 4 calls of the model and 4 waits.
     """
@@ -67,14 +67,14 @@ def pipeline_speedup(
 ) -> dict[str, float]:
     """How many times as long `slow` takes as `fast`, both timed in turns in one run.
 
-    slow, fast: what is timed. synchronize: waits until the device has done everything. rounds: how
+    slow, fast: the functions to time. synchronize: waits until the device has done all its work. rounds: how
     many, 3 or more.
-    Each is called once before, untimed. Then, in each round, slow is timed, then fast. The device is idle
-    when a time begins, and has done all of the work when it ends.
+    Call each once first, untimed. Then, in each round, time slow, then fast. The device is idle
+    when a timing begins, and has done all of the work when it ends.
 
     Returns the median over the rounds of slow's time / fast's time as "ratio", and the smallest and the
-    largest of them as "low_ratio" and "high_ratio". The clock is time.perf_counter or its relative in ns.
-    Raises ValueError for fewer than 3 rounds.
+    largest of these ratios as "low_ratio" and "high_ratio". The clock is time.perf_counter or time.perf_counter_ns.
+    Raises ValueError if there are fewer than 3 rounds.
     """
     raise NotImplementedError
 
@@ -84,6 +84,6 @@ def pipeline_on_gpu(
 ) -> dict[str, float | str]:
     """`pipeline_speedup` of two functions that use this machine's GPU.
 
-    Returns its result, and the name of the GPU as "device": a ratio without its machine says little.
+    Returns its result, and the name of the GPU as "device", because a ratio without its machine says little.
     """
     raise NotImplementedError

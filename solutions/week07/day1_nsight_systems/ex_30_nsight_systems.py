@@ -5,16 +5,16 @@ You write small functions that read a recorded timeline and say what is wrong wi
 
     uv run lab check ex_30
 
-tells what is right and wrong. A capture is opened by its name or path:
+says which tasks are right and what is wrong in the others. Open a capture by its name or path:
 
     with captures.open(capture) as recording:
         recording.kernels        # a polars DataFrame; see `help(captures.NsysCapture)`
 
-These definitions hold throughout. **Window**: the named NVTX range, else first to last device
-operation (`find_window`). **Operations** of a device: kernels, whole CUDA graphs, copies and memsets, of
-all its streams and processes. **Busy**: the union of their intervals inside the window. All times are
-integer nanoseconds since the start of the recording. What bad input gets is said in `week07/README.md`,
-and only `refuses_bad_input` is asked for it.
+These definitions hold in all tasks. **Window**: the named NVTX range; without a name, the time from the
+first start to the last end of a device operation (`find_window`). **Operations** of a device: kernels,
+whole CUDA graphs, copies and memsets, on all its streams and from all processes. **Busy**: the union of
+their intervals inside the window. All times are integer nanoseconds since the start of the recording.
+`week07/README.md` says what to do with bad input. Only `refuses_bad_input` is checked for it.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from profiling_lab.captures.dependencies import read as read_dependencies
 from profiling_lab.errors import CaptureError
 from profiling_lab.findings import CATEGORIES, Finding
 
-# A host that issues work for the device needs some microseconds, in a framework some tens, from one
-# CUDA call to the next. A stretch of host code up to this length counts as the cost of issuing
-# work; a longer one is the program's own code.
+# A host that issues work for the device needs some microseconds from one CUDA call to the next, with
+# a framework some tens of microseconds. Host code up to this length counts as the cost of issuing
+# work; longer host code is the program's own.
 DISPATCH_LIMIT_NS = 100_000
 
 # Below this share of the window no cause is worth naming: the capture is healthy.
@@ -52,7 +52,7 @@ SYNCHRONIZING_CALLS = (
     "cuEventSynchronize",
 )
 
-# What can be taken away from a recording, and the category that names it.
+# What can be removed from a recording, and the category for it.
 CATEGORY_OF_CAUSE = {
     "waits": "sync_bound",
     "launch_cost": "launch_bound",
@@ -75,10 +75,10 @@ def nsys_command(questions: list[str], program: list[str], output: str) -> list[
         "os_waits"       in which calls of the operating system do threads wait?
         "event_waits"    which stream waits for which CUDA event?
 
-    Words: `nsys`, `profile`, options as `--option=value` (long names), the program unchanged. `--trace` names
-    just the sources that the questions need, or `none`; CPU sampling, context switches and costly options
-    stay off unless one needs them; `output` is overwritten. The options:
-    captures/tool_help/nsys_profile.txt. Some do nothing unless another is on.
+    Returns `nsys`, `profile`, options as `--option=value` (long names), and the program unchanged. `--trace`
+    names just the sources that the questions need, or `none`. CPU sampling, context switches and costly options
+    stay off unless a question needs them. `output` is overwritten. See captures/tool_help/nsys_profile.txt:
+    some options do nothing unless another is on.
 
     Example: `nsys_command(["timeline"], ["./app"], "r1")` is `["nsys", "profile", "--trace=cuda,nvtx",
     "--sample=none", "--cpuctxsw=none", "--output=r1", "--force-overwrite=true", "./app"]`.
@@ -126,12 +126,12 @@ _OPTIONS_OF_QUESTION = {
 
 
 def find_window(capture: str, nvtx_range: str | None = None) -> tuple[int, int]:
-    """Start and end, in ns, of the window under examination.
+    """Start and end, in ns, of the window under examination. Given.
 
-    nvtx_range: the name of an NVTX range; the window reaches from the first start to the last end
-    of the ranges of that name, whatever thread or process they are on. Without it, the window
-    reaches from the start of the first device operation to the end of the last to end. Raises CaptureError
-    if no range has that name; the message holds the names that exist. Given: there is nothing to write here.
+    nvtx_range: the name of an NVTX range. The window is from the first start to the last end of the ranges
+    with that name, on any thread of any process. Without it, the window is from the first start to the last
+    end of a device operation. Raises CaptureError if no range has that name; the message lists the names that
+    exist.
     """
     with captures.open(capture) as recording:
         if nvtx_range is None:
@@ -147,10 +147,10 @@ def find_window(capture: str, nvtx_range: str | None = None) -> tuple[int, int]:
 def busy_time(capture: str, nvtx_range: str | None = None) -> dict[int, int]:
     """Per device, the time in ns in which at least one operation ran on it.
 
-    What runs at the same time counts once. Only the part inside the window counts.
-    Returns {device: busy_ns} with every device that has an operation in the capture, 0 included.
+    Overlapping operations count once. Only the part inside the window counts.
+    Returns {device: busy_ns} with every device that has an operation in the capture, even at 0.
 
-    Example: kernels from 0 to 10 and from 5 to 20 µs on two streams, a copy from 30 to 40 µs: `{0: 30_000}`.
+    Example: kernels run from 0 to 10 and 5 to 20 µs on two streams, a copy from 30 to 40 µs: `{0: 30_000}`.
     """
     start, end = find_window(capture, nvtx_range)
     return {
@@ -164,7 +164,7 @@ def utilization(capture: str, nvtx_range: str | None = None) -> dict[int, float]
 
     The window is the same for all devices.
 
-    Example: busy for 30 of a window of 40 µs, and not at all: `{0: 0.75, 1: 0.0}`.
+    Example: device 0 is busy for 30 of 40 µs, device 1 never: `{0: 0.75, 1: 0.0}`.
     """
     start, end = find_window(capture, nvtx_range)
     return {
@@ -178,12 +178,12 @@ def idle_gaps(
 ) -> list[dict[str, int]]:
     """The stretches of the window in which a device did nothing.
 
-    Returns a list of {"device", "start_ns", "end_ns"}, ordered by device and start, of the gaps of
-    at least `min_gap_ns` and at least 1 ns. The time before a device's first operation in the window
-    and after its last are gaps too; a device without an operation in the window has one gap, the
-    whole window. Per device, the gaps (min_gap_ns=0) and busy_time add up to the window.
+    Returns a list of {"device", "start_ns", "end_ns"}, ordered by device and start: all gaps of
+    at least `min_gap_ns`, and at least 1 ns. The time before a device's first operation in the window
+    and after its last are gaps too. A device without an operation in the window has one gap, the
+    whole window. Per device, all gaps (min_gap_ns=0) and busy_time add up to the window.
 
-    Example: in a window from 0 to 40 µs, busy from 5 to 20 and from 30 to 40 µs, with a minimum of 6 µs:
+    Example: the window is 0 to 40 µs, the device busy from 5 to 20 and 30 to 40 µs, the minimum 6 µs:
     `[{"device": 0, "start_ns": 20_000, "end_ns": 30_000}]`.
     """
     start, end = find_window(capture, nvtx_range)
@@ -200,7 +200,7 @@ def idle_gaps(
 
 
 def launch_latency(capture: str) -> dict[str, np.ndarray]:
-    """For each kernel, the way from the call that launched it to its end, in three parts.
+    """For each kernel, the time from its launching call to its end, in three parts.
 
     Returns four int64 arrays of equal length, in the order of `kernels` (start_ns, end_ns, …):
         "kernel_start_ns"  when the kernel started
@@ -209,8 +209,8 @@ def launch_latency(capture: str) -> dict[str, np.ndarray]:
                            before the call returned
         "execution_ns"     how long the kernel ran
 
-    A kernel and its call belong together when correlation and process are the same. Kernels without
-    a recorded call are left out, and so are the nodes of a CUDA graph: one call launched them all.
+    A kernel and its call have the same correlation and the same process. Leave out kernels without
+    a recorded call, and the nodes of a CUDA graph, because one call launched them all.
     These are the definitions of Nsight Systems' own report `cuda_kern_exec_trace`.
 
     Example: a call from 0 to 5 µs, its kernel from 12 to 20 µs: api 5,000, queue 7,000, execution 8,000.
@@ -236,15 +236,15 @@ def launch_latency(capture: str) -> dict[str, np.ndarray]:
 
 
 def blocking_time(capture: str, nvtx_range: str | None = None) -> dict[str, int]:
-    """Per CUDA call, the host time in ns that went into calls that hold the host up.
+    """Per CUDA call, the host time in ns that was spent in calls that block the host.
 
-    Two kinds of call block: those in SYNCHRONIZING_CALLS; and calls that issued a copy to or from
-    pageable memory, or whose name starts with cudaMemcpy or cuMemcpy and does not contain "Async".
-    Only the part of a call inside the window counts. Calls of different threads add up.
+    These calls block: those in SYNCHRONIZING_CALLS; those that issued a copy to or from pageable memory; and
+    those whose name starts with cudaMemcpy or cuMemcpy and does not contain "Async".
+    Only the part of a call inside the window counts. The times of different threads are added.
 
     Returns {name: total_ns}, names without version suffix, only names with more than 0 ns.
 
-    Example: a cudaMemcpyAsync of 30 µs to pinned memory, one of 50 µs to pageable memory, of which 20 µs lie in
+    Example: a cudaMemcpyAsync of 30 µs to pinned memory, one of 50 µs to pageable memory, of which 20 µs are in
     the window: `{"cudaMemcpyAsync": 20_000}`.
     """
     start, end = find_window(capture, nvtx_range)
@@ -272,7 +272,7 @@ def blocking_time(capture: str, nvtx_range: str | None = None) -> dict[str, int]
 
 
 def slow_schedule(batches: int, slots: int) -> list[dict]:
-    """The pipeline as it was first written: one stream, one slot, one thing after the other. Given."""
+    """The pipeline as it was first written: one stream, one slot, one operation after another. Given."""
     return [
         {"operation": operation, "batch": batch, "slot": 0, "stream": 0, "after": []}
         for batch in range(batches)
@@ -284,11 +284,11 @@ def pipeline_schedule(batches: int, slots: int) -> list[dict]:
     """`slow_schedule`, repaired: what the host issues, in order, so that copies and kernels overlap.
 
     A slot is a pair of buffers on the device: "copy_in" writes its input, "compute" reads that and writes its output,
-    "copy_out" reads the output. There are `slots` of them, numbered from 0. The host issues without waiting. Operations of
-    a stream (any number) run in order; "after" holds places in the list, earlier ones, whose events the stream waits for first.
-    The device has three engines: one copies in, one computes, one copies out. Each serves in the order of the list.
+    "copy_out" reads the output. The slots are numbered from 0. The host issues without waiting. Operations of
+    one stream (use any number) run in order. "after" lists earlier places in the list; the stream first waits for their events.
+    The device has three engines: one copies in, one computes, one copies out. Each runs its operations in the list's order.
 
-    Each batch is done once, whole, in one slot. Whatever the three take: nothing is read before it is written or
+    Each batch is done once, whole, in one slot. However long operations take, nothing is read before it is written or
     overwritten before it is read, and each operation starts as early as data, slots and engines allow.
 
     Example: three operations of 10 µs, 3 batches, 2 slots: `slow_schedule` ends after 90 µs, a repaired one after 50.
@@ -309,18 +309,18 @@ def pipeline_schedule(batches: int, slots: int) -> list[dict]:
 
 
 def missed_overlap(capture: str, nvtx_range: str | None = None) -> dict[int, dict[str, int]]:
-    """Per device, how much copying ran alone, and how much of it could have hidden behind kernels.
+    """Per device, how much copying was exposed, and how much of it kernels could have hidden.
 
     Copies here are those between host and device (H2D and D2H). Compute is kernels and graphs.
     Returns {device: {...}} for every device with an operation in the capture, with
         "copy_ns"          time in the window with at least one such copy
         "exposed_copy_ns"  time with such a copy and no compute
         "compute_only_ns"  time with compute and no such copy
-        "hideable_ns"      the smaller of the last two: in a pipeline of independent batches, the
-                           copies of one batch can run beside the kernels of another, but never more
-                           copying can hide than there is compute to hide it behind
-        "pageable_bytes"   bytes of such copies whose host memory is pageable: these cannot overlap
-                           before the memory is pinned. Counted whole if they start in the window:
+        "hideable_ns"      the smaller of the last two. In a pipeline of independent batches, the copies
+                           of one batch can overlap the kernels of another. Compute can hide at most as
+                           much copying as it lasts itself
+        "pageable_bytes"   bytes of such copies whose host memory is pageable; these cannot overlap
+                           until the memory is pinned. A copy counts in full if it starts in the window:
                            window start <= start_ns < window end
     """
     start, end = find_window(capture, nvtx_range)
@@ -361,10 +361,10 @@ def busy_against_active(capture: str, nvtx_range: str | None = None) -> dict[int
         "sm_active_ratio"   mean of the metric "SMs Active [Throughput %]" over the samples
         "dram_ratio"        mean of "DRAM Read Bandwidth [Throughput %]" plus the mean of
                             "DRAM Write Bandwidth [Throughput %]"
-    The samples of the window are those with start < timestamp_ns <= end: a sample speaks of the time
-    before its timestamp. Recorded values are percentages.
+    A sample describes the time before its timestamp, so the samples of the window are those with
+    start < timestamp_ns <= end. Recorded values are percentages.
 
-    Raises CaptureError that names `--gpu-metrics-devices` if the window holds no samples.
+    Raises CaptureError if the window has no samples; the message names `--gpu-metrics-devices`.
     """
     start, end = find_window(capture, nvtx_range)
     with captures.open(capture) as recording:
@@ -398,7 +398,7 @@ def busy_against_active(capture: str, nvtx_range: str | None = None) -> dict[int
 def profiler_overhead(capture: str, nvtx_range: str | None = None) -> int:
     """Time in ns inside the window in which the profiler itself was at work on any host thread.
 
-    Recorded intervals nest, and different threads overlap: what runs at the same time counts once.
+    Recorded intervals nest, and those of different threads overlap. Overlapping time counts once.
     """
     start, end = find_window(capture, nvtx_range)
     with captures.open(capture) as recording:
@@ -413,16 +413,16 @@ def annotate_pipeline(
 ) -> list:
     """Run an inference pipeline with NVTX ranges around every batch and every stage.
 
-    batches: the inputs, one a batch. stages: name → function of one argument; they run in the order
-    of the dictionary, the first gets the batch, each further one gets what the one before returned.
-    push_range(name) opens an NVTX range on this thread, pop_range() closes the innermost open one
-    (`torch.cuda.nvtx.range_push` and `range_pop`, say).
+    batches: the inputs, one for each batch. stages: name → function of one argument. They run in the order of
+    the dictionary. The first gets the batch; each later one gets what the one before it returned.
+    push_range(name) opens an NVTX range on this thread, pop_range() closes the innermost open one (for
+    example `torch.cuda.nvtx.range_push` and `range_pop`).
 
-    Each batch runs inside a range "batch <i>" (i counts from 0), and inside that each stage inside
-    a range that bears the stage's name. Ranges are closed in reverse order of opening, also when a
-    stage raises; the exception goes on to the caller.
+    Each batch runs inside a range "batch <i>" (i counts from 0). Inside it, each stage runs inside a range with
+    the stage's name. Close the ranges in reverse order, also when a stage raises; the caller gets that
+    exception.
 
-    Returns the list of the last stage's results, one a batch.
+    Returns the list of the last stage's results, one for each batch.
     """
     results = []
     for i, value in enumerate(batches):
@@ -441,15 +441,15 @@ def annotate_pipeline(
 
 
 def replay_end(operations: list[Operation]) -> int:
-    """When the last device operation ends, in ns, if the operations are played again.
+    """When the last device operation ends, in ns, if the operations are replayed.
 
-    operations: as `profiling_lab.captures.dependencies.read` gives them, or changed by you; each depends on
-    earlier ones of the list only. An operation starts `delay_ns` after the latest of its
-    dependencies allows, and a dependency allows a start `lag_ns` after the start or the end (its
-    `at`) of the operation that it is on, as replayed. An operation without dependencies starts at its
-    recorded `start_ns`. Each ends `duration_ns` after it started. Host operations have device -1.
+    operations: what `profiling_lab.captures.dependencies.read` returns, unchanged or changed by you. Each
+    depends only on earlier ones of the list. A dependency allows a start `lag_ns` after the replayed start or end
+    (its `at`) of the operation that it is `on`. An operation starts `delay_ns` after all its
+    dependencies allow it, or at its recorded `start_ns` if it has none. It ends `duration_ns` after it
+    started. Host operations have device -1.
 
-    Played unchanged, this is the recorded end.
+    If nothing is changed, the result is the recorded end.
 
     Example: the five operations of the lesson's section "Five operations by hand" end at 57 µs.
     """
@@ -467,7 +467,7 @@ def replay_end(operations: list[Operation]) -> int:
 
 
 def operations_of(capture: str, nvtx_range: str | None = None) -> list[Operation]:
-    """The operations that calls in an NVTX range issued, or all, each after those that it depends on. Given."""
+    """The operations that calls in an NVTX range issued (or all), each after those that it depends on. Given."""
     with captures.open(capture) as recording:
         window = find_window(capture, nvtx_range) if nvtx_range is not None else None
         return read_dependencies(recording, window)
@@ -488,7 +488,7 @@ def without_copies(operation: Operation) -> Operation:
 
 
 def without_allocation(operation: Operation) -> Operation:
-    """The driver's allocations take no time, and wait for nothing. Given."""
+    """The driver's allocations take no time and wait for nothing. Given."""
     if operation.kind == "allocation":
         return replace(operation, duration_ns=0)
     if operation.waits_in == "allocation":
@@ -511,12 +511,12 @@ GIVEN_CHANGES = {
 
 
 def most_recoverable(capture: str, operations: list[Operation]) -> dict[str, int]:
-    """Per cause, more than which it cannot save, in ns. Given.
+    """Per cause, the most that its removal can save, in ns. Given.
 
-    Whatever the host does, the device has as much to do: no cause but "copies" saves more than the device with
-    the least idle time was idle, between first start and last end of these operations. And overlap hides copies,
-    it does not shorten them: from the first start on, the busiest direction of a device takes as long as it
-    did, and one copy of the other direction comes before or after it.
+    Whatever the host does, the device has the same work to do. So no cause except "copies" saves more than the
+    idle time of the device that was idle least, from the first start to the last end of these operations.
+    Overlap hides copies but does not shorten them. From the first start on, the busiest direction of a device takes
+    as long as it did, and one copy of the other direction comes before or after it.
     """
     on_device = [operation for operation in operations if operation.device >= 0]
     start = min(operation.start_ns for operation in on_device)
@@ -551,12 +551,12 @@ def recoverable_time(capture: str, nvtx_range: str | None = None) -> dict[str, i
         "waits"        the host never waits in a synchronizing call: operations whose `waits_in` is
                        "synchronize" lose their "wait" dependencies
         "launch_cost"  issuing work costs nothing: launches, and host code of at most DISPATCH_LIMIT_NS, take no
-                       time; but not where the host goes on after a wait (`resumes`)
-    No cause saves more than `most_recoverable` says, and none less than 0.
+                       time, except where the host continues after a wait (`resumes`)
+    A saving is at least 0 and at most what `most_recoverable` says.
     Returns {cause: ns} for the five causes of CATEGORY_OF_CAUSE.
 
-    Example: launch (0–5 µs), kernel (10–110), wait for it (until 112), launch (–117), kernel (122–222). Without
-    the wait the second launch comes at once; the device was idle for 12 µs, and no more can be saved.
+    Example: launch (0–5 µs), kernel (10–110), wait for it (until 112), launch (112–117), kernel (122–222). Without
+    the wait the second launch follows at once. The device was idle for 12 µs, so this is the most that can be saved.
     """
     operations = operations_of(capture, nvtx_range)
     recorded_end = replay_end(operations)
@@ -594,16 +594,16 @@ RECOMMENDATIONS = {
 def name_bottleneck(capture: str, nvtx_range: str | None = None) -> Finding:
     """The main finding of a capture: the cause whose removal saves most, or "healthy".
 
-    It is "healthy" if the largest saving is less than HEALTHY_FLOOR_RATIO of the window. The window here is from
-    first start to last end of the device operations in `operations_of`. Equal savings: the category
+    It is "healthy" if the largest saving is less than HEALTHY_FLOOR_RATIO of the window, which here is from the
+    first start to the last end of the device operations in `operations_of`. Of equal savings, choose the category
     with the lower `precedence` in CATEGORIES.
 
-    subject: "range:<name>" if an NVTX range is given, else "device:<n>" of the device that was busy least
+    subject: "range:<name>" if an NVTX range is given, else "device:<n>" of the least busy device
     (the lowest number if equal).
     evidence: "recoverable_ns" (the largest saving), "window_ns", "recoverable_ratio" (their quotient)
     and "margin_ratio" (recoverable_ratio minus HEALTHY_FLOOR_RATIO).
-    recommendation: of RECOMMENDATIONS; if |margin_ratio| <= BORDERLINE_RATIO it begins with "borderline: ", for a
-    healthy capture too.
+    recommendation: from RECOMMENDATIONS. If |margin_ratio| <= BORDERLINE_RATIO it begins with "borderline: ", also
+    if the capture is healthy.
 
     Example: waits save 30 of 100 µs, the rest less: `Finding("sync_bound", "device:0", {"recoverable_ns": 30_000,
     "window_ns": 100_000, "recoverable_ratio": 0.3, "margin_ratio": 0.2}, "let the host run ahead: …")`.
@@ -635,10 +635,10 @@ def name_bottleneck(capture: str, nvtx_range: str | None = None) -> Finding:
 def refuses_bad_input(
     capture: str, nvtx_range: str | None = None, min_gap_ns: int = 0
 ) -> tuple[int, int]:
-    """The window in which `idle_gaps` would look, or an error that helps whoever asked for nonsense.
+    """The window that `idle_gaps` would examine, or an error that says what is wrong.
 
-    Raises ValueError for a `min_gap_ns` that is negative, or no whole number (True and 5.0 are none), and for a
-    window without length; CaptureError for a range that is not there. Messages: `week07/README.md`, "Bad input".
+    Raises ValueError if `min_gap_ns` is negative or not an integer (True and 5.0 are not), or if the window has
+    no length; CaptureError if the range does not exist. Messages: `week07/README.md`, "Bad input".
 
     Example: `refuses_bad_input("decode_eager", None, -5)` raises ValueError("min_gap_ns must not be negative: -5").
     """

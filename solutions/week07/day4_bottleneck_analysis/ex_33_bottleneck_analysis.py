@@ -6,18 +6,18 @@ this folder, hints are in `hints.md`, and
 
     uv run lab check ex_33
 
-tells what is right and wrong.
+says which tasks are right and what is wrong in the others.
 
-**The counting convention**, which all functions here share:
+All functions here share this **counting convention**:
 
 - *Operations*: an addition, subtraction, multiplication, division, comparison, exponential or square
-  root of two numbers (or one) is one operation; so a multiply-add is two.
-- *Bytes*: each input tensor is read from memory once, each output tensor is written once. A result
-  that goes through memory on its way (an intermediate tensor) is written once by the step that makes
-  it and read once by each step that uses it. All tensors have the given data type.
+  root is one operation. So a multiply-add is two.
+- *Bytes*: each input tensor is read from memory once, each output tensor is written once. An
+  intermediate tensor that goes through memory is written once by the step that makes it, and read
+  once by each step that uses it. All tensors have the given data type.
 
-A *cost* is {"flops": operations, "bytes": bytes}, both whole numbers. Devices and data types, with their
-names and peaks, come from `profiling_lab.devices`, which raises DeviceError for unknown ones:
+A *cost* is {"flops": operations, "bytes": bytes}, both integers. A *size* is an integer of at least 1. Names and
+peaks of devices and data types come from `profiling_lab.devices`, which raises DeviceError for unknown ones:
 
     devices.dtype("bf16").bytes                             # 2
     devices.get("H200").peak("bfloat16")                    # operations per second
@@ -39,10 +39,10 @@ from profiling_lab.findings import Finding
 
 Cost = dict[str, int]
 
-# Below this share of the time that passes no change is worth its trouble.
+# A change that saves less than this share of the window is not worth the effort.
 SAVING_FLOOR_RATIO = 0.10
 
-# If the two largest parts of the time are closer than this share of it, the finding is borderline.
+# A finding is borderline if the two largest parts of the window differ by at most this share of it.
 BORDERLINE_RATIO = 0.05
 
 # Two recordings of the same program on the same device may differ by this share of their length.
@@ -51,7 +51,7 @@ NOISE_RATIO = 0.03
 # The upper end of a predicted window is at most this many times the lower end.
 WIDEST_RATIO = 1.2
 
-# What `design_test` may change about a call, and what it may watch.
+# What `design_test` may change about a call, and what it may measure.
 CHANGES = {
     "half_the_bytes": "each tensor in half as many bytes, with the same arithmetic",
     "half_size_type": "a data type of half the size: half the bytes, and twice the peak",
@@ -66,10 +66,10 @@ MEASURES = {
     "element_ns": "window_ns over the elements of a call",
 }
 
-# What a file of measurements may give its times in.
+# The units in which a file of measurements may give its times.
 NS_PER_UNIT = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 
-# The units that Nsight Compute writes behind times and sizes; its Kbyte is 1,000 bytes.
+# The units that Nsight Compute writes after times and sizes. Its Kbyte is 1,000 bytes.
 COUNTER_UNITS = {
     **{"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9},
     **{"nsecond": 1.0, "usecond": 1e3, "msecond": 1e6, "second": 1e9},
@@ -77,8 +77,8 @@ COUNTER_UNITS = {
     **{"inst": 1.0, "": 1.0},
 }
 
-# Counters of operations on single numbers in float32 (f) and float64 (d), with the operations that one
-# counted instruction of a thread does: a fused multiply-add is two.
+# Counters of scalar operations in float32 (f) and float64 (d), each with the number of operations in
+# one counted instruction of a thread. A fused multiply-add is two.
 FLOP_COUNTERS = {
     f"smsp__sass_thread_inst_executed_op_{kind}{name}_pred_on.sum": operations
     for kind in "fd"
@@ -90,10 +90,10 @@ TENSOR_COUNTER = "sm__inst_executed_pipe_tensor.sum"
 
 
 def refuses_bad_input(**sizes: int) -> None:
-    """Refuse a value that is no size. Every cost function can begin with this call.
+    """Refuse a value that is not a size. Every cost function can begin with this call.
 
-    A size is an int of at least 1. Anything else (0, a negative number, 2.0, "3", True) raises ValueError,
-    and its message holds the argument's name and its value.
+    A size is an int of at least 1. Anything else (0, a negative number, 2.0, "3", True) raises ValueError.
+    The message has the argument's name and its value.
 
     Example: refuses_bad_input(rows=4, width=0) raises ValueError("width is 0: …").
     """
@@ -106,7 +106,7 @@ def matmul_cost(m: int, k: int, n: int, dtype: str, batch: int = 1, shared_b: bo
     """The cost of `batch` matrix products C = A @ B, A of shape (m, k), B (k, n), C (m, n).
 
     Each element of C takes k multiplications and k additions (the first adds to zero).
-    shared_b: all products of the batch use the same B, which is then read once (a linear layer).
+    shared_b: all products of the batch use the same B, which is read only once (a linear layer).
 
     Example: (2, 3, 5) in bf16 has {"flops": 60, "bytes": 62}.
     """
@@ -123,9 +123,9 @@ def elementwise_cost(
 ) -> Cost:
     """The cost of a chain of elementwise operations, one for each entry of `extra_inputs`.
 
-    The first operation works on an input tensor of `element_count` elements, each further one on
+    The first operation works on an input tensor of `element_count` elements, each later one on
     the result of the one before. Entry i says how many *other* tensors of the same size operation i
-    reads. Each operation does one operation for each element.
+    reads. Each operation does one operation per element.
     fused: the whole chain is one kernel, and results between two operations stay in registers.
     Otherwise each operation is a kernel of its own.
 
@@ -143,13 +143,13 @@ def elementwise_cost(
 def layer_norm_cost(rows: int, width: int, dtype: str, affine: bool = True) -> Cost:
     """The cost of one fused layer norm over rows of `width` elements.
 
-    Per row: the mean (the sum of the elements, divided once), the differences from it, their
-    squares, the mean of the squares, plus epsilon, the square root, and each difference divided by
-    that; with `affine` each result is then multiplied by a weight and a bias is added. Weight and
-    bias have `width` elements each and are the same for all rows. The sum of w numbers takes w - 1
-    additions.
+    For each row, these count: the mean (the sum of the elements, divided once), the differences from it,
+    their squares, the mean of the squares, plus epsilon, the square root, and the division of each
+    difference by the root. With `affine`, each result is then multiplied by a weight and a bias is added.
+    Weight and bias have `width` elements each and are the same for all rows. The sum of w numbers takes
+    w - 1 additions.
 
-    Raises ValueError for a size that is no whole number of at least 1.
+    Raises ValueError if a size is not an integer of at least 1.
     """
     refuses_bad_input(rows=rows, width=width)
     row_flops = 5 * width + 2 + (2 * width if affine else 0)
@@ -161,10 +161,10 @@ def softmax_cost(rows: int, width: int, dtype: str, fused: bool = True) -> Cost:
     """The cost of a softmax over rows of `width` elements.
 
     A row takes five steps: its largest element, each element minus that, the exponentials, their sum, and
-    each exponential divided by the sum. The largest of w numbers takes w - 1 comparisons.
+    each exponential divided by the sum. Finding the largest of w numbers takes w - 1 comparisons.
     fused: one kernel that keeps a row on chip. Otherwise each step is a kernel that reads what it needs
-    from memory and writes its result there. The largest elements and the sums are tensors, too: one
-    element for each row.
+    from memory and writes its result there. The largest elements and the sums are tensors too, with one
+    element per row.
 
     Example: one row of four numbers takes 18 operations.
     """
@@ -189,12 +189,12 @@ def attention_cost(
     """The cost of softmax(Q @ K.T) @ V, with Q of shape (batch, heads, query_tokens, head_dim), K and V
     (batch, kv_heads, key_tokens, head_dim), and a result like Q.
 
-    Count the operations of the two matrix products alone.
+    Count only the operations of the two matrix products.
     kv_heads: heads of K and V, each shared by equally many query heads. None: as many as `heads`.
-    causal: the queries are the last of the key tokens, and each sees the keys up to its own place.
+    causal: the queries are the last of the key tokens, and each sees the keys up to its own position.
     fused: scores and probabilities never go to memory, and no masked pair is computed. Otherwise there are
     three kernels: the first product writes the scores of every head, the softmax reads them and writes
-    equally many probabilities, the second product reads those. They compute masked pairs like all others.
+    equally many probabilities, the second product reads those. They also compute the masked pairs.
 
     Example: one head, 2 queries, 2 keys, head_dim 4, causal: 48 operations fused, 64 in three kernels.
     """
@@ -224,16 +224,16 @@ def conv2d_cost(
     dilation: Sequence[int] = (1, 1),
     groups: int = 1,
 ) -> Cost:
-    """The cost of a 2D convolution without bias, of the shapes of `torch.nn.Conv2d`.
+    """The cost of a 2D convolution without bias, with the shapes of `torch.nn.Conv2d`.
 
-    Input (batch, in_channels, height, width), weights (out_channels, in_channels / groups, *kernel);
+    Input (batch, in_channels, height, width), weights (out_channels, in_channels / groups, *kernel).
     kernel, stride, padding (zeros on both sides) and dilation are (vertical, horizontal). The
     result's height is that of torch.nn.Conv2d (source: its documentation, "Shape"). Each element of
     the result takes one multiplication and one addition for each weight of its filter, also where the
     filter covers padding.
 
-    Raises ValueError for a size that is no whole number of at least 1 (padding: of at least 0), groups
-    that do not divide both channel counts, and a filter that does not fit the padded input.
+    Raises ValueError if a size is not an integer of at least 1 (padding: of at least 0), if groups does
+    not divide both channel counts, or if the filter does not fit into the padded input.
     """
     refuses_bad_input(
         batch=batch, in_channels=in_channels, out_channels=out_channels, groups=groups
@@ -263,8 +263,9 @@ def conv2d_cost(
 def kv_cache_bytes(
     layers: int, kv_heads: int, head_dim: int, tokens: int, batch: int, dtype: str
 ) -> int:
-    """Given: bytes of the keys and values that a transformer keeps of `tokens` tokens of each of `batch`
-    sequences."""
+    """Bytes of the keys and values that a transformer keeps for `tokens` tokens of each of `batch`
+    sequences. Given.
+    """
     return 2 * layers * kv_heads * head_dim * tokens * batch * devices.dtype(dtype).bytes
 
 
@@ -281,18 +282,18 @@ def transformer_cost(
     cached_tokens: int,
     dtype: str,
 ) -> Cost:
-    """Given: the cost of one forward pass of a stack of transformer blocks, as a lower bound.
+    """The cost of one forward pass of a stack of transformer blocks, as a lower bound. Given.
 
     Each of `batch` sequences has `cached_tokens` tokens (0: none) in its KV cache and gets `new_tokens`
-    more: decoding is 1 new token, prefill is a whole prompt with nothing cached.
-    A layer has these matrices: hidden → the queries of `heads` heads and the keys and the values of
-    `kv_heads` heads, of head_dim each; the heads' results → hidden; and `ffn_matrices` (2, or 3 if
-    gated) of hidden × ffn elements. No embeddings, no biases; norms and activations are not counted.
+    more. Decoding has 1 new token; prefill has a whole prompt with nothing cached.
+    A layer has matrices from hidden to the queries of `heads` heads and to the keys and the values of
+    `kv_heads` heads, each of head_dim; one from the heads' results to hidden; and `ffn_matrices` (2, or 3 if
+    gated) of hidden × ffn elements. There are no embeddings and no biases. Norms and activations are not counted.
 
     Operations: each new token goes through all matrices, and sees the cached tokens and the new ones up
     to itself. Bytes: every matrix is read once, keys and values of cached tokens are read, those of new
-    tokens written, and the input and the result of the whole stack are read and written. Everything in
-    between is taken to stay on chip.
+    tokens are written, and the input and the result of the whole stack are read and written. Everything
+    else is assumed to stay on chip.
     """
     weights = layers * (
         hidden * (heads + 2 * kv_heads) * head_dim
@@ -310,15 +311,16 @@ def transformer_cost(
 
 
 def cost_of(row: dict[str, Any], functions: Mapping[str, Callable[..., Cost]]) -> Cost:
-    """Given: the cost of a measured row: the function of its "op", with its "arguments" and "dtype".
-    Raises CaptureError for an operation that has none."""
+    """The cost of a measured row: the function of its "op", with its "arguments" and "dtype". Given.
+    Raises CaptureError if no function has that operation's name.
+    """
     if row["op"] not in functions:
         raise CaptureError(f"{row['name']}: no cost function for {row['op']!r}")
     return functions[row["op"]](**row["arguments"], dtype=row["dtype"])
 
 
 def core_costs() -> dict[str, Callable[..., Cost]]:
-    """Given: the cost functions of this day's core, by operation."""
+    """The cost functions of this day's core, by operation. Given."""
     return {
         "matmul": matmul_cost,
         "elementwise": elementwise_cost,
@@ -328,7 +330,7 @@ def core_costs() -> dict[str, Callable[..., Cost]]:
 
 
 def all_costs() -> dict[str, Callable[..., Cost]]:
-    """Given: every cost function, by operation."""
+    """Every cost function, by operation. Given."""
     return core_costs() | {
         "layer_norm": layer_norm_cost,
         "conv2d": conv2d_cost,
@@ -339,7 +341,7 @@ def all_costs() -> dict[str, Callable[..., Cost]]:
 def ridge_point(device: str, dtype: str) -> float:
     """The arithmetic intensity, in operations per byte, at which the two roofs of a device meet.
 
-    There, moving the bytes takes as long as the operations do, at peak rates for this data type.
+    There, at peak rates for this data type, the bytes take as long as the operations.
 
     Example: 1,000 operations per ns and 10 bytes per ns meet at 100 operations per byte.
     """
@@ -351,7 +353,7 @@ def attainable_rate(intensity: float, device: str, dtype: str) -> float:
     """The most operations per second that work of this intensity (operations per byte) can reach.
 
     Source: Williams, Waterman, Patterson, "Roofline", CACM 52 (4), 2009.
-    Raises ValueError for a negative intensity or NaN, DeviceError as `ridge_point`.
+    Raises ValueError if the intensity is negative or NaN, and DeviceError as `ridge_point` does.
     """
     if not intensity >= 0:
         raise ValueError(f"intensity is {intensity!r}: operations per byte are never negative")
@@ -363,7 +365,7 @@ def predicted_time_ns(costs: Sequence[Cost], device: str, dtype: str) -> float:
     """The least time in ns in which a device can run kernels of these costs one after the other.
 
     Within a kernel, operations and traffic overlap completely. Two kernels do not overlap at all.
-    Rates are the device's peaks, and nothing else takes time: no launch, no ramp-up.
+    Rates are the device's peaks. Nothing else takes time: no launch, no ramp-up.
 
     Example: where the operations take 30 ns and the bytes 50 ns, one such kernel takes 50 ns, two take 100.
     """
@@ -383,12 +385,12 @@ def predict_window(facts: dict[str, Any], change: Mapping[str, float]) -> tuple[
 
     facts: {"device_ns", "host_ns" (None: the host does nothing), "busy": {unit: share}}. A share says in
     what part of device_ns a unit was busy (from counters). change: {"host" or a unit: factor}, its new work
-    over the old. What is not named keeps its work. Host and device work at the same time, and so do the
+    divided by the old. What is not named keeps its work. Host and device work at the same time, and so do the
     units of the device. When the busiest unit gets less to do, the rest of the device's time may shrink
     with it, or stay. Some changes gain nothing.
 
-    Widen each end by NOISE_RATIO, by which two recordings differ. high_ns is at most WIDEST_RATIO × low_ns:
-    where the ends are further apart, take that interval around their geometric mean. For each kind of change nine of
+    Widen each end by NOISE_RATIO, by which two recordings differ. high_ns is at most WIDEST_RATIO × low_ns.
+    If the ends are further apart, take that interval around their geometric mean. For each kind of change, nine of
     ten times measured later must be inside.
 
     Example: 100 ns on the device, {"dram": 0.9}, no host. Half the DRAM work: between 50 and 55 ns, so
@@ -408,17 +410,17 @@ def predict_window(facts: dict[str, Any], change: Mapping[str, float]) -> tuple[
 
 
 def design_test(hypothesis: str) -> dict[str, str]:
-    """A test that can refute what somebody says of a call: one change, one measure, and what each answer would mean.
+    """A test that can refute a claim about a call: one change, one measure, and what each answer means.
 
-    hypothesis: "memory_bound", "compute_bound" or "launch_bound" (section 8), of a call that you have not seen.
+    hypothesis: "memory_bound", "compute_bound" or "launch_bound" (section 8), about a call that you have not seen.
 
-    Returns {"change": one of CHANGES, "measure": one of MEASURES, "if_true": how the measure moves with the change where
-    the hypothesis holds, "if_false": how it moves in every call of the two other kinds}: "up", "down" or "same", which is
-    within SAVING_FLOOR_RATIO. The check runs it on calls of all kinds; in each, one part takes three times as long as any
-    other. Where both directions are equal, nothing can be refuted.
+    Returns {"change": one of CHANGES, "measure": one of MEASURES, "if_true": how the measure moves with the change if
+    the hypothesis holds, "if_false": how it moves in every call of the other two kinds}. A measure moves "up", "down" or
+    stays the "same", which means within SAVING_FLOOR_RATIO. The check runs the test on calls of all kinds. In each call,
+    one part takes three times as long as any other. If both answers are equal, the test refutes nothing.
 
-    Example: "next_device" for "compute_bound": window_ns goes down if that is true, and where memory is the limit, too. So
-    it is no test.
+    Example: "next_device" for "compute_bound": window_ns goes down if that is true, but also if memory is the limit. So
+    it is not a test.
     """
     return dict(zip(("change", "measure", "if_true", "if_false"), _TESTS[hypothesis], strict=True))
 
@@ -431,11 +433,11 @@ _TESTS = {
 
 
 def load_document(capture: str, name: str) -> dict[str, Any]:
-    """Given: a JSON file of a capture: a dict with "format" 1, "device" and a list of rows, each with
-    "name", "op", "arguments" and "dtype".
+    """A JSON file of a capture: a dict with "format" 1, "device" and a list of rows, each with
+    "name", "op", "arguments" and "dtype". Given.
 
-    Raises CaptureError for what is no JSON (cut off, say), has another format, or lacks one of these,
-    besides the errors of `captures.text`.
+    Raises CaptureError if the file is not JSON (for example because it was cut off), has another format, or
+    lacks one of these keys, and the errors of `captures.text`.
     """
     try:
         document = json.loads(captures.text(capture, name))
@@ -454,7 +456,7 @@ def load_document(capture: str, name: str) -> dict[str, Any]:
 
 
 def counter(row: dict[str, Any], metric: str) -> float | None:
-    """Given: a metric's value in base units (ns, bytes, instructions), None where it is missing."""
+    """A metric's value in base units (ns, bytes, instructions); None if it is missing. Given."""
     found = row["metrics"].get(metric)
     if found is None or found["value"] is None or math.isnan(found["value"]):
         return None
@@ -466,20 +468,20 @@ def counter(row: dict[str, Any], metric: str) -> float | None:
 def read_measurements(capture: str) -> list[dict[str, Any]]:
     """The rows of `measurements.json` of a capture, in the file's order, in ns.
 
-    The file: {"format": 1, "unit": "ns" | "us" | "ms" | "s", "device": …, "measurements": [row, …]},
-    a row: {"name", "op", "arguments", "dtype", "cache": "cold" | "warm", "device_time": [samples],
-    "host_time": [samples] or null}; ignore further keys. `unit` is that of all samples.
+    The file is {"format": 1, "unit": "ns" | "us" | "ms" | "s", "device": …, "measurements": [row, …]}.
+    A row is {"name", "op", "arguments", "dtype", "cache": "cold" | "warm", "device_time": [samples],
+    "host_time": [samples] or null}. Ignore further keys. All samples are in `unit`.
     device_time is how long the device needs for one call, host_time how long the host needs to issue
     one.
 
-    Returns rows {"name", "op", "arguments", "dtype" (the name of it in `devices.DTYPES`), "cache",
-    "device_ns", "device_iqr_ns", "host_ns", "sample_count"}: medians, the distance between the
-    quartiles of device_time, and how many samples it has. Quartiles are interpolated linearly between
-    the neighbours, as `numpy.percentile` does. host_ns is None where the row has no host_time.
+    Returns rows {"name", "op", "arguments", "dtype" (its name in `devices.DTYPES`), "cache",
+    "device_ns", "device_iqr_ns", "host_ns", "sample_count"}. device_ns and host_ns are medians; host_ns is
+    None if the row has no host_time. device_iqr_ns is the distance between the quartiles of device_time,
+    sample_count the number of its samples. Interpolate quartiles linearly, as `numpy.percentile` does.
 
-    Raises CaptureError for an unknown or missing unit, with the known ones in its message, and, naming
-    the row, for device_time that is missing, null or empty, for a host_time that is empty, and for a
-    sample of either kind that is not a finite number above 0 (text is none); besides what
+    Raises CaptureError if the unit is unknown or missing; the message lists the known ones. Raises it too,
+    naming the row, if device_time is missing, null or empty, if a host_time is empty, or if a sample
+    of either kind is not a finite number above 0 (a text is not a number). Also raises what
     `load_document` and `devices.dtype` raise.
     """
     document = load_document(capture, "measurements.json")
@@ -510,21 +512,21 @@ def read_measurements(capture: str) -> list[dict[str, Any]]:
 
 
 def prediction_error(capture: str) -> list[dict[str, Any]]:
-    """Each measurement of a capture against its prediction, in the file's order.
+    """Each measurement of a capture, compared with its prediction, in the file's order.
 
     The prediction is the least time of the row's cost (`cost_of`), as one kernel, on the capture's
-    device. Returns rows {"name", "predicted_ns", "measured_ns", "error_ratio", "verdict"}:
-    measured_ns is the median device time; error_ratio is by what share of the prediction the
+    device. Returns rows {"name", "predicted_ns", "measured_ns", "error_ratio", "verdict"}.
+    measured_ns is the median device time. error_ratio is by what share of the prediction the
     measurement is longer (0.25: a quarter longer; negative: shorter).
-    verdict: a prediction is a floor, so a shorter measurement says that an assumption is wrong.
+    verdict: a prediction is the least possible time, so a shorter measurement shows that an assumption is wrong.
         "holds"                 the measurement is not shorter than the prediction
-        "memory_floor_broken"   it is shorter than the bytes take, and not shorter than the operations:
-                                not all of these bytes came from memory
+        "memory_floor_broken"   it is shorter than the bytes take, but not shorter than the operations
+                                take: not all of these bytes came from memory
         "compute_floor_broken"  it is shorter than the operations take: not all of them were done, or
                                 not in this data type
 
-    Where the device has no peak for the row's data type, predicted_ns, error_ratio and verdict are
-    None. Raises CaptureError as `read_measurements` and `cost_of`, DeviceError for an unknown device.
+    If the device has no peak for the row's data type, predicted_ns, error_ratio and verdict are
+    None. Raises CaptureError as `read_measurements` and `cost_of` do, and DeviceError for an unknown device.
     """
     device = load_document(capture, "measurements.json")["device"]
     out = []
@@ -555,17 +557,17 @@ def roofline_points(capture: str) -> list[dict[str, Any]]:
     """Where the kernels of a capture's `counters.json` are on the roofline, in the file's order.
 
     `load_document` reads the file and `counter` a metric of a row, in base units (None: not measured). Rows
-    have "name", "op", "arguments", "dtype" (the last three None where a kernel is not a whole operation).
+    have "name", "op", "arguments", "dtype" (the last three are None if a kernel is not a whole operation).
 
     Returns rows {"name", "flops", "flops_source", "dram_bytes", "duration_ns", "intensity",
     "rate_flops_per_s"}:
         duration_ns, dram_bytes  gpu__time_duration.sum; dram__bytes_read.sum + dram__bytes_write.sum
-        flops         the sum of FLOP_COUNTERS, each with its weight: flops_source "counters". They do not
-                      count what the tensor pipe does. So if TENSOR_COUNTER or one of them is missing, or
-                      the tensor pipe executed anything: the operations of `cost_of`, "analytic"; None for
-                      both if the op is none of `core_costs`
+        flops         the sum of FLOP_COUNTERS, each times its weight; flops_source is "counters". They do not
+                      count the tensor pipe's work. So if TENSOR_COUNTER or one of them is missing, or
+                      the tensor pipe executed anything, take the operations of `cost_of`, "analytic"; None
+                      for both if the op is not in `core_costs`
         intensity, rate_flops_per_s  flops per byte of DRAM traffic, and per second
-    What needs a missing counter is None (an intensity over 0 bytes, too). A counted 0 is a number.
+    What needs a missing counter is None (an intensity over 0 bytes too). A counted 0 is a number.
 
     Example: 4 operations, 8 bytes, 2 ns: an intensity of 0.5, 2e9 operations a second.
     """
@@ -599,19 +601,19 @@ def classify_bound(
     device_ns: float,
     host_ns: float | None = None,
 ) -> Finding:
-    """What bounds a call that is made again and again: the largest part of the time that it takes.
+    """What bounds a call that is made repeatedly: the largest part of the time that it takes.
 
-    device_ns: the device's time for one call; host_ns: the host's time to issue one (None: nothing). They
+    device_ns: the device's time for one call. host_ns: the host's time to issue one (None: nothing). They
     overlap, and the longer one is the window. It has three parts:
         idle         the device waits for the host  → "launch_bound"
         roof         the least time of the cost on this device  → "memory_bound" if the bytes take
                      longer than the operations, else "compute_bound"
         above roof   the rest of the device's time  → "above_roof"
-    Of equal parts roof comes before above roof, before idle.
+    Of equal parts, roof comes before above roof, and above roof before idle.
 
-    Returns Finding(category, subject, evidence, recommendation) with subject "kernel:<name>", evidence "window_ns", "idle_ns", "above_roof_ns",
-    "recoverable_ns" (the window less the roof) and "margin_ratio" (largest minus second largest part, over the
-    window), and a recommendation. It begins with "borderline" if margin_ratio <= BORDERLINE_RATIO.
+    Returns Finding(category, subject, evidence, recommendation). subject: "kernel:<name>". evidence: "window_ns",
+    "idle_ns", "above_roof_ns", "recoverable_ns" (the window less the roof) and "margin_ratio" (largest minus second
+    largest part, over the window). The recommendation begins with "borderline" if margin_ratio <= BORDERLINE_RATIO.
 
     Example: a roof of 60 ns, a device time of 100 ns and a host time of 130 ns: parts of 60, 40 and 30 ns.
     """
@@ -653,12 +655,12 @@ def class_by_device(
     """The same matrix product (one, as in `matmul_cost`) on several devices: which roof bounds it?
 
     Returns, in the order of `device_names`, {"device" (its name in the table), "intensity" (the same
-    for all), "ridge", "category", "rows_to_ridge"}: category is "compute_bound" from the ridge point
-    on, else "memory_bound"; rows_to_ridge is the smallest m, with k and n as they are, from which on
-    the product is compute_bound, or None if no m is large enough. Where a device has no peak for the
+    for all), "ridge", "category", "rows_to_ridge"}. category is "compute_bound" if the intensity is at least
+    the ridge point, else "memory_bound". rows_to_ridge is the smallest m, with k and n unchanged, that makes
+    the product compute_bound, or None if no m is large enough. If a device has no peak for the
     data type, ridge, category and rows_to_ridge are None.
 
-    Raises ValueError for a size that is no whole number of at least 1 and for an empty list of devices;
+    Raises ValueError if a size is not an integer of at least 1 or the list of devices is empty, and
     DeviceError for an unknown device or data type.
     """
     refuses_bad_input(m=m, k=k, n=n)
@@ -687,21 +689,21 @@ def model_flops_utilization(capture: str) -> list[dict[str, Any]]:
 
     Rows of `measurements.json` with the op "training_step" have the arguments parameter_count (the
     weights used in matrix products), layers, hidden, batch, sequence, and recompute (True: the
-    forward pass is run a second time during the backward pass, to save memory).
+    forward pass runs a second time during the backward pass, to save memory).
 
-    The model's operations of a step: per token 2 for each of these weights, and in each layer those of
-    attention over the whole sequence (`attention_cost` with heads × head_dim = hidden, no mask); the
-    backward pass takes twice as much as the forward pass. Source: Chowdhery et al., "PaLM",
-    arXiv:2204.02311, appendix B.
+    The model's operations of a forward pass are, for each token, 2 for each of these weights, and in each
+    layer those of attention over the whole sequence (`attention_cost` with heads × head_dim = hidden, no
+    mask). The backward pass takes twice as many. Source: Chowdhery et al., "PaLM", arXiv:2204.02311, appendix B.
 
-    Returns {"name", "model_flops", "rate_flops_per_s", "mfu_ratio", "hfu_ratio"}: the model's operations
-    of a step, these per second of the median device time, that rate over the peak of the row's data
-    type on the capture's device; and the same share with the operations that the hardware did,
-    the second forward pass included.
+    Returns {"name", "model_flops", "rate_flops_per_s", "mfu_ratio", "hfu_ratio"}:
+        "model_flops"       the model's operations of a step
+        "rate_flops_per_s"  these per second of the median device time
+        "mfu_ratio"         that rate over the peak of the row's data type on the capture's device
+        "hfu_ratio"         the same with the operations that the hardware did, the second forward pass
+                            included
 
-    Raises CaptureError if the capture holds no training step, ValueError for a size that is no whole
-    number of at least 1, DeviceError for an unknown device and one that has no peak for the row's data
-    type.
+    Raises CaptureError if the capture holds no training step, ValueError if a size is not an integer of at
+    least 1, DeviceError if the device is unknown or has no peak for the row's data type.
     """
     device = devices.get(load_document(capture, "measurements.json")["device"])
     out = []
@@ -736,11 +738,11 @@ def prefill_decode(
     """The two phases of generating text, compared with the roofs of a device.
 
     model: layers, hidden, heads, kv_heads, head_dim, ffn, ffn_matrices, as in `transformer_cost` (given).
-    "prefill" reads the whole prompt of each sequence at once. "decode" makes one more token of each
+    "prefill" reads the whole prompt of each sequence at once. "decode" makes one more token for each
     sequence, with the prompt in the KV cache.
 
     Returns {"prefill": {…}, "decode": {…}}, each with "intensity" (operations per byte), "category"
-    ("compute_bound" from the ridge point on, else "memory_bound"), "time_ns" (the least time, as one
+    ("compute_bound" from the ridge point upwards, else "memory_bound"), "time_ns" (the least time, as one
     kernel) and "tokens_per_s" (new tokens of all sequences in that time).
 
     Example: 8 sequences, a decode step of at least 4 µs: 2 million tokens per second.
@@ -765,15 +767,15 @@ def prefill_decode(
 def decode_ridge_batch(
     model: dict[str, int], cached_tokens: int, dtype: str, device: str
 ) -> dict[str, int | None]:
-    """The batch at which decoding leaves the memory roof, and the largest one that fits the memory.
+    """The batch at which decoding reaches the ridge point, and the largest one that fits into memory.
 
-    model: as in `prefill_decode`; each sequence has `cached_tokens` tokens in the cache.
-    Returns {"ridge_batch", "fitting_batch"}. ridge_batch: the smallest batch whose decode step has at
-    least the intensity of the ridge point, None if no batch has, however large. fitting_batch: the
-    largest batch with which the matrices and the KV cache (the new token's entry included) fit the
+    model: as in `prefill_decode`. Each sequence has `cached_tokens` tokens in the cache.
+    Returns {"ridge_batch", "fitting_batch"}. ridge_batch is the smallest batch whose decode step has at
+    least the intensity of the ridge point; None if no batch has it, however large. fitting_batch is the
+    largest batch with which the matrices and the KV cache (including the new token's entry) fit into the
     device's memory_bytes; 0 if there is none.
 
-    Raises ValueError for cached_tokens that is no whole number of at least 0, and as `ridge_point`.
+    Raises ValueError if cached_tokens is not an integer of at least 0, and the errors of `ridge_point`.
     """
     if type(cached_tokens) is not int or cached_tokens < 0:
         raise ValueError(
@@ -810,17 +812,17 @@ def choose_optimization(
 ) -> dict[str, Any]:
     """The change that the evidence supports: the one that saves most of the window, or "none".
 
-    Cost, times and window as in `classify_bound`. reachable_ratio: the share of the roof that the best
-    kernels on this device reach. Candidates, each with the window that it predicts:
-        "issue_less"    the host's time per call vanishes
-        "tune_kernel"   the device's time comes down to the roof over reachable_ratio (if it is above)
+    Cost, times and window are as in `classify_bound`. reachable_ratio: the share of the roof that the best
+    kernels on this device reach. Each candidate predicts a window:
+        "issue_less"    the host's time per call becomes 0
+        "tune_kernel"   the device's time falls to the roof over reachable_ratio (if it is above that)
         each of `changes`, {"action", "cost", "dtype", "host_ns"}: other work with the same result. The roof
                         of the new cost and data type replaces the old one, the time above the roof
                         stays, and the host takes the new host_ns; without that key the old one.
 
-    Returns {"action", "saved_ns", "saved_ratio"} of the candidate with the largest saving; saved_ratio is
-    its share of the window. Of equal ones the first in the order above. If saved_ratio is below
-    SAVING_FLOOR_RATIO the action is "none", with that candidate's numbers.
+    Returns {"action", "saved_ns", "saved_ratio"} of the candidate with the largest saving. saved_ratio is
+    its share of the window. Of equal ones choose the first in the order above. If saved_ratio is below
+    SAVING_FLOOR_RATIO, the action is "none", with that candidate's numbers.
 
     Example: 100 ns on the device, 300 ns on the host, no changes: "issue_less" saves 200 ns.
     """
@@ -855,18 +857,18 @@ def measure_and_place(
 ) -> dict[str, Any]:
     """Measure an operation on this machine's GPU, with cold caches, and place it on the roofline.
 
-    operation: issues the work on the current CUDA stream of torch and returns at once. flush: issues
-    work that pushes everything else out of the L2 cache; it takes long enough for the host to issue
-    what follows meanwhile.
-    Calls the operation three times to warm up, then `repeats` times, each after a flush, and times
-    each of these alone on the device with a pair of CUDA events; waits for the device once, at the
-    end.
+    operation: issues the work on the current CUDA stream of torch and returns at once. flush: issues work
+    that empties the L2 cache of everything else. It takes so long that meanwhile the host can issue the work
+    after it.
+    Call the operation three times to warm up. Then call it `repeats` times, each time after a flush, and
+    time each of these calls without its flush, on the device, with a pair of CUDA events. Wait for the
+    device once, at the end.
 
     Returns {"device_times_ns" (the `repeats` times in order), "median_ns", "intensity",
     "rate_flops_per_s" (the cost's operations per second of the median), "roof_ratio" (the least time
     over the median: 1.0 is on the roof)}.
 
-    Raises ValueError unless repeats is a whole number of at least 1.
+    Raises ValueError if repeats is not an integer of at least 1.
     """
     refuses_bad_input(repeats=repeats)
     import torch
@@ -902,12 +904,12 @@ _NEXT_STEPS = {
 
 
 def _window(device_ns: float, host_ns: float | None) -> float:
-    """What a call takes when host and device work side by side."""
+    """What a call takes when host and device work at the same time."""
     return device_ns if host_ns is None else max(device_ns, host_ns)
 
 
 def _samples(row: dict[str, Any], key: str) -> np.ndarray:
-    """The samples of one kind of a row, as they stand in the file."""
+    """The samples of one kind of a row, as they are in the file."""
     values = row.get(key)
     if not values:
         raise CaptureError(f"{row['name']}: no samples of {key}")
@@ -938,14 +940,14 @@ def _roof(intensity: float, ridge: float) -> str:
 
 
 def _rows_to_ridge(k: int, n: int, dtype: str, ridge: float) -> int | None:
-    """The smallest m with which the product reaches the ridge, None if the limit is below it."""
+    """The smallest m with which the product reaches the ridge point; None if its limit is below that."""
     if 2 * k * n <= ridge * (k + n) * devices.dtype(dtype).bytes:
         return None
     return _smallest(lambda m: _matmul_intensity(m, k, n, dtype) >= ridge)
 
 
 def _smallest(reached: Callable[[int], bool]) -> int:
-    """The smallest number from 1 on for which a condition holds that holds for all larger ones."""
+    """The smallest integer from 1 on that fulfils a condition; all larger ones fulfil it as well."""
     high = 1
     while not reached(high):
         high *= 2

@@ -1,35 +1,35 @@
 """Day 5, the technical deep dive: one question, and evidence that anybody can compute again.
 
-Choose a question about the captures of this week, one that you could be asked in a review. Answer it
-with numbers from your own functions, and write it down below. The checks compute every number again,
-with the course's functions, and compare it with your text. Only a person can judge whether the
-reasoning convinces: read it aloud to somebody.
+Choose a question about this week's captures that you could be asked in a review. Answer it
+with numbers from your own functions, and write the answer below. The checks compute every number
+again with the course's functions, and compare it with your text. Only a person can judge whether the
+reasoning convinces, so read it aloud to somebody.
 
 **A piece of evidence** is a dictionary of
 
-    "function"    "ex_34.best_batch" for example: a function of ex_30 to ex_34 whose first
-                  parameter is a capture
+    "function"    a function of ex_30 to ex_34 whose first parameter is a capture, for example
+                  "ex_34.best_batch"
     "arguments"   its arguments by name; "capture" is the name of a capture of the course
-    "pick"        which part of what it returns: a list of keys and places, in order; "*" means
-                  every entry of a list; [] the whole
-    "percent"     only where the pick is a list of numbers: the value is this percentile of it,
+    "pick"        which part of its result: a list of keys and places, in order. "*" means
+                  every entry of a list, [] the whole result
+    "percent"     only if the pick is a list of numbers: the value is this percentile of them,
                   by nearest rank
-    "value"       the number, at least to half a per cent
-    "unit"        one of UNITS; a result whose name ends in a unit (_ns, _ratio, _per_s, _count,
-                  _bytes) cannot be given in another kind of unit
+    "value"       the number, with an error of at most half a per cent
+    "unit"        one of UNITS. If the result's name ends in a unit (_ns, _ratio, _per_s, _count,
+                  _bytes), the unit must be of the same kind
 
 **The sections** answer:
 
     situation   What does the program do, and which number is too large?
     diagnosis   What limits it? Which evidence rules out the next best explanation?
     change      What did you change, and what should therefore *not* change?
-    result      Before and after, with noise; and did what should not change stay?
+    result      Before and after, with noise. Did the things that should not change stay the same?
     limits      What would you measure next, and what might not hold elsewhere?
 
-After each number in them comes the label of its evidence, with at most three words in
-between: "4.4 ms [E1]". Round it as you like (but not to zero), keep its sign, and use the unit of
-the evidence. A number without a label has no evidence and is refused. Names such as p99 and
-H200 are allowed, and so are numbers in words.
+Write the label of its evidence after each number in the sections, with at most three words in
+between: "4.4 ms [E1]". Round the number as you like (but not to zero), keep its sign, and use the
+unit of the evidence. A number without a label is refused, because it has no evidence. Names such as
+p99 and H200 are allowed, and so are numbers in words.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ def deep_dive() -> dict:
     """A performance question, answered with evidence, in the form that the head of this file describes.
 
     Returns a dictionary of
-        "question"    one sentence, with a question mark at its end
-        "system"      {"gpu": its name, "driver": its version} as in the provenance.json of every capture it rests on
-        "evidence"    label ("E1", "E2", …) → a piece of evidence, at least six different numbers, from at
-                      least two captures. Every label is cited in a section
+        "question"    one sentence that ends with a question mark
+        "system"      {"gpu": its name, "driver": its version} as in the provenance.json of every capture that you use
+        "evidence"    label ("E1", "E2", …) → a piece of evidence; at least six different numbers, from at
+                      least two captures. Sections cite every label
         "comparison"  {"before": label, "after": label}: two numbers of the same function, pick, percent
                       and unit, for two captures or runs. "result" cites both
-        "verdict"     {"capture": …, "run": …, "verdict": …}: what ex_34.evidence_verdict says of a run
+        "verdict"     {"capture": …, "run": …, "verdict": …}: what ex_34.evidence_verdict returns for a run
                       of an evidence.json
         "sections"    SECTIONS → text of at least 150 characters and twelve different words each
 
