@@ -64,12 +64,12 @@ def utilization_series(capture: str, period_ns: int) -> dict[int, list[dict[str,
     Each period is period_ns long. The first one begins with the first device operation of the capture (on
     any device). The last one ends with the last operation, and may be shorter. Returns, for each device
     that ran an operation, a list with one dict per period:
-        "start_ns"           when the period begins
-        "utilization_ratio"  "GPU utilization" as NVML defines it: the share of the period in which one or
+        "start_ns":          when the period begins.
+        "utilization_ratio": "GPU utilization" as NVML defines it: the share of the period in which one or
                              more kernels were executing, 0.0 to 1.0. Whole CUDA graphs count as kernels;
-                             copies and memsets do not count
-        "summed_ratio"       sum over all kernels and graphs of their time inside the period, divided by the
-                             period's length: 2.0 if two streams each run a kernel all the time
+                             copies and memsets do not count.
+        "summed_ratio":      sum over all kernels and graphs of their time inside the period, divided by the
+                             period's length: 2.0 if two streams each run a kernel all the time.
     (source of the definition: NVML API reference, nvmlUtilization_t)
 
     Raises ValueError, with period_ns in its message, unless period_ns is positive.
@@ -84,13 +84,13 @@ def idle_by_host(capture: str, device: int = 0, start_ns: int = 0) -> dict[str, 
     queued, the host did not cause it.
 
     Returns
-        "idle_ns"    total length of the gaps
-        "queued_ns"  total length of the queued gaps, which ended with work that was already queued; they
-                     are in neither dict
-        "during"     {name of a CUDA call: ns of the other gaps that the thread spent in calls of that
-                     name; "": ns outside of every call}
-        "opened_by"  {name: total length of the other gaps that began while the thread was in a call of
-                     that name; "" if it was in none}; a gap counts for one name, with its whole length
+        "idle_ns":   total length of the gaps.
+        "queued_ns": total length of the queued gaps, which ended with work that was already queued; they
+                     are in neither dict.
+        "during":    {name of a CUDA call: ns of the other gaps that the thread spent in calls of that
+                     name; "": ns outside of every call}.
+        "opened_by": {name: total length of the other gaps that began while the thread was in a call of
+                     that name; "" if it was in none}; a gap counts for one name, with its whole length.
     Names with 0 ns are left out. The values of each dict add up to idle_ns - queued_ns.
 
     Example: a gap lasts 10 µs. When it begins, the thread is in a cudaMemcpy, for 1 µs more. Later it
@@ -107,24 +107,24 @@ def read_timeline(capture: str, nvtx_range: str) -> Finding:
     with the last operation of device 0. Take the gaps that begin in it (`idle_by_host`), without the
     queued ones. Each nanosecond of them belongs to one category.
     `profiling_lab.captures.dependencies.call_kind` gives the kind of a call:
-        "allocation_bound"  time spent in calls of kind "allocation", in any gap (such calls take time
+        "allocation_bound": time spent in calls of kind "allocation", in any gap (such calls take time
                             themselves, and many of them wait for the device); also the rest of a gap that
-                            such a call opened
-        "sync_bound"        the rest of a gap that a call of kind "synchronize" or "copy_call" opened: the
-                            host waited, and went on when the device had no work left
-        "launch_bound"      the rest of any other gap of at most DISPATCH_LIMIT_NS
-        "host_bound"        the rest of any other, longer gap
+                            such a call opened.
+        "sync_bound":       the rest of a gap that a call of kind "synchronize" or "copy_call" opened: the
+                            host waited, and went on when the device had no work left.
+        "launch_bound":     the rest of any other gap of at most DISPATCH_LIMIT_NS.
+        "host_bound":       the rest of any other, longer gap.
     The finding is the category with the most time; if several are equal, the first in this order. It is
     "healthy" if that time is less than HEALTHY_FLOOR_RATIO of the window.
 
     subject: "device:0".
     evidence:
-        "recoverable_ns"             the time of the largest category, also for "healthy": removing it
-                                     could save at most this much
-        "window_ns"                  length of the window
-        "recoverable_ratio"          recoverable_ns / window_ns
-        "idle_ns"                    all gaps in the window, also the queued ones
-        "first_iteration_excess_ns"  excess_ns of first_iteration_cost
+        "recoverable_ns":            the time of the largest category, also for "healthy": removing it
+                                     could save at most this much.
+        "window_ns":                 length of the window.
+        "recoverable_ratio":         recoverable_ns / window_ns.
+        "idle_ns":                   all gaps in the window, also the queued ones.
+        "first_iteration_excess_ns": excess_ns of first_iteration_cost.
     recommendation: one sentence; "none" if healthy.
     """
     raise NotImplementedError

@@ -38,11 +38,11 @@ def concurrency(capture: str, device: int = 0) -> dict[str, Any]:
     runs from its start up to, but not including, its end.
 
     Returns
-        "kernel_ns"      sum of the durations of all kernels
-        "busy_ns"        time in which at least one kernel ran
-        "average_count"  kernel_ns / busy_ns: the average number of running kernels while any ran
-        "peak_count"     the largest number that ran at once
-        "ns_at_count"    {number of running kernels: ns}, from 1 on, without numbers that never occurred
+        "kernel_ns":     sum of the durations of all kernels.
+        "busy_ns":       time in which at least one kernel ran.
+        "average_count": kernel_ns / busy_ns: the average number of running kernels while any ran.
+        "peak_count":    the largest number that ran at once.
+        "ns_at_count":   {number of running kernels: ns}, from 1 on, without numbers that never occurred.
 
     Raises EmptyCapture, with the device's number in its message, if no kernel ran on the device.
     """
@@ -110,13 +110,13 @@ def device_share(
     The share is the number of blocks divided by the number of blocks that the device can hold at once.
     With 0.25, four such kernels can run side by side. With 2.0, the kernel needs two waves, and leaves no
     room for another kernel. An SM holds as many blocks as all of these limits allow, and at least one:
-        warps      warps_per_sm; a block of 33 threads has two warps
-        blocks     blocks_per_sm
-        registers  each warp takes registers_per_thread x WARP_THREADS registers, rounded up to
+        warps:     warps_per_sm; a block of 33 threads has two warps.
+        blocks:    blocks_per_sm.
+        registers: each warp takes registers_per_thread x WARP_THREADS registers, rounded up to
                    WARP_REGISTER_UNIT. An SM has SM_PARTITIONS partitions with PARTITION_REGISTERS each; a
-                   warp takes all its registers from one partition
-        shared     SHARED_PER_SM_BYTES; each block takes its static and dynamic bytes and
-                   RESERVED_SHARED_BYTES, rounded up to SHARED_UNIT_BYTES
+                   warp takes all its registers from one partition.
+        shared:    SHARED_PER_SM_BYTES; each block takes its static and dynamic bytes and
+                   RESERVED_SHARED_BYTES, rounded up to SHARED_UNIT_BYTES.
     `NsysCapture.kernels` has registers_per_thread, static_shared_bytes and dynamic_shared_bytes.
     `NsysCapture.devices` has the number of SMs of the device (sm_count; use 1 if the device is not
     listed). Constants and defaults are those of compute capability 9.0.

@@ -22,10 +22,10 @@ def copy_rates(capture: str) -> dict[str, dict[str, float]]:
     Returns {"<direction> <memory>": {...}}, with keys like "H2D pageable". The direction is the copy's
     `kind`, H2D or D2H. The memory is the kind of host memory: that of the source for H2D, of the
     destination for D2H. Other kinds of copies are left out. Copies of all devices are used. Each entry has
-        "copies_count"   number of copies
-        "copied_bytes"   sum of their bytes
-        "copy_ns"        sum of their durations
-        "bytes_per_ns"   copied_bytes / copy_ns (a byte per ns is a GB/s)
+        "copies_count":  number of copies.
+        "copied_bytes":  sum of their bytes.
+        "copy_ns":       sum of their durations.
+        "bytes_per_ns":  copied_bytes / copy_ns (a byte per ns is a GB/s).
     Returns an empty dict if nothing was copied between host and device.
     """
     raise NotImplementedError
@@ -65,10 +65,10 @@ def async_in_name_only(capture: str) -> dict[str, dict[str, int]]:
 
     Use only copies between host and device whose launching call has "Async" in its name. Calls and
     copies are joined on process and correlation. Returns {path, as in `copy_rates`:
-        "copies_count"   number of copies
-        "copy_ns"        sum of their durations on the device
-        "held_ns"        sum of the parts of these durations in which the host was still inside the copy's
-                         own call}
+        "copies_count":  number of copies.
+        "copy_ns":       sum of their durations on the device.
+        "held_ns":       sum of the parts of these durations in which the host was still inside the copy's
+                         own call}.
     If a copy lets the host go on at once, it adds almost nothing to held_ns.
     """
     raise NotImplementedError
@@ -78,10 +78,10 @@ def hidden_copies(capture: str, device: int = 0) -> dict[str, dict[str, int]]:
     """What ran at the same time as the copies of each direction, on one device.
 
     Returns {"H2D": {...}, "D2H": {...}}, each with
-        "copy_ns"                    time in which a copy of this direction ran
-        "behind_kernels_ns"          the part of copy_ns in which a kernel or a whole graph ran, too
-        "beside_other_direction_ns"  the part of copy_ns in which a copy of the other direction ran, too
-        "exposed_ns"                 the part of copy_ns in which neither ran
+        "copy_ns":                   time in which a copy of this direction ran.
+        "behind_kernels_ns":         the part of copy_ns in which a kernel or a whole graph ran, too.
+        "beside_other_direction_ns": the part of copy_ns in which a copy of the other direction ran, too.
+        "exposed_ns":                the part of copy_ns in which neither ran.
     Time counts once, however many operations run. All values are 0 for a direction without copies.
     """
     raise NotImplementedError

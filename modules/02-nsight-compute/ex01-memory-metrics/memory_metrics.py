@@ -61,10 +61,10 @@ def warp_sectors(addresses: Sequence[int | None], access_bytes: int) -> dict[str
     access_bytes: number of bytes that each lane reads or writes, one of ACCESS_BYTES.
 
     A sector is SECTOR_BYTES bytes that begin at a multiple of SECTOR_BYTES. Returns
-        "sectors_count"   sectors that any lane touches, each counted once
-        "ideal_count"     the smallest number of sectors that could hold as many different bytes: the bytes
-                          used (each counted once, however many lanes use it) / SECTOR_BYTES, rounded up
-        "used_ratio"      different bytes used / bytes of the sectors touched
+        "sectors_count":  sectors that any lane touches, each counted once.
+        "ideal_count":    the smallest number of sectors that could hold as many different bytes: the bytes
+                          used (each counted once, however many lanes use it) / SECTOR_BYTES, rounded up.
+        "used_ratio":     different bytes used / bytes of the sectors touched.
     If no lane is active, there is no request, and all three are 0 (0.0 for the ratio).
 
     Raises ValueError, with the value in its message, for an unknown access_bytes, for no lanes or too many
@@ -79,13 +79,13 @@ def byte_flow(kernel: dict[str, Any]) -> dict[str, dict[str, float]]:
     """How many bytes each level of memory moves, for reads and for writes of global memory.
 
     Returns {"read": {…}, "write": {…}}, each with
-        "asked_bytes"  bytes that lanes asked for: sectors × bytes used of a sector,
+        "asked_bytes": bytes that lanes asked for: sectors × bytes used of a sector,
                        l1tex__t_sectors_pipe_lsu_mem_global_op_<op>.sum ×
-                       smsp__sass_average_data_bytes_per_sector_mem_global_op_<op>.ratio
-        "l1_bytes"     the sectors that L1 looked up, × SECTOR_BYTES
-        "l2_bytes"     bytes between L1 and L2: l1tex__m_xbar2l1tex_read_bytes.sum,
-                       l1tex__m_l1tex2xbar_write_bytes.sum
-        "dram_bytes"   dram__bytes_read.sum, dram__bytes_write.sum
+                       smsp__sass_average_data_bytes_per_sector_mem_global_op_<op>.ratio.
+        "l1_bytes":    the sectors that L1 looked up, × SECTOR_BYTES.
+        "l2_bytes":    bytes between L1 and L2: l1tex__m_xbar2l1tex_read_bytes.sum,
+                       l1tex__m_l1tex2xbar_write_bytes.sum.
+        "dram_bytes":  dram__bytes_read.sum, dram__bytes_write.sum.
     <op> is ld for reads and st for writes.
 
     Raises MissingTable, with the name of the metric, if one of the eight is missing or None: bytes that were
@@ -99,8 +99,8 @@ def served_by(kernel: dict[str, Any]) -> dict[str, float] | None:
 
     Bytes that loads look up in L1 and that do not come from L2 were answered by L1. Bytes that come from
     L2 were answered by DRAM, up to the number of bytes that DRAM delivered, and the rest by L2. Returns
-        "l1_ratio", "l2_ratio", "dram_ratio"   their sum is 1. Counters from two passes may differ a
-                                               little; still no share is below 0
+        "l1_ratio", "l2_ratio", "dram_ratio":  their sum is 1. Counters from two passes may differ a
+                                               little; still no share is below 0.
         "overfetch_ratio"                      (bytes that DRAM delivered - bytes that L2 sent to L1) /
                                                bytes that L2 sent to L1; 0.0 if the difference is negative,
                                                or if L2 sent nothing
@@ -117,10 +117,10 @@ def share_of_copy(report: dict[str, Any]) -> dict[str, dict[str, float]]:
         each round: entry t of each "samples_ns" belongs to round t.
 
     Returns, for each kernel except "device_copy", in the report's order, a dict with
-        "bytes_per_s"   useful bytes / median time
-        "share_ratio"   median of the shares of all rounds. A round's share is the kernel's useful bytes per
-                        second / those of the copy in the same round
-        "lowest_ratio"  the smallest of these shares
+        "bytes_per_s":  useful bytes / median time.
+        "share_ratio":  median of the shares of all rounds. A round's share is the kernel's useful bytes per
+                        second / those of the copy in the same round.
+        "lowest_ratio": the smallest of these shares.
     If the clock changes between rounds, it affects kernel and copy alike, and the share does not change.
 
     Raises ValueError, with the kernel's name in its message,

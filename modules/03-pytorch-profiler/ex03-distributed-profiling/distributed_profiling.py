@@ -68,11 +68,11 @@ def read_ranks(capture: str) -> dict[int, list[dict[str, Any]]]:
 
     Returns {rank: operations}, in order of rank. Operations are the complete events ("ph" is "X") of the
     categories "kernel", "gpu_memcpy" and "gpu_memset", in order of start and then end, each a dict
-        "name"                as recorded
-        "kind"                "memory" for copies and memsets; a kernel is "communication" if its name
+        "name":               as recorded.
+        "kind":               "memory" for copies and memsets; a kernel is "communication" if its name
                               begins with "nccl" and has "Kernel" somewhere after that, else "compute"
-                              (the rule of HolisticTraceAnalysis)
-        "start_ns", "end_ns"  from "ts" and "dur", which are decimal numbers of µs; a float would lose ns
+                              (the rule of HolisticTraceAnalysis).
+        "start_ns", "end_ns": from "ts" and "dur", which are decimal numbers of µs; a float would lose ns.
 
     Raises CaptureError
     - for a file that is cut off or not JSON (its rank may have died while writing), and for a file without
@@ -143,13 +143,13 @@ def name_distributed_bottleneck(capture: str) -> Finding:
     kernel first waits and then transfers (`split_by_duration`). The parts of both during which no work runs are
     **exposed**; a moment with a wait and a transfer counts as transfer. **Hidden** is the time with work and
     communication. Remove two causes, one at a time:
-        communication  a rank saves the smaller of its exposed transfer and its work that overlaps with no
-                       communication yet. The saving is the smallest of these over the ranks
-        waiting        spread the work evenly. There are two ways to do this; the saving is the larger of the
+        communication: a rank saves the smaller of its exposed transfer and its work that overlaps with no
+                       communication yet. The saving is the smallest of these over the ranks.
+        waiting:       spread the work evenly. There are two ways to do this; the saving is the larger of the
                        two results, rounded down. Over the whole window: the largest of the ranks' own times
                        is reduced to their mean (a rank's own time is from its first start to its last end,
                        minus its exposed transfer and waiting). From collective to collective, if different
-                       ranks are late in turns: the mean of the exposed waiting over the ranks
+                       ranks are late in turns: the mean of the exposed waiting over the ranks.
     The cause with the larger saving is the finding, "communication_bound" or "rank_imbalance" (the first if
     equal). It is "healthy" if this saving is less than HEALTHY_FLOOR_RATIO of the window. The window is the
     longest time, over all ranks, from the first start to the last end of a rank's operations.

@@ -63,11 +63,11 @@ def efficiency(capture: str) -> list[dict[str, Any]]:
 
     Returns a dict for each precision and batch, in the order in which they first occur,
 
-        "precision", "batch"
-        "samples_per_s", "power_w", "j_per_sample"   each the median over the repeats
-        "low_j", "high_j"                            the lowest and highest j_per_sample of a repeat
-        "flop_per_j"                                 operations of a sample / j_per_sample
-        "call_ns"                                    duration of a call: batch / samples_per_s, in ns
+        "precision", "batch",
+        "samples_per_s", "power_w", "j_per_sample":  each the median over the repeats.
+        "low_j", "high_j":                           the lowest and highest j_per_sample of a repeat.
+        "flop_per_j":                                operations of a sample / j_per_sample.
+        "call_ns":                                   duration of a call: batch / samples_per_s, in ns.
 
     Raises CaptureError if read_recording does, for a recording without such phases, and for a phase with
     fewer than two new readings.
@@ -111,11 +111,11 @@ def pacing_energy(capture: str) -> list[dict[str, Any]]:
     sample to the next, anywhere in the recording.
 
     Returns a dict for each strategy,
-        "strategy"
-        "energy_j"            the median over the repeats
-        "low_j", "high_j"     the lowest repeat minus that step, the highest plus that step
-        "wall_ns"             the median time from the first phase's start to the last one's end
-        "work_ns"             for "race" the median length of race_work; for others the same as wall_ns
+        "strategy",
+        "energy_j":           the median over the repeats.
+        "low_j", "high_j":    the lowest repeat minus that step, the highest plus that step.
+        "wall_ns":            the median time from the first phase's start to the last one's end.
+        "work_ns":            for "race" the median length of race_work; for others the same as wall_ns.
     ordered by energy_j, then by strategy.
 
     Raises CaptureError if read_recording does, and for a recording without a "race" or without a "paced"
@@ -157,11 +157,11 @@ def precision_verdict(
     fewer bytes would save energy), else "tensor_cores_unused".
     subject: "range:work".
     evidence:
-        "saved_pct"         of the best; 0.0 without candidates
-        "bandwidth_ratio"   bytes per second of float32 / bandwidth_bytes_per_s
-        "error_ratio"       the error of the best; of float32 without candidates
-        "window_ns"         call_ns of float32
-        "recoverable_ns"    by how much a call of the best is shorter, at least 0.0
+        "saved_pct":        what the best saves, in per cent; 0.0 without candidates.
+        "bandwidth_ratio":  bytes per second of float32 / bandwidth_bytes_per_s.
+        "error_ratio":      the error of the best, or that of float32 without candidates.
+        "window_ns":        call_ns of float32.
+        "recoverable_ns":   by how much a call of the best is shorter, at least 0.0.
     recommendation: "none" if healthy, else a text that names the best's precision. In both cases it contains
     the word "borderline" if there is a best and its low_j to high_j overlaps with float32's (touching
     counts).

@@ -112,10 +112,10 @@ def coverage(capture: str) -> dict[str, int]:
     """How much kernel time has a backtrace.
 
     Returns
-        "kernel_count"  number of kernels
-        "kernel_ns"     sum of the durations of all kernels
-        "native_ns"     the same for kernels whose launch has a backtrace with native frames
-        "python_ns"     the same for kernels whose launch has a backtrace with Python frames
+        "kernel_count": number of kernels.
+        "kernel_ns":    sum of the durations of all kernels.
+        "native_ns":    the same for kernels whose launch has a backtrace with native frames.
+        "python_ns":    the same for kernels whose launch has a backtrace with Python frames.
     Raises MissingTable as `backtraces` does, and EmptyCapture if there are no kernels.
     """
     raise NotImplementedError
@@ -156,10 +156,10 @@ def waiting_lines(capture: str, file: str) -> list[dict[str, int]]:
     idle time is 0 if an operation is running when the wait ends (start <= end of the wait < end), or if no
     operation follows.
     Returns a row for each line, ordered by idle_ns from the largest, then by line:
-        "line"
-        "wait_count"  number of its waits
-        "blocked_ns"  sum of their durations
-        "idle_ns"     sum of their idle times
+        "line",
+        "wait_count": number of its waits.
+        "blocked_ns": sum of their durations.
+        "idle_ns":    sum of their idle times.
     Raises the errors of `coverage`.
     """
     raise NotImplementedError

@@ -49,10 +49,10 @@ def sample_costs(
     read_ns, decode_ns: the times to read from storage and to decode, of the same samples in the same order.
     stored_bytes: size of one sample in storage.
     Returns
-        "sample_ns"   the median over samples of read plus decode time
-        "read_ratio"  median read / (median read + median decode)
-        "read_gb_s"   `stored_bytes` / median read (1 byte per ns = 1 GB/s)
-        "larger"      the part with the larger median, "read" or "decode" ("decode" if equal)
+        "sample_ns":  the median over samples of read plus decode time.
+        "read_ratio": median read / (median read + median decode).
+        "read_gb_s":  `stored_bytes` / median read (1 byte per ns = 1 GB/s).
+        "larger":     the part with the larger median, "read" or "decode" ("decode" if equal).
     Use medians, because the first reads of a file may come from the disk and the others from memory.
     Raises ValueError if there are no samples, if the lists differ in length, or if a time or size is not above 0.
     """

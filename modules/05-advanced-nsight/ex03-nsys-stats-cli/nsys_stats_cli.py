@@ -111,19 +111,19 @@ def sum_report(capture: str, report: str) -> list[dict[str, Any]]:
     """A sum report of the tool, computed from the recording.
 
     report:
-        "cuda_gpu_kern_sum"  kernels by demangled name
-        "cuda_api_sum"       CUDA calls by name, without version
-        "nvtx_sum"           push/pop and start/end ranges of the default domain, whose number is 0, or NULL in
-                             some exports; the tool writes a colon before these names, this function does not
+        "cuda_gpu_kern_sum": kernels by demangled name.
+        "cuda_api_sum":      CUDA calls by name, without version.
+        "nvtx_sum":          push/pop and start/end ranges of the default domain, whose number is 0, or NULL in
+                             some exports; the tool writes a colon before these names, this function does not.
     Returns a row for each name, largest total first, equal totals by name:
 
-        "name"
-        "time_pct"      its share of the total of **all rows**, in percent, not of the elapsed time; 0.0 if
-                        that total is 0
-        "total_ns"      sum of the durations
-        "count"         number of durations
-        "avg_ns", "med_ns", "min_ns", "max_ns"
-        "stddev_ns"     sample standard deviation (n − 1); 0.0 for a single duration
+        "name",
+        "time_pct":     its share of the total of **all rows**, in percent, not of the elapsed time; 0.0 if
+                        that total is 0.
+        "total_ns":     sum of the durations.
+        "count":        number of durations.
+        "avg_ns", "med_ns", "min_ns", "max_ns",
+        "stddev_ns":    sample standard deviation (n − 1); 0.0 for a single duration.
 
     Values are not rounded; the tool rounds to one decimal. The median of an even number of durations is the mean
     of the middle two.
@@ -143,11 +143,11 @@ def busy_bounds(reports: Mapping[str, Any], name: str) -> dict[str, int]:
         instance, because the total time of several instances is not a window.
     There is one device, and all its work is inside the range. Returns, in ns:
 
-        "window_ns"   duration of the range
-        "sum_ns"      sum of all totals of kernels and memory operations
-        "least_ns"    a lower bound of the busy time: the longest single operation
-        "most_ns"     an upper bound of the busy time: the sum, or the window if that is shorter
-        "overlap_ns"  at least this part of the sum ran at the same time as something else: sum_ns minus most_ns
+        "window_ns":  duration of the range.
+        "sum_ns":     sum of all totals of kernels and memory operations.
+        "least_ns":   a lower bound of the busy time: the longest single operation.
+        "most_ns":    an upper bound of the busy time: the sum, or the window if that is shorter.
+        "overlap_ns": at least this part of the sum ran at the same time as something else: sum_ns minus most_ns.
 
     Raises ValueError, with the name in its message, if the range is not in the report or does not have
     exactly one instance.
@@ -167,15 +167,15 @@ def verdict(reports: Mapping[str, Any], name: str) -> Finding:
 
     Upper bounds of the savings, in this order:
 
-        "allocation_bound"   the smaller of allocating and idle_ns
-        "sync_bound"         the smaller of waiting and idle_ns
-        "transfer_bound"     the smaller of copying and idle_ns. If sum_ns is at most the window, there may be no
+        "allocation_bound":  the smaller of allocating and idle_ns.
+        "sync_bound":        the smaller of waiting and idle_ns.
+        "transfer_bound":    the smaller of copying and idle_ns. If sum_ns is at most the window, there may be no
                              overlap at all; then it is the larger of this and a second bound: the smaller of
                              the total of all kernels and that of all memory operations whose row's name contains
-                             "memcpy"
-        "launch_bound"       idle_ns minus allocating, waiting and copying, at least 0, if the window divided
-                             by the number of launching calls is LAUNCH_PERIOD_NS or less
-        "host_bound"         the same, if that quotient is larger, or if there is no launching call
+                             "memcpy".
+        "launch_bound":      idle_ns minus allocating, waiting and copying, at least 0, if the window divided
+                             by the number of launching calls is LAUNCH_PERIOD_NS or less.
+        "host_bound":        the same, if that quotient is larger, or if there is no launching call.
 
     The finding is the largest, or the earlier one if equal. It is "healthy", with the recommendation "none",
     if the largest is below FLOOR_RATIO of the window. subject: "range:" and the name. evidence:

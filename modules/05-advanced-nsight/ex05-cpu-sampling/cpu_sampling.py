@@ -48,9 +48,9 @@ def samples(capture: str, kind: str) -> list[Sample]:
     """The samples of a recording, by time and thread (given).
 
     kind: "native" or "python".
-        "native"  samples of threads that were on a processor, with the names of native functions (an address if
-                  the name is not known)
-        "python"  samples of all Python threads, waiting or not, as "function (file)", the file without folders
+        "native": samples of threads that were on a processor, with the names of native functions (an address if
+                  the name is not known).
+        "python": samples of all Python threads, waiting or not, as "function (file)", the file without folders.
     Raises ValueError for another kind. Raises MissingTable if the recording has no samples of this kind, or lacks
     a column.
     """
@@ -123,10 +123,10 @@ def hot_functions(capture: str, kind: str, thread: int | None = None) -> list[di
     thread: use only samples of this thread; None: of all threads.
     Returns a row for each function in any stack, ordered by self_count from the largest, then by inclusive_count
     from the largest, then by function:
-        "function"
-        "self_count"       samples in which it is the innermost frame
-        "inclusive_count"  samples with it anywhere in the stack (each sample once, however often the function is
-                           in it)
+        "function",
+        "self_count":      samples in which it is the innermost frame.
+        "inclusive_count": samples with it anywhere in the stack (each sample once, however often the function is
+                           in it).
     Raises the errors of `samples`. A thread without samples gives [].
     """
     raise NotImplementedError

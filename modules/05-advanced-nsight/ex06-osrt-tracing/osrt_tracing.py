@@ -86,9 +86,9 @@ def threshold_for(durations_ns: Sequence[int], loss_ratio: float) -> dict[str, f
     durations_ns: the durations of the calls in a recording with a low threshold.
     loss_ratio: the share of the sum of all durations that may be lost, at least 0 and below 1.
     Returns
-        "threshold_ns"  the largest of the durations that, as a threshold, loses at most this share of the time
-        "kept_count"    number of calls that this threshold keeps
-        "lost_ratio"    share of the time that it loses
+        "threshold_ns": the largest of the durations that, as a threshold, loses at most this share of the time.
+        "kept_count":   number of calls that this threshold keeps.
+        "lost_ratio":   share of the time that it loses.
     Raises ValueError if there are no durations, if one is not above 0, or if loss_ratio is out of range.
     """
     raise NotImplementedError
@@ -100,10 +100,10 @@ def costly_waits(capture: str) -> list[dict[str, Any]]:
     Use only outermost calls of the launching thread whose class is in WAITING, and only their parts inside the
     window.
     Returns a row for each name with such a part, ordered by idle_ns from the largest, then by name:
-        "name", "class"
-        "count"       number of calls with such a part
-        "blocked_ns"  total length of the parts
-        "idle_ns"     the time in blocked_ns in which the device was idle
+        "name", "class",
+        "count":      number of calls with such a part.
+        "blocked_ns": total length of the parts.
+        "idle_ns":    the time in blocked_ns in which the device was idle.
     Raises EmptyCapture if there are no calls of the OS, or no kernel with the call that launched it.
     """
     raise NotImplementedError

@@ -65,9 +65,9 @@ def shift(before_ns: Sequence[float], after_ns: Sequence[float]) -> dict[str, fl
 
     Compute all differences of one sample after minus one sample before, and sort them. Returns
 
-        "shift_ns"  their median (`statistics.median`): negative if it got faster
-        "low_ns"    the k-th smallest of them
-        "high_ns"   the k-th largest of them
+        "shift_ns": their median (`statistics.median`): negative if it got faster.
+        "low_ns":   the k-th smallest of them.
+        "high_ns":  the k-th largest of them.
 
     with k = floor(m·n / 2 − Z_95 · sqrt(m·n·(m + n + 1) / 12)) for m samples before and n after. (Source:
     Hollander, Wolfe, Chicken: Nonparametric Statistical Methods, the estimator of Hodges and Lehmann and
@@ -89,11 +89,11 @@ def match_kernels(before: Mapping[str, float], after: Mapping[str, float]) -> li
 
     Returns a dict for each match:
 
-        "how"                   "same", "renamed", "added" or "removed"
-        "name"                  the name, or the base name if it was renamed
-        "before", "after"       the names on each side, sorted; an empty list if there are none
-        "before_ns", "after_ns" sum of their times
-        "change_ns"             after_ns minus before_ns
+        "how":                  "same", "renamed", "added" or "removed".
+        "name":                 the name, or the base name if it was renamed.
+        "before", "after":      the names on each side, sorted; an empty list if there are none.
+        "before_ns", "after_ns": sum of their times.
+        "change_ns":            after_ns minus before_ns.
 
     ordered by the size of the change, largest first, equal changes by name. Each added or removed kernel has its
     own entry.
@@ -137,9 +137,9 @@ def gate(
     (each relative to the median of its first capture; 0.0 if there are none): a smaller difference is noise. A
     step may get slower by the larger of budget and floor: "allowed_ratio". "verdict" is
 
-        "regression"  the whole interval is above this: low_ratio > allowed_ratio
-        "unclear"     only a part of the interval is above it: high_ratio > allowed_ratio
-        "passed"      else
+        "regression": the whole interval is above this: low_ratio > allowed_ratio.
+        "unclear":    only a part of the interval is above it: high_ratio > allowed_ratio.
+        "passed":     otherwise.
 
     and "exit_code" is 1 for a regression, else 0. An unclear result needs more steps measured; it must not fail
     the check. "pieces" is `decompose(before, after)`.
@@ -147,10 +147,10 @@ def gate(
     "finding" shows what to look at first. Unless the verdict is a regression, it is "healthy" with the
     recommendation "none". For a regression, compare the growth of three pieces of `decompose`: copies, idle,
     and kernels (all kernels, graphs and memsets, added). The one that grew most decides:
-        copies   "transfer_bound"
-        kernels  "slower_kernels"
-        idle     the first of CALLS of which a step makes more calls than before, by more than MORE_COUNT (calls
-                 of the whole capture / number of steps with device work); if there is none, "host_bound"
+        copies:  "transfer_bound".
+        kernels: "slower_kernels".
+        idle:    the first of CALLS of which a step makes more calls than before, by more than MORE_COUNT (calls
+                 of the whole capture / number of steps with device work); if there is none, "host_bound".
     subject: "range:" and the step.
     evidence: "recoverable_ns" (the shift times the number of samples after, rounded, at least 0), "window_ns"
     (the sum of the samples after), "shift_ratio", "low_ratio", "high_ratio", "allowed_ratio".

@@ -71,11 +71,11 @@ def pageable_query() -> str:
     Returns a row for each operation in COPY with pageable memory (srcKind or dstKind 0) that was issued by a call
     whose name begins with "cudaMemcpy" and contains "Async". Columns, with these headings:
 
-        "Duration:dur_ns"   of the copy on the device
-        "Start:ts_ns"       of the copy on the device
-        "Bytes:mem_B"
-        "Device ID"
-        "API Name"          the call as it is recorded, with its version ("cudaMemcpyAsync_v3020")
+        "Duration:dur_ns":  duration of the copy on the device.
+        "Start:ts_ns":      start of the copy on the device.
+        "Bytes:mem_B",
+        "Device ID",
+        "API Name":         the call as it is recorded, with its version ("cudaMemcpyAsync_v3020").
 
     Rows are ordered by duration, longest first, equal durations by start. A call issued the copy only if
     correlation id **and** process are the same. Rows of BACKTRACE_CLASS are not calls.
@@ -95,12 +95,12 @@ def starved_query(tables: Iterable[str]) -> str:
 
     Returns a row for each starved stretch, with these headings:
 
-        "Duration:dur_ns"   from the latest end to the operation's start
-        "Start:ts_ns"       the latest end
-        "Device ID"
-        "API Name"          the call that issued the operation, as recorded
-        "Waited"            1 if a call whose name contains "Synchronize", on the thread of that call, ended in
-                            the stretch before the call started (both limits included), else 0
+        "Duration:dur_ns":  from the latest end to the operation's start.
+        "Start:ts_ns":      the latest end.
+        "Device ID",
+        "API Name":         the call that issued the operation, as recorded.
+        "Waited":           1 if a call whose name contains "Synchronize", on the thread of that call, ended in
+                            the stretch before the call started (both limits included), else 0.
 
     Rows are ordered by duration, longest first, equal durations by start and device. A recording holds thousands
     of operations: a query that looks at all of them again for each operation may run for minutes.
@@ -121,14 +121,14 @@ def rule_source(rule: Mapping[str, Any]) -> str:
     The file imports nsysstats and defines a class `name` derived from `nsysstats.ExpertSystemsReport`. It has
     these class attributes:
 
-        display_name      the title
-        usage             begins with "{SCRIPT}[:rows=<limit>] -- " and the title, and has "{ROW_LIMIT}" in a
+        display_name:     the title.
+        usage:            begins with "{SCRIPT}[:rows=<limit>] -- " and the title, and has "{ROW_LIMIT}" in a
                           second line. The tool calls usage.format(SCRIPT=…, ROW_LIMIT=…) before it shows the
-                          text, so write every other brace twice
-        message_advice    the advice, which the tool shows above the rows
-        message_noresult  "nothing", which the tool shows if the query gives no row
-        table_checks      for each table, the message if it is missing. The tool calls .format(DBFILE=…) on the
-                          message. It contains the name of the table, and "{DBFILE}"
+                          text, so write every other brace twice.
+        message_advice:   the advice, which the tool shows above the rows.
+        message_noresult: "nothing", which the tool shows if the query gives no row.
+        table_checks:     for each table, the message if it is missing. The tool calls .format(DBFILE=…) on the
+                          message. It contains the name of the table, and "{DBFILE}".
 
     The class has a method setup(self). It calls setup of the base class, and returns what that returned unless it
     is None. Otherwise it sets self.query to the query, limited to self._row_limit rows (-1 means all, as in
@@ -151,11 +151,11 @@ def score_rules(
     labels: for each capture, its true cause ("healthy": none).
     Returns for each rule
 
-        "precision_ratio"  of the captures in which it fired, the share that has its label; None if it
-                           fired nowhere: a rule that never fires is not precise
-        "recall_ratio"     of the captures with its label, the share in which it fired; None if no capture has it
-        "false_alarms"     captures in which it fired and that have another label, sorted
-        "missed"           captures with its label in which it did not fire, sorted
+        "precision_ratio": of the captures in which it fired, the share that has its label; None if it
+                           fired nowhere: a rule that never fires is not precise.
+        "recall_ratio":    of the captures with its label, the share in which it fired; None if no capture has it.
+        "false_alarms":    captures in which it fired and that have another label, sorted.
+        "missed":          captures with its label in which it did not fire, sorted.
 
     Raises ValueError for a capture with an alarm but without a label, and for a rule without a cause; the message
     names it.
@@ -170,10 +170,10 @@ def verdict(capture: str) -> Finding:
     number if equal). window_ns is from its first start to its last end. These are the alarms in order, each with
     the time that it accounts for on that device:
 
-        "sync_bound"      starved stretches (rows of `starved_query`) with "Waited" 1
-        "transfer_bound"  durations of the rows of `pageable_query`
-        "launch_bound"    starved stretches with "Waited" 0, up to LAUNCH_NS long, limit included
-        "host_bound"      longer starved stretches with "Waited" 0
+        "sync_bound":     starved stretches (rows of `starved_query`) with "Waited" 1.
+        "transfer_bound": durations of the rows of `pageable_query`.
+        "launch_bound":   starved stretches with "Waited" 0, up to LAUNCH_NS long, limit included.
+        "host_bound":     longer starved stretches with "Waited" 0.
 
     The finding is the alarm with the most time, or the earlier one if equal. It is "healthy", with the
     recommendation "none", if that time is below FLOOR_RATIO of window_ns. subject: "device:" and its number.
@@ -192,10 +192,10 @@ def check_captures(names: Sequence[str], fail_on: Collection[str]) -> dict[str, 
 
     names: names or paths of captures. fail_on: categories that make the job fail. Returns
 
-        "results"    for each capture, in order, {"capture": its name, "finding": the verdict as a dict
+        "results":   for each capture, in order, {"capture": its name, "finding": the verdict as a dict
                      (`Finding.to_dict`)}. If a capture cannot be judged (any `profiling_lab.errors.LabError`), it
-                     is {"capture": its name, "error": text of the error}; the other captures are still judged
-        "exit_code"  2 if there was an error, or no capture; else 1 if a category of fail_on was found; else 0
+                     is {"capture": its name, "error": text of the error}; the other captures are still judged.
+        "exit_code": 2 if there was an error, or no capture; else 1 if a category of fail_on was found; else 0.
 
     The result consists of dicts, lists, texts and numbers only, so that it can be written as JSON.
     """

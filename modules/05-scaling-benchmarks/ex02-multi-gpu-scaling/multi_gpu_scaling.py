@@ -87,11 +87,11 @@ def serial_share(
     One process has S = 1 in both laws and gives no information about s.
 
     Returns, over the points of more than one process,
-        "serial_ratio"  s, without limits: below 0 if the speed-up is larger than the law allows, above 1 if more
-                        processes are slower than one
-        "worst_ratio"   the largest |S of the law / S measured - 1|
-        "free_count"    number of points minus one, because s needs one point. With 0 the fit is exact whatever was
-                        measured, and proves nothing
+        "serial_ratio": s, without limits: below 0 if the speed-up is larger than the law allows, above 1 if more
+                        processes are slower than one.
+        "worst_ratio":  the largest |S of the law / S measured - 1|.
+        "free_count":   number of points minus one, because s needs one point. With 0 the fit is exact whatever was
+                        measured, and proves nothing.
 
     Raises ValueError for lists of different lengths, no world size above 1, a world size below 1, a speed-up that
     is not above 0, or another kind.
@@ -120,9 +120,9 @@ def efficient_up_to(rows: Sequence[Mapping[str, float]], bound: float) -> dict[s
     rows: {"world_size", "low_ratio", "high_ratio"} in any order; other keys are ignored.
     An efficiency of at least `bound` is proven if low_ratio >= bound, refuted if high_ratio < bound, and
     undecided otherwise. Returns
-        "proven"     the largest world size such that it and every smaller one of the rows are proven, or None
-        "refuted"    the smallest world size that is refuted, or None
-        "undecided"  list of the undecided world sizes, ascending
+        "proven":    the largest world size such that it and every smaller one of the rows are proven, or None.
+        "refuted":   the smallest world size that is refuted, or None.
+        "undecided": list of the undecided world sizes, ascending.
 
     Raises ValueError for no rows, a world size that occurs twice, and a bound that is not above 0.
     """

@@ -113,12 +113,12 @@ def exposed_by_bucket(capture: str | Path, world_size: int) -> list[dict[str, An
     and for the backward pass with the second phase.
 
     Returns a dict for each row, ordered by samples, then by bucket cap:
-        "samples_count"           samples of rank 0 in a step
-        "bucket_cap_mib"
-        "bucket_bytes"            the list of buckets that DDP made
-        "step_ns", "alone_ns", "backward_ns"
-        "exposed_ns"              step_ns - alone_ns, or 0 if that is negative
-        "exposed_ratio"           exposed_ns / step_ns
+        "samples_count":          samples of rank 0 in a step.
+        "bucket_cap_mib",
+        "bucket_bytes":           the list of buckets that DDP made.
+        "step_ns", "alone_ns", "backward_ns",
+        "exposed_ns":             step_ns - alone_ns, or 0 if that is negative.
+        "exposed_ratio":          exposed_ns / step_ns.
 
     Raises ValueError if nothing was measured at this world size. Raises CaptureError as `fit_all_reduce`
     does, and for a row in which a rank is missing, has no steps, or has a different number of steps from the
@@ -138,12 +138,12 @@ def communication_verdict(
     "healthy". subject "range:step".
 
     More evidence:
-        "serial_ns"     time_ns of `gradient_cost` for the row's buckets, with the fit of the same file and world
-                        size: the time of the exchange without any overlap
-        "predicted_ns"  exposed_ns of `predict_exposed` for these buckets and the row's backward_ns
-        "bus_ratio"     the fitted bus bandwidth divided by the bandwidth of the best row of `copy`: bytes / median of
+        "serial_ns":    time_ns of `gradient_cost` for the row's buckets, with the fit of the same file and world
+                        size: the time of the exchange without any overlap.
+        "predicted_ns": exposed_ns of `predict_exposed` for these buckets and the row's backward_ns.
+        "bus_ratio":    the fitted bus bandwidth divided by the bandwidth of the best row of `copy`: bytes / median of
                         its samples_ns (from one device to another; on a CPU from one process to another). If
-                        the list `copy` is empty, this key is left out
+                        the list `copy` is empty, this key is left out.
     recommendation: a sentence. If |margin_ratio| <= BORDERLINE_RATIO it begins with "borderline". It is "none" if
     healthy and not borderline.
 

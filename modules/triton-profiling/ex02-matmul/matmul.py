@@ -67,10 +67,10 @@ def matmul_bytes(
     k. At the edges, elements outside the matrices are not loaded and not stored.
 
     Returns integer numbers of bytes:
-        "load_bytes"   loaded by all programs together. (Bytes that another program loaded before may come
-                       from a cache, so DRAM sees fewer.)
-        "store_bytes"  stored by all programs together
-        "least_bytes"  a and b read once, the result written once
+        "load_bytes":  bytes loaded by all programs together. (Bytes that another program loaded before may
+                       come from a cache, so DRAM sees fewer.)
+        "store_bytes": bytes stored by all programs together.
+        "least_bytes": bytes to read a and b once and to write the result once.
 
     Raises ValueError for a size, a block or element_bytes below 1.
     """
@@ -132,16 +132,16 @@ def roofline_share(capture: str) -> list[dict[str, Any]]:
 
     Peak and bandwidth are those of `profiling_lab.devices`. A product has 2·m·n·k operations. Its bytes are
     those of a, b and the result, each moved once. Returns a row for each of the sizes, in the file's order:
-        "name"
-        "median_ns"         the median of "device_time"
-        "gflops"            the rate for this time, in GFLOP/s
-        "intensity"         operations per byte
-        "ridge"             the intensity at which memory and arithmetic take equally long
-        "attainable_gflops" the most that the roofline allows at this intensity
-        "share_ratio"       gflops / attainable_gflops
-        "category"          the longest of three times: "memory_bound" (the bytes at full bandwidth),
+        "name",
+        "median_ns":        the median of "device_time".
+        "gflops":           the rate for this time, in GFLOP/s.
+        "intensity":        operations per byte.
+        "ridge":            the intensity at which memory and arithmetic take equally long.
+        "attainable_gflops": the most that the roofline allows at this intensity.
+        "share_ratio":      gflops / attainable_gflops.
+        "category":         the longest of three times: "memory_bound" (the bytes at full bandwidth),
                             "compute_bound" (the operations at the peak), "latency_bound" (the median of
-                            the empty kernel). If equal, the first of these
+                            the empty kernel). If equal, the first of these.
 
     Raises profiling_lab.errors.CaptureError if the file is not such a JSON object, lacks one of the keys, or has
     no samples. Raises the errors of `captures.text` and `devices.get`.

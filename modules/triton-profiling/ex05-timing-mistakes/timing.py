@@ -121,10 +121,10 @@ def error_after(
     samples_ns: a first set, measured in the same way as the `repeats` samples would be.
     reference_ns: the true time, measured by a method that is trusted. Returns
 
-        "half_width_ns"  how far the 95 % interval of the mean of `repeats` samples reaches to either
-                         side: Z_95 * s / sqrt(repeats), where s is the sample standard deviation
-        "bias_ns"        the mean of the samples minus the reference, with its sign
-        "limit"          "bias" if the absolute value of bias_ns is larger than half_width_ns, else "spread"
+        "half_width_ns": how far the 95 % interval of the mean of `repeats` samples reaches to either
+                         side: Z_95 * s / sqrt(repeats), where s is the sample standard deviation.
+        "bias_ns":       the mean of the samples minus the reference, with its sign.
+        "limit":         "bias" if the absolute value of bias_ns is larger than half_width_ns, else "spread".
 
     Raises ValueError for fewer than 2 samples, a sample or reference that is not above 0, or repeats
     below 1.
@@ -135,13 +135,13 @@ def error_after(
 def timing_mistakes(samples_ns: Sequence[float], device_ns: float) -> list[str]:
     """Which mistakes somebody's samples of a call show, in this order:
 
-        "not_synchronised"  their median is less than SHORTEST_RATIO times device_ns: the clock was
-                            read before the work was done
-        "no_warm_up"        the largest of the first FIRST_COUNT samples is more than START_RATIO times
-                            the median of the others
-        "too_few"           the 95 % interval of the mean of the others reaches further to either side than
+        "not_synchronised": their median is less than SHORTEST_RATIO times device_ns: the clock was
+                            read before the work was done.
+        "no_warm_up":       the largest of the first FIRST_COUNT samples is more than START_RATIO times
+                            the median of the others.
+        "too_few":          the 95 % interval of the mean of the others reaches further to either side than
                             WIDE_RATIO times that mean. It reaches Z_95 * s / sqrt(their count), where s is the
-                            sample standard deviation
+                            sample standard deviation.
 
     device_ns: how long the device takes for the call, measured by a method that is trusted. An empty list does
     not prove that samples are good: a bias within a factor of two is not found.
@@ -201,11 +201,11 @@ def proton_rates(capture: str | Path) -> list[dict[str, Any]]:
     Returns a dict for each node whose own "bytes" is above 0, in the order of the file from the top, a
     node before those below it:
 
-        "scope"        its name
-        "count"        launches of kernels: sum of "count" of the node and all nodes below it
-        "time_ns"      sum of "time (ns)" of the node and all nodes below it
-        "gb_s"         its bytes / time_ns, in GB/s
-        "gflop_s"      all its operations / time_ns, in GFLOP/s
+        "scope":       its name.
+        "count":       launches of kernels: sum of "count" of the node and all nodes below it.
+        "time_ns":     sum of "time (ns)" of the node and all nodes below it.
+        "gb_s":        its bytes / time_ns, in GB/s.
+        "gflop_s":     all its operations / time_ns, in GFLOP/s.
 
     A metric that a node does not have counts as 0. Scopes in which no time was spent are left out.
 

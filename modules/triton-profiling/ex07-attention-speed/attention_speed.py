@@ -68,11 +68,11 @@ def step_rates(capture: str, causal: bool = False) -> list[dict[str, Any]]:
 
     Operations are those of both products (4 · batch · heads · tokens² · head), with causal half of them.
     Returns for each row
-        "name"
-        "median_ns"          the median of the samples
-        "tflops"             the rate, in 10¹² operations per second
-        "over_flash_ratio"   this rate / that of "flash"
-        "of_fastest_ratio"   this rate / the highest of all rows
+        "name",
+        "median_ns":         the median of the samples.
+        "tflops":            the rate, in 10¹² operations per second.
+        "over_flash_ratio":  this rate / that of "flash".
+        "of_fastest_ratio":  this rate / the highest of all rows.
     """
     raise NotImplementedError
 
@@ -85,11 +85,11 @@ def programs_that_fit(capture: str) -> list[dict[str, Any]]:
     unit is one of NS_PER_UNIT.
 
     Returns for each launch, in the file's order,
-        "name"                "Kernel Name" up to the first parenthesis
-        "duration_ns", "instructions_count", "tensor_pct", "exponentials_pct"   DURATION, INSTRUCTIONS,
-                              TENSOR_PCT and EXPONENTIALS_PCT
-        "programs_count"      how many programs fit on a multiprocessor at once: the smallest of LIMITS
-        "limited_by"          the names of the limits that are equal to it, in the order of LIMITS
+        "name":               "Kernel Name" up to the first parenthesis.
+        "duration_ns", "instructions_count", "tensor_pct", "exponentials_pct":  DURATION, INSTRUCTIONS,
+                              TENSOR_PCT and EXPONENTIALS_PCT.
+        "programs_count":     how many programs fit on a multiprocessor at once: the smallest of LIMITS.
+        "limited_by":         the names of the limits that are equal to it, in the order of LIMITS.
     """
     raise NotImplementedError
 

@@ -41,10 +41,10 @@ def find_ranks(capture: str) -> dict[int, dict[str, int]]:
     """Which process is which rank, and which device does it use?
 
     Returns {rank: {"process", "device", "start_ns", "end_ns"}}, in order of rank:
-        "process"             the process, as the tables of the recording name it (column `process`)
-        "device"              the number of the device that its kernels ran on, as the process numbers its
-                              devices (a rank uses one device)
-        "start_ns", "end_ns"  the first start and the last end of its ranges "rank <number>"
+        "process":            the process, as the tables of the recording name it (column `process`).
+        "device":             the number of the device that its kernels ran on, as the process numbers its
+                              devices (a rank uses one device).
+        "start_ns", "end_ns": the first start and the last end of its ranges "rank <number>".
     Ranges with other names are ignored.
 
     Raises CaptureError
@@ -221,11 +221,12 @@ def device_time(capture: str) -> dict[int, dict[str, int]]:
     """For each rank, what its device did in the window. Each ns counts once.
 
     Returns {rank: {...}} with
-        "work_ns"              at least one work operation ran, whatever else ran
-        "exposed_transfer_ns"  no work ran, but a matched collective in its transfer part (`split_collectives`)
-        "exposed_wait_ns"      no work and no transfer, but a matched collective in its waiting part
-        "idle_ns"              none of these
-        "hidden_ns"            work ran, and a matched collective in either part: this is part of work_ns
+        "work_ns":             time in which at least one work operation ran, whatever else ran.
+        "exposed_transfer_ns": time without work in which a matched collective was in its transfer part
+                               (`split_collectives`).
+        "exposed_wait_ns":     time without work and transfer in which one was in its waiting part.
+        "idle_ns":             time with none of these.
+        "hidden_ns":           time with work and a matched collective in either part. It is part of work_ns.
     The first four add up to the window, which is the same for all ranks. Only time inside the window
     counts. A rank's work is the work of its process.
     """
@@ -289,14 +290,14 @@ def late_rank(capture: str) -> dict:
 
     In each matched collective, the rank that starts last (the lowest number if equal) made the others wait.
     For each rank, add the waiting parts of all ranks in the collectives in which it started last. Returns a dict
-        "rank"           the rank with the largest sum (the lowest number if equal)
-        "waited_ns"      this sum
-        "late_count"     in how many collectives it started last
-        "extra_work_ns"  its work_ns (`device_time`) minus the largest work_ns of the other ranks; may be
-                         negative
-        "extra_idle_ns"  the same for idle_ns
-        "cause"          "work" if extra_work_ns is at least extra_idle_ns: its device had more to do;
-                         else "host": its device waited for the host to issue work
+        "rank":          the rank with the largest sum (the lowest number if equal).
+        "waited_ns":     this sum.
+        "late_count":    in how many collectives it started last.
+        "extra_work_ns": its work_ns (`device_time`) minus the largest work_ns of the other ranks; may be
+                         negative.
+        "extra_idle_ns": the same for idle_ns.
+        "cause":         "work" if extra_work_ns is at least extra_idle_ns: its device had more to do;
+                         else "host": its device waited for the host to issue work.
     Raises CaptureError if there is only one rank.
     """
     matched = match_collectives(capture)
@@ -329,11 +330,11 @@ def name_multi_gpu_bottleneck(capture: str) -> Finding:
     """The main finding of a recording of several ranks.
 
     Two causes are removed, one at a time (values from `device_time`):
-        communication  exposed transfers are moved so that they run at the same time as work. They can only
+        communication: exposed transfers are moved so that they run at the same time as work. They can only
                        fill work time in which no collective runs. For each rank this saves
                        min(exposed_transfer_ns, work_ns - hidden_ns). The saving is the smallest of these,
                        since all ranks have to end earlier.
-        waiting        the work is spread evenly, so that no rank waits. There are two ways to do this; the
+        waiting:       the work is spread evenly, so that no rank waits. There are two ways to do this; the
                        saving is the larger of the two results, rounded down. Over the whole window: the
                        largest of the ranks' own times (work_ns + idle_ns) is reduced to their mean. From
                        collective to collective, if different ranks are late in turns: the mean of

@@ -47,10 +47,10 @@ def divergence_cost(segments: Sequence[tuple[int, int]]) -> dict[str, float]:
         each number of lanes. Inactive lanes wait.
 
     Returns
-        "instructions_count"  number of instructions that the warp issues
-        "lanes_count"         average number of active lanes per instruction (32: no lane waits)
-        "slowdown_ratio"      instructions issued / instructions that would do the same work if all lanes
-                              were active in each (the latter need not be an integer)
+        "instructions_count": number of instructions that the warp issues.
+        "lanes_count":        average number of active lanes per instruction (32: no lane waits).
+        "slowdown_ratio":     instructions issued / instructions that would do the same work if all lanes
+                              were active in each (the latter need not be an integer).
     Raises ValueError, with the value in its message, for a number of lanes outside 1 to WARP_THREADS, for a
     negative number of instructions, and if there are no instructions at all.
     """
@@ -74,15 +74,15 @@ def scheduler_view(kernel: dict[str, Any]) -> dict[str, float]:
     """A scheduler's average cycle, over the cycles in which its SM had work.
 
     Returns
-        "resident_count"   warps that the scheduler holds: smsp__warps_active.avg.per_cycle_active
-        "eligible_count"   those of them that could issue: smsp__warps_eligible.avg.per_cycle_active
-        "issue_ratio"      share of cycles in which a warp issued:
-                           smsp__issue_active.avg.pct_of_peak_sustained_active
-        "interval_count"   cycles from one instruction of a warp to its next, by Little's law
-                           resident / issue; 0.0 if nothing was issued
-        "lanes_count"      lanes per instruction that no predicate switched off:
-                           smsp__thread_inst_executed_pred_on_per_inst_executed.ratio
-        "work_ratio"       share of the scheduler's lane slots (WARP_THREADS per cycle) that were used
+        "resident_count":  warps that the scheduler holds: smsp__warps_active.avg.per_cycle_active.
+        "eligible_count":  those of them that could issue: smsp__warps_eligible.avg.per_cycle_active.
+        "issue_ratio":     share of cycles in which a warp issued:
+                           smsp__issue_active.avg.pct_of_peak_sustained_active.
+        "interval_count":  cycles from one instruction of a warp to its next, by Little's law
+                           resident / issue; 0.0 if nothing was issued.
+        "lanes_count":     lanes per instruction that no predicate switched off:
+                           smsp__thread_inst_executed_pred_on_per_inst_executed.ratio.
+        "work_ratio":      share of the scheduler's lane slots (WARP_THREADS per cycle) that were used.
     """
     resident = _metric(kernel, "smsp__warps_active.avg.per_cycle_active")
     issue = _metric(kernel, "smsp__issue_active.avg.pct_of_peak_sustained_active") / 100
@@ -119,10 +119,10 @@ def predict_issue(
         scheduler issues one instruction per cycle.
 
     Returns
-        "issue_ratio"         instructions issued per cycle: by Little's law, with warps × chains in flight,
-                              but at most what the pipe accepts
-        "warps_needed_count"  the smallest number of warps, with the same number of chains each, that keeps the
-                              pipe full (an integer)
+        "issue_ratio":        instructions issued per cycle: by Little's law, with warps × chains in flight,
+                              but at most what the pipe accepts.
+        "warps_needed_count": the smallest number of warps, with the same number of chains each, that keeps the
+                              pipe full (an integer).
     Raises ValueError, with the value in its message, for counts below 1, for a latency below pipe_cycles, and
     for pipe_cycles below 1.
     """
@@ -145,13 +145,13 @@ def warp_slots(kernel: dict[str, Any]) -> dict[str, Any]:
     Let theoretical = sm__maximum_warps_per_active_cycle_pct / 100, achieved =
     sm__warps_active.avg.pct_of_peak_sustained_active / 100, and busy = sm__cycles_active.avg /
     sm__cycles_elapsed.avg. Returns
-        "limit_ratio"   slots that no warp could take, whatever the SM did: 1 − theoretical
-        "idle_ratio"    of the other slots, those of SMs without any block: theoretical × (1 − busy)
-        "gap_ratio"     slots that stayed free while their SM had work: (theoretical − achieved) × busy
-        "filled_ratio"  achieved × busy
-        "limited_by"    the names in OCCUPANCY_LIMITS whose launch__occupancy_limit_<name> is the smallest,
+        "limit_ratio":  slots that no warp could take, whatever the SM did: 1 − theoretical.
+        "idle_ratio":   of the other slots, those of SMs without any block: theoretical × (1 − busy).
+        "gap_ratio":    slots that stayed free while their SM had work: (theoretical − achieved) × busy.
+        "filled_ratio": achieved × busy.
+        "limited_by":   the names in OCCUPANCY_LIMITS whose launch__occupancy_limit_<name> is the smallest,
                         in the order of OCCUPANCY_LIMITS. If theoretical is 1 or above, nothing limits, and the
-                        list is empty
+                        list is empty.
     The four ratios add up to 1. The measured `achieved` may be slightly above `theoretical`. Then "gap_ratio"
     is negative. Keep the negative value: otherwise the sum would be wrong.
     """
@@ -218,10 +218,10 @@ def compute_verdict(kernel: dict[str, Any]) -> Finding:
     subject: "kernel:<name>", the whole name.
     evidence: "duration_ns" (gpu__time_duration.sum), "compute_ratio", "memory_ratio", "lost_ratio",
     "filled_ratio" and "margin_ratio", the smallest of these distances:
-        always                                     the larger of compute and memory from BUSY_RATIO
-        in step 1, if compute is larger or equal   lost_ratio from FLOOR_RATIO
-        in steps 2 and 3                           compute / busy from BUSY_RATIO
-        in step 3                                  lost_ratio from filled_ratio
+        always:                                    from the larger of compute and memory to BUSY_RATIO.
+        in step 1, if compute is larger or equal:  from lost_ratio to FLOOR_RATIO.
+        in steps 2 and 3:                          from compute / busy to BUSY_RATIO.
+        in step 3:                                 from lost_ratio to filled_ratio.
     recommendation: one sentence, or "none" for the three categories of step 1 that end in "_bound". It begins
     with "borderline: ", also before "none", if margin_ratio is at most BORDERLINE_RATIO.
     """

@@ -62,10 +62,10 @@ def counted_work(kernel: dict[str, Any]) -> dict[str, float]:
     """What a kernel did, by its counters: operations by data type, bytes by level.
 
     Returns
-        "float32_flops", "float64_flops"       additions + multiplications + 2 × fused multiply-adds of the
+        "float32_flops", "float64_flops":      additions + multiplications + 2 × fused multiply-adds of the
                                                data type. INSTRUCTIONS are per cycle; multiply them by
-                                               INSTRUCTION_CLOCK and DURATION to get their number
-        "dram_bytes", "l2_bytes", "l1_bytes"   the rate, BYTES' counter + ".per_second", × DURATION
+                                               INSTRUCTION_CLOCK and DURATION to get their number.
+        "dram_bytes", "l2_bytes", "l1_bytes":  the rate, BYTES' counter + ".per_second", × DURATION.
     Operations of other types, and those of the tensor cores, are in none of these counters.
     """
     seconds = _metric(kernel, DURATION) / 1e9
@@ -96,9 +96,9 @@ def roofs_of(kernel: dict[str, Any]) -> dict[str, float]:
     """The roofs above a kernel, at the clocks of its launch: the most that the device could do in a second.
 
     Returns, in the order of LEVELS and then DTYPES, bytes per second and operations per second:
-        level   the most bytes per cycle (BYTES' counter + ".peak_sustained") × the clock of its unit
-        dtype   2 × the most fused multiply-adds per cycle (MOST_FMA of "ffma", "dfma") × FMA_CLOCK, since
-                each is two operations
+        level:  the most bytes per cycle (BYTES' counter + ".peak_sustained") × the clock of its unit.
+        dtype:  2 × the most fused multiply-adds per cycle (MOST_FMA of "ffma", "dfma") × FMA_CLOCK, since
+                each is two operations.
     A datasheet gives these for the boost clock. A launch at a lower clock has lower roofs.
     """
     out = {
@@ -129,17 +129,17 @@ def under_the_roofs(kernel: dict[str, Any]) -> dict[str, Any]:
 
     The data type is the type of DTYPES with more operations in counted_work (if equal, the first).
     Returns
-        "dtype"             its name
-        "flops_per_s"       its operations / DURATION
-        "intensity"         {level: operations per byte of that level}, None where no bytes moved
-        "attainable_flops_per_s"   {level: the lower of two roofs at this intensity: the level's slanted roof
+        "dtype":            its name.
+        "flops_per_s":      its operations / DURATION.
+        "intensity":        {level: operations per byte of that level}, None where no bytes moved.
+        "attainable_flops_per_s":  {level: the lower of two roofs at this intensity: the level's slanted roof
                             (intensity × bytes per second) and the flat roof of the data type}. Where the
-                            intensity is None, it is the flat roof
-        "roof"              the level or data type of which the kernel used the largest share: bytes or
+                            intensity is None, it is the flat roof.
+        "roof":             the level or data type of which the kernel used the largest share: bytes or
                             operations per second / its roof. Candidates are LEVELS, then the data type; if
                             equal, the first. It is the lowest roof above the point. For a kernel without any
-                            operations, this is the only way to find the roof
-        "reached_ratio"     that share
+                            operations, this is the only way to find the roof.
+        "reached_ratio":    that share.
     """
     work, roofs = counted_work(kernel), roofs_of(kernel)
     seconds = _metric(kernel, DURATION) / 1e9
@@ -174,9 +174,9 @@ def forecast(kernel: dict[str, Any], extra_flops: Sequence[float]) -> dict[str, 
     gives the duration.
 
     Returns
-        "free_flops"     number of further operations that fit into the present duration (at least 0)
-        "durations_ns"   a list with the predicted duration for each entry of extra_flops: the longer of the
-                         present duration and the time of old and new operations under the flat roof
+        "free_flops":    number of further operations that fit into the present duration (at least 0).
+        "durations_ns":  a list with the predicted duration for each entry of extra_flops: the longer of the
+                         present duration and the time of old and new operations under the flat roof.
         "turn_intensity" operations per byte of DRAM at which the free operations are used up; None without
                          bytes
     Raises ValueError, with the number in its message, for a negative number of operations.
@@ -203,18 +203,17 @@ def roofline_verdict(kernel: dict[str, Any]) -> Finding:
         if reached_ratio is at least BUSY_RATIO: the roof's entry of LIMITER_OF_ROOF
         else: the roofs do not explain the time. unseen_ratio is the larger of COMPUTE_METRIC and
         MEMORY_METRIC, both divided by 100 (if equal, the first). If it is at least BUSY_RATIO:
-        "compute_bound" for the first metric, "cache_bound" for the second. If it is below: "latency_bound"
+        "compute_bound" for the first metric, "cache_bound" for the second. If it is below: "latency_bound".
     subject: "kernel:<name>", the whole name.
     evidence:
-        "duration_ns", "reached_ratio"
-        "unseen_ratio"           in every case
-        "dram_intensity_ratio"   operations per byte of DRAM (0.0 if it moved none)
-        "dram_ridge_ratio"       where the roofs of DRAM and of the data type meet (ridge_points). To the
-                                 right of it, a roofline with only DRAM's roof calls any kernel compute-bound
-        "free_count"             free_flops of forecast
-        "margin_ratio"           the smallest of these distances: reached_ratio from BUSY_RATIO; if
+        "duration_ns", "reached_ratio", and "unseen_ratio" in every case;
+        "dram_intensity_ratio":  operations per byte of DRAM (0.0 if it moved none).
+        "dram_ridge_ratio":      where the roofs of DRAM and of the data type meet (ridge_points). To the
+                                 right of it, a roofline with only DRAM's roof calls any kernel compute-bound.
+        "free_count":            free_flops of forecast.
+        "margin_ratio":          the smallest of these distances: reached_ratio from BUSY_RATIO; if
                                  reached_ratio is below, also unseen_ratio from BUSY_RATIO; if unseen_ratio then
-                                 reaches it, also the difference of the two metrics as ratios
+                                 reaches it, also the difference of the two metrics as ratios.
     recommendation: one sentence, or "none" for "compute_bound". It begins with "borderline: ", also before
     "none", if margin_ratio is at most BORDERLINE_RATIO.
     """

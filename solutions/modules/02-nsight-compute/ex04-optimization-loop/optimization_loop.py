@@ -54,12 +54,12 @@ def unit_needs(metrics: dict[str, float]) -> dict[str, float]:
     """The shortest time in which each unit can do the work that a kernel has for it, in ns.
 
     metrics: counters of one launch, in base units. It has these keys, and may have more:
-        smsp__sass_thread_inst_executed_op_ffma_pred_on.sum   multiply-adds, counted by thread
-        smsp__inst_executed.sum                               instructions, counted by warp
-        l1tex__data_pipe_lsu_wavefronts.sum                   wavefronts of shared memory and L1
-        dram__bytes.sum                                       bytes read from and written to DRAM
-        launch__sm_count                                      number of multiprocessors
-        sm__cycles_elapsed.avg.per_second                     their clock, in Hz
+        smsp__sass_thread_inst_executed_op_ffma_pred_on.sum:  multiply-adds, counted by thread.
+        smsp__inst_executed.sum:                              instructions, counted by warp.
+        l1tex__data_pipe_lsu_wavefronts.sum:                  wavefronts of shared memory and L1.
+        dram__bytes.sum:                                      bytes read from and written to DRAM.
+        launch__sm_count:                                     number of multiprocessors.
+        sm__cycles_elapsed.avg.per_second:                    their clock, in Hz.
 
     Returns {"fma", "issue", "l1", "dram"}: the work divided by the highest rate of the whole device. The
     constants at the top of this file give the rates (those of a multiprocessor per cycle and multiprocessor).
@@ -101,11 +101,11 @@ def expected_gain(
         unit that is not in factors keeps its work.
 
     Returns
-        "limiter"      the unit that needs longest after the change (if equal, the first in UNITS)
-        "bound_ns"     the time that this unit needs: no kernel that does this work is faster
-        "expected_ns"  bound_ns / (longest need *before the change* / duration_ns). This assumes that the new
-                       kernel comes as close to its bound as the present one
-        "gain_ratio"   duration_ns / expected_ns
+        "limiter":     the unit that needs longest after the change (if equal, the first in UNITS).
+        "bound_ns":    the time that this unit needs: no kernel that does this work is faster.
+        "expected_ns": bound_ns / (longest need *before the change* / duration_ns). This assumes that the new
+                       kernel comes as close to its bound as the present one.
+        "gain_ratio":  duration_ns / expected_ns.
 
     Raises ValueError for a factor below 0 or of an unknown unit, with the unit in its message. Also raises it
     for a duration that is not above 0, and if no unit has any work before or after the change.
@@ -136,15 +136,15 @@ def loop_log(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ("metric" and "wanted" of the first step have no meaning and may be missing).
 
     Returns a row for each step except the first:
-        "name"
-        "against"      the step it is compared with: the last step that was kept, or the first step if no
-                       change has been kept yet
-        "metric", "before", "after"   the counter, its value in `against`, its value in this step
-        "moved"        whether the counter changed in the wanted direction
-        "gain_ratio"   median time of `against` / median time of this step
-        "noise_ratio"  the largest of the spreads of both steps and NOISE_FLOOR_RATIO. A spread is (third
-                       quartile - first quartile) / median (statistics.quantiles, "inclusive")
-        "kept"         whether gain_ratio is above 1 + noise_ratio, whatever the counter did
+        "name",
+        "against":     the step it is compared with: the last step that was kept, or the first step if no
+                       change has been kept yet.
+        "metric", "before", "after":  the counter, its value in `against`, its value in this step.
+        "moved":       whether the counter changed in the wanted direction.
+        "gain_ratio":  median time of `against` / median time of this step.
+        "noise_ratio": the largest of the spreads of both steps and NOISE_FLOOR_RATIO. A spread is (third
+                       quartile - first quartile) / median (statistics.quantiles, "inclusive").
+        "kept":        whether gain_ratio is above 1 + noise_ratio, whatever the counter did.
 
     Raises ValueError for fewer than two steps. Raises it with the step's name in its message
     - for fewer than two samples, or a sample that is not above 0;
@@ -240,19 +240,19 @@ def next_move(capture: str) -> Finding:
     times only).
 
     Returns a Finding about the step that was kept last:
-        subject        "kernel:" and its function name, as `read_kernels` gives it
-        category       The share of a unit is its need (`unit_needs`) divided by the duration of the same
+        subject:       "kernel:" and its function name, as `read_kernels` gives it.
+        category:      The share of a unit is its need (`unit_needs`) divided by the duration of the same
                        profiled launch (gpu__time_duration.sum). The limiter is the unit with the largest
                        share (if equal, the first in UNITS). The category is CATEGORY_OF_UNIT of the limiter,
-                       or "latency_bound" if its share is below BUSY_RATIO
-        evidence       "duration_ns": median of its samples
-                       "ceiling_ratio": the largest share
+                       or "latency_bound" if its share is below BUSY_RATIO.
+        evidence:      "duration_ns": median of its samples;
+                       "ceiling_ratio": the largest share;
                        "recoverable_ns": duration_ns × (CEILING_RATIO - ceiling_ratio) / CEILING_RATIO, at
-                       least 0
-                       "gain_ratio": the first step's median / its own median
-                       "kept_count", "reverted_count": numbers of changes; the first step is not a change
-        recommendation "none" if ceiling_ratio is at least CEILING_RATIO, or if the last PATIENCE_COUNT
-                       changes were all reverted; else one sentence that names the limiting unit (as in UNITS)
+                       least 0;
+                       "gain_ratio": the first step's median / its own median;
+                       "kept_count", "reverted_count": numbers of changes; the first step is not a change.
+        recommendation: "none" if ceiling_ratio is at least CEILING_RATIO, or if the last PATIENCE_COUNT
+                       changes were all reverted; else one sentence that names the limiting unit (as in UNITS).
 
     Raises CaptureError, with both counts in its message, if the numbers of launches and steps differ. Raises
     the errors of the functions above.

@@ -92,11 +92,11 @@ def read_events(capture: str) -> list[dict[str, Any]]:
     """The events of a Kineto trace that the tasks here use (given).
 
     Returns dicts, ordered by start, with
-        "kind"         "range" (of record_function), "operator", "call" (of CUDA, on the host) or "device"
-                       (kernel, copy or memset)
-        "name", "start_ns", "end_ns"
-        "thread"       the host's thread
-        "correlation"  of calls and device work, else None
+        "kind":        "range" (of record_function), "operator", "call" (of CUDA, on the host) or "device"
+                       (kernel, copy or memset).
+        "name", "start_ns", "end_ns",
+        "thread":      the host's thread.
+        "correlation": correlation ID of calls and device work, else None.
     Raises CaptureError if there are no events.
     """
     try:
@@ -128,15 +128,15 @@ def phase_times(capture: str) -> list[dict[str, Any]]:
     the same name are one phase. "Inside" means from start to end, both bounds included.
 
     Returns a dict for each phase, in the order in which the phases first start:
-        "phase"      its name
-        "count"      number of its ranges
-        "host_ns"    sum of their durations
-        "waiting_ns" sum of the durations of WAITING_CALLS that started in one of its ranges, on any thread
-        "python_ns"  time in its ranges in which no operator and no CUDA call ran, on any thread: the ranges
-                     without the union of these
-        "device_ns"  time in which at least one kernel, copy or memset of the phase ran. Device work belongs to
+        "phase":     its name.
+        "count":     number of its ranges.
+        "host_ns":   sum of their durations.
+        "waiting_ns": sum of the durations of the WAITING_CALLS that started in one of its ranges, on any thread.
+        "python_ns": time in its ranges in which no operator and no CUDA call ran, on any thread: the ranges
+                     without the union of these.
+        "device_ns": time in which at least one kernel, copy or memset of the phase ran. Device work belongs to
                      the phase if its call, found by the correlation, started in one of its ranges, on any
-                     thread (backward issues from another thread)
+                     thread (backward issues from another thread).
 
     A call starts in a range if range start <= start of the call < range end.
 
@@ -269,12 +269,12 @@ def profiler_overhead(capture: str) -> list[dict[str, Any]]:
         without it.
 
     Returns a dict for each other way, in the order of the file:
-        "way"
-        "overhead_ns"     its median minus that of "none" (negative if it was faster)
-        "overhead_ratio"  overhead_ns / median of "none"
-        "visible"         whether overhead_ns is above the spread of "none": third quartile minus first
-                          quartile (statistics.quantiles, "inclusive"). If not, it may be chance
-        "step_bytes"      bytes that a step adds to the file
+        "way",
+        "overhead_ns":    its median minus that of "none" (negative if it was faster).
+        "overhead_ratio": overhead_ns / median of "none".
+        "visible":        whether overhead_ns is above the spread of "none": third quartile minus first
+                          quartile (statistics.quantiles, "inclusive"). If not, it may be chance.
+        "step_bytes":     bytes that a step adds to the file.
 
     Raises CaptureError if the file has no "none", or only "none"; the message names what is missing.
     """

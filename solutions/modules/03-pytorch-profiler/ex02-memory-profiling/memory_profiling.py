@@ -71,12 +71,12 @@ def reserved_memory(capture: str, name: str = "snapshot.json") -> dict[str, dict
 
     Returns, for each pool that has segments (its name is their "segment_type", "small" or "large"),
 
-        "reserved_bytes"     "total_size" of its segments
-        "requested_bytes"    "requested_size" of the blocks in use (state not FREE): what the program asked for
-        "rounding_bytes"     "size" of the blocks in use, minus requested_bytes
-        "free_bytes"         "size" of the other blocks, which stay in the cache
-        "releasable_bytes"   "total_size" of the segments in which no block is in use: what empty_cache
-                             can return (of segments that grow it may return more)
+        "reserved_bytes":    "total_size" of its segments.
+        "requested_bytes":   "requested_size" of the blocks in use (state not FREE): what the program asked for.
+        "rounding_bytes":    "size" of the blocks in use, minus requested_bytes.
+        "free_bytes":        "size" of the other blocks, which stay in the cache.
+        "releasable_bytes":  "total_size" of the segments in which no block is in use: what empty_cache
+                             can return (of segments that grow it may return more).
     so that requested, rounding and free add up to reserved. A block that is not in use may still have the
     "requested_size" of its last use.
 
@@ -121,13 +121,13 @@ def explain_request(capture: str, asked_bytes: int, limit_bytes: int) -> dict[st
     The size of the block is asked_bytes rounded up to BLOCK_STEP. Up to SMALL_LARGEST the block comes from the
     small pool, else from the large one. The outcome is the first of these that holds:
 
-        "cached"         a free block of the pool is at least as large: no call of the driver
-        "new_segment"    a segment (`segment_size`) fits within the limit, in addition to all that is reserved
-                         now
-        "after_release"  it fits after all segments of both pools without a block in use are returned
-        "fragmented"     the request fails, although the free blocks of the pool and what is not reserved yet
-                         would together be enough for the block
-        "exhausted"      the request fails, and they would not be enough
+        "cached":        a free block of the pool is at least as large: no call of the driver.
+        "new_segment":   a segment (`segment_size`) fits within the limit, in addition to all that is reserved
+                         now.
+        "after_release": it fits after all segments of both pools without a block in use are returned.
+        "fragmented":    the request fails, although the free blocks of the pool and what is not reserved yet
+                         would together be enough for the block.
+        "exhausted":     the request fails, and they would not be enough.
     (Ignore other streams, private pools, and memory of other programs on the device.)
 
     Returns {"outcome": one of these, "block_bytes": the block's size, "free_bytes": total size of the pool's
@@ -207,11 +207,11 @@ def requests_by_line(capture: str) -> list[dict[str, Any]]:
     address ends it. (Skip frees of allocations that are older than the history.)
 
     Returns a dict for each line of the program (`program_line` of the "alloc", also for None),
-        "where"         the line
-        "asked_bytes"   sum of the bytes that it asked for
-        "asked_count"   number of its requests
-        "held_bytes"    those of its bytes that are in use at the end
-        "held_count"    number of its allocations that are in use at the end
+        "where":        the line.
+        "asked_bytes":  sum of the bytes that it asked for.
+        "asked_count":  number of its requests.
+        "held_bytes":   those of its bytes that are in use at the end.
+        "held_count":   number of its allocations that are in use at the end.
     ordered by asked_bytes, largest first, then by where (None last).
 
     Raises CaptureError for a file that is not a snapshot, and if the history has no allocation.
@@ -241,12 +241,12 @@ def lifetimes(capture: str) -> list[dict[str, Any]]:
     or died outside of all phases.
 
     Returns a dict for each combination that occurs,
-        "born"          name of the phase
-        "died"          name of the phase; None if the tensor is in use at the end
-        "steps_later"   step of the phase in which it died minus step of the phase in which it was born; None
-                        if died is None
-        "bytes"         total size of these tensors
-        "count"         number of these tensors
+        "born":         name of the phase.
+        "died":         name of the phase; None if the tensor is in use at the end.
+        "steps_later":  step of the phase in which it died minus step of the phase in which it was born; None
+                        if died is None.
+        "bytes":        total size of these tensors.
+        "count":        number of these tensors.
     ordered by bytes, largest first, then by born, died (None last) and steps_later.
 
     Raises CaptureError for a file that is not a snapshot, if the history has no allocation, and if there are no
@@ -352,11 +352,11 @@ def memory_verdict(capture: str) -> Finding:
     category: "memory_growth" if growth is more than GROWTH_FLOOR_BYTES per step, else "healthy".
     subject: "device:0".
     evidence, for both categories:
-        "growth_bytes"     growth per step
-        "held_bytes"       held at the end of the last step, by all lines (growing or not)
-        "steps_count"      steps in the recording
-        "recoverable_ns"   0: growth costs no time until the memory is full
-        "window_ns"        from the first start_us to the last end_us of the phases, in ns
+        "growth_bytes":    growth per step.
+        "held_bytes":      bytes held at the end of the last step, by all lines (growing or not).
+        "steps_count":     steps in the recording.
+        "recoverable_ns":  0: growth costs no time until the memory is full.
+        "window_ns":       from the first start_us to the last end_us of the phases, in ns.
     recommendation: for growth, a text with the "where" of the line that grows fastest (the first line that has
     one; "unknown line" if none has). Else "none". In both cases the text contains the word "borderline" if the
     growth is within BORDER_RATIO * GROWTH_FLOOR_BYTES of the floor.

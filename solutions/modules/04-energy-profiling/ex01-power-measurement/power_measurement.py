@@ -179,9 +179,9 @@ def update_period(capture: str, name: str = "instant_mw") -> dict[str, float]:
     name: a column of the samples. A reading is new if it differs from the one before.
 
     Returns
-        "polled_ns"   median time from a sample to the next
-        "period_ns"   median time from a new reading to the next new one
-        "stale_pct"   share of the readings, without the first, that are not new
+        "polled_ns":  median time from a sample to the next.
+        "period_ns":  median time from a new reading to the next new one.
+        "stale_pct":  share of the readings, without the first, that are not new.
     If a sensor happens to read the same value twice, single periods look longer. The median is hardly affected.
 
     Raises CaptureError for a column without samples, and if there are fewer than two new readings.
@@ -220,9 +220,9 @@ def sensor_delay(capture: str, name: str = "instant_mw", phase: str = "steady") 
     (start <= time < end) whose value is at least low + share * (high - low).
 
     Returns
-        "half_ns"   from the start of the phase until the answer reaches a half
-        "rise_ns"   from a tenth to nine tenths. A sensor that averages over a window takes about eight tenths of
-                    the window. If a sensor is only late, its value jumps
+        "half_ns":  time from the start of the phase until the answer reaches a half.
+        "rise_ns":  time from a tenth to nine tenths. A sensor that averages over a window takes about eight tenths of
+                    the window. If a sensor is only late, its value jumps.
     Raises CaptureError for a phase or column that does not exist, and for the first phase of a recording. Also
     raises it if a level has no samples, or if the high level is not above the low one.
     """
@@ -253,14 +253,14 @@ def phase_energy(capture: str, phase: str) -> dict[str, float]:
     energy_end_mj). The counter's values advance in steps, because the driver refreshes them at intervals.
 
     Returns, in J except for idle_w,
-        "counter_j"      by how much the counter advanced
-        "error_j"        by how much this may be wrong because of the steps: the largest increase of the counter
-                         (column energy_mj) from a sample to the next, anywhere in the recording
-        "instant_j"      the integral of instant_mw over the phase
-        "average_j"      the integral of average_mw
-        "idle_w"         the median of instant_mw over all samples of phases called "idle" that were taken at
-                         least SETTLE_NS after their phase began (and before it ended)
-        "above_idle_j"   counter_j minus the energy of idling for as long as the phase lasts
+        "counter_j":     by how much the counter advanced.
+        "error_j":       by how much this may be wrong because of the steps: the largest increase of the counter
+                         (column energy_mj) from a sample to the next, anywhere in the recording.
+        "instant_j":     the integral of instant_mw over the phase.
+        "average_j":     the integral of average_mw.
+        "idle_w":        the median of instant_mw over all samples of phases called "idle" that were taken at
+                         least SETTLE_NS after their phase began (and before it ended).
+        "above_idle_j":  counter_j minus the energy of idling for as long as the phase lasts.
     The integrals are those of energy_between; any gap is allowed.
 
     Raises CaptureError for a phase or column that does not exist, and for a recording without such idle samples.
@@ -306,11 +306,11 @@ def power_verdict(capture: str, phase: str = "steady") -> Finding:
     the clock is below 1 - CLOCK_FLOOR of the device's highest; else "healthy".
     subject: "device:0".
     evidence, for both categories:
-        "clock_ratio"      median of sm_clock_mhz / device.highest_sm_clock_mhz
-        "limited_pct"      share of the samples with a limiting reason
-        "window_ns"        the length of the phase
-        "recoverable_ns"   window_ns * (1 - clock_ratio), rounded, at least 0: the most that the highest clock
-                           could save, if the time of all work depended on the clock
+        "clock_ratio":     median of sm_clock_mhz / device.highest_sm_clock_mhz.
+        "limited_pct":     share of the samples with a limiting reason.
+        "window_ns":       the length of the phase.
+        "recoverable_ns":  window_ns * (1 - clock_ratio), rounded, at least 0: the most that the highest clock
+                           could save, if the time of all work depended on the clock.
     recommendation: what to do, or "none" if healthy. In both cases it contains the word "borderline" if
     clock_ratio is within BORDER of 1 - CLOCK_FLOOR.
 

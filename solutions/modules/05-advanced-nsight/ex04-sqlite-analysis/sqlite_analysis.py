@@ -121,10 +121,10 @@ def launches_query() -> str:
     Returns a row for each kernel whose call was recorded, ordered by the kernel's start, then its correlation
     id and process:
 
-        process, thread     the numbers of the launching process and thread
-        name                the kernel's demangled name
-        call_start_ns, call_end_ns, start_ns, end_ns
-                            of the call, and of the kernel
+        process, thread:    the numbers of the launching process and thread.
+        name:               the kernel's demangled name.
+        call_start_ns, call_end_ns, start_ns, end_ns:
+                            start and end of the call, and of the kernel.
 
     Correlation ids are counted per process. So a call launched the kernel only if correlation id and process are
     both the same. Rows of CALL of BACKTRACE_CLASS are left out.
@@ -198,9 +198,9 @@ def project_ranges(capture: str, name: str) -> list[dict[str, int]]:
     in the range, limits included, and on the range's own thread. So it also belongs to ranges around that one.
     Returns a dict for each range that issued an operation, ordered by range start:
 
-        "range_start_ns", "range_end_ns"    of the range, on the host
-        "start_ns", "end_ns"                first start and last end of its operations, on the device
-        "operations_count"                  number of its operations
+        "range_start_ns", "range_end_ns":   start and end of the range, on the host.
+        "start_ns", "end_ns":               first start and last end of its operations, on the device.
+        "operations_count":                 number of its operations.
 
     Raises EmptyCapture, with the name in its message, if the capture holds no such range. Raises MissingTable for
     a capture without NVTX_EVENTS or without any table of OPERATIONS; the message names the missing tables.

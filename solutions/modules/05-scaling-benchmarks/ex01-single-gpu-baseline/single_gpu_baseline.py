@@ -164,10 +164,10 @@ def knee_batch(rows: Sequence[Mapping[str, float]], share: float = 0.9) -> dict[
     """The smallest batch that is about as fast as the fastest, and the smaller batches that may be, too.
 
     rows: as `batch_sweep` returns them, in any order. Returns
-        "knee"       the smallest batch whose samples_per_s is at least share times the best of all rows
-        "best"       the batch with the best samples_per_s (the smallest, if several have it)
-        "undecided"  the batches smaller than the knee that would reach this value if they were faster by their own
-                     noise, samples_per_s * (1 + noise_ratio); in ascending order
+        "knee":      the smallest batch whose samples_per_s is at least share times the best of all rows.
+        "best":      the batch with the best samples_per_s (the smallest, if several have it).
+        "undecided": the batches smaller than the knee that would reach this value if they were faster by their own
+                     noise, samples_per_s * (1 + noise_ratio); in ascending order.
 
     Raises ValueError for no rows and for a share outside of 0 < share <= 1.
     """
@@ -195,8 +195,8 @@ def same_conditions(
     one, other: the `environment` of two records.
     varied: the keys that were changed on purpose.
     Returns
-        "missing"    keys of REQUIRED that at least one of the records lacks or holds as None or ""
-        "different"  keys of REQUIRED that both have, with different values, and that are not in varied
+        "missing":   keys of REQUIRED that at least one of the records lacks or holds as None or "".
+        "different": keys of REQUIRED that both have, with different values, and that are not in varied.
     each in the order of REQUIRED. Values must have the same type: "4" is not 4, and False is not 0. Lists and
     dicts are compared as a whole, by ==.
 

@@ -164,14 +164,15 @@ def regimes(capture: str | Path, way: str) -> list[dict[str, Any]]:
 
     capture: a sweep. way: "eager" or "graph". Returns a dict for each row, in the file's order:
 
-        "n", "bytes"    as in the file
-        "time_ns"       the median of the samples
-        "gb_s"          bytes / time_ns, in GB/s
-        "regime"        "launch"  the time is at most FLAT_RATIO times the launch floor of the sweep
-                        "cache"   the time is above that, and the rate is above the peak of the device's
-                                  memory: the bytes cannot all have come from there
-                        "dram"    neither of these, and there are more bytes than the device's L2 cache holds
-                        "mixed"   none of these: the evidence names no single limit
+        "n", "bytes":   as in the file.
+        "time_ns":      the median of the samples.
+        "gb_s":         bytes / time_ns, in GB/s.
+        "regime":       the first of these that holds:
+                        "launch": the time is at most FLAT_RATIO times the launch floor of the sweep.
+                        "cache":  the rate is above the peak of the device's memory: the bytes cannot all
+                                  have come from there.
+                        "dram":   there are more bytes than the device's L2 cache holds.
+                        "mixed":  none of these: the evidence names no single limit.
 
     `devices.get` has the peak and the size of the L2 cache (`.memory_bandwidth_bytes_per_s` and `.l2_bytes`). If
     the size is None, it is not known, and there is no evidence for "dram". A sweep repeats each call on the same
@@ -211,11 +212,11 @@ def share_of_copy(capture: str | Path) -> list[dict[str, Any]]:
 
     capture: a sweep. Returns a dict for each row with samples of a copy, in the file's order:
 
-        "n"            as in the file
-        "add_gb_s"     the row's bytes / median of "cold"
-        "copy_gb_s"    the bytes that the copy moved / median of "copy". A copy reads one vector and writes
-                       one; the row's "bytes" are those of three vectors
-        "share_ratio"  add_gb_s / copy_gb_s: 1.0 is as fast as a copy
+        "n":           as in the file.
+        "add_gb_s":    the row's bytes / median of "cold".
+        "copy_gb_s":   the bytes that the copy moved / median of "copy". A copy reads one vector and writes
+                       one; the row's "bytes" are those of three vectors.
+        "share_ratio": add_gb_s / copy_gb_s: 1.0 is as fast as a copy.
 
     Raises CaptureError if the file is not such a JSON object, if it has no rows, or if no row has samples of a
     copy.

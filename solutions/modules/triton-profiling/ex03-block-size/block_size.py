@@ -109,13 +109,13 @@ def occupancy_table(
 
     A block's threads are rounded up to whole warps. The number of blocks on an SM is the smallest of four
     limits:
-        "warps"      the SM's warps divided by the warps of a block
-        "blocks"     the SM's blocks
-        "registers"  round the registers of a warp up to WARP_REGISTER_UNIT; whole warps fit into a partition.
-                     The limit is the warps of all partitions together, divided by the warps of a block
-        "shared"     the SM's shared memory divided by what a block takes. A block takes the bytes that it asks
+        "warps":     the SM's warps divided by the warps of a block.
+        "blocks":    the SM's blocks.
+        "registers": round the registers of a warp up to WARP_REGISTER_UNIT; whole warps fit into a partition.
+                     The limit is the warps of all partitions together, divided by the warps of a block.
+        "shared":    the SM's shared memory divided by what a block takes. A block takes the bytes that it asks
                      for and those that the driver keeps, together rounded up to the unit. If that is 0, there
-                     is no such limit. If the block asks for more than one block may have, the limit is 0
+                     is no such limit. If the block asks for more than one block may have, the limit is 0.
 
     Returns a row for each block size, in the given order: {"block_threads": int, "blocks_count": int and
     "warps_count": int, both per SM, "occupancy_ratio": float (share of the SM's warps), "limiters": the names of
@@ -167,10 +167,10 @@ def kernel_resources(capture: str) -> list[dict[str, Any]]:
     capture: name or path of a capture with the measurements.json of `captures/programs/triton_blocks.py`:
     "compute_capability" of the device, and "configurations": rows with
         name
-        num_warps            warps of a program, whatever its block of elements
-        registers_count      registers of a thread
-        spilled_words_count  4-byte words of a thread that did not fit into registers
-        shared_bytes         shared memory of a program
+        num_warps:           warps of a program, whatever its block of elements.
+        registers_count:     registers of a thread.
+        spilled_words_count: 4-byte words of a thread that did not fit into registers.
+        shared_bytes:        shared memory of a program.
 
     Returns a row for each configuration, in the file's order: {"name", "program_threads", "registers_count",
     "spilled_bytes" (of a thread), "shared_bytes", "sm_programs_count", "occupancy_ratio"}. The last two are
@@ -232,13 +232,13 @@ def best_block_size(capture: str) -> dict[str, Any]:
     floor) times that of the fastest.
 
     Returns
-        "best"                   name of the fastest (if equal, the first in the file)
-        "best_ns"                its time
-        "noise_ratio"            the noise floor
-        "ties"                   names of all ties, the fastest among them, in the file's order
-        "default", "default_ns"  name and time of the default
-        "speedup_ratio"          default_ns / best_ns
-        "verdict"                "no_win" if the default is a tie, else "win"
+        "best":                  name of the fastest (if equal, the first in the file).
+        "best_ns":               its time.
+        "noise_ratio":           the noise floor.
+        "ties":                  names of all ties, the fastest among them, in the file's order.
+        "default", "default_ns": name and time of the default.
+        "speedup_ratio":         default_ns / best_ns.
+        "verdict":               "no_win" if the default is a tie, else "win".
 
     Raises profiling_lab.errors.CaptureError for a file without one of the keys, configurations or
     samples, and the errors of `captures.text`.
@@ -278,10 +278,10 @@ def prune_configs(
     least_occupancy_ratio: 0.0 to 1.0.
 
     A configuration is dropped for the first of these reasons that holds:
-        "threads"    its warps have more than MAX_BLOCK_THREADS threads
-        "registers"  its registers alone leave no room for one program on an SM
-        "shared"     it asks for more shared memory than one block may have
-        "occupancy"  its occupancy is below least_occupancy_ratio
+        "threads":   its warps have more than MAX_BLOCK_THREADS threads.
+        "registers": its registers alone leave no room for one program on an SM.
+        "shared":    it asks for more shared memory than one block may have.
+        "occupancy": its occupancy is below least_occupancy_ratio.
 
     Returns {"kept": names, in the given order, "dropped": {name: reason}}.
 

@@ -42,14 +42,14 @@ def softmax_bytes(rows: int, columns: int, dtype: str, algorithm: str) -> int:
     dtype: a name or alias. All tensors have this type, and `profiling_lab.devices.dtype(dtype).bytes` is the
         size of one element.
     algorithm:
-        "separate"     five kernels; each reads its inputs from memory and writes its result there. They
+        "separate":    five kernels; each reads its inputs from memory and writes its result there. They
                        compute the largest element of each row (one element per row); x minus it; exp of that;
-                       the sum of each row (one element per row); exp divided by it
-        "three_pass"   one kernel that reads each row for its largest element, again for the sum, and a
-                       third time for the result
-        "online"       one kernel that finds the largest element and the sum of a row in one pass, and reads
-                       the row a second time for the result (Milakov and Gimelshein, arXiv:1805.02867)
-        "fused"        one kernel that keeps a row on the chip from its first read to the result
+                       the sum of each row (one element per row); exp divided by it.
+        "three_pass":  one kernel that reads each row for its largest element, again for the sum, and a
+                       third time for the result.
+        "online":      one kernel that finds the largest element and the sum of a row in one pass, and reads
+                       the row a second time for the result (Milakov and Gimelshein, arXiv:1805.02867).
+        "fused":       one kernel that keeps a row on the chip from its first read to the result.
 
     Ignore caches: every read counts. Returns an integer.
 
@@ -187,12 +187,12 @@ def read_sweep(capture: str) -> list[dict[str, Any]]:
     with "implementation", "rows", "columns" and "device_time", a list of samples (one call each, in that unit).
 
     Returns a dict for each row:
-        "implementation", "columns"   as in the file
-        "median_ns"        the median of the samples
-        "iqr_ns"           upper minus lower quartile of the samples, by
-                           `statistics.quantiles(samples, n=4, method="inclusive")`
-        "bandwidth_gb_s"   the bytes that a fused softmax moves / the median time, in GB/s (10⁹ bytes), for
-                           all implementations alike
+        "implementation", "columns":  as in the file.
+        "median_ns":       the median of the samples.
+        "iqr_ns":          upper minus lower quartile of the samples, by
+                           `statistics.quantiles(samples, n=4, method="inclusive")`.
+        "bandwidth_gb_s":  the bytes that a fused softmax moves / the median time, in GB/s (10⁹ bytes), for
+                           all implementations alike.
 
     Raises CaptureError if a row has fewer than two samples or a sample that is not above 0; the message names the
     row's implementation and columns. Also raises it for an unknown unit; the message names the known ones.
@@ -228,14 +228,14 @@ def speedup_by_width(capture: str, ours: str = "fused", base: str = "torch") -> 
     """The speedup of one implementation of a sweep over another, and where it is not a win.
 
     Returns
-        "noise_ratio"      at least 1: how much two measurements of the same thing differ. base was measured
+        "noise_ratio":     at least 1: how much two measurements of the same thing differ. base was measured
                            twice, the second time under its name with "_again". At each width of ours, divide
-                           the larger of these two medians by the smaller one; take the largest result
-        "widths"           for each width of ours, in the order of the file, {"columns", "speedup_ratio":
+                           the larger of these two medians by the smaller one; take the largest result.
+        "widths":          for each width of ours, in the order of the file, {"columns", "speedup_ratio":
                            median of base / median of ours, "verdict": "faster" if that is above
-                           noise_ratio, "slower" if it is below 1 / noise_ratio, else "no win"}
-        "geometric_mean_ratio"   the mean of all speedups that becomes its own reciprocal if ours and base
-                           are exchanged
+                           noise_ratio, "slower" if it is below 1 / noise_ratio, else "no win"}.
+        "geometric_mean_ratio":  the mean of all speedups that becomes its own reciprocal if ours and base
+                           are exchanged.
 
     Raises CaptureError as `read_sweep`. Also raises it if ours, base or base's second measurement is not in the
     sweep, or lacks a width of ours; the message names what is missing.
