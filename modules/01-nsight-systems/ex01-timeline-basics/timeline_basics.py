@@ -16,7 +16,7 @@ from profiling_lab.captures.dependencies import call_kind
 from profiling_lab.errors import CaptureError, EmptyCapture
 from profiling_lab.findings import Finding
 
-HEALTHY_FLOOR_RATIO = 0.10  # of the window: causes that cost less are not worth anybody's afternoon
+HEALTHY_FLOOR_RATIO = 0.10  # of the window: a cause that costs less is not worth fixing
 DISPATCH_LIMIT_NS = (
     100_000  # a gap up to this length, that no call opened, is the cost of issuing work
 )

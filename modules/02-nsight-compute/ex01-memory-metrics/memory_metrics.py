@@ -24,7 +24,7 @@ SECTOR_BYTES = 32
 WARP_THREADS = 32
 ACCESS_BYTES = (1, 2, 4, 8, 16)  # what one lane may load or store in one instruction
 
-# How busy a level is: of its metrics, in per cent of the duration, the largest counts.
+# How busy a level is, in per cent of the duration: the largest of its metrics.
 LEVEL_METRICS = {
     "dram": ("gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",),
     "l2": (

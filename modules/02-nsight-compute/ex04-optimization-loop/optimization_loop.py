@@ -42,9 +42,9 @@ CATEGORY_OF_UNIT = {
 NOISE_FLOOR_RATIO = 0.01  # a smaller gain is not worth keeping a change
 BUSY_RATIO = 0.6  # below this share of its duration no unit explains a kernel
 CEILING_RATIO = 0.8  # from this share on, the unit limits the kernel
-PATIENCE_COUNT = 2  # so many changes in a row without a win end the loop
+PATIENCE_COUNT = 2  # the loop ends after this many changes in a row without a win
 
-# What the tool's units are in ns, Hz and bytes; all others change nothing.
+# The tool's units in ns, Hz and bytes. Values in other units stay as they are.
 FACTORS = {"ms": 1e6, "us": 1e3, "Khz": 1e3, "Mhz": 1e6, "Ghz": 1e9}
 FACTORS |= {"Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "Tbyte": 1e12}
 

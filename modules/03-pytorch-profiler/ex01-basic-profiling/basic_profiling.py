@@ -27,7 +27,7 @@ WAITING_CALLS = (
     "cudaStreamSynchronize",
     "cudaEventSynchronize",
 )
-# Less than this share of the steps is not worth a change.
+# A smaller share of the steps is not worth a change.
 FLOOR_RATIO = 0.10
 KIND_OF_CATEGORY = {
     "user_annotation": "range",

@@ -37,7 +37,7 @@ SEGMENT_STEP = 2 * MIB  # segments for larger blocks are multiples of this
 # documentation of torch.cuda.memory.memory_snapshot calls it "active_awaiting_free").
 FREE = "inactive"
 
-# Growth a step that is worth a finding; within a tenth of it either verdict is a borderline one.
+# More growth per step than this is a finding. Within a tenth of it either verdict is borderline.
 GROWTH_FLOOR_BYTES = MIB // 4
 BORDER_RATIO = 0.1
 
@@ -69,7 +69,7 @@ def program_line(entry: dict[str, Any]) -> str | None:
 def reserved_memory(capture: str, name: str = "snapshot.json") -> dict[str, dict[str, int]]:
     """What is in the memory that the allocator has reserved from the driver.
 
-    Returns, for each pool that has segments (its name is their "segment_type", "small" or "large"),
+    Returns, for each pool that has segments (its name is their "segment_type", "small" or "large"):
 
         "reserved_bytes":    "total_size" of its segments.
         "requested_bytes":   "requested_size" of the blocks in use (state not FREE): what the program asked for.
@@ -77,7 +77,7 @@ def reserved_memory(capture: str, name: str = "snapshot.json") -> dict[str, dict
         "free_bytes":        "size" of the other blocks, which stay in the cache.
         "releasable_bytes":  "total_size" of the segments in which no block is in use: what empty_cache
                              can return (of segments that grow it may return more).
-    so that requested, rounding and free add up to reserved. A block that is not in use may still have the
+    Requested, rounding and free add up to reserved. A block that is not in use may still have the
     "requested_size" of its last use.
 
     Raises CaptureError for a file that is not a snapshot, and for a snapshot without segments.
@@ -128,13 +128,13 @@ def requests_by_line(capture: str) -> list[dict[str, Any]]:
     Use the history. An "alloc" is a request of "size" bytes at the address "addr"; a "free_completed" at that
     address ends it. (Skip frees of allocations that are older than the history.)
 
-    Returns a dict for each line of the program (`program_line` of the "alloc", also for None),
+    Returns a dict for each line of the program (`program_line` of the "alloc", also for None):
         "where":        the line.
         "asked_bytes":  sum of the bytes that it asked for.
         "asked_count":  number of its requests.
         "held_bytes":   those of its bytes that are in use at the end.
         "held_count":   number of its allocations that are in use at the end.
-    ordered by asked_bytes, largest first, then by where (None last).
+    They are ordered by asked_bytes, largest first, then by where (None last).
 
     Raises CaptureError for a file that is not a snapshot, and if the history has no allocation.
     """
@@ -148,14 +148,14 @@ def lifetimes(capture: str) -> list[dict[str, Any]]:
     its "alloc" and dies at its "free_completed" (as in requests_by_line). Leave out tensors that were born
     or died outside of all phases.
 
-    Returns a dict for each combination that occurs,
+    Returns a dict for each combination that occurs:
         "born":         name of the phase.
         "died":         name of the phase; None if the tensor is in use at the end.
         "steps_later":  step of the phase in which it died minus step of the phase in which it was born; None
                         if died is None.
         "bytes":        total size of these tensors.
         "count":        number of these tensors.
-    ordered by bytes, largest first, then by born, died (None last) and steps_later.
+    They are ordered by bytes, largest first, then by born, died (None last) and steps_later.
 
     Raises CaptureError for a file that is not a snapshot, if the history has no allocation, and if there are no
     phases.

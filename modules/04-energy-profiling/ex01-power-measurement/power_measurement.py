@@ -26,32 +26,32 @@ from profiling_lab.errors import CaptureError
 from profiling_lab.findings import Finding
 
 NS_PER_S = 1e9
-MW_NS_PER_J = 1e12  # a milliwatt for a nanosecond is so small a part of a joule
+MW_NS_PER_J = 1e12  # milliwatts × nanoseconds in a joule
 
-# An idle phase is idle, for the sensor too, this long after it began.
+# This long after an idle phase began, the sensor shows idle power, too.
 SETTLE_NS = 500_000_000
 
 # Reasons for a lower clock, as bits of "reasons" (nvml.h, nvmlClocksEventReason...): the limit of power,
 # a slowdown by the hardware, of software by heat, of hardware by heat, and the power brake.
 LIMITING = 0x04 | 0x08 | 0x20 | 0x40 | 0x80
 
-# The clock is held down if these reasons are given in more than this share of the samples, and the clock
-# is lower than the device's highest by more than this share.
+# The clock is throttled if more than the first share of the samples have one of these reasons, and the clock
+# is lower than the device's highest by more than the second share.
 LIMITED_PCT = 50.0
 CLOCK_FLOOR = 0.02
-# A share of the clock that is this near to the floor is a borderline case.
+# A share of the clock this close to the floor is borderline.
 BORDER = 0.01
 
-# What a lower clock costs of a timeline: below the first share it is not worth naming, and a share this
-# close to that, on either side, is borderline. The same two stand in Day 1.
+# The time that a lower clock costs, as a share of a timeline. Below the first number the timeline is healthy.
+# A share this close to it (second number), on either side, is borderline. Day 1 uses the same two.
 HEALTHY_FLOOR_RATIO, BORDERLINE_RATIO = 0.10, 0.02
 
 # The metric of a timeline's samples. Its name says MHz, and the values are in Hz (seen in recordings of
 # nsys 2025.3).
 CLOCK = "GPC Clock Frequency [MHz]"
 
-# So many launches at the highest clock tell how long a kernel takes then: of fewer, one or two odd ones
-# would decide the median.
+# Number of launches at the highest clock that are needed for a reference: with fewer, one or two unusual
+# launches would decide the median.
 REFERENCE_LAUNCHES = 5
 
 
@@ -176,7 +176,7 @@ def phase_energy(capture: str, phase: str) -> dict[str, float]:
     phase: the first phase with this name. The counter was read when it began and when it ended (energy_start_mj,
     energy_end_mj). The counter's values advance in steps, because the driver refreshes them at intervals.
 
-    Returns, in J except for idle_w,
+    Returns, in J except for idle_w:
         "counter_j":     by how much the counter advanced.
         "error_j":       by how much this may be wrong because of the steps: the largest increase of the counter
                          (column energy_mj) from a sample to the next, anywhere in the recording.

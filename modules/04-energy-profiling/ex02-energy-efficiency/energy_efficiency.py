@@ -23,7 +23,7 @@ from profiling_lab import captures
 from profiling_lab.errors import CaptureError
 from profiling_lab.findings import Finding
 
-# Less energy saved than this is not worth a change.
+# A smaller saving of energy is not worth a change.
 SAVED_FLOOR_PCT = 5.0
 
 # From this share of the bandwidth on the memory counts as busy, as for Nsight Compute, whose rules take a
@@ -61,7 +61,7 @@ def efficiency(capture: str) -> list[dict[str, Any]]:
     For each phase, samples per second is calls * batch divided by its length, and energy per sample is its power
     divided by samples per second.
 
-    Returns a dict for each precision and batch, in the order in which they first occur,
+    Returns a dict for each precision and batch, in the order in which they first occur:
 
         "precision", "batch",
         "samples_per_s", "power_w", "j_per_sample":  each the median over the repeats.
@@ -110,13 +110,13 @@ def pacing_energy(capture: str) -> list[dict[str, Any]]:
     steps, so an energy may be wrong by the largest step: the largest increase of column energy_mj from a
     sample to the next, anywhere in the recording.
 
-    Returns a dict for each strategy,
+    Returns a dict for each strategy:
         "strategy",
         "energy_j":           the median over the repeats.
         "low_j", "high_j":    the lowest repeat minus that step, the highest plus that step.
         "wall_ns":            the median time from the first phase's start to the last one's end.
         "work_ns":            for "race" the median length of race_work; for others the same as wall_ns.
-    ordered by energy_j, then by strategy.
+    They are ordered by energy_j, then by strategy.
 
     Raises CaptureError if read_recording does, and for a recording without a "race" or without a "paced"
     strategy.

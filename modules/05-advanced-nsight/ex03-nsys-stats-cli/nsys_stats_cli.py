@@ -44,10 +44,11 @@ UNITS_NS = {"nsec": 1, "usec": 1_000, "msec": 1_000_000, "sec": 1_000_000_000}
 # What the tool writes behind a heading that holds times, and how many ns that is.
 HEADING_NS = {"ns": 1, "us": 1_000, "μs": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
-# Below this share of the window a cause is no finding.
+# A cause that costs less than this share of the window is not a finding.
 FLOOR_RATIO = 0.1
 
-# A program that launches more often than once in this time waits for launches; else for other host code.
+# If a program launches more often than once in this time, its device waits for launches, else for other
+# host code.
 LAUNCH_PERIOD_NS = 50_000
 
 

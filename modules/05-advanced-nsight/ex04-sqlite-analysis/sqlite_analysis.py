@@ -30,10 +30,10 @@ CALL = "CUPTI_ACTIVITY_KIND_RUNTIME"
 # Tables of device operations. A table is only there if something of its kind was recorded.
 OPERATIONS = (KERNEL, GRAPH, COPY, MEMSET)
 
-# What leaves the process in a thread's id, as a number for SQL.
+# Mask that leaves only the process in a thread's id, as a number for SQL.
 THREAD_MASK = "0xFFFFFFFFFF000000"
 
-# Rows of CALL of this class repeat a call to carry its backtrace: they are no calls.
+# Rows of CALL of this class repeat a call to carry its backtrace. They are not calls.
 BACKTRACE_CLASS = 67
 
 # For each push/pop range, how many calls began in it.
@@ -46,7 +46,7 @@ CALLS_IN_RANGES = f"""
     ORDER BY n.rowid
 """
 
-# Where hiding copies would save less than this share of the window, nothing is wrong with them.
+# If hiding copies would save less than this share of the window, the window is healthy.
 FLOOR_RATIO = 0.07
 
 

@@ -29,7 +29,7 @@ from profiling_lab.findings import Finding
 # Half the width of a 95 % interval of a normal distribution, in standard deviations.
 Z_95 = 1.96
 
-# Calls of the CUDA API, by what a step that makes more of them than before suffers from.
+# Calls of the CUDA API. If a step makes more of them than before, this is the category.
 CALLS = {
     "allocation_bound": r"^cu(da)?(Malloc|Free|MemAlloc|MemFree|HostAlloc|HostRegister)",
     "sync_bound": r"^cu(da)?\w*Synchronize",
@@ -39,7 +39,7 @@ CALLS = {
 # A step makes more calls of a kind if their number a step grew by more than this.
 MORE_COUNT = 0.5
 
-# How a template or a function without a namespace of its own is spelled: part of a name, no brackets.
+# Spellings of an unnamed namespace. They are part of a name, although they have brackets.
 UNNAMED = ("(anonymous namespace)", "<unnamed>")
 
 
@@ -69,7 +69,7 @@ def shift(before_ns: Sequence[float], after_ns: Sequence[float]) -> dict[str, fl
         "low_ns":   the k-th smallest of them.
         "high_ns":  the k-th largest of them.
 
-    with k = floor(m·n / 2 − Z_95 · sqrt(m·n·(m + n + 1) / 12)) for m samples before and n after. (Source:
+    Here k = floor(m·n / 2 − Z_95 · sqrt(m·n·(m + n + 1) / 12)) for m samples before and n after. (Source:
     Hollander, Wolfe, Chicken: Nonparametric Statistical Methods, the estimator of Hodges and Lehmann and
     the interval of Moses, in the normal approximation.)
 
@@ -95,7 +95,7 @@ def match_kernels(before: Mapping[str, float], after: Mapping[str, float]) -> li
         "before_ns", "after_ns": sum of their times.
         "change_ns":            after_ns minus before_ns.
 
-    ordered by the size of the change, largest first, equal changes by name. Each added or removed kernel has its
+    Matches are ordered by the size of the change, largest first, equal changes by name. Each added or removed kernel has its
     own entry.
     """
     raise NotImplementedError
@@ -133,15 +133,15 @@ def gate(
     equal_runs: pairs of captures of runs in which nothing changed.
 
     "shift_ratio", "low_ratio" and "high_ratio" are the results of `shift` over `step_times` of both, divided by
-    the median of the samples before. "floor_ratio" is the largest such shift, in absolute value, among equal_runs
+    the median of the samples before. "floor_ratio" is the largest shift_ratio, in absolute value, among equal_runs
     (each relative to the median of its first capture; 0.0 if there are none): a smaller difference is noise. A
-    step may get slower by the larger of budget and floor: "allowed_ratio". "verdict" is
+    step may get slower by the larger of budget and floor: "allowed_ratio". "verdict" is one of these:
 
-        "regression": the whole interval is above this: low_ratio > allowed_ratio.
+        "regression": the whole interval is above allowed_ratio: low_ratio > allowed_ratio.
         "unclear":    only a part of the interval is above it: high_ratio > allowed_ratio.
         "passed":     otherwise.
 
-    and "exit_code" is 1 for a regression, else 0. An unclear result needs more steps measured; it must not fail
+    "exit_code" is 1 for a regression, else 0. An unclear result needs more steps measured; it must not fail
     the check. "pieces" is `decompose(before, after)`.
 
     "finding" shows what to look at first. Unless the verdict is a regression, it is "healthy" with the

@@ -32,19 +32,19 @@ MEMSET = "CUPTI_ACTIVITY_KIND_MEMSET"
 CALL = "CUPTI_ACTIVITY_KIND_RUNTIME"
 OPERATIONS = (KERNEL, GRAPH, COPY, MEMSET)
 
-# What leaves the process in a thread's id, as a number for SQL.
+# Mask that leaves only the process in a thread's id, as a number for SQL.
 THREAD_MASK = "0xFFFFFFFFFF000000"
 
-# Rows of CALL of this class repeat a call to carry its backtrace: they are no calls.
+# Rows of CALL of this class repeat a call to carry its backtrace. They are not calls.
 BACKTRACE_CLASS = 67
 
-# A device that ran dry for longer than this waited for host code rather than for a launch.
+# A device that was idle for longer than this waited for host code rather than for a launch.
 LAUNCH_NS = 50_000
 
-# A cause that accounts for less than this share of the time is no finding.
+# A cause that accounts for less than this share of the time is not a finding.
 FLOOR_RATIO = 0.1
 
-# What Day 1 finds in recordings of this course, by what would be saved without each cause.
+# What Day 1 finds in recordings of this course: the cause whose removal saves most.
 LABELS = {
     "alloc_cached": "healthy",
     "alloc_every_step": "allocation_bound",

@@ -26,7 +26,7 @@ from profiling_lab.findings import Finding
 # Half the width of a 95 % interval of a mean, in standard errors (normal distribution).
 Z_95 = 1.96
 
-# A saving below this share of a step is no reason to change the baseline.
+# A saving below this share of a step is not a reason to change the baseline.
 FLOOR_RATIO = 0.05
 # A share this close to the floor, on either side, is borderline, and the finding must say so.
 BORDERLINE_RATIO = 0.02
@@ -122,7 +122,7 @@ def same_conditions(
     Returns
         "missing":   keys of REQUIRED that at least one of the records lacks or holds as None or "".
         "different": keys of REQUIRED that both have, with different values, and that are not in varied.
-    each in the order of REQUIRED. Values must have the same type: "4" is not 4, and False is not 0. Lists and
+    Both are in the order of REQUIRED. Values must have the same type: "4" is not 4, and False is not 0. Lists and
     dicts are compared as a whole, by ==.
 
     Raises ValueError if the argument `varied` contains a key that is not in REQUIRED; the message names the

@@ -44,10 +44,10 @@ except ModuleNotFoundError:  # macOS and Windows have no Triton, and only the ke
 # The block sizes that `vector_add` takes.
 BLOCK_SIZES = (32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
 
-# Ways of a sweep in which a call follows the other, on the same vectors.
+# Ways of a sweep in which calls on the same vectors follow each other.
 WAYS = ("eager", "graph")
 
-# A time up to this many times the floor is the floor: it does not tell a size from a smaller one.
+# A time up to this many times the floor counts as the floor: it does not distinguish a size from a smaller one.
 FLAT_RATIO = 1.25
 
 

@@ -39,7 +39,7 @@ COUNTERS = {
     "achieved_occupancy_pct": "sm__warps_active.avg.pct_of_peak_sustained_active",
 }
 NS_PER_S = 1e9
-# Units in which the tool prints times and sizes; all others stand as they are.
+# Units in which the tool prints times and sizes. Values in other units stay as they are.
 UNITS = {
     **{"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9},
     **{"nsecond": 1, "usecond": 1e3, "msecond": 1e6, "second": 1e9},

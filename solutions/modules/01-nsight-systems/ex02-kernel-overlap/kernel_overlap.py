@@ -16,7 +16,7 @@ from profiling_lab.captures.dependencies import read as read_dependencies
 from profiling_lab.errors import EmptyCapture
 from profiling_lab.findings import Finding
 
-HEALTHY_FLOOR_RATIO = 0.10  # of the window: what costs less is not worth anybody's afternoon
+HEALTHY_FLOOR_RATIO = 0.10  # of the window: a cause that costs less is not worth fixing
 BORDERLINE_RATIO = 0.02  # a share this close to the floor, on either side, is borderline
 START_COST_NS = (
     5_000  # from ready to start, without any reason but the start itself: about 1 to 3 µs

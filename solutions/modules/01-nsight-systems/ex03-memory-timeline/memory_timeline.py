@@ -11,7 +11,7 @@ from profiling_lab import captures
 from profiling_lab.errors import EmptyCapture
 from profiling_lab.findings import Finding
 
-HEALTHY_FLOOR_RATIO = 0.10  # of the window: what costs less is not worth anybody's afternoon
+HEALTHY_FLOOR_RATIO = 0.10  # of the window: a cause that costs less is not worth fixing
 
 Spans = list[tuple[int, int]]
 

@@ -30,7 +30,7 @@ from profiling_lab import captures
 from profiling_lab.errors import CaptureError, EmptyCapture
 from profiling_lab.findings import Finding
 
-# Below this share of the window no cause is worth naming: the recording is healthy.
+# If no cause costs this share of the window, the recording is healthy.
 HEALTHY_FLOOR_RATIO = 0.10
 
 # A share this close to the floor, on either side, is borderline, and the finding must say so.

@@ -23,7 +23,7 @@ from profiling_lab.errors import MissingTable
 from profiling_lab.findings import Finding
 
 WARP_THREADS = 32
-# What may limit the number of resident blocks, by the counter launch__occupancy_limit_<name>.
+# What may limit the number of resident blocks. The counter is launch__occupancy_limit_<name>.
 OCCUPANCY_LIMITS = ("warps", "blocks", "registers", "shared_mem")
 
 # How busy an SM is with instructions and their pipes, and memory with moving bytes: per cent of the duration.

@@ -31,7 +31,7 @@ Z_95 = 1.96
 # Samples below this share of the device's time were taken before the device had done the work.
 SHORTEST_RATIO = 0.5
 
-# How many samples of a start are looked at, and how far above the rest one of them must be.
+# Number of samples at the start that are examined, and how many times the rest one of them must be.
 FIRST_COUNT = 3
 START_RATIO = 2.0
 

@@ -29,7 +29,7 @@ EXPONENTIALS_PER_CYCLE = 16
 NS_PER_UNIT = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
 NS_PER_UNIT |= {"nsecond": 1, "usecond": 1e3, "msecond": 1e6, "second": 1e9}
 
-# What `programs_that_fit` reads of a raw page of Nsight Compute.
+# What `programs_that_fit` reads from a raw page of Nsight Compute.
 DURATION = "gpu__time_duration.sum"
 INSTRUCTIONS = "smsp__inst_executed.sum"
 TENSOR_PCT = "sm__pipe_tensor_op_hmma_cycles_active.avg.pct_of_peak_sustained_active"
