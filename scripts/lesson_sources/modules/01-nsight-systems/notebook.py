@@ -2,8 +2,8 @@
 """
 # Nsight Systems: spot the difference
 
-Recordings from NVIDIA H200 GPUs, most of them in pairs in which one thing was changed; you look at both timelines and find it. The exercises of this module turn what
-you see into numbers.
+These recordings are from NVIDIA H200 GPUs. Most come in pairs that differ in one thing. You look at both timelines and find the difference. In the exercises of
+this module you measure what you see here.
 
 Answer each question *before* you open the answer. The numbers in the answers are computed from the recordings when the notebook is made.
 """
@@ -54,7 +54,7 @@ def timeline(ax, name, from_ms, to_ms, by="stream"):
 """
 ## 1. The same simulation, twice
 
-Kernels, copies and memsets of a particle simulation, two milliseconds of each.
+The plots show two milliseconds of each program: the kernels, copies and memsets of a particle simulation.
 """
 
 # %%
@@ -69,18 +69,18 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** Count the steps in each panel: one `drift` a step. What is missing in the lower panel besides the gaps? Which of the two absences is the cause?
+**Question.** Count the steps in each panel: each step has one `drift`. The gaps are gone in the lower panel; what else is gone? Which of these changes caused the other?
 
 <details><summary>Answer</summary>
 
-The copies to the host (D2H) after every step are gone, and the memsets. A step took {{ms(source("modules/01-nsight-systems/ex01-timeline-basics").steady_ns("nsys_baseline"), 3)}} before and {{ms(source("modules/01-nsight-systems/ex01-timeline-basics").steady_ns("nsys_improved"), 3)}} after. A
-copy of a few bytes is short; what is long is that the host *waited* for it before it issued anything more. The timeline of the device shows the effect, the
+The copies to the host (D2H) and the memsets after every step are gone. A step took {{ms(source("modules/01-nsight-systems/ex01-timeline-basics").steady_ns("nsys_baseline"), 3)}} before and {{ms(source("modules/01-nsight-systems/ex01-timeline-basics").steady_ns("nsys_improved"), 3)}} after. A
+copy of a few bytes is short. The time was lost because the host *waited* for the copy before it issued more work. The device's timeline shows the effect; the
 cause is a line of host code.
 </details>
 
 ## 2. Four streams that take turns
 
-Both programs give the same kernels to four streams. Rows are streams, the long kernels have one colour and the short ones another.
+Both programs launch the same kernels on four streams. Rows are streams. The long kernels have one colour, the short kernels another.
 """
 
 # %%
@@ -95,17 +95,17 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** The upper panel has one additional row. What starts when one of its short bars ends? What does the number of that row say?
+**Question.** The upper panel has one additional row. What starts when one of the short bars in that row ends? Which stream is it, by its number?
 
 <details><summary>Answer</summary>
 
-Row {{captures.open("overlap_legacy").kernels["stream"].min()}} is the legacy default stream: what is launched there waits for all blocking streams, and they wait for it. One small kernel without a stream in its launch
-puts everything in line. The whole took {{ms(captures.open("overlap_legacy").span_ns[1] - captures.open("overlap_legacy").span_ns[0], 2)}}, in the lower panel {{ms(captures.open("overlap_streams").span_ns[1] - captures.open("overlap_streams").span_ns[0], 2)}}.
+Row {{captures.open("overlap_legacy").kernels["stream"].min()}} is the legacy default stream. Work on it waits for all blocking streams, and they wait for it. One small kernel whose launch names no stream
+makes all streams take turns. The whole run took {{ms(captures.open("overlap_legacy").span_ns[1] - captures.open("overlap_legacy").span_ns[0], 2)}}; without that kernel (lower panel) it took {{ms(captures.open("overlap_streams").span_ns[1] - captures.open("overlap_streams").span_ns[0], 2)}}.
 </details>
 
 ## 3. Four streams that take turns again
 
-`overlap_big` has four streams of its own and no default stream.
+`overlap_big` uses four streams that it created, and not the default stream.
 """
 
 # %%
@@ -123,17 +123,17 @@ for label, kernels in (("overlap_big", big), ("overlap_streams", small)):
 
 # %% [markdown]
 """
-**Question.** Nothing keeps these streams in order. Why do they hardly overlap, and what would be gained if they did?
+**Question.** Nothing orders the work of these streams. Why do they hardly overlap, and how much time would more overlap save?
 
 <details><summary>Answer</summary>
 
-Look at the blocks: one such kernel fills every place on the device, so the next one's blocks find room only when the first one's leave. Overlap gains what is *empty*; here nothing is.
-A missing overlap is not yet a fault.
+Look at the number of blocks. One such kernel fills the whole device, so blocks of the next kernel start only when blocks of the first one end. Overlap saves time only when part of the device is *unused*; here all of it is in use.
+Missing overlap alone is not a fault.
 </details>
 
 ## 4. What a copy costs
 
-Copies of many sizes, from pinned and from ordinary (pageable) memory. Left the time, right the rate.
+The plots show copies of many sizes, from pinned and from ordinary (pageable) memory: the time on the left, the rate on the right.
 """
 
 # %%
@@ -163,17 +163,17 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** A program sends a hundred copies of four kilobytes. What would you advise: pinned memory, or one copy? And for one copy of a hundred megabytes?
+**Question.** A program makes a hundred copies of four kilobytes each. Would you use pinned memory, or combine them into one copy? And what would you do about one copy of a hundred megabytes?
 
 <details><summary>Answer</summary>
 
-At the left end every copy costs the same, whatever is in it: put a hundred into one and pay once. At the right end the rate is the limit, and pinned memory raises it. Look at the right picture
-for where one becomes the other.
+At the left end every copy takes the same time, whatever its size. Combine a hundred small copies into one, and this time is paid once. At the right end the rate is the limit, and pinned memory raises it. The right plot
+shows at which size the limit changes.
 </details>
 
 ## 5. Hidden copies
 
-The same batches, copied in (light blue), computed (orange) and copied out (dark blue): on one stream, and on four.
+Both programs copy the same batches in (light blue), compute (orange) and copy the results out (dark blue). The upper program uses one stream, the lower one four.
 """
 
 # %%
@@ -188,17 +188,17 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** By eye: which colour is the bottleneck of the lower program? Could it become shorter still by more streams?
+**Question.** Judge by eye: which colour is the bottleneck of the lower program? Would more streams make it shorter still?
 
 <details><summary>Answer</summary>
 
-None by itself: copies in take {{ms(captures.open("copy_overlapped").copies.filter(kind="H2D")["duration_ns"].sum(), 2)}} together, copies out {{ms(captures.open("copy_overlapped").copies.filter(kind="D2H")["duration_ns"].sum(), 2)}}, kernels {{ms(captures.open("copy_overlapped").kernels["duration_ns"].sum(), 2)}}. No number of streams makes a
-direction overlap with itself, and the first batch must come in before anything else. The whole took {{ms(captures.open("copy_overlapped").span_ns[1] - captures.open("copy_overlapped").span_ns[0], 2)}}: there is little left.
+No single colour. All copies in take {{ms(captures.open("copy_overlapped").copies.filter(kind="H2D")["duration_ns"].sum(), 2)}}, all copies out {{ms(captures.open("copy_overlapped").copies.filter(kind="D2H")["duration_ns"].sum(), 2)}}, all kernels {{ms(captures.open("copy_overlapped").kernels["duration_ns"].sum(), 2)}}. More streams do not make copies of the same
+direction overlap, and the first batch must be copied in before anything else can run. The whole run took {{ms(captures.open("copy_overlapped").span_ns[1] - captures.open("copy_overlapped").span_ns[0], 2)}}, so little is left to save.
 </details>
 
 ## 6. Two devices
 
-A training step on two GPUs. Rows are devices and streams; the second stream of each device exchanges gradients.
+The plot shows a training step on two GPUs. Each row is a stream of a device; the second stream of each device exchanges gradients.
 """
 
 # %%
@@ -223,17 +223,17 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** One device's NCCL row is busy much longer. Is it the slow one? Which of the two would a dashboard call "better used"?
+**Question.** One device's NCCL row is busy much longer. Is this the slow device? Which of the two would a dashboard call "better used"?
 
 <details><summary>Answer</summary>
 
-It is the one that waits: an all-reduce ends on all devices together, and the device that arrives first spins in its kernel until the last one comes. It is busy and does not work. The late one has the
-*short* bars. Whom to blame is in the other row: who was still computing when the exchange could have begun?
+No, it is the device that waits. An all-reduce ends on all devices at the same time, and the device that arrives first spins in its kernel until the last one arrives. It is busy but does no useful work. The late device has the
+*short* bars. The compute rows show the cause: which device was still computing when the exchange could have begun?
 </details>
 
 ## 7. Back to the first program
 
-Its host names its ranges: `prepare`, `move`, `measure`, `log`. Here are two steps of both rows.
+Its host code opens NVTX ranges: `prepare`, `move`, `measure`, `log`. The plot shows two steps, with the host in the upper row and the device in the lower one.
 """
 
 # %%
@@ -260,10 +260,10 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** Which range is guilty of which bar? It is not the one above it: a kernel runs when the device gets to it. What, in the recording, leads from a bar of the device back to
+**Question.** Which range launched which bar? Not the range above the bar: a kernel often runs later than it was launched. Which data of the recording lead from a bar of the device back to
 the range in which it was launched?
 
-That is where your work begins, in [ex01](ex01-timeline-basics/README.md).
+Your work in [ex01](ex01-timeline-basics/README.md) begins with this question.
 
 ```console
 uv run lab check nsys_ex01.work_per_range
