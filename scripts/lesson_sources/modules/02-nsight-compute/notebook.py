@@ -2,8 +2,8 @@
 """
 # Nsight Compute: predict, then look
 
-If you can predict a counter, you understand the kernel. Here are kernels on an NVIDIA H200 that differ in one thing each: a
-stride, a number of chains, a number of operations, one step of an optimization. Predict the next bar before you run the cell
+If you can predict a counter, you understand the kernel. This notebook shows groups of kernels on an NVIDIA H200. Within a group they differ in one thing: the
+stride, the number of chains, the number of operations, or one step of an optimization. Predict the next bar before you run the cell
 that draws it.
 
 Answer each question *before* you open the answer. The numbers in the answers are computed from the recordings when the notebook is made.
@@ -62,7 +62,7 @@ plt.show()
 """
 <details><summary>Answer</summary>
 
-{{", ".join(count(s / r) for s, r in zip(sectors, requests))}}. From stride 8 on every lane has a sector of its own. This number cannot grow further: 32 lanes, 32 sectors. The traffic
+{{", ".join(count(s / r) for s, r in zip(sectors, requests))}}. From stride 8 on, every lane touches a different sector. This number cannot grow further: 32 lanes touch at most 32 sectors. The traffic
 behind L1 can still grow, as the next plot shows.
 </details>
 
@@ -91,8 +91,8 @@ that it needs.
 
 ## 3. Chains
 
-`chains_k` gives each thread k independent chains of multiply-adds. Each step of a chain needs the result of the one before.
-There is one warp on each scheduler, so no other warp can issue meanwhile.
+`chains_k` gives each thread k independent chains of multiply-adds. Each step of a chain needs the result of the previous step.
+There is one warp on each scheduler, so no other warp can issue while it waits.
 
 **Question.** With one chain the schedulers issue in a quarter of all cycles. In what share do they issue with two, four and
 eight?
@@ -112,16 +112,16 @@ plt.show()
 """
 <details><summary>Answer</summary>
 
-{{", ".join(f"{share:.0f}" for share in used)}} of 100. One chain issues in every fourth cycle, so a step takes four cycles. Four chains must be in flight to issue in
-every cycle. That is Little's law: the number in flight is the rate times the time that each takes. With more chains there is no
-free issue slot left.
+In {{", ".join(f"{share:.0f}" for share in used)}} of 100 cycles. One chain issues in every fourth cycle, so a step takes four cycles. Four chains must be in flight to issue in
+every cycle. This is Little's law: the number in flight is the rate times the time that each takes. With more than four chains, there are no more
+free issue slots to use.
 </details>
 
 ## 4. Warps instead of chains
 
 Here each thread has one chain again, but there are more warps.
 
-**Question.** How many warps on an SM (it has four schedulers) have the same effect as four chains in each thread? Write the
+**Question.** An SM has four schedulers. How many warps on an SM have the same effect as four chains in each thread? Write the
 number down before you run the cell.
 """
 
@@ -143,7 +143,7 @@ plt.show()
 """
 <details><summary>Answer</summary>
 
-An SM needs about 16 warps, four for each scheduler: warps and chains hide the same latency. The crosses are two other kernels.
+An SM needs about 16 warps, four for each scheduler: warps and chains hide the same latency. The crosses show two other kernels.
 One has few warps but fills its issue slots. The other has full occupancy but empty issue slots, because each of its warps waits
 for memory. Before you ask for more occupancy, find out what the warps wait for.
 </details>
@@ -171,16 +171,16 @@ plt.show()
 """
 <details><summary>Answer</summary>
 
-From one to 32 operations nothing changes: {{", ".join(us(t * 1e3, 0) for t in numbers("ncu_roofline", TIME, ["poly_f32_1", "poly_f32_8", "poly_f32_32"]))}}. They are computed while the next numbers come from memory. The line rises
-where arithmetic takes as long as moving the bytes. This is the ridge of the roofline. In double precision the same bytes hold
-half as many numbers, and the line bends at about the same place. So the device has about half the rate for them.
+From one to 32 multiply-adds, the time hardly changes: {{", ".join(us(t * 1e3, 0) for t in numbers("ncu_roofline", TIME, ["poly_f32_1", "poly_f32_8", "poly_f32_32"]))}}. The device computes them while the next numbers come from memory. The line begins to rise
+where the arithmetic takes as long as moving the bytes. This is the ridge of the roofline. In double precision the same bytes hold
+half as many numbers, and the line begins to rise at about the same place. So the device does double-precision operations at about half the rate.
 </details>
 
 ## 6. Eight steps of one product
 
-`sgemm_steps` has the same matrix product, changed step by step. Two of the steps were taken back.
+`sgemm_steps` has eight versions of a matrix product, changed step by step. Two of the steps were taken back.
 
-**Question.** Which two would you guess from their names?
+**Question.** Which two do you guess from their names?
 """
 
 # %%
@@ -197,14 +197,14 @@ plt.show()
 """
 <details><summary>Answer</summary>
 
-`sgemm_more_blocks` (fewer registers for each thread, so that more blocks fit) takes {{times(took[5], took[4])}} the time of `sgemm_vectorised`,
-`sgemm_prefetched` {{times(took[6], took[4])}}. From first to last the product became {{times(took[0], took[-1], 0)}} faster. Both ideas sound right. Ex04 shows the
-counters that say why they failed.
+`sgemm_more_blocks` (fewer registers for each thread, so that more blocks fit) takes {{times(took[5], took[4])}} the time of `sgemm_vectorised`, and
+`sgemm_prefetched` {{times(took[6], took[4])}}. From the first step to the last, the product became {{times(took[0], took[-1], 0)}} faster. Both ideas sound right. Ex04 shows the
+counters that explain why they failed.
 </details>
 
 ## 7. Predict from the source
 
-The plot shows the sectors of a request again, for other kinds of accesses.
+The plot shows sectors per request again, for other kinds of accesses.
 """
 
 # %%
@@ -224,8 +224,8 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** `shift_left` reads `in[i + 1]`. Why is its bar neither 4 nor 8? For which of the others could you compute the
-number from its source (captures/programs) alone?
+**Question.** `shift_left` reads `in[i + 1]`. Why is its bar neither 4 nor 8? For which of the other kernels could you compute the
+number from the source (captures/programs) without the counters?
 
 In [ex01](ex01-memory-metrics/README.md) you compute the sectors that 32 lanes touch from their addresses.
 
