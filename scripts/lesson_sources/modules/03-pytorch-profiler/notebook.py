@@ -3,7 +3,7 @@
 # PyTorch profiler: phases, memory, ranks
 
 A table of operators does not show three things: the phase in which a training loop spends its time, what holds the memory, and
-which of two GPUs waits for the other. All of it was recorded on NVIDIA H200 GPUs.
+which of two GPUs waits for the other. All recordings here are from NVIDIA H200 GPUs.
 
 Answer each question *before* you open the answer. The numbers in the answers are computed from the recordings when the notebook is made.
 """
@@ -49,7 +49,7 @@ def bars(ax, table, y, colour, zero_us):
 """
 ## 1. Three steps of a loop
 
-In each panel the upper row is the host with its phases, and the lower row the kernels.
+In each panel, the upper row shows the phases on the host, and the lower row the kernels.
 """
 
 # %%
@@ -72,19 +72,19 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** In the upper panel, which phase makes the device idle? In the lower panel the host is done long before the device.
-Do its phases say where the *device* spent its time?
+**Question.** In the upper panel, which phase makes the device idle? In the lower panel, the host finishes long before the device.
+Do the host's phases show where the *device* spent its time?
 
 <details><summary>Answer</summary>
 
-While the host makes a batch (`data`), the device has nothing to do: its kernels of the step before are done. In the lower panel
-the colours say when the host issued work, and it is done after a third of the time. So a phase needs two numbers: its time on
-the host, and the time of the kernels that it issued, whenever these ran.
+While the host makes a batch (`data`), the device is idle: its kernels of the previous step have ended. In the lower panel,
+the colours show when the host issued work, and the host finishes after a third of the time. So a phase needs two numbers: its time on
+the host, and the time of the kernels that it launched, whenever they ran.
 </details>
 
 ## 2. Where do the kernels of `backward` come from?
 
-The plot shows the launching calls of one step by thread, with the phases above.
+The plot shows the launching calls of one step, a row for each thread, with the phases above them.
 """
 
 # %%
@@ -116,14 +116,14 @@ that assigns each launch to the range that is open on *its own* thread?
 
 <details><summary>Answer</summary>
 
-Autograd runs on a thread of its own: {{count(launches.filter(place=threads[1]).height)}} of {{count(launches.height)}} launches of this step are made there, and no range is open on it. Such
-a program finds that `backward` issued nothing. Match launches and ranges by time, which both threads share.
+Autograd runs on a separate thread: {{count(launches.filter(place=threads[1]).height)}} of {{count(launches.height)}} launches of this step are made there, and no range is open on it. Such
+a program finds that `backward` launched nothing. Match launches and ranges by time, which is the same on both threads.
 </details>
 
 ## 3. What does the profiler cost?
 
-The plot shows the duration of a step without the profiler, and with the profiler recording more and more. The samples were
-taken in turns.
+The plot shows the duration of a step without the profiler, and with the profiler at settings that record more and more. The program took the
+samples in turns.
 """
 
 # %%
@@ -144,9 +144,9 @@ print({way: f"{size / 1e6:.1f} MB" for way, size in watched["file_bytes"].items(
 
 <details><summary>Answer</summary>
 
-`device_only` cannot be told from `none`; all others are clearly to its right. Each event costs a fixed time, so a step of few
+`device_only` does not differ visibly from `none`; all other settings are clearly slower. Each event costs a fixed time, so a step with few
 large kernels would hardly become longer. If the host limits a loop, a profile with stacks shows a much slower loop than the one
-that you run.
+that you run without it.
 </details>
 
 ## 4. A map of memory
@@ -176,7 +176,7 @@ Why will the request fail? Which one tensor would you free?
 
 <details><summary>Answer</summary>
 
-A tensor needs one contiguous block. No grey block is long enough. No segment is all grey, because each holds one result, so the
+A tensor needs one contiguous block, and no grey block is long enough. Each segment holds one result, so no segment is completely free, and the
 allocator cannot return one to the driver either. {{source("modules/03-pytorch-profiler/ex02-memory-profiling").part("free")}} are free but useless for this request, and no other program can use
 them. Freeing one result helps if its segment is large enough: the allocator can return an unused segment to the driver, and ask
 for one large segment instead.
@@ -210,13 +210,13 @@ tensor, or many small ones? How would you find the line that allocates it?
 
 <details><summary>Answer</summary>
 
-About {{mb(after[-1] - after[-2])}} stay allocated in each step. Every allocation has a stack and a lifetime. Look at what was allocated in one step
-and is still there two steps later. Its stack names the line.
+In each step, about {{mb(after[-1] - after[-2])}} more stay allocated. Every allocation has a stack and a lifetime. Look for memory that was allocated in one step
+and is still in use two steps later. Its stack names the line.
 </details>
 
 ## 6. Two ranks
 
-There are two GPUs with one Kineto trace each. The plot shows the compute kernels and the NCCL kernels of one step.
+Each of two GPUs has its own Kineto trace. The plot shows the compute kernels and the NCCL kernels of one step.
 """
 
 # %%
@@ -241,17 +241,17 @@ the two ranks in this plot?
 
 <details><summary>Answer</summary>
 
-Rank 1 has more to compute and comes late, and rank 0's collectives wait for it. You can compare durations between the files.
-You cannot compare times in this plot: it sets both traces to zero at their first kernels, which did not begin together.
-`baseTimeNanoseconds` plus a time is an instant on the wall clock. You can compare these instants as exactly as the clocks of
+Rank 1 has more to compute and arrives late, and rank 0 waits for it in the collectives. You can compare durations between the files.
+You cannot compare times in this plot: the time axis of each trace begins at its first kernel, and these kernels did not begin together.
+`baseTimeNanoseconds` plus a time is an instant on the wall clock. You can compare these instants only as exactly as the clocks of
 the hosts agree.
 </details>
 
 ## 7. How the traces were written
 
-Every trace here was written by a few lines around a loop. They skip some steps, record some, and do not change the training.
+A few lines of code around a loop wrote each trace here. They skip some steps, record some, and do not change the training.
 
-**Question.** What must such a wrapper guarantee when a step fails, or when there are fewer batches than it wanted to skip? And may it ever do one step more than asked?
+**Question.** What must such a wrapper guarantee if a step fails, or if there are fewer batches than it should skip? And may it ever run one step more than asked?
 
 You write such a wrapper in [ex01](ex01-basic-profiling/README.md). [Ex02](ex02-memory-profiling/README.md) continues with
 memory, [ex03](ex03-distributed-profiling/README.md) with ranks.
