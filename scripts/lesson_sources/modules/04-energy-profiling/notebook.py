@@ -2,8 +2,8 @@
 """
 # Energy: what a power sensor says, and when
 
-An NVIDIA H200 is idle, works, and is idle again. Meanwhile a thread reads its power sensors, its clock and its energy counter
-every few milliseconds. You will look at the readings, and at what is missing from them.
+An NVIDIA H200 is idle, works, and is idle again. All the time, a thread reads its power sensors, its clock and its energy counter
+every few milliseconds. You look at the readings, and at what they do not show.
 
 Answer each question *before* you open the answer. The numbers in the answers are computed from the recordings when the notebook is made.
 """
@@ -53,12 +53,12 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** Which of the two would you use to measure a burst of a tenth of a second? On a dashboard that refreshes once a minute, would it matter?
+**Question.** Which of the two sensors would you use to measure a burst of a tenth of a second? Would it matter which sensor you use for a dashboard that refreshes once a minute?
 
 <details><summary>Answer</summary>
 
 A is an average over a longer time: its line still rises when the burst is over. B follows the work with a small delay. Over
-minutes both give the same result. For a burst of a tenth of a second, A is no measurement at all. NVML's plain reading of power (`usage_mw`, by `nvmlDeviceGetPowerUsage`) gave the value of A in {{pct(np.mean(samples["usage_mw"] == samples["average_mw"]))}} of the samples.
+minutes both give the same result. For a burst of a tenth of a second, A is useless. NVML's plain reading of power (`usage_mw`, by `nvmlDeviceGetPowerUsage`) gave the value of A in {{pct(np.mean(samples["usage_mw"] == samples["average_mw"]))}} of the samples.
 </details>
 
 ## 2. How often is the sensor updated?
@@ -84,7 +84,7 @@ plt.show()
 <details><summary>Answer</summary>
 
 Many readings repeat the previous one. The sensor is updated at its own rate, so reading it faster only gives copies. In ex01 you
-compute its update period and its delay. The delay takes some thought, because there is no reading exactly at the beginning of the
+compute its update period and its delay. The delay is harder to compute, because there is no reading exactly at the beginning of the
 work or at an update.
 </details>
 
@@ -123,8 +123,8 @@ for name, from_counter, from_mean in zip(named, counter_j, mean_j, strict=True):
 <details><summary>Answer</summary>
 
 Most readings in the burst still show the power of the idle time before it: the sensor has a delay, and the burst ends before the
-readings rise. Repeat the work many times in a row, and divide by the number of repeats. (The counter is not exact either. It too
-is updated only at intervals, so it is just as unreliable for the shortest phase.)
+readings rise. Repeat the work many times in a row, and divide by the number of repeats. (The counter is not exact either. It is also
+updated only at intervals, so it is just as unreliable for the shortest phase.)
 </details>
 
 ## 4. Why is the clock low?
@@ -151,11 +151,11 @@ plt.show()
 <details><summary>Answer</summary>
 
 The power reaches its limit, and the device lowers its clock until the power is within the limit. A benchmark of this program
-measures the power limit and not the chip. The bits in `reasons` show this for each sample. Work that needs less power may run at
-the full clock: draw the same two lines for `energy_trace_fp32`.
+measures the power limit, not the chip. The bits in `reasons` show this for each sample. Work that needs less power may run at
+the full clock. To see this, draw the same two lines for `energy_trace_fp32`.
 </details>
 
-## 5. Joules a call
+## 5. Joules per sample
 
 The figure shows many settings of one matrix product. Each dot is one phase, with its samples per second and its mean power. All points on a dotted line have the same energy per sample.
 """
@@ -188,18 +188,18 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** A dashboard that shows watts shows high values for all of them. Which dot needs the least energy per result? Which one would you choose if a sample had to be ready within a millisecond?
+**Question.** A dashboard of power shows high values for all of them. Which setting needs the least energy per result? Which one would you choose if a sample had to be ready within a millisecond?
 
 <details><summary>Answer</summary>
 
-The cost of a result is not the power, but the power divided by the samples per second. The dots far to the right are cheap,
+The energy of a result is the power divided by the samples per second. The dots far to the right need little energy per sample,
 although their power is the highest. A large batch spreads the idle power and the launches over many samples, but each sample
 waits for the whole batch. With a time limit, choose the cheapest setting *within* the limit. You do this in ex02.
 </details>
 
 ## 6. Race or pace?
 
-The same amount of work runs in three ways: once as fast as possible with idle time after it, and twice spread out in slots of different lengths.
+The same amount of work runs in three ways. In the first, it runs as fast as possible, and the device idles after it. In the other two, it is spread out in slots, of two different lengths.
 """
 
 # %%
@@ -217,9 +217,9 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** Guess which of the three ways needs the least energy, including the idle time. The run in slots of a tenth of a second looks strange. Is the device the reason, or the sensor?
+**Question.** Guess which of the three ways needs the least energy, including the idle time. The run in slots of a tenth of a second looks strange. Is the device the cause, or the sensor?
 
-Your work begins with a loop that reads a sensor at regular times and does not drift, in [ex01](ex01-power-measurement/README.md).
+In [ex01](ex01-power-measurement/README.md) you begin with a loop that reads a sensor at regular times and does not drift.
 
 ```console
 uv run lab check energy_ex01.sample_power
