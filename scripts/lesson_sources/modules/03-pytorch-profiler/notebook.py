@@ -2,8 +2,8 @@
 """
 # PyTorch profiler: phases, memory, ranks
 
-A table of operators does not show three things: the phase in which a training loop spends its time, what holds the memory, and
-which of two GPUs waits for the other. All recordings here are from NVIDIA H200 GPUs.
+A table of operators does not show in which phase a training loop spends its time. It does not show what holds the memory, or
+which of two GPUs waits for the other. You see all three here, in recordings from NVIDIA H200 GPUs.
 
 Answer each question *before* you open the answer. The numbers in the answers are computed from the recordings when the notebook is made.
 """

@@ -2,8 +2,8 @@
 """
 # Scaling: how much faster with more?
 
-One training was measured on one, two and four NVIDIA H200, and a smaller one on one to sixteen processes of a CPU. There are no traces; every run is a list of step times. You will see how much
-they can tell, and how easily they mislead.
+We measured one training on one, two and four NVIDIA H200 GPUs, and a smaller one on one to sixteen processes of a CPU. There are no traces; every run is a list of step times. You see how much
+these times can tell, and how easily they mislead.
 
 Answer each question *before* you open the answer. The numbers in the answers are computed from the recordings when the notebook is made.
 """
@@ -36,7 +36,7 @@ print(baseline["phase_names"], len(baseline["runs"]), "runs")
 """
 ## 1. Twenty steps
 
-The first run of the smallest batch, step by step.
+The plot shows the first run of the smallest batch, step by step.
 """
 
 # %%
@@ -52,17 +52,17 @@ print(f"mean {statistics.mean(steps_ms):.1f} ms, median {statistics.median(steps
 
 # %% [markdown]
 """
-**Question.** Somebody reports the mean step. How far is it from a typical step? And is the median the right number for "how many samples a second"?
+**Question.** Somebody reports the mean step time. How far is it from a typical step? And is the median the right number to compute samples per second?
 
 <details><summary>Answer</summary>
 
-The mean is {{times(statistics.mean(steps_ms), statistics.median(steps_ms), 0)}} the median, only because of the first steps. Leave out the warm-up. Then divide all samples by the time that *all* remaining steps took. The median would hide a
-slow step that comes again and again, although each one costs time.
+The mean is {{times(statistics.mean(steps_ms), statistics.median(steps_ms), 0)}} the median, only because of the first steps. Leave out the warm-up. Then divide all remaining samples by the time that *all* remaining steps took. The median would hide
+slow steps that occur regularly, although each of them costs time.
 </details>
 
 ## 2. What a larger batch brings
 
-Step time and samples a second for each batch size, with all runs.
+The plots show the step time and the samples per second for each batch size, with all runs.
 """
 
 # %%
@@ -83,17 +83,17 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** If you divide a batch of 1024 among eight GPUs, where in the left picture is each of them? What is the speed-up, even without any exchange of gradients?
+**Question.** If you divide a batch of 1024 among eight GPUs, where is each GPU in the left plot? What is the speed-up, even without any exchange of gradients?
 
 <details><summary>Answer</summary>
 
-A step of 128 samples takes about as long as one of 1024, because the curve is flat there. So eight GPUs would be as fast as one. A training can only scale if each device has enough to do. The knee in the right
-picture shows from which batch on this is so.
+A step of 128 samples takes about as long as a step of 1024, because the curve is flat there. So eight GPUs would be as fast as one. Training can only scale if each device has enough work. The knee in the right
+plot shows the smallest batch for which this is true.
 </details>
 
 ## 3. Three series
 
-Three series on one, two and four GPUs. In `a` the GPUs divide 8192 samples, in `c` 2048. In `b` each GPU gets 4096.
+The plot shows three series on one, two and four GPUs. In `a` the GPUs divide 8192 samples, in `c` 2048. In `b` each GPU gets 4096.
 """
 
 # %%
@@ -116,23 +116,23 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** In series b the step with more GPUs takes longer than with one. Is that a slow-down? Give the speed-up of four GPUs in each series.
+**Question.** In series b, a step with more GPUs takes longer than a step with one. Is the program slower? Give the speed-up of four GPUs in each series.
 
 <details><summary>Answer</summary>
 
-In b four GPUs did four times the work, so samples a second grew by {{times(4 * source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "b", 1), source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "b", 4))}}. In a the work was the same: {{times(source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "a", 1), source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "a", 4))}}, in c {{times(source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "c", 1), source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "c", 4))}}: which is less than
-one. From two GPUs to four, the speed-up went from {{times(2 * source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "b", 1), source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "b", 2))}} to that in b, from {{times(source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "a", 1), source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "a", 2))}} in a, from {{times(source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "c", 1), source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "c", 2))}} in c. In b it nearly doubled again, in c it did not grow. Hardware and program are the same, and there are three answers. So with a speed-up, always say what was
+In b, four GPUs did four times the work, and the speed-up in samples per second was {{times(4 * source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "b", 1), source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "b", 4))}}. In a and c, the work was the same. The speed-up was {{times(source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "a", 1), source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "a", 4))}} in a and {{times(source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "c", 1), source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "c", 4))}} in c, which is less than
+one. Two GPUs had a speed-up of {{times(2 * source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "b", 1), source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "b", 2))}} in b, {{times(source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "a", 1), source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "a", 2))}} in a and {{times(source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "c", 1), source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").step("scaling_four_bf16", "c", 2))}} in c. From two GPUs to four, the speed-up nearly doubled in b and did not grow in c. Hardware and program are the same, but there are three answers. So when you report a speed-up, always say what was
 kept constant.
 </details>
 
 ## 4. With and without the exchange
 
-Each process also measured its steps alone, without exchanging gradients. Series d gives the first GPU more samples than each of the others. `d1` is GPU 1 in series d.
+Each process also measured its steps without the exchange of gradients. Series d gives the first GPU more samples than each of the others. `d1` is GPU 1 in series d.
 """
 
 # %%
-# figure: Bars for every GPU in series a, c and d, with two GPUs on the left and four on the right: a solid part for the step alone and a hatched part up to
-# the step with the exchange. In series d the hatched part is small for the first GPU and large for the others.
+# figure: Bars for every GPU in series a, c and d, with two GPUs on the left and four on the right: a solid part for the step without the exchange and a hatched part up to
+# the step with it. In series d the hatched part is small for the first GPU and large for the others.
 fig, axes = plt.subplots(1, 2, figsize=(9, 2.4), sharey=True, width_ratios=(1, 1.8))
 for ax, world in zip(axes, (2, 4), strict=True):
     ticks = []
@@ -163,14 +163,14 @@ plt.show()
 
 <details><summary>Answer</summary>
 
-With two GPUs, hardly. The second GPU waits for the first one, which has more to compute, and both end together. In series a and c the hatched parts of all GPUs are alike, so there it is the exchange. One bar alone does not show which of the two causes it is. You have to compare
-the ranks. With four GPUs, waiting for the first costs {{us(source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").verdict("scaling_four_bf16", "d", 4).evidence["waiting_ns"], 0)}} a step and the exchange after it {{us(source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").verdict("scaling_four_bf16", "d", 4).evidence["exposed_ns"], 0)}}, almost the same. So report both numbers, not only the larger one.
+With two GPUs, hardly. The second GPU waits for the first one, which has more to compute, and both end together. In series a and c the hatched parts of all GPUs are alike, so there they are the exchange. A single bar does not show which of the two causes it has. You must compare
+the ranks. With four GPUs, waiting for the first GPU costs {{us(source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").verdict("scaling_four_bf16", "d", 4).evidence["waiting_ns"], 0)}} per step, and the exchange after it costs {{us(source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").verdict("scaling_four_bf16", "d", 4).evidence["exposed_ns"], 0)}}, almost the same. So report both numbers, not only the larger one.
 </details>
 
 ## 5. What an all-reduce costs
 
-On the left is its time over its size, on two GPUs and on four, with a plain copy between two of them. On the right is the bandwidth: bytes over time (solid), and the same times 2 (n − 1) / n,
-which is the bus bandwidth (dashed).
+On the left is the time of an all-reduce over its size, on two GPUs and on four, with a plain copy between two of them. On the right is the bandwidth. The solid lines show bytes divided by time. The dashed lines show this value multiplied by 2 (n − 1) / n,
+which is the bus bandwidth.
 """
 
 # %%
@@ -201,14 +201,14 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** There are ninety-six gradients of four kilobytes. Would you send one all-reduce for each, or one for all? And for two gradients of a hundred megabytes? On the right, which two lines are the same, and why?
+**Question.** There are ninety-six gradients of four kilobytes each. Would you send one all-reduce for each, or one for all? And what would you do with two gradients of a hundred megabytes? In the right plot, which two lines are the same, and why?
 
 <details><summary>Answer</summary>
 
-Every message costs at least the time of the flat part, however small it is: {{us(source("modules/05-scaling-benchmarks/ex03-communication-overhead").reduce_ns(2**10, 2, "scaling_four_bf16"), 0)}} for a kilobyte, {{us(source("modules/05-scaling-benchmarks/ex03-communication-overhead").reduce_ns(2**20, 2, "scaling_four_bf16"), 0)}} for a megabyte. So put small gradients together into buckets. For large ones this gains nothing, and a bucket that waits for its last gradient starts
-late. There is a best size between the two. It depends on how much computing can hide the exchange.
+Every message takes at least the time of the flat part, however small it is: {{us(source("modules/05-scaling-benchmarks/ex03-communication-overhead").reduce_ns(2**10, 2, "scaling_four_bf16"), 0)}} for a kilobyte, {{us(source("modules/05-scaling-benchmarks/ex03-communication-overhead").reduce_ns(2**20, 2, "scaling_four_bf16"), 0)}} for a megabyte. So put small gradients together into buckets. For large gradients this saves nothing, and a bucket that waits for its last gradient starts
+late. The best size is between the two. It depends on how much computing can hide the exchange.
 
-The two lines of two GPUs are the same, because their factor is 1. With four it is 1.5. By bytes over time four GPUs are worse than two, by bus bandwidth they are better.
+The two lines of two GPUs are the same, because their factor is 1. For four GPUs it is 1.5. By bytes divided by time, four GPUs are worse than two; by bus bandwidth, they are better.
 </details>
 
 ## 6. Sixteen processes
@@ -231,16 +231,16 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** Amdahl's law says that the speed-up flattens. In series c it *falls*. Can the law describe this, and what does it leave out? One GPU and two give two points. Which law could you prove with them?
+**Question.** Amdahl's law says that the speed-up flattens. In series c it *falls*. Can the law describe this, and what does the law leave out? Measurements on one and two GPUs give two points. Which law could you prove with them?
 
 <details><summary>Answer</summary>
 
-The law has a serial part and a parallel part, but nothing that grows with the number of processes. With a share between 0 and 1 its curve never falls. An exchange does grow with this number. With one GPU and two, every law of one parameter can be made to fit, so two points prove none. Four GPUs are a third point. From the first two points the laws predict {{source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").foretold("scaling_four_bf16", "a", 4)}} for series a, where {{source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").measured("scaling_four_bf16", "a", 4)}} was measured. They predict {{source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").foretold("scaling_four_bf16", "b", 4)}} for series b (Gustafson's law), where it was {{source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").measured("scaling_four_bf16", "b", 4)}}. So a third point can contradict a law. If it agrees, this proves nothing either.
+The law has a serial part and a parallel part, but nothing that grows with the number of processes. With a share between 0 and 1 its curve never falls. An exchange does grow with this number. With one GPU and two, you can fit every law that has one parameter, so two points prove no law. Four GPUs are a third point. From the first two points, Amdahl's law predicts {{source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").foretold("scaling_four_bf16", "a", 4)}} for series a, and {{source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").measured("scaling_four_bf16", "a", 4)}} was measured. Gustafson's law predicts {{source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").foretold("scaling_four_bf16", "b", 4)}} for series b, and {{source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").measured("scaling_four_bf16", "b", 4)}} was measured. So a third point can contradict a law. If it agrees, this does not prove the law.
 </details>
 
 ## 7. The baseline
 
-Each speed-up above was divided by a number of one GPU. If this number is wrong, every speed-up is.
+Each speed-up above compares with a measurement on one GPU. If this baseline is wrong, every speed-up is wrong.
 """
 
 # %%
@@ -268,9 +268,9 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** Suppose that data come late on one GPU, and that with two GPUs each has its own loader. What happens to the speed-up, and is it worth anything?
+**Question.** Suppose that data come late on one GPU, and that with two GPUs each has its own loader. What happens to the speed-up, and does it tell you anything?
 
-Your work begins here, in [ex01](ex01-single-gpu-baseline/README.md): measure a baseline on one GPU, with its interval.
+Your work begins in [ex01](ex01-single-gpu-baseline/README.md) with this question: you compute a baseline of one GPU, with its interval.
 
 ```console
 uv run lab check scaling_ex01.throughput
