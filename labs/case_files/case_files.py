@@ -2,13 +2,13 @@
 
 The lesson is `README.md` in this folder, hints are in `hints.md`.
 
-The first ten functions take nothing and return your verdict on one recording, a dict of four entries:
+The first ten functions take no arguments and return your verdict on one recording, a dict of four entries:
 
-    "category"        what is wrong, a key of EVIDENCE that fits the recording; "healthy" if nothing is
+    "category"        what is wrong, a key of EVIDENCE that fits the recording; "healthy" if nothing is wrong
     "subject"         where: "device:0", "rank:1" (the process that drives device 1), "kernel:<name>"
     "evidence"        one measured number under the key that EVIDENCE names for the category, as
                       {"idle_ns": 1234}; within 10 % of the value in the recording
-    "recommendation"  a key of FIXES: the change that removes the cause; "none" if there is nothing to gain
+    "recommendation"  a key of FIXES: the change that removes the cause; "none" if nothing can be gained
 
 The lesson defines these numbers exactly ("What each verdict needs").
 """
@@ -79,7 +79,7 @@ BORDERLINE_RATIO = 0.02
 
 
 def verdict_decoder() -> dict[str, Any]:
-    """Your verdict on `case_decoder_a`: a language model that writes token by token (a timeline)."""
+    """Your verdict on `case_decoder_a`: a language model that generates token by token (a timeline)."""
     raise NotImplementedError
 
 
@@ -89,27 +89,27 @@ def verdict_vision() -> dict[str, Any]:
 
 
 def verdict_denoiser() -> dict[str, Any]:
-    """Your verdict on `case_denoiser_b`: a U-Net, with a host that packs previews (a timeline)."""
+    """Your verdict on `case_denoiser_b`: a U-Net, with a host that compresses previews (a timeline)."""
     raise NotImplementedError
 
 
 def verdict_residual() -> dict[str, Any]:
-    """Your verdict on `case_residual_a`: a residual network learns from pictures (a timeline)."""
+    """Your verdict on `case_residual_a`: a residual network trains on pictures (a timeline)."""
     raise NotImplementedError
 
 
 def verdict_adversarial() -> dict[str, Any]:
-    """Your verdict on `case_adversarial_a`: two networks learn against each other (a timeline)."""
+    """Your verdict on `case_adversarial_a`: two networks train against each other (a timeline)."""
     raise NotImplementedError
 
 
 def verdict_ensemble() -> dict[str, Any]:
-    """Your verdict on `case_ensemble_a`: four small models answer on four streams (a timeline)."""
+    """Your verdict on `case_ensemble_a`: four small models run on four streams (a timeline)."""
     raise NotImplementedError
 
 
 def verdict_speech() -> dict[str, Any]:
-    """Your verdict on `case_speech_a`: a compiled model listens to recordings (a trace)."""
+    """Your verdict on `case_speech_a`: a compiled model processes speech recordings (a trace)."""
     raise NotImplementedError
 
 
@@ -124,16 +124,16 @@ def verdict_scale() -> dict[str, Any]:
 
 
 def verdict_lengths() -> dict[str, Any]:
-    """Your verdict on `case_lengths_a`: two ranks learn from texts, on two GPUs (a timeline)."""
+    """Your verdict on `case_lengths_a`: two ranks train on texts, on two GPUs (a timeline)."""
     raise NotImplementedError
 
 
 def saving_ratio(finding: Finding) -> float | None:
     """The share of the time that would be saved without the cause that a finding names.
 
-    recoverable_ns over window_ns; for a finding on a kernel alone, which has no window, over
-    duration_ns. None if the evidence has no recoverable_ns, or neither of the other two: such a finding
-    is not about time (memory that grows).
+    This is recoverable_ns over window_ns, or over duration_ns if the finding is about a single kernel and has no
+    window. It is None if the evidence has no recoverable_ns, or neither of the other two. Such a finding
+    is not about time (for example memory that grows).
     """
     raise NotImplementedError
 
@@ -142,8 +142,8 @@ def borderline(finding: Finding) -> bool:
     """Whether a verdict would change if its evidence changed a little.
 
     True if the evidence's margin_ratio is at most BORDERLINE_RATIO away from 0, on either side. Without
-    margin_ratio the margin is the saving's distance from FLOOR_RATIO; a finding that is not about time
-    (see saving_ratio) and has no margin is not borderline.
+    margin_ratio, the margin is the saving's distance from FLOOR_RATIO. A finding that is not about time
+    (see saving_ratio) and has no margin_ratio is not borderline.
     """
     raise NotImplementedError
 
@@ -155,17 +155,17 @@ def together(
 
     kernels: as from classify_kernel (Day 2): subject "kernel:<name>", evidence with duration_ns and
     recoverable_ns, of the kernel alone and under the profiler. kernel_time_ns: by that name, the time
-    in the run's window in which this kernel ran and no other. window_ns: the window's length.
+    in the run's window in which only this kernel ran. window_ns: the window's length.
 
-    A kernel saves in the run the same share as alone: recoverable_ns over duration_ns, each added up
-    over the findings on that kernel, times its kernel_time_ns.
+    A kernel saves in the run the same share as alone. That share is the sum of recoverable_ns over the sum of
+    duration_ns, of all findings on that kernel. Multiply it by its kernel_time_ns.
 
-    Returns one finding a kernel, in the order of the first finding on each. It leaves out kernels that are
-    not in the run, or for no time. Category and subject are those of the kernel's finding with the
-    largest recoverable_ns (the first of equal ones). Its evidence is kept, with recoverable_ns for the run,
-    and added are "window_ns", "recoverable_ratio" (of the window), "margin_ratio" (recoverable_ratio minus
+    Returns one finding for each kernel, in the order of the first finding on each. Leave out kernels that are
+    not in the run, or for no time. Category and subject are those of the kernel's finding with the largest
+    recoverable_ns (the first of equal ones). Keep the evidence of that finding, but with recoverable_ns for
+    the run, and add "window_ns", "recoverable_ratio" (of the window), "margin_ratio" (recoverable_ratio minus
     FLOOR_RATIO) and "kernel_time_ratio" (the kernel's time over the window's).
-    recommendation: the finding's own without its "borderline …: ", which was about the kernel alone; if
+    recommendation: the finding's own without its "borderline …: ", which was about the kernel alone. If
     the new margin_ratio is within BORDERLINE_RATIO of 0, it begins with "borderline: ".
     """
     raise NotImplementedError
@@ -174,14 +174,14 @@ def together(
 def rank_findings(findings: list[Finding]) -> list[Finding]:
     """The findings of several functions on one run, in the order in which to fix them.
 
-    First findings that are not about time (saving_ratio is None): memory that grows ends the program. Then those that
-    save at least FLOOR_RATIO, the largest recoverable_ns first; of equal ones the category with the lower
-    precedence number in `profiling_lab.findings.CATEGORIES` first. Of findings with the same category and
-    the same subject only the one with the largest recoverable_ns stays (the first of equal ones).
+    First come findings that are not about time (saving_ratio is None), because memory that grows ends the
+    program. Then come those that save at least FLOOR_RATIO, the largest recoverable_ns first. If several are equal, the
+    category with the lower precedence number in `profiling_lab.findings.CATEGORIES` comes first. Of findings with the
+    same category and the same subject, keep only the one with the largest recoverable_ns (the first of equal ones).
     Leave out "healthy", and findings that save less than FLOOR_RATIO.
 
-    If that leaves nothing: one finding, the healthy one with the largest recoverable_ns; if there is no
-    healthy one, the finding with the largest. Of equal ones as above, then the first. [] for no findings.
+    If nothing is left, return one finding: the healthy one with the largest recoverable_ns, or, if none is
+    healthy, the finding with the largest. Equal ones are ordered as above, then the first is taken. [] for no findings.
     """
     raise NotImplementedError
 
@@ -198,8 +198,8 @@ def diagnose_run(
     classify_kernel on its pages of kernels. kernel_time_ns, window_ns: as for `together`;
     window_ns is None if there are only pages.
 
-    With a window: rank_findings of said and of the kernels' findings by `together`.
-    Without one: said, ranked; after it all findings on kernels, also limiters and small savings,
-    the largest recoverable_ns first (equal ones as they came).
+    With a window, return rank_findings of said and of the kernels' findings by `together`.
+    Without one, return said, ranked, followed by all findings on kernels (also limiters and small savings),
+    the largest recoverable_ns first (equal ones in their given order).
     """
     raise NotImplementedError

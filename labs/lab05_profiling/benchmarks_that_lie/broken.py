@@ -1,6 +1,6 @@
 """Sixteen benchmarks. Each says what it claims to measure. Two of them are honest.
 
-Each ran once on a machine of `profiling_lab.virtual_gpu`, which has something that trips it up, or not. `runs.json` holds
+Each ran once on a machine of `profiling_lab.virtual_gpu`, which may have a property that misleads it. `runs.json` has
 what it reported, and the log of what really happened:
 
     uv run python labs/lab05_profiling/benchmarks_that_lie/broken.py            # what each reported, and its claim
@@ -82,7 +82,7 @@ def case_05(gpu: Gpu, calls: int) -> float:
 
 
 def case_06(gpu: Gpu, calls: int) -> float:
-    """What somebody typically waits for the result of a single call, in ns."""
+    """How long a user typically waits for the result of a single call, in ns."""
     x = gpu.random()
     gpu.sync()
     times = []
@@ -104,7 +104,7 @@ def case_07(gpu: Gpu, calls: int) -> float:
 
 
 def case_08(gpu: Gpu, calls: int) -> float:
-    """Kernel 1 takes so many times as long as kernel 0 (a ratio)."""
+    """How many times as long kernel 1 takes as kernel 0 (a ratio)."""
     x = gpu.random()
     medians: list[float] = []
     for kernel in (0, 1):
@@ -120,7 +120,7 @@ def case_08(gpu: Gpu, calls: int) -> float:
 
 
 def case_09(gpu: Gpu, calls: int) -> float:
-    """What somebody typically waits for the result of a single call, in ns."""
+    """How long a user typically waits for the result of a single call, in ns."""
     x = gpu.random()
     times = []
     for _ in range(calls):
@@ -144,7 +144,7 @@ def case_10(gpu: Gpu, calls: int) -> float:
 
 
 def case_11(gpu: Gpu, calls: int) -> float:
-    """Time of one call that is worked out anew, in a row of calls, in ns."""
+    """Time of one call that is computed anew, in a row of calls, in ns."""
     x = gpu.random()
     gpu.sync()
     start = gpu.clock_ns()
@@ -191,7 +191,7 @@ def case_14(gpu: Gpu, calls: int, input_bytes: int = 64 * 2**20) -> float:
 
 
 def case_15(gpu: Gpu, calls: int) -> float:
-    """Time of one call in a row of calls, its result worked out, in ns."""
+    """Time of one call in a row of calls, with its result computed, in ns."""
     x = gpu.random()
     gpu.sync()
     start = gpu.clock_ns()
@@ -219,7 +219,7 @@ RUNS = Path(__file__).with_name("runs.json")
 
 
 def recorded(case: str) -> dict[str, Any]:
-    """The recorded run of a case: "calls" that it was asked for, what it "reported", and its machine's "log"."""
+    """The recorded run of a case: the "calls" that it had to make, what it "reported", and its machine's "log"."""
     document = json.loads(RUNS.read_text(encoding="utf-8"))
     run = document["runs"][case]
     operations = [dict(zip(document["columns"], row, strict=True)) for row in run["operations"]]
@@ -231,14 +231,14 @@ def recorded(case: str) -> dict[str, Any]:
 def measures(case: str) -> dict[str, float]:
     """Eight numbers of the recorded run of a case.
 
-    outside_share: of the time in which its calls ran, the share outside of their own region.
-    other_work_share: of the regions' time, the share in which something ran that is no call of that region.
-    busy_share: of the regions' time, the share in which anything ran.
-    ran_share: of the calls that were issued in a region, the share that ran.
-    drift_ratio: of the first half of these calls, how long the first quarter took over the last one, in medians.
-    cold_share: of the calls of a region, the share on an input that is new, or with a flush since its last use.
-    zeros_share: of the calls of a region, the share on zeros.
-    reported_ratio: what was reported, over what the claim asks for if the regions' lengths are right.
+    outside_share: the share of its calls' running time that is outside their own region.
+    other_work_share: the share of the regions' time in which something ran that is not a call of that region.
+    busy_share: the share of the regions' time in which anything ran.
+    ran_share: the share of the calls issued in a region that ran.
+    drift_ratio: take the first half of these calls; median of its first quarter over median of its last quarter.
+    cold_share: the share of the calls of a region whose input is new, or has been flushed since its last use.
+    zeros_share: the share of the calls of a region whose data is zeros.
+    reported_ratio: the reported value over the claimed one, computed from the regions' lengths as if they were right.
     """
     run = recorded(case)
     regions, operations = run["log"]["regions"], run["log"]["operations"]
@@ -270,7 +270,7 @@ def _shared_ns(region: dict[str, int], operation: dict[str, Any]) -> int:
 
 
 def _cold(operations: list[dict[str, Any]]) -> int:
-    """How many calls of a region were on an input that is new, or that a flush has pushed out since."""
+    """How many calls of a region had an input that was new, or that a flush had removed from the cache."""
     cached: set[int] = set()
     found = 0
     for operation in operations:
@@ -283,7 +283,7 @@ def _cold(operations: list[dict[str, Any]]) -> int:
 
 
 def _from_regions(case: str, regions: list[dict[str, int]], calls: int) -> float:
-    """What the claim of a case asks for, from the lengths of the regions."""
+    """The value that a case claims to measure, from the lengths of the regions."""
     lengths = [region["end_ns"] - region["start_ns"] for region in regions]
     if len(lengths) == 1:
         call_ns = lengths[0] / calls

@@ -2,8 +2,8 @@
 
     attention(Q, K, V) = softmax(Q K^T / sqrt(d)) V
 
-The scores are a number for each pair of a query and a key. Taken in blocks, with a softmax that is
-corrected as it goes (an *online* softmax), they never exist all at once.
+There is a score for each pair of a query and a key. If they are computed in blocks, with a softmax that
+is corrected block by block (an *online* softmax), they never exist all at once.
 
 Source: Milakov, Gimelshein, "Online normalizer calculation for softmax", arXiv 1805.02867; Rabe,
 Staats, "Self-attention Does Not Need O(n^2) Memory", arXiv 2112.05682; Dao et al., "FlashAttention",
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-# What is known of some rows after some of their keys: the largest score of each row, shape (rows,);
+# The state of some rows after some of their keys, as three arrays: the largest score of each row, shape (rows,);
 # the sum of exp(score - largest), shape (rows,); the sum of exp(score - largest) times the key's value,
 # shape (rows, width). A row that saw no key has -inf, 0 and zeros.
 Partial = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -27,13 +27,13 @@ BLOCK = 128  # queries and keys at a time, unless told otherwise
 
 
 def merge_partials(first: Partial, second: Partial) -> Partial:
-    """What is known after the keys of both: the softmax of two blocks of keys from that of each.
+    """The softmax of two blocks of keys together, from that of each.
 
-    first, second: of the same rows, of different keys (see `Partial`); arrays of one floating type,
-    which the result has, too. Neither is changed.
+    first, second: of the same rows and of different keys (see `Partial`). The arrays have one floating type,
+    and so has the result. Neither is changed.
 
-    Works for scores of any size: nothing overflows, as long as the scores themselves are numbers, and a row that
-    neither block has a key for stays at -inf, 0 and zeros, without a NaN and without a warning.
+    Scores of any size work: nothing overflows if the scores themselves are numbers. A row for which neither
+    block has a key stays at -inf, 0 and zeros, without a NaN and without a warning.
 
     Raises ValueError if the shapes do not fit together, or if a side is not three arrays.
     """
@@ -50,26 +50,27 @@ def blockwise_attention(
 ) -> Any:
     """Attention by online softmax, `block_size` queries and keys at a time.
 
-    query: a torch.Tensor (…, queries, width); key: (…, keys, width); value: (…, keys, value width),
-    all with the same leading dimensions and of one floating type, on one device. Scores are divided
-    by the square root of width. causal: the queries are the last of the keys' tokens, so query i sees
-    the keys up to number i + keys - queries. key_mask: a bool tensor whose last dimension is keys and
-    whose others, if it has any, can be broadcast to the leading ones; True where a key may be seen
-    (what is not padding).
+    query: a torch.Tensor (…, queries, width); key: (…, keys, width); value: (…, keys, value width). All have
+    the same leading dimensions and one floating type, and are on one device. Scores are divided by the
+    square root of width. causal: the queries are the last of the keys' tokens, so query i sees
+    the keys up to number i + keys - queries. key_mask: a bool tensor, True where a key may be seen (where
+    there is no padding). Its last dimension is keys. Its other dimensions, if it has any, can be broadcast
+    to the leading ones.
 
     Returns a tensor (…, queries, value width) of the inputs' type. A query that sees no key gets zeros.
-    Sums and exponentials are computed in float32 at least, whatever the inputs' type, so only the
-    result is rounded to it. Large scores do not overflow. Gradients of query, key and value through
-    autograd are right (backward keeps what autograd keeps: linear memory is promised without it).
+    Compute sums and exponentials at least in float32, whatever the inputs' type, so that only the result is
+    rounded to that type. Large scores do not overflow. Gradients of query, key and value through
+    autograd are right. (The backward pass keeps what autograd keeps; only without it must memory be linear.)
 
-    Memory: no tensor that it makes has more elements than query, key and value together or than
-    block_size × block_size for each entry of the leading dimensions, whichever is more; and all that
-    is alive at once grows linearly with the length. With causal, pairs of blocks in which no query
-    sees a key are not computed. Made of products and elementwise operations:
-    `scaled_dot_product_attention` is not called.
+    Memory: no tensor that you make has more elements than the larger of two numbers: those of query, key and
+    value together, and block_size × block_size for each entry of the leading dimensions. Everything that
+    exists at the same time grows linearly with the length. With causal, do not compute pairs of blocks in
+    which no query sees a key. Use products and elementwise operations;
+    do not call `scaled_dot_product_attention`.
 
-    Raises ValueError for shapes of query, key and value that do not fit, with these three shapes in its
-    message, for a key_mask that does not, and for types that do not make sense; one that names
-    block_size if that is no whole number of at least 1.
+    Raises ValueError
+    - if the shapes of query, key and value do not fit; the message has the three shapes;
+    - if the key_mask does not fit, or if the types make no sense;
+    - if block_size is not an integer of at least 1; the message names it.
     """
     raise NotImplementedError

@@ -1,7 +1,8 @@
 """Lab 05, bonus 2: the same function in PyTorch and in JAX, compared fairly.
 
-Fair is: the same numbers come out, nothing is compiled inside the measurement, every result is waited
-for, both take turns, and a difference counts only above what two runs of the same thing differ by.
+A fair comparison means: both give the same numbers, nothing is compiled during the measurement, the
+program waits for every result, both take turns, and a difference counts only if it is larger than the
+difference between two runs of the same function.
 
 The lesson is `README.md` in this folder, hints are in `hints.md`.
 """
@@ -19,7 +20,7 @@ from typing import Any
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError
 
-# Results whose errors against float64 differ by more than this factor are not of the same function.
+# If the errors of two results against float64 differ by more than this factor, they are not results of the same function.
 ERROR_FACTOR = 2.0
 
 
@@ -37,10 +38,10 @@ def jax_twin(x: Any, weight: Any, bias: Any, up: Any, down: Any) -> Any:
     x: a jax array (…, width) in float32 or bfloat16; weight, bias: (width,); up: (width, inner); down:
     (inner, width); all of one type. Returns an array like x.
 
-    The same numbers: in float32 within 2e-5 of float64, relative to the largest result. So all defaults
-    of `torch.nn.functional.layer_norm` and `gelu` hold here, too; mean and variance of bfloat16 rows
-    are computed in float32; and products of float32 are done in full float32 (precision "highest") on
-    every device: on a GPU, JAX rounds their inputs to TF32 unless it is told not to.
+    In float32 the result is within 2e-5 of that in float64, relative to the largest result. To achieve this,
+    use all defaults of `torch.nn.functional.layer_norm` and `gelu`. Compute mean and variance of bfloat16 rows
+    in float32. Compute products of float32 in full float32 (precision "highest") on every device, because JAX
+    on a GPU otherwise rounds their inputs to TF32.
     """
     raise NotImplementedError
 
@@ -52,30 +53,30 @@ def time_in_turns(
     count: int = 1,
     warmup: int = 2,
 ) -> dict[str, list[float]]:
-    """Samples of several functions that take turns, in ns of one call.
+    """Samples of several functions that take turns, in ns per call.
 
-    candidates: by name, (issue, wait). issue() asks for a result and may return before it is there;
+    candidates: by name, (issue, wait). issue() asks for a result and may return before it is complete;
     wait(result) returns when it is. (In PyTorch: torch.cuda.synchronize; in JAX:
     jax.block_until_ready.) clock: the time in ns.
 
-    First each candidate, in the order given, is issued and waited for `warmup` times. Then come the
-    rounds, in each of which every candidate gives one sample: `count` times issue, then wait for each
-    of these results, from before the first to after the last; over count. Rounds number 0, 2, … go through
-    the candidates in the order given, rounds 1, 3, … backwards, so that what drifts (clocks, heat)
-    favours none of them.
+    First, in the order given, issue each candidate and wait for it `warmup` times. Then come the rounds.
+    In each round every candidate gives one sample: issue it `count` times, then wait for each of these
+    results. A sample is the time from before the first issue to after the last wait, over `count`. Rounds
+    0, 2, … go through the candidates in the order given, rounds 1, 3, … backwards. So drift (of clocks
+    or heat) favours none of them.
 
-    Returns the samples by name, in the order of the rounds. Raises ValueError for fewer than two
-    candidates, for rounds or count below 1, and for warmup below 1: a first call compiles.
+    Returns the samples by name, in the order of the rounds. Raises ValueError if there are fewer than two
+    candidates, if rounds or count is below 1, or if warmup is below 1 (a first call compiles).
     """
     raise NotImplementedError
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """The median, and an interval that holds the true median in at least 95 of 100 cases.
+    """The median, and an interval that contains the true median in at least 95 of 100 cases.
 
-    From the order of the values alone: the k-th smallest and the k-th largest, with the largest k for
-    which a fair coin thrown as often shows fewer than k heads in at most 2.5 of 100 cases. For fewer
-    than six values it is everything: (median, 0.0, inf).
+    Only the order of the values is used. The ends are the k-th smallest and the k-th largest value. k is the
+    largest number for which as many tosses of a fair coin show fewer than k heads in at most 2.5 of 100
+    cases. For fewer than six values the interval contains everything: (median, 0.0, inf).
     """
     ordered = sorted(values)
     count = len(ordered)
@@ -89,8 +90,8 @@ def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
 def read_size(capture: str, size: str) -> dict[str, dict[str, Any]]:
     """The variants of one size ("large", "small") of a recording, by name.
 
-    The README of `captures/frameworks_bf16` says what a row holds. Raises CaptureError for a size that
-    the recording does not have.
+    The README of `captures/frameworks_bf16` says what a row holds. Raises CaptureError if the recording does
+    not have that size.
     """
     cases = json.loads(captures.text(capture, "frameworks.json"))["cases"]
     for case in cases:
@@ -100,25 +101,25 @@ def read_size(capture: str, size: str) -> dict[str, dict[str, Any]]:
 
 
 def framework_verdict(capture: str, size: str, first: str, second: str) -> dict[str, Any]:
-    """Which of two recorded variants is faster, if that can be said.
+    """Which of two recorded variants is faster, if this can be decided.
 
     capture, size: as for `read_size`; first, second: names of variants. The times are the "done"
-    samples. The variants took turns, so samples of the same round belong together: the ratio of a
-    round is first over second.
+    samples. The variants took turns, so compare samples of the same round: the ratio of a round is
+    first over second.
 
     Returns
-        "speedup_ratio"  the median of the rounds' ratios: below 1 where the first is faster
+        "speedup_ratio"  the median of the rounds' ratios: below 1 if the first is faster
         "low_ratio", "high_ratio"  its interval, by `median_interval`
-        "noise_ratio"  how far two recordings of the same thing are apart: for each variant that has
-            another one called "<its name> again", the distance from 1 of the median ratio of the two
-            (variant over again); the largest of these
+        "noise_ratio"  how much two recordings of the same variant differ. For each variant that has
+            another one called "<its name> again", take the distance from 1 of the median ratio of the
+            two (variant over again). noise_ratio is the largest of these
         "error_ratio"  the larger of the two relative errors over the smaller
-        "verdict"  "not comparable" if error_ratio is above ERROR_FACTOR; else "no difference" if 1 lies
-            in the interval (its ends included) or if speedup_ratio is no further from 1 than
-            noise_ratio; else "first" or "second", the faster one
+        "verdict"  "not comparable" if error_ratio is above ERROR_FACTOR. Otherwise "no difference" if 1 is
+            in the interval (its ends included), or if speedup_ratio differs from 1 by no more than
+            noise_ratio. Otherwise "first" or "second", the faster one
 
-    Raises CaptureError for a variant or size that the recording does not have, and for a recording in
-    which nothing was measured twice: without noise there is no verdict. Raises ValueError for two
-    variants that were not measured in equally many rounds.
+    Raises CaptureError if the recording does not have the variant or the size, or if nothing in it was
+    measured twice: without noise no verdict is possible. Raises ValueError if the two variants were not
+    measured in equally many rounds.
     """
     raise NotImplementedError

@@ -1,20 +1,20 @@
 """Benchmarks that lie
 
-The lesson is `README.md` in this folder, hints are in `hints.md`, the benchmarks to judge and repair
-are in `broken.py`. The machine that they run on is `profiling_lab.virtual_gpu`: a benchmark gets its
-`Gpu`, a handful of functions, and every time in it is in ns.
+The lesson is `README.md` in this folder, hints are in `hints.md`, and the benchmarks to judge and repair
+are in `broken.py`. They run on the machine `profiling_lab.virtual_gpu`. A benchmark gets its `Gpu`, an
+object with a few functions. All times of this machine are in ns.
 
-What the repaired benchmarks share:
+These rules hold for all repaired benchmarks:
 
 - `gpu` is a `Gpu`. Each benchmark makes its own inputs.
-- `calls` is a whole number. Below 1 it is a ValueError whose message says `calls`. At least so many calls
-  must be measured.
-- "A row of calls" means: the device has nothing else to do; the clock of the host is read; the calls are
-  issued one after the other, without a wait between them; the clock is read again when all of them are
-  done. The time of a call is that time over the number of calls; the one launch and the one wait that
-  are left in it are small.
-- All return a float. Unless something else is said it is ns, and has to be within 2 % of what the machine
-  really did.
+- `calls` is an integer. If it is below 1, raise ValueError with `calls` in the message. Measure at least that
+  many calls.
+- "A row of calls" means the following. The device has nothing else to do. Read the host's clock, issue the
+  calls one after the other without waiting between them, and read the clock again when all of them are
+  done. The time of a call is the time between the two readings divided by the number of calls. It includes
+  one launch and one wait, which are small.
+- All return a float, in ns unless another unit is named. It must be within 2 % of what the machine really
+  did.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from profiling_lab.virtual_gpu import Gpu
 
 
 def time_faults(log: dict[str, Any]) -> list[str]:
-    """What is wrong with *when* a benchmark started and stopped its clock, told by its log.
+    """What is wrong with *when* a benchmark started and stopped its clock, according to its log.
 
-    log: what `VirtualGpu.log()` gives: "regions" (what was measured, from "start_ns" to "end_ns") and
-    "operations" in the order in which the host issued them ("kind", "region": number of the region in
-    which the host issued it or None, "start_ns", "end_ns": when it ran, None if it never did).
+    log: what `VirtualGpu.log()` returns: "regions" (what was measured, from "start_ns" to "end_ns") and
+    "operations" in the order in which the host issued them. An operation has "kind", "region" (the number of the
+    region in which the host issued it, or None), "start_ns" and "end_ns" (when it ran; None if it never did).
 
-    The calls of a region are its operations of the kind "call". Returns the names of what is found, in
-    this order, each once; [] if nothing is.
+    The calls of a region are its operations of the kind "call". Returns the names of the faults found, each once, in
+    this order; [] if there are none.
 
-    "unfinished": a call of a region ran outside it, if only in part: it started before the region's
+    "unfinished": a call of a region ran partly or wholly outside it: it started before the region's
     start or ended after its end.
-    "foreign_work": during a region an operation ran, if only for 1 ns, that was not issued in that one.
-    "extra_work": an operation that was issued in a region is no call.
+    "foreign_work": an operation that was not issued in a region ran during it, even if only for 1 ns.
+    "extra_work": an operation that was issued in a region is not a call.
     "not_run": a call of a region never ran.
 
     Example: a region from 100 to 200, a call of it from 150 to 220: ["unfinished"].
@@ -60,19 +60,19 @@ def time_faults(log: dict[str, Any]) -> list[str]:
 
 
 def work_faults(log: dict[str, Any], latency: bool = False, cold: bool = False) -> list[str]:
-    """What is wrong with *what* a benchmark measured, told by its log.
+    """What is wrong with *what* a benchmark measured, according to its log.
 
-    log: as in `time_faults`; a call has an "input" (a number) and "data" ("random" or "zeros"). latency: the launch and
-    the wait of each call are asked for. cold: calls are meant whose input is not in the L2 cache. Returns names in this
-    order, each once.
+    log: as in `time_faults`; a call also has "input" (a number) and "data" ("random" or "zeros"). latency: the benchmark
+    is meant to measure each call's launch and wait too. cold: it is meant to measure calls whose input is not in
+    the L2 cache. Returns names in this order, each once.
 
-    "idle" (not with latency): what ran during a region, of any kind, wherever issued, only the part inside it, adds up to
+    "idle" (not with latency): the parts of all operations inside a region, of any kind and wherever issued, add up to
     less than 0.9 of its length.
     "warm_cache" (only with cold): no "flush" was issued between a call of a region and an earlier call on the same
     input. Only the order of "operations" counts, not whether a call ran.
-    "zeros": a call of a region had zeros for data, run or not.
-    "not_steady": of the n calls of all regions that ran, the first n // 4 took, in the median, more than 1.05 times as
-    long as the last n // 4. Not asked with n < 8.
+    "zeros": a call of a region had zeros as data, whether or not it ran.
+    "not_steady": of the n calls of all regions that ran, the first n // 4 have a median above 1.05 times that of the last
+    n // 4. Only if n is at least 8.
 
     Example: a region from 0 to 100 with one call from 20 to 100: ["idle"], and with latency [].
     """
@@ -108,14 +108,14 @@ def verdicts() -> dict[str, dict[str, Any]]:
     """What is wrong with each benchmark in `broken.py`, and the number that shows it.
 
     Returns {"case_01": {"verdict", "measure", "value"}, …, "case_16": …}.
-    verdict: the name of the task below that repairs it, or "honest" if it measures what it claims to. Every task repairs
-    one case; two cases are honest.
-    measure: the one of `measures` (broken.py) that shows the fault: it is as it should be wherever that fault is not. Of
-    an honest case: one that clears it of the fault that it looks like.
+    verdict: the name of the task below that repairs it, or "honest" if it measures what it claims to measure. Every task
+    repairs one case. Two cases are honest.
+    measure: the one of `measures` (broken.py) that shows the fault. It has its correct value in every case without that
+    fault. For an honest case, it is a measure that rules out the fault that the case seems to have.
     value: that measure of the recorded run, within 1 %.
 
     Example: {"verdict": "honest", "measure": "ran_share", "value": 1.0} says that a case looks as if calls were missing,
-    and that all of them ran.
+    but all of them ran.
     """
     found = {
         "case_01": ("compile_inside", "other_work_share", 0.9235),
@@ -144,15 +144,15 @@ def verdicts() -> dict[str, dict[str, Any]]:
 def no_sync(gpu: Gpu, calls: int) -> float:
     """Time of one call in a row of calls, all on one random input.
 
-    When this is called, the device may still be at work on something else.
+    When this is called, the device may still be busy with something else.
     """
     return _row_ns(gpu, [gpu.random()] * _counted(calls))
 
 
 def compile_inside(gpu: Gpu, calls: int) -> float:
-    """Time of one call in a row of calls, all on one random input, once the work is compiled.
+    """Time of one call in a row of calls, all on one random input, when the work is already compiled.
 
-    The first call on this machine compiles what it runs, on the host, before it is issued.
+    The first call on this machine compiles, on the host, what it runs. Only then is it issued.
     """
     x = gpu.random()
     gpu.call(x)
@@ -160,9 +160,9 @@ def compile_inside(gpu: Gpu, calls: int) -> float:
 
 
 def copy_inside(gpu: Gpu, calls: int) -> float:
-    """Time of one call in a row of calls on data that is in the device's memory already.
+    """Time of one call in a row of calls on data that is already in the device's memory.
 
-    The data begins its life as one `gpu.on_host()`, and the calls must be on a copy of that.
+    The data is first one `gpu.on_host()`, and the calls must use a copy of it.
     """
     x = gpu.to_device(gpu.on_host())
     return _row_ns(gpu, [x] * _counted(calls))
@@ -171,25 +171,25 @@ def copy_inside(gpu: Gpu, calls: int) -> float:
 def zeros(gpu: Gpu, calls: int) -> float:
     """Time of one call in a row of calls on random data.
 
-    On this machine, as on real ones, zeros draw less power, so that the clocks stay higher.
+    On this machine, as on real ones, zeros take less power, so the clocks stay higher.
     """
     return _row_ns(gpu, [gpu.random()] * _counted(calls))
 
 
 def same_input(gpu: Gpu, calls: int) -> float:
-    """Time of one call that is worked out anew, in a row of calls.
+    """Time of one call that is computed anew, in a row of calls.
 
-    This machine remembers: a call on an input that it knows is answered from memory, and does not run.
-    Inputs have to be there before the clock is read.
+    This machine remembers results: it answers a call on a known input from memory, and does not run it.
+    Make the inputs before you read the clock.
     """
     return _row_ns(gpu, [gpu.random() for _ in range(_counted(calls))])
 
 
 def lazy_result(gpu: Gpu, calls: int) -> float:
-    """Time of one call in a row of calls on one random input, with the result of each worked out.
+    """Time of one call in a row of calls on one random input, with the result of each call computed.
 
-    This machine is lazy: `gpu.call` only notes down what is to be done, and `gpu.evaluate(output)` issues
-    it. What nobody evaluates never runs.
+    This machine is lazy: `gpu.call` only notes what is to be done, and `gpu.evaluate(output)` issues
+    it. A call whose output is not evaluated never runs.
     """
     x = gpu.random()
     gpu.sync()
@@ -203,9 +203,9 @@ def lazy_result(gpu: Gpu, calls: int) -> float:
 def unchecked_result(gpu: Gpu, calls: int) -> float:
     """Time of one call that did its work, in a row of `calls` calls on one random input.
 
-    This machine refuses some calls, at random, and raises nothing: `gpu.ok(output)` tells. What was
-    refused takes next to no time and does not count: the result is the time of the row over the number
-    of calls that did run, and here that number may be less than `calls`. RuntimeError if none did.
+    This machine refuses some calls, at random, and raises nothing. `gpu.ok(output)` tells whether a call ran. A
+    refused call takes almost no time and does not count: the result is the time of the row divided by the number
+    of calls that ran. Here that number may be less than `calls`. Raise RuntimeError if none ran.
     """
     x = gpu.random()
     gpu.sync()
@@ -222,7 +222,7 @@ def unchecked_result(gpu: Gpu, calls: int) -> float:
 def wrong_unit(gpu: Gpu, calls: int, input_bytes: int) -> float:
     """Rate of memory traffic in a row of calls on one random input, in GB/s (10^9 bytes a second).
 
-    A call reads its input, of `input_bytes` bytes, and writes an output of the same size.
+    A call reads its input of `input_bytes` bytes, and writes an output of the same size.
     """
     return 2 * input_bytes / _row_ns(gpu, [gpu.random()] * _counted(calls))
 
@@ -230,7 +230,7 @@ def wrong_unit(gpu: Gpu, calls: int, input_bytes: int) -> float:
 def side_stream(gpu: Gpu, calls: int, stream: int) -> float:
     """Time of one call in a row of calls on one random input, all of them in the stream `stream`.
 
-    Measured with two events (`gpu.record`) in that stream. The input is made in stream 0: let it be ready
+    Measure it with two events (`gpu.record`) in that stream. The input is made in stream 0; it must be ready
     before the first call.
     """
     x = gpu.random()
@@ -246,10 +246,10 @@ def side_stream(gpu: Gpu, calls: int, stream: int) -> float:
 def sync_every_call(gpu: Gpu, calls: int) -> float:
     """Time that the device needs for one call in a row of calls on one random input.
 
-    Here the device is quicker with a call than the host with issuing it, so the host's clock cannot
-    tell, not even with a single wait at the end. Measure with two events, and let the device be busy
-    with something else (`gpu.flush` takes 0.4 ms) until the whole row is issued: `calls` is at most 60,
-    issuing one takes at most 6 µs. What the L2 cache holds makes no difference on this machine.
+    Here the device runs a call faster than the host issues it, so the host's clock cannot show the device's
+    time, even with only one wait at the end. Measure with two events, and keep the device busy with
+    something else (`gpu.flush` takes 0.4 ms) until the whole row is issued. `calls` is at most 60, and
+    issuing one takes at most 6 µs. The contents of the L2 cache make no difference on this machine.
     """
     x = gpu.random()
     gpu.flush()
@@ -264,8 +264,8 @@ def sync_every_call(gpu: Gpu, calls: int) -> float:
 def warm_cache(gpu: Gpu, calls: int) -> float:
     """Time of one call whose input is not in the L2 cache: the median of `calls` of them.
 
-    As the device sees it: an event, the call, an event. `gpu.flush` empties the cache; it takes time on
-    the device, which is none of the call's, and which is long enough to issue a call meanwhile.
+    Measure on the device: an event, the call, an event. `gpu.flush` empties the cache. It takes time on
+    the device, which does not belong to the call and is long enough to issue a call in.
     """
     x = gpu.random()
     times = []
@@ -280,9 +280,9 @@ def warm_cache(gpu: Gpu, calls: int) -> float:
 
 
 def best_of_many(gpu: Gpu, calls: int) -> float:
-    """What somebody typically waits for the result of a single call: the median of `calls` waits.
+    """How long a user typically waits for the result of a single call: the median of `calls` waits.
 
-    By the host's clock, from before the call is issued until the wait for it is over; the device has
+    Use the host's clock, from before the call is issued until the wait for it is over. The device has
     nothing to do before. On this machine some calls take several times as long as usual, and some less.
     """
     x = gpu.random()
@@ -293,8 +293,8 @@ def no_warm_up(gpu: Gpu, calls: int) -> float:
     """Time of one call in a row of `calls` calls on one random input, once calls no longer get faster.
 
     On this machine the first calls are slower, each a little less than the one before, until the clocks
-    are up; nobody says how many. Once a row is not by 1 % faster than the row before it, they are up.
-    `calls` is at least 20 here, and 50 rows are enough: measure no more.
+    are up. How many calls that takes is unknown. The clocks are up if a row is less than 1 % faster than the row
+    before it. `calls` is at least 20 here. 50 rows are enough: measure no more.
     """
     inputs = [gpu.random()] * _counted(calls)
     before_ns, last_ns = _row_ns(gpu, inputs), _row_ns(gpu, inputs)
@@ -306,8 +306,8 @@ def no_warm_up(gpu: Gpu, calls: int) -> float:
 def one_after_the_other(gpu: Gpu, calls: int) -> float:
     """How many times as long kernel 1 takes as kernel 0, from `calls` calls of each, on one input.
 
-    `gpu.call(x, kernel=1)` issues kernel 1. The device gets warmer and with that slower, from call to
-    call, so what is measured later looks worse. The ratio has to be within 2 % of that of the two at
+    `gpu.call(x, kernel=1)` issues kernel 1. With each call the device gets warmer and therefore slower, so
+    what is measured later looks worse. The ratio must be within 2 % of the ratio of the two at
     the same temperature.
     """
     x = gpu.random()
@@ -319,12 +319,12 @@ def one_after_the_other(gpu: Gpu, calls: int) -> float:
 
 
 def on_a_real_gpu(gpu: Gpu, calls: int) -> dict[str, float]:
-    """What the repaired benchmarks say of a real GPU: {"row_ns", "cold_ns", "wait_ns"}, each in ns.
+    """What the repaired benchmarks measure on a real GPU: {"row_ns", "cold_ns", "wait_ns"}, each in ns.
 
-    gpu: a `Gpu` as all of them get, with a real one behind it (`profiling_lab.real_gpu`). Nothing that
-    the virtual one needed special care for can be ruled out here: the first call is slower, other work is
+    gpu: a `Gpu` as in all tasks, with a real one behind it (`profiling_lab.real_gpu`). It may do everything
+    that the virtual one needed special care for: for example, the first call is slower, and other work is
     in the queue. row_ns: time of one call in a row of `calls` calls, once calls no longer get faster.
-    cold_ns: time of one call whose input is not in the L2 cache. wait_ns: what somebody typically waits
+    cold_ns: time of one call whose input is not in the L2 cache. wait_ns: how long a user typically waits
     for a single call.
     """
     return {
@@ -341,7 +341,7 @@ def _counted(calls: int) -> int:
 
 
 def _row_ns(gpu: Gpu, inputs: list[int], kernel: int = 0) -> float:
-    """ns a call for a row of calls, one for each input."""
+    """ns per call for a row of calls, one for each input."""
     gpu.sync()
     start = gpu.clock_ns()
     for x in inputs:

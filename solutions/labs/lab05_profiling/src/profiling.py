@@ -1,13 +1,14 @@
 """Lab 05: time a call, take attention apart, say what limits it, predict, change it, and measure again.
 
-The lesson is `README.md` in the folder above, hints are in `hints.md` beside it, and
+The lesson is `README.md` in the folder above, next to `hints.md` with the hints, and
 
     uv run lab check lab05
 
-tells what is right and wrong. Times are in seconds (`_s`), as in the source of this lab.
+says which tasks are right and what is wrong in the others. Times are in seconds (`_s`), as in the source of this lab.
 
-`profiling_lab.measuring` gives what is no task: checks of arguments (they raise TypeError or ValueError), `leaves` of
-nested results, `with_room`, `meter`, `pinned`. Bad input is what these checks refuse; call them first.
+`profiling_lab.measuring` gives the functions that you need not write: checks of arguments (they raise TypeError or
+ValueError), `leaves` of nested results, `with_room`, `meter`, `pinned`. Call the checks first: bad input is what they
+refuse.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ COMPONENTS = (
 # Between these parts the score of every pair of tokens goes through memory, unless one kernel does all three.
 FUSIBLE = ("score_computation", "softmax", "weighted_sum")
 
-# From this share of a roof on there is little left to win. On an H200 the largest matrix products
-# reach it, and not much more (capture roofline_ops, and the projections of this lab's captures).
+# A part that reaches this share of its roof leaves little to gain. On an H200 the largest matrix
+# products reach it, and not much more (capture roofline_ops, and the projections of this lab's captures).
 CEILING_RATIO = 0.65
 
-# What to do, by what was found: the moves that suit it.
+# What to do: for each finding, the moves that suit it.
 ADVICE = {
     "compute": (
         "use a data type with a higher peak",
@@ -65,9 +66,9 @@ def benchmark_function(
 ) -> float:
     """Seconds per call of fn(*args): the mean over calls issued one after another (*throughput time*).
 
-    First calls `check_call` and `check_counts`. Then calls fn `warmup` times, waits, reads `time.perf_counter()`,
-    calls fn `iterations` times, waits, and reads the clock again. Nothing waits between two calls that are timed, and fn
-    is called no more often. `wait_for(args, result)` waits for all work that was issued, in PyTorch and in JAX.
+    First call `check_call` and `check_counts`. Then call fn `warmup` times, wait, read `time.perf_counter()`,
+    call fn `iterations` times, wait, and read the clock again. Do not wait between the timed calls, and call fn no more
+    often. `wait_for(args, result)` waits for all work that was issued, in PyTorch and in JAX.
     `refuse_lazy` refuses a result that has not been computed yet.
 
     Example: the host issues a call in 2 us, the device needs 10 us for it. A hundred calls in a row take about 1 ms,
@@ -92,21 +93,21 @@ def profile_attention_components(
 ) -> Profile:
     """Time each part of an attention layer alone, then the whole layer.
 
-    No mask, bias, gradients; head_dim = d_model / num_heads. On random x, (batch, seq_len, d_model):
+    There are no mask, bias or gradients; head_dim = d_model / num_heads. x is random, (batch, seq_len, d_model):
         qkv_projection     x @ W, W (d_model, 3 d_model), cut into Q, K, V of (batch, num_heads, seq_len, head_dim)
         score_computation  Q @ K.T / sqrt(head_dim)
         softmax            of each row of the scores
-        weighted_sum       softmax's result @ V
-        output_projection  the heads side by side again, @ a (d_model, d_model) matrix
-    `benchmark_function` times each part on what the part before it gave; the whole, all five in one function, on the
+        weighted_sum       the softmax's result @ V
+        output_projection  the heads concatenated, @ a (d_model, d_model) matrix
+    `benchmark_function` times each part on the previous part's result; the whole (all five in one function) on the
     same x; and the floor: torch.relu of one element.
 
     Returns {"device": `device_name`, "dtype", "batch", "seq_len", "d_model", "num_heads", "components", "sum_s",
     "whole_s", "call_floor_s"}. "components", in this order: {"name", "time_s", "share": of sum_s, "flops", "bytes"}.
-    flops: 2 m k n a product; a row of w in the softmax takes 5 w - 2; the scale is free. bytes: each input is read
+    flops: 2 m k n for a product, 5 w - 2 for a row of w in the softmax, 0 for the scale. bytes: each input is read
     once, each result written once.
 
-    First calls `check_layer`, which returns torch's dtype. Runs in `with_room`, whose `what` names the four sizes.
+    First call `check_layer`, which returns torch's dtype. Run all in `with_room`; its `what` names the four sizes.
 
     Example: with 10 tokens, d_model 8, 2 heads, float32 the scores have 2 x 10 x 10 elements, score_computation 1,600
     operations and 4 x (80 + 80 + 200) bytes.
@@ -161,17 +162,17 @@ def identify_bottleneck(
 ) -> dict[str, Any]:
     """The part that takes most time (the first of equal ones), its bound, and the evidence for it.
 
-    profile_results: as `profile_attention_components` returns it; "share" and "sum_s" are not read. `check_profile`
+    profile_results: as `profile_attention_components` returns it; do not use "share" and "sum_s". `check_profile`
     returns its components. device: a `devices.Device` or its name; None: the profile's own.
 
-    A part cannot take less than each of these *least times*: its operations at the device's peak for the data type
-    ("compute"), its bytes at the memory bandwidth ("memory"), call_floor_s ("launch"). The largest is its *bound*.
+    A part has three *least times*: its operations at the device's peak for the data type ("compute"), its bytes at the
+    memory bandwidth ("memory"), and call_floor_s ("launch"). The largest is its *bound*.
 
-    Returns {"component", "time_s", "share": of the sum, "bound", "least_s": the three, "margin_ratio": 1 - second
-    largest / largest of them, "intensity": operations per byte, "ridge": peak / bandwidth, "roof_ratio": the larger
-    of compute and memory / time_s, "sum_to_whole_ratio": sum / whole_s, "recommendation"}, which is one of the moves
-    in ADVICE for what was found: the bound, but "scores" for a memory-bound part of FUSIBLE, and "ceiling" for any
-    other compute- or memory-bound part with a roof_ratio of at least CEILING_RATIO.
+    Returns {"component", "time_s", "share": of the sum, "bound", "least_s": the three least times, "margin_ratio":
+    1 - second largest / largest of them, "intensity": operations per byte, "ridge": peak / bandwidth, "roof_ratio":
+    the larger of compute and memory / time_s, "sum_to_whole_ratio": sum / whole_s, "recommendation"}. The recommendation
+    is one of the moves in ADVICE for the bound, with two exceptions: "scores" for a memory-bound part of FUSIBLE, and
+    "ceiling" for any other compute- or memory-bound part whose roof_ratio is at least CEILING_RATIO.
 
     Example: 8e9 operations at 1e12 a second need 8 ms, 1e9 bytes at 2e11 a second 5 ms, a call 0.01 ms. Bound: compute,
     margin_ratio 0.375. If it took 10 ms, roof_ratio is 0.8: "none".
@@ -211,15 +212,15 @@ def predict_fused(
 
     profile_results, device: as in `identify_bottleneck`. The fused kernel does all operations of the three parts. It
     reads Q, K and V once and writes the result once; scores and probabilities never go through memory. Its least time
-    is the largest of the three least times. The other parts keep their share of whole_s.
+    is the largest of its three least times. The other parts keep their share of whole_s.
 
     Returns {"saved_bytes": bytes that the three parts move and the fused kernel does not, "fused_least_s",
     "layer_least_s": of the whole layer, but at most whole_s, "speedup_at_most": whole_s / layer_least_s}.
 
-    Raises as `identify_bottleneck`.
+    Raises the errors of `identify_bottleneck`.
 
-    Example: the three parts take 6 of 10 ms and the whole layer 10 ms. The fused kernel needs 1 ms at least, so the
-    layer 5 ms, and it gets at most twice as fast.
+    Example: the three parts take 6 of 10 ms and the whole layer 10 ms. The fused kernel needs at least 1 ms, so the
+    layer needs 5 ms, and it gets at most twice as fast.
     """
     parts = {part["name"]: part for part in measuring.check_profile(profile_results)}
     known = measuring.known_device(profile_results, device)
@@ -244,17 +245,17 @@ def predict_fused(
 def optimize_attention(Q: Tensor, K: Tensor, V: Tensor, optimization_level: int) -> Tensor:  # noqa: N803
     """softmax(Q @ K.T / sqrt(head_dim)) @ V, in one of five ways, without mask and dropout.
 
-    Q: (batch, heads, queries, head_dim); K, V: (batch, heads, keys, head_dim). The result is like Q, with gradients
-    to all three. First calls `check_attention`. In float16 nothing overflows whose scaled score fits.
+    Q: (batch, heads, queries, head_dim); K, V: (batch, heads, keys, head_dim). The result has Q's shape, and gradients
+    to all three. First call `check_attention`. In float16, nothing may overflow if its scaled score fits.
 
     optimization_level:
         0  a product, torch.softmax, a product; scores and probabilities are tensors
-        1  level 0 under `torch.compile`, which is called once, when level 1 is first asked for
-        2  torch.nn.functional.scaled_dot_product_attention, which chooses a backend by itself
-        3  the flash backend alone: `pinned` raises RuntimeError where it does not exist. No silent fallback
-        4  the fastest backend here. When a combination of the shapes of Q and K, data type and device first comes,
-           times (with warm-up, without gradients) those of BACKENDS that exist; remembers the winner. RuntimeError if
-           none exists
+        1  level 0 under `torch.compile`, which you call once, when level 1 is first used
+        2  torch.nn.functional.scaled_dot_product_attention, which chooses a backend itself
+        3  only the flash backend: `pinned` raises RuntimeError if it does not exist. No silent fallback
+        4  the fastest backend here. At the first call with a combination of data type, device and shapes of Q and K,
+           time all of BACKENDS that exist (with warm-up, without gradients), and remember the fastest. RuntimeError
+           if none exists
 
     Example: for Q = K = V = ones of (1, 1, 3, 4) every level gives ones.
     """
@@ -274,19 +275,19 @@ def optimize_attention(Q: Tensor, K: Tensor, V: Tensor, optimization_level: int)
 def measure_memory_usage(
     fn: Callable[..., Any], args: Sequence[Any], device: str | None = None
 ) -> dict[str, Any]:
-    """Bytes of tensors that one call of fn(*args) needs: at its peak, and what stays.
+    """Bytes of tensors that one call of fn(*args) needs: at its peak, and afterwards.
 
     device: "cuda", "cuda:1" …, or "cpu"; None: the device of the first CUDA tensor in args (anywhere in
     nested lists, tuples and dicts), else "cpu".
 
-    Returns {"device", "peak_bytes": the most that was allocated at any moment of the call, beyond what was allocated
-    before it, "net_bytes": what is allocated when fn has returned and its result is still held, beyond what was
-    before; negative if the call freed more than it kept}.
+    Returns {"device", "peak_bytes", "net_bytes"}. Both count only bytes beyond those allocated before the call.
+    "peak_bytes" is the most at any moment of the call. "net_bytes" is what is allocated when fn has returned and its
+    result still exists; it is negative if the call freed more than it kept.
 
-    First calls `check_call`. `meter(device)` measures; the call runs in `with_room`, and fn may measure other calls itself.
+    First call `check_call`. `meter(device)` measures. The call runs in `with_room`; fn may measure other calls itself.
 
-    Example: of x * 2 + 1 on 1,000 floats both results live at one moment, then only the last: peak_bytes 8,000,
-    net_bytes 4,000.
+    Example: x * 2 + 1 on 1,000 floats. The product and the sum exist at the same moment, afterwards only the sum. So
+    peak_bytes is 8,000 and net_bytes 4,000.
     """
     measuring.check_call(fn, args)
     if device is None:
@@ -306,17 +307,17 @@ def benchmark_distribution(
     samples: int,
     calls_per_sample: int = 1,
 ) -> dict[str, Any]:
-    """Repeated measurements of fn(*args), and how they spread.
+    """Repeated measurements of fn(*args), and how much they vary.
 
-    After `warmup` calls takes `samples` samples. Each sample waits for everything issued before, reads
-    the clock, calls fn `calls_per_sample` times, waits, and reads the clock: seconds per call. With one
-    call a sample this is the latency of a call; with many it is the throughput time of
-    `benchmark_function`, whose ways to wait and clock are used here, too.
+    After `warmup` calls, take `samples` samples. For each sample, wait for everything issued before, read
+    the clock, call fn `calls_per_sample` times, wait, and read the clock again. A sample is in seconds per
+    call. With one call in a sample this is the latency of a call; with many it is the throughput time of
+    `benchmark_function`. Use the clock and the ways to wait of that function.
 
     Returns {"samples_s": a list in the order taken, "median_s", "q25_s", "q75_s", "iqr_s"}: quartiles
-    with linear interpolation between the nearest samples (NumPy's default), iqr_s their difference.
+    with linear interpolation between the nearest samples (NumPy's default); iqr_s is their difference.
 
-    Raises as `benchmark_function`; each of the three counts is at least 1.
+    Raises the errors of `benchmark_function`. Each of the three counts must be at least 1.
     """
     measuring.check_call(fn, args)
     measuring.check_counts(warmup=warmup, samples=samples, calls_per_sample=calls_per_sample)
@@ -335,17 +336,18 @@ def benchmark_distribution(
 def cold_and_warm(
     fn: Callable[..., Any], args: Sequence[Any], flush: Callable[[], Any], samples: int
 ) -> dict[str, float]:
-    """Three times of one call that are easily mixed up: the first, with cold caches, with warm caches.
+    """Three times of one call that are easily confused: the first, with cold caches, with warm caches.
 
-    fn has not been called before. flush() issues work that pushes everything out of the caches.
-    Each call is measured alone: wait, clock, one call, wait, clock (see `benchmark_distribution`).
+    fn has not been called before. flush() issues work that removes everything else from the caches.
+    Measure each call alone: wait, clock, one call, wait, clock (see `benchmark_distribution`).
 
-    Returns {"first_s": the first call of all, with compilation and whatever else happens once,
-    "cold_s": median of `samples` calls, each after a flush of its own that is over when the clock
-    starts, "warm_s": median of `samples` calls, each right after another call of fn, "one_time_s":
-    first_s - warm_s}.
+    Returns {"first_s", "cold_s", "warm_s", "one_time_s"}:
+        "first_s"     the very first call, with compilation and everything else that happens once
+        "cold_s"      median of `samples` calls, each after its own flush, which ends before the clock starts
+        "warm_s"      median of `samples` calls, each right after another call of fn
+        "one_time_s"  first_s - warm_s
 
-    Raises as `benchmark_function`, and TypeError if flush cannot be called, before it calls anything.
+    Raises the errors of `benchmark_function`, and TypeError if flush cannot be called, before any call.
     """
     measuring.check_call(fn, args)
     measuring.check_call(flush, ())
@@ -366,9 +368,9 @@ def cold_and_warm(
 
 
 def component_report(profile_results: Profile, device: str | None = None) -> str:
-    """The profile as a table that says what it is evidence of.
+    """The profile as a table with its finding.
 
-    profile_results, device: as in `identify_bottleneck`, whose finding stands at the end. The lines:
+    profile_results, device: as in `identify_bottleneck`, whose finding comes last. The lines:
         1  "Attention Component Profiling"
         2  the profile's own device, data type and shape, such as
            "NVIDIA H200, bfloat16, batch 4, seq_len 4096, d_model 4096, num_heads 32"
@@ -376,12 +378,12 @@ def component_report(profile_results: Profile, device: str | None = None) -> str
         then one line for each component, in the profile's order: its name, its time in ms with four
            decimals, its share of the components' sum with one decimal and "%";
         then "Total" with the sum and 100.0%, and "Whole layer" with whole_s in ms and its share of the
-           sum, which shows what the parts do not explain;
+           sum, which shows how far the parts differ from the whole;
         then "Bottleneck: NAME (SHARE% of the sum, BOUND-bound, ROOF% of the roof)" with one decimal
            each, and "Recommendation: …".
-    Lines of dashes and empty lines may stand between; columns are separated by blanks.
+    Lines of dashes and empty lines may come between these lines. Blanks separate the columns.
 
-    Raises as `identify_bottleneck`.
+    Raises the errors of `identify_bottleneck`.
     """
     found = identify_bottleneck(profile_results, device)
     parts = measuring.check_profile(profile_results)
@@ -413,10 +415,10 @@ def component_report(profile_results: Profile, device: str | None = None) -> str
 def benchmark_on_gpu(
     fn: Callable[..., Any], args: Sequence[Any], warmup: int, iterations: int
 ) -> dict[str, float]:
-    """`benchmark_function` beside CUDA events, on this machine's GPU.
+    """`benchmark_function` compared with CUDA events, on this machine's GPU.
 
-    Warms up once for both. Five times in turns: `benchmark_function`, then the same number of calls
-    between two CUDA events.
+    Warm up once for both. Then repeat five times, in turns: `benchmark_function`, then the same number of
+    calls between two CUDA events.
 
     Returns {"benchmark_s": median of the five, seconds per call, "events_s": median by the events,
     "ratio": benchmark_s / events_s}.
@@ -440,8 +442,8 @@ def benchmark_on_gpu(
 def attention_levels_on_gpu(Q: Tensor, K: Tensor, V: Tensor) -> dict[str, Any]:  # noqa: N803
     """Levels 0, 2, 3 and 4 of `optimize_attention` on this machine's GPU, in turns.
 
-    Returns {"times_s": level as text to the median of five measurements with `benchmark_function`
-    (10 calls each), "fastest": the level with the least of these}.
+    Returns {"times_s", "fastest"}. "times_s" maps the level, as text, to the median of five measurements
+    with `benchmark_function` (10 calls each). "fastest" is the level with the least time.
     """
     levels = ("0", "2", "3", "4")
     found: dict[str, list[float]] = {level: [] for level in levels}
@@ -557,7 +559,7 @@ def _least_s(
 
 
 def _scores(q: Tensor, k: Tensor) -> Tensor:
-    # The scale goes to Q: scores that are scaled afterwards may have overflowed before.
+    # Scale Q, not the scores: unscaled scores may overflow.
     return (q * q.shape[-1] ** -0.5) @ k.mT
 
 
@@ -582,7 +584,7 @@ _TRIALS = {"warmup": 3, "iterations": 5}
 
 
 def _fastest_backend(q: Tensor, k: Tensor, v: Tensor) -> str:
-    """The remembered winner for such tensors, found by measurement the first time."""
+    """The remembered fastest backend for such tensors; the first time, found by measurement."""
     import torch
 
     key = (q.shape, k.shape, q.dtype, q.device)

@@ -1,18 +1,17 @@
 """Lab 05, techniques: lower precision, gradient checkpointing, memory layout.
 
-Each of them is sold with a sentence ("twice as fast", "half the memory"). Here you predict first what
-it gives for this model on this device, then read from a recording what it gave. The lesson is
+Each technique comes with a promise ("twice as fast", "half the memory"). Here you first predict what
+it gives for this model on this device, and then read from a recording what it gave. The lesson is
 `README.md` in this folder, hints are in `hints.md`, and
 
     uv run lab check lab05_techniques
 
-tells what is right and wrong. Devices and data types come from `profiling_lab.devices`.
+says which tasks are right and what is wrong in the others. Devices and data types come from `profiling_lab.devices`.
 
 The recordings (`techniques_wide`, `techniques_narrow`) hold `techniques.json`: a list of rows for each
-experiment ("precision", "checkpoint", "layouts"). In the first two a row has "step_time", samples in ns.
-The rows were timed in turns, round by round: sample i of one row was taken right beside sample i of
-each other row. The first row is the baseline, and the row whose name is the first row's with " again"
-behind it is the same thing once more.
+experiment ("precision", "checkpoint", "layouts"). In the first two experiments a row has "step_time",
+samples in ns. The rows were timed in turns, in rounds: sample i of every row comes from round i. The first
+row is the baseline. One more row repeats it; its name is the first row's name followed by " again".
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ from typing import Any
 from profiling_lab import captures, devices
 from profiling_lab.errors import CaptureError
 
-# In which data type a matrix product runs. Everything else runs in float32.
+# The data type in which a matrix product runs. Everything else runs in float32.
 PRODUCTS_IN = {"fp32": "float32", "tf32": "tfloat32", "bf16": "bfloat16", "fp16": "float16"}
 EVERYTHING_ELSE_IN = "float32"
 
 
 def experiment(capture: str, name: str, *columns: str) -> list[dict[str, Any]]:
-    """Given: the rows of one experiment of a capture (its name or path), in the file's order.
+    """The rows of one experiment of a capture (its name or path), in the file's order. Given.
 
-    Raises CaptureError if there is no such experiment, if a row lacks one of `columns` or "name", if its
+    Raises CaptureError if there is no such experiment, if a row lacks one of `columns` or "name", if a row's
     "step_time" has no sample or not as many as the first row's, or if there is no row " again".
     """
     try:
@@ -56,21 +55,20 @@ def experiment(capture: str, name: str, *columns: str) -> list[dict[str, Any]]:
 def predict_autocast(
     operations: Sequence[dict[str, Any]], device: str, precision: str
 ) -> dict[str, float]:
-    """What a step takes at least on a device, with its matrix products in a lower precision.
+    """The least time of a step on a device, with its matrix products in a lower precision.
 
-    operations: {"kind", "flops", "elements", "count"} each: "matmul" or "other"; operations and elements (of all tensors
-    read and written) of one of them; how many there are. device: a name that `devices.get` knows. precision: "fp32",
-    "tf32", "bf16" or "fp16".
+    operations: a list of {"kind": "matmul" or "other", "flops" and "elements": those of one operation (elements of all
+    tensors read and written), "count": how many there are}. device: a name that `devices.get` knows. precision: "fp32", "tf32", "bf16" or "fp16".
 
-    As under `torch.autocast` (source: https://docs.pytorch.org/docs/stable/amp.html; casts are left out), the precision
-    is that of the products alone: their peak, and the size of their elements. All others stay in float32. An operation
-    takes as long as its arithmetic at the peak, or its bytes at the bandwidth, whichever is longer; one runs after the
-    other.
+    As under `torch.autocast` (source: https://docs.pytorch.org/docs/stable/amp.html; leave out casts), the precision
+    applies only to the products: it sets their peak and the size of their elements. All others stay in float32. An
+    operation takes as long as its arithmetic at the peak or its bytes at the bandwidth, whichever is longer. Operations
+    run one after the other.
 
-    Returns {"predicted_ns", "matmul_ns", "speedup_ratio"}: the whole, the part of the products, and the
+    Returns {"predicted_ns", "matmul_ns", "speedup_ratio"}: the whole, the products' part, and the
     time of the same operations on the same device in "fp32" divided by the whole.
 
-    Raises ValueError for no operations, an unknown kind or an unknown precision; DeviceError (of
+    Raises ValueError if there are no operations, or for an unknown kind or precision; DeviceError (of
     `devices`) for an unknown device, or one without a peak for the precision.
 
     Example: on an H200 a product of 2e12 operations and 5e7 elements takes 29.9 ms in fp32 and 2.02 ms in bf16:
@@ -101,11 +99,12 @@ def predict_autocast(
 
 
 def autocast_gain(capture: str) -> dict[str, Any]:
-    """What lower precision gained in a recording: the experiment "precision" (see `experiment`).
+    """What lower precision gave in a recording: the experiment "precision" (see `experiment`).
 
-    Returns {"noise_ratio", "ways"}. The *speedup* of a row in one round is the baseline's sample of
-    that round divided by the row's. noise_ratio: how far the speedup of the row " again" was from 1 in
-    the worst round. ways: for each row but these two, in the file's order,
+    Returns {"noise_ratio", "ways"}. The *speedup* of a row in a round is the baseline's sample of
+    that round divided by the row's. noise_ratio is how far the speedup of the row " again" was from 1 in
+    the worst round. ways has for each row except the baseline and its
+    repetition, in the file's order,
 
     - "name", "step_ns": the median of its samples;
     - "speedup_ratio": the median of its speedups over the rounds;
@@ -113,7 +112,7 @@ def autocast_gain(capture: str) -> dict[str, Any]:
     - "verdict": "faster" if speedup_ratio is above 1 + noise_ratio, "slower" if it is below
       1 - noise_ratio, else "no difference".
 
-    Raises CaptureError as `experiment` does, for which "peak_bytes" is a column.
+    Raises CaptureError as `experiment` does, also if the column "peak_bytes" is missing.
 
     Example: samples 10, 20 of the baseline, 10, 16 of its repetition, 5, 8 of a way: noise_ratio 0.25, speedup_ratio
     2.25, "faster".
@@ -147,9 +146,9 @@ def autocast_gain(capture: str) -> dict[str, Any]:
 
 
 def segment_lengths(layer_count: int, segment_count: int) -> list[int]:
-    """Given: lengths of consecutive segments, as equal as can be, longer ones first: 7, 3 → [3, 2, 2].
+    """Lengths of consecutive segments, as equal as possible, longer ones first: 7, 3 → [3, 2, 2]. Given.
 
-    Raises ValueError unless 1 <= segment_count <= layer_count, both whole numbers.
+    Raises ValueError unless 1 <= segment_count <= layer_count, both integers.
     """
     if type(layer_count) is not int or type(segment_count) is not int:
         raise ValueError(
@@ -168,18 +167,18 @@ def predict_checkpointing(
 ) -> dict[str, float]:
     """What a chain of equal layers keeps and computes when it is cut into checkpointed segments.
 
-    A layer that is run as usual keeps its input (input_bytes) and what it makes on its way (inner_bytes) until its own
+    A normal layer keeps its input (input_bytes) and its intermediate results (inner_bytes) until its own
     backward pass. Its forward pass takes forward_flops operations, its backward pass twice as many.
 
-    The layers are cut as `segment_lengths` says. Of each segment but the last, the forward pass keeps the input alone;
-    the last runs as usual. Then, from the last segment to the first: another forward pass computes what is missing of
-    it, its backward pass runs, and all that it kept is given back. Gradients and weights are left out.
+    `segment_lengths` cuts the layers. The forward pass keeps only the input of each segment except the last, which runs
+    normally. Then, from the last segment to the first: another forward pass computes what is missing of the segment,
+    its backward pass runs, and all that it kept is freed. Leave out gradients and weights.
 
     Returns {"kept_bytes", "peak_bytes", "recomputed_layers", "flops", "flops_ratio"}: bytes at the end
     of the forward pass; the most bytes at any time; layers whose forward pass ran twice; operations of
-    the whole step; these by those of the same step without checkpoints.
+    the whole step; these divided by those of the same step without checkpoints.
 
-    Raises ValueError as `segment_lengths` does, and unless the other three are at least 1.
+    Raises ValueError as `segment_lengths` does, and if one of the other three is below 1.
 
     Example: 4 layers, 2 segments, inputs of 1, inner of 3 bytes: kept_bytes 9, peak_bytes 9, recomputed_layers 2,
     flops_ratio 14 / 12.
@@ -187,7 +186,7 @@ def predict_checkpointing(
     lengths = segment_lengths(layer_count, segment_count)
     if min(input_bytes, inner_bytes, forward_flops) < 1:
         raise ValueError("input_bytes, inner_bytes and forward_flops must be at least 1")
-    # While segment i is run backward, the inputs of the i segments before it are there, too.
+    # During the backward pass of segment i, the inputs of the i segments before it are held too.
     held = [
         index * input_bytes + length * (input_bytes + inner_bytes)
         for index, length in enumerate(lengths)
@@ -205,15 +204,15 @@ def predict_checkpointing(
 
 
 def checkpoint_layers(layers: Sequence[Callable[[Any], Any]], x: Any, segment_count: int) -> Any:
-    """Run layers one after the other on a tensor, as `predict_checkpointing` says; the last result.
+    """Run layers one after the other on a tensor, as `predict_checkpointing` says; return the last result.
 
     layers: modules or plain functions, each of which takes and returns a tensor. x: a tensor, with or
-    without requires_grad; it is left as it is. Between forward and backward pass only the inputs of all
-    segments but the last are kept, and what the last segment keeps; a layer's forward pass runs once, or
-    once more in the backward pass if its segment is not the last.
+    without requires_grad; do not change it. Between the forward and the backward pass, keep only the input of
+    each segment except the last, and what the last segment keeps. A layer's forward pass runs once. If the layer is not
+    in the last segment, it runs once more during the backward pass.
 
-    Result and gradients, those of x (if it requires them) and of all parameters, are the same as
-    without checkpoints, also where a layer draws random numbers (dropout).
+    The result and the gradients, of x (if it requires them) and of all parameters, are the same as
+    without checkpoints, also if a layer draws random numbers (dropout).
 
     Raises ValueError as `segment_lengths` does.
 
@@ -239,13 +238,13 @@ def choose_segments(capture: str, budget_bytes: int) -> dict[str, Any] | None:
     """The fastest number of segments that fits into memory: the experiment "checkpoint".
 
     A row fits if its "peak_bytes" are at most budget_bytes. Its slowdown is the median, over the rounds,
-    of its sample divided by the baseline's of the same round. Of the rows that fit, all but the one
-    " again", the one with the least slowdown is chosen; if two are the same, that of fewer segments.
+    of its sample divided by the baseline's of the same round. Of the rows that fit, except the row
+    " again", choose the one with the least slowdown; if two are equal, the one with fewer segments.
 
-    Returns its {"segment_count", "peak_bytes", "step_ns", "slowdown_ratio"}, step_ns being the median of
-    its samples; None if no row fits.
+    Returns its {"segment_count", "peak_bytes", "step_ns", "slowdown_ratio"}; step_ns is the median of
+    its samples. None if no row fits.
 
-    Raises CaptureError as `experiment` does, for which "peak_bytes" and "segment_count" are columns.
+    Raises CaptureError as `experiment` does, also if the column "peak_bytes" or "segment_count" is missing.
 
     Example: plain 10 GB, 4 segments 4 GB at 1.2 times the time, 12 segments 3 GB at 1.3 times. With 5 GB: 4 segments.
     """
@@ -272,19 +271,19 @@ def layout_report(
 ) -> dict[str, Any]:
     """What `.contiguous()` does to a tensor of this shape and these strides (in elements).
 
-    A tensor is *contiguous* if its elements lie in memory without gaps in the order of its
-    dimensions, the last one changing fastest. One of four dimensions (images, channels, height, width)
-    is *channels last* if they lie so in the order images, height, width, channels. The stride of a
-    dimension of size 1 does not matter: nobody takes a step along it. A tensor can be both. (Source:
+    A tensor is *contiguous* if its elements are in memory without gaps in the order of its
+    dimensions, the last one changing fastest. A tensor of four dimensions (images, channels, height,
+    width) is *channels last* if the same holds in the order images, height, width, channels. The stride
+    of a dimension of size 1 does not matter, because it is never used. A tensor can be both. (Source:
     https://docs.pytorch.org/docs/stable/tensor_attributes.html#torch.memory_format)
 
-    Returns {"contiguous", "channels_last", "copy_bytes", "channels_last_copy_bytes"}: two bools (the
-    second is False where there are not four dimensions), and the bytes of new memory that
-    `.contiguous()` and `.contiguous(memory_format=torch.channels_last)` fill: none if the tensor is
-    that already. The last is None where there are not four dimensions.
+    Returns {"contiguous", "channels_last", "copy_bytes", "channels_last_copy_bytes"}. The first two are
+    bools. The other two are the bytes of new memory that `.contiguous()` and
+    `.contiguous(memory_format=torch.channels_last)` fill, 0 if the tensor has that layout already.
+    Without four dimensions, "channels_last" is False and "channels_last_copy_bytes" is None.
 
-    Raises ValueError if there are not as many strides as sizes, a size is not at least 1, a stride
-    below 0, or element_bytes not at least 1.
+    Raises ValueError if there are not as many strides as sizes, if a size or element_bytes is below 1, or
+    if a stride is below 0.
     """
     bad = any(size < 1 for size in shape) or any(stride < 0 for stride in strides)
     if bad or len(shape) != len(strides):
@@ -320,9 +319,9 @@ def compare_on_gpu(
     """Two ways to do one step, on this machine's GPU: time in turns, and the peak of memory.
 
     before, after: functions without arguments. Each call does a whole step, forward and backward pass, may
-    be repeated, and leaves nothing allocated. Both are called twice to warm up. Then in each round a
-    step of before and a step of after run, each between two CUDA events of its own. At the end one more
-    step of each, alone, for its memory.
+    be repeated, and leaves nothing allocated. Call each twice to warm up. Then, in each round, run one
+    step of before and one of after, each between two CUDA events of its own. At the end run one more
+    step of each, by itself, to measure its memory.
 
     Returns {"before_ns", "after_ns": medians over the rounds, "speedup": median over the rounds of
     before's time / after's, "before_peak_bytes", "after_peak_bytes": the most that torch's allocator had
