@@ -217,7 +217,7 @@ def predict_fused(
     Returns {"saved_bytes": bytes that the three parts move and the fused kernel does not, "fused_least_s",
     "layer_least_s": of the whole layer, but at most whole_s, "speedup_at_most": whole_s / layer_least_s}.
 
-    Raises the errors of `identify_bottleneck`.
+    Raises what `identify_bottleneck` raises.
 
     Example: the three parts take 6 of 10 ms and the whole layer 10 ms. The fused kernel needs at least 1 ms, so the
     layer needs 5 ms, and it gets at most twice as fast.
@@ -250,7 +250,7 @@ def optimize_attention(Q: Tensor, K: Tensor, V: Tensor, optimization_level: int)
 
     optimization_level:
         0  a product, torch.softmax, a product; scores and probabilities are tensors
-        1  level 0 under `torch.compile`, which you call once, when level 1 is first used
+        1  level 0 under `torch.compile`, called once, when level 1 is first used
         2  torch.nn.functional.scaled_dot_product_attention, which chooses a backend itself
         3  only the flash backend: `pinned` raises RuntimeError if it does not exist. No silent fallback
         4  the fastest backend here. At the first call with a combination of data type, device and shapes of Q and K,
