@@ -108,7 +108,8 @@ def device_time(capture: str) -> dict[int, dict[str, int]]:
         "work_ns":             time in which at least one work operation ran, whatever else ran.
         "exposed_transfer_ns": time without work in which a matched collective was in its transfer part
                                (`split_collectives`).
-        "exposed_wait_ns":     time without work and transfer in which one was in its waiting part.
+        "exposed_wait_ns":     time with neither work nor transfer in which a matched collective was in its
+                               waiting part.
         "idle_ns":             time with none of these.
         "hidden_ns":           time with work and a matched collective in either part. It is part of work_ns.
     The first four add up to the window, which is the same for all ranks. Only time inside the window

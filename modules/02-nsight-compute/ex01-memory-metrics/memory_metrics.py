@@ -144,10 +144,11 @@ def memory_verdict(kernel: dict[str, Any]) -> Finding:
     Waste at a level that does not limit costs no time and is not counted.
 
     category:
-        if wasted_ratio is at least WASTE_RATIO: "register_spills" if the sectors of local memory
-            (memory_l2_theoretical_sectors_local) outnumber the excess sectors of global accesses
-            (memory_l2_theoretical_sectors_global minus …_ideal), else "uncoalesced_access"
-        else: "latency_bound" if the use is below BUSY_RATIO, else the level's entry of LIMITER_OF_LEVEL
+        If wasted_ratio is at least WASTE_RATIO, it is "register_spills" if the sectors of local memory
+        (memory_l2_theoretical_sectors_local) outnumber the excess sectors of global accesses
+        (memory_l2_theoretical_sectors_global minus …_ideal), else "uncoalesced_access".
+        If wasted_ratio is below WASTE_RATIO, it is "latency_bound" if the use is below BUSY_RATIO, else the
+        level's entry of LIMITER_OF_LEVEL.
     subject: "kernel:<name>", the whole name.
     evidence: "duration_ns" (gpu__time_duration.sum), "use_ratio", "moved_bytes", "ideal_bytes",
     "wasted_ratio" and "margin_ratio". The margin is the distance of wasted_ratio from WASTE_RATIO; if

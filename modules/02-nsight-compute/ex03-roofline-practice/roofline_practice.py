@@ -136,10 +136,11 @@ def roofline_verdict(kernel: dict[str, Any]) -> Finding:
     """Which roof limits a kernel, if any does.
 
     category, from reached_ratio and roof of under_the_roofs:
-        if reached_ratio is at least BUSY_RATIO: the roof's entry of LIMITER_OF_ROOF
-        else: the roofs do not explain the time. unseen_ratio is the larger of COMPUTE_METRIC and
-        MEMORY_METRIC, both divided by 100 (if equal, the first). If it is at least BUSY_RATIO:
-        "compute_bound" for the first metric, "cache_bound" for the second. If it is below: "latency_bound".
+        If reached_ratio is at least BUSY_RATIO, it is the roof's entry of LIMITER_OF_ROOF.
+        If it is below, the roofs do not explain the time. unseen_ratio is the larger of COMPUTE_METRIC and
+        MEMORY_METRIC, both divided by 100 (if equal, the first). If unseen_ratio is at least BUSY_RATIO, the
+        category is "compute_bound" for the first metric, "cache_bound" for the second. Else it is
+        "latency_bound".
     subject: "kernel:<name>", the whole name.
     evidence:
         "duration_ns", "reached_ratio", and "unseen_ratio" in every case;

@@ -228,8 +228,8 @@ def clock_verdict(capture: str, device: int = 0) -> Finding:
     Launches at 1 - CLOCK_FLOOR or more of the group's highest clock are at full speed. If there are at least
     REFERENCE_LAUNCHES of them, the median of their durations is the group's reference. Then each other launch
     of the group lost the smaller of these two values, at least 0:
-        its duration minus the reference
-        duration x (1 - clock / highest clock of the group): the clock cannot cause a larger loss
+    - its duration minus the reference;
+    - duration x (1 - clock / highest clock of the group): the clock cannot cause a larger loss.
     Groups without a reference are not used.
 
     Returns "throttled" if the total loss is at least HEALTHY_FLOOR_RATIO of the window, else "healthy". The

@@ -106,7 +106,7 @@ def gaps_query(tables: Iterable[str]) -> str:
 def project_ranges(capture: str, name: str) -> list[dict[str, int]]:
     """When the work of an NVTX range ran on the device, for each range with this name.
 
-    name: of push/pop (eventType 59) and start/end ranges (60). It is in `text`, or, if that is NULL, in
+    name: the name of push/pop (eventType 59) and start/end ranges (60). It is in `text`, or, if that is NULL, in
     StringIds under `textId`. A range that was never closed (its end is NULL) is left out.
 
     A device operation belongs to a range if the call that issued it (joined on correlation id and process) lies

@@ -151,9 +151,9 @@ def score_rules(
     labels: for each capture, its true cause ("healthy": none).
     Returns for each rule
 
-        "precision_ratio": of the captures in which it fired, the share that has its label; None if it
-                           fired nowhere: a rule that never fires is not precise.
-        "recall_ratio":    of the captures with its label, the share in which it fired; None if no capture has it.
+        "precision_ratio": share of the captures in which it fired that have its label; None if it fired
+                           nowhere: a rule that never fires is not precise.
+        "recall_ratio":    share of the captures with its label in which it fired; None if no capture has it.
         "false_alarms":    captures in which it fired and that have another label, sorted.
         "missed":          captures with its label in which it did not fire, sorted.
 

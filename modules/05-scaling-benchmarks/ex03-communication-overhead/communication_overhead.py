@@ -57,7 +57,7 @@ def fit_all_reduce(capture: str | Path, world_size: int) -> dict[str, float]:
     Fit both numbers by least squares of **relative** errors: minimize the sum of ((model - t) / t)². With
     absolute errors only the largest sizes would matter, and their times contain almost no latency.
 
-    Returns {"latency_ns": not limited, it may be below 0, "bus_bytes_per_s", "worst_ratio": the largest
+    Returns {"latency_ns": as fitted, it may be below 0, "bus_bytes_per_s", "worst_ratio": the largest
     |model / t - 1| of the rows}.
 
     Raises ValueError if fewer than two different sizes were measured with this world size; the message names the
@@ -89,11 +89,11 @@ def predict_exposed(
 ) -> dict[str, float]:
     """The part of the exchange that a backward pass does not cover.
 
-    bucket_bytes: in the order in which they are sent.
+    bucket_bytes: sizes of the buckets, in the order in which they are sent.
     A bucket is ready when the backward pass has computed its last gradient. The pass computes gradients at a
     constant rate. So bucket i is ready at backward_ns times the share of buckets 0 … i in all bytes. One
     all-reduce runs at a time, in order. It starts when its bucket is ready and the previous all-reduce has
-    ended. The model of `fit_all_reduce` gives its time. Nothing slows down anything else.
+    ended. The model of `fit_all_reduce` gives its time. Assume that nothing slows down anything else.
 
     Returns {"exposed_ns": from the end of the backward pass to the end of the last all-reduce, "hidden_ns": the
     rest of the all-reduces' time}. The last bucket is ready when the pass ends, so at least that one is exposed.

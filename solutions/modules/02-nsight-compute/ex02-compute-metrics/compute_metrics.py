@@ -204,16 +204,16 @@ def compute_verdict(kernel: dict[str, Any]) -> Finding:
     1. If the larger of them is at least BUSY_RATIO, the device is busy.
        - If compute is the larger one (or equal), idle lanes cost this share of the duration:
              lost_ratio = compute × (1 − lanes_count / WARP_THREADS)     (lanes_count: scheduler_view)
-         "divergence" if lost_ratio is at least FLOOR_RATIO, else "compute_bound".
-       - If memory is the larger one, lost_ratio is 0.0. "memory_bound" if DRAM_METRIC / 100 is at least
-         BUSY_RATIO, else "cache_bound".
+         The category is "divergence" if lost_ratio is at least FLOOR_RATIO, else "compute_bound".
+       - If memory is the larger one, lost_ratio is 0.0. The category is "memory_bound" if DRAM_METRIC / 100
+         is at least BUSY_RATIO, else "cache_bound".
     2. Else let busy = sm__cycles_active.avg / sm__cycles_elapsed.avg. If compute / busy is at least BUSY_RATIO,
-       the SMs that have work are busy, and other SMs have none. lost_ratio is 1 − busy. "small_grid" if
-       launch__waves_per_multiprocessor is below 1, else "tail_effect".
+       the SMs that have work are busy, and other SMs have none. lost_ratio is 1 − busy. The category is
+       "small_grid" if launch__waves_per_multiprocessor is below 1, else "tail_effect".
     3. Else too few warps were resident, or the resident warps waited. lost_ratio is the largest of limit_ratio,
-       idle_ratio and gap_ratio of warp_slots (if equal, the first). If it is larger than filled_ratio:
-       "low_occupancy" for limit_ratio; for the two others as in step 2. Else "latency_bound": the slots were
-       filled, but their warps waited.
+       idle_ratio and gap_ratio of warp_slots (if equal, the first). If it is larger than filled_ratio,
+       the category is "low_occupancy" for limit_ratio, and as in step 2 for the two others. Else it is
+       "latency_bound": the slots were filled, but their warps waited.
 
     subject: "kernel:<name>", the whole name.
     evidence: "duration_ns" (gpu__time_duration.sum), "compute_ratio", "memory_ratio", "lost_ratio",

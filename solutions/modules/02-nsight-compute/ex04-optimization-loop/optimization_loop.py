@@ -96,7 +96,7 @@ def expected_gain(
     """How much a planned change can save, from how it changes the work of each unit.
 
     needs_ns: as returned by `unit_needs`.
-    duration_ns: of the same launch.
+    duration_ns: duration of the same launch.
     factors: for each unit, work after the change divided by work before it (0.25: a quarter is left). A
         unit that is not in factors keeps its work.
 

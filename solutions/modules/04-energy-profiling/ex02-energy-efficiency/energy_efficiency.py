@@ -147,8 +147,8 @@ def pareto_front(runs: Mapping[str, tuple[float, float]]) -> list[str]:
     """The runs that no other run beats.
 
     A run beats another if it is at least as good in both costs, and better in one.
-    runs: for each name, two costs; less is better in both. Runs that are equal in both do not rule each other
-    out.
+    runs: for each name, two costs; less is better in both. Two runs that are equal in both
+    costs do not beat each other.
 
     Returns the names, ordered by the first cost, then by name. Raises ValueError for a cost that is not
     a number (NaN).

@@ -274,8 +274,9 @@ def verdict(reports: Mapping[str, Any], name: str) -> Finding:
     "recoverable_ns" (the bound), "window_ns", "idle_ns", "overlap_ns".
 
     Raises CaptureError if cuda_api_sum is missing or None. Also raises it if a row's name contains
-    "cudaGraphLaunch" and there are no more kernels (sum of "Instances") than other launching calls: then the
-    kernels of graphs are in no sum, and the device only seems idle. This message says how to record.
+    "cudaGraphLaunch" and the number of kernels (sum of "Instances") is not above that of the other launching
+    calls: then the kernels of graphs are in no sum, and the device only seems idle. This message says how to
+    record.
     """
     calls = reports.get("cuda_api_sum")
     if calls is None:

@@ -126,8 +126,8 @@ def match_kernels(before: Mapping[str, float], after: Mapping[str, float]) -> li
         "before_ns", "after_ns": sum of their times.
         "change_ns":            after_ns minus before_ns.
 
-    Matches are ordered by the size of the change, largest first, equal changes by name. Each added or removed kernel has its
-    own entry.
+    Matches are ordered by the size of the change, largest first, equal changes by name. Each added or removed
+    kernel has its own entry.
     """
     rows = [_match("same", name, [name], [name], before, after) for name in {*before} & {*after}]
     left: dict[str, tuple[list[str], list[str]]] = {}
@@ -233,9 +233,10 @@ def gate(
     equal_runs: pairs of captures of runs in which nothing changed.
 
     "shift_ratio", "low_ratio" and "high_ratio" are the results of `shift` over `step_times` of both, divided by
-    the median of the samples before. "floor_ratio" is the largest shift_ratio, in absolute value, among equal_runs
-    (each relative to the median of its first capture; 0.0 if there are none): a smaller difference is noise. A
-    step may get slower by the larger of budget and floor: "allowed_ratio". "verdict" is one of these:
+    the median of the samples before. "floor_ratio" is the largest shift_ratio, in absolute value, among
+    equal_runs (each relative to the median of its first capture; 0.0 if there are none): a smaller difference
+    is noise. A step may get slower by the larger of budget and floor: "allowed_ratio". "verdict" is one of
+    these:
 
         "regression": the whole interval is above allowed_ratio: low_ratio > allowed_ratio.
         "unclear":    only a part of the interval is above it: high_ratio > allowed_ratio.

@@ -228,17 +228,17 @@ def speedup_by_width(capture: str, ours: str = "fused", base: str = "torch") -> 
     """The speedup of one implementation of a sweep over another, and where it is not a win.
 
     Returns
-        "noise_ratio":     at least 1: how much two measurements of the same thing differ. base was measured
-                           twice, the second time under its name with "_again". At each width of ours, divide
+        "noise_ratio":     at least 1: how much two measurements of the same thing differ. `base` was measured
+                           twice, the second time under its name with "_again". At each width of `ours`, divide
                            the larger of these two medians by the smaller one; take the largest result.
-        "widths":          for each width of ours, in the order of the file, {"columns", "speedup_ratio":
-                           median of base / median of ours, "verdict": "faster" if that is above
+        "widths":          for each width of `ours`, in the order of the file, {"columns", "speedup_ratio":
+                           median of `base` / median of `ours`, "verdict": "faster" if that is above
                            noise_ratio, "slower" if it is below 1 / noise_ratio, else "no win"}.
-        "geometric_mean_ratio":  the mean of all speedups that becomes its own reciprocal if ours and base
+        "geometric_mean_ratio":  the mean of all speedups that becomes its own reciprocal if `ours` and `base`
                            are exchanged.
 
-    Raises CaptureError as `read_sweep`. Also raises it if ours, base or base's second measurement is not in the
-    sweep, or lacks a width of ours; the message names what is missing.
+    Raises CaptureError as `read_sweep`. Also raises it if `ours`, `base` or the second measurement of `base`
+    is not in the sweep, or lacks a width of `ours`; the message names what is missing.
     """
     medians: dict[str, dict[int, float]] = {ours: {}, base: {}, f"{base}_again": {}}
     for row in read_sweep(capture):
