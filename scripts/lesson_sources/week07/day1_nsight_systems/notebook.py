@@ -2,9 +2,9 @@
 """
 # Day 1: {{ms(lesson.span_ns("torch_inference_baseline"), 0)}}, seen with your own eyes
 
-A small transformer answers eight batches of requests. Somebody says that it is slow. Here is its recording, made with
-Nsight Systems on an NVIDIA H200; you look at it, guess, and see whether the guess was right. Nothing is computed
-here that you are asked to write: this notebook ends where your first functions begin.
+A small transformer answers eight batches of requests. Somebody says that it is slow. Here is its recording, made with Nsight
+Systems on an NVIDIA H200; you look at it, guess, and see whether the guess was right. It computes nothing that you are asked to
+write: your functions come after this notebook.
 
 **How to use it.** Run a cell, look, and answer the question *before* you open the answer. The numbers in the answers
 are computed from the recording when the notebook is made.
@@ -28,7 +28,7 @@ print(f"{operations.height} device operations in {(end_ns - start_ns) / 1e6:.1f}
 """
 ## 1. A table first
 
-A table is what most people look at. It says how many operations there were, and how long they took together.
+Most people look at a table first. It says how many operations there were, and how long they took together.
 """
 
 # %%
@@ -45,14 +45,13 @@ became infinitely fast: how much faster would the program be? Guess a number bef
 
 <details><summary>Answer</summary>
 
-All kernels together take {{ms(operations.filter(kind="kernel")["duration_ns"].sum())}} of {{ms(end_ns - start_ns)}}. Without any of them the program would still
-need at least {{pct(1 - operations.filter(kind="kernel")["duration_ns"].sum() / (end_ns - start_ns))}} of its time. The table does not say what it spends it on: copies are the largest row, but nothing here tells
-whether something else went on beside them.
+All kernels together take {{ms(operations.filter(kind="kernel")["duration_ns"].sum())}} of {{ms(end_ns - start_ns)}}. Without any of them the program would still need at least {{pct(1 - operations.filter(kind="kernel")["duration_ns"].sum() / (end_ns - start_ns))}} of its time. The
+table does not say on what. Copies are the largest row, but the table does not show what ran at the same time.
 </details>
 
 ## 2. One step, as a strip
 
-The same operations, drawn when they ran. One batch is one `step` (an NVTX range: the program named it).
+The same operations, drawn at the time when they ran. One batch is one `step`: an NVTX range, which the program named.
 """
 
 # %%
@@ -82,13 +81,12 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** Judge by eye: in what part of this step did the device do nothing? And in what part did it *compute*?
+**Question.** Estimate: in which part of this step did the device do nothing? And in which part did it *compute*?
 
 <details><summary>Answer</summary>
 
-Measure the orange on your screen: kernels took {{pct(inside.filter(kind="kernel")["duration_ns"].sum() / step["duration_ns"])}} of this step. Whether
-the blue part counts as "busy" depends on the word. The device's copy engine worked; its
-{{recording.devices["sm_count"][0]}} multiprocessors did not. You will define both on this day, and call them by different names.
+Measure the orange on your screen: kernels took {{pct(inside.filter(kind="kernel")["duration_ns"].sum() / step["duration_ns"])}} of this step. Whether the blue part counts as "busy" depends on the
+word. The device's copy engine worked; its {{recording.devices["sm_count"][0]}} multiprocessors did not. Today you define both, under different names.
 </details>
 
 ## 3. What does the host do meanwhile?
@@ -121,8 +119,8 @@ the model? Then: which range would you look into first?
 
 <details><summary>Answer</summary>
 
-A launch is asynchronous: the host hands the kernels over and goes on. `forward` on the host says when work was *issued*.
-The host is in `copy_out` for {{pct(ranges.filter(name="copy_out")["duration_ns"][0] / step["duration_ns"])}} of the step. That is the range to look into, and a range is not yet a cause.
+A launch is asynchronous: the host hands the kernels over and goes on. `forward` on the host says when work was *issued*. The
+host is in `copy_out` for {{pct(ranges.filter(name="copy_out")["duration_ns"][0] / step["duration_ns"])}} of the step. Look into this range. A range is not yet a cause.
 </details>
 
 Now back to the [lesson](README.md): write down who is right, and a number.
@@ -133,7 +131,8 @@ More pictures, for when the day's core is done.
 
 ## 4. How fast is a copy?
 
-Bytes over time is a rate. Each dot is one copy; the lines are rates. The improved version of the same program is beside it.
+Bytes over time is a rate. Each dot is one copy; the lines are rates. The right panel shows the improved version of the same
+program.
 """
 
 # %%
@@ -161,10 +160,8 @@ plt.show()
 
 <details><summary>Answer</summary>
 
-Device to host runs at {{lesson.copied("torch_inference_baseline", "D2H")}} in the baseline and at
-{{lesson.copied("torch_inference_improved", "D2H")}} in the improved version. The host's memory is
-`{{recording.copies.filter(kind="D2H")["destination"][0]}}` in one, `{{captures.open("torch_inference_improved").copies.filter(kind="D2H")["destination"][0]}}` in
-the other. The lesson says what that has to do with speed, and with the host being stuck.
+Device to host runs at {{lesson.copied("torch_inference_baseline", "D2H")}} in the baseline and at {{lesson.copied("torch_inference_improved", "D2H")}} in the improved version. The host's memory is `{{recording.copies.filter(kind="D2H")["destination"][0]}}` in one,
+`{{captures.open("torch_inference_improved").copies.filter(kind="D2H")["destination"][0]}}` in the other. The lesson explains why this makes copies slow, and why it blocks the host.
 </details>
 
 ## 5. Many small kernels
@@ -197,20 +194,19 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** The device is idle most of the time, and this time the host waits for nobody. Who waits for whom? Would faster
-kernels help? Would a faster GPU?
+**Question.** The device is idle most of the time, but here the host does not wait for the device. What waits for what? Would
+faster kernels help? Would a faster GPU help?
 
 <details><summary>Answer</summary>
 
-The median kernel runs for {{us(decode.kernels["duration_ns"].median())}}; the host issues one every
-{{us((decode.span_ns[1] - decode.span_ns[0]) / decode.kernels.height)}} on average. The device waits for work. A faster GPU would wait longer.
-The gap is an effect; the day ends with a function that says what it would save to remove its cause.
+The median kernel runs for {{us(decode.kernels["duration_ns"].median())}}; the host issues one every {{us((decode.span_ns[1] - decode.span_ns[0]) / decode.kernels.height)}} on average. The device waits for work. A faster GPU would
+wait longer. A gap is an effect. The day ends with a function that says how much time it saves to remove its cause.
 </details>
 
 ## 6. Busy, as the hardware sees it
 
-A timeline knows when a kernel began and ended, not what happened in between. For that, hardware counters were sampled
-while the programs ran. The share of multiprocessors with work, at the beginning of both programs:
+A timeline shows when a kernel began and ended, but not what happened in between. For that, hardware counters were sampled while
+the programs ran. The share of multiprocessors with work, at the beginning of both programs:
 """
 
 # %%
@@ -237,9 +233,8 @@ plt.show()
 
 <details><summary>Answer</summary>
 
-Over the whole recordings the means are {{pct(ex_30.busy_against_active("torch_inference_baseline")[0]["sm_active_ratio"])}} and
-{{pct(ex_30.busy_against_active("torch_inference_improved")[0]["sm_active_ratio"])}}. And yes: a kernel of one block keeps one
-multiprocessor at work, and every dashboard calls the device busy.
+Over the whole recordings the means are {{pct(ex_30.busy_against_active("torch_inference_baseline")[0]["sm_active_ratio"])}} and {{pct(ex_30.busy_against_active("torch_inference_improved")[0]["sm_active_ratio"])}}. And yes, the number could be low: a kernel of one block uses one
+multiprocessor, and every dashboard shows the device as busy.
 </details>
 
 ## 7. The sum that is more than the whole
@@ -262,9 +257,9 @@ print(f"durations added: {added_ms:.2f} ms; time that passed: {(last_ns - first_
 
 # %% [markdown]
 """
-**Question.** The durations add up to {{times(streams["duration_ns"].sum(), last_ns - first_ns)}} the time that passed. So how long was the
-device *busy*? Do it with a pencil for the first few bars: which stretches of the axis are covered by at least one? What do you
-have to remember while you go from left to right?
+**Question.** The durations add up to {{times(streams["duration_ns"].sum(), last_ns - first_ns)}} the time that passed. So how long was the device *busy*? Do it with a pencil for
+the first few bars: which stretches of the axis does at least one bar cover? What do you have to remember while you go from left
+to right?
 
 That is where your work begins. The [lesson](README.md) has the definitions and the traps; the stub is
 [ex_30_nsight_systems.py](ex_30_nsight_systems.py). Its first function is this one:
