@@ -2,8 +2,8 @@
 """
 # Day 2: counters are not verdicts
 
-Nsight Compute looked into dozens of kernels, one at a time, on an NVIDIA H200. It counted some two thousand things of each.
-You will look at a handful of columns, guess what they say, and see how far a single number leads you astray.
+Nsight Compute profiled dozens of kernels on an NVIDIA H200, one at a time, with some two thousand counters for each. You look
+at a few columns, guess what they say, and see how misleading a single number can be.
 
 Answer each question *before* you open the answer. The numbers in the answers are computed from the recordings when
 the notebook is made.
@@ -41,8 +41,8 @@ table.head(3)
 """
 ## 1. What a load really fetches
 
-A warp's load is one *request*. It is served in *sectors* of 32 bytes. A warp of 32 lanes that reads one `float` each, side by side,
-needs 4 of them.
+A warp's load is one *request*. It moves *sectors* of 32 bytes. If each of the 32 lanes reads one `float`, and the floats are
+next to each other, the request needs 4 sectors.
 """
 
 # %%
@@ -63,14 +63,15 @@ plt.show()
 
 <details><summary>Answer</summary>
 
-`scale` asks for four times as many bytes in a request, so four times as many sectors are what it *needs*. A count of sectors
-is no verdict without the bytes that were wanted. In `row_sums_by_thread` a request touches
-{{f"{memory.filter(kernel='row_sums_by_thread')['sectors'][0]:.0f}"}} sectors for 32 lanes: each lane reads from a sector of its own, so neighbours are at least 32 bytes apart.
+`scale` asks for four times as many bytes in a request, so it *needs* four times as many sectors. A count of sectors means
+nothing without the bytes that the lanes asked for. In `row_sums_by_thread` a request touches {{f"{memory.filter(kernel='row_sums_by_thread')['sectors'][0]:.0f}"}} sectors for 32 lanes: each
+lane reads from a different sector, so the addresses of neighbouring lanes are at least 32 bytes apart.
 </details>
 
 ## 2. Four corners
 
-Memory on one axis, the multiprocessors on the other: the picture that "speed of light" in Nsight Compute's GUI shows as two bars.
+The plot has memory on one axis and the multiprocessors on the other. Nsight Compute's GUI shows the same values as two bars, as
+"speed of light".
 """
 
 # %%
@@ -88,15 +89,15 @@ print(f"{low.height} of {table.height} kernels reach 60 % of neither")
 
 # %% [markdown]
 """
-**Question.** The right edge is "limited by memory", the top "limited by the multiprocessors". What is the lower left? Say what would
-help a kernel that stands there: more bandwidth, more arithmetic, or something else?
+**Question.** Kernels at the right edge are limited by memory, and kernels at the top by the multiprocessors. What limits the
+kernels at the lower left? What would help such a kernel: more bandwidth, more arithmetic, or something else?
 
 <details><summary>Answer</summary>
 
-Neither ceiling is near, so more of either helps nothing. These kernels wait: for a chain of loads (`follow_one`
-walks a linked list), for each other at the same address (`histogram_direct`), or they are too few to fill the device. And one
-trap: `transpose_direct` is at a ceiling, but of a unit that this picture does not show, L2 at {{pct(lesson.use("transpose_direct", "l2"))}}. Two
-bars are not all bars.
+They are not near either ceiling, so more of either does not help. Some wait for a chain of loads (`follow_one` follows a linked
+list). In others, warps wait for each other at the same address (`histogram_direct`). And some have too few warps to fill the
+device. There is a trap: `transpose_direct` is at the ceiling of a unit that this picture does not show. It uses {{pct(lesson.use("transpose_direct", "l2"))}} of L2.
+Two bars do not show all units.
 </details>
 
 Now back to the [lesson](README.md): write down a name, a number and a character.
@@ -105,9 +106,9 @@ Now back to the [lesson](README.md): write down a name, a number and a character
 
 More pictures, for when the day's core is done.
 
-## 3. Who keeps the memory busy?
+## 3. Which kernels keep the memory busy?
 
-DRAM throughput as a share of its peak, one bar a kernel, sorted.
+The plot shows DRAM throughput as a share of its peak. It has one bar for each kernel, sorted.
 """
 
 # %%
@@ -122,19 +123,19 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** Three kernels here transpose the same matrix: `transpose_direct`, `transpose_tile32`, `transpose_tile33`. Find their bars.
-Which of the three is fastest? And which would a dashboard of "memory utilization" worry about?
+**Question.** Three kernels here transpose the same matrix: `transpose_direct`, `transpose_tile32`, `transpose_tile33`. Find
+their bars. Which of the three is fastest? And which of them would a dashboard of "memory utilization" report as a problem?
 
 <details><summary>Answer</summary>
 
-`transpose_tile33` keeps DRAM busiest and takes {{us(lesson.alone("transpose_tile33"), 0)}}; `transpose_direct` keeps it least busy and takes
-{{us(lesson.alone("transpose_direct"), 0)}} for the same result. A high bar here is good news: this kernel does nothing but move bytes,
-and moves them nearly as fast as the device can. A low bar says that something else is in the way.
+`transpose_tile33` keeps DRAM busiest and takes {{us(lesson.alone("transpose_tile33"), 0)}}; `transpose_direct` keeps it least busy and takes {{us(lesson.alone("transpose_direct"), 0)}} for the same
+result. A high bar is good here: this kernel only moves bytes, and it moves them nearly as fast as the device can. A low bar
+says that something else limits the kernel.
 </details>
 
 ## 4. More warps, more speed?
 
-Occupancy is the share of warp slots in use. Advice on the net says to raise it.
+Occupancy is the share of warp slots in use. Many texts advise you to raise it.
 """
 
 # %%
@@ -150,19 +151,20 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** Find one pair in this picture that speaks for the advice, and one kernel that speaks against it.
+**Question.** Find one pair of kernels in this picture that supports the advice, and one kernel that contradicts it.
 
 <details><summary>Answer</summary>
 
 For: `stream_small_tile` does the work of `stream_large_tile` with more warps, and moves more bytes a second. Against:
-`copy_eight` has {{f"{table.filter(kernel='copy_eight')['occupancy'][0]:.0f}"}} of 100 slots in use and reaches {{pct(lesson.use("copy_eight", "dram"))}} of DRAM's peak, because each of its threads asks
-for much at once; and `follow_one` has nearly all slots full and moves next to nothing. Occupancy is a means. What counts is the number of bytes under way.
+`copy_eight` has {{f"{table.filter(kernel='copy_eight')['occupancy'][0]:.0f}"}} of 100 slots in use and reaches {{pct(lesson.use("copy_eight", "dram"))}} of DRAM's peak, because each of its threads asks for many bytes
+at once. And `follow_one` has nearly all slots full, and moves almost nothing. Occupancy is only a means. What counts is the
+number of bytes in flight.
 </details>
 
-## 5. The same waiting, twice
+## 5. Two kernels with the same waiting
 
-What warps do between two instructions, for two kernels with their names taken away. One is at the ceiling of DRAM, the other uses
-no unit more than a third.
+The plot shows what warps do between two instructions, for two kernels without their names. One kernel is at the ceiling of DRAM. The
+other uses no unit more than a third.
 """
 
 
@@ -198,18 +200,18 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** Which is which? Is there any way to tell from this picture?
+**Question.** Which kernel is which? Can you find out from this picture?
 
 <details><summary>Answer</summary>
 
-There is none. Both wait for memory nearly all of the time: `scale` ({{pct(lesson.stall("scale", "long_scoreboard"))}} in long scoreboard) because
-the memory is as busy as it can be, `follow_one` ({{pct(lesson.stall("follow_one", "long_scoreboard"))}}) because each load has to come back before the next
-address is known. B is `scale`. A stall says what was waited for, and not that there was anything to gain.
+You cannot. Both wait for memory nearly all of the time. `scale` is in long scoreboard for {{pct(lesson.stall("scale", "long_scoreboard"))}} of it, because the memory is
+as busy as it can be. `follow_one` is in this state for {{pct(lesson.stall("follow_one", "long_scoreboard"))}}, because each load must return before the next address is known.
+B is `scale`. A stall says what the warps waited for. It does not say that a fix would gain anything.
 </details>
 
 ## 6. Before all that: what is this number?
 
-The cells of the page are text. Here is one counter in four captures.
+The cells of the page are text. Here are two counters in four captures.
 """
 
 # %%
@@ -221,11 +223,11 @@ for name in ("ncu_memory", "ncu_parallelism", "ncu_bandwidth_small", "sgemm_step
 
 # %% [markdown]
 """
-**Question.** What happens to a program that reads the second row of each and compares? What else than a number can a cell hold?
+**Question.** What goes wrong in a program that compares the second row of each page as numbers? What can a cell hold besides a
+number?
 
-`read_metrics` gives counters in base units, with nothing made up where the capture is silent.
-Which of its two kinds of per cent a counter has decides what it is a share of: section 5 of the lesson.
-Your work begins with a request of one warp.
+`read_metrics` gives counters in base units. If a capture does not have a counter, it leaves it out. There are two kinds of
+percentages, which are shares of different times: see section 5 of the lesson. Your work begins with a request of one warp.
 
 ```console
 uv run lab check ex_31.sectors_of_request
