@@ -2,7 +2,7 @@
 """
 # Advanced Nsight: what else is in the file
 
-An exported recording is a database. The GUI shows a part of it. The rest answers when it is asked: who waited in which system call, what the host calculated, which line made a call, and how much two equal runs differ. All recordings are of an NVIDIA H200.
+An exported recording is a database. The GUI shows a part of it. You can query the rest: which thread waited in which system call, what the host computed, which line made a call, and how much two equal runs differ. All recordings are of an NVIDIA H200.
 
 Answer each question *before* you open the answer. The numbers in the answers are computed from the recordings when the notebook is made.
 """
@@ -37,7 +37,7 @@ def bars(ax, table, y, colour, zero_ns):
 """
 ## 1. What was recorded
 
-The tables of four recordings and their rows. One table for each kind of event, and only if there was one.
+The figure shows the tables of four recordings, with the number of rows. Each kind of event has a table, but only if such an event was recorded.
 """
 
 # %%
@@ -60,18 +60,16 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** `OSRT_API` holds system calls, `SAMPLING_CALLCHAINS` stacks of the CPU, `CUDA_CALLCHAINS` stacks of CUDA calls. Which of the four recordings can say why a thread waited for a
-file? What does it mean that a table is not there?
+**Question.** `OSRT_API` holds system calls, `SAMPLING_CALLCHAINS` stacks of the CPU, `CUDA_CALLCHAINS` stacks of CUDA calls. Which of the four recordings can show why a thread waited for a file? What does it mean if a table is missing?
 
 <details><summary>Answer</summary>
 
-Only those with `OSRT_API`, and only for calls longer than the threshold it was recorded with. A missing table means that nothing was recorded: because it was not asked for, or because nothing happened. A program that takes it for "zero" gives a wrong
-answer without a word.
+Only the recordings with the table `OSRT_API` can, and only for calls that took longer than the recording's threshold. A missing table means that nothing was recorded: either nobody asked for it, or nothing happened. A program that takes a missing table for "zero" gives a wrong answer and no error.
 </details>
 
 ## 2. Does the device wait for data?
 
-A training with one process that loads data, with a few and with enough. The host's ranges above, kernels below, the same time for all.
+The same training loop ran without loader processes, with one, and with enough of them. Each panel shows the host's ranges above and the kernels below. All panels have the same time axis.
 """
 
 # %%
@@ -98,17 +96,16 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** With how many times as many workers would the first program be as fast as its device? And what should you see in the last panel if a worker more no longer helps?
+**Question.** How many workers would make the first program as fast as its device? And what should you see in the last panel if another worker no longer helps?
 
 <details><summary>Answer</summary>
 
-As many as the time to make a batch holds times the time to train on one; measure both in the first panel. When there are enough, `next_batch` shrinks to the time that it takes to fetch what is ready, and something else is the
-limit. Whether that is the device, the orange row tells.
+Divide the time to make a batch by the time to train on one, and round up; measure both in the first panel. With enough workers, `next_batch` shrinks to the time that it takes to fetch a finished batch, and something else is the limit. The orange row shows whether that is the device.
 </details>
 
 ## 3. Four ways to wait
 
-A loop that also writes checkpoints. Kernels, and the system calls of the thread that launches them, for four versions.
+A loop also writes checkpoints. For four versions of it, the figure shows the kernels and the system calls of the thread that launches them.
 """
 
 # %%
@@ -140,17 +137,16 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** Blue is work on a file, red a wait for a lock, pink a sleep. In which of them does the device wait *because of* the call above its gap? For the red one: whose fault is it, and where would you look?
+**Question.** Blue is work on a file, red a wait for a lock, pink a sleep. In which panels does the device wait *because of* the call above its gap? What causes the red wait, and where would you look?
 
 <details><summary>Answer</summary>
 
-In the first three the gaps lie below the calls. The red one waits for {{ms(captures.open("waits_locked").os_calls.filter(name="sem_wait", thread=captures.open("waits_locked").api_calls["thread"][0])["duration_ns"].sum())}} in all, and it does nothing wrong: another thread holds the lock while *it* writes a file. The
-table of the waiting thread names the wait, never the holder; that takes the other threads' calls at the same time.
+In the first three panels the gaps are below the calls. The red call waits for {{ms(captures.open("waits_locked").os_calls.filter(name="sem_wait", thread=captures.open("waits_locked").api_calls["thread"][0])["duration_ns"].sum())}} in all, and its thread does nothing wrong: another thread holds the lock while *that thread* writes a file. The calls of the waiting thread show the wait, but never the holder. To find the holder, look at the calls of the other threads at the same time.
 </details>
 
 ## 4. What the CPU was doing
 
-CPU samples of a program that counts words in Python: when was which thread sampled?
+The program counts words in Python. The figure shows when each thread was sampled on the CPU.
 """
 
 # %%
@@ -174,17 +170,16 @@ print(count_of)
 
 # %% [markdown]
 """
-**Question.** A thread with no samples: was it idle, or did nobody look? And if a function is in 8 of 40 samples, how sure is its share of a fifth?
+**Question.** If a thread has no samples, was it idle, or was it not sampled? And if a function is in 8 of 40 samples, how certain is its share of a fifth?
 
 <details><summary>Answer</summary>
 
-Samples are taken of threads that run. One that waits has none, however long it keeps the device waiting; that needs system calls or the switches of threads. And eight of forty is a fifth, or anything
-from {{pct(advanced_ex05.share_interval(8, 40)["low_ratio"])}} to {{pct(advanced_ex05.share_interval(8, 40)["high_ratio"])}} (the interval of ex05). Count before you conclude.
+Only running threads are sampled. A waiting thread has no samples, however long it keeps the device waiting. To see its wait, record system calls or thread switches. And eight of forty samples is a fifth, but the true share may be anything from {{pct(advanced_ex05.share_interval(8, 40)["low_ratio"])}} to {{pct(advanced_ex05.share_interval(8, 40)["high_ratio"])}} (the interval of ex05).
 </details>
 
 ## 5. Equal runs are not equal
 
-The batches of one and the same program in two recordings, and of a changed one.
+The figure shows the batches of one program in two recordings, and of a changed program in a third.
 """
 
 # %%
@@ -203,17 +198,16 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** A gate in CI shall fail when the program gets slower. Where would you put its threshold, looking at the two lower rows? What else would have to be the same?
+**Question.** A gate in CI should fail when the program gets slower. Look at the two lower rows: where would you put its threshold? What else would have to be the same?
 
 <details><summary>Answer</summary>
 
-The medians of the two equal runs differ by {{pct(abs(medians[1] / medians[0] - 1), 1)}}. Nothing in the program was changed. A gate below what equal runs differ by fails for nothing; the floor comes from recordings of the *same* program, and from as many as you can get. And the same machine, clocks, driver, options
-of the profiler: a comparison across these compares them.
+The medians of the two equal runs differ by {{pct(abs(medians[1] / medians[0] - 1), 1)}}. Nothing in the program was changed. If the threshold is below the difference between equal runs, the gate fails without a reason. Compute this floor from recordings of the *same* program, as many as you can get. The machine, clocks, driver and profiler options must also be the same; otherwise you compare these, too.
 </details>
 
 ## 6. Which line?
 
-`backtrace_logging` was recorded with stacks. Its longest CUDA calls on the host, and how many of all calls have a stack.
+`backtrace_logging` was recorded with stacks. The figure shows its CUDA calls and kernels. Below it are the longest calls, and how many stacks, calls and kernels there are.
 """
 
 # %%
@@ -235,9 +229,9 @@ print(recording.api_calls.height, "calls,", recording.kernels.height, "kernels")
 
 # %% [markdown]
 """
-**Question.** Before you trust a list of "lines by time": what part of the kernels' time can be followed back to a line at all? By what do you weigh it, by the number of kernels or by their time?
+**Question.** Before you trust a list of "lines by time": for what part of the kernels' time is the line known at all? Do you weight it by the number of kernels or by their time?
 
-That is where your work begins, in [ex01](ex01-python-backtrace/README.md). The other exercises take up the sections above: data in [ex02](ex02-io-dataloader/README.md), SQL in
+Your work begins with this question, in [ex01](ex01-python-backtrace/README.md). The other exercises continue the sections above: data in [ex02](ex02-io-dataloader/README.md), SQL in
 [ex04](ex04-sqlite-analysis/README.md), samples in [ex05](ex05-cpu-sampling/README.md), system calls in [ex06](ex06-osrt-tracing/README.md), comparison in [ex07](ex07-comparison-reports/README.md).
 
 ```console
