@@ -2,7 +2,7 @@
 """
 # Attention: which part, and why?
 
-Profiles of eleven attention layers on an NVIDIA H200, recorded part by part. Answer each question before you open the answer.
+Eleven attention layers were profiled part by part on an NVIDIA H200. Answer each question before you open the answer.
 """
 
 # %%
@@ -28,14 +28,14 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** Twice the tokens: how many times the scores, and how many times the numbers in x?
+**Question.** With twice the tokens, how many times as many scores are there, and how many times as many numbers in x?
 
 <details><summary>Answer</summary>
 
-Four times the scores, twice the numbers in x. The scores have an element for each pair of tokens. So the parts between them outgrow the projections.
+There are four times as many scores, and twice as many numbers in x. The scores have an element for each pair of tokens. So the parts that read or write scores grow faster than the projections.
 </details>
 
-**Question.** How do you time one of these parts alone, so that the number means something? The first task asks for it:
+**Question.** How do you time one of these parts alone, so that you can trust the number? This is the first task:
 
 ```console
 uv run lab check lab05.benchmark_function
