@@ -1,8 +1,8 @@
 # %% [markdown]
 """
-# JAX: four stopwatches around one step
+# JAX: four ways to time one step
 
-One compiled step on an NVIDIA H200, timed in four ways. Answer the question before you open the answer.
+One compiled step on an NVIDIA H200 was timed in four ways. Answer the question before you open the answer.
 """
 
 # %%
@@ -28,14 +28,14 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** Which row is the time of a step in a program that goes on, and which one is no time of the step at all?
+**Question.** Which row gives the time of a step in a program that issues steps without waiting? Which row does not measure a step at all?
 
 <details><summary>Answer</summary>
 
-The last row, {{us(lesson.jax_ns("jax_jit", "waited_for_at_the_end"), 0)}} a call, is that of a program that goes on. The second one, {{us(lesson.jax_ns("jax_jit", "not_waited_for"), 0)}}, is the time to issue it.
+The last row, {{us(lesson.jax_ns("jax_jit", "waited_for_at_the_end"), 0)}} a call, is the time in a program that issues steps without waiting. The second row, {{us(lesson.jax_ns("jax_jit", "not_waited_for"), 0)}}, is only the time to issue a step.
 </details>
 
-**Question.** Where do the two waits of an honest stopwatch belong? The first task asks for it:
+**Question.** A correct benchmark has two waits. Where do they belong? This is the first task:
 
 ```console
 uv run lab check lab05_jax.benchmark_jax

@@ -2,7 +2,7 @@
 """
 # Precision, round by round
 
-One step was timed in turns with others: float32, TF32, bfloat16 autocast, and float32 once more. Answer each question before you open the answer.
+The same step was timed in several variants, in turns: float32, TF32, bfloat16 autocast and others, and float32 once more. Answer each question before you open the answer.
 """
 
 # %%
@@ -28,14 +28,14 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** One of the lines is float32 against itself. What does it tell you about the others?
+**Question.** One of the lines compares float32 with itself. What does it tell you about the others?
 
 <details><summary>Answer</summary>
 
-It is the noise. A way whose speedup stays within its swings made no difference that this recording can show. In the worst round float32 differs from itself by {{pct(lesson.noise("techniques_narrow"))}}.
+This line is the noise. If the speedup of a variant stays within the range of this line, the recording shows no difference. In the worst round float32 differs from itself by {{pct(lesson.noise("techniques_narrow"))}}.
 </details>
 
-**Question.** On paper, what should bfloat16 give for this step, and why does the recording say otherwise? The first task asks for it:
+**Question.** By a prediction, how much faster should bfloat16 make this step, and why does the recording differ? The first task asks for the prediction:
 
 ```console
 uv run lab check lab05_techniques.predict_autocast
