@@ -1,7 +1,7 @@
-"""Day 3: programs that are right and slow. Given; leave this file as it is.
+"""Day 3: programs that are right but slow. Given; leave this file as it is.
 
-`model_optimized.py` beside it asks for their repair. Every cause in here was met in recordings of this
-day: numbers read from the device, graph breaks, recompilation, losses kept with their graphs, many
+You repair them in `model_optimized.py`, next to this file. The recordings of this day show every cause in here:
+numbers read from the device, graph breaks, recompilation, losses kept with their graphs, many
 small operators, more bytes and more arithmetic than the answer needs.
 """
 
@@ -17,10 +17,10 @@ from torch import nn
 def clipped_mean(
     x: torch.Tensor, weight: torch.Tensor, limit: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The mean of the rows that are not all zero, scaled down where a number is above the limit.
+    """The mean of the rows that are not all zero; all rows are scaled down if a number is above the limit.
 
-    x: [rows, inputs], at least one row. weight: [inputs, outputs]. Returns the mean, [outputs], zeros
-    if no row is used; and the largest number before it was scaled, a tensor of no dimension.
+    x: [rows, inputs], at least one row. weight: [inputs, outputs]. Returns the mean, [outputs] (zeros
+    if no row is used), and the largest number before scaling, a tensor without dimensions.
     """
     hidden = torch.relu(x @ weight)
     largest = hidden.max().item()
@@ -33,7 +33,7 @@ def clipped_mean(
 
 
 def pool(x: torch.Tensor, query: torch.Tensor, step: int) -> torch.Tensor:
-    """The rows of x, weighted by how well they fit the query; the older the step, the more evenly.
+    """The mean of the rows of x, weighted by how well they fit the query; more evenly in later steps.
 
     x: [rows, width], at least one row. query: [width]. step: from 0. Returns [width].
     """
@@ -72,7 +72,7 @@ class Layer(nn.Module):
         return (x - mean) / torch.sqrt(variance + 1e-5) * gain + bias
 
     def attention(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """Every token looks at the tokens of its row whose mask is 1."""
+        """Every token attends to the tokens of its row whose mask is 1."""
         query, key, value = self.query(x), self.key(x), self.value(x)
         width = x.shape[-1] // self.heads
         parts = []
@@ -97,11 +97,11 @@ class Layer(nn.Module):
 
 
 class SlowModel(nn.Module):
-    """Reads sequences of tokens and gives a score for every possible next one.
+    """Reads sequences of tokens and gives a score for every possible next token.
 
-    tokens: [batch, tokens], integers below `vocabulary`. lengths: [batch], how many of a row count,
-    1 to `tokens`; what comes after is padding. Returns [batch, vocabulary]: the scores after the last
-    token that counts.
+    tokens: [batch, tokens], integers below `vocabulary`. lengths: [batch], the number of tokens in a row,
+    from 1 to `tokens`; the rest of the row is padding. Returns [batch, vocabulary]: the scores after the last
+    token that is not padding.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class SlowModel(nn.Module):
         self.head = nn.Linear(width, vocabulary)
 
     def forward(self, tokens: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """Scores after the last token that counts, [batch, vocabulary]."""
+        """Scores after the last token that is not padding, [batch, vocabulary]."""
         batch, count = tokens.shape
         x = torch.stack([self.embedding[row] for row in tokens])
         x = x + self.position[:count].repeat(batch, 1, 1)

@@ -1,7 +1,7 @@
-"""A pipeline that answers texts: tokenise, copy in, forward, copy out, post-process. Complete, and slow.
+"""A pipeline that answers texts: tokenise, copy in, forward, copy out, post-process. Complete, but slow.
 
-Read it, count what it makes the device and the host do for each text, and write the same in
-`pipeline_optimized.py` with less. To time both on this machine, in turns:
+Read it, and count the work that it causes on the device and on the host for each text. Then write a version
+with less work in `pipeline_optimized.py`. To time both on this machine, in turns:
 
     uv run --group frameworks python week07/day5_end_to_end/pipeline_slow.py
 """
@@ -23,8 +23,8 @@ LONGEST = 48  # words of a text; the rest is cut off
 class Classifier(nn.Module):
     """Scores (batch, labels) of texts.
 
-    ids (batch, length): places of words in the vocabulary, PADDING behind the end of a text.
-    mask (batch, length): True where there is a word. What stands behind the end does not matter.
+    ids (batch, length): places of words in the vocabulary, PADDING after the end of a text.
+    mask (batch, length): True where there is a word. The ids after the end do not matter.
     """
 
     def __init__(self, words: int, labels: int, width: int = 32, heads: int = 4, layers: int = 2):
@@ -51,7 +51,7 @@ class Classifier(nn.Module):
 
 
 def tokenize(text: str, vocabulary: list[str]) -> list[int]:
-    """The places of a text's words in the vocabulary, the first LONGEST; at least one."""
+    """The places in the vocabulary of a text's words, of the first LONGEST; at least one place."""
     ids = []
     for word in text.lower().split():
         if word in vocabulary:
@@ -92,7 +92,7 @@ def pipeline_slow(
 
 
 def example(count: int, seed: int = 0) -> tuple[list[str], list[str]]:
-    """Texts of very different lengths, and the vocabulary of their words (not of all)."""
+    """Texts of very different lengths, and a vocabulary of most of their words."""
     choose = random.Random(seed)
     vocabulary = ["<padding>", "<unknown>", *(f"word{number}" for number in range(2_000))]
     texts = []

@@ -1,11 +1,11 @@
-"""Your own machine: its roofs, your report of its attention, your prediction, the change, the result.
+"""Your own machine: its roofs, a report of its attention, your prediction, the change, the result.
 
     uv run python labs/lab05_profiling/src/own_machine.py            # the roofs, and the report
     uv run python labs/lab05_profiling/src/own_machine.py 20% 60%    # your prediction; then it measures
     uv run python labs/lab05_profiling/src/own_machine.py --tokens 4096 --device cuda --dtype bfloat16
 
 The prediction is an interval: by how much one fused kernel shortens scores, softmax and weighted sum together. All
-figures come from your functions in `profiling.py`; this file is complete and needs no GPU.
+figures come from your functions in `profiling.py`. This file is complete, and works without a GPU.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def to_do(error: BaseException) -> str:
 
 
 def report(options: argparse.Namespace) -> float:
-    """Print roofs, parts, bound and what fusing can save; the seconds of the three parts."""
+    """Print roofs, parts, bound and what fusing can save. Return the time of the three parts in seconds."""
     roof = measuring.measured_device(options.dtype, options.device)
     print(f"{roof.name}: {roof.peak(options.dtype) / 1e9:,.0f} GFLOP/s in {options.dtype}, "
           f"{roof.memory_bandwidth_bytes_per_s / 1e9:,.1f} GB/s")  # fmt: skip
@@ -89,7 +89,7 @@ def report(options: argparse.Namespace) -> float:
 
 
 def change(options: argparse.Namespace, low: float, high: float, three_s: float) -> None:
-    """Time the levels of attention in turns and hold the best fused one against the prediction."""
+    """Time the levels of attention in turns, and compare the saving of the fastest with the prediction."""
     import torch
 
     given = {"device": options.device, "dtype": getattr(torch, options.dtype)}
