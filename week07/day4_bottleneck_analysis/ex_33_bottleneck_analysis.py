@@ -328,7 +328,7 @@ def predict_window(facts: dict[str, Any], change: Mapping[str, float]) -> tuple[
 
     Widen each end by NOISE_RATIO, by which two recordings differ. high_ns is at most WIDEST_RATIO × low_ns.
     If the ends are further apart, take that interval around their geometric mean. For each kind of change, nine of
-    ten times measured later must be inside.
+    ten later measurements must be inside.
 
     Example: 100 ns on the device, {"dram": 0.9}, no host. Half the DRAM work: between 50 and 55 ns, so
     (48.5, 56.65) with the noise.
@@ -437,8 +437,8 @@ def roofline_points(capture: str) -> list[dict[str, Any]]:
     "rate_flops_per_s"}:
         duration_ns, dram_bytes  gpu__time_duration.sum; dram__bytes_read.sum + dram__bytes_write.sum
         flops         the sum of FLOP_COUNTERS, each times its weight; flops_source is "counters". They do not
-                      count the tensor pipe's work. So if TENSOR_COUNTER or one of them is missing, or
-                      the tensor pipe executed anything, take the operations of `cost_of`, "analytic"; None
+                      count the tensor pipe's work. So if TENSOR_COUNTER or one of FLOP_COUNTERS is missing,
+                      or the tensor pipe executed anything, take the operations of `cost_of`, "analytic"; None
                       for both if the op is not in `core_costs`
         intensity, rate_flops_per_s  flops per byte of DRAM traffic, and per second
     What needs a missing counter is None (an intensity over 0 bytes too). A counted 0 is a number.

@@ -267,7 +267,7 @@ def rank_findings(findings: list[Finding]) -> list[Finding]:
     Leave out "healthy", and findings that save less than FLOOR_RATIO.
 
     If nothing is left, return one finding: the healthy one with the largest recoverable_ns, or, if none is
-    healthy, the finding with the largest. Equal ones are ordered as above, then the first is taken. [] for no findings.
+    healthy, the finding with the largest. If several are equal, use the order above, then take the first. [] for no findings.
     """
     timeless = [f for f in findings if saving_ratio(f) is None and f.category != "healthy"]
     timed = sorted(

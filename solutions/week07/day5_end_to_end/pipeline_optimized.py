@@ -61,7 +61,7 @@ def pipeline_optimized(
         [place.get(word, UNKNOWN) for word in text.lower().split()[:LONGEST]] or [UNKNOWN]
         for text in texts
     ]
-    # Texts of about one length beside each other, so that little of a batch is padding.
+    # Texts of similar length go into one batch, so that it has little padding.
     order = sorted(range(len(texts)), key=lambda number: len(rows[number]))
     waiting = []
     with torch.inference_mode():

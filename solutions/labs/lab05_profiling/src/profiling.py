@@ -481,7 +481,7 @@ def _warm_up(fn: Callable[..., Any], args: Sequence[Any], calls: int) -> None:
 
 
 def _time_calls(fn: Callable[..., Any], args: Sequence[Any], calls: int) -> float:
-    """Seconds per call, of so many calls in a row."""
+    """Seconds per call, of `calls` calls in a row."""
     result = None
     measuring.wait_for(args, result)
     start = time.perf_counter()
