@@ -58,8 +58,8 @@ The plots show two milliseconds of each program: the kernels, copies and memsets
 """
 
 # %%
-# figure: Two timelines of the same simulation. In the upper one short groups of bars stand apart with paper
-# between them; in the lower one the kernels follow each other almost without a break.
+# figure: Two timelines of the same simulation. In the upper one there are gaps between short groups of bars;
+# in the lower one the kernels follow each other almost without a break.
 fig, axes = plt.subplots(2, 1, figsize=(9, 3.2), sharex=True)
 for ax, name in zip(axes, ("nsys_baseline", "nsys_improved"), strict=True):
     timeline(ax, name, 3, 5, by="name")
@@ -84,8 +84,8 @@ Both programs launch the same kernels on four streams. Rows are streams. The lon
 """
 
 # %%
-# figure: Two timelines with one row a stream. In the upper one at most one bar stands at any time, like stairs;
-# in the lower one four bars lie above each other.
+# figure: Two timelines with one row a stream. In the upper one there is at most one bar at any time, like stairs;
+# in the lower one there are four bars at a time.
 fig, axes = plt.subplots(2, 1, figsize=(9, 3.8))
 timeline(axes[0], "overlap_legacy", 0, 1.2)
 timeline(axes[1], "overlap_streams", 0, 1.2)
@@ -178,7 +178,7 @@ Both programs copy the same batches in (light blue), compute (orange) and copy t
 
 # %%
 # figure: Two timelines of copies and kernels. In the upper one they alternate on one row; in the lower one, on four
-# rows, copies lie above and below kernels of other rows.
+# rows, copies run at the same time as kernels of other rows.
 fig, axes = plt.subplots(2, 1, figsize=(9, 3), sharex=True)
 timeline(axes[0], "copy_serial", 0, 6)
 timeline(axes[1], "copy_overlapped", 0, 6)

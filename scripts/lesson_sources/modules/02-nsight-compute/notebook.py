@@ -113,8 +113,8 @@ plt.show()
 <details><summary>Answer</summary>
 
 In {{", ".join(f"{share:.0f}" for share in used)}} of 100 cycles. One chain issues in every fourth cycle, so a step takes four cycles. Four chains must be in flight to issue in
-every cycle. This is Little's law: the number in flight is the rate times the time that each takes. With more than four chains, there are no more
-free issue slots to use.
+every cycle. This is Little's law: the number in flight is the rate times the time that each takes. With more than four chains, no free
+issue slot is left.
 </details>
 
 ## 4. Warps instead of chains

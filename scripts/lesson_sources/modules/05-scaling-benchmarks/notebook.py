@@ -2,7 +2,7 @@
 """
 # Scaling: how much faster with more?
 
-We measured one training on one, two and four NVIDIA H200 GPUs, and a smaller one on one to sixteen processes of a CPU. There are no traces; every run is a list of step times. You see how much
+We measured one training program on one, two and four NVIDIA H200 GPUs, and a smaller program on one to sixteen processes of a CPU. There are no traces; every run is a list of step times. You see how much
 these times can tell, and how easily they mislead.
 
 Answer each question *before* you open the answer. The numbers in the answers are computed from the recordings when the notebook is made.
@@ -270,7 +270,7 @@ plt.show()
 """
 **Question.** Suppose that data come late on one GPU, and that with two GPUs each has its own loader. What happens to the speed-up, and does it tell you anything?
 
-Your work begins in [ex01](ex01-single-gpu-baseline/README.md) with this question: you compute a baseline of one GPU, with its interval.
+In [ex01](ex01-single-gpu-baseline/README.md) you begin with the baseline: you compute the throughput of one GPU, with its interval.
 
 ```console
 uv run lab check scaling_ex01.throughput

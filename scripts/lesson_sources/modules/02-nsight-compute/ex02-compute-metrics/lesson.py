@@ -157,7 +157,7 @@ def little() -> Figure:
     axes.set_xscale("log", base=2)
     axes.set_xticks([1, 2, 4, 8, 16, 32], ["1", "2", "4", "8", "16", "32"])
     axes.set(xlim=(0.9, 40), ylim=(0, 1.08))
-    axes.set_xlabel("chains under way in a scheduler: warps × chains of each")
+    axes.set_xlabel("chains in flight in a scheduler: warps × chains of each warp")
     axes.set_ylabel("multiply-adds a cycle")
     axes.grid(color=GRID, linewidth=0.6)
     axes.set_axisbelow(True)

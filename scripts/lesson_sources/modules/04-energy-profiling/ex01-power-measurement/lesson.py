@@ -176,7 +176,7 @@ def step_plot() -> Figure:
         axes.set(xlabel="ms after the work began", ylim=(0, None))
         axes.grid(axis="y", color=GRID, linewidth=0.6)
         axes.set_axisbelow(True)
-    panels[0].set_title("Work that goes on, W")
+    panels[0].set_title("Long work, W")
     panels[1].set_title("A burst of 100 ms, W")
     legend(figure, {"instant": BLUE, "average": ORANGE, "work runs": GRID}, columns=3)
     return figure
