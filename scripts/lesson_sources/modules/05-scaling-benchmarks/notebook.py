@@ -2,7 +2,7 @@
 """
 # Scaling: how much faster with more?
 
-We measured one training program on one, two and four NVIDIA H200 GPUs, and a smaller program on one to sixteen processes of a CPU. There are no traces; every run is a list of step times. You see how much
+We measured the training of one network on one, two and four NVIDIA H200 GPUs, and of a smaller one on one to sixteen processes of a CPU. There are no traces; every run is a list of step times. You see how much
 these times can tell, and how easily they mislead.
 
 Answer each question *before* you open the answer. The numbers in the answers are computed from the recordings when the notebook is made.
