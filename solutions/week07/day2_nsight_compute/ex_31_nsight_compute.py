@@ -406,9 +406,9 @@ def _round_up(value: int, unit: int) -> int:
 def rank_stalls(kernel: dict[str, Any]) -> list[dict[str, Any]]:
     """What the warps of a kernel wait for, most first. Given.
 
-    Returns a list of {"reason", "cycles_per_instruction", "share_ratio"}. "cycles_per_instruction" counts the cycles of
-    a warp from one of its instructions to the next; "share_ratio" is the share of all these cycles. "selected" is in that
-    total but not in the list, because it is the issue itself and not a wait.
+    Returns a list of {"reason", "cycles_per_instruction", "share_ratio"}. "cycles_per_instruction" counts the cycles
+    with this reason from one instruction of a warp to its next. "share_ratio" is their share of all cycles between the
+    two. "selected" is in this total but not in the list, because it is the issue itself and not a wait.
     """
     pattern = r"smsp__average_warps_issue_stalled_(\w+)_per_issue_active\.ratio"
     cycles = {}
@@ -427,7 +427,7 @@ def rank_stalls(kernel: dict[str, Any]) -> list[dict[str, Any]]:
 def left_without(kernel: dict[str, Any], cause: str) -> dict[str, float] | None:
     """What one of CAUSES would leave of each unit's work, and of "waiting", by the course's engine. Given.
 
-    A unit that the result does not name keeps its work. {} means nothing to remove; None means that a needed counter is
+    What the result does not name stays as it is. {} means that there is nothing to remove, None that a needed counter is
     missing.
     """
     use = {unit: share for unit, share in unit_use(kernel).items() if share is not None}

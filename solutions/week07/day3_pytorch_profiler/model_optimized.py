@@ -53,7 +53,7 @@ def repair_recompilations(
 
     Returns a function (x, step) that gives what `pool(x, query, step)` gives, with both gradients. x has from 1 row to as
     many as the largest bucket. The rows go through compiled code in the smallest bucket that holds them; rows added
-    to fill it must not change the result. Whatever rows and steps come, each bucket is compiled at most once.
+    to fill it must not change the result. Whatever rows and steps come, each bucket in use is compiled at most once.
 
     Example: buckets [8, 4], and calls with 3, 4, 5 and 1 rows in the steps 0 to 3: two compilations, for 4 and 8 rows.
     """

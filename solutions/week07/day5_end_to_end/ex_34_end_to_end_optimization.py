@@ -154,7 +154,7 @@ def percentile_interval(
 ) -> tuple[float | None, float | None]:
     """(low, high), two samples between which the true percentile lies with at least this confidence. Given.
 
-    The number of n independent samples that are below it is binomial, whatever their distribution. An end is None
+    The number of samples below the true percentile, of n independent ones, is binomial, whatever their distribution. An end is None
     if there are too few samples to bound the percentile on that side.
     Raises ValueError if there are no samples, if one is NaN, or if percent or confidence is outside its range.
     Source: H. A. David, H. N. Nagaraja, "Order Statistics", 3rd ed., 2003, section 7.1.

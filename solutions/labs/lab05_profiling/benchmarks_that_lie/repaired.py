@@ -37,7 +37,7 @@ def time_faults(log: dict[str, Any]) -> list[str]:
 
     "unfinished": a call of a region ran partly or wholly outside it: it started before the region's
     start or ended after its end.
-    "foreign_work": an operation that was not issued in a region ran during it, even if only for 1 ns.
+    "foreign_work": an operation ran during a region in which it was not issued, even if only for 1 ns.
     "extra_work": an operation that was issued in a region is not a call.
     "not_run": a call of a region never ran.
 
