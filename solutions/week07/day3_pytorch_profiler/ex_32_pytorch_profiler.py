@@ -449,8 +449,8 @@ def name_trace_bottleneck(capture: str) -> Finding:
 
     Otherwise (`time_finding`) it is the cause that saves most (`recoverable_time`). It is "healthy", with the largest
     saving, if none saves at least HEALTHY_FLOOR_RATIO of `window(capture)`. Two causes may explain the same gap. So of the
-    causes that reach the floor and come within BORDERLINE_RATIO of the window of the largest, choose the lowest
-    `precedence` in CATEGORIES.
+    causes that reach the floor and save at most BORDERLINE_RATIO of the window less than the largest, choose the
+    lowest `precedence` in CATEGORIES.
 
     Example: of a window of 100 ns waits save 30, launches 31: `time_finding(0, "sync_bound", 30, 100)`.
     """

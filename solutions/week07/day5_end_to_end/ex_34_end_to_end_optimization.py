@@ -123,8 +123,8 @@ def moments_of(run: dict) -> list[np.ndarray]:
 def refuses_bad_input(samples: Sequence[float], percent: float) -> None:
     """Refuse input that has no percentile. A function that computes one can begin with this call.
 
-    Raises ValueError if there are no samples, if a sample is NaN, or if percent is not above 0 and at most 100 (NaN is
-    neither). The message has the argument's name, "samples" or "percent".
+    Raises ValueError if there are no samples, if a sample is NaN, or if percent is 0 or less, above 100, or NaN. The
+    message has the argument's name, "samples" or "percent".
 
     Example: refuses_bad_input([3.0, 4.0], 0) raises ValueError("percent is 0: …").
     """
@@ -137,8 +137,8 @@ def refuses_bad_input(samples: Sequence[float], percent: float) -> None:
 def percentile(samples: Sequence[float], percent: float) -> float:
     """The value that `percent` of 100 samples do not exceed, by nearest rank: always one of the samples.
 
-    samples: n numbers in any order; sorted, they are x(1), the smallest, to x(n). The result is x(r). r is
-    the smallest integer of at least 1 that is at least percent / 100 · n. A product within RANK_TOLERANCE of an
+    samples: n numbers in any order; sorted, they are x(1), the smallest, to x(n). The result is x(r), where
+    r is the smallest integer from 1 on that is at least percent / 100 · n. A product within RANK_TOLERANCE of an
     integer is that integer.
     Source: R. J. Hyndman, Y. Fan, "Sample Quantiles in Statistical Packages", The American
     Statistician 50(4), 1996: type 1.
@@ -154,8 +154,8 @@ def percentile_interval(
 ) -> tuple[float | None, float | None]:
     """(low, high), two samples between which the true percentile lies with at least this confidence. Given.
 
-    The number of samples below the true percentile, of n independent ones, is binomial, whatever their distribution. An end is None
-    if there are too few samples to bound the percentile on that side.
+    Of n independent samples, the number below the true percentile is binomial, whatever their distribution.
+    An end is None if there are too few samples to bound the percentile on that side.
     Raises ValueError if there are no samples, if one is NaN, or if percent or confidence is outside its range.
     Source: H. A. David, H. N. Nagaraja, "Order Statistics", 3rd ed., 2003, section 7.1.
     """
