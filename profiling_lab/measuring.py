@@ -1,10 +1,10 @@
-"""What Lab 05 gives beside its tasks: checks of arguments, nested results, memory, and the roofs of this machine.
+"""What Lab 05 provides for its tasks: checks of arguments, nested results, memory, and the roofs of this machine.
 
     >>> from profiling_lab import measuring
     >>> measuring.leaves({"loss": 1, "grads": [2, (3,)]})
     [1, 2, 3]
 
-Nothing here times a call or judges a profile: that is the learner's. torch is imported where it is needed.
+Nothing here times a call or judges a profile, because that is the learner's task. torch is imported where it is needed.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 
 def check_counts(**counts: int) -> None:
-    """ValueError, naming the argument, unless each count is an int of at least 1."""
+    """Raise ValueError, naming the argument, unless each count is an int of at least 1."""
     for name, value in counts.items():
         if type(value) is not int or value < 1:
             raise ValueError(f"{name} is {value!r}: a whole number of at least 1 is needed")
 
 
 def check_call(fn: Any, args: Any) -> None:
-    """TypeError unless fn can be called with args."""
+    """Raise TypeError unless fn can be called with args."""
     if not callable(fn):
         raise TypeError(f"{fn!r} cannot be called: pass the function, not its result")
     if not isinstance(args, tuple | list):
@@ -48,7 +48,7 @@ def check_call(fn: Any, args: Any) -> None:
 
 
 def refuse_lazy(result: Any) -> None:
-    """TypeError for a result that has not been computed yet."""
+    """Raise TypeError if a result has not been computed yet."""
     if isinstance(result, collections.abc.Iterator | collections.abc.Awaitable):
         raise TypeError(
             f"fn returned a {type(result).__name__}, which has computed nothing yet: "
@@ -57,10 +57,10 @@ def refuse_lazy(result: Any) -> None:
 
 
 def check_layer(dtype: str, d_model: int, num_heads: int, **counts: int) -> str:
-    """torch's name of a data type, if all of a layer's sizes and counts make sense.
+    """torch's name of a data type, if all of a layer's sizes and counts are valid.
 
-    Raises ValueError for a count that is no int of at least 1, heads that do not divide d_model, and a data type
-    of which torch has no tensors ("tfloat32"); DeviceError for an unknown one.
+    Raises ValueError if a count is not an int of at least 1, if the heads do not divide d_model, or if torch has no
+    tensors of the data type ("tfloat32"); DeviceError for an unknown data type.
     """
     import torch
 
@@ -74,7 +74,7 @@ def check_layer(dtype: str, d_model: int, num_heads: int, **counts: int) -> str:
 
 
 def check_profile(profile: dict[str, Any]) -> list[dict[str, Any]]:
-    """The components of a profile that has all that is needed, with sound numbers."""
+    """The components of a profile, if it has everything that is needed and its numbers are valid."""
     needed = ("device", "dtype", "batch", "seq_len", "d_model", "num_heads", "components")
     missing = [key for key in (*needed, "whole_s", "call_floor_s") if key not in profile]
     if missing:
@@ -94,9 +94,9 @@ def check_profile(profile: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def check_attention(q: Tensor, k: Tensor, v: Tensor, level: int) -> None:
-    """TypeError for a level that is no int; ValueError for one that is not 0 to 4, and for tensors that do not fit.
+    """Raise TypeError if the level is not an int, ValueError if it is not 0 to 4 or if the tensors do not fit.
 
-    They have four dimensions, one floating-point data type and one device; only the tokens of Q may differ.
+    They need four dimensions, one floating-point data type and one device; only the number of tokens of Q may differ.
     """
     if type(level) is not int:
         raise TypeError(f"optimization_level is {level!r}: a whole number is needed")
@@ -122,7 +122,7 @@ def check_attention(q: Tensor, k: Tensor, v: Tensor, level: int) -> None:
 
 
 def leaves(value: Any) -> list[Any]:
-    """What nested dicts, lists and tuples hold, in their order."""
+    """The contents of nested dicts, lists and tuples, in their order."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list | tuple):
@@ -137,11 +137,11 @@ def on_cuda(value: Any) -> bool:
 
 
 def wait_for(args: Any, result: Any) -> None:
-    """Wait for all work that was issued, whatever issued it.
+    """Wait for all work that was issued, by PyTorch or by JAX.
 
-    JAX: for every array of the result (anything that has `block_until_ready`). PyTorch on CUDA: for each device on which
-    a tensor of the arguments or of the result lies, and for the current one if this process has used CUDA at all.
-    Tensors and arrays may lie anywhere in nested lists, tuples and dicts. Else there is nothing to wait for.
+    JAX: wait for every array of the result (anything that has `block_until_ready`). PyTorch on CUDA: wait for each device
+    that has a tensor of the arguments or of the result, and for the current one if this process has used CUDA at all.
+    Tensors and arrays may be anywhere in nested lists, tuples and dicts. Otherwise there is nothing to wait for.
     """
     for leaf in leaves(result):
         if hasattr(leaf, "block_until_ready"):
@@ -157,23 +157,23 @@ def wait_for(args: Any, result: Any) -> None:
 def known_device(
     profile: dict[str, Any], device: str | devices.Device | None = None
 ) -> devices.Device:
-    """The device to hold a profile against: the one given, by name or as it is, else the profile's own."""
+    """The device with which to compare a profile: the given one (a name or a Device), else the profile's own."""
     if isinstance(device, devices.Device):
         return device
     return devices.get(profile["device"] if device is None else device)
 
 
 def device_name(device: str) -> str:
-    """What the driver calls a CUDA device; the CPU keeps its name."""
+    """The driver's name of a CUDA device; the CPU keeps its name."""
     import torch
 
     return torch.cuda.get_device_name(device) if device.startswith("cuda") else device
 
 
 def with_room(call: Callable[[], Any], what: str) -> Any:
-    """call(); MemoryError if the device has no room, with nothing of the call kept alive.
+    """The result of call(). Raises MemoryError if the device has too little memory; then nothing of the call is kept.
 
-    The message is `what` and PyTorch's own words, which say what was asked for and, on CUDA, what was free.
+    The message is `what` and PyTorch's own words. They say how much was asked for and, on CUDA, how much was free.
     """
     import torch
 
@@ -193,9 +193,10 @@ BACKENDS = ("FLASH_ATTENTION", "CUDNN_ATTENTION", "EFFICIENT_ATTENTION", "MATH")
 
 
 def pinned(backend: str, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """scaled_dot_product_attention with one of BACKENDS allowed, during the call alone.
+    """scaled_dot_product_attention with only one of BACKENDS allowed, during this call only.
 
-    Raises RuntimeError, which names backend, data type, device and shape, where it does not exist for these tensors.
+    Raises RuntimeError if the backend does not exist for these tensors; the message names backend, data type, device and
+    shape.
     """
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -215,11 +216,11 @@ def pinned(backend: str, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 def meter(device: str) -> Any:
     """A context manager that measures what a call allocates on "cpu", "cuda", "cuda:1" …
 
-    `allocated_bytes()`, inside it: what is allocated beyond what was on entry. `peak_bytes`, after it: the most that
-    was at any moment. Meters may be nested, and a call that raises leaves nothing behind.
-    CUDA: torch's allocator, so in its steps, and with what operators need on their way.
-    CPU: the storages of all tensors that operators make, each once, whole, as long as it lives. A view and a result
-    in place have none of their own; what was there before and is freed is not seen.
+    `allocated_bytes()`, called inside it: what is allocated beyond the amount on entry. `peak_bytes`, read after it: the
+    largest such amount at any moment. Meters may be nested. A call that raises leaves nothing behind.
+    CUDA: it counts what torch's allocator hands out, in that allocator's steps, including the temporary memory of operators.
+    CPU: it counts the storages of all tensors that operators make, each once, in full, as long as it exists. A view or an
+    in-place result has no storage of its own. It does not see when memory that existed before is freed.
 
     Raises ValueError for another device.
     """
@@ -229,7 +230,7 @@ def meter(device: str) -> Any:
 
 
 class _CudaMeter:
-    """What one call allocates on a CUDA device, of which the driver keeps one peak for all."""
+    """What one call allocates on a CUDA device. The driver keeps only one peak for all calls."""
 
     _open: ClassVar[list[_CudaMeter]] = []
 
@@ -258,7 +259,7 @@ class _CudaMeter:
         self.peak_bytes = self._most - self._before
 
     def _note_peak(self) -> None:
-        """Write the peak so far down for every call that is being measured, each of its own device."""
+        """Note the peak so far for every call that is being measured, each on its own device."""
         import torch
 
         for meter in self._open:
@@ -320,10 +321,10 @@ TRIES = 5
 
 
 def measured_device(dtype: str = "float32", device: str = "cpu") -> devices.Device:
-    """This machine as a `devices.Device`: the best product and the best copy seen now, in place of a maker's figures.
+    """This machine as a `devices.Device`: the best product and the best copy seen now, instead of a maker's figures.
 
-    dtype: of the product, and of no other is a peak known then. Such a roof is a lower bound of the true one: a part
-    can come out slightly above it. It takes a second or two on a CPU.
+    dtype: the data type of the product; a peak is known only for this one. Such a roof is a lower bound of the true one,
+    so a part may be slightly above it. The measurement takes a second or two on a CPU.
     """
     import torch
 
@@ -349,7 +350,7 @@ def measured_device(dtype: str = "float32", device: str = "cpu") -> devices.Devi
 
 
 def _best_s(work: Callable[..., Any], *tensors: Any) -> float:
-    """The shortest of some calls, each waited for, in seconds."""
+    """The shortest time of some calls in seconds, with a wait after each."""
     import torch
 
     found = []
