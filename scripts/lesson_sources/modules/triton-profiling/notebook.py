@@ -1,6 +1,6 @@
 # %% [markdown]
 """
-# Triton: what a kernel's time is made of
+# Triton: where a kernel's time goes
 
 Short kernels were timed on an NVIDIA H200 in many ways and at many sizes. You need neither a GPU nor Triton for this page, because every sample is in the recordings.
 
@@ -35,7 +35,7 @@ print(len(add), "sizes, from", add[0]["n"], "to", f"{add[-1]['n']:,}", "elements
 """
 ## 1. One kernel, three times
 
-A vector add at many sizes, timed in three ways. With `eager` the host issues call after call. With `graph` the same calls are in a CUDA graph. With `cold` one call is timed after the caches were filled with something else.
+A vector add was timed at many sizes, in three ways. With `eager` the host issues call after call. With `graph` the same calls are in a CUDA graph. With `cold` one call is timed after other data filled the caches.
 """
 
 # %%
@@ -55,8 +55,8 @@ plt.show()
 
 <details><summary>Answer</summary>
 
-The host needs about {{us(statistics.median(add[0]["eager"]), 0)}} to issue one call from Python, and a shorter kernel is done before the next call comes. In a graph the host does not issue each call, so green shows the device. An almost empty kernel takes {{us(statistics.median(add[0]["graph"]))}}, and the time soon grows with the
-bytes. The three lines answer three different questions. A time means nothing without the way in which it was measured.
+The host needs about {{us(statistics.median(add[0]["eager"]), 0)}} to issue one call from Python, and a shorter kernel is done before the next call comes. In a graph the host does not issue each call, so the green line shows the device. An almost empty kernel takes {{us(statistics.median(add[0]["graph"]))}}, and the time soon grows with the
+bytes. The three lines answer three different questions. Always report how a time was measured.
 </details>
 
 ## 2. Faster than the memory
@@ -82,8 +82,7 @@ plt.show()
 
 <details><summary>Answer</summary>
 
-It is no error. The same vectors were added again and again, so they were still in the L2 cache. A rate of {{f"{max(row['bytes'] / statistics.median(row['graph']) for row in add):,.0f}"}} GB/s is the cache's. For DRAM take a size far above the cache, or cold
-calls. Compare it with a copy that was measured in the same way rather than with a datasheet.
+It is not an error. The same vectors were added again and again, so they were still in the L2 cache. A rate of {{f"{max(row['bytes'] / statistics.median(row['graph']) for row in add):,.0f}"}} GB/s is that of the cache. For DRAM take a size far larger than the cache, or cold calls. Compare it with a copy that was measured in the same way rather than with a datasheet.
 </details>
 
 ## 3. The order of samples
@@ -105,16 +104,16 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** The first call of `from_start` is far above the panel's other dots. By what factor, and what happened in this call? How many calls would you throw away in `after_idle`?
+**Question.** The first call of `from_start` is far above the panel's other dots. By what factor, and what happened in this call? How many calls would you discard in `after_idle`?
 
 <details><summary>Answer</summary>
 
-It took {{ms(series["from_start"][0], 0)}}, because Triton compiles a kernel when it is first called. The next calls are still slower than the later ones. "Ten warm-up calls" is a guess. The samples show how many are needed; a task of ex05 is to read it from them.
+It took {{ms(series["from_start"][0], 0)}}, because Triton compiles a kernel when it is first called. The next calls are still slower than the later ones. "Ten warm-up calls" is a guess. The samples show how many are needed; in ex05 you write a function that reads this from samples.
 </details>
 
-## 4. One column of tiles more
+## 4. One more column of tiles
 
-A matrix product, always with the same tile. The result has 12 rows of tiles, and a growing number of columns.
+A matrix product always uses the same tile. Its result has 12 rows of tiles, and a growing number of columns.
 """
 
 # %%
@@ -137,13 +136,13 @@ plt.show()
 
 <details><summary>Answer</summary>
 
-The device has {{matmul["sm_count"]}} multiprocessors, and each takes one such tile at a time. The next column adds 12 tiles. They need a second round, in which all other multiprocessors have nothing to do. So the device does {{pct(
+The device has {{matmul["sm_count"]}} multiprocessors, and each takes one such tile at a time. The next column adds 12 tiles. They need a second wave, in which all other multiprocessors are idle. So the device does {{pct(
 (tiles[6] / statistics.median(matmul["waves"][6]["device_time"])) / (tiles[5] / statistics.median(matmul["waves"][5]["device_time"])))}} of the operations a second that it did one step before. Choose the tile by the shape.
 </details>
 
 ## 5. The best block size
 
-The same add with many block sizes and numbers of warps, each timed in eight rounds.
+The same add was timed with many block sizes and numbers of warps, each in eight rounds.
 """
 
 # %%
@@ -164,17 +163,16 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** A search reports the leftmost setting as "the best". Would another run give the same one? When is one setting *better* than another?
+**Question.** A search reports the leftmost setting as "the best". Would another run report the same setting? When is one setting *better* than another?
 
 <details><summary>Answer</summary>
 
-The leftmost is faster than the second by {{pct(statistics.median(map(median_us, order[1]["device_time"])) / statistics.median(map(median_us, order[0]["device_time"])) - 1, 1)}}, but the others cannot be separated from their neighbours. The rounds of one setting differ by more than the medians of neighbours. Before you
-search, say which difference counts. An honest answer is a group of equally good settings. What matters more is to avoid those at the far right: {{times(statistics.median(map(median_us, order[-1]["device_time"])), statistics.median(map(median_us, order[0]["device_time"])), 1)}} as long.
+The leftmost is faster than the second by {{pct(statistics.median(map(median_us, order[1]["device_time"])) / statistics.median(map(median_us, order[0]["device_time"])) - 1, 1)}}, but the other settings cannot be distinguished from their neighbours. The rounds of one setting differ by more than the medians of neighbours. Before you search, decide which difference counts. Report a group of equally good settings. It is more important to avoid the settings at the far right, which take {{times(statistics.median(map(median_us, order[-1]["device_time"])), statistics.median(map(median_us, order[0]["device_time"])), 1)}} as long.
 </details>
 
-## 6. One element more
+## 6. One more element
 
-Vectors of 2^27 elements, and of one element more, in two data types. The bars show the add's time divided by the time of a copy.
+The vectors have 2^27 elements, or one more, in two data types. The bars show the add's time divided by the time of a copy.
 """
 
 # %%
@@ -196,17 +194,17 @@ for row in (tail[6], tail[10]):
 
 # %% [markdown]
 """
-**Question.** With one element more, the same kernel takes several times as long in bfloat16. What do the two lines below the picture tell you? Why is `branch` not slower?
+**Question.** With one more element, the same kernel takes several times as long in bfloat16. What do the two lines below the picture tell you? Why is `branch` not slower?
 
 <details><summary>Answer</summary>
 
-If the size is a multiple of 16, the compiler knows that the mask never divides a group of elements. So it loads 16 bytes at once (`v4.b32`). With one element more it does not know this, and every thread loads elements of two bytes one by one. In `branch` only the last program has a mask. All others
+If the size is a multiple of 16, the compiler knows that the mask never divides a group of elements. So it loads 16 bytes at once (`v4.b32`). With one more element it does not know this, and every thread loads its elements of two bytes one by one. In `branch` only the last program has a mask. All others
 load as before.
 </details>
 
 ## 7. Compared with a copy
 
-Back to the first picture. A copy of one vector was timed in the same way as `cold`.
+Return to the first picture. A copy of one vector was timed in the same way as `cold`.
 """
 
 # %%
