@@ -28,7 +28,7 @@ from grading.runner import scratch
 from grading.runner.forkserver import TIMED_OUT, ForkServer, Job
 from grading.runner.hang_guard import DEFAULT_TIMEOUT_S
 from grading.runner.pools import Pool
-from grading.runner.preload import modules, of_checks
+from grading.runner.preload import SUBMISSIONS, modules, of_checks
 from grading.runner.results import Check, Key, Result
 from profiling_lab.course import manifest, stubs
 from profiling_lab.course.manifest import Course, Exercise
@@ -118,7 +118,7 @@ class Judge:
             ],
             instead={self.course.root / "captures": self._recordings},
             exchange=self._scratch / "exchange",
-            preload=["numpy", "polars", "msgspec", "profiling_lab.captures", *preload],
+            preload=[*SUBMISSIONS, *preload],
             scratch=self._scratch,
             devices=sorted(Path("/dev").glob("nvidia*")) if self.live else [],
         )

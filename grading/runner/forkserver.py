@@ -38,17 +38,9 @@ from grading.runner import wire
 from grading.runner.fork_per_job import TIMED_OUT, changed_ns
 from grading.runner.learner_side import Connection
 from grading.runner.pools import Pool
+from grading.runner.preload import SUBMISSIONS
 
-PRELOAD = (
-    "pytest",
-    "numpy",
-    "polars",
-    "msgspec",
-    "grading.runner.stubs",
-    "profiling_lab.captures",
-    "profiling_lab.course.manifest",
-    "profiling_lab.findings",
-)
+PRELOAD = ("pytest", *SUBMISSIONS, "grading.runner.stubs", "profiling_lab.course.manifest")
 POLARS_THREADS = 2
 MOST_READY = 64  # sessions that stand ready at the same time; each holds some megabytes
 MOST_TEMPLATES = 2  # at the same time while they have no job; each holds up to half a gigabyte

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 # Operators whose result, or its shape, depends on numbers in the input: the host must wait for it.
@@ -25,8 +24,14 @@ READING_CALLS = {"tolist", "numpy", "__array__", "cpu"}
 
 
 def tensors(values: Any) -> list[torch.Tensor]:
-    """The tensors in nested lists, tuples and dicts."""
-    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor)]
+    """The tensors in nested lists, tuples and dicts; many times faster than tree_leaves of torch."""
+    if isinstance(values, torch.Tensor):
+        return [values]
+    if isinstance(values, dict):
+        values = values.values()
+    elif not isinstance(values, tuple | list):
+        return []
+    return [tensor for value in values for tensor in tensors(value)]
 
 
 def storage(tensor: torch.Tensor) -> int:

@@ -134,7 +134,7 @@ class Device(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):  # noqa: ANN001, ANN204
         kwargs = dict(kwargs or {})
         args: tuple = tuple(args)
-        given = [x for x in _pytree.tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
+        given = _tensors((args, kwargs))
         on_device = any(isinstance(x, OnDevice) for x in given)
         if func == DEVICE:  # a new object each time, from torch 2.15 on
             return CUDA if on_device else HOST
@@ -253,14 +253,36 @@ def _storage(tensor: Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
 
 
+def _tensors(values: Any) -> list[Tensor]:
+    """The tensors in nested lists, tuples and dicts; many times faster than tree_leaves of torch."""
+    if isinstance(values, Tensor):
+        return [values]
+    if isinstance(values, dict):
+        values = values.values()
+    elif not isinstance(values, tuple | list):
+        return []
+    return [tensor for value in values for tensor in _tensors(value)]
+
+
+def _mapped(change: Callable[[Tensor], Tensor], values: Any) -> Any:
+    """Values with their tensors changed; as tree_map_only of torch, which takes many times as long."""
+    if isinstance(values, Tensor):
+        return change(values)
+    if type(values) in (tuple, list):
+        return type(values)(_mapped(change, value) for value in values)
+    if type(values) is dict:
+        return {key: _mapped(change, value) for key, value in values.items()}
+    if isinstance(values, tuple | list | dict):
+        return _pytree.tree_map_only(Tensor, change, values)
+    return values
+
+
 def _plain(values: Any) -> Any:
-    return _pytree.tree_map_only(OnDevice, lambda x: x.as_subclass(Tensor), values)
+    return _mapped(lambda x: x.as_subclass(Tensor) if isinstance(x, OnDevice) else x, values)
 
 
 def _wrapped(values: Any) -> Any:
-    return _pytree.tree_map_only(
-        Tensor, lambda x: x if isinstance(x, OnDevice) else x.as_subclass(OnDevice), values
-    )
+    return _mapped(lambda x: x if isinstance(x, OnDevice) else x.as_subclass(OnDevice), values)
 
 
 def put_on_device(module: torch.nn.Module) -> None:
