@@ -63,6 +63,8 @@ def graph_breaks(
 
     "results" with gradients, "reads", or "graphs": breaks, graphs, results of what was compiled.
     """
+    import torch._dynamo
+
     generator = torch.Generator().manual_seed(seed)
     weight = torch.randn(inputs, outputs, generator=generator)
     weight[0] = weight[0].abs() + 0.1
@@ -103,8 +105,6 @@ def graph_breaks(
                 module.repair_graph_breaks, x, weight, limit
             )
         return out
-
-    import torch._dynamo
 
     graphs: list[int] = []
 
