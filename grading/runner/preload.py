@@ -27,8 +27,9 @@ MODULES = {
 
 # What submissions of all exercises import, and what their first uses of numpy and of a timeline do: 0.1 s.
 SUBMISSIONS = (
-    *("numpy", "numpy.ma", "polars", "adbc_driver_sqlite", "msgspec", "asyncio", "statistics", "tomllib"),
-    *("profiling_lab.captures", "profiling_lab.captures.dependencies", "profiling_lab.captures.torch_trace"),
+    *("numpy", "numpy.ma", "polars", "adbc_driver_sqlite", "msgspec"),
+    *("asyncio", "statistics", "tomllib"),
+    *("profiling_lab.captures.dependencies", "profiling_lab.captures.torch_trace"),
     *("profiling_lab.captures.kernels", "profiling_lab.findings", "profiling_lab.kernel_causes"),
 )
 
