@@ -2,8 +2,9 @@
 """
 # Day 3: from a kernel to a line of Python
 
-PyTorch's profiler watches a program from the inside: operators, CUDA calls, kernels, lines of Python, all on one clock. Two training
-loops compute the same losses on an NVIDIA H200, and one of them leaves the device without work. You will find where, and which line causes it.
+PyTorch's profiler records a program from the inside: operators, CUDA calls, kernels and lines of Python, all on one clock. Two
+training loops compute the same losses on an NVIDIA H200, and one of them leaves the device idle. You will find where this
+happens, and which line causes it.
 
 Answer each question *before* you open the answer. The numbers in the answers are computed from the traces when the
 notebook is made.
@@ -33,7 +34,7 @@ which event would you look for to divide the trace into steps?
 <details><summary>Answer</summary>
 
 `with_stack=True` recorded them. They make a trace with stacks large and slow to record. `profiler.step()` leaves ranges named
-`ProfilerStep#<number>`: {{", ".join(sorted({e["name"] for e in events if str(e.get("name")).startswith("ProfilerStep")}))}}. The program's own ranges (`forward`, `backward`, …) lie inside them.
+`ProfilerStep#<number>`: {{", ".join(sorted({e["name"] for e in events if str(e.get("name")).startswith("ProfilerStep")}))}}. The program's own ranges (`forward`, `backward`, …) are inside them.
 </details>
 
 The day begins here. Follow the [lesson](README.md); your functions go into [ex_32_pytorch_profiler.py](ex_32_pytorch_profiler.py).
@@ -74,7 +75,7 @@ print(len(slow), len(quick), "events")
 """
 ## 2. Three steps, three rows
 
-Operators, CUDA calls and the device, for both programs. Dashed lines: where the host begins a step.
+The plot shows operators, CUDA calls and the device, for both programs. The host begins a step at each dashed line.
 """
 
 # %%
@@ -117,21 +118,22 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** In the upper panel, find the long bars in the row of calls. What does the device do *during* such a bar, and what *after* it?
-Then the lower panel: its host begins three steps within a few milliseconds. Are the kernels really that short?
+**Question.** In the upper panel, find the long bars in the row of calls. What does the device do *during* such a bar, and what
+*after* it? In the lower panel the host begins three steps within a few milliseconds. Do the kernels really take so little time?
 
 <details><summary>Answer</summary>
 
 During the bar the device works, and the host waits for this work. After it the device has nothing to do until the host has issued the next
 kernels, one by one. The wait itself costs nothing, but it leaves an empty queue.
 
-In the lower panel the host only issues the work and runs ahead, and the device executes it long afterwards. A step's range is the host's. The device sets the pace:
-without the profiler a step took {{told("torch_train_clean", "step_ms_unprofiled")}} ms there and {{told("torch_train_sync", "step_ms_unprofiled")}} ms in the upper program (source: their provenance).
+In the lower panel the host only issues the work and runs ahead. The device executes it much later. A step's range belongs to
+the host, but the device sets the pace: without the profiler a step took {{told("torch_train_clean", "step_ms_unprofiled")}} ms there and {{told("torch_train_sync", "step_ms_unprofiled")}} ms in the upper program
+(source: their provenance).
 </details>
 
 ## 3. Which call is it?
 
-The host's time in CUDA calls, by name.
+The plot shows the host's time in CUDA calls, by name.
 """
 
 # %%
@@ -154,9 +156,9 @@ plt.show()
 
 <details><summary>Answer</summary>
 
-The right one waits {{count(quick.filter(pl.col("name").str.contains("Synchronize")).height)}} times, for {{ms(quick.filter(pl.col("name").str.contains("Synchronize"))["us"].sum() * 1e3)}} in all: at the end of the recording, when all work is issued and
-the device still has a long queue. This wait costs nothing. The left one waits {{count(slow.filter(name="cudaStreamSynchronize").height)}} times, for {{ms(slow.filter(name="cudaStreamSynchronize")["us"].sum() * 1e3)}}, and leaves an empty queue behind each time. So the total waiting time does not tell you what the waits
-cost.
+The right program waits {{count(quick.filter(pl.col("name").str.contains("Synchronize")).height)}} times, for {{ms(quick.filter(pl.col("name").str.contains("Synchronize"))["us"].sum() * 1e3)}} in all: at the end of the recording, when all work is issued and the device
+still has a long queue. This wait costs nothing. The left program waits {{count(slow.filter(name="cudaStreamSynchronize").height)}} times, for {{ms(slow.filter(name="cudaStreamSynchronize")["us"].sum() * 1e3)}}, and leaves an empty queue
+behind each time. So the total waiting time does not tell you what the waits cost.
 </details>
 
 ## 4. Who called?
@@ -192,12 +194,13 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** Read the stack from the top, where the call is, downwards. Which is the first line that you could change? What did it need?
+**Question.** Read the stack from the top, where the call is, downwards. Which is the first line that you could change? What did
+this line need from the device?
 
 <details><summary>Answer</summary>
 
-`cudaStreamSynchronize` is in no line of the program. Below it is `aten::_local_scalar_dense`, which `.item()` calls: the host needed
-one number. Move the line of the program that asks for this number out of the loop, or run it less often.
+No line of the program calls `cudaStreamSynchronize`. Below it is `aten::_local_scalar_dense`, which `.item()` calls: the host
+needed one number. Move the line of the program that asks for this number out of the loop, or run it less often.
 </details>
 
 ## 5. Sums that mislead
@@ -251,7 +254,7 @@ the time that its kernels took on the device.
 
 ## 6. How much of a step is empty?
 
-The device's rows of both programs, larger and with kernels only.
+The plot shows the device's rows of both programs, larger and with kernels only.
 """
 
 # %%
