@@ -2,9 +2,9 @@
 """
 # Day 4: how fast could it be?
 
-This notebook has matrix products, softmax, attention and other operations in many sizes. Each was timed alone on an NVIDIA
-H200, most of them with caches emptied before every call. These are times only, without a profile. You will see what a time
-alone can say, and where you need to count.
+This notebook has matrix products, softmax, attention and other operations in many sizes. Each was timed separately on an NVIDIA
+H200, most of them with caches emptied before every call. There are only times, no profiles. You will see what times can say,
+and where you need to count.
 
 Answer each question *before* you open the answer. The numbers in the answers are computed from the recordings when the
 notebook is made.
@@ -66,9 +66,9 @@ you need to know about each bar to be sure?
 
 <details><summary>Answer</summary>
 
-The time alone does not say. The largest product in bfloat16 takes {{us(lesson.ops("matmul bf16 8192x8192x8192")["measured_ns"], 0)}} and by the datasheet cannot take less than {{us(lesson.ops("matmul bf16 8192x8192x8192")["predicted_ns"], 0)}}.
-The softmax in bfloat16 takes {{us(lesson.ops("softmax bf16 16384x4096")["measured_ns"], 0)}} and could be done in {{us(lesson.ops("softmax bf16 16384x4096")["predicted_ns"], 0)}}. These least times come from two counts, operations and
-bytes, and from two numbers of the device. You will write the functions that count.
+The time is not enough. The largest product in bfloat16 takes {{us(lesson.ops("matmul bf16 8192x8192x8192")["measured_ns"], 0)}} and by the datasheet cannot take less than {{us(lesson.ops("matmul bf16 8192x8192x8192")["predicted_ns"], 0)}}. The
+softmax in bfloat16 takes {{us(lesson.ops("softmax bf16 16384x4096")["measured_ns"], 0)}} and could be done in {{us(lesson.ops("softmax bf16 16384x4096")["predicted_ns"], 0)}}. These least times come from two counts, operations and bytes,
+and from two numbers of the device. You will write the functions that count.
 </details>
 
 ## 2. Three kernels or one

@@ -59,9 +59,9 @@ waited long?
 
 <details><summary>Answer</summary>
 
-While the client waited for the slow answer it sent nothing. The requests that were due meanwhile were sent late and answered
-quickly, so they do not appear as slow. Counted from when each was due, {{count(np.sum((closed["end_ns"] - closed["intended_ns"]) / 1e6 > 50))}} of the 400 took more than 50 milliseconds. The
-client measured correctly, but it left out the waiting.
+While the client waited for the slow answer it sent nothing. The requests that were due during this time were sent late and
+answered quickly, so they do not appear as slow. Counted from the time when each was due, {{count(np.sum((closed["end_ns"] - closed["intended_ns"]) / 1e6 > 50))}} of the 400 took more than 50
+milliseconds. The client measured correctly, but it left out the waiting.
 </details>
 
 ## Further
@@ -93,9 +93,9 @@ plt.show()
 
 <details><summary>Answer</summary>
 
-At its end it will be twice as high. More requests come in than go out, so the queue grows for as long as the test lasts, and
-the mean depends on the length of the test. Only the other two rates have a latency that describes the server. You need a way to
-tell the two cases apart without looking at a plot.
+At its end the latency will be twice as high. More requests come in than go out, so the queue grows for as long as the test
+lasts, and the mean depends on the length of the test. Only the other two rates have a latency that describes the server. You
+need a way to tell the two cases apart without looking at a plot.
 </details>
 
 ## 3. What does a median hide?
@@ -120,13 +120,13 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** Read the median and the 99th percentile of both off the dashed lines. How many of the 1,200 requests are above the
-99th percentile? If you ran the test again, which of the two numbers would change more?
+**Question.** Read the median and the 99th percentile of both rates at the dashed lines. How many of the 1,200 requests are
+above the 99th percentile? If you ran the test again, which of the two numbers would change more?
 
 <details><summary>Answer</summary>
 
-For the lower rate the median is {{ms(lesson.latency("serving_open_loop_eager", "open_1301", 50))}} and the 99th percentile {{ms(lesson.latency("serving_open_loop_eager", "open_1301", 99))}}. Only a dozen requests are above the latter, so a few
-slow requests more or less move it. State a percentile with an interval.
+For the lower rate the median is {{ms(lesson.latency("serving_open_loop_eager", "open_1301", 50))}} and the 99th percentile {{ms(lesson.latency("serving_open_loop_eager", "open_1301", 99))}}. Only a dozen requests are above the 99th percentile,
+so a few slow requests more or less move it. State a percentile with an interval.
 </details>
 
 ## 4. What a batch costs
@@ -169,7 +169,8 @@ highest throughput, but each request in a batch waits for all of it.
 
 ## 5. Word by word
 
-A language model answers over seconds. Each row is a request: a grey bar until its first token, then a stroke for each token.
+A language model needs seconds for an answer. Each row is a request: a grey bar until its first token, then a stroke for each
+token.
 """
 
 # %%
@@ -231,8 +232,8 @@ for name in ("change_a", "change_b"):
 
 # %% [markdown]
 """
-**Question.** The medians of the right panel differ a little. What does "again" tell you about how much of that is luck? Write
-down the rule by which you would call a change better, worse, or noise, before you look at a second capture.
+**Question.** The medians of the right panel differ a little. What does "again" tell you about how much of this difference is
+chance? Write down the rule by which you would call a change better, worse, or noise, before you look at a second capture.
 
 You will write this rule today, in small steps that begin with a percentile. The [lesson](README.md) has the definitions, the
 stub is [ex_34_end_to_end_optimization.py](ex_34_end_to_end_optimization.py).
