@@ -59,11 +59,11 @@ CHECKLIST: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("ex_34.percentile", "ex_34.latency_from_intended", "ex_34.request_breakdown"),
     ),
     (
-        "I can explain the trade between throughput and latency.",
+        "I can explain the trade-off between throughput and latency.",
         ("ex_34.throughput_latency_curve", "ex_34.best_batch"),
     ),
     (
-        "I reach a verdict from a recording alone, a healthy one among them.",
+        "I can reach a verdict when I have only a recording, also when the program is healthy.",
         ("ex_30.name_bottleneck", "ex_32.name_trace_bottleneck"),
     ),
     ("I have prepared a technical deep dive.", ("ex_34.deep_dive",)),
