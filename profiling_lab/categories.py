@@ -48,7 +48,7 @@ _SAVING = ("recoverable_ns", "window_ns")
 _TIMELINE = (
     Category(
         "allocation_bound",
-        "calls that allocate or free device or pinned memory hold the host up while the device "
+        "calls that allocate or free device or pinned memory block the host while the device "
         "waits; without their cost the window ends earlier",
         _SAVING,
         1,
@@ -64,7 +64,7 @@ _TIMELINE = (
     ),
     Category(
         "sync_bound",
-        "the host waits for the device where it need not, and the device then waits for the host; "
+        "the host waits for the device without need, and the device then waits for the host; "
         "without those waits the window ends earlier",
         _SAVING,
         2,
@@ -79,7 +79,7 @@ _TIMELINE = (
     ),
     Category(
         "transfer_bound",
-        "copies between host and device run while no kernel does (exposed copies), or hold the host up; "
+        "copies between host and device run while no kernel does (exposed copies), or block the host; "
         "without their time the window ends earlier",
         _SAVING,
         3,
@@ -87,7 +87,7 @@ _TIMELINE = (
         "exposed copies",
         remedy="hide copies on a stream of their own, make them faster (pinned memory), or move less",
         effort=2,
-        headline="Copies that nothing runs beside cost {share} of the time",
+        headline="Copies that do not overlap with kernels cost {share} of the time",
         first="begin with pinned memory",
         place="Longest copy",
     ),
@@ -136,7 +136,7 @@ _TIMELINE = (
     ),
     Category(
         "serialized_streams",
-        "work on different streams runs one after the other though nothing orders it",
+        "work on different streams runs one after the other, although no dependency requires it",
         _SAVING,
         6,
         remedy="take the work off the legacy default stream, or create the streams as non-blocking",
@@ -153,7 +153,7 @@ _TIMELINE = (
         remedy="start collectives earlier and in smaller pieces beside compute, or communicate less: every few "
         "micro-batches, in fewer bytes",
         effort=3,
-        headline="Communication that nothing hides costs {share} of the time",
+        headline="Communication that does not overlap with compute costs {share} of the time",
         first="begin with earlier, smaller or fewer collectives",
         place="Longest collective",
     ),
@@ -171,7 +171,7 @@ _TIMELINE = (
     ),
     Category(
         "pipeline_bubble",
-        "ranks work in turns: at nearly no time do two of them compute",
+        "ranks work in turns: two of them almost never compute at the same time",
         _SAVING,
         8,
         words="work in turns",
@@ -282,7 +282,7 @@ _KERNEL = (
     ),
     Category(
         "latency_bound",
-        "no unit is near its ceiling and warps wait, or barriers hold them up",
+        "no unit is near its ceiling and warps wait, also at barriers",
         remedy="have more independent work under way in each thread",
         effort=3,
         bound=True,
@@ -291,7 +291,7 @@ _KERNEL = (
     ),
     Category(
         "above_roof",
-        "most of the device's time lies above the roofline, which does not say why; counters do",
+        "most of the device's time is above the roofline, which does not say why; counters do",
         remedy="look inside with Nsight Compute: neither roof explains the time",
         effort=1,
         headline="{kernel} spends most of its time above the roofline" + _UP_TO,
@@ -359,7 +359,7 @@ _KERNEL = (
         "registers spill to local memory and its traffic is visible",
         remedy="allow more registers a thread, or keep fewer values alive",
         effort=1,
-        headline=_COSTS + "registers that lie in memory",
+        headline=_COSTS + "registers that spill to memory",
         first="begin with the limit on registers",
     ),
     Category(
@@ -381,7 +381,7 @@ _KERNEL = (
     ),
     Category(
         "double_precision",
-        "double-precision instructions stand among floats, which are converted there and back",
+        "double-precision instructions among floats, which are converted to double and back",
         parent="compute_bound",
         remedy='write constants with an "f" (0.5f) and call the float functions, if the result needs no doubles',
         effort=1,

@@ -24,7 +24,7 @@ _CLOCK_STEPS = ((1.0, "Hz"), (1e3, "kHz"), (1e6, "MHz"), (1e9, "GHz"))
 _CALLED = {
     "recoverable_ns": "could be saved",
     "recoverable_ratio": "of the window",
-    "window_ns": "window that was judged",
+    "window_ns": "length of the window",
     "margin_ratio": "above the share that counts",
     "lost_ratio": "idle or exposed",
     "ceiling_ratio": "reached of its ceiling",
@@ -41,7 +41,7 @@ _CALLED = {
     "unjudged_count": "causes that could not be judged",
     "late_work_ns": "longer work of the late rank",
     "pageable_bytes": "copied from or to pageable memory",
-    "hidden_ns": "saved if hidden beside kernels",
+    "hidden_ns": "saved if overlapped with kernels",
     "pinned_ns": "saved with pinned memory",
     "moved_less_ns": "saved if nothing were moved",
     "streams_count": "streams",

@@ -81,7 +81,7 @@ def show(title: str, verdict: Verdict, report: str) -> None:
     if verdict.seen and (
         ns := contributors.outside_ns(verdict.seen[0].recording, verdict.seen[0].window_ns)
     ):
-        about += f"; {format_ns(ns)} of the recording lie outside of it"
+        about += f"; {format_ns(ns)} of the recording are outside it"
     fits = len(title) + 2 + len(about) <= width()
     click.echo(bold(clean_text(title)) + ("  " if fits else "\n  ") + dim(about))
     click.echo(click.style(wrap(verdict.headline), bold=True))

@@ -108,7 +108,7 @@ def rests_on(
         out.append("whether what happened once happens in each step: one step was recorded")
     outside = contributors.outside_ns(seen.recording, seen.window_ns)
     if outside > seen.spent[0].length_ns:
-        out.append(f"{format_ns(outside)} lie outside of the window and are not judged")
+        out.append(f"{format_ns(outside)} are outside the window and are not judged")
     if job is not None and job.once and job.imbalance_ns:
         out.append(
             f"rank {job.late} kept the others waiting once, for most of {format_ns(job.imbalance_ns)}"
