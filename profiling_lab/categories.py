@@ -153,7 +153,7 @@ _TIMELINE = (
         remedy="start collectives earlier and in smaller pieces beside compute, or communicate less: every few "
         "micro-batches, in fewer bytes",
         effort=3,
-        headline="Communication that does not overlap with compute costs {share} of the time",
+        headline="Communication without overlap costs {share} of the time",
         first="begin with earlier, smaller or fewer collectives",
         place="Longest collective",
     ),
