@@ -18,6 +18,7 @@ from pathlib import Path
 from grading.gradebook.marks import TOTAL, HandMark, Override
 from grading.gradebook.policy import HandTask, Policy
 from grading.gradebook.roster import HandedInNothing, Person, entry_of
+from grading.grader.intake.submissions import identify, same_owner
 from profiling_lab.course.manifest import Course
 from profiling_lab.errors import LabError
 
@@ -31,11 +32,15 @@ class HandError(LabError):
 
 @dataclass(frozen=True)
 class ByHand:
-    """All of it, by entry; overrides by task id or TOTAL below it. absent: totals of those without an entry, by line."""
+    """All of it, by entry; overrides by task id or TOTAL below it. absent: totals of those without an entry, by line.
+
+    nobodys: rows in which something is entered and that no submission's name matches, as the table names them.
+    """
 
     marks: Mapping[str, tuple[HandMark, ...]] = field(default_factory=dict)
     overrides: Mapping[str, Mapping[str, Override]] = field(default_factory=dict)
     absent: Mapping[int, Override] = field(default_factory=dict)
+    nobodys: tuple[str, ...] = ()
 
     def of(self, entry: str, policy: Policy) -> tuple[HandMark, ...]:
         """The tasks that a person grades, of one student; not entered where nothing was."""
@@ -46,12 +51,11 @@ def read(
     out: Path, policy: Policy, course: Course, entries: Sequence[str], people: Sequence[Person] = ()
 ) -> ByHand:
     """What a person entered into the folder's two tables. Raises HandError."""
-    marks: dict[str, tuple[HandMark, ...]] = {}
-    for where, row in _rows(out / SHEET):
-        entry = row.get("Submission", "")
-        if entry not in entries:  # of a student who has withdrawn it
-            continue
-        marks[entry] = tuple(_hand_mark(where, row, task) for task in policy.by_hand)
+    placed, nobodys = _placed(_rows(out / SHEET), entries, people)
+    marks = {
+        entry: tuple(_hand_mark(where, row, task) for task in policy.by_hand)
+        for entry, (where, row) in placed.items()
+    }
     overrides: dict[str, dict[str, Override]] = {}
     absent: dict[int, Override] = {}
     known = {*course.tasks, *(task.id for task in policy.by_hand), TOTAL}
@@ -79,12 +83,20 @@ def read(
             absent[line] = Override(points, row["Reason"])
         else:
             overrides.setdefault(entry, {})[task] = Override(points, row["Reason"])
-    return ByHand(marks, overrides, absent)
+    return ByHand(marks, overrides, absent, tuple(row["Submission"] for row in nobodys))
 
 
-def sheet(out: Path, policy: Policy, names: Mapping[str, str]) -> str:
-    """by_hand.csv: a row an entry (names: by entry) with what was entered already."""
-    kept = {row.get("Submission", ""): row for _, row in _rows(out / SHEET)}
+def sheet(
+    out: Path, policy: Policy, names: Mapping[str, str], people: Sequence[Person] = ()
+) -> str:
+    """by_hand.csv: a row an entry (names: by entry) with what was entered already, then rows of no entry.
+
+    It begins with a byte order mark, without which Excel spoils every name that is not English.
+    """
+    placed, nobodys = _placed(_rows(out / SHEET), list(names), people)
+    kept = {entry: row for entry, (_, row) in placed.items()}
+    kept |= {row["Submission"]: row for row in nobodys}
+    names = {**names, **{row["Submission"]: row.get("Student", "") for row in nobodys}}
     header = ["Submission", "Student"]
     for task in policy.by_hand:
         header += [f"{task.id}: {name} (of {policy.show(p)})" for name, p in task.criteria.items()]
@@ -95,7 +107,44 @@ def sheet(out: Path, policy: Policy, names: Mapping[str, str]) -> str:
     for entry, name in names.items():
         had = kept.get(entry, {})
         writer.writerow([entry, name, *(had.get(_key(column), "") for column in header[2:])])
-    return text.getvalue()
+    return f"\ufeff{text.getvalue()}"
+
+
+_Placed = dict[str, tuple[str, dict[str, str]]]
+
+
+def _placed(
+    rows: Sequence[tuple[str, dict[str, str]]], entries: Sequence[str], people: Sequence[Person]
+) -> tuple[_Placed, list[dict[str, str]]]:
+    """The table's rows by the entry that they are of, and those of none in which something is entered.
+
+    A student who hands in again through Canvas, or whose entry was renamed, has an entry of another name.
+    """
+    placed = {
+        row["Submission"]: (where, row) for where, row in rows if row["Submission"] in entries
+    }
+    nobodys = []
+    for where, row in rows:
+        if row["Submission"] in entries or not any(list(row.values())[2:]):
+            continue
+        entry = _renamed(row["Submission"], entries, people)
+        if entry and entry not in placed:
+            placed[entry] = (where, row)
+        else:
+            nobodys.append(row)
+    return placed, nobodys
+
+
+def _renamed(was: str, entries: Sequence[str], people: Sequence[Person]) -> str:
+    """The entry that a student has now; "" if that is not certain."""
+    said = identify(was)
+    same = [entry for entry in entries if said.number and same_owner(identify(entry), said)]
+    if len(same) == 1:
+        return same[0]
+    try:
+        return entry_of(was, entries, people)
+    except LabError:
+        return ""
 
 
 def _hand_mark(where: str, row: Mapping[str, str], task: HandTask) -> HandMark:

@@ -11,6 +11,7 @@ from typing import Any
 
 from grading.gradebook.gradebook import harmless
 from grading.gradebook.marks import TOTAL
+from grading.grader.intake.submissions import identify, same_owner
 
 FILE = "changes.csv"
 MOST_TASKS = 4  # of one student in a line; changes.csv has them all
@@ -35,8 +36,13 @@ def found(before: Mapping[str, Any], after: Mapping[str, Any], when: str) -> Ite
 
     Of a student the changed tasks, then the sum. Students who were not there before have no change.
     """
+    gone = {
+        entry: then
+        for entry, then in before.get("students", {}).items()
+        if entry not in after.get("students", {})
+    }
     for entry, now in sorted(after.get("students", {}).items()):
-        then = before.get("students", {}).get(entry)
+        then = before.get("students", {}).get(entry) or _under_another_name(entry, now, gone)
         if then is None:
             continue
         whys = []
@@ -55,6 +61,20 @@ def found(before: Mapping[str, Any], after: Mapping[str, Any], when: str) -> Ite
             yield Change(when, now["name"], entry, TOTAL, then["points"], now["points"], why)
 
 
+def _under_another_name(
+    entry: str, now: Mapping[str, Any], gone: Mapping[str, Mapping[str, Any]]
+) -> Mapping[str, Any] | None:
+    """What was reported of a student whose entry had another name, or who had handed nothing in; None if not certain."""
+    said = identify(entry)
+    same = [then for was, then in gone.items() if same_owner(identify(was), said)]
+    same = same or [
+        then
+        for was, then in gone.items()
+        if then["name"] == now["name"] and not (said.number and identify(was).number)
+    ]
+    return same[0] if len(same) == 1 else None
+
+
 def _why(
     task: str,
     then: Mapping[str, Any],
@@ -67,10 +87,11 @@ def _why(
         return said
     if "." not in task:
         return "entered by a person"
+    had = then.get("handed_in", {})
+    if exercise in had and had[exercise] != now.get("handed_in", {}).get(exercise):
+        return "handed in anew"
     if task not in then.get("tasks", {}):
         return "judged now"
-    if then.get("handed_in", {}).get(exercise) != now.get("handed_in", {}).get(exercise):
-        return "handed in anew"
     if before.get("checks", {}).get(exercise) != after.get("checks", {}).get(exercise):
         return "its checks changed"
     if before.get("environment") != after.get("environment"):

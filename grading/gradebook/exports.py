@@ -17,7 +17,6 @@ from html import escape
 from typing import Any
 
 from grading.gradebook.feedback import check_view
-from grading.gradebook.feedback_pages import HAND_IN_ANEW
 from grading.gradebook.marks import NOTHING, Mark
 from grading.gradebook.policy import Policy
 from grading.gradebook.student_view import CheckView, StudentView, TaskView
@@ -87,14 +86,11 @@ def _so_far(mark: Mark) -> Fraction:
 
 def _summary(student: StudentView) -> str:
     if student.incomplete:
-        lines = [
-            f"Not complete yet ({', '.join(student.incomplete)}): something on the grading side broke "
-            "or is not done. Not your fault; it will be graded again."
-        ]
+        lines = [f"Not complete yet. {student.why_incomplete}"]
     else:
         lines = [f"{student.total} of {student.out_of} points."]
     if student.refused:
-        lines += [f"Your submission could not be taken: {student.refused}", HAND_IN_ANEW]
+        lines += [f"Your submission could not be taken: {student.refused}", student.refused_advice]
     for file in student.files:
         lines += [f"{file.path}: {file.cause}", *file.lines, file.advice]
     lines += student.notes

@@ -22,6 +22,7 @@ from grading.gradebook.student_view import (
 )
 from grading.gradebook.untrusted_text import clean, clean_lines
 from grading.gradebook.where_to_read import Guide
+from grading.grader.intake.refused import TWICE
 from grading.runner import alike, results
 from profiling_lab.course.manifest import Course
 
@@ -36,6 +37,8 @@ ADVICE = {
     "bad import": "Nothing in it can be judged until Python can import it: `uv run lab check {exercise}` "
     "says the same where you work.",
 }
+HAND_IN_ANEW = "Pack your work anew with `uv run lab submit` and hand that in."
+WHICH_COUNTS = "Tell your instructor which of them counts."
 HIDDEN = "A hidden check of this task {what}. Its details are not shown."
 
 
@@ -74,9 +77,28 @@ def view(
         exercises=exercises,
         following=following,
         words=[] if refused else words,
+        why_incomplete=_why_incomplete(mark),
         refused=clean(refused, 500),
+        refused_advice=WHICH_COUNTS if refused.startswith(TWICE) else HAND_IN_ANEW,
         by_hand=[_hand_view(mark, hand, policy) for hand in mark.by_hand],
     )
+
+
+def _why_incomplete(mark: Mark) -> str:
+    """What is missing to a sum, and whose turn it is."""
+    texts = {
+        hand.task.id: clean(hand.task.title) for hand in mark.by_hand if hand.task.id in mark.left
+    }
+    broken = [name for name in mark.left if name not in texts]
+    said = []
+    if broken:
+        said.append(
+            f"Something on the grading side broke or is not done, in {', '.join(broken)}. Not your fault; it "
+            "will be graded again."
+        )
+    if texts:
+        said.append(f"A person has yet to grade: {', '.join(texts.values())}.")
+    return " ".join(said)
 
 
 def _override_notes(mark: Mark, policy: Policy) -> list[str]:

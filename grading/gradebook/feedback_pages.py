@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     import jinja2
 
 TEMPLATES = Path(__file__).parent / "templates"
-HAND_IN_ANEW = "Pack your work anew with `uv run lab submit` and hand that in."
 
 
 @functools.lru_cache(maxsize=1)
@@ -42,7 +41,7 @@ def environment() -> jinja2.Environment:
     made.filters["others"] = others
     made.filters["slug"] = lambda outcome: str(outcome).replace(" ", "-")
     style = Markup((TEMPLATES / "page.css").read_text(encoding="utf-8"))  # noqa: S704 - our own file
-    shared: dict[str, Any] = {"style": style, "hand_in_anew": HAND_IN_ANEW}
+    shared: dict[str, Any] = {"style": style}
     shared["meaning"] = {outcome: words[0] for outcome, words in MEANING.items()}
     made.globals.update(shared)
     return made
@@ -58,12 +57,9 @@ def markdown_page(student: StudentView) -> str:
     out = [f"# {student.course}: {inline(student.name)}", ""]
     if student.refused:
         out += [f"**Your submission could not be taken**: {inline(student.refused, 500)}", ""]
-        out += [f"{HAND_IN_ANEW}", ""]
+        out += [student.refused_advice, ""]
     if student.incomplete:
-        out += [
-            "**Not complete yet.** Something on the grading side broke or is not done, in "
-            f"{', '.join(student.incomplete)}. Not your fault; it will be graded again.",
-        ]
+        out += [f"**Not complete yet.** {inline(student.why_incomplete, 500)}"]
     else:
         out += [f"**{student.total} of {student.out_of} points**"]
     out += [line for note in student.notes for line in ("", inline(note, 500))]

@@ -13,12 +13,17 @@ from grading.gradebook.gradebook import NO_SUBMISSION, REFUSED, SEVERAL, Row
 from grading.gradebook.marks import TOTAL, Mark, any_left
 from grading.gradebook.roster import Unmatched
 from grading.gradebook.untrusted_text import clean
+from grading.grader.intake.refused import TWICE
 
 ENTER = "enter the points in by_hand.csv and run grade report (grade sheet writes the table)"
 AGAIN = "run the same command again; it goes on from here"
 REPLACE = "ask for it again, put it in this one's place, and run the same command again"
-RENAME = "rename it to the student's id, login or e-mail, and run the same command again"
+RENAME = (
+    "rename it to the student's id, login or e-mail, or add the student to the class list, and run the same "
+    "command again"
+)
 CHOOSE = "keep the one that counts, take the others away, and run the same command again"
+CORRECT = "correct its name in the column Submission of by_hand.csv, or delete the row, and run grade report"
 MOST_NAMES = 8
 NOT_GRADED_YET = "not graded yet"
 
@@ -59,13 +64,23 @@ def why_left(mark: Mark) -> str:
 
 
 def looks(
-    rows: Sequence[Row], apart: Sequence[tuple[Row, Unmatched]], left: dict[str, str]
+    rows: Sequence[Row],
+    apart: Sequence[tuple[Row, Unmatched]],
+    left: dict[str, str],
+    nobodys_points: Sequence[str] = (),
 ) -> list[Look]:
     """The list, what keeps points from students first; each is noted at its row as well.
 
-    left: by entry, why its points are not whole.
+    left: by entry, why its points are not whole. nobodys_points: rows of by_hand.csv that are of no entry.
     """
-    out: list[Look] = []
+    out = [
+        Look(
+            clean(name, 200),
+            "by_hand.csv has points for it, and no submission has this name",
+            CORRECT,
+        )
+        for name in nobodys_points
+    ]
 
     def add(row: Row, why: str, do: str) -> None:
         out.append(Look(clean(row.name, 200), clean(why, 400), do))
@@ -87,6 +102,8 @@ def looks(
     for row in every:
         if row.state.startswith(SEVERAL):
             add(row, row.state, CHOOSE)
+        elif row.state.startswith(f"{REFUSED}: {TWICE}"):
+            add(row, f"could not be taken: {row.state.removeprefix(f'{REFUSED}: ')}", CHOOSE)
         elif row.state.startswith(REFUSED):
             add(row, f"could not be taken: {row.state.removeprefix(f'{REFUSED}: ')}", REPLACE)
         for file in row.refused_files:

@@ -231,7 +231,7 @@ class _Writer:
     def whole_class(self, roster: Sequence[Person] | None) -> list[Look]:
         """Write the gradebooks and the class page; returns what the instructor has to do."""
         rows, apart = self._rows(roster)
-        found = looks(rows, apart, self.left)
+        found = looks(rows, apart, self.left, self.hand.nobodys)
         given_back = {f"{row.entry}\0{at}": row for at, row in enumerate(rows) if row.entry}
         folders = file_names(given_back, {key: row.name for key, row in given_back.items()})
         pages = [(folders[key], row) for key, row in given_back.items()]

@@ -290,8 +290,8 @@ def entry_of(wanted: str, entries: Sequence[str], people: Sequence[Person] = ())
     close = difflib.get_close_matches(plain, list(known), n=3, cutoff=0.5)
     near = "; ".join(dict.fromkeys(known[one] for one in close))
     raise LabError(
-        f"{wanted}: no submission of that name{f' (near it: {near})' if near else ''}; --student takes "
-        "an entry's name, a student's, or what the class list has of one"
+        f"{wanted}: no submission of that name{f' (near it: {near})' if near else ''}; write an entry's "
+        "name, a student's, or what the class list has of one"
     )
 
 

@@ -118,7 +118,9 @@ class StudentView:
     exercises: list[ExerciseView]
     following: list[TaskView]
     words: list[tuple[str, str]]
+    why_incomplete: str = ""
     refused: str = ""  # why nothing of the submission could be taken
+    refused_advice: str = ""
     by_hand: list[HandView] = field(default_factory=list)
 
     @property

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from grading.gradebook import by_hand, policy, reporting, roster
+from grading.gradebook import by_hand, changes, look, policy, reporting, roster
 from grading.gradebook.by_hand import HandError
 from grading.grader.batches import batch, reports
 from grading.grader.batches.batch import Options
+from grading.grader.intake.refused import TWICE
 from grading.grader.intake.submissions import Submission, returned_name
 from grading.runner.results import Check, Key, Result, Task
 from profiling_lab.course import manifest
@@ -92,6 +93,24 @@ def test_what_is_not_entered_yet_is_no_zero_and_stands_in_the_list(tmp_path: Pat
     assert "by_hand.csv" in look.do
 
 
+def test_the_student_reads_whose_turn_it_is(tmp_path: Path) -> None:
+    write(tmp_path, "ada")
+    for name in ("feedback/ada.md", "feedback/ada.html", "gradescope/ada.json"):
+        text = (tmp_path / name).read_text(encoding="utf-8")
+        assert "A person has yet to grade: Deep dive: the text." in text
+        assert "grading side broke" not in text
+
+
+def test_who_handed_in_twice_is_no_one_to_ask_again(tmp_path: Path) -> None:
+    twice = Submission("cleo", tmp_path, "", error=f"{TWICE}: a.zip, b.zip")
+    made = reporting.write_all(COURSE, [result("cleo", "error")], tmp_path, submissions=[twice])
+    (found,) = made.needs_look
+    assert (found.why, found.do) == (f"could not be taken: {twice.error}", look.CHOOSE)
+    for name in ("feedback/cleo.md", "feedback/cleo.html", "gradescope/cleo.json"):
+        text = (tmp_path / name).read_text(encoding="utf-8")
+        assert "Tell your instructor which of them counts." in text and "Pack your work" not in text
+
+
 def test_what_could_not_be_taken_is_a_zero_with_its_reason(tmp_path: Path) -> None:
     refused = Submission("cleo", tmp_path, "", error="it is no archive")
     made = reporting.write_all(
@@ -132,6 +151,47 @@ def test_a_new_table_keeps_what_was_entered(tmp_path: Path) -> None:
         ).earned
     )
     assert read.marks["cleo"][0].earned is None and "bob" not in text
+
+
+def test_what_was_entered_stays_with_a_student_whose_entry_has_another_name(tmp_path: Path) -> None:
+    """Canvas numbers what is handed in again anew; an entry that no row matched is renamed."""
+    canvas = (
+        roster.Person("Pires, Cleo", id="3", canvas_id="77", line=2),
+        roster.Person("Doe, Zoe", email="zoe@x.edu", line=3),
+        roster.Person("Lee, Kim", canvas_id="5", line=4),
+        roster.Person("Lee, Kim", canvas_id="6", line=5),
+    )
+    table = "\n".join(
+        [ENTERED.partition("\n")[0]]
+        + [
+            "pirescleo_77_1_week,,3,1,New number.",
+            "zoe doe,,4,2,Renamed.",
+            "leekim_6_3_a,,1,0,His own.",
+        ]
+    )
+    (tmp_path / by_hand.SHEET).write_text(table, encoding="utf-8")
+    entries = ["pirescleo_LATE_77_8_week-1", "zoe@x.edu", "leekim_5_4_b"]
+    for _ in range(2):
+        read = by_hand.read(tmp_path, POLICY, COURSE, entries, canvas)
+        assert {entry: mark.comment for entry, (mark,) in read.marks.items() if mark.comment} == {
+            entries[0]: "New number.",
+            entries[1]: "Renamed.",
+        }
+        assert read.nobodys == ("leekim_6_3_a",), "of another student with the same name"
+        text = by_hand.sheet(tmp_path, POLICY, dict.fromkeys(entries, ""), canvas)
+        assert text.endswith("leekim_6_3_a,,1,0,His own.\n")
+        (tmp_path / by_hand.SHEET).write_text(text, encoding="utf-8")
+
+
+def test_points_of_no_submission_are_said_and_kept(tmp_path: Path) -> None:
+    """As when a spreadsheet spoils a name; Excel spoils none in a table with a byte order mark."""
+    spoiled = "Zoë Brown".encode().decode("cp1252")
+    table = ENTERED.replace("ada,", f"{spoiled},")
+    (tmp_path / by_hand.SHEET).write_text(table, encoding="utf-8")
+    looks = write(tmp_path, "Zoë Brown").needs_look
+    assert (looks[0].who, looks[0].do) == (spoiled, look.CORRECT)
+    text = by_hand.sheet(tmp_path, POLICY, {"Zoë Brown": "Zoë"})
+    assert text.startswith("\ufeffSubmission,") and f"\n{spoiled},,3,1.5," in text
 
 
 @pytest.mark.parametrize(
@@ -301,6 +361,31 @@ def test_a_regrade_says_whose_points_changed_and_why(tmp_path: Path, monkeypatch
     assert "deep_dive_text none → 6 (entered by a person)" in changed[0]
     with pytest.raises(LabError, match="nothing for a person to grade"):
         batch.write_sheet(COURSE, out)
+
+
+def test_a_student_whose_entry_has_another_name_is_the_same_student() -> None:
+    """Canvas numbers what is handed in again anew; who had handed in nothing stands under the class list's name."""
+
+    def told(**students: tuple[str, str]) -> dict:
+        return {
+            "students": {
+                entry: {
+                    "name": name,
+                    "points": points,
+                    "tasks": {"ex_33.a": points},
+                    "handed_in": {"ex_33": entry},
+                }
+                for entry, (name, points) in students.items()
+            }
+        }
+
+    before = told(pirescleo_77_1_week=("Cleo", "3"), nothing=("Zoe", "0"), lee_5_1_a=("Kim", "4"))
+    after = told(pirescleo_77_2_week=("Cleo", "5"), zoe=("Zoe", "6"), lee_6_2_b=("Kim", "7"))
+    lines = changes.in_words(changes.found(before, after, "now"))
+    assert lines == [
+        "Cleo: total 3 → 5, ex_33.a 3 → 5 (handed in anew)",
+        "Zoe: total 0 → 6, ex_33.a 0 → 6 (handed in anew)",
+    ]
 
 
 def test_a_faulty_table_is_said_before_anything_is_judged(tmp_path: Path) -> None:

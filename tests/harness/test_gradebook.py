@@ -150,7 +150,7 @@ def test_a_student_who_is_not_found_is_told_with_the_names_near_it():
     for wanted, says in (
         ("Grase Hoper", r"Grase Hoper: no submission of that name \(near it: .*Grace Hopper"),
         ("José Álvarez", "José Álvarez handed nothing in"),
-        ("xyz", "xyz: no submission of that name; --student takes"),
+        ("xyz", "xyz: no submission of that name; write an entry"),
     ):
         with pytest.raises(LabError, match=says):
             roster.entry_of(wanted, ENTRIES, PEOPLE)

@@ -36,7 +36,7 @@ from grading.grader.batches.reports import (
 )
 from grading.grader.batches.slurm import Slurm
 from grading.grader.batches.staging import read_json, staging_folder, take_in
-from grading.grader.batches.store import WORK, Store, write_whole
+from grading.grader.batches.store import WORK, Store, read_batch, write_whole
 from grading.runner.preload import modules
 from grading.runner.results import Result
 from profiling_lab import needs
@@ -53,8 +53,9 @@ MOST_SEED = 99_999  # that checks draw from (grading.checks.fixtures)
 
 @dataclass(frozen=True)
 class Options:
-    """What an instructor asks for. exercises: all if empty. students: whom to judge now; all if empty.
+    """What an instructor asks for. exercises, cases, policy and roster: if left out, those of the folder's last run.
 
+    students: whom to judge now; all if empty. exercises: all if empty in the first run.
     seed: of what the checks draw; None takes the batch's own, or draws one. again: judge also what has
     a verdict, and say where the verdict differs.
     """
@@ -82,9 +83,6 @@ class Stopped(Exception):
     def __init__(self, left: int) -> None:
         super().__init__(f"{left} exercises are left")
         self.left = left
-
-
-# -- the plan -------------------------------------------------------------------------------------
 
 
 # -- grading --------------------------------------------------------------------------------------
@@ -118,6 +116,7 @@ def grade(
     Raises Stopped after Ctrl-C; LabError for what the instructor must fix first. What could not be
     judged for want of infrastructure is in the summary.
     """
+    options = _with_last_run(options, say)
     exercises = choose(course, options.exercises)
     reports = Reports(course, options.policy, options.roster)
     _must_be_there(options)
@@ -207,7 +206,9 @@ def write_sheet(course: Course, out: Path, policy: Path | None = None) -> Path:
         people = {entry: joined.by_entry[entry].name for entry in joined.by_entry}
         names = {entry: people.get(entry, entry) for entry in entries}
         by_hand.read(out, reports.policy, course, entries, reports.roster or ())
-        write_whole(out / by_hand.SHEET, [by_hand.sheet(out, reports.policy, names)])
+        write_whole(
+            out / by_hand.SHEET, [by_hand.sheet(out, reports.policy, names, reports.roster or ())]
+        )
     return out / by_hand.SHEET
 
 
@@ -326,6 +327,26 @@ def _chosen_students(
     return {entry_of(name, known, roster or ()) for name in wanted} or set(known)
 
 
+def _with_last_run(options: Options, say: Callable[[str], None]) -> Options:
+    """Exercises, cases, policy and class list that were left out: those of the folder's last run, and says so.
+
+    One student judged again without them would take late rules, texts and names from the whole class.
+    """
+    last = read_batch(options.out).get("options", {})
+    kept: dict[str, Any] = {}
+    if last.get("exercises") and not options.exercises:
+        kept["exercises"] = tuple(last["exercises"])
+    for name in ("cases", "policy", "roster"):
+        if last.get(name) and getattr(options, name) is None:
+            kept[name] = Path(last[name])
+    if kept:
+        words = [f"--exercise {name}" for name in kept.get("exercises", ())]
+        words += [f"--{name} {path}" for name, path in kept.items() if name != "exercises"]
+        all_of_them = "; for all exercises: --exercise ." if "exercises" in kept else ""
+        say(f"as in the last run: {' '.join(words)}{all_of_them}")
+    return dataclasses.replace(options, **kept)
+
+
 def _must_be_there(options: Options) -> None:
     if not options.source.exists():
         raise LabError(f"{options.source}: no such folder or archive of submissions")
@@ -378,6 +399,3 @@ def _keep_plan(
             "reported": facts.get("reported", {}),
         }
     )
-
-
-# -- reports --------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ ENTRY_CPU_S = 20  # processor time for one entry; an honest one takes well under
 def serve() -> None:
     """Take entries as asked for on stdin, a line of JSON each, and answer on stdout likewise.
 
-    First line: {"stubs": […], "root": the course's folder}. Then {"path", "tree"} each.
+    First line: {"stubs": […], "root": the course's folder}. Then {"path", "tree", "beside": names} each.
     """
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource
@@ -40,7 +40,8 @@ def serve() -> None:
         request = json.loads(line)
         try:
             with _processor_time(ENTRY_CPU_S):
-                answer = vars(taker.take(Path(request["path"]), Path(request["tree"])))
+                path, tree = Path(request["path"]), Path(request["tree"])
+                answer = vars(taker.take(path, tree, request["beside"]))
         except _TookTooLong:
             answer = {"failed": f"reading it took more than {ENTRY_CPU_S:g} s of processor time"}
         except StagingError as error:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import stat
 import unicodedata
+from collections.abc import Iterable
 
 from grading.runner.printable import printable
 
@@ -19,6 +21,7 @@ SUFFIXES = (
 UNSUPPORTED = (".7z", ".rar", ".gz", ".bz2", ".xz", ".zst", ".iso", ".dmg")
 HIDDEN = frozenset({"__MACOSX", "@eaDir", "Thumbs.db", "desktop.ini", "lost+found"})
 PACK_ANEW = "hand in the zip that `lab submit` writes"
+TWICE = "handed in more than once"  # which one counts is for people to say
 
 
 class Refused(Exception):
@@ -52,6 +55,22 @@ def archive_stem(name: str) -> str:
         if name.lower().endswith(suffix) and len(name) > len(suffix):
             return name[: -len(suffix)]
     return name
+
+
+def stub_of(name: str, stubs: Iterable[str]) -> str:
+    """The stub that a file is by its name alone, as a class system may have changed it; "" if none or several.
+
+    Canvas: NAME_number_number_FILE, and FILE-1 for one that is handed in again.
+    """
+    found = [
+        stub
+        for stub in stubs
+        for stem, dot, suffix in [stub.rpartition("/")[2].rpartition(".")]
+        if re.fullmatch(
+            rf"(?:[^_]+_(?:LATE_)?\d+_\d+_)?{re.escape(stem)}(?:-\d+)?\{dot}{suffix}", name
+        )
+    ]
+    return found[0] if len(found) == 1 else ""
 
 
 def allow(size: int, limit_bytes: int = FILE_BYTES) -> None:

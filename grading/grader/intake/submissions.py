@@ -4,8 +4,9 @@
 
 An entry is a folder, a .zip or .tar(.gz/.bz2/.xz), a git clone with or without a work tree, or a folder
 that holds one archive and nothing else; or the one submission that was named. Its name is the student's:
-whose it is on a roster, `identify` and `canonical` say without guessing. Two entries of one student are
-refused by name, both: which of them counts is not the grader's to choose.
+whose it is on a roster, `identify` and `canonical` say without guessing. Several files of one student, as
+Canvas gives a hand-in of several, are one entry. Two archives or folders of one student are refused by name,
+both: which of them counts is not the grader's to choose.
 
 `grading.grader.intake.taking` does the reading, in a process of its own, which is killed and made anew when an entry
 takes too long or too much memory: one bad entry never stops the others.
@@ -25,13 +26,13 @@ import subprocess
 import sys
 import time
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from grading.grader.intake.folders import Folder
-from grading.grader.intake.refused import ARCHIVE_BYTES, archive_stem, hidden, shown
+from grading.grader.intake.refused import ARCHIVE_BYTES, TWICE, archive_stem, hidden, shown, stub_of
 from grading.grader.intake.repositories import is_bare
 from profiling_lab.course.manifest import Course
 from profiling_lab.errors import LabError
@@ -106,6 +107,11 @@ def identify(entry: str) -> Identity:
     return Identity(archive_stem(entry))
 
 
+def same_owner(one: Identity, other: Identity) -> bool:
+    """Whether a class system's numbers say that two entries are of one student."""
+    return bool(one.number) and (one.number, one.kind) == (other.number, other.kind)
+
+
 def returned_name(entry: str, file: str) -> tuple[str, str]:
     """Which class system an entry came from ("canvas", "moodle" or ""), and how it wants `file` named to give it back."""
     said = identify(entry)
@@ -162,15 +168,14 @@ def take_in(
     with _Reader(stubs, course.root, staging) as reader:
         for number, (student, entries) in enumerate(sorted(by_student.items()), 1):
             tree = staging / hashlib.sha256(student.encode()).hexdigest()[:16]
-            if len(entries) > 1:
+            entry, beside, extra = _one_of(entries, stubs)
+            if entry is None:
                 names = ", ".join(shown(entry.name) for entry in entries)
-                answer: dict[str, Any] = {
-                    "files": dict.fromkeys(stubs, "missing"),
-                    "error": f"{student} handed in {len(entries)} times: {names}; "
-                    "keep the one to grade and take the others away",
-                }
+                answer = reader.refused(f"{TWICE}: {names}")
             else:
-                answer = _take(reader, entries[0], tree, broke_reader)
+                answer = _take(reader, entry, tree, broke_reader, beside)
+                answer["extra"] = [*answer.get("extra", ()), *extra]
+                answer["extra_count"] = answer.get("extra_count", 0) + len(extra)
             done.append(
                 Submission(
                     student,
@@ -188,14 +193,37 @@ def take_in(
     return done
 
 
+def _one_of(entries: list[Path], stubs: list[str]) -> tuple[Path | None, list[str], list[str]]:
+    """One student's entries as one: the entry, course files beside it, and others; None if there is no telling.
+
+    It is told by names alone: an archive or a folder, or files of the course, and whatever else lies beside them.
+    """
+    if len(entries) == 1:
+        return entries[0], [], []
+    loose = [entry for entry in entries if stub_of(entry.name, stubs)]
+    packed = [
+        entry for entry in entries if archive_stem(entry.name) != entry.name or entry.is_dir()
+    ]
+    others = [shown(entry.name) for entry in entries if entry not in loose and entry not in packed]
+    if len(packed) == 1 and not loose:
+        return packed[0], [], others
+    if loose and not packed:
+        return loose[0], [entry.name for entry in loose[1:]], others
+    return None, [], []
+
+
 def _take(
-    reader: _Reader, entry: Path, tree: Path, broke_reader: dict[str, str] | None
+    reader: _Reader,
+    entry: Path,
+    tree: Path,
+    broke_reader: dict[str, str] | None,
+    beside: Sequence[str] = (),
 ) -> dict[str, Any]:
     """What came of an entry; an archive that broke its reader once is known by its hash."""
     digest = _digest(entry) if broke_reader is not None else ""
     if broke_reader is not None and digest in broke_reader:
         return reader.refused(broke_reader[digest])
-    answer = reader.take(entry, tree)
+    answer = reader.take(entry, tree, beside)
     if broke_reader is not None and digest and answer.pop("failed", False):
         broke_reader[digest] = answer["error"]
     return answer
@@ -304,9 +332,10 @@ class _Reader:
     def __exit__(self, *exc: object) -> None:
         self._end()
 
-    def take(self, entry: Path, tree: Path) -> dict[str, Any]:
+    def take(self, entry: Path, tree: Path, beside: Sequence[str] = ()) -> dict[str, Any]:
         """What came of an entry: a Taken as plain data. Raises SubmissionsError."""
-        answer = self._ask({"path": str(entry), "tree": str(tree.absolute())})
+        asked = {"path": str(entry), "tree": str(tree.absolute()), "beside": list(beside)}
+        answer = self._ask(asked)
         if "staging" in answer:
             raise self._unwritable(answer["staging"])
         if "failed" in answer:

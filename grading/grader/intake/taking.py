@@ -10,11 +10,13 @@ this happens in a process of its own with a limit on memory (`grading.grader.int
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import re
 import shutil
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,12 +27,14 @@ from grading.grader.intake.refused import (
     FILE_BYTES,
     MEMBERS,
     SUFFIXES,
+    TWICE,
     UNSUPPORTED,
     NotThere,
     Refused,
     StagingError,
     hidden,
     shown,
+    stub_of,
 )
 from grading.grader.intake.repositories import Repository, is_bare
 
@@ -62,9 +66,10 @@ class Taker:
         self.stubs = stubs
         self.given = given | frozenset(stubs)
 
-    def take(self, path: Path, tree: Path) -> Taken:
+    def take(self, path: Path, tree: Path, beside: Sequence[str] = ()) -> Taken:
         """Copy the course's files out of an entry into the folder `tree`, which is made anew.
 
+        beside: names of files in the same folder that are the same student's, as Canvas gives a hand-in of several.
         Raises StagingError if `tree` cannot be written.
         """
         _clear(tree)
@@ -72,7 +77,7 @@ class Taker:
         total = hashlib.sha256()
         try:
             with contextlib.ExitStack() as close:
-                source = self._open(path, close)
+                source = self._open(path, close, beside)
                 prefix, places = self._places(source)
                 for stub in self.stubs:
                     path_of = places.get(stub, "")
@@ -91,15 +96,17 @@ class Taker:
         taken.sha256 = total.hexdigest()
         return taken
 
-    def _open(self, path: Path, close: contextlib.ExitStack) -> Source:
+    def _open(self, path: Path, close: contextlib.ExitStack, beside: Sequence[str]) -> Source:
         """The entry as a source of files. Raises Refused, OSError."""
         parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         close.callback(os.close, parent)
         kind = os.stat(path.name, dir_fd=parent, follow_symlinks=False).st_mode
         if not stat.S_ISDIR(kind):
-            if self._stub_of(path.name):
+            if stub_of(path.name, self.stubs):
                 alone = Archive()
-                alone.add(path.name, Member(lambda: read_plain(parent, path.name, FILE_BYTES)))
+                for name in (path.name, *beside):
+                    read = functools.partial(read_plain, parent, name, FILE_BYTES)
+                    alone.add(name, Member(read))
                 return alone
             return open_archive(parent, path.name, close)
         descriptor = open_folder(path.name, parent)
@@ -129,7 +136,7 @@ class Taker:
         except NotThere:
             found: dict[str, str] = {}
             for _, path in zip(range(MEMBERS), source.names(), strict=False):
-                stub = self._stub_of(path.rpartition("/")[2])
+                stub = stub_of(path.rpartition("/")[2], self.stubs)
                 if stub in found:
                     raise Refused(
                         f"two files in it may be {shown(stub)} ({shown(found[stub])}, {shown(path)}); leave one"
@@ -140,21 +147,6 @@ class Taker:
                 raise
             return "", found
         return prefix, {stub: prefix + stub for stub in self.stubs}
-
-    def _stub_of(self, name: str) -> str:
-        """The stub that a file is by its name alone, as a class system may have changed it; "" if none or several.
-
-        Canvas: NAME_number_number_FILE, and FILE-1 for one that is handed in again.
-        """
-        found = [
-            stub
-            for stub in self.stubs
-            for stem, dot, suffix in [stub.rpartition("/")[2].rpartition(".")]
-            if re.fullmatch(
-                rf"(?:[^_]+_(?:LATE_)?\d+_\d+_)?{re.escape(stem)}(?:-\d+)?\{dot}{suffix}", name
-            )
-        ]
-        return found[0] if len(found) == 1 else ""
 
     def _wrapper(self, source: Source) -> str:
         """The folder that all lies in, with a "/", or "". Raises Refused."""
@@ -174,9 +166,11 @@ class Taker:
         names = [shown(name, 60) for _, name in zip(range(6), source.names(), strict=False)]
         if not names:
             raise Refused("it is empty")
+        packed = any(name.lower().endswith((*SUFFIXES, *UNSUPPORTED)) for name in names)
         raise NotThere(
             f"it holds none of the course's files at their places ({self.stubs[0]}, …); "
             f"it holds {', '.join(names[:5])}{', …' if len(names) > 5 else ''}"
+            f"{'; an archive in an archive is not opened: unpack it once' if packed else ''}"
         )
 
     def _copy(self, source: Source, path: str, target: Path, stub: str, total: Any) -> str:
@@ -250,7 +244,7 @@ def _only_archive(folder: int) -> str:
             and entry.name.lower().endswith((*SUFFIXES, *UNSUPPORTED))
         )
     if len(archives) > 1:
-        raise Refused(f"it holds {len(archives)} archives ({shown(archives[0])}, …); leave one")
+        raise Refused(f"{TWICE}: {', '.join(map(shown, archives))}")
     return archives[0] if len(archives) == len(visible) == 1 else ""
 
 

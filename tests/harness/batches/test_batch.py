@@ -196,6 +196,30 @@ def test_one_student_at_a_time(course: Course, tmp_path: Path) -> None:
         grade(course, source, tmp_path / "out", students=("zoe",))
 
 
+def test_what_is_left_out_is_as_in_the_last_run(course: Course, tmp_path: Path) -> None:
+    """A dispute names a student and nothing else: policy, class list and exercises of the class must hold."""
+    source, out = (
+        fake.write_class(tmp_path / "in", course, ["ada", "ben"], EXERCISES),
+        tmp_path / "out",
+    )
+    policy, people = tmp_path / "policy.toml", tmp_path / "class.csv"
+    policy.write_text("[score]\ntotal = 10\n", "utf-8")
+    people.write_text("name\nAda\nBen\nZoe\n", "utf-8")
+    grade(course, source, out, policy=policy, roster=people)
+    before = (out / "gradebook.csv").read_bytes()
+    lines: list[str] = []
+    asked = batch.Options(source, out, students=("ada",), again=True)
+    summary = batch.grade(course, asked, engine_of=fake.fake_engine, say=lines.append)
+    assert (summary.judged, summary.again, summary.exercises) == (2, 2, 2)
+    assert (out / "gradebook.csv").read_bytes() == before
+    exercises = " ".join(f"--exercise {name}" for name in EXERCISES)
+    assert lines[0] == (
+        f"as in the last run: {exercises} --policy {policy} --roster {people}; for all exercises: --exercise ."
+    )
+    every = batch.Options(source, out, exercises=(".",))
+    assert batch.grade(course, every, engine_of=fake.fake_engine).exercises == len(course.exercises)
+
+
 def test_bad_requests_are_refused_before_grading(course: Course, tmp_path: Path) -> None:
     source = fake.write_class(tmp_path / "in", course, ["ada"], EXERCISES)
     (tmp_path / "empty").mkdir()

@@ -16,7 +16,7 @@ from grading.grader.intake import reader as readers
 from grading.grader.intake import submissions, taking
 from grading.grader.intake.refused import StagingError
 from grading.grader.intake.submissions import SubmissionsError, canonical, identify, take_in
-from tests.harness.intake.entries import MAIN, WHOLE, put, zipped
+from tests.harness.intake.entries import CODE, CUDA, MAIN, WHOLE, put, zipped
 
 pytestmark = [
     pytest.mark.proof,  # it is the grader's
@@ -57,9 +57,36 @@ def test_who_hands_in_twice_is_refused_by_name(course, tmp_path):
     put(source / "ada", WHOLE)
     put(source / "bob", WHOLE)
     ada, bob = take_in(source, course, tmp_path / "staging")
-    assert ada.error.startswith("Ada handed in 3 times: Ada.zip, ada, ada.tar; keep the one")
+    assert ada.error.startswith("handed in more than once: Ada.zip, ada, ada.tar")
     assert (ada.student, bob.student, bob.error) == ("Ada", "bob", "")
     assert not ada.tree.exists()
+
+
+def test_several_files_of_one_hand_in_of_canvas_are_one_entry(course, tmp_path):
+    """Canvas gives each uploaded file a name of its own, with the student's number in it."""
+    zipped(tmp_path / "class.zip", WHOLE).parent.joinpath("class").mkdir()
+    source = put(
+        tmp_path / "class",
+        {
+            "lovelaceada_7_11_ex_1.py": CODE.encode(),
+            "lovelaceada_7_12_ex_2-1.cu": WHOLE[CUDA],
+            "lovelaceada_7_13_notes.pdf": b"%PDF",
+            "builderbob_8_14_bob.zip": (tmp_path / "class.zip").read_bytes(),
+            "builderbob_8_15_report.pdf": b"%PDF",
+            "pirescleo_9_16_cleo.zip": (tmp_path / "class.zip").read_bytes(),
+            "pirescleo_9_17_ex_1.py": CODE.encode(),
+        },
+    )
+    bob, ada, cleo = take_in(source, course, tmp_path / "staging")
+    assert (ada.error, bob.error) == ("", "")
+    assert [name for name, state in ada.files.items() if state == "submitted"] == [MAIN, CUDA]
+    assert (ada.tree / CUDA).read_bytes() == WHOLE[CUDA]
+    assert (ada.extra, bob.extra) == (
+        ("lovelaceada_7_13_notes.pdf",),
+        ("builderbob_8_15_report.pdf",),
+    )
+    assert set(bob.files.values()) == {"submitted"}
+    assert cleo.error.startswith("handed in more than once: ")
 
 
 def test_one_submission_may_be_named(course, tmp_path, monkeypatch):

@@ -150,8 +150,11 @@ ENTRIES_REFUSED = {
         "two files in it may be week07/day1/ex_1.py (a/ex_1.py, b/ex_1.py)",
     ),
     "two wrappers": (two_wrappers, "several folders in it"),
-    "two archives": (two_archives, "it holds 2 archives"),
-    "an archive in an archive": (nested, "it holds inner.zip"),
+    "two archives": (two_archives, "handed in more than once: one.zip, two.tgz"),
+    "an archive in an archive": (
+        nested,
+        "it holds inner.zip; an archive in an archive is not opened: unpack it once",
+    ),
     "a linked entry": (linked_entry, "it is a link"),
     "a piped entry": (piped_entry, "it is a pipe"),
     "gone": (lambda at: at / "ada", "vanished"),
