@@ -18,7 +18,7 @@ from pathlib import Path
 from grading.gradebook.marks import TOTAL, HandMark, Override
 from grading.gradebook.policy import HandTask, Policy
 from grading.gradebook.roster import HandedInNothing, Person, entry_of
-from grading.grader.intake.submissions import identify, same_owner
+from grading.grader.intake.owners import identify, same_owner
 from profiling_lab.course.manifest import Course
 from profiling_lab.errors import LabError
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from grading.gradebook.gradebook import harmless
 from grading.gradebook.marks import TOTAL
-from grading.grader.intake.submissions import identify, same_owner
+from grading.grader.intake.owners import identify, same_owner
 
 FILE = "changes.csv"
 MOST_TASKS = 4  # of one student in a line; changes.csv has them all

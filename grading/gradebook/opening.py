@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from grading.gradebook.policy import Policy
 from grading.gradebook.reporting import handed_in_at
 from grading.gradebook.roster import Joined, Person, join
-from grading.grader.intake.submissions import Submission, identify
+from grading.grader.intake.owners import identify
+from grading.grader.intake.submissions import Submission
 
 NAMES_SHOWN = 5
 

@@ -42,7 +42,8 @@ from grading.gradebook.similarity import Match
 from grading.gradebook.student_view import StudentView
 from grading.gradebook.untrusted_text import clean, encodable_data
 from grading.gradebook.where_to_read import Guide
-from grading.grader.intake.submissions import Submission, identify
+from grading.grader.intake.owners import identify
+from grading.grader.intake.submissions import Submission
 from grading.runner.results import Result
 from profiling_lab.atomic_files import replaced
 from profiling_lab.course.manifest import Course

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from grading.gradebook.gradebook import Row
 from grading.gradebook.roster import Unmatched
-from grading.grader.intake.submissions import returned_name
+from grading.grader.intake.owners import returned_name
 from profiling_lab.atomic_files import replaced
 
 FOLDER, FILE = "returned", "feedback.html"

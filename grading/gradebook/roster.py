@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from pathlib import Path
 
-from grading.grader.intake.submissions import identify
+from grading.grader.intake.owners import identify
 from profiling_lab.errors import LabError
 
 LARGEST_BYTES = 16 << 20

@@ -363,7 +363,10 @@ class Judge:
                 return Score({}, f"the checks ended with exit code {done.exit_code}: {last}")
             # Messages are for students: no paths of this machine or of this run.
             cases = self._scratch / "exchange" / "cases"
-            folders = [seen, unit, cases, self._scratch, submission.tree, self.course.root]
+            tree, root = submission.tree, self.course.root
+            # Checks show a path from the course's folder on, where it lies inside.
+            inside = [tree.relative_to(root)] if tree.is_relative_to(root) else []
+            folders = [seen, unit, cases, self._scratch, tree, *inside, root]
             for task in found.values():
                 for check in task["checks"]:
                     check["message"] = without_folders(folders, check["message"])

@@ -13,8 +13,9 @@ from grading.gradebook import by_hand, changes, look, policy, reporting, roster
 from grading.gradebook.by_hand import HandError
 from grading.grader.batches import batch, reports
 from grading.grader.batches.batch import Options
+from grading.grader.intake.owners import returned_name
 from grading.grader.intake.refused import TWICE
-from grading.grader.intake.submissions import Submission, returned_name
+from grading.grader.intake.submissions import Submission
 from grading.runner.results import Check, Key, Result, Task
 from profiling_lab.course import manifest
 from profiling_lab.errors import LabError

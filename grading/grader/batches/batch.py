@@ -56,8 +56,7 @@ class Options:
     """What an instructor asks for. exercises, cases, policy and roster: if left out, those of the folder's last run.
 
     students: whom to judge now; all if empty. exercises: all if empty in the first run.
-    seed: of what the checks draw; None takes the batch's own, or draws one. again: judge also what has
-    a verdict, and say where the verdict differs.
+    seed: of what the checks draw; None takes the batch's own, or draws one. again: judge also what has a verdict.
     """
 
     source: Path

@@ -14,8 +14,9 @@ import pytest
 
 from grading.grader.intake import reader as readers
 from grading.grader.intake import submissions, taking
+from grading.grader.intake.owners import canonical, identify
 from grading.grader.intake.refused import StagingError
-from grading.grader.intake.submissions import SubmissionsError, canonical, identify, take_in
+from grading.grader.intake.submissions import SubmissionsError, take_in
 from tests.harness.intake.entries import CODE, CUDA, MAIN, WHOLE, put, zipped
 
 pytestmark = [
