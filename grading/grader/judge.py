@@ -363,13 +363,11 @@ class Judge:
                 return Score({}, f"the checks ended with exit code {done.exit_code}: {last}")
             # Messages are for students: no paths of this machine or of this run.
             cases = self._scratch / "exchange" / "cases"
-            tree, root = submission.tree, self.course.root
-            # Checks show a path from the course's folder on, where it lies inside.
-            inside = [tree.relative_to(root)] if tree.is_relative_to(root) else []
-            folders = [seen, unit, cases, self._scratch, tree, *inside, root]
+            root = self.course.root
+            folders = [seen, unit, cases, self._scratch, submission.tree, root]
             for task in found.values():
                 for check in task["checks"]:
-                    check["message"] = without_folders(folders, check["message"])
+                    check["message"] = without_folders(folders, check["message"], root)
             return Score(found)
         except SandboxError as error:
             return Score({}, str(error))

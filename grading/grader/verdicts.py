@@ -29,10 +29,12 @@ class Score:
         return next((c["message"] for c in checks if c["outcome"] == "infrastructure"), "")
 
 
-def without_folders(folders: Iterable[Path], message: str) -> str:
-    """A message with paths as from these folders on, the first that fits."""
+def without_folders(folders: Iterable[Path], message: str, here: Path) -> str:
+    """A message with paths as from these folders on, the first that fits; here: where relative paths begin."""
     for folder in folders:
-        for path in (str(folder), os.path.realpath(folder)):
+        inside = folder != here and folder.is_relative_to(here)
+        relative = [str(folder.relative_to(here))] if inside else []
+        for path in (str(folder), os.path.realpath(folder), *relative):
             message = message.replace(f"{path}{os.sep}", "")
     return message
 

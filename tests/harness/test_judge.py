@@ -14,6 +14,7 @@ import pytest
 from grading.grader import judge
 from grading.grader.intake.submissions import Submission
 from grading.grader.judge import Judge
+from grading.grader.verdicts import without_folders
 from grading.runner.forkserver import TIMED_OUT, Job
 from grading.runner.forkserver import Result as Run
 from grading.runner.results import Result
@@ -144,6 +145,11 @@ def test_messages_hold_no_paths_of_this_machine(tmp_path: Path) -> None:
     result = MadeUp(tmp_path, lambda tree: text).grade()
     messages = {check.message for task in result.tasks.values() for check in task.checks}
     assert messages == {"week07/a.py and captures/b, 'test_a0/c.sqlite' or cuda/d, e"}
+    course = Path("/course")
+    said = "graded/.work/1/week07/a.py, ./app and /course/week07/b.py"
+    assert without_folders([course / "graded/.work/1", course], said, course) == (
+        "week07/a.py, ./app and week07/b.py"
+    )
 
 
 def test_private_recordings_are_copied_to_where_one_run_sees_one_of_them(tmp_path: Path) -> None:
