@@ -34,6 +34,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULT = ROOT / "benchmarks/results/engine_pairs.json"
 PAGE = ROOT / "benchmarks/PAIRS.md"
 TABLE = "<!-- table: engine_pairs.py -->\n"
+LATER = {2: "second", 3: "third", 4: "fourth"}  # looks of which all pairs were hidden
 
 
 def measured(times: dict[str, list[float]]) -> dict[str, float]:
@@ -175,13 +176,13 @@ def main() -> None:
     commits = kept.get("commits", {}) | runs
     kept = {"commits": commits, "pairs": rows}
     RESULT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-    apart = set().union(*(draw.hidden(plan.values(), look) for look in (1, 2, 3)))
+    apart = set().union(*(draw.hidden(plan.values(), look) for look in (1, *LATER)))
     judged = [name for name in rows if options.run in rows[name] or "first" in rows[name]]
     look = [name for name in judged if name not in apart]
     groups = {"looked at": look}
     if options.show == "all":
         groups["hidden until the end"] = [n for n in judged if n in apart and plan[n].look == 1]
-        for look, word in ((2, "second"), (3, "third")):
+        for look, word in LATER.items():
             own = [name for name in judged if plan[name].look == look]
             groups |= {
                 f"{word} look, hidden until the end": [n for n in own if plan[n].fix],
