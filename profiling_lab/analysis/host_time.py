@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from profiling_lab import devices
-from profiling_lab.analysis import columns, intervals, once, order
+from profiling_lab.analysis import asleep, columns, intervals, once, order
 from profiling_lab.analysis.columns import LOADER, Recording
 from profiling_lab.analysis.intervals import Intervals
 from profiling_lab.analysis.order import Order
@@ -58,11 +58,6 @@ LOADS = r"cu(Module|Library)Load"
 LOADED_LEAST = 3
 # The range in which PyTorch's loader waits for its workers.
 LOADED_ELSEWHERE = re.compile(r"_MultiProcessingDataLoaderIter")
-# Calls of the operating system in which a thread waits for another thread or process, or for data.
-OS_WAITS = (
-    r"(pthread_cond_|pthread_mutex_lock|pthread_rwlock|pthread_join|sem_|futex|poll|ppoll|select|pselect"
-    r"|epoll_|read|pread|recv|accept|waitpid|wait4|sigwait|clock_nanosleep|nanosleep|usleep)"
-)
 # Of the link's peak, what large copies of pinned memory reach: the median of 321 in the course's recordings of an
 # H200, 54 of 64 GB/s.
 LINK_REACHED_RATIO = 0.85
@@ -199,11 +194,9 @@ def read(made: Order, single_step: bool = False) -> HostTime:
     loading = intervals.difference(keyed(*loading), compiling)
     first = nothing = Intervals(leads.starts_ns[:0], leads.ends_ns[:0])
     if not single_step:
-        first = intervals.union(
-            intervals.together(
-                once.of_stretches(compiling, stride), once.of_stretches(loading, stride)
-            )
-        )
+        groups = _groups(made, len(recording.threads))
+        parts = (once.of_stretches(spans, stride, groups) for spans in (compiling, loading))
+        first = intervals.union(intervals.together(*parts))
         compiling = intervals.difference(compiling, first)
         loading = intervals.difference(loading, first)
     lead_compiling, lead_input = zeros(), zeros()
@@ -263,6 +256,18 @@ def read(made: Order, single_step: bool = False) -> HostTime:
     return out
 
 
+def _groups(made: Order, count: int) -> np.ndarray:
+    """By thread, the one that it works for: helpers of a pool take turns, and none has all of what recurs."""
+    host = made.thread >= 0
+    pairs, times = np.unique(
+        np.stack([made.thread[host], made.for_thread[host]]), axis=1, return_counts=True
+    )
+    out = np.arange(count)
+    by_times = np.argsort(times, kind="stable")
+    out[pairs[0][by_times]] = pairs[1][by_times]
+    return out
+
+
 def _with_what_is_once(
     made: Order,
     own_setup: np.ndarray,
@@ -274,50 +279,81 @@ def _with_what_is_once(
     own_setup, lead_setup = own_setup.copy(), lead_setup.copy()
     # Allocations have been asked kernel by kernel.
     rows = np.flatnonzero((made.thread >= 0) & ~np.isin(made.kind, (order.WAIT, order.ALLOCATION)))
-    group, _ = columns.number_rows(made.thread[rows], made.kind[rows])
+    group, _ = columns.number_rows(made.for_thread[rows], made.kind[rows])
     own_setup[rows] += once.beyond_recurring(made.own[rows] - own_setup[rows], group)
     rows = np.flatnonzero(long)
     rest = made.lead[rows] - other[rows] - lead_setup[rows]
-    lead_setup[rows] += once.beyond_recurring(rest, made.thread[rows].astype(np.int64))
+    lead_setup[rows] += once.beyond_recurring(rest, made.for_thread[rows].astype(np.int64))
     return own_setup, lead_setup
 
 
 def _compiled_again(made: Order) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Thread, start and end of what leads to loading a module, where such modules come again and again.
 
-    It begins when work was last given to a device or waited for. What is loaded is the same code compiled anew where
-    most of the kernels that then run, up to the next module, ran under the same names before it.
+    It begins when the thread last gave work to a device or waited for it. What is loaded is the same code compiled anew
+    where most of the kernels that then run, up to the next module, ran under the same names before it; before a graph,
+    whose kernels have no names, where such loads come before most graphs.
     """
-    recording = made.recording
+    recording, work = made.recording, made.recording.operations
     empty = np.zeros(0, dtype=np.int64)
     host = np.flatnonzero((made.thread >= 0) & (made.row >= 0) & (made.kind != order.WAIT))
     loads = host[recording.names_like(LOADS)[recording.calls.name[made.row[host]]]]
     issued = np.flatnonzero(made.why == order.ISSUED)
-    issued = issued[recording.operations.kind[made.row[made.to[issued]]] == columns.KERNEL]
-    issued = issued[np.argsort(made.on[issued], kind="stable")]
+    kind = work.kind[made.row[made.to[issued]]]
+    issued, kind = issued[kind <= columns.GRAPH], kind[kind <= columns.GRAPH]
+    by = np.argsort(made.on[issued], kind="stable")
+    issued, kind = issued[by], kind[by]
     if len(loads) < LOADED_LEAST or not len(issued):
         return empty, empty, empty
-    call, name = made.on[issued], recording.operations.name[made.row[made.to[issued]]]
+    call, name = made.on[issued], work.name[made.row[made.to[issued]]]
     _, first = np.unique(name, return_index=True)
-    new = np.zeros(len(name), dtype=bool)
-    new[first] = True
+    known = np.ones(len(name), dtype=bool)
+    known[first] = False
     number = np.searchsorted(loads, call)  # of modules loaded before it
-    known = np.bincount(number, ~new, len(loads) + 1)[1:]
-    again = loads[2 * known > np.bincount(number, minlength=len(loads) + 1)[1:]]
+    known &= kind == columns.KERNEL
+    known = np.bincount(number, known, len(loads) + 1)[1:]
+    same = 2 * known > np.bincount(number, kind == columns.KERNEL, len(loads) + 1)[1:]
+    # Loads before each graph that no kernel comes in between.
+    following = np.minimum(np.searchsorted(call, loads), len(call) - 1)
+    before = np.where(
+        (kind[following] == columns.GRAPH) & (call[following] > loads), following, -1
+    )
+    graphs, count = np.unique(before[before >= 0], return_counts=True)
+    graphs = graphs[2 * count >= count.max(initial=0)]
+    if 2 * len(graphs) > np.sum(kind == columns.GRAPH):
+        same |= np.isin(before, graphs)
+    again = loads[same]
     if len(again) < LOADED_LEAST:
         return empty, empty, empty
+    # Per thread, when it was last busy with the device.
+    own = np.flatnonzero(made.thread >= 0)
+    own = own[np.argsort(made.thread[own], kind="stable")]
     busy = np.zeros(len(made), dtype=bool)
     busy[made.on[made.why == order.ISSUED]] = True
     busy |= made.kind == order.WAIT
-    ends = np.maximum.accumulate(np.where(busy, made.end, 0))
-    begin = np.maximum(ends[again - 1], int((made.start - made.lead).min()))
-    begin = np.where(again > 0, np.minimum(begin, made.start[again]), made.start[again])
-    threads = np.unique(made.thread[host])
-    return (
-        np.tile(threads, len(again)),
-        np.repeat(begin, len(threads)),
-        np.repeat(made.start[again], len(threads)),
+    starts = np.append(True, made.thread[own][1:] != made.thread[own][:-1])
+    begun = (made.start - made.lead)[own]
+    ends = np.where(busy[own], made.end[own], begun.min())
+    ends = order.running_max(np.where(starts, np.maximum(ends, begun), ends), starts)
+    place = np.empty(len(made), dtype=np.int64)
+    place[own] = np.arange(len(own))
+    at = place[again]
+    last = np.where(starts[at], begun[at], ends[np.maximum(at - 1, 0)])
+    thread, last = made.thread[again], np.minimum(last, made.start[again])
+    spans = [(thread, last, made.start[again])]
+    # What others do for a thread that compiles is part of it.
+    helps = own[made.for_thread[own] != made.thread[own]]
+    pairs, place = np.unique(
+        np.stack([made.for_thread[helps], made.thread[helps]]), axis=1, return_inverse=True
     )
+    for number, (helped, helper) in enumerate(pairs.T.tolist()):
+        rows = helps[place == number]
+        leads = Intervals(made.start[rows] - made.lead[rows], made.start[rows])
+        compiled = Intervals(last[thread == helped], made.start[again][thread == helped])
+        starts, ends = intervals.intersection(compiled, leads)
+        spans.append((np.full(len(starts), helper), starts, ends))
+    first, second, third = (np.concatenate(part) for part in zip(*spans, strict=True))
+    return first.astype(np.int64), second, third
 
 
 def _handed_input(made: Order, keyed: Keyed, loading: Intervals) -> np.ndarray:
@@ -374,7 +410,7 @@ def _fed(made: Order, keyed: Keyed, long: np.ndarray) -> tuple[np.ndarray, np.nd
     sends = _next_issued_is_upload(made, links)[asked]
     fed = ~_after_results(made, links)[asked]
     if len(calls):
-        waits = made.recording.names_like(OS_WAITS)[calls.name]
+        waits = made.recording.names_like(asleep.OS_WAITS)[calls.name]
         spans = intervals.union(keyed(calls.thread[waits], calls.start[waits], calls.end[waits]))
         leads = keyed(made.thread[asked], made.start[asked] - made.lead[asked], made.start[asked])
         waited = intervals.covered(spans, leads) >= OS_WAIT_RATIO * made.lead[asked]
@@ -405,35 +441,38 @@ def _after_results(made: Order, links: LinkCopies) -> np.ndarray:
 
 
 def _next_issued_is_upload(made: Order, links: LinkCopies) -> np.ndarray:
-    """Per host node, whether what its thread issues next (itself included) is data for the device."""
+    """Per host node, whether what its thread issues next (itself included), or hands over, is data for the device."""
     issued = np.flatnonzero(made.why == order.ISSUED)
     upload = np.zeros(len(made), dtype=np.int8)
     sends = (links.upload & ~links.few_bytes)[made.to[issued]]
     upload[made.on[issued]] = np.where(sends, 1, 2)
+    handed = np.flatnonzero((made.why == order.HAND_OVER) & (made.row[made.on] < 0))
+    for asked in (True, False):
+        out = _next_of_thread(made, upload) == 1
+        if asked and len(handed):
+            upload[made.on[handed[out[made.to[handed]]]]] = 1
+    return out
+
+
+def _next_of_thread(made: Order, marks: np.ndarray) -> np.ndarray:
+    """Per host node, the mark of the next node of its thread that has one (itself included); 0 if none has."""
     host = np.flatnonzero(made.thread >= 0)
     by_thread = host[np.argsort(made.thread[host], kind="stable")][::-1]
-    marks = upload[by_thread]
-    place = np.maximum.accumulate(np.where(marks > 0, np.arange(len(marks)), -1))
+    own = marks[by_thread]
+    place = np.maximum.accumulate(np.where(own > 0, np.arange(len(own)), -1))
     same = (place >= 0) & (made.thread[by_thread[np.maximum(place, 0)]] == made.thread[by_thread])
-    out = np.zeros(len(made), dtype=bool)
-    out[by_thread] = same & (marks[np.maximum(place, 0)] == 1)
+    out = np.zeros(len(made), dtype=marks.dtype)
+    out[by_thread] = np.where(same, own[np.maximum(place, 0)], 0)
     return out
 
 
 def _next_sent_bytes(made: Order, links: LinkCopies) -> np.ndarray:
     """Per host node, the bytes that its thread sends from pinned memory next, before it issues anything else; else 0."""
     issued = np.flatnonzero(made.why == order.ISSUED)
-    sent = np.full(len(made), -1, dtype=np.int64)
+    sent = np.zeros(len(made), dtype=np.int64)
     sends = (links.upload & ~links.few_bytes & ~links.pageable)[made.to[issued]]
-    sent[made.on[issued]] = np.where(sends, links.bytes[made.to[issued]], 0)
-    host = np.flatnonzero(made.thread >= 0)
-    by_thread = host[np.argsort(made.thread[host], kind="stable")][::-1]
-    marks = sent[by_thread]
-    place = np.maximum.accumulate(np.where(marks >= 0, np.arange(len(marks)), -1))
-    same = (place >= 0) & (made.thread[by_thread[np.maximum(place, 0)]] == made.thread[by_thread])
-    out = np.zeros(len(made), dtype=np.int64)
-    out[by_thread] = np.where(same, marks[np.maximum(place, 0)], 0)
-    return out
+    sent[made.on[issued]] = 1 + np.where(sends, links.bytes[made.to[issued]], 0)
+    return np.maximum(0, _next_of_thread(made, sent) - 1)
 
 
 def _first_times(made: Order) -> np.ndarray:

@@ -36,13 +36,13 @@ def beyond_recurring(length: np.ndarray, group: np.ndarray) -> np.ndarray:
     return out
 
 
-def of_stretches(spans: Intervals, stride: int) -> Intervals:
-    """Of disjoint stretches, what does not recur on their thread: where each begins.
+def of_stretches(spans: Intervals, stride: int, group: np.ndarray) -> Intervals:
+    """Of disjoint stretches, what does not recur on the threads of a group: where each begins.
 
-    spans: thread and time in one number, thread * stride + time.
+    spans: thread and time in one number, thread * stride + time. group: by thread.
     """
     length = spans.ends_ns - spans.starts_ns
-    beyond = beyond_recurring(length, spans.starts_ns // stride)
+    beyond = beyond_recurring(length, group[spans.starts_ns // stride])
     some = beyond > 0
     return Intervals(spans.starts_ns[some], spans.starts_ns[some] + beyond[some])
 

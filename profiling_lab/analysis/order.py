@@ -120,7 +120,7 @@ class Order:
     """Nodes in an order in which each depends on earlier ones only, and the links between them.
 
     kind: HOST_CODE … DEVICE. row: of the recording's calls (host) or operations (DEVICE), -1 for others.
-    thread: of host nodes, -1 otherwise. start: recorded; the host code that leads to a call comes before it and takes
+    thread: of host nodes, -1 otherwise. for_thread: the one that slept meanwhile, else the node's own. start: recorded; the host code that leads to a call comes before it and takes
     `lead`; the node itself takes `own`, and ends at start + own. delay: what no link explains; held: what none but
     those of the legacy default stream explains. waits_in:
     for a WAIT the kind of the call that waits, else -1. resumes: with this the host goes on after a wait,
@@ -131,6 +131,7 @@ class Order:
     kind: np.ndarray
     row: np.ndarray
     thread: np.ndarray
+    for_thread: np.ndarray
     start: np.ndarray
     lead: np.ndarray
     own: np.ndarray
@@ -157,17 +158,19 @@ def read(
     recording: Recording,
     window_ns: tuple[int, int] | None = None,
     since_ns: int | None = None,
+    pauses_tell: bool = True,
 ) -> Order:
     """The order of a recording.
 
     window_ns: keep the host calls that start inside [start, end) and the device operations that these
     issued; without it, the host calls from since_ns on, or from the first one that issued device work.
+    pauses_tell: whether a pause that another thread's calls fill is a hand-over to that thread.
     Raises EmptyCapture if no device operation is left.
     """
     # Here: the phases make what this module defines.
     from profiling_lab.analysis.order_links import Builder
 
-    made = Builder(recording, window_ns, since_ns).build()
+    made = Builder(recording, window_ns, since_ns, pauses_tell).build()
     # What the builder held is free again: a recording of ten million events has no room for both.
     made.delay, made.held = delays(made), delays(made, LEGACY)
     made.resumes = resumes(made)

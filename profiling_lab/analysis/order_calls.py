@@ -28,9 +28,14 @@ class Calls:
     """Calls, operations, and what a thread does one after the other; its pauses handed over to others."""
 
     def __init__(
-        self, recording: Recording, window_ns: tuple[int, int] | None, since_ns: int | None
+        self,
+        recording: Recording,
+        window_ns: tuple[int, int] | None,
+        since_ns: int | None,
+        pauses_tell: bool,
     ) -> None:
         self.recording = recording
+        self.pauses_tell = pauses_tell
         self.since_ns = since_ns
         self.window_ns = window_ns
 
@@ -179,7 +184,7 @@ class Calls:
         """Pauses in which a thread waited for another one: PyTorch's backward pass, for example."""
         long = np.flatnonzero((self.previous >= 0) & (gap >= PAUSE_NS))
         threads = np.unique(self.thread)
-        if len(threads) < 2 or not len(long):
+        if len(threads) < 2 or not len(long) or not self.pauses_tell:
             self.handed: dict[int, int] = {}
             self.resumed: dict[int, int] = {}
             return

@@ -273,11 +273,13 @@ class Builder(Waits):
         on, to, lag, why = on[good], to[good], lag[good], why[good]
         del good, by_sequence, place
         none = np.zeros(0, dtype=np.int64)
+        thread = all_nodes(thread, -1)
         return Order(
             recording=self.recording,
             kind=all_nodes(kind, DEVICE),
             row=np.concatenate([row, self.op]).astype(np.int32)[order],
-            thread=all_nodes(thread, -1),
+            thread=thread,
+            for_thread=thread,
             start=start[order],
             lead=all_nodes(lead, 0),
             own=np.concatenate([own, self.op_end - self.op_start])[order],

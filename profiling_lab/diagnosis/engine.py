@@ -10,6 +10,7 @@ import numpy as np
 
 from profiling_lab import captures
 from profiling_lab.analysis import (
+    asleep,
     host_time,
     kineto_columns,
     order,
@@ -216,7 +217,7 @@ def see_timeline(part: Part, nvtx_range: str | None = None) -> Seen:
     window, closing = recording.span_ns, None
     if nvtx_range is not None:
         window, closing = _window_of_range(recording, nvtx_range)
-    time = host_time.read(order.read(recording))
+    time = host_time.read(asleep.read(recording))
     time.closing_thread = closing
     where = spent.read(time, window, None, closing)
     return Seen(part.name, recording, time, where, savings.read(time, where), export=export)
