@@ -173,7 +173,9 @@ class _Helpers:
             if since < 0 or ends[since] <= woke:
                 awake.append(int(own[place]))
             elif ends[since] >= bout.end_ns:
-                slept.append((int(ends[since] - starts[since]), int(starts[since]), int(own[place])))
+                slept.append(
+                    (int(ends[since] - starts[since]), int(starts[since]), int(own[place]))
+                )
         if len(awake) == 1:
             self.begun.add(int(bout.nodes[0]))
             return replace(bout, asker=awake[0], handed=True)
@@ -187,9 +189,7 @@ class _Helpers:
 class _Split:
     """Leads cut at sleeps and hand-overs, and the links that say what ended these."""
 
-    def __init__(
-        self, made: Order, bouts: list[Bout], sleeps: dict[int, list[Sleep]]
-    ) -> None:
+    def __init__(self, made: Order, bouts: list[Bout], sleeps: dict[int, list[Sleep]]) -> None:
         self.made, self.bouts, self.sleeps = made, bouts, sleeps
         self.lead = made.lead.copy()
         self.for_thread = made.thread.copy()

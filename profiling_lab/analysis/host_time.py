@@ -315,9 +315,7 @@ def _compiled_again(made: Order) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     same = 2 * known > np.bincount(number, kind == columns.KERNEL, len(loads) + 1)[1:]
     # Loads before each graph that no kernel comes in between.
     following = np.minimum(np.searchsorted(call, loads), len(call) - 1)
-    before = np.where(
-        (kind[following] == columns.GRAPH) & (call[following] > loads), following, -1
-    )
+    before = np.where((kind[following] == columns.GRAPH) & (call[following] > loads), following, -1)
     graphs, count = np.unique(before[before >= 0], return_counts=True)
     graphs = graphs[2 * count >= count.max(initial=0)]
     if 2 * len(graphs) > np.sum(kind == columns.GRAPH):
