@@ -10,7 +10,7 @@ from harness import Loop, has_gpu, size
 from third_torch import HALF, _images, _loader, _trained
 from torch.utils.data import Dataset
 from with_torch import DEVICE, _graphed
-from with_transformers import _adamw, _tokens
+from with_transformers import _tokens
 
 
 def _labels(images: torch.Tensor) -> torch.Tensor:

@@ -266,10 +266,9 @@ class _Split:
             if isinstance(part, Bout):
                 self._begins(part, code, time, [])
                 continue
-            done = [bout for bout in part.bouts]
             for bout in asked:
                 if not bout.handed and bout.slept_ns == part.since_ns:
-                    self._begins(bout, code, time, done)
+                    self._begins(bout, code, time, part.bouts)
             self._goes_on(node, part, code)
             at = part.until_ns
         self.lead[node] = int(made.start[node]) - at
