@@ -1,4 +1,4 @@
-"""What do other tools say of the recordings of the third look at pairs (PAIRS.md)?
+"""What do other tools say of the recordings of the third and fourth looks at pairs (PAIRS.md)?
 
     uv run python benchmarks/tools_pairs.py TOOL RECORDINGS [--python PATH | --nsys PATH]
 
@@ -26,15 +26,16 @@ from benchmarks.tools_cases import RESULTS  # noqa: E402
 
 PLAN = ROOT / "benchmarks/pairs/pairs.toml"
 ENGINE = ROOT / "benchmarks/results/engine_pairs.json"
+LOOKS = (3, 4)
 NO_EVIDENCE = "steady_scan_jax"  # holds no work of the GPU (PAIRS.md)
 
 
-def third_look() -> dict[str, dict[str, Any]]:
-    """The programs of the third look by name, as a case of tools_verdicts.py."""
+def later_looks() -> dict[str, dict[str, Any]]:
+    """The programs of the third and fourth looks by name, as a case of tools_verdicts.py."""
     plan = tomllib.loads(PLAN.read_text(encoding="utf-8"))
     out = {}
     for name, pair in plan.items():
-        if pair.get("look") == 3 and name != NO_EVIDENCE:
+        if pair.get("look") in LOOKS and name != NO_EVIDENCE:
             label = pair["label"]
             # As in the case files: waiting for input is a way to be host-bound.
             expect = "host_bound" if label == "input_bound" else label
@@ -46,12 +47,12 @@ def engine() -> tuple[str, dict[str, Any]]:
     """The engine's last run over them, as `lab diagnose` answers: the findings, main one first."""
     told = json.loads(ENGINE.read_text(encoding="utf-8"))
     answers = {}
-    for name in third_look():
+    for name in later_looks():
         last = told["pairs"][name]["last"]
         order = sorted(last["findings"], key=lambda c: (c != last["main"], -last["findings"][c]))
         found = order if last["main"] in order else [last["main"], *order]
         answers[name] = {"findings": [{"category": category} for category in found]}
-    return f"commit {told['commits']['last, look 3']}", answers
+    return f"commit {told['commits']['last, look 4']}", answers
 
 
 def ask(tool: str, options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
@@ -61,7 +62,7 @@ def ask(tool: str, options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
         if tool in ("hta", "tracelens"):
             return _of_traces(tool, options.python, options.recordings, folder)
         files = {}
-        for name in third_look():
+        for name in later_looks():
             file = options.recordings / f"{name}_faulty.sqlite"
             if file.is_file():
                 files[name] = folder / f"{name}.sqlite"
@@ -80,7 +81,7 @@ def _of_traces(
     tool: str, python: Path, recordings: Path, folder: Path
 ) -> tuple[str, dict[str, Any]]:
     names = []
-    for name in third_look():
+    for name in later_looks():
         one, several = recordings / f"{name}_faulty.json.gz", recordings / f"{name}_faulty"
         if several.is_dir():
             (folder / name).symlink_to(several.resolve())

@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.tools_cases import RESULTS, ROOT, cases, recordings
-from benchmarks.tools_pairs import ENGINE, engine, third_look
+from benchmarks.tools_pairs import ENGINE, engine, later_looks
 
 PAGE = ROOT / "benchmarks/TOOLS.md"
 VERDICTS = ROOT / "benchmarks/results/tools_comparison.json"
@@ -377,7 +377,7 @@ Right, wrong or silent by the main column; (+) where the planted cause, or its s
 
 def judge_pairs() -> dict[str, Any]:
     """Every tool's version, and its verdict on each recording of the pairs that it answered."""
-    known = third_look()
+    known = later_looks()
     out = {}
     for tool, statements in PAIR_STATEMENTS.items():
         if tool == "lab":
@@ -398,8 +398,8 @@ def judge_pairs() -> dict[str, Any]:
 
 
 def _pairs_page() -> Iterator[str]:
-    """The tools on recordings of the third look at pairs."""
-    known, judged = third_look(), judge_pairs()
+    """The tools on recordings of the third and fourth looks at pairs."""
+    known, judged = later_looks(), judge_pairs()
     healthy = {name for name, pair in known.items() if pair["label"] == "healthy"}
     yield f"""
 ## On programs that were labelled before they were recorded
@@ -462,8 +462,8 @@ The public recordings have not been given to the other tools.
 def _first_look() -> str:
     """How many labels the engine's first run over the pairs has as main finding."""
     told = json.loads(ENGINE.read_text(encoding="utf-8"))["pairs"]
-    right = sum(told[name]["first"]["main"] == pair["label"] for name, pair in third_look().items())
-    return f"{right} of {len(third_look())}"
+    right = sum(told[name]["first"]["main"] == pair["label"] for name, pair in later_looks().items())
+    return f"{right} of {len(later_looks())}"
 
 
 def _first_run() -> str:

@@ -306,7 +306,11 @@ def _compiled_again(made: Order) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     issued, kind = issued[by], kind[by]
     if len(loads) < LOADED_LEAST or not len(issued):
         return empty, empty, empty
-    call, name = made.on[issued], work.name[made.row[made.to[issued]]]
+    call = made.on[issued]
+    # What a compiler appends to tell versions of one function apart (Numba does) is no other name.
+    words = [name.partition("[abi:")[0] for name in recording.names]
+    _, plain = np.unique(words, return_inverse=True)
+    name = plain[work.name[made.row[made.to[issued]]]]
     _, first = np.unique(name, return_index=True)
     known = np.ones(len(name), dtype=bool)
     known[first] = False

@@ -70,7 +70,9 @@ CALL_KINDS = (
     (COPY_CALL, r"cu(da)?Memcpy|cu(da)?Memset"),
     (
         ALLOCATION,
-        r"cuda(Malloc|Free|HostAlloc|HostRegister|HostUnregister)|cuMem(Host)?(Alloc|Free)",
+        r"cuda(Malloc|Free|HostAlloc|HostRegister|HostUnregister)|cuMem(Host)?(Alloc|Free)"
+        # Memory and addresses apart (Driver API, "Virtual Memory Management").
+        r"|cuMem(Create|Release|Map|Unmap|SetAccess|AddressReserve|AddressFree|GetAllocationGranularity)",
     ),
     (
         SETUP_CALL,

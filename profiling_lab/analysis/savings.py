@@ -285,7 +285,7 @@ class _Savings:
         out = np.zeros(len(made), dtype=bool)
         chained = np.flatnonzero(made.why == order.PROGRAM_ORDER)
         before, after = made.on[chained], made.to[chained]
-        release = made.recording.names_like(r".*(Free|Unregister)")
+        release = made.recording.names_like(r".*(Free|Unregister|Unmap|MemRelease)")
         calls = made.recording.calls
         frees = (made.kind[after] == order.ALLOCATION) & (made.row[after] >= 0)
         if frees.any():

@@ -60,7 +60,8 @@ CALL_KINDS = (
     ("synchronize", r"cuda(Stream|Device|Event|Thread)Synchronize|cu(Stream|Event|Ctx)Synchronize"),
     ("launch", r"cudaLaunch.*|cuLaunch.*|cu(da)?GraphLaunch"),
     ("copy_call", r"cu(da)?Memcpy.*|cu(da)?Memset.*"),
-    ("allocation", r"cuda(Malloc|Free|HostAlloc|HostRegister|HostUnregister).*|cuMem(Host)?(Alloc|Free).*"),
+    ("allocation", r"cuda(Malloc|Free|HostAlloc|HostRegister|HostUnregister).*|cuMem(Host)?(Alloc|Free).*"
+     r"|cuMem(Create|Release|Map|Unmap|SetAccess|AddressReserve|AddressFree|GetAllocationGranularity).*"),
 )  # fmt: skip
 DEVICE_KINDS = ("kernel", "graph", "copy", "memset")
 # A thread that issues no call for this long, while one other thread's calls fill at least this share
@@ -527,7 +528,7 @@ class _Builder:
             return [r for r in own if r.pageable or not re.search(r"Async|Batch", name)]
         if kind == "allocation":
             # Releasing memory waits for the device, unless it is ordered in a stream.
-            if "Free" not in name or name.endswith("Async"):
+            if "Free" not in name or name.endswith(("Async", "AddressFree")):
                 return []
             pending = self._last_issued(process, None, row["start_ns"])
             return [r for r in pending if r.draft.end_ns <= row["end_ns"]]

@@ -127,9 +127,9 @@ def test_timeline_of_tracelens() -> None:
     assert told({"exposed_comm_time": 9.0}) == []
 
 
-def test_pairs_of_the_third_look() -> None:
-    programs = tools_verdicts.third_look()
-    assert len(programs) == 41
+def test_pairs_of_later_looks() -> None:
+    programs = tools_verdicts.later_looks()
+    assert len(programs) == 41 + 37
     for tool in tools_verdicts.judge_pairs().values():
         assert set(tool["verdicts"]) <= set(programs)
 
