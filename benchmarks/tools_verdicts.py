@@ -462,7 +462,9 @@ The public recordings have not been given to the other tools.
 def _first_look() -> str:
     """How many labels the engine's first run over the pairs has as main finding."""
     told = json.loads(ENGINE.read_text(encoding="utf-8"))["pairs"]
-    right = sum(told[name]["first"]["main"] == pair["label"] for name, pair in later_looks().items())
+    right = sum(
+        told[name]["first"]["main"] == pair["label"] for name, pair in later_looks().items()
+    )
     return f"{right} of {len(later_looks())}"
 
 

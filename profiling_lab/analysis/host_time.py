@@ -63,8 +63,8 @@ LOADED_ELSEWHERE = re.compile(r"_MultiProcessingDataLoaderIter")
 LINK_REACHED_RATIO = 0.85
 LARGE_COPY_BYTES = 2**20  # from this size on, a copy's rate is the link's
 # A core moves at least so many bytes a ns from one place in memory to another: 5.8 to 7.1 into memory in use, 3.4 to 4.4
-# into memory that the system first has to give (nine copies each of 64 MB, the host of an H200). Code in front of a copy
-# that takes no longer than its bytes need to be moved moves them.
+# into memory that the system first has to give (benchmarks/pairs/host_moves.py: nine copies each of 64 MiB, the host of an
+# H200). Code in front of a copy that takes no longer than its bytes need to be moved moves them.
 HOST_BYTES_PER_NS = 3.4
 COPY_LATENCY_NS = (
     1_500  # of a copy of a few bytes (the least in recordings of an H200: 1.2 to 2 µs)

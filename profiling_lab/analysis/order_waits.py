@@ -81,7 +81,9 @@ class Waits(Calls):
         self.stream_waits: dict[int, list[tuple[int, list[int]]]] = {}
         like = recording.names_like
         released = (
-            (self.kind == ALLOCATION) & like(r".*Free")[self.name] & ~like(r".*(Async|AddressFree)$")[self.name]
+            (self.kind == ALLOCATION)
+            & like(r".*Free")[self.name]
+            & ~like(r".*(Async|AddressFree)$")[self.name]
         )
         synced = self.kind == SYNCHRONIZE
         pairs: list[tuple[np.ndarray, np.ndarray]] = []  # call, operation waited for
