@@ -404,7 +404,7 @@ def _pairs_page() -> Iterator[str]:
     yield f"""
 ## On programs that were labelled before they were recorded
 
-The third look of [PAIRS.md](PAIRS.md): {len(known) - len(healthy)} programs with a planted fault and {len(healthy)} healthy ones. The tools got the same recordings,
+The third and fourth looks of [PAIRS.md](PAIRS.md): {len(known) - len(healthy)} programs with a planted fault and {len(healthy)} healthy ones. The tools got the same recordings,
 by [tools_pairs.py](tools_pairs.py); each those that it can read. The rules are the same, and those for TraceLens were written before any answer
 was read. A label `input_bound` counts as `host_bound`, too, as in the case files.
 
@@ -445,9 +445,11 @@ The public recordings have not been given to the other tools.
     yield ""
     yield """What `lab diagnose` misses, and what is known of it (PAIRS.md):
 
-- `rows_fetched_jax`, `lengths_jitted_flax`: the engine loses JAX's own threads, which wait for one another in the operating system.
+- `rows_fetched_jax`, `weights_fetched_flax`: JAX makes room for a result on the main thread, and the recording shows only that it is busy.
 - `predictions_read_regnet`, `mask_checked_bert`, `logits_gathered_gpt2`: the fault saves little; single runs differ by more.
 - `norm_read_cupy`, `history_smoothed_fabric`, `gradients_sent_gpt2`: the label is among the findings, behind launch_bound.
+- `activations_logged_vit`: the recorder makes launching cost more than waiting.
+- `parts_sent_mlp`: in its recording 96 % of the time is kernels.
 - `steady_ddp_bert`, healthy: it loses a tenth, and no cause explains it."""
     yield ""
     yield "| program | label | " + " | ".join(TITLES[tool] for tool in judged) + " |"
