@@ -130,7 +130,13 @@ def installs(identifier: str) -> str:
 def _common_names() -> dict[str, Any]:
     functions = (us, ms, pct, mb, times, count, number_word, place, told, source, installs)
     names: dict[str, Any] = {f.__name__: f for f in functions}
-    names |= {"captures": captures, "exercise": course.load(ROOT).exercise, "dependencies": dependencies, "needs": needs, "np": np}
+    names |= {
+        "captures": captures,
+        "exercise": course.load(ROOT).exercise,
+        "dependencies": dependencies,
+        "needs": needs,
+        "np": np,
+    }
     return names | {each.id: _Reference(each.id) for each in course.load(ROOT).exercises}
 
 
