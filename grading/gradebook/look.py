@@ -16,7 +16,7 @@ from grading.gradebook.untrusted_text import clean
 from grading.grader.intake.refused import TWICE
 
 ENTER = "enter the points in by_hand.csv and run grade report (grade sheet writes the table)"
-AGAIN = "run the same command again; it goes on from here"
+AGAIN = "run the same command again, without --student; it goes on from here"
 REPLACE = "ask for it again, put it in this one's place, and run the same command again"
 RENAME = (
     "rename it to the student's id, login or e-mail, or add the student to the class list, and run the same "

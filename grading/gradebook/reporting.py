@@ -37,7 +37,7 @@ from grading.gradebook.by_hand import ByHand
 from grading.gradebook.look import Look, looks, why_left
 from grading.gradebook.marks import TOTAL, Mark, Override, Sheet, Survey, mark_student
 from grading.gradebook.policy import Policy
-from grading.gradebook.roster import Joined, Person, Unmatched, join
+from grading.gradebook.roster import Joined, Person, Unmatched, join, names_of
 from grading.gradebook.similarity import Match
 from grading.gradebook.student_view import StudentView
 from grading.gradebook.untrusted_text import clean, encodable_data
@@ -87,8 +87,9 @@ def write_all(
         sheet = Sheet(chosen, policy, survey)
         entries = sorted({*spool.students(), *handed_in})
         joined = join(roster, entries) if roster else Joined()
-        hand = by_hand.read(out, policy, course, entries, roster or ())
-        writer = _Writer(course, sheet, out, entries, joined, handed_in, matches, hand)
+        people = roster or ()
+        hand = by_hand.read(out, policy, course, entries, people)
+        writer = _Writer(course, sheet, out, entries, joined, people, handed_in, matches, hand)
         for entry in entries:
             writer.student(entry, spool.load(entry))
     needs_look = writer.whole_class(roster)
@@ -155,6 +156,7 @@ class _Writer:
         out: Path,
         entries: Sequence[str],
         joined: Joined,
+        people: Sequence[Person],
         submissions: Mapping[str, Submission],
         matches: Sequence[Match],
         hand: ByHand,
@@ -162,7 +164,7 @@ class _Writer:
         self.course = course
         self.sheet = sheet
         self.out = out
-        self.joined = joined
+        self.joined, self.people = joined, people
         self.submissions = submissions
         self.matches = matches
         self.hand = hand
@@ -205,7 +207,7 @@ class _Writer:
         row.refused_files = tuple(feedback.refused_files(mark)) if state == "graded" else ()
         self.left[entry] = why_left(mark)
         self.rows[entry] = row
-        name = person.name if person else entry
+        name = names_of(person, self.people) if person else entry
         shown = feedback.view(
             self.course, self.guide, mark, policy, name=name, notes=notes, refused=refused
         )

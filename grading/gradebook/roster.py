@@ -263,6 +263,12 @@ def join(people: Sequence[Person], entries: Iterable[str]) -> Joined:
     return out
 
 
+def names_of(person: Person, people: Sequence[Person]) -> str:
+    """A person's name, or those of the whole team, whose one hand-in it is."""
+    team = [one.name for one in people if person.team and one.team == person.team]
+    return "; ".join(team or [person.name])
+
+
 def entry_of(wanted: str, entries: Sequence[str], people: Sequence[Person] = ()) -> str:
     """The entry that a person means by its name, its student's, or anything the class list says of one.
 

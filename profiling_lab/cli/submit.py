@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 import click
@@ -11,9 +12,7 @@ from profiling_lab.atomic_files import replaced
 from profiling_lab.cli.screen import LAB, bold, load_course, short, wrap
 from profiling_lab.cli.status import say_waiting
 from profiling_lab.course import progress
-from profiling_lab.course.manifest import (
-    Course,
-)
+from profiling_lab.course.manifest import Course, Task
 from profiling_lab.errors import CourseError, LabError
 
 SUBMISSION = "submission.zip"
@@ -30,7 +29,7 @@ ZIP_DATE = (1980, 1, 1, 0, 0, 0)  # the same work gives the same file
     help="The zip file to write; graders read your name from its name.",
 )
 def submit(output: Path) -> int:
-    """Pack the files you edited, and only those, as a zip file for the grader.
+    """Pack the exercises' files, and only those, as a zip file for the grader.
 
     Says what is in it, what is still to do, and the score of your last check.
 
@@ -51,14 +50,20 @@ def submit(output: Path) -> int:
         _pack(course, present, output)
     except OSError as error:
         raise LabError(f"{output}: cannot be written ({error.strerror})") from None
+    begun = [e for e in course.exercises if any(_has_work(verdicts, task) for task in e.tasks)]
+    shown = [stub for exercise in begun for stub in exercise.stubs if stub in present]
     click.echo(bold(short(output.resolve())) + f"  {output.stat().st_size:,} bytes, holds")
-    for stub in present:
+    for stub in shown:
         click.echo(f"  {stub}")
+    if rest := len(present) - len(shown):
+        click.echo(
+            f"  and {rest} {'file' if rest == 1 else 'files'} of exercises that are not begun"
+        )
     for stub in files:
         if stub not in present:
             click.echo(click.style(f"  missing, counts as to do: {stub}", fg="yellow"))
     click.echo()
-    portable = [task for task in course.tasks.values() if task.core]
+    portable = [task for exercise in begun for task in exercise.tasks if task.core]
     click.echo(bold(progress.points(course, verdicts)) + " at the last check")
     for outcome, words in (
         ("failed", "failed"),
@@ -70,8 +75,15 @@ def submit(output: Path) -> int:
         names = [task.id for task in portable if verdicts[task.id].outcome == outcome]
         if names:
             click.echo(wrap(f"{words}: {', '.join(names)}", "    ", "  "))
+    if idle := [exercise.id for exercise in course.exercises if exercise not in begun]:
+        click.echo(wrap(f"not begun: {', '.join(idle)}", "    ", "  "))
     say_waiting(course, verdicts, "  ")
     return 0
+
+
+def _has_work(verdicts: Mapping[str, progress.Verdict], task: Task) -> bool:
+    """Whether a learner has written something for a task, whatever came of it."""
+    return verdicts[task.id].outcome in ("passed", "failed", "unchecked")
 
 
 def _pack(course: Course, files: list[PurePosixPath], output: Path) -> None:

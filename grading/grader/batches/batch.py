@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grading.gradebook import by_hand
-from grading.gradebook.roster import entry_of, join
+from grading.gradebook.roster import entry_of, join, names_of
 from grading.grader.batches import keys
 from grading.grader.batches.engines import Engine, JudgeSpec, Local, Unit, without_judge
 from grading.grader.batches.plans import Plan, choose, kept_plan, make_plan, what_changed
@@ -201,13 +201,11 @@ def write_sheet(course: Course, out: Path, policy: Path | None = None) -> Path:
                 "`uv run python -m grading.classroom policy` prints an example"
             )
         entries = [submission.student for submission in kept_plan(course, store).submissions]
-        joined = join(reports.roster or (), entries)
-        people = {entry: joined.by_entry[entry].name for entry in joined.by_entry}
-        names = {entry: people.get(entry, entry) for entry in entries}
-        by_hand.read(out, reports.policy, course, entries, reports.roster or ())
-        write_whole(
-            out / by_hand.SHEET, [by_hand.sheet(out, reports.policy, names, reports.roster or ())]
-        )
+        people = reports.roster or ()
+        known = join(people, entries).by_entry
+        names = {e: names_of(known[e], people) if e in known else e for e in entries}
+        by_hand.read(out, reports.policy, course, entries, people)
+        write_whole(out / by_hand.SHEET, [by_hand.sheet(out, reports.policy, names, people)])
     return out / by_hand.SHEET
 
 

@@ -49,9 +49,17 @@ def test_submit_packs_exactly_the_stubs(small: Lab) -> None:
         assert archive.read(STUB.as_posix()).decode() == small.read(STUB)
     assert "2 of 9 points at the last check" in result.output
     assert "still to do: mini.total, mini.mini_cu" in result.output
+    assert "not begun" not in result.output
     first = (small.root / "ada.zip").read_bytes()
     assert small("submit", "--output", "ada.zip").exit_code == 0
     assert (small.root / "ada.zip").read_bytes() == first
+
+
+def test_submit_names_what_is_not_begun_once(small: Lab) -> None:
+    """Of a course of forty exercises a learner does one: the page is about this one."""
+    result = small("submit")
+    assert "holds\n  and 2 files of exercises that are not begun\n" in result.output
+    assert "not begun: mini" in result.output and "still to do" not in result.output
 
 
 def test_submit_names_missing_files_and_bad_places(small: Lab) -> None:
