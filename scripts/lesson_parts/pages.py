@@ -116,7 +116,7 @@ def installs(identifier: str) -> str:
     sentences = []
     for group, asked in sorted(groups.items()):
         some = sum(bool(task.needs & asked) for task in tasks)
-        number = f"{number_word(some).capitalize()} of its {number_word(len(tasks))} tasks"
+        number = f"{number_word(some).capitalize()} of the {number_word(len(tasks))} tasks here"
         named = " or ".join(SAID[need] for need in SAID if need in asked)
         with_cxx = any(task.needs & asked and "cxx" in task.needs for task in tasks)
         sentences.append(

@@ -443,7 +443,7 @@ def roofline_points(capture: str) -> list[dict[str, Any]]:
         intensity, rate_flops_per_s  flops per byte of DRAM traffic, and per second
     What needs a missing counter is None (an intensity over 0 bytes too). A counted 0 is a number.
 
-    Example: 4 operations, 8 bytes, 2 ns: an intensity of 0.5, 2e9 operations a second.
+    Example: 4 operations, 8 bytes, 2 ns: an intensity of 0.5, 2e9 operations per second.
     """
     raise NotImplementedError
 

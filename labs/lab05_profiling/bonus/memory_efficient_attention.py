@@ -60,7 +60,7 @@ def blockwise_attention(
     Returns a tensor (…, queries, value width) of the inputs' type. A query that sees no key gets zeros.
     Compute sums and exponentials at least in float32, whatever the inputs' type, so that only the result is
     rounded to that type. Large scores do not overflow. Gradients of query, key and value through
-    autograd are right. (The backward pass keeps what autograd keeps; only without it must memory be linear.)
+    autograd are right. (For a backward pass, autograd may keep more. Memory must be linear only without one.)
 
     Memory: no tensor that you make has more elements than the larger of two numbers: those of query, key and
     value together, and block_size × block_size for each entry of the leading dimensions. Everything that

@@ -143,7 +143,7 @@ def top_operators(
     Operators with time 0 are left out. Each is {"name", "calls", "self_us", "share_ratio": its share of the self
     times of all operators}.
 
-    Raises ValueError, with the value in its message, for another `by`. Raises ValueError, with the column's name
+    Raises ValueError, with the value in its message, if `by` has any other value. Raises ValueError, with the column's name
     in its message, for an operator without the column.
     """
     raise NotImplementedError

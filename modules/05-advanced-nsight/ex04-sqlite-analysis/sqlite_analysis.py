@@ -84,7 +84,7 @@ def launches_query() -> str:
                             start and end of the call, and of the kernel.
 
     Correlation ids are counted per process. So a call launched the kernel only if correlation id and process are
-    both the same. Rows of CALL of BACKTRACE_CLASS are left out.
+    both the same. Rows of CALL whose class is BACKTRACE_CLASS are left out.
     """
     raise NotImplementedError
 

@@ -353,7 +353,7 @@ def price_of_a_batch(capture: str) -> Asked:
     factor = large * served[1] / served[large]
     return Asked(
         f"In {capture} a batch of 1 takes {units.format_ns(served[1])}, one of {large} "
-        f"{units.format_ns(served[large])} (medians). How many times as many requests a second does "
+        f"{units.format_ns(served[large])} (medians). How many times as many requests per second does "
         "the large batch serve?",
         factor,
         f"{factor:.1f} times, while each request takes {served[large] / served[1]:.1f} times as "

@@ -160,7 +160,7 @@ def deep_dive() -> dict:
             "result": (
                 "A batch of eight takes 2.22 ms [E2] instead, and its p99 falls from 7.83 ms [E3] to"
                 " 2.34 ms [E4]. The largest batch takes 33.8 ms [E6], no less than before, as"
-                " predicted. Within four milliseconds the server now gives 4,958 answers a second"
+                " predicted. Within four milliseconds the server now gives 4,958 answers per second"
                 " [E9]; without graphs no batch size keeps that limit. Measured in turns, the new"
                 " time is 0.29 of [E10] the old one, with an A/A noise of 0.06 [E11]: a win."
             ),

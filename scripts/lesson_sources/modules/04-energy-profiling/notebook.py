@@ -161,7 +161,7 @@ The figure shows many settings of one matrix product. Each dot is one phase, wit
 """
 
 # %%
-# figure: Scatter of mean power over samples a second for three precisions, both axes logarithmic. At about the same
+# figure: Scatter of mean power over samples per second for three precisions, both axes logarithmic. At about the same
 # power the dots of bfloat16 lie farthest to the right, those of float32 farthest to the left.
 sweep, _ = load("energy_sweep_4096")
 work = [phase for phase in sweep if phase["name"] == "work"]
@@ -180,7 +180,7 @@ for joules_each in (1e-2, 1e-3, 1e-4, 1e-5):
     rates = np.array([1e3, 1e8])
     ax.plot(rates, rates * joules_each, ":", color="0.6", lw=0.8)
     ax.text(112 / joules_each, 105, f"{joules_each:g} J", fontsize=7, color="0.4")
-ax.set(xscale="log", yscale="log", xlabel="samples a second", ylabel="W")
+ax.set(xscale="log", yscale="log", xlabel="samples per second", ylabel="W")
 ax.set(ylim=(100, 1000), xlim=(1e4, 1e8))
 ax.set_yticks([100, 200, 500, 1000], ["100", "200", "500", "1000"])
 ax.legend(frameon=False, loc="upper left")

@@ -66,7 +66,7 @@ The plots show the step time and the samples per second for each batch size, wit
 """
 
 # %%
-# figure: Left: step time over batch, flat at first, then a straight line. Right: samples a second over batch: rises in proportion and then
+# figure: Left: step time over batch, flat at first, then a straight line. Right: samples per second over batch: rises in proportion and then
 # levels off.
 fig, axes = plt.subplots(1, 2, figsize=(9, 2.8))
 batches = [run["batch"] for run in baseline["runs"]]
@@ -77,7 +77,7 @@ rates = [batch / took * 1e3 for batch, took in zip(batches, took_ms, strict=True
 axes[0].loglog(batches, took_ms, "o", color=palette.BLUE, alpha=0.5)
 axes[1].loglog(batches, rates, "o", color=palette.GREEN, alpha=0.5)
 axes[0].set(xlabel="batch", ylabel="ms a step")
-axes[1].set(xlabel="batch", ylabel="samples a second")
+axes[1].set(xlabel="batch", ylabel="samples per second")
 fig.tight_layout()
 plt.show()
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @cache
 def add_shares(dtype: str) -> dict[int, float]:
-    """By number of elements: bytes a second of a vector add over those of a copy, cold."""
+    """By number of elements: bytes per second of a vector add over those of a copy, cold."""
     rows = reference("triton_ex01").share_of_copy(f"triton_vector_add_{dtype}")
     return {row["n"]: row["share_ratio"] for row in rows}
 

@@ -137,7 +137,7 @@ plt.show()
 <details><summary>Answer</summary>
 
 The device has {{matmul["sm_count"]}} multiprocessors, and each takes one such tile at a time. The next column adds 12 tiles. They need a second wave, in which all other multiprocessors are idle. So the device does {{pct(
-(tiles[6] / statistics.median(matmul["waves"][6]["device_time"])) / (tiles[5] / statistics.median(matmul["waves"][5]["device_time"])))}} of the operations a second that it did one step before. Choose the tile by the shape.
+(tiles[6] / statistics.median(matmul["waves"][6]["device_time"])) / (tiles[5] / statistics.median(matmul["waves"][5]["device_time"])))}} of the operations per second that it did one step before. Choose the tile by the shape.
 </details>
 
 ## 5. The best block size

@@ -155,7 +155,7 @@ plt.show()
 
 <details><summary>Answer</summary>
 
-For: `stream_small_tile` does the work of `stream_large_tile` with more warps, and moves more bytes a second. Against:
+For: `stream_small_tile` does the work of `stream_large_tile` with more warps, and moves more bytes per second. Against:
 `copy_eight` has {{f"{table.filter(kernel='copy_eight')['occupancy'][0]:.0f}"}} of 100 slots in use and reaches {{pct(lesson.use("copy_eight", "dram"))}} of DRAM's peak, because each of its threads asks for many bytes
 at once. And `follow_one` has nearly all slots full, and moves almost nothing. Occupancy is only a means. What counts is the
 number of bytes in flight.

@@ -215,12 +215,12 @@ whether two medians differ.
 ## 6. Tokens, one batch at a time
 
 A transformer of eight layers writes one token for every sequence of a batch. The plots show the time of such a step, and the
-tokens a second.
+tokens per second.
 """
 
 # %%
 # figure: Left: time of a decode step over batch, for two lengths of the cache; nearly flat up to about 32, then
-# rising. Right: tokens a second over batch; the line for 256 cached tokens climbs, the other flattens early.
+# rising. Right: tokens per second over batch; the line for 256 cached tokens climbs, the other flattens early.
 decode = table("roofline_decode").filter(pl.col("name").str.contains("^decode batch"))
 fig, axes = plt.subplots(1, 2, figsize=(9, 3))
 for cached in (256, 4096):
@@ -229,7 +229,7 @@ for cached in (256, 4096):
     axes[1].loglog(some["batch"], some["batch"] / some["us"] * 1e6, "o-")
 axes[0].set(xlabel="batch", ylabel="ms a step")
 axes[0].legend(frameon=False)
-axes[1].set(xlabel="batch", ylabel="tokens a second")
+axes[1].set(xlabel="batch", ylabel="tokens per second")
 fig.tight_layout()
 plt.show()
 

@@ -380,7 +380,7 @@ def batch_sizes() -> Figure:
         panels[1].plot(sizes, rates, color=colour, marker="o", markersize=4, linewidth=1.4)
     for axes, unit, title in (
         (panels[0], "ms", "time of one batch, p50 to p99"),
-        (panels[1], "requests a second", "one batch after the other"),
+        (panels[1], "requests per second", "one batch after the other"),
     ):
         axes.set_xscale("log", base=2)
         axes.set_xticks(sizes, [str(size) for size in sizes])
@@ -462,7 +462,7 @@ def batcher_settings() -> Figure:
             )
         rate = runs(OPEN)[by_rate(OPEN, place)]["rate_per_s"]
         axes.set_yscale("log")
-        _panel(axes, "server busy (%)", "", f"{rate:,.0f} requests a second")
+        _panel(axes, "server busy (%)", "", f"{rate:,.0f} requests per second")
         axes.set_xlim(0, 104)
     ticks = [2, 5, 10, 50, 100, 500, 1000]
     panels[0].set_yticks(ticks, [f"{tick:,}" for tick in ticks])

@@ -54,7 +54,7 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** The client measured one slow request in four hundred. A hundred requests a second were *due*. How many users
+**Question.** The client measured one slow request in four hundred. A hundred requests per second were *due*. How many users
 waited long?
 
 <details><summary>Answer</summary>
@@ -83,7 +83,7 @@ for ax, name in zip(axes, RATES, strict=True):
     run = eager[name]
     latency_ms = (run["end_ns"] - run["intended_ns"]) / 1e6
     ax.plot(run["intended_ns"] / 1e9, latency_ms, ".", markersize=2, color=palette.BLUE)
-    ax.set(title=f"{run['rate_per_s']} requests a second", xlabel="due at, s")
+    ax.set(title=f"{run['rate_per_s']} requests per second", xlabel="due at, s")
 axes[0].set_ylabel("latency, ms")
 plt.show()
 

@@ -220,7 +220,7 @@ def unchecked_result(gpu: Gpu, calls: int) -> float:
 
 
 def wrong_unit(gpu: Gpu, calls: int, input_bytes: int) -> float:
-    """Rate of memory traffic in a row of calls on one random input, in GB/s (10^9 bytes a second).
+    """Rate of memory traffic in a row of calls on one random input, in GB/s (10^9 bytes per second).
 
     A call reads its input of `input_bytes` bytes, and writes an output of the same size.
     """

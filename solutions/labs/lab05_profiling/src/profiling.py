@@ -175,7 +175,7 @@ def identify_bottleneck(
     "ceiling" for any other compute- or memory-bound part whose roof_ratio is at least CEILING_RATIO.
 
     Example: 8e9 operations at 1e12 a second need 8 ms, 1e9 bytes at 2e11 a second 5 ms, a call 0.01 ms. Bound: compute,
-    margin_ratio 0.375. If it took 10 ms, roof_ratio is 0.8: "none".
+    margin_ratio 0.375. If the call took 10 ms, roof_ratio is 0.8 and the bottleneck "none".
     """
     parts = measuring.check_profile(profile_results)
     known = measuring.known_device(profile_results, device)
@@ -215,11 +215,11 @@ def predict_fused(
     is the largest of its three least times. The other parts keep their share of whole_s.
 
     Returns {"saved_bytes": bytes that the three parts move and the fused kernel does not, "fused_least_s",
-    "layer_least_s": of the whole layer, but at most whole_s, "speedup_at_most": whole_s / layer_least_s}.
+    "layer_least_s": the least time of the whole layer, but at most whole_s, "speedup_at_most": whole_s / layer_least_s}.
 
     Raises what `identify_bottleneck` raises.
 
-    Example: the three parts take 6 of 10 ms and the whole layer 10 ms. The fused kernel needs at least 1 ms, so the
+    Example: the whole layer takes 10 ms, the three parts 6 ms of it. The fused kernel needs at least 1 ms, so the
     layer needs 5 ms, and it gets at most twice as fast.
     """
     parts = {part["name"]: part for part in measuring.check_profile(profile_results)}

@@ -50,7 +50,7 @@ def find_ranks(capture: str) -> dict[int, dict[str, int]]:
     Raises CaptureError
     - if no range has such a name;
     - if two processes are the same rank (two runs in one recording);
-    - if numbers from 0 to the largest are missing;
+    - if any rank between 0 and the largest is missing;
     - if a rank has no kernel.
     The message names the rank, as "rank 1", or the missing numbers.
     """

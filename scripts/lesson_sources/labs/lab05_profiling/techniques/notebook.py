@@ -35,7 +35,7 @@ plt.show()
 This line is the noise. If the speedup of a variant stays within the range of this line, the recording shows no difference. In the worst round float32 differs from itself by {{pct(lesson.noise("techniques_narrow"))}}.
 </details>
 
-**Question.** By a prediction, how much faster should bfloat16 make this step, and why does the recording differ? The first task asks for the prediction:
+**Question.** Predict how much faster bfloat16 should make this step. Why does the recording differ? The first task asks for the prediction:
 
 ```console
 uv run lab check lab05_techniques.predict_autocast

@@ -118,7 +118,7 @@ def speeds() -> Figure:
     axes.invert_yaxis()
     axes.axvline(92, color=INK, linewidth=0.9, linestyle=(0, (3, 3)))
     axes.set_xlim(0, 118)
-    axes.set_xlabel("useful bytes a second, % of a device copy in the same run; dashed: 92")
+    axes.set_xlabel("useful bytes per second, % of a device copy in the same run; dashed: 92")
     axes.grid(axis="x", color=GRID, linewidth=0.6)
     axes.set_axisbelow(True)
     figure.subplots_adjust(left=0.17, right=0.98, top=0.98, bottom=0.13)

@@ -173,7 +173,7 @@ def verdict(batch: int, tolerance: float, capture: str = SWEEP) -> str:
 
 
 def sweep_plot() -> Figure:
-    """Energy of a sample over batches, at three precisions, and samples a second."""
+    """Energy of a sample over batches, at three precisions, and samples per second."""
     import matplotlib.pyplot as plt
 
     figure, panels = plt.subplots(1, 2, figsize=(9.2, 3.9))

@@ -132,7 +132,7 @@ def sweep_plot() -> Figure:
     )
     found = knee()
     left.axvline(found["knee"], color=INK, linewidth=0.9, linestyle=(0, (4, 3)))
-    left.set(xscale="log", ylim=(0, None), title="Million samples a second", xlabel="batch")
+    left.set(xscale="log", ylim=(0, None), title="Million samples per second", xlabel="batch")
     left.set_xscale("log", base=2)
     left.set_xticks(list(rows), [str(batch) for batch in rows], fontsize=8)
     left.text(found["knee"], 0.02, " knee", fontsize=8.5)

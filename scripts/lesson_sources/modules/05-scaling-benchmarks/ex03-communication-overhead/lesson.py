@@ -74,7 +74,7 @@ def absolute_latency_ns(world_size: int = 2, capture: str = GPU) -> float:
 
 
 def best_copy(capture: str = GPU) -> float:
-    """The best of the copies, in bytes a second."""
+    """The best of the copies, in bytes per second."""
     return max(
         1e9 * row["bytes"] / statistics.median(row["samples_ns"])
         for row in content(capture)["copy"]
