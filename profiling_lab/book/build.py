@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from profiling_lab import needs
 from profiling_lab.book import recordings
@@ -19,6 +20,9 @@ from profiling_lab.book.pages import FRONT, Pages
 from profiling_lab.course import manifest
 from profiling_lab.course.lab_folder import FOLDER
 from profiling_lab.course.manifest import Course
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 HERE = Path(__file__).parent
 
@@ -52,6 +56,7 @@ def build(course: Course, output: Path) -> list[str]:
         source[0] = texts[name]
 
     app.connect("source-read", read)
+    _contents_once(app)
     app.build()
     shutil.copyfile(output / "README.html", output / "index.html")
     for name in re.findall(
@@ -60,6 +65,39 @@ def build(course: Course, output: Path) -> list[str]:
         (output / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(course.root / name, output / name)
     return [line for line in said.getvalue().splitlines() if line.strip()]
+
+
+def _contents_once(app: Sphinx) -> None:
+    """Let the generator do once what it does for each page, a fifth of a build, to show the contents there.
+
+    It compiles the patterns of files, and copies the headings of all pages, of which it keeps the titles.
+    """
+    titles: dict[str, Any] = {}
+
+    def all_are_read(app: Sphinx, _: object) -> None:
+        app.config.include_patterns = ["**"]
+        for name, headings in app.env.tocs.items():
+            titles[name] = headings.deepcopy()
+            for title in titles[name].children:
+                below = [part for part in title.findall() if part.tagname == "toctree"]
+                title[1:] = [type(title.parent)("", *below)] if below else []
+
+    def shown(
+        app: Sphinx, _name: str, _template: str, context: dict[str, Any], _doctree: object
+    ) -> None:
+        resolve, headings = context["toctree"], app.env.tocs
+
+        def contents(**options: Any) -> str:
+            app.env.tocs = titles
+            try:
+                return resolve(**options)
+            finally:
+                app.env.tocs = headings
+
+        context["toctree"] = contents
+
+    app.connect("write-started", all_are_read)
+    app.connect("html-page-context", shown, priority=0)  # before the theme asks for them
 
 
 def watched(course: Course) -> list[Path]:

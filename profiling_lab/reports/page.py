@@ -8,18 +8,22 @@ page's policy lets no script run but the two that are shipped here, and nothing 
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import json
 import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from profiling_lab import units
 from profiling_lab.atomic_files import replaced
 from profiling_lab.reports import timeline_data, views
 from profiling_lab.reports.model import CaptureSection, Comparison, clean_text, sentence
+
+if TYPE_CHECKING:
+    import jinja2
 
 HERE = Path(__file__).parent
 UPLOT = HERE / "vendor" / "uplot"
@@ -109,6 +113,20 @@ def render(template: str, scripts: Sequence[str], styles: Sequence[str], **given
     scripts, styles: files of this folder, given to the template by their name ("theme.js" as
     `theme_js`). given: the rest of what the template names; a value that ends in `_script` may run too.
     """
+    files = {
+        name.replace(".", "_"): (HERE / "templates" / name).read_text(encoding="utf-8")
+        for name in (*scripts, *styles)
+    }
+    allowed = [files[name.replace(".", "_")] for name in scripts]
+    allowed += [text for name, text in given.items() if name.endswith("_script") and text]
+    policy = _policy(*allowed, linked=bool(given.get("linked")))
+    page = _environment().get_template(template).render(policy=policy, **files, **given)
+    # Text that UTF-8 cannot hold must not stop the report.
+    return page.encode("utf-8", "replace").decode("utf-8")
+
+
+@functools.cache  # it compiles a template once, which takes as long as making two reports
+def _environment() -> jinja2.Environment:
     import jinja2
     import markupsafe
 
@@ -129,16 +147,7 @@ def render(template: str, scripts: Sequence[str], styles: Sequence[str], **given
         # Names break behind their underscores, and not in a word.
         breaking=lambda text: markupsafe.Markup("_<wbr>").join(str(text).split("_")),
     )
-    files = {
-        name.replace(".", "_"): (HERE / "templates" / name).read_text(encoding="utf-8")
-        for name in (*scripts, *styles)
-    }
-    allowed = [files[name.replace(".", "_")] for name in scripts]
-    allowed += [text for name, text in given.items() if name.endswith("_script") and text]
-    policy = _policy(*allowed, linked=bool(given.get("linked")))
-    page = environment.get_template(template).render(policy=policy, **files, **given)
-    # Text that UTF-8 cannot hold must not stop the report.
-    return page.encode("utf-8", "replace").decode("utf-8")
+    return environment
 
 
 def _script_json(data: Any) -> Any:
