@@ -1,8 +1,9 @@
 """The harness's own tests of a whole proof, run in processes beside the one that judges the references.
 
 They know nothing of the session's score, so they can run anywhere. Such a process is a run of pytest like any
-other: it writes each report, in pytest's own serial form, to a file, and the first process tells it as if the test
-had run there.
+other, except that it takes up one file after the other of those that are left, and collects its tests then. It
+writes each report, in pytest's own serial form, to a file, and the first process tells it as if the test had run
+there.
 """
 
 from __future__ import annotations
@@ -23,102 +24,141 @@ import pytest
 
 from grading.runner.session import session_key
 
+# These take longest: begun first, so that no process works on one of them when all else is done.
+LONGEST = ("test_attacks.py", "test_book.py", "test_notebooks.py", "test_lesson_plots.py")
 MOST_PROCESSES = 4  # each holds some hundred megabytes
 POLL_S = 0.1
-SAID_AT_MOST = 3000  # characters of what a process that ended early has printed
+SAID_AT_MOST = 3000  # characters of what a process has printed
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--reports-to",
         metavar="FILE",
-        help="write each report to FILE, for the proof's first process",
+        help="run the files that the proof's first process lists beside FILE, and write each report to FILE",
     )
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What waits for runs in the background is the first process's."""
-    if config.getoption("--reports-to"):
-        items[:] = [item for item in items if item.get_closest_marker("background") is None]
-
-
-class Reports:
-    """The plugin of such a process: writes what becomes of each test."""
-
-    def __init__(self, config: pytest.Config) -> None:
-        self._config = config
-        self._file = Path(config.getoption("--reports-to"))
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """A line for each report."""
-        data = self._config.hook.pytest_report_to_serializable(config=self._config, report=report)
-        with self._file.open("ab") as stream:
-            stream.write(base64.b64encode(pickle.dumps(data)) + b"\n")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--reports-to"):
-        config.pluginmanager.register(Reports(config))
+        config.pluginmanager.register(HarnessProcess(config))
 
 
 class HarnessProcess:
-    """The first process's view: begins the tests of items, tells their reports. A context manager."""
+    """The plugin of such a process: takes up files, and writes what becomes of each test."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._reports = Path(config.getoption("--reports-to"))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self) -> bool:
+        """Nothing before a file is taken up."""
+        return True
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Run the tests of the files that no other process has taken up, file by file."""
+        for file in self._taken_up():
+            items = session.perform_collect([file])
+            for item, following in zip(items, [*items[1:], None], strict=True):
+                self._config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+                if session.shouldfail:
+                    raise session.Failed(session.shouldfail)
+                if session.shouldstop:
+                    raise session.Interrupted(session.shouldstop)
+        return True
+
+    def _taken_up(self) -> Iterator[str]:
+        folder = self._reports.parent
+        for number, file in enumerate((folder / "files").read_text("utf-8").splitlines()):
+            with contextlib.suppress(FileExistsError):
+                (folder / f"taken-up-{number}").touch(exist_ok=False)
+                yield file
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """What waits for runs in the background is the first process's."""
+        items[:] = [item for item in items if item.get_closest_marker("background") is None]
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """A line for each report."""
+        data = self._config.hook.pytest_report_to_serializable(config=self._config, report=report)
+        with self._reports.open("ab") as stream:
+            stream.write(base64.b64encode(pickle.dumps(data)) + b"\n")
+
+
+class HarnessProcesses:
+    """The first process's view: begins processes for the tests of items, tells their reports. A context manager.
+
+    Many of these tests wait for what they have started, so there is one process a core.
+    """
 
     def __init__(self, session: pytest.Session, items: Sequence[pytest.Item]) -> None:
         self._session = session
-        self._items = {item.nodeid: item for item in items}
+        self._left = {item.nodeid: item for item in items}
+        self._stack = contextlib.ExitStack()
 
-    def __enter__(self) -> HarnessProcess:
-        self._folder = tempfile.TemporaryDirectory(prefix="lab-proof-")
-        self._reports = Path(self._folder.name) / "reports"
-        self._reports.touch()
-        self._printed = (Path(self._folder.name) / "printed").open("w+b")
+    def __enter__(self) -> HarnessProcesses:
+        self._folder = Path(
+            self._stack.enter_context(tempfile.TemporaryDirectory(prefix="lab-proof-"))
+        )
+        files = sorted(
+            dict.fromkeys(item.path for item in self._left.values()),
+            key=lambda file: LONGEST.index(file.name) if file.name in LONGEST else len(LONGEST),
+        )
+        (self._folder / "files").write_text("\n".join(map(str, files)), "utf-8")
+        count = min(os.cpu_count() or 1, MOST_PROCESSES, len(files))
+        self._processes = [self._begin(self._folder / f"reports-{n}") for n in range(count)]
+        return self
+
+    def _begin(self, reports: Path) -> tuple[Path, subprocess.Popen[bytes]]:
+        reports.touch()
         config = self._session.config
-        files = dict.fromkeys(str(item.path) for item in self._items.values())
-        self._process = subprocess.Popen(
+        process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "pytest", *config.invocation_params.args, *files),
-                *("-p", "grading.proof.harness_processes", "--reports-to", str(self._reports)),
-                *("-p", "no:cacheprovider"),
+                *(sys.executable, "-m", "pytest", *config.invocation_params.args),
+                *("-p", "grading.proof.harness_processes", "--reports-to", str(reports)),
+                *("-p", "no:cacheprovider", str(config.rootpath)),  # a path: it is no whole proof
             ],
             stdin=subprocess.DEVNULL,
-            stdout=self._printed,
+            stdout=self._stack.enter_context(reports.with_suffix(".printed").open("wb")),
             stderr=subprocess.STDOUT,
             cwd=config.invocation_params.dir,
         )
-        return self
+        self._stack.callback(process.wait)
+        self._stack.callback(process.terminate)
+        return reports, process
 
     def __exit__(self, *exc: object) -> None:
-        self._process.terminate()
-        self._process.wait()
-        self._printed.close()
-        self._folder.cleanup()
+        self._stack.close()
 
     def tell(self) -> None:
         """Tell what became of the tests, until all are told; fails the session if one is not."""
-        left = dict(self._items)
-        for report in self._read():
-            if item := left.get(report.nodeid):
-                self._tell(item, report)
-                if report.when == "teardown":
-                    del left[report.nodeid]
-            if self._session.shouldfail:
-                raise self._session.Failed(self._session.shouldfail)
-        if left:
-            self._printed.seek(0)
-            printed = self._printed.read().decode("utf-8", "replace")[-SAID_AT_MOST:]
-            missing = f"{len(left)} tests did not run beside the others:\n{printed}"
+        for reports, process in self._processes:
+            for report in self._read(reports, process):
+                if item := self._left.get(report.nodeid):
+                    self._tell(item, report)
+                    if report.when == "teardown":
+                        del self._left[report.nodeid]
+                if self._session.shouldfail:
+                    raise self._session.Failed(self._session.shouldfail)
+        if self._left:
+            said = [
+                reports.with_suffix(".printed").read_text("utf-8", "replace")[-SAID_AT_MOST:]
+                for reports, _ in self._processes
+            ]
+            missing = "\n".join([f"{len(self._left)} tests did not run beside the others:", *said])
             self._session.shouldfail = missing
             raise self._session.Failed(missing)
 
-    def _read(self) -> Iterator[pytest.TestReport]:
+    def _read(self, reports: Path, process: subprocess.Popen[bytes]) -> Iterator[pytest.TestReport]:
         hook = self._session.config.hook
-        with self._reports.open("rb") as stream:
+        with reports.open("rb") as stream:
             begun = b""
             ended = False
             while not ended:
-                ended = self._process.poll() is not None  # what it has written is there, then
+                ended = process.poll() is not None  # what it has written is there, then
                 for line in iter(stream.readline, b""):
                     begun += line
                     if begun.endswith(b"\n"):
@@ -143,23 +183,9 @@ class HarnessProcess:
 
 @contextlib.contextmanager
 def beside(session: pytest.Session, items: Sequence[pytest.Item]) -> Iterator[None]:
-    """Run items in processes of their own while the session's others run here; told when those are done.
-
-    Whole files, dealt out one by one: many wait for what they have started, so there is one process a core.
-    """
+    """Run items in processes of their own while the session's others run here; told when those are done."""
     others = set(items)
     session.items[:] = [item for item in session.items if item not in others]
-    files: dict[Path, list[pytest.Item]] = {}
-    for item in items:
-        files.setdefault(item.path, []).append(item)
-    processes = min(os.cpu_count() or 1, MOST_PROCESSES)
-    hands = [list(files.values())[number::processes] for number in range(processes)]
-    with contextlib.ExitStack() as stack:
-        begun = [
-            stack.enter_context(HarnessProcess(session, [item for file in hand for item in file]))
-            for hand in hands
-            if hand
-        ]
+    with HarnessProcesses(session, items) as processes:
         yield
-        for one in begun:
-            one.tell()
+        processes.tell()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -87,3 +88,30 @@ def test_a_process_that_ends_early_fails_the_proof(small: Small) -> None:
     done, _ = small.run(None, *PROOF)
     assert done.returncode == 1
     assert "1 tests did not run beside the others" in done.stdout
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one core has one such process")
+def test_no_file_waits_behind_one_that_takes_long(small: Small, tmp_path: Path) -> None:
+    done_by_others = tmp_path / "done"
+    done_by_others.mkdir()
+    takes_long = f"""
+import time
+from pathlib import Path
+
+def test_it_ends_after_the_others():
+    end = time.monotonic() + 300
+    while len(list(Path({str(done_by_others)!r}).iterdir())) < 4:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+"""
+    other = f"""
+from pathlib import Path
+
+def test_it():
+    (Path({str(done_by_others)!r}) / Path(__file__).name).touch(exist_ok=False)
+"""
+    small.write({f"tests/harness/test_other_{number}.py": other for number in range(4)})
+    small.write({"tests/harness/test_course.py": takes_long})
+    done, _ = small.run(None, *PROOF)
+    assert done.returncode == 0, done.stdout
+    assert "8 passed" in done.stdout.splitlines()[-1]
