@@ -112,6 +112,7 @@ class Prover:
             *("-p", "no:unraisableexception"),  # collects garbage at the end, five times
             *("-p", "no:logging"),  # with torch imported, a fifth of a run
             f"--rootdir={self.course.root}",
+            *(["--isolated"] if isolated else []),
             *arguments,
         ]
         own = [
@@ -121,8 +122,6 @@ class Prover:
             *([f"--overlay={overlay}"] if overlay else []),
             *([f"--only-check={check}"] if check else []),
         ]
-        if isolated:  # a worker is forked from what has not read the checks
-            argv, own = [*argv, *own, "--isolated"], []
         exercises = (self._exercise_of.get(test.partition("::")[0]) for test in tests)
         needed = dict.fromkeys(m for exercise in exercises if exercise for m in modules(exercise))
         job = Job(argv, self.course.root, {"LAB_SEED": self.seed}, own=own, preload=tuple(needed))

@@ -28,14 +28,18 @@ def _run(job: Forked) -> int:
     """Run pytest; its exit code."""
     import pytest  # needed in the template only
 
+    # The grader's workers are the sandbox's.
+    zygotes = "--isolated" in job.argv and "grading.grader.plugin" not in job.argv
     if job.kind == b"r":
         from grading.runner.collected_session import Ready  # with pytest, as above
 
         job.enter(os.open(os.devnull, os.O_RDWR))
+        if zygotes:
+            worker_processes.start_zygotes(without=job.descriptor)
         return int(pytest.main(job.argv, [Ready(socket.socket(fileno=job.descriptor))]))
     job.enter(job.descriptor)
-    if "--isolated" in job.argv and not any(a.startswith("--sandbox=") for a in job.argv):
-        worker_processes.start_zygote()
+    if zygotes:
+        worker_processes.start_zygotes()
     return int(pytest.main(job.argv))
 
 

@@ -1,8 +1,8 @@
-"""Starts workers for isolated stubs: forked from a zygote where there is one, else a new Python.
+"""Starts workers for isolated stubs: forked from a zygote where there are some, else a new Python.
 
-A zygote is forked from the fork server's template before a run of pytest begins: it has the
-libraries imported (torch takes three seconds) and has seen no check. It does nothing but fork
-workers, so a worker starts in milliseconds and knows as little as a new process.
+A zygote is what the fork server's template is before a run of pytest begins: it has the libraries imported
+(torch takes three seconds) and has seen no check. It does nothing but fork workers, so a worker starts in
+milliseconds and knows as little as a new process. Each process that runs checks asks for a zygote of its own.
 """
 
 from __future__ import annotations
@@ -58,10 +58,13 @@ Start = Callable[[socket.socket, Any, Any, int], Process]
 
 def start(stream: socket.socket, stdout: Any, stderr: Any, limit_bytes: int) -> Process:
     """A worker at the other end of `stream`, in a session of its own, writing into two files."""
-    if _zygote is not None and _zygote.owner == os.getpid():
-        descriptors = [stream.fileno(), stdout.fileno(), stderr.fileno()]
-        return _zygote.fork(descriptors, limit_bytes)
-    return _Spawned(_spawn(stream, stdout, stderr, limit_bytes))
+    global _zygote
+    if _zygotes is None:
+        return _Spawned(_spawn(stream, stdout, stderr, limit_bytes))
+    if _zygote is None or _zygote.owner != os.getpid():
+        _zygote = _Zygote(_zygotes)
+    descriptors = [stream.fileno(), stdout.fileno(), stderr.fileno()]
+    return _zygote.fork(descriptors, limit_bytes)
 
 
 def _spawn(
@@ -117,26 +120,34 @@ class _Spawned(_Group):
         return self._process.wait(timeout)
 
 
-def start_zygote() -> None:
-    """From here on the workers of this process are forks of what it is now."""
-    global _zygote
-    _zygote = _Zygote()
+def start_zygotes(without: int | None = None) -> None:
+    """From here on the workers of this process, and of its forks, are forks of what it is now.
+
+    without: a descriptor that zygotes do not keep.
+    """
+    global _zygotes
+    _zygotes, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    if os.fork() == 0:
+        code = 70
+        try:
+            _zygotes.close()
+            if without is not None:
+                os.close(without)
+            code = _serve_zygotes(theirs)
+        finally:
+            os._exit(code)
+    theirs.close()
 
 
 class _Zygote:
-    def __init__(self) -> None:
+    """One process's end of its zygote. zygotes: where it is asked for."""
+
+    def __init__(self, zygotes: socket.socket) -> None:
         self.owner = os.getpid()
-        ours, theirs = socket.socketpair()
-        if os.fork() == 0:
-            code = 70
-            try:
-                ours.close()
-                code = _serve(theirs)
-            finally:
-                os._exit(code)
-        theirs.close()
-        self.stream = ours
-        self.connection = Connection(ours, wire.MAX_FRAME_BYTES)
+        self.stream, theirs = socket.socketpair()
+        with theirs:
+            socket.send_fds(zygotes, [b"z"], [theirs.fileno()])
+        self.connection = Connection(self.stream, wire.MAX_FRAME_BYTES)
         self.ended: dict[int, int] = {}
 
     def fork(self, descriptors: Sequence[int], limit_bytes: int) -> _Forked:
@@ -176,10 +187,25 @@ class _Forked(_Group):
         return self.returncode
 
 
+_zygotes: socket.socket | None = None
 _zygote: _Zygote | None = None
 
 
-# --- the zygote's process --------------------------------------------------------------------------
+# --- the zygotes' processes ------------------------------------------------------------------------
+
+
+def _serve_zygotes(stream: socket.socket) -> int:
+    """Fork a zygote for each process that asks for one, until none is left that could; its exit code."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a zygote
+    while True:
+        head, descriptors, _, _ = socket.recv_fds(stream, 1, 1)
+        if not head:
+            return 0
+        if os.fork() == 0:
+            stream.close()
+            return _serve(socket.socket(fileno=descriptors[0]))
+        os.close(descriptors[0])
 
 
 def _serve(stream: socket.socket) -> int:
