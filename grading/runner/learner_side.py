@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import builtins
 import contextlib
+import gc
 import importlib
 import importlib.machinery
 import importlib.util
@@ -43,6 +44,8 @@ _MACHINERY = str(Path(__file__).resolve().parents[1])
 _TEXT_LIMIT = 4000
 FRAMEWORKS = frozenset({"torch", "triton", "jax"})  # each takes seconds to import
 _FRAMES_SHOWN = 3
+# Of the collector: a check makes many objects that stay, and few cycles.
+GC_THRESHOLDS = (100_000, 20, 20)
 
 
 class LearnerSide:
@@ -456,6 +459,7 @@ def main() -> None:
 
 def run(stream: socket.socket, limit_bytes: int) -> None:
     """Be the worker at this end of a socket; never returns."""
+    gc.set_threshold(*GC_THRESHOLDS)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         serve(Connection(stream, limit_bytes))
     with contextlib.suppress(Exception):

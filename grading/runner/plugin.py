@@ -22,6 +22,7 @@ from grading.runner import alike
 from grading.runner.disguise import meant
 from grading.runner.failures import Blocked, StubError, StubImportError
 from grading.runner.hang_guard import DEFAULT_TIMEOUT_S
+from grading.runner.learner_side import GC_THRESHOLDS
 from grading.runner.scoring import CheckResult, NotGraded, require
 from grading.runner.session import GradingSession, Hooks, session_key
 from grading.runner.stubs import Stub
@@ -78,7 +79,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "needs(names): what a test needs besides the base, as in needs.GROUPS"
     )
     config.addinivalue_line("markers", "slurm: needs a Slurm cluster, or the means to start one")
-    gc.set_threshold(100_000, 20, 20)  # a check makes many objects that stay, and few cycles
+    gc.set_threshold(*GC_THRESHOLDS)
     # Set, it makes `@triton.jit` rewrite kernels at import. The checks choose the interpreter themselves.
     os.environ.pop("TRITON_INTERPRET", None)
     root = manifest.find_root(Path(config.rootpath))
