@@ -200,7 +200,7 @@ class Trace:
         self.folder.mkdir(parents=True, exist_ok=True)
         data = self.text(style).encode()
         if packed:
-            (self.folder / "trace.json.gz").write_bytes(gzip.compress(data, mtime=0))
+            (self.folder / "trace.json.gz").write_bytes(gzip.compress(data, 1, mtime=0))
         else:
             (self.folder / "trace.json").write_bytes(data)
         return str(self.folder)
@@ -541,7 +541,7 @@ def save_pickle(folder: Path, data: bytes, packed: bool = True) -> str:
     """Write bytes as a snapshot file; returns the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     if packed:
-        (folder / "snapshot.pickle.gz").write_bytes(gzip.compress(data, mtime=0))
+        (folder / "snapshot.pickle.gz").write_bytes(gzip.compress(data, 1, mtime=0))
     else:
         (folder / "snapshot.pickle").write_bytes(data)
     return str(folder)

@@ -28,6 +28,7 @@ from grading.checks.assertions import agree, call_words, show
 from grading.checks.fixtures import recordings
 from grading.checks.generate import kineto as made
 from grading.checks.worlds import Family, World, judge_families
+from grading.runner.computed_once import kept_of_recordings
 from profiling_lab import captures
 from profiling_lab.captures import kineto
 from profiling_lab.errors import CaptureError
@@ -184,6 +185,7 @@ def _events(file: str, _changed: int) -> list[dict[str, Any]]:
     return sorted(found, key=lambda e: (e["start_ns"], -e["end_ns"]))
 
 
+@kept_of_recordings
 def events_of(capture: str) -> list[dict[str, Any]]:
     """The events of a trace, in the words of read_trace's contract."""
     file = captures.file(capture, "trace.json")
@@ -199,6 +201,7 @@ def _steps(file: str, _changed: int) -> list[tuple[int, int, int]]:
     )
 
 
+@kept_of_recordings
 def steps_of(capture: str) -> list[tuple[int, int, int]]:
     """(number, start, end) of each step."""
     file = captures.file(capture, "trace.json")
@@ -507,6 +510,7 @@ def test_operators_that_cross_or_begin_together(stub, draw):
 # == step_breakdown ===============================================================================
 
 
+@kept_of_recordings
 def breakdown_by_hand(capture: str) -> list[dict[str, Any]]:
     work = [e for e in events_of(capture) if e["kind"] in DEVICE]
     out = []
@@ -684,6 +688,7 @@ def is_library(file: str) -> bool:
     )
 
 
+@kept_of_recordings
 def sync_by_hand(capture: str, pick: str = "right") -> list[dict[str, Any]]:
     """The table; `pick` computes typical mistakes."""
     steps = steps_of(capture)
@@ -852,6 +857,7 @@ def regions_of(capture: str) -> list[dict[str, Any]]:
     return out
 
 
+@kept_of_recordings
 def breaks_by_hand(capture: str, pick: str = "right") -> list[dict[str, Any]]:
     steps = steps_of(capture)
     found: dict[tuple[int, int], list[str | None]] = defaultdict(list)
@@ -989,6 +995,7 @@ def test_breaks_need_compiled_code(stub, draw, program):
 # == recompilations ===============================================================================
 
 
+@kept_of_recordings
 def compilations_by_hand(capture: str) -> list[dict[str, Any]]:
     events = events_of(capture)
     found = [e for e in events if e["kind"] == "operator" and e["name"] == COMPILATION]
