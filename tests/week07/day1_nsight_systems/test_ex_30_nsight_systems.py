@@ -291,7 +291,6 @@ def why_not(name: str, value: str) -> str:
 PROGRAM = ["python3", "train.py", "--trace=all", "--output=here", "--batch", "64 x 2"]
 
 
-@kept
 def tool_options() -> dict[str, dict[str, Any]]:
     """Options of `nsys profile` from its own help: long name → allowed values and default.
 
@@ -2852,10 +2851,6 @@ def judge_bottleneck(
     return found
 
 
-# What was said of a world, by the file that says it and the world's own: causes share the one without any.
-_verdicts: dict[tuple, Any] = {}
-
-
 def judge_category(stub: Any, capture: str, category: str) -> None:
     """Check the category alone, of a capture that is known to be of that category."""
     found = stub.name_bottleneck(capture)
@@ -2894,11 +2889,8 @@ def test_verdict_changes_with_its_cause_alone(stub, cause, seed, tmp_path_factor
     )
 
     def verdict(path: str) -> Any:
-        asked = stub._key, Path(path).read_bytes()
-        if asked not in _verdicts:
-            found = stub.name_bottleneck(path)
-            _verdicts[asked] = found.category if type(found) is Finding else found
-        return _verdicts[asked]
+        found = stub.name_bottleneck(path)
+        return found.category if type(found) is Finding else found
 
     judge_families(verdict, [family], "name_bottleneck", repeat_hint(family.world.shown))
 
