@@ -30,7 +30,7 @@ def write_text(folder: Path, file: str, text: str, *, compressed: bool = False) 
     """Put a text into a file of a capture's folder; returns the folder's path."""
     folder.mkdir(parents=True, exist_ok=True)
     if compressed:
-        (folder / f"{file}.gz").write_bytes(gzip.compress(text.encode(), 1, mtime=0))
+        (folder / f"{file}.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
     else:
         (folder / file).write_text(text, encoding="utf-8")
     return str(folder)

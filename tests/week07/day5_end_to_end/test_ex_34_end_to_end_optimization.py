@@ -27,7 +27,6 @@ from grading.checks import oracles, task
 from grading.checks.assertions import agree, call_words, show
 from grading.checks.fixtures import SEED_VARIABLE, recordings
 from grading.checks.generate import serving
-from grading.runner.computed_once import kept, kept_of_recordings
 from grading.runner.scoring import NotGraded
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError
@@ -57,7 +56,6 @@ def simulated(seed: int, tmp_path_factory: pytest.TempPathFactory) -> Callable[[
     return simulate
 
 
-@kept_of_recordings
 @cache
 def _runs(capture: str, file: str) -> dict[str, dict[str, Any]]:
     return {run["run"]: run for run in json.loads(captures.text(capture, file))["runs"]}
@@ -95,7 +93,7 @@ def linear(samples: Sequence[float], percent: float) -> float:
     return float(ordered[below] + (place - below) * (above - ordered[below]))
 
 
-@kept
+@cache
 def _ranks(n: int, percent: float, confidence: float) -> tuple[int | None, int | None]:
     p, tail = Fraction(str(percent)) / 100, (1 - Fraction(str(confidence))) / 2
     a, b = p.numerator, p.denominator
@@ -419,13 +417,13 @@ def close(got: Any, want: dict[str, float | None]) -> Any:
     return got | {"mismatch_ratio": right} if abs(got["mismatch_ratio"] - right) < 1e-9 else got
 
 
-def judge_littles_law(stub: Any, capture: str, own: bool = False, *, both: bool = True) -> None:
-    """Check the whole and a part of every run, or of the runs in turns."""
-    for place, (name, run) in enumerate(runs_of(capture, "requests.json", own).items()):
+def judge_littles_law(stub: Any, capture: str, own: bool = False) -> None:
+    """Check the whole and a part of every run."""
+    for name, run in runs_of(capture, "requests.json", own).items():
         whole = min(run["sent_ns"]), max(run["end_ns"])
         third = (whole[1] - whole[0]) // 3
         middle = whole[0] + third, whole[0] + 2 * third
-        for window in (None, middle) if both else [(None, middle)[place % 2]]:
+        for window in (None, middle):
             where = window or whole
             want = in_balance(run, where)
 
@@ -462,7 +460,7 @@ def judge_littles_law(stub: Any, capture: str, own: bool = False, *, both: bool 
 @task("ex_34.littles_law")
 @recordings(*OPEN_LOOP)
 def test_balance_of_recorded_requests(stub, recording, own_recording):
-    judge_littles_law(stub, recording, own_recording, both=own_recording)
+    judge_littles_law(stub, recording, own_recording)
 
 
 @task("ex_34.littles_law")
@@ -827,14 +825,12 @@ def good_ones(run: dict[str, Any], ttft: float, tpot: float) -> dict[str, Any]:
     }
 
 
-def judge_goodput(
-    stub: Any, capture: str, own: bool = False, shares: Sequence[int] = (25, 50, 80, 100)
-) -> None:
-    """Check limits that some requests meet exactly; shares: of the requests, in percent."""
+def judge_goodput(stub: Any, capture: str, own: bool = False) -> None:
+    """Check limits that some requests meet exactly."""
     for name, run in runs_of(capture, "tokens.json", own).items():
         metrics = tokens_of(run)
         paces = [pace for pace in metrics["tpot_ns"] if pace is not None]
-        for share in shares:
+        for share in (25, 50, 80, 100):
             ttft = nearest_rank(metrics["ttft_ns"], share)
             for tpot in (nearest_rank(paces, share), nearest_rank(paces, 100)):
                 want = good_ones(run, ttft, tpot)
@@ -888,7 +884,7 @@ def judge_goodput(
 @task("ex_34.goodput")
 @recordings(*TOKENS)
 def test_goodput_of_recorded_requests(stub, recording, own_recording):
-    judge_goodput(stub, recording, own_recording, (25, 80))
+    judge_goodput(stub, recording, own_recording)
 
 
 @task("ex_34.goodput")
@@ -1120,7 +1116,6 @@ def test_bounds_of_drawn_parts(stub, seed):
 # == simulate_batcher =============================================================================
 
 
-@kept
 def batched(
     arrivals: Sequence[int], service: dict[int, int], max_batch: int, max_wait: int
 ) -> dict[str, list[int]]:
@@ -1252,7 +1247,6 @@ def test_batches_of_bad_input(stub):
 # == choose_batcher ===============================================================================
 
 
-@kept
 def settings_of(
     arrivals: Sequence[int],
     service: dict[int, int],
